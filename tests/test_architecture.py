@@ -43,8 +43,8 @@ HTTPX_ROOMS = {
     "tradesdk_mock/in_process/reply_stream.py",
 }
 MOCK_ROOMS = (
-    "tradesdk_cli/context.py",
-    "tradesdk_cli/embedded.py",
+    "tradesdk_cli/session.py",
+    "tradesdk_cli/mockworld.py",
     "tradesdk_cli/commands/mock/",
     "tradesdk_cli/demo/",
 )
@@ -182,7 +182,7 @@ def test_cli_uses_public_names_only() -> None:
     assert inner == []
     allowed = sys.stdlib_module_names | CLI_THIRD_PARTY | {"tradesdk", "tradesdk_cli", "tradesdk_mock"}
     parquet = [one for one in mine if one.top == "pyarrow"]
-    assert {(one.room, one.lazy) for one in parquet} == {("tradesdk_cli/results/parquet.py", True)}
+    assert {(one.room, one.lazy) for one in parquet} == {("tradesdk_cli/output/parquet.py", True)}
     assert [str(one) for one in mine if one.top not in allowed and one not in parquet] == []
 
 

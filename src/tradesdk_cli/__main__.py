@@ -19,7 +19,7 @@ def main(argv: "Sequence[str] | None" = None) -> int:
 
 def _main(argv: "Sequence[str] | None") -> int:
     if None in (sys.stdin, sys.stdout, sys.stderr):
-        from tradesdk_cli.results.standins import open_closed_streams
+        from tradesdk_cli.output.standins import open_closed_streams
 
         open_closed_streams()
     args = list(sys.argv[1:] if argv is None else argv)
@@ -36,7 +36,7 @@ def _main(argv: "Sequence[str] | None") -> int:
     import os
 
     if "_TRADE_COMPLETE" in os.environ:
-        from tradesdk_cli.helping.completing import answer
+        from tradesdk_cli.framework.completion import answer
 
         with contextlib.suppress(OSError):  # the shell does not listen any more
             print(answer(os.environ), flush=True)

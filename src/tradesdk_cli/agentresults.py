@@ -5,20 +5,20 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from tradesdk_cli import idcache
 from tradesdk_cli.charts.sparks import closed_results, shows_ascii_only, spark
-from tradesdk_cli.context import wire
 from tradesdk_cli.errors import UsageProblem
-from tradesdk_cli.helping import remembered
 from tradesdk_cli.lists.progress import Progress, counted
-from tradesdk_cli.results.views import AGENT_RESULTS
+from tradesdk_cli.output.columns import AGENT_RESULTS
+from tradesdk_cli.session import wire
 from tradesdk_cli.text import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from tradesdk_cli.context import Session
     from tradesdk_cli.lists.paging import Walk
-    from tradesdk_cli.results.views import Column
+    from tradesdk_cli.output.columns import Column
+    from tradesdk_cli.session import Session
 
 _WORTH_SAYING = 20
 _TRADES, _WIDTH = 100, 16
@@ -83,7 +83,7 @@ def _summaries(run: Session, walk: Walk, status: str | None, *, ranked: bool) ->
     if status is None and walk.cursor is None and walk.next_cursor is None:
         for summary in found:
             wire(summary)
-        remembered.all_seen("agents")
+        idcache.all_seen("agents")
     return found
 
 
@@ -105,7 +105,7 @@ def _read(
             try:
                 agent = wire(run.client.agents.get(summary.id))
             except NotFoundError:
-                remembered.forget("agents", summary.id)
+                idcache.forget("agents", summary.id)
                 run.out.note(f"{one_line(summary.name, 80)} ({one_line(summary.id, 80)}) was deleted meanwhile")
                 continue
             if not losing or _is_losing(agent):

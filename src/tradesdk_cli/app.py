@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.main import get_command
 
-from tradesdk_cli import options
 from tradesdk_cli.errors import INTERRUPTED, ClosedPipe, Interrupted, Unwritable, UsageProblem
+from tradesdk_cli.framework import params
+from tradesdk_cli.framework.group import TradeGroup, UnknownCommand, add_lazily, examples
 from tradesdk_cli.interrupts import say_interrupted
-from tradesdk_cli.plumbing import TradeGroup, UnknownCommand, add_lazily, examples
 from tradesdk_cli.text import visible
 
 if TYPE_CHECKING:
-    from tradesdk_cli.problems import Problem
+    from tradesdk_cli.explain import Problem
 
 _GROUPS = {
     "Trading": {
@@ -95,22 +95,22 @@ def _version(value: bool) -> None:
 )
 def root(
     ctx: typer.Context,
-    output: options.Output = None,
-    fields: options.Fields = None,
-    query: options.Query = None,
-    out: options.Out = None,
-    profile: options.Profile = None,
-    mock: options.Mock = None,
-    world: options.World = None,
-    base_url: options.BaseUrl = None,
-    market_url: options.MarketUrl = None,
-    api_key_stdin: options.KeyStdin = None,
-    timeout: options.Timeout = None,
-    no_retry: options.NoRetry = None,
-    color: options.ColorWhen = None,
-    verbose: options.Verbose = None,
-    debug: options.Debug = None,
-    curl: options.Curl = None,
+    output: params.Output = None,
+    fields: params.Fields = None,
+    query: params.Query = None,
+    out: params.Out = None,
+    profile: params.Profile = None,
+    mock: params.Mock = None,
+    world: params.World = None,
+    base_url: params.BaseUrl = None,
+    market_url: params.MarketUrl = None,
+    api_key_stdin: params.KeyStdin = None,
+    timeout: params.Timeout = None,
+    no_retry: params.NoRetry = None,
+    color: params.ColorWhen = None,
+    verbose: params.Verbose = None,
+    debug: params.Debug = None,
+    curl: params.Curl = None,
     version: Annotated[
         bool, typer.Option("--version", "-V", callback=_version, is_eager=True, help="Print the version and stop.")
     ] = False,
@@ -156,7 +156,7 @@ def run(argv: list[str]) -> int:
             return 0
         return end.code if isinstance(end.code, int) else 0
     except (typer.TyperException, UnknownCommand) as error:
-        from tradesdk_cli.helping.mistakes import usage_problem
+        from tradesdk_cli.framework.suggest import usage_problem
 
         problem = usage_problem(error, argv, command())
     except Exception as error:
@@ -167,21 +167,21 @@ def run(argv: list[str]) -> int:
                 error = unwritable
         if type(error) is Unwritable:  # a file of --out is another kind
             _forget_stdout()
-        from tradesdk_cli.config import program_of
-        from tradesdk_cli.problems import problem_of
+        from tradesdk_cli.config.settings import program_of
+        from tradesdk_cli.explain import problem_of
 
         problem = problem_of(error, program_of(flags))
         if flags.get("verbose") and problem.code == "internal":
             _print_traceback()
     if problem.exit_code == UsageProblem.exit_code and "output" not in flags:
-        from tradesdk_cli.config import requested_output
+        from tradesdk_cli.config.settings import requested_output
 
         flags["output"] = requested_output(argv)
     return _report(problem, flags)
 
 
 def _report(problem: Problem, flags: dict[str, Any]) -> int:
-    from tradesdk_cli.output import Output
+    from tradesdk_cli.output.printer import Output
 
     with contextlib.suppress(ClosedPipe, BrokenPipeError):
         Output.from_flags(flags, os.environ).problem(problem)
@@ -199,7 +199,7 @@ def _interrupted(interrupt: KeyboardInterrupt | None = None) -> int:
     say_interrupted()
     if interrupt is None:
         return INTERRUPTED
-    from tradesdk_cli.live.streaming import exit_code_of
+    from tradesdk_cli.stream.deliver import exit_code_of
 
     return exit_code_of(interrupt)
 
@@ -215,6 +215,6 @@ def _flush() -> None:
 
 
 def _forget_stdout() -> None:
-    from tradesdk_cli.results.standins import forget
+    from tradesdk_cli.output.standins import forget
 
     forget(sys.stdout)

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from tradesdk import RateLimit
-    from tradesdk_cli.output import Output
+    from tradesdk_cli.output.printer import Output
 
 
 def reason_of(record: logging.LogRecord) -> str:

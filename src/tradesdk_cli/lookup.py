@@ -6,15 +6,15 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from tradesdk_cli.context import wire
+from tradesdk_cli import idcache
 from tradesdk_cli.errors import NOT_FOUND, CliError, ConfigProblem, RefusedByMock, UsageProblem
-from tradesdk_cli.helping import remembered
+from tradesdk_cli.session import wire
 from tradesdk_cli.text import one_line, to_paste
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from tradesdk_cli.context import Session
+    from tradesdk_cli.session import Session
 
 T = TypeVar("T")
 
@@ -76,7 +76,7 @@ def reached(run: Session, kind: Kind, text: str, read: Callable[[str], T], *, dr
         except (NotFoundError, RefusedByMock) as error:
             if error.status != 404:
                 raise
-            remembered.forget(kind.many, text)
+            idcache.forget(kind.many, text)
             if _is_whole(kind, text):
                 raise
             missing = error
@@ -122,7 +122,7 @@ def id_of(run: Session, kind: Kind, text: str, *, dry_run: bool = False) -> str:
             raise
         return text
     if kind.most is None:
-        remembered.all_seen(kind.many)
+        idcache.all_seen(kind.many)
     for thing in things:
         wire(thing)
     thing = the_one(run, kind, text, things)
@@ -173,8 +173,8 @@ def _described(kind: Kind, thing: Any) -> str:
 
 
 def _not_there(run: Session, kind: Kind, text: str, things: Sequence[Any]) -> NotThere:
-    from tradesdk_cli.helping.spellings import closest
-    from tradesdk_cli.settings.entries import looks_secret
+    from tradesdk_cli.config.entries import looks_secret
+    from tradesdk_cli.framework.synonyms import closest
 
     words = {word.casefold(): word for thing in reversed(things) for word in (thing.id, *_names(kind, thing))}
     near = to_paste(words[word] for word in closest(text.casefold(), list(words)))

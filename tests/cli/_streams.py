@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import tradesdk
-import tradesdk_cli.live.following as following
+import tradesdk_cli.stream.follow as following
 from tradesdk import RetryPolicy, TradeClient
 from tradesdk_mock import MockServer
 

@@ -10,7 +10,7 @@ import pytest
 
 import tradesdk_cli.app as application
 from tradesdk import TradeClient
-from tradesdk_cli.plumbing import LazyCommand
+from tradesdk_cli.framework.group import LazyCommand
 from tradesdk_mock import MockServer
 
 from .._stock import stocked

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tradesdk_cli.debugging import curl_line, cut, lines
+from tradesdk_cli.diagnostics import curl_line, cut, lines
 from tradesdk_mock import MockServer
 
 from ._services import HOSTILE, LONE, Scripted

@@ -206,7 +206,7 @@ def test_a_check_that_breaks(bare: Terminal, monkeypatch: pytest.MonkeyPatch) ->
     def broken(*_: object) -> None:
         raise RuntimeError("MARKED")
 
-    monkeypatch.setattr("tradesdk_cli.doctor.here.terminal", broken)
+    monkeypatch.setattr("tradesdk_cli.health.terminal", broken)
     run = bare("doctor")
     assert run.code == 3, "no address is set"
     assert found(run, "terminal")["said"] == "could not be checked: RuntimeError"

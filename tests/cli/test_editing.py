@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tradesdk_cli.config import editing
+from tradesdk_cli.config.editing import with_value
 from tradesdk_cli.errors import ConfigProblem
-from tradesdk_cli.settings import editing
-from tradesdk_cli.settings.editing import with_value
 
 FILE = Path("/home/me/config.toml")
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from tradesdk_cli.config import Settings
+from tradesdk_cli.config.settings import Settings
 from tradesdk_cli.errors import Declined
-from tradesdk_cli.output import Output
-from tradesdk_cli.problems import problem_of
+from tradesdk_cli.explain import problem_of
+from tradesdk_cli.output.printer import Output
 
 from ._services import Scripted, agent
 from ._terminal import Stream, Terminal
@@ -245,7 +245,7 @@ def test_a_bug_is_no_traceback(trade: Terminal, service: Scripted, monkeypatch: 
     def broken(*_: Any) -> None:
         raise RuntimeError("broken\x1b")
 
-    monkeypatch.setattr("tradesdk_cli.context.wire", broken)
+    monkeypatch.setattr("tradesdk_cli.session.wire", broken)
     service.says(200, {"id": "a", "email": "e", "plan": "pro", "created_at": 1, "api_key_last4": "abcd"})
     run = trade("account", "show")
     assert (run.code, run.problem["code"]) == (1, "internal")

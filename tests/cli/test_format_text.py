@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from tradesdk_cli.results.formats import Rows, as_rows, flatten, harmless, names_of, of_ending, to_yaml, yaml_item
+from tradesdk_cli.output.formats import Rows, as_rows, flatten, harmless, names_of, of_ending, to_yaml, yaml_item
 from tradesdk_cli.text import to_json, visible
 
 from ._services import HOSTILE, LONE, Scripted, agent

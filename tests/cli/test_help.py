@@ -12,7 +12,7 @@ import tradesdk_cli.commands.mock.serve as serve_command
 from tradesdk import LocalSigner, TradeClient, create_keystore
 from tradesdk_cli.app import command
 from tradesdk_cli.errors import INTERRUPTED
-from tradesdk_cli.plumbing import LazyCommand
+from tradesdk_cli.framework.group import LazyCommand
 from tradesdk_mock import MockServer
 
 from ._streams import event, tape_of

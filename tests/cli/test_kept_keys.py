@@ -8,10 +8,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from tradesdk_cli.config import Settings
+from tradesdk_cli.config.entries import Files
+from tradesdk_cli.config.keptkeys import forget, keep, kept_key, key_file, place_of
+from tradesdk_cli.config.settings import Settings
 from tradesdk_cli.errors import ConfigProblem
-from tradesdk_cli.settings.entries import Files
-from tradesdk_cli.settings.keptkeys import forget, keep, kept_key, key_file, place_of
 
 from . import _keyring
 from ._keyring import Ring

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 from rich.console import Console
 
-from tradesdk_cli.results.cells import ago, cell, kind_of, moment, price, short_ago
-from tradesdk_cli.results.table import GrowingTable, print_line, render_list, render_one
-from tradesdk_cli.results.views import POSITIONS, Column
+from tradesdk_cli.output.cells import ago, cell, kind_of, moment, price, short_ago
+from tradesdk_cli.output.columns import POSITIONS, Column
+from tradesdk_cli.output.table import GrowingTable, print_line, render_list, render_one
 from tradesdk_mock import MockServer
 
 from ._services import Scripted, agent

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tradesdk_cli.speaking import SayingClock
+from tradesdk_cli.clock import SayingClock
 from tradesdk_mock import MockServer
 
 from ._terminal import Terminal

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from tradesdk_cli.money.keeping import KeepingLedger
-from tradesdk_cli.money.wallet import Wallet
+from tradesdk_cli.purchase.keeping import KeepingLedger
+from tradesdk_cli.purchase.wallet import Wallet
 from tradesdk_mock import MockServer
 
 from ._terminal import Terminal
@@ -84,7 +84,7 @@ def test_a_signal_while_the_last_batch_is_printed(
     number: signals.Signals,
     code: int,
 ) -> None:
-    monkeypatch.setattr("tradesdk_cli.money.purchases._tell", lambda *_: signals.raise_signal(number))
+    monkeypatch.setattr("tradesdk_cli.purchase.buy._tell", lambda *_: signals.raise_signal(number))
     run = buyer("market", "prices", tokens[0], "--max-price", "0.03", "--batches")
     assert (run.code, [one["symbol"] for one in run.lines]) == (code, [tokens[0]])
     assert run.notes[-1]["note"] == "interrupted, after all of it was bought"

@@ -21,11 +21,11 @@ from tradesdk import (
 )
 from tradesdk.payments.ledger.rules import not_unresolved
 from tradesdk.payments.messages import blocking_error, in_doubt, undelivered
-from tradesdk_cli.money.calls import Call
-from tradesdk_cli.money.paying import Terms, Till
-from tradesdk_cli.money.payproblems import payment_problem
-from tradesdk_cli.money.wallet import Wallet
-from tradesdk_cli.speaking import SayingClock
+from tradesdk_cli.clock import SayingClock
+from tradesdk_cli.purchase.calls import Call
+from tradesdk_cli.purchase.checkout import Terms, Till
+from tradesdk_cli.purchase.payproblems import payment_problem
+from tradesdk_cli.purchase.wallet import Wallet
 from tradesdk_mock import MockServer
 
 from .._payments import payment

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tradesdk_cli.control import control
+from tradesdk_cli.commands.mock.control import control
 from tradesdk_mock.__main__ import main
 
 

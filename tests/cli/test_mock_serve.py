@@ -15,7 +15,7 @@ import httpx
 import pytest
 
 import tradesdk_cli.commands.mock.serve as serving
-from tradesdk_cli.control import control
+from tradesdk_cli.commands.mock.control import control
 from tradesdk_mock import MockServer
 from tradesdk_mock.serving import uvicorn_server as mock_server
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tradesdk_cli.control import ControlProblem, control
+from tradesdk_cli.commands.mock.control import ControlProblem, control
 from tradesdk_cli.errors import ConfigProblem
 from tradesdk_mock import GapOptions, MockServer
 
@@ -290,7 +290,7 @@ def test_control_speaks_to_this_machine_only(trade: Terminal, service: Scripted)
 
 
 def test_a_mock_that_does_not_answer_in_time(trade: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tradesdk_cli.control._TIMEOUT", 0.05)
+    monkeypatch.setattr("tradesdk_cli.commands.mock.control._TIMEOUT", 0.05)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         port = silent.getsockname()[1]
         said = f"the mock at 127.0.0.1:{port} did not answer within 0.05 s; it may be catching up with its clock"

@@ -2,9 +2,9 @@
 
 import pytest
 
-from tradesdk_cli.config import Settings
-from tradesdk_cli.problems import Problem
-from tradesdk_cli.results.notes import Notes
+from tradesdk_cli.config.settings import Settings
+from tradesdk_cli.explain import Problem
+from tradesdk_cli.output.stderr import Notes
 
 from ._terminal import Stream
 

@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 import yaml
 
-from tradesdk_cli.config import Settings
+from tradesdk_cli.config.settings import Settings
 from tradesdk_cli.errors import Unwritable, UsageProblem
-from tradesdk_cli.output import Output
-from tradesdk_cli.results.outfile import OutFile
+from tradesdk_cli.output.outfile import OutFile
+from tradesdk_cli.output.printer import Output
 from tradesdk_mock import MockServer
 
 from ._services import Scripted, agent
@@ -279,7 +279,7 @@ def test_a_line_that_does_not_fit_leaves_nothing(tmp_path: Path, monkeypatch: py
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr("tradesdk_cli.results.outfile._write_all", half)
+        patch.setattr("tradesdk_cli.output.outfile._write_all", half)
         with pytest.raises(Unwritable, match="No space left"):
             out.line("two\n")
     out.line("three\n")

@@ -7,7 +7,7 @@ import signal as signals
 import pytest
 
 from tradesdk._sync.payment_history import Payments
-from tradesdk_cli.speaking import SayingClock
+from tradesdk_cli.clock import SayingClock
 from tradesdk_mock import MockServer
 
 from ._terminal import Terminal

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tradesdk_cli.charts.plotting import Chart, Mark, draw, value_ticks
+from tradesdk_cli.charts.chart import Chart, Mark, draw, value_ticks
 
 from ._services import HOSTILE, Scripted, agent
 from ._terminal import Terminal

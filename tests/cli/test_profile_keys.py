@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tradesdk_cli.config import Settings, resolve
+from tradesdk_cli.config.settings import Settings, resolve
 
 from ._services import Scripted
 from ._settings import configured, files

@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from tradesdk_cli.config import resolve
-from tradesdk_cli.context import Session
+from tradesdk_cli.config.entries import ENTRIES, Files
+from tradesdk_cli.config.settings import resolve
 from tradesdk_cli.errors import ConfigProblem, UsageProblem
-from tradesdk_cli.output import Output
-from tradesdk_cli.settings.entries import ENTRIES, Files
+from tradesdk_cli.output.printer import Output
+from tradesdk_cli.session import Session
 
 from ._settings import CONFIG, files
 

@@ -9,9 +9,9 @@ import pytest
 
 import tradesdk_cli.lists.progress as progress
 from tradesdk import SystemClock
-from tradesdk_cli.config import Settings
+from tradesdk_cli.config.settings import Settings
 from tradesdk_cli.lists.progress import Progress, fitted, span
-from tradesdk_cli.output import Output
+from tradesdk_cli.output.printer import Output
 
 from ._services import Scripted, agent
 from ._terminal import Stream, Terminal

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from tradesdk_cli.errors import UsageProblem
+from tradesdk_cli.files import refuse_same
 from tradesdk_cli.lists.pulls import Pull
-from tradesdk_cli.results.apart import refuse_same
-from tradesdk_cli.results.outfile import OutFile
+from tradesdk_cli.output.outfile import OutFile
 from tradesdk_mock import MockServer
 
 from ._services import Scripted, agent

@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tradesdk import TradeClient
-from tradesdk_cli.config import Settings
-from tradesdk_cli.helping import remembered
-from tradesdk_cli.helping.completing import BETWEEN
+from tradesdk_cli import idcache
+from tradesdk_cli.config.settings import Settings
+from tradesdk_cli.framework.completion import BETWEEN
 
 from ._services import Scripted
 from ._terminal import Terminal
@@ -39,9 +39,9 @@ HOSTILE = (
 
 @pytest.fixture(autouse=True)
 def nothing_seen() -> Iterator[None]:
-    remembered.forget_pending()
+    idcache.forget_pending()
     yield
-    remembered.forget_pending()
+    idcache.forget_pending()
 
 
 @pytest.fixture
@@ -54,63 +54,63 @@ def agent(agent_id: str, name: str = "calm") -> dict[str, Any]:
 
 
 def test_what_was_seen_last_comes_first_and_there_is_a_bound(settings: Settings) -> None:
-    for number in range(remembered.MOST):
-        remembered.note("AgentSummary", agent(f"old{number}"))
-    remembered.keep(settings)
-    remembered.note("Agent", agent("new", "fast"))
-    remembered.keep(settings)
-    found = remembered.read(settings, "agents")
-    assert (next(iter(found)), found["new"], len(found)) == ("new", "fast, idle", remembered.MOST)
-    for number in range(2 * remembered.MOST):
-        remembered.note("Signal", {"token_symbol": f"T{number}"})
-    remembered.keep(settings)
-    assert len(remembered.read(settings, "tokens")) == remembered.MOST
-    assert remembered.file_of(settings).stat().st_size < 1_000_000
+    for number in range(idcache.MOST):
+        idcache.note("AgentSummary", agent(f"old{number}"))
+    idcache.keep(settings)
+    idcache.note("Agent", agent("new", "fast"))
+    idcache.keep(settings)
+    found = idcache.read(settings, "agents")
+    assert (next(iter(found)), found["new"], len(found)) == ("new", "fast, idle", idcache.MOST)
+    for number in range(2 * idcache.MOST):
+        idcache.note("Signal", {"token_symbol": f"T{number}"})
+    idcache.keep(settings)
+    assert len(idcache.read(settings, "tokens")) == idcache.MOST
+    assert idcache.file_of(settings).stat().st_size < 1_000_000
 
 
 def test_what_was_not_used_for_long_is_forgotten(tmp_path: Path) -> None:
-    worlds = [Settings(mock=True, home=tmp_path, world=f"w{number}") for number in range(remembered.MOST_FILES + 2)]
+    worlds = [Settings(mock=True, home=tmp_path, world=f"w{number}") for number in range(idcache.MOST_FILES + 2)]
     for number, one in enumerate(worlds):
-        remembered.note("AgentSummary", agent("agt_1"))
-        remembered.keep(one)
-        os.utime(remembered.file_of(one), (number, number))
-    remembered.note("AgentSummary", agent("agt_2"))
-    remembered.keep(worlds[-1])
-    kept = [number for number, one in enumerate(worlds) if remembered.read(one, "agents")]
-    assert kept == list(range(2, remembered.MOST_FILES + 2))
+        idcache.note("AgentSummary", agent("agt_1"))
+        idcache.keep(one)
+        os.utime(idcache.file_of(one), (number, number))
+    idcache.note("AgentSummary", agent("agt_2"))
+    idcache.keep(worlds[-1])
+    kept = [number for number, one in enumerate(worlds) if idcache.read(one, "agents")]
+    assert kept == list(range(2, idcache.MOST_FILES + 2))
 
 
 def test_it_is_for_nobody_else_and_written_only_when_it_is_new(settings: Settings) -> None:
-    remembered.note("Wallet", {"id": "wal_1", "label": "Main", "chain_id": 8453})
-    remembered.keep(settings)
-    path = remembered.file_of(settings)
+    idcache.note("Wallet", {"id": "wal_1", "label": "Main", "chain_id": 8453})
+    idcache.keep(settings)
+    path = idcache.file_of(settings)
     if sys.platform != "win32":
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
         assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
-    assert remembered.read(settings, "wallets") == {"wal_1": "Main, base"}
+    assert idcache.read(settings, "wallets") == {"wal_1": "Main, base"}
     before = path.stat().st_mtime_ns, path.stat().st_ino
-    remembered.note("Wallet", {"id": "wal_1", "label": "Main", "chain_id": 8453})
-    remembered.keep(settings)
+    idcache.note("Wallet", {"id": "wal_1", "label": "Main", "chain_id": 8453})
+    idcache.keep(settings)
     assert (path.stat().st_mtime_ns, path.stat().st_ino) == before
     assert [found.name for found in path.parent.iterdir()] == [path.name]
 
 
 @pytest.mark.parametrize("text", HOSTILE)
 def test_hostile_ids_and_symbols_are_left_out(settings: Settings, text: str) -> None:
-    remembered.note("AgentSummary", agent(text))
-    remembered.note("Trade", {"id": "trd_1", "token_symbol": text, "direction": "BUY", "status": "open"})
-    remembered.keep(settings)
-    assert remembered.read(settings, "agents") == {}
-    assert remembered.read(settings, "tokens") == {}
-    assert set(remembered.read(settings, "trades")) == {"trd_1"}
+    idcache.note("AgentSummary", agent(text))
+    idcache.note("Trade", {"id": "trd_1", "token_symbol": text, "direction": "BUY", "status": "open"})
+    idcache.keep(settings)
+    assert idcache.read(settings, "agents") == {}
+    assert idcache.read(settings, "tokens") == {}
+    assert set(idcache.read(settings, "trades")) == {"trd_1"}
 
 
 @given(st.text())
 def test_words_beside_an_id_are_plain(text: str) -> None:
-    words = remembered.safe_words(text)
+    words = idcache.safe_words(text)
     assert len(words) <= 48
     assert words == "" or all(char.isascii() and (char.isalnum() or char in " _.,+-") for char in words)
-    assert remembered.safe_words(words) == words
+    assert idcache.safe_words(words) == words
 
 
 @pytest.mark.parametrize(
@@ -128,29 +128,29 @@ def test_words_beside_an_id_are_plain(text: str) -> None:
     ],
 )
 def test_a_file_that_is_not_ours_offers_nothing(settings: Settings, content: bytes) -> None:
-    path = remembered.file_of(settings)
+    path = idcache.file_of(settings)
     path.parent.mkdir(parents=True)
     path.write_bytes(content)
-    assert remembered.read(settings, "agents") == {}
-    remembered.note("AgentSummary", agent("agt_9"))
-    remembered.keep(settings)
-    assert set(remembered.read(settings, "agents")) == {"agt_9"}
+    assert idcache.read(settings, "agents") == {}
+    idcache.note("AgentSummary", agent("agt_9"))
+    idcache.keep(settings)
+    assert set(idcache.read(settings, "agents")) == {"agt_9"}
 
 
 @pytest.mark.skipif(sys.platform == "win32" or os.geteuid() == 0, reason="needs a folder that cannot be written")
 def test_a_folder_that_cannot_be_written_is_no_error(settings: Settings) -> None:
     assert settings.home is not None
     settings.home.chmod(0o500)
-    remembered.note("AgentSummary", agent("agt_1"))
-    remembered.keep(settings)
+    idcache.note("AgentSummary", agent("agt_1"))
+    idcache.keep(settings)
     settings.home.chmod(0o700)
-    assert remembered.read(settings, "agents") == {}
+    assert idcache.read(settings, "agents") == {}
 
 
 def test_a_file_in_place_of_the_folder_is_no_error(settings: Settings, tmp_path: Path) -> None:
     (tmp_path / "completion").write_text("mine")
-    remembered.note("AgentSummary", agent("agt_1"))
-    remembered.keep(settings)
+    idcache.note("AgentSummary", agent("agt_1"))
+    idcache.keep(settings)
     assert (tmp_path / "completion").read_text() == "mine"
 
 
@@ -163,7 +163,7 @@ def test_targets_have_files_of_their_own_and_no_key_in_them(tmp_path: Path) -> N
         Settings(home=tmp_path, mock=True),
         Settings(home=tmp_path, mock=True, world="second"),
     ]
-    paths = {remembered.file_of(one) for one in kinds}
+    paths = {idcache.file_of(one) for one in kinds}
     assert len(paths) == len(kinds)
     assert not any("key-1" in str(path) or "example" in str(path) for path in paths)
 

@@ -14,7 +14,7 @@ from tests._clock import VirtualClock
 
 import tradesdk
 import tradesdk_cli.commands.replay as replay_command
-import tradesdk_cli.live.forwarding as forwarding
+import tradesdk_cli.stream.forward as forwarding
 from tradesdk import RetryPolicy
 
 from ._streams import Hook, event, hooked, tape_of

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tradesdk import Ledger, create_keystore
-from tradesdk_cli.context import Session
+from tradesdk_cli.session import Session
 from tradesdk_mock import MockServer
 
 from ._services import Scripted
@@ -173,7 +173,7 @@ def test_a_traceback_while_something_is_signed(
         raise RuntimeError("broken")
 
     trade.env |= keystore
-    monkeypatch.setattr("tradesdk_cli.money.purchases.show", broken)
+    monkeypatch.setattr("tradesdk_cli.purchase.buy.show", broken)
     run = trade(*PAID, "-vv")
     assert "Traceback" in run.err
     assert clean(run)

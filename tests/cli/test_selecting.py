@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from tradesdk_cli.errors import UsageProblem
-from tradesdk_cli.results.selecting import Selection
+from tradesdk_cli.output.select import Selection
 from tradesdk_mock import MockServer
 
 from ._services import HOSTILE, Scripted, agent

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tradesdk_cli.config import Settings, requested_output, resolve
+from tradesdk_cli.config.settings import Settings, requested_output, resolve
 from tradesdk_cli.errors import ConfigProblem, UsageProblem
 
 from ._services import Scripted

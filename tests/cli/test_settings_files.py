@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tradesdk_cli.settings.entries import Files
-from tradesdk_cli.settings.profiles import read_files
+from tradesdk_cli.config.entries import Files
+from tradesdk_cli.config.files import read_files
 
 from ._services import Scripted
 from ._settings import configured
@@ -142,7 +142,7 @@ def test_files_of_somebody_else(trade: Terminal, project: Path, monkeypatch: pyt
     configured(trade, "")
     (project / ".trade.toml").write_text('output = "csv"\n')
     monkeypatch.setattr(os, "geteuid", lambda: 4242)
-    monkeypatch.setattr("tradesdk_cli.settings.profiles._foreign", lambda found: True)
+    monkeypatch.setattr("tradesdk_cli.config.files._foreign", lambda found: True)
     assert "belongs to somebody else" in str(trade("config", "list").problem["hint"])
     (trade.home / "config.toml").unlink()
     run = trade("config", "get", "output")

@@ -13,8 +13,8 @@ import pytest
 import tradesdk_cli
 from tradesdk import create_keystore
 from tradesdk_cli.app import command
-from tradesdk_cli.helping.completing import BETWEEN
-from tradesdk_cli.plumbing import LazyCommand
+from tradesdk_cli.framework.completion import BETWEEN
+from tradesdk_cli.framework.group import LazyCommand
 from tradesdk_mock import MockServer
 
 from ._terminal import Terminal
@@ -143,7 +143,7 @@ def verbs_of(group: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str
 def test_a_list_in_a_pipe_needs_neither_tables_nor_the_mock_nor_a_signer(world: Terminal) -> None:
     modules = loaded(world, "agents list")
     assert {"httpcore", "pydantic"} <= modules
-    assert not modules & {"httpx", "tradesdk_cli.results.table", "rich", "tradesdk_mock", "eth_account", "uvicorn"}
+    assert not modules & {"httpx", "tradesdk_cli.output.table", "rich", "tradesdk_mock", "eth_account", "uvicorn"}
 
 
 def test_the_command_line_of_httpx_is_loaded_for_others_only(world: Terminal) -> None:
@@ -203,7 +203,7 @@ def test_market_data_that_is_not_paid_for_needs_neither_a_signer_nor_tables(
     modules = loaded(trade, *lines)
     assert {"httpcore", "sqlite3"} <= modules
     ethereum = {"eth_account", "eth_keys", "eth_keyfile", "coincurve"}
-    assert not modules & {"tradesdk_cli.results.table", "tradesdk_mock", "uvicorn", *ethereum}
+    assert not modules & {"tradesdk_cli.output.table", "tradesdk_mock", "uvicorn", *ethereum}
     assert shop.payments.submissions() == []
 
 

@@ -17,7 +17,7 @@ import pytest
 
 from tradesdk import RetryPolicy
 from tradesdk.models._types import _unix_seconds
-from tradesdk_cli.live.watching import Watch
+from tradesdk_cli.stream.watching import Watch
 from tradesdk_mock import MockServer
 
 from ._streams import (

@@ -14,9 +14,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import tradesdk_cli.live.executing as executing
+import tradesdk_cli.stream.exec as executing
 from tradesdk_cli.errors import UsageProblem
-from tradesdk_cli.live.executing import PLACEHOLDERS, NotRunnable, parse_command
+from tradesdk_cli.stream.exec import PLACEHOLDERS, NotRunnable, parse_command
 
 from ._streams import event
 

@@ -13,7 +13,7 @@ from tests._clock import VirtualClock
 
 from tradesdk import RetryPolicy
 from tradesdk_cli.errors import UsageProblem
-from tradesdk_cli.live.forwarding import Receiver
+from tradesdk_cli.stream.forward import Receiver
 
 from ._streams import Hook, event, hooked
 

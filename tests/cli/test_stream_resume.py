@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-import tradesdk_cli.live.following as following
+import tradesdk_cli.stream.follow as following
 from tradesdk_mock import MockServer
 
 from ._streams import STREAM, emit, ids, quick_market, recent, said

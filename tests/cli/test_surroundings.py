@@ -107,15 +107,15 @@ def test_who_reads_notes_may_go(trade: Terminal, service: Scripted) -> None:
 def test_notes_that_nobody_takes_change_nothing(trade: Terminal, service: Scripted) -> None:
     service.says(200, {"data": [agent()], "next_cursor": "more"})
     with open("/dev/full", "w") as full, pytest.MonkeyPatch.context() as patch:
-        from tradesdk_cli.results import notes
+        from tradesdk_cli.output import stderr
 
-        made = notes.Notes.__init__
+        made = stderr.Notes.__init__
 
         def deaf(self: Any, *given: Any) -> None:
             made(self, *given)
             self.stderr = full
 
-        patch.setattr(notes.Notes, "__init__", deaf)
+        patch.setattr(stderr.Notes, "__init__", deaf)
         assert trade("agents", "list", "-n", "1").code == 0
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-import tradesdk_cli.live.tallying as tallying
-from tradesdk_cli.config import Settings
-from tradesdk_cli.live.tallying import Tally
-from tradesdk_cli.output import Output
+import tradesdk_cli.stream.tallying as tallying
+from tradesdk_cli.config.settings import Settings
+from tradesdk_cli.output.printer import Output
+from tradesdk_cli.stream.tallying import Tally
 from tradesdk_mock import MockServer
 
 from ._streams import emit, event, quick_market, recent

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from tests._clock import VirtualClock
 
 from tradesdk_cli.errors import UsageProblem
-from tradesdk_cli.live.tape import Damaged, Recorded, Tape, TapeProblem, paced, parse_speed, read_tape
+from tradesdk_cli.stream.tape import Damaged, Recorded, Tape, TapeProblem, paced, parse_speed, read_tape
 
 from ._streams import event, tape_of
 

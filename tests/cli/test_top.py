@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from rich.cells import cell_len
 
-from tradesdk_cli.board.allowance import Allowance
+from tradesdk_cli.board.budget import Allowance
 from tradesdk_cli.board.drawing import Moment, draw
 from tradesdk_cli.board.keys import parse_keys
 from tradesdk_cli.board.state import SIGNALS_KEPT, Board, Limit, News, after, agent_rows, changes, position_rows

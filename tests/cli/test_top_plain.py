@@ -8,8 +8,8 @@ import pytest
 from rich.cells import cell_len
 
 from tradesdk import InvalidArgumentError
-from tradesdk_cli.board.reading import Source
-from tradesdk_cli.config import Settings
+from tradesdk_cli.board.reader import Source
+from tradesdk_cli.config.settings import Settings
 from tradesdk_mock import MockServer
 
 from ._services import Scripted, agent

@@ -21,8 +21,8 @@ from typing import Any
 import pytest
 
 from tradesdk_cli.board.screen import Screen
-from tradesdk_cli.config import Settings
-from tradesdk_cli.output import Output
+from tradesdk_cli.config.settings import Settings
+from tradesdk_cli.output.printer import Output
 from tradesdk_mock import MockServer
 
 from ._terminal import TRADE, Terminal

@@ -11,8 +11,8 @@ import tradesdk_cli
 import tradesdk_mock
 from tradesdk_cli import errors
 from tradesdk_cli.app import command
-from tradesdk_cli.helping.helptopics import ENVIRONMENT, EXIT_CODES, TOPICS
-from tradesdk_cli.plumbing import LazyCommand
+from tradesdk_cli.framework.group import LazyCommand
+from tradesdk_cli.framework.topics import ENVIRONMENT, EXIT_CODES, TOPICS
 
 from ._terminal import Terminal
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-import tradesdk_cli.writes.changes as changes
+import tradesdk_cli.confirm as changes
 from tradesdk import LocalSigner, TradeClient
 from tradesdk_mock import MockServer
 

@@ -62,7 +62,7 @@ def test_it_is_kept_in_the_file(path: Path) -> None:
 
 
 def test_the_folder_is_the_one_of_the_terminal_client(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from tradesdk_cli.config import resolve
+    from tradesdk_cli.config.settings import resolve
 
     for environ in ({"TRADE_HOME": str(tmp_path)}, {"TRADE_HOME": "~/trading", "HOME": str(tmp_path)}, {}):
         with monkeypatch.context() as patch:

@@ -13,7 +13,7 @@ from tradesdk_cli.board.grid import Col, lines
 from tradesdk_cli.board.state import Board, agent_rows, position_rows
 from tradesdk_cli.board.view import PARTS, View, divide, in_order, settled, sort_name
 from tradesdk_cli.charts.sparks import spark
-from tradesdk_cli.results.cells import ago, cell
+from tradesdk_cli.output.cells import ago, cell
 from tradesdk_cli.text import visible
 
 _OLD = 60.0

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 from rich.cells import cell_len
 from rich.text import Text
 
-from tradesdk_cli.results.cells import cell
-from tradesdk_cli.results.views import RIGHT
+from tradesdk_cli.output.cells import cell
+from tradesdk_cli.output.columns import RIGHT
 
 if TYPE_CHECKING:
-    from tradesdk_cli.results.views import Kind
+    from tradesdk_cli.output.columns import Kind
 
 GAP = 2
 LUXURY = 5

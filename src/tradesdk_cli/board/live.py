@@ -6,16 +6,16 @@ import time
 from typing import TYPE_CHECKING
 
 from tradesdk_cli.board.drawing import Moment, draw
-from tradesdk_cli.board.reading import Source, quiet
+from tradesdk_cli.board.reader import Source, quiet
 from tradesdk_cli.board.screen import Screen
 from tradesdk_cli.board.view import View, pressed
 from tradesdk_cli.charts.sparks import shows_ascii_only
 from tradesdk_cli.errors import INTERRUPTED, Interrupted
-from tradesdk_cli.live.watching import Told, told_to_stop
+from tradesdk_cli.stream.watching import Told, told_to_stop
 
 if TYPE_CHECKING:
     from tradesdk_cli.board.state import Board
-    from tradesdk_cli.context import Session
+    from tradesdk_cli.session import Session
 
 _BREATH = 0.1
 

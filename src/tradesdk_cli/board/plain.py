@@ -8,23 +8,23 @@ from typing import TYPE_CHECKING, Any
 
 from tradesdk import TradeError
 from tradesdk_cli.board.drawing import Moment, draw, header
-from tradesdk_cli.board.reading import Source, is_about_one, limit_of, quiet, read
+from tradesdk_cli.board.reader import Source, is_about_one, limit_of, quiet, read
 from tradesdk_cli.board.state import Board, Item, News, after, changes, snapshot
 from tradesdk_cli.board.view import View
 from tradesdk_cli.charts.sparks import shows_ascii_only
 from tradesdk_cli.errors import Interrupted, UsageProblem
-from tradesdk_cli.live.streaming import exit_code_of
-from tradesdk_cli.live.watching import told_to_stop
-from tradesdk_cli.options import CHAINS
-from tradesdk_cli.problems import problem_of
-from tradesdk_cli.results.cells import moment
+from tradesdk_cli.explain import problem_of
+from tradesdk_cli.framework.params import CHAINS
+from tradesdk_cli.output.cells import moment
+from tradesdk_cli.stream.deliver import exit_code_of
+from tradesdk_cli.stream.watching import told_to_stop
 from tradesdk_cli.text import one_line, visible
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from tradesdk_cli.context import Session
-    from tradesdk_cli.output import Output
+    from tradesdk_cli.output.printer import Output
+    from tradesdk_cli.session import Session
 
 _WIDTH = 120
 _SHARE = 3
@@ -47,7 +47,7 @@ def once(run: Session, chain: int | None) -> None:
     lines = frame.lines[:-1]  # without the keys
 
     def show(console: Console) -> None:
-        from tradesdk_cli.results.table import print_line
+        from tradesdk_cli.output.table import print_line
 
         for line in lines[: _last(lines) + 1]:
             text = line.copy()
@@ -157,6 +157,6 @@ def _say(out: Output, run: Session, kind: str, text: str, about: Any) -> None:
 def _print(out: Output, text: str) -> None:
     from rich.text import Text
 
-    from tradesdk_cli.results.table import print_line
+    from tradesdk_cli.output.table import print_line
 
     out.draw(lambda console: print_line(console, Text(text)))

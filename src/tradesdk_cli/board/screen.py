@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 from tradesdk_cli.board.keys import parse_keys
 from tradesdk_cli.errors import ClosedPipe
-from tradesdk_cli.live.watching import Told
+from tradesdk_cli.stream.watching import Told
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from rich.text import Text
 
-    from tradesdk_cli.output import Output
+    from tradesdk_cli.output.printer import Output
 
 # Lines do not wrap, so one that is too long does not move the others.
 _ENTER = "\x1b[?1049h\x1b[?25l\x1b[?7l"

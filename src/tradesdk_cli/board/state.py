@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tradesdk_cli.charts.sparks import closed_results
-from tradesdk_cli.results.cells import price
-from tradesdk_cli.results.views import to_profit, to_stop
+from tradesdk_cli.output.cells import price
+from tradesdk_cli.output.columns import to_profit, to_stop
 from tradesdk_cli.text import one_line
 
 SIGNALS_KEPT = 200

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tradesdk_cli.charts.sparks import shows_ascii_only
-from tradesdk_cli.context import wire
 from tradesdk_cli.errors import UsageProblem
-from tradesdk_cli.options import CHAINS
-from tradesdk_cli.results.views import SIGNALS, Column
+from tradesdk_cli.framework.params import CHAINS
+from tradesdk_cli.output.columns import SIGNALS, Column
+from tradesdk_cli.session import wire
 from tradesdk_cli.text import one_line, to_paste
 
 if TYPE_CHECKING:
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from tradesdk_cli.charts.plotting import Chart
-    from tradesdk_cli.context import Session
+    from tradesdk_cli.charts.chart import Chart
     from tradesdk_cli.lookup import NotThere
+    from tradesdk_cli.session import Session
 
 _RESULTS = (
     Column("timestamp", "time", title="time"),
@@ -65,7 +65,7 @@ def plot_token(run: Session, symbol: str, chain: int | None, wanted: Wanted) -> 
             break
         known = known or address is not None
     else:
-        from tradesdk_cli.helping.typedlines import safe
+        from tradesdk_cli.framework.typedlines import safe
 
         where = next(name for name, number in CHAINS.items() if number == chains[0])
         text = f"no signals of {one_line(safe(symbol), 80)}"
@@ -75,8 +75,8 @@ def plot_token(run: Session, symbol: str, chain: int | None, wanted: Wanted) -> 
             raise _no_token(run, symbol, f"{text}{among} on {named}", see, others)
         run.out.note(f"{text} on {named} in that time; see the latest signals: {see}")
         return
-    from tradesdk_cli.charts.plotting import Chart, Mark
-    from tradesdk_cli.results.cells import price
+    from tradesdk_cli.charts.chart import Chart, Mark
+    from tradesdk_cli.output.cells import price
 
     newest = rows[-1]
     name = next((name for name, known in CHAINS.items() if known == number), str(number))
@@ -125,7 +125,7 @@ def plot_agent(run: Session, agent_id: str, wanted: Wanted) -> None:
             f"{one_line(agent.name, 80)} has no closed trades{period} and nothing open: there is nothing to draw"
         )
         return
-    from tradesdk_cli.charts.plotting import Chart, Mark
+    from tradesdk_cli.charts.chart import Chart, Mark
 
     first = wanted.start if wanted.start is not None else begins or rows[0]["timestamp"] - 1
     points = [(float(first), 0.0), *((float(row["timestamp"]), float(row["total_pnl_usd"])) for row in rows)]
@@ -157,7 +157,7 @@ def _within(at: float, wanted: Wanted) -> bool:
 
 
 def _period(points: Sequence[tuple[float, float]]) -> str:
-    from tradesdk_cli.results.cells import moment
+    from tradesdk_cli.output.cells import moment
 
     first, last = (moment(at) for at in (points[0][0], points[-1][0]))
     return f"at {first}" if first == last else f"{first} to {last}"
@@ -168,7 +168,7 @@ def _is_address(symbol: str) -> bool:
 
 
 def _no_token(run: Session, symbol: str, text: str, see: str, others: dict[str, str]) -> NotThere:
-    from tradesdk_cli.helping.spellings import closest
+    from tradesdk_cli.framework.synonyms import closest
     from tradesdk_cli.lookup import NotThere
 
     near = to_paste(others[word] for word in closest(symbol.strip().casefold(), list(others)))
@@ -218,18 +218,18 @@ def _signals(run: Session, chain: int, address: str, wanted: Wanted) -> list[dic
 
 
 def _show(run: Session, chart: Chart, columns: Sequence[Column], rows: list[dict[str, Any]], wanted: Wanted) -> None:
-    from tradesdk_cli.charts import plotfiles
-    from tradesdk_cli.charts.plotting import draw
+    from tradesdk_cli.charts import svg
+    from tradesdk_cli.charts.chart import draw
     from tradesdk_cli.lists.progress import counted
 
     output, file = run.settings.output, run.settings.out
-    picture = file is not None and output in ("auto", "table") and plotfiles.writable(file)
+    picture = file is not None and output in ("auto", "table") and svg.writable(file)
     if output not in ("auto", "table") or (file is not None and not picture):
         run.out.many(columns, [rows], empty="")
         return
     if file is not None:
         width = wanted.width or _FILE_WIDTH
-        plotfiles.write(file, draw(chart, width, wanted.height or _FILE_HEIGHT), width)
+        svg.write(file, draw(chart, width, wanted.height or _FILE_HEIGHT), width)
         run.out.event("plot", f"{counted(len(rows), 'points')} written to {file}", points=len(rows))
         return
     size = shutil.get_terminal_size()
@@ -239,7 +239,7 @@ def _show(run: Session, chart: Chart, columns: Sequence[Column], rows: list[dict
     lines = draw(chart, width, height, ascii_only=shows_ascii_only(run.out))
 
     def show(console: Console) -> None:
-        from tradesdk_cli.results.table import print_line
+        from tradesdk_cli.output.table import print_line
 
         for line in lines:
             print_line(console, line)

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from typing import Any
 
-    from tradesdk_cli.output import Output
+    from tradesdk_cli.output.printer import Output
 
 _BLOCKS = "▁▂▃▄▅▆▇█"
 _ASCII = "_.:-=+*#"

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tradesdk_cli.errors import UsageProblem
-from tradesdk_cli.options import AgentId, Chain, Confidence, DryRun, Yes, number, pages, whole
-from tradesdk_cli.plumbing import TradeCommand, examples, gathered, noun, session
+from tradesdk_cli.framework.group import TradeCommand, examples, gathered, noun, session
+from tradesdk_cli.framework.params import AgentId, Chain, Confidence, DryRun, Yes, number, pages, whole
 from tradesdk_cli.text import one_line
 
 if TYPE_CHECKING:
@@ -110,8 +110,8 @@ def list_agents(
             show_results(run, walk, status=status.value if status else None, losing=losing, sort=by)
         return
     from tradesdk_cli.lists.paging import Source
-    from tradesdk_cli.results.outfile import PARQUET
-    from tradesdk_cli.results.views import AGENTS
+    from tradesdk_cli.output.columns import AGENTS
+    from tradesdk_cli.output.outfile import PARQUET
 
     with session(ctx, endings=(PARQUET,)) as run:
         filters = {"status": status.value if status else None}
@@ -151,9 +151,9 @@ def create(
 ) -> None:
     """Create an agent. It is idle at first."""
     from tradesdk import Agent
+    from tradesdk_cli.confirm import check
     from tradesdk_cli.lookup import WALLETS, id_of
     from tradesdk_cli.writes.agentchanges import creation
-    from tradesdk_cli.writes.changes import check
 
     with session(ctx) as run:
         run.out.expect(Agent)
@@ -198,9 +198,9 @@ def update(
     if not body:
         raise UsageProblem("nothing to change was named", "for example: trade agents update AGENT_ID --name calmer")
     from tradesdk import Agent
+    from tradesdk_cli.confirm import check
     from tradesdk_cli.lookup import AGENTS, WALLETS, id_of, reached
     from tradesdk_cli.writes.agentchanges import update as changed
-    from tradesdk_cli.writes.changes import check
 
     with session(ctx) as run:
         run.out.expect(Agent)
@@ -224,10 +224,10 @@ def update(
 )
 def delete(ctx: typer.Context, agent_id: AgentId, yes: Yes = False, dry_run: DryRun = False) -> None:
     """Delete an agent for good. An active one must be stopped first."""
-    from tradesdk_cli.helping import remembered
+    from tradesdk_cli import idcache
+    from tradesdk_cli.confirm import check
     from tradesdk_cli.lookup import AGENTS, reached
     from tradesdk_cli.writes.agentchanges import deletion
-    from tradesdk_cli.writes.changes import check
 
     with session(ctx) as run:
         check(f"delete the agent {agent_id} for good", yes=yes, dry_run=dry_run)
@@ -236,7 +236,7 @@ def delete(ctx: typer.Context, agent_id: AgentId, yes: Yes = False, dry_run: Dry
         )
         if run.approve(change, yes=yes, dry_run=dry_run):
             run.client.agents.delete(agent_id)
-            remembered.forget(AGENTS.many, agent_id)
+            idcache.forget(AGENTS.many, agent_id)
             run.out.one({"id": agent_id, "deleted": True})
 
 

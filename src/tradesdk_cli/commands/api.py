@@ -8,8 +8,8 @@ from typing import Annotated
 import typer
 
 from tradesdk_cli.errors import UsageProblem
-from tradesdk_cli.options import Yes
-from tradesdk_cli.plumbing import TradeCommand, examples, session, single
+from tradesdk_cli.framework.group import TradeCommand, examples, session, single
+from tradesdk_cli.framework.params import Yes
 
 app = single("Send any request, with the same key, retries and budgets.")
 
@@ -72,7 +72,7 @@ def api(
     Dots make nested fields, [] adds to a list: -F risk.stop_loss_pct=4, -f tokens[].identifier=ETH. Of what a GET
     asks, -f is the query. What is not a GET is shown and asked about first, or takes --yes.
     """
-    from tradesdk_cli.raw import rawsending
+    from tradesdk_cli import raw_request
     from tradesdk_cli.raw.rawcalls import read_request
 
     if not pay:
@@ -102,17 +102,17 @@ def api(
         raise UsageProblem("--send-api-key is for market data", "everything else is sent with the key anyway")
     with session(ctx) as run:
         if asked.is_sold:
-            rawsending.refuse_elsewhere(run, words[-1], market=True)
+            raw_request.refuse_elsewhere(run, words[-1], market=True)
             if pay:
-                from tradesdk_cli.money.paying import Terms
+                from tradesdk_cli.purchase.checkout import Terms
 
                 terms = Terms(max_price, dry_run, new_purchase, purchase, wallet, send_api_key=send_api_key)
-                rawsending.buy(run, asked, terms, include=include)
+                raw_request.buy(run, asked, terms, include=include)
             else:
-                rawsending.ask_price(run, asked, include=include, dry_run=dry_run, send_api_key=send_api_key)
+                raw_request.ask_price(run, asked, include=include, dry_run=dry_run, send_api_key=send_api_key)
             return
-        rawsending.refuse_elsewhere(run, words[-1])
+        raw_request.refuse_elsewhere(run, words[-1])
         if paginate and not dry_run:
-            rawsending.paginate(run, asked, include=include)
+            raw_request.paginate(run, asked, include=include)
         else:
-            rawsending.send(run, asked, include=include, yes=yes, dry_run=dry_run)
+            raw_request.send(run, asked, include=include, yes=yes, dry_run=dry_run)

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tradesdk_cli.errors import CliError, UsageProblem
-from tradesdk_cli.options import Yes
-from tradesdk_cli.plumbing import TradeCommand, examples, noun, session
+from tradesdk_cli.framework.group import TradeCommand, examples, noun, session
+from tradesdk_cli.framework.params import Yes
 
 if TYPE_CHECKING:
-    from tradesdk_cli.context import Session
-    from tradesdk_cli.helping.shells import Place
+    from tradesdk_cli.framework.shells import Place
+    from tradesdk_cli.session import Session
 
 app = noun("completion", "Let your shell complete commands, ids and symbols.")
 
@@ -42,7 +42,7 @@ def install(ctx: typer.Context, shell: Shell = None, *, yes: Yes = False, dry_ru
     asks before that, and never adds the line twice. Ids and symbols are those that earlier commands printed: completing
     reads no network.
     """
-    from tradesdk_cli.helping.shells import install as write
+    from tradesdk_cli.framework.shells import install as write
 
     with session(ctx) as run:
         place = _place(shell)
@@ -68,7 +68,7 @@ def install(ctx: typer.Context, shell: Shell = None, *, yes: Yes = False, dry_ru
 @app.command("show", cls=TradeCommand, epilog=examples("trade completion show bash", "trade completion show fish"))
 def show(shell: Shell = None) -> None:
     """Print the script, to keep or load it yourself."""
-    from tradesdk_cli.helping.shells import SCRIPTS, shell_of
+    from tradesdk_cli.framework.shells import SCRIPTS, shell_of
 
     print(SCRIPTS[shell_of(shell, os.environ)], end="")
 
@@ -80,7 +80,7 @@ def show(shell: Shell = None) -> None:
 )
 def uninstall(ctx: typer.Context, shell: Shell = None, *, yes: Yes = False, dry_run: Rehearsal = False) -> None:
     """Remove the script, and the line that loads it."""
-    from tradesdk_cli.helping.shells import uninstall as remove
+    from tradesdk_cli.framework.shells import uninstall as remove
 
     with session(ctx) as run:
         place = _place(shell)
@@ -104,7 +104,7 @@ def uninstall(ctx: typer.Context, shell: Shell = None, *, yes: Yes = False, dry_
 
 
 def _place(shell: str | None) -> Place:
-    from tradesdk_cli.helping.shells import place_of, shell_of
+    from tradesdk_cli.framework.shells import place_of, shell_of
 
     return place_of(shell_of(shell, os.environ), os.environ)
 

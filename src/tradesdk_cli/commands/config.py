@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tradesdk_cli.plumbing import TradeCommand, examples, noun, session
+from tradesdk_cli.framework.group import TradeCommand, examples, noun, session
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tradesdk_cli.config import Settings
-    from tradesdk_cli.context import Session
-    from tradesdk_cli.output import Output
+    from tradesdk_cli.config.settings import Settings
+    from tradesdk_cli.output.printer import Output
+    from tradesdk_cli.session import Session
 
 app = noun("config", "Settings and profiles: list, get, set, unset, path, profiles, use.")
 
@@ -24,7 +24,7 @@ Project = Annotated[bool, typer.Option("--project", help="In the project's .trad
 
 
 def _complete_setting(incomplete: str) -> list[str]:
-    from tradesdk_cli.settings.entries import SHOWN
+    from tradesdk_cli.config.entries import SHOWN
 
     return [name for name in SHOWN if name.startswith(incomplete)]
 
@@ -44,8 +44,8 @@ def list_(
     A flag counts more than the environment, then come the project's .trade.toml, the profile, and what holds by itself.
     Keys are never shown.
     """
-    from tradesdk_cli.results.views import Column
-    from tradesdk_cli.settings.entries import SHOWN
+    from tradesdk_cli.config.entries import SHOWN
+    from tradesdk_cli.output.columns import Column
 
     with session(ctx) as run:
         rows = [_row(run.settings, name, sources=sources) for name in SHOWN]
@@ -61,7 +61,7 @@ def get(ctx: typer.Context, name: SettingName) -> None:
 
     With -o json its source as well.
     """
-    from tradesdk_cli.settings.entries import shown_name
+    from tradesdk_cli.config.entries import shown_name
 
     with session(ctx) as run:
         row = _row(run.settings, shown_name(name), sources=True)
@@ -87,8 +87,8 @@ def set_(
     The file keeps its comments and everything else. A project's file can be anybody's, so it has neither addresses nor
     keys. The key itself is kept by `trade login`.
     """
-    from tradesdk_cli.context import open_session
-    from tradesdk_cli.settings.entries import parse, plain_name, settable_name
+    from tradesdk_cli.config.entries import parse, plain_name, settable_name
+    from tradesdk_cli.session import open_session
 
     with open_session(ctx, new_profile=True) as run:
         run.out.selection.expect(_CHANGED)
@@ -113,8 +113,8 @@ def set_(
 )
 def unset(ctx: typer.Context, name: SettingName, project: Project = False) -> None:
     """Take a setting out of the profile, or of the project."""
+    from tradesdk_cli.config.entries import plain_name, settable_name
     from tradesdk_cli.errors import UsageProblem
-    from tradesdk_cli.settings.entries import plain_name, settable_name
 
     with session(ctx) as run:
         run.out.selection.expect(("name", "was", "profile", "file"))
@@ -142,9 +142,9 @@ def path(ctx: typer.Context) -> None:
 
     It works with a broken file too.
     """
-    from tradesdk_cli.config import resolve
-    from tradesdk_cli.output import Output
-    from tradesdk_cli.settings.profiles import config_folder, project_file
+    from tradesdk_cli.config.files import config_folder, project_file
+    from tradesdk_cli.config.settings import resolve
+    from tradesdk_cli.output.printer import Output
 
     out = Output(resolve(ctx.obj, os.environ), os.environ)
     folder = config_folder(os.environ.get("TRADE_HOME"))
@@ -162,10 +162,10 @@ def path(ctx: typer.Context) -> None:
 @app.command("profiles", cls=TradeCommand, epilog=examples("trade config profiles", "trade config profiles -o json"))
 def profiles(ctx: typer.Context) -> None:
     """List the profiles: what they stand for, and where their keys are kept."""
-    from tradesdk_cli.context import open_session
-    from tradesdk_cli.results.views import Column
-    from tradesdk_cli.settings.credentials import without_password
-    from tradesdk_cli.settings.targets import mode_of
+    from tradesdk_cli.config.credentials import without_password
+    from tradesdk_cli.config.target import mode_of
+    from tradesdk_cli.output.columns import Column
+    from tradesdk_cli.session import open_session
 
     with open_session(ctx, new_profile=True) as run:
         files = run.settings.files
@@ -195,7 +195,7 @@ def profiles(ctx: typer.Context) -> None:
 @app.command("use", cls=TradeCommand, epilog=examples("trade config use work", "trade config use paper -o json"))
 def use(ctx: typer.Context, name: Annotated[str, typer.Argument(metavar="PROFILE")]) -> None:
     """Make a profile the default one."""
-    from tradesdk_cli.context import open_session
+    from tradesdk_cli.session import open_session
 
     with open_session(ctx, new_profile=True) as run:
         run.out.selection.expect(_CHANGED)
@@ -213,7 +213,7 @@ def _use(run: Session, name: str) -> None:
 
 
 def _must_exist(settings: Settings, name: str) -> None:
-    from tradesdk_cli.settings.entries import unknown_profile
+    from tradesdk_cli.config.entries import unknown_profile
 
     if name not in settings.files.profiles:
         raise unknown_profile(name, settings.files)
@@ -224,7 +224,7 @@ def _row(settings: Settings, name: str, *, sources: bool) -> dict[str, Any]:
     if name == "api_key":  # whether there is one, never which
         value = None if settings.sources[name] == "default" else "set"
     elif name in ("base_url", "market_url") and value is not None:
-        from tradesdk_cli.settings.credentials import without_password
+        from tradesdk_cli.config.credentials import without_password
 
         value = without_password(value)
     return {"name": name, "value": value} | ({"source": settings.sources[name]} if sources else {})
@@ -266,7 +266,7 @@ def _place(run: Session, name: str, *, project: bool) -> tuple[Path, tuple[str, 
     """
     from pathlib import Path
 
-    from tradesdk_cli.settings.entries import PROJECT_FILE
+    from tradesdk_cli.config.entries import PROJECT_FILE
 
     settings = run.settings
     if project:
@@ -279,9 +279,9 @@ def _place(run: Session, name: str, *, project: bool) -> tuple[Path, tuple[str, 
 
 def _agree_to_move(run: Session, profile: str | None, name: str, address: str, *, yes: bool) -> None:
     """Asks before a kept key goes to an address that it was not kept for."""
+    from tradesdk_cli.config.credentials import host_of, origin_of
+    from tradesdk_cli.confirm import check
     from tradesdk_cli.errors import Declined
-    from tradesdk_cli.settings.credentials import host_of, origin_of
-    from tradesdk_cli.writes.changes import check
 
     table = run.settings.files.profiles.get(str(profile), {})
     known = [table[field] for field in ("base_url", "market_url") if isinstance(table.get(field), str)]
@@ -294,6 +294,6 @@ def _agree_to_move(run: Session, profile: str | None, name: str, address: str, *
 
 
 def _change(run: Session, file: Path, table: tuple[str, ...], values: dict[str, Any]) -> None:
-    from tradesdk_cli.settings.editing import change
+    from tradesdk_cli.config.editing import change
 
     change(file, table, values, private=bool(table) or file.name == "config.toml")

@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
-from tradesdk_cli.options import whole
-from tradesdk_cli.plumbing import TradeCommand, examples, session, single
+from tradesdk_cli.framework.group import TradeCommand, examples, session, single
+from tradesdk_cli.framework.params import whole
 
 app = single("See it all work, without an account or a network.")
 
@@ -26,7 +26,7 @@ def demo(
     lost. Every answer is checked; when one is wrong the exit code says so.
     """
     from tradesdk_cli.demo.story import tell
-    from tradesdk_cli.helping.remembered import forget_pending
+    from tradesdk_cli.idcache import forget_pending
 
     with session(ctx) as run:
         try:

@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from tradesdk_cli.plumbing import TradeCommand, examples, single
+from tradesdk_cli.framework.group import TradeCommand, examples, single
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from typing import Any
 
-    from tradesdk_cli.config import Settings
-    from tradesdk_cli.context import Session
+    from tradesdk_cli.config.settings import Settings
     from tradesdk_cli.doctor.findings import Finding
     from tradesdk_cli.errors import ConfigProblem
+    from tradesdk_cli.session import Session
 
 app = single("Check the settings, the services and this machine.")
 
@@ -29,18 +29,18 @@ def doctor(ctx: typer.Context) -> None:
     and folders, shell and terminal. Nothing is changed and nothing is paid. Exit code 0: all is well, warnings or not;
     3: a setting is wrong; 1: something else is.
     """
-    from tradesdk_cli.context import Session
     from tradesdk_cli.doctor.findings import exit_code
     from tradesdk_cli.doctor.shown import show, summary
-    from tradesdk_cli.output import Output
-    from tradesdk_cli.results.views import DOCTOR
+    from tradesdk_cli.output.columns import DOCTOR
+    from tradesdk_cli.output.printer import Output
+    from tradesdk_cli.session import Session
 
     chosen, broken = _settings(ctx.obj, os.environ)
     ctx.obj["resolved"] = chosen
     run = Session(chosen, Output(chosen, os.environ))
     try:
         if chosen.debug or chosen.curl:
-            from tradesdk_cli.debugging import watching
+            from tradesdk_cli.diagnostics import watching
 
             run.enter(watching(run.out, debug=chosen.debug, curl=chosen.curl, mock=chosen.mock))
         findings = _examine(run, broken)
@@ -56,10 +56,10 @@ def doctor(ctx: typer.Context) -> None:
 
 def _settings(flags: Mapping[str, Any], environ: Mapping[str, str]) -> tuple[Settings, ConfigProblem | None]:
     """The settings, as far as they can be read, and what is wrong with them."""
-    from tradesdk_cli.config import Settings, resolve
+    from tradesdk_cli.config.entries import Files
+    from tradesdk_cli.config.files import config_folder, settings_of
+    from tradesdk_cli.config.settings import Settings, resolve
     from tradesdk_cli.errors import ConfigProblem
-    from tradesdk_cli.settings.entries import Files
-    from tradesdk_cli.settings.profiles import config_folder, settings_of
 
     try:
         return settings_of(flags, environ), None
@@ -79,22 +79,23 @@ def _settings(flags: Mapping[str, Any], environ: Mapping[str, str]) -> tuple[Set
 
 
 def _examine(run: Session, broken: ConfigProblem | None) -> list[Finding]:
-    from tradesdk_cli.doctor import findings, here, money, service
+    from tradesdk_cli import health
+    from tradesdk_cli.doctor import findings, money, service
 
     chosen, environ = run.settings, os.environ
     # The mock is in this process, and never silent; a service may be, and so may whoever knows its address.
     patience = None if chosen.mock else findings.PATIENCE
     checks: list[tuple[str, Callable[[], Sequence[Finding]], float | None]] = [
-        ("versions", here.versions, None),
-        ("settings", lambda: _wrong(broken) if broken else here.settings(chosen), None),
+        ("versions", health.versions, None),
+        ("settings", lambda: _wrong(broken) if broken else health.settings(chosen), None),
         ("api", lambda: service.account(run), patience),
         ("market data", lambda: service.market(run), patience),
         ("wallet", lambda: money.wallet(run, environ), None),
-        ("secret files", lambda: here.secret_files(chosen, environ), None),
+        ("secret files", lambda: health.secret_files(chosen, environ), None),
         ("ledger", lambda: money.ledger(run), None),
-        ("folders", lambda: here.folders(chosen), None),
-        ("completion", lambda: here.completion(environ), None),
-        ("terminal", lambda: here.terminal(run.out, environ), None),
+        ("folders", lambda: health.folders(chosen), None),
+        ("completion", lambda: health.completion(environ), None),
+        ("terminal", lambda: health.terminal(run.out, environ), None),
     ]
     found: list[Finding] = []
     for name, check, limit in checks:

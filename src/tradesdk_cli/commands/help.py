@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tradesdk_cli.errors import UsageProblem
-from tradesdk_cli.plumbing import LazyCommand, TradeCommand, examples, session, single
+from tradesdk_cli.framework.group import LazyCommand, TradeCommand, examples, session, single
 
 if TYPE_CHECKING:
-    from tradesdk_cli.helping.helptopics import Topic
+    from tradesdk_cli.framework.topics import Topic
 
 app = single("Help about a topic or a command: trade help TOPIC.")
 
@@ -29,7 +29,7 @@ def help(
 
     Without a word it lists the topics.
     """
-    from tradesdk_cli.helping.helptopics import TOPICS
+    from tradesdk_cli.framework.topics import TOPICS
 
     asked = [word.lower() for word in words or () if not word.startswith("-")]
     form = str(ctx.obj.get("output") or "")
@@ -52,14 +52,14 @@ def help(
 
 
 def _print_rows(ctx: typer.Context, rows: list[dict[str, Any]]) -> None:
-    from tradesdk_cli.results.views import Column
+    from tradesdk_cli.output.columns import Column
 
     with session(ctx) as run:
         run.out.many([Column(name, "text") for name in rows[0]], [rows], empty="nothing")
 
 
 def _print_topics(ctx: typer.Context) -> None:
-    from tradesdk_cli.helping.helptopics import TOPICS
+    from tradesdk_cli.framework.topics import TOPICS
 
     formatter = ctx.make_formatter()
     with formatter.section("Topics"):
@@ -103,9 +103,9 @@ def _print_command(ctx: typer.Context, asked: list[str]) -> None:
 
 
 def _unknown(asked: list[str], index: int, command: Any, path: str) -> UsageProblem:
-    from tradesdk_cli.helping.helptopics import TOPICS
-    from tradesdk_cli.helping.mistakes import meant_verbs
-    from tradesdk_cli.helping.spellings import closest
+    from tradesdk_cli.framework.suggest import meant_verbs
+    from tradesdk_cli.framework.synonyms import closest
+    from tradesdk_cli.framework.topics import TOPICS
     from tradesdk_cli.text import one_line
 
     word, before = asked[index], asked[:index]

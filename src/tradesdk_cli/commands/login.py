@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tradesdk_cli.plumbing import TradeCommand, examples, single
+from tradesdk_cli.framework.group import TradeCommand, examples, single
 
 if TYPE_CHECKING:
-    from tradesdk_cli.context import Session
+    from tradesdk_cli.session import Session
 
 _PRINTED = (
     "profile",
@@ -55,7 +55,7 @@ def login(
     Address and key make a profile, which --profile names; the first one becomes the default. With --mock the profile
     stands for a mock world and needs no key.
     """
-    from tradesdk_cli.context import open_session
+    from tradesdk_cli.session import open_session
 
     place = None if keyring is None else "keyring" if keyring else "file"
     with open_session(ctx, new_profile=True) as run:
@@ -97,16 +97,16 @@ def _as_mock(run: Session, name: str, *, yes: bool) -> None:
     if not source.startswith("flag"):
         run.out.note(f"it is a mock because of {source}; for a service: trade login --no-mock --profile work")
     if default:
-        from tradesdk_cli.settings.targets import say_way_back
+        from tradesdk_cli.config.target import say_way_back
 
         say_way_back(run, name)
     _say_default(run, name, default)
 
 
 def _as_user(run: Session, name: str, place: str | None, *, verify: bool, yes: bool) -> None:
+    from tradesdk_cli.config.credentials import host_of
+    from tradesdk_cli.config.keptkeys import check_place, forget, keep, place_of
     from tradesdk_cli.errors import UsageProblem
-    from tradesdk_cli.settings.credentials import host_of
-    from tradesdk_cli.settings.keptkeys import check_place, forget, keep, place_of
 
     settings = run.settings
     table = settings.files.profiles.get(name, {})
@@ -152,8 +152,8 @@ def _given(**fields: str | None) -> dict[str, Any]:
 
 
 def _agree(run: Session, what: str, *, yes: bool) -> None:
+    from tradesdk_cli.confirm import check
     from tradesdk_cli.errors import Declined
-    from tradesdk_cli.writes.changes import check
 
     check(what, yes=yes, dry_run=False)
     if not yes and not run.ask(f"{what}?"):
@@ -181,9 +181,9 @@ def _address(run: Session, table: dict[str, Any]) -> str:
 
 
 def _key(run: Session, base_url: str) -> str:
+    from tradesdk_cli.config.credentials import host_of, key_from_stdin
     from tradesdk_cli.errors import ConfigProblem
-    from tradesdk_cli.money.wallet import can_hide, hidden
-    from tradesdk_cli.settings.credentials import host_of, key_from_stdin
+    from tradesdk_cli.purchase.wallet import can_hide, hidden
 
     if run.settings.api_key_stdin:
         return key_from_stdin()
@@ -224,7 +224,7 @@ def _verified(run: Session, client: Any) -> dict[str, Any]:
 
 def _write(run: Session, name: str, values: dict[str, Any]) -> bool:
     """Writes a profile. True when it is the default one, which the first one becomes."""
-    from tradesdk_cli.settings.editing import change
+    from tradesdk_cli.config.editing import change
 
     files = run.settings.files
     path = run.settings.config_folder() / "config.toml"

@@ -6,7 +6,7 @@ import os
 
 import typer
 
-from tradesdk_cli.plumbing import TradeCommand, examples, session, single
+from tradesdk_cli.framework.group import TradeCommand, examples, session, single
 
 app = single("Forget a kept API key.")
 
@@ -18,10 +18,10 @@ def logout(ctx: typer.Context) -> None:
     The key of the profile is removed from wherever it was kept; the profile stays, with its address and all else.
     At the service the key stays valid: it is revoked in the dashboard.
     """
+    from tradesdk_cli.config.editing import change
+    from tradesdk_cli.config.keptkeys import forget, place_of
+    from tradesdk_cli.config.target import say_way_back
     from tradesdk_cli.errors import ConfigProblem
-    from tradesdk_cli.settings.editing import change
-    from tradesdk_cli.settings.keptkeys import forget, place_of
-    from tradesdk_cli.settings.targets import say_way_back
 
     with session(ctx) as run:
         run.out.selection.expect(("profile", "removed"))

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tradesdk_cli.errors import UsageProblem
-from tradesdk_cli.options import check_period, parse_moment, whole
-from tradesdk_cli.plumbing import TradeCommand, examples, gathered, noun, session
+from tradesdk_cli.framework.group import TradeCommand, examples, gathered, noun, session
+from tradesdk_cli.framework.params import check_period, parse_moment, whole
 
 if TYPE_CHECKING:
-    from tradesdk_cli.money.calls import Call
-    from tradesdk_cli.money.paying import Terms
+    from tradesdk_cli.purchase.calls import Call
+    from tradesdk_cli.purchase.checkout import Terms
 
 app = noun("market", "Paid market data: signals, prices, history, win-rate, avg-prices, top, metrics, tokens.")
 
@@ -81,7 +81,7 @@ def once(
     send_api_key: SendKey = False,
 ) -> Terms:
     """The options of everything that is paid."""
-    from tradesdk_cli.money.paying import Terms
+    from tradesdk_cli.purchase.checkout import Terms
 
     return Terms(max_price, dry_run, new_purchase, purchase, wallet, receipt, send_api_key)
 
@@ -98,14 +98,14 @@ def about_tokens(
     send_api_key: SendKey = False,
 ) -> Terms:
     """The same for what is about tokens, which may be many."""
-    from tradesdk_cli.money.paying import Terms
+    from tradesdk_cli.purchase.checkout import Terms
 
     return Terms(max_price, dry_run, new_purchase, purchase, wallet, receipt, send_api_key, batches, job)
 
 
 def buy(ctx: typer.Context, call: Call, terms: Terms) -> None:
     """Buys and prints."""
-    from tradesdk_cli.money.purchases import purchase
+    from tradesdk_cli.purchase.buy import purchase
 
     with session(ctx) as run:
         purchase(run, call, terms)
@@ -134,7 +134,7 @@ def signals(
 
     BRETT:5 asks for five of that token.
     """
-    from tradesdk_cli.money.calls import Call
+    from tradesdk_cli.purchase.calls import Call
 
     buy(ctx, Call("signals", tokens, {"limit": limit}), terms)
 
@@ -149,7 +149,7 @@ def signals(
 @gathered(terms=about_tokens)
 def prices(ctx: typer.Context, tokens: Tokens, *, terms: Terms) -> None:
     """Buy what tokens cost now, in USD and in ETH: $0.03 a token."""
-    from tradesdk_cli.money.calls import Call
+    from tradesdk_cli.purchase.calls import Call
 
     buy(ctx, Call("prices", tokens), terms)
 
@@ -190,7 +190,7 @@ def history(
     terms: Terms,
 ) -> None:
     """Buy signals of tokens in a period, at most 100 of each: $0.05 a token."""
-    from tradesdk_cli.money.calls import Call
+    from tradesdk_cli.purchase.calls import Call
 
     if terms.job is not None and (isinstance(start, Ago) or isinstance(end, Ago)):
         raise UsageProblem(
@@ -213,7 +213,7 @@ def history(
 @gathered(terms=about_tokens)
 def win_rate(ctx: typer.Context, tokens: Tokens, *, terms: Terms) -> None:
     """Buy how often agents won with tokens, in per cent: $0.03 a token."""
-    from tradesdk_cli.money.calls import Call
+    from tradesdk_cli.purchase.calls import Call
 
     buy(ctx, Call("win-rate", tokens), terms)
 
@@ -229,7 +229,7 @@ def win_rate(ctx: typer.Context, tokens: Tokens, *, terms: Terms) -> None:
 @gathered(terms=about_tokens)
 def avg_prices(ctx: typer.Context, tokens: Tokens, *, terms: Terms) -> None:
     """Buy what agents paid and got for tokens on average: $0.02 a token."""
-    from tradesdk_cli.money.calls import Call
+    from tradesdk_cli.purchase.calls import Call
 
     buy(ctx, Call("avg-prices", tokens), terms)
 
@@ -254,7 +254,7 @@ def top(
     terms: Terms,
 ) -> None:
     """Buy the tokens that agents do best with: $0.06, however many."""
-    from tradesdk_cli.money.calls import Call
+    from tradesdk_cli.purchase.calls import Call
 
     buy(ctx, Call("top", (), {"sort_by": sort.value, "limit": limit}), terms)
 
@@ -269,7 +269,7 @@ def top(
 @gathered(terms=once)
 def metrics(ctx: typer.Context, *, terms: Terms) -> None:
     """Buy the whole platform in numbers: $0.06."""
-    from tradesdk_cli.money.calls import Call
+    from tradesdk_cli.purchase.calls import Call
 
     buy(ctx, Call("metrics"), terms)
 
@@ -288,8 +288,8 @@ def supported(
     send_api_key: SendKey = False,
 ) -> None:
     """List the tokens that there is market data about. It is free."""
-    from tradesdk_cli.money.paying import market_client
-    from tradesdk_cli.money.purchases import show
+    from tradesdk_cli.purchase.buy import show
+    from tradesdk_cli.purchase.checkout import market_client
 
     with session(ctx) as run:
         found = market_client(run, send_api_key=send_api_key).supported_tokens(limit=limit)

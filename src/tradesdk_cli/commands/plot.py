@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tradesdk_cli.options import AgentId, AnyChain, check_period, parse_moment, whole
-from tradesdk_cli.plumbing import TradeCommand, examples, gathered, noun
+from tradesdk_cli.framework.group import TradeCommand, examples, gathered, noun
+from tradesdk_cli.framework.params import AgentId, AnyChain, check_period, parse_moment, whole
 
 if TYPE_CHECKING:
     from tradesdk_cli.charts.plots import Wanted
@@ -61,9 +61,9 @@ def token(
     nothing. Prices at any moment are sold: trade market prices. With -o json or csv you get the signals themselves,
     oldest first. --out chart.svg writes a picture, .html a page, .txt text.
     """
-    from tradesdk_cli.charts.plotfiles import ENDINGS
     from tradesdk_cli.charts.plots import plot_token
-    from tradesdk_cli.context import open_session
+    from tradesdk_cli.charts.svg import ENDINGS
+    from tradesdk_cli.session import open_session
 
     with open_session(ctx, endings=ENDINGS) as run:
         plot_token(run, symbol, chain, wanted)
@@ -87,9 +87,9 @@ def agent(
     begins at zero there. With -o json or csv you get the points. --out chart.svg writes a picture, .html a page, .txt
     text.
     """
-    from tradesdk_cli.charts.plotfiles import ENDINGS
     from tradesdk_cli.charts.plots import plot_agent
-    from tradesdk_cli.context import open_session
+    from tradesdk_cli.charts.svg import ENDINGS
+    from tradesdk_cli.session import open_session
 
     with open_session(ctx, endings=ENDINGS) as run:
         plot_agent(run, agent_id, wanted)

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from tradesdk_cli.options import AgentFilter, pages
-from tradesdk_cli.plumbing import TradeCommand, examples, gathered, noun, session
+from tradesdk_cli.framework.group import TradeCommand, examples, gathered, noun, session
+from tradesdk_cli.framework.params import AgentFilter, pages
 
 if TYPE_CHECKING:
     from tradesdk_cli.lists.paging import Walk
@@ -30,8 +30,8 @@ def list_positions(
     """List open positions; the first 20 when nothing else is said."""
     from tradesdk_cli.lists.paging import Source
     from tradesdk_cli.lookup import AGENTS, id_of
-    from tradesdk_cli.results.outfile import PARQUET
-    from tradesdk_cli.results.views import POSITIONS
+    from tradesdk_cli.output.columns import POSITIONS
+    from tradesdk_cli.output.outfile import PARQUET
 
     with session(ctx, endings=(PARQUET,)) as run:
         agent_id = None if agent_id is None else id_of(run, AGENTS, agent_id)

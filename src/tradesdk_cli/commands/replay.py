@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tradesdk_cli.errors import ClosedPipe, Interrupted, UsageProblem
-from tradesdk_cli.live.streaming import actions, exit_code_of
-from tradesdk_cli.live.tape import Recorded, TapeProblem, paced, parse_speed, read_tape
-from tradesdk_cli.live.watching import Watch, told_to_stop
-from tradesdk_cli.plumbing import TradeCommand, examples, gathered, session, single
+from tradesdk_cli.framework.group import TradeCommand, examples, gathered, session, single
+from tradesdk_cli.stream.deliver import actions, exit_code_of
+from tradesdk_cli.stream.tape import Recorded, TapeProblem, paced, parse_speed, read_tape
+from tradesdk_cli.stream.watching import Watch, told_to_stop
 
 if TYPE_CHECKING:
-    from tradesdk_cli.live.streaming import Actions, Delivery
-    from tradesdk_cli.output import Output
+    from tradesdk_cli.output.printer import Output
+    from tradesdk_cli.stream.deliver import Actions, Delivery
 
 app = single("Play a recorded stream back.")
 
@@ -50,8 +50,8 @@ def replay(
     Signals are printed, handed to commands and forwarded as by signals stream, at the pace at which they came. Neither
     an account nor a network is needed.
     """
-    from tradesdk_cli.live.streaming import Delivery
-    from tradesdk_cli.results.apart import refuse_same
+    from tradesdk_cli.files import refuse_same
+    from tradesdk_cli.stream.deliver import Delivery
 
     with session(ctx) as run:
         refuse_same({"the tape": file, "--out": run.settings.out})

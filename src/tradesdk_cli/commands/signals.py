@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-from tradesdk_cli.live.streaming import actions
-from tradesdk_cli.live.watching import parse_span
-from tradesdk_cli.options import Chain, Confidence, check_period, pages, parse_moment, parse_when, whole
-from tradesdk_cli.plumbing import TradeCommand, examples, gathered, noun, session
+from tradesdk_cli.framework.group import TradeCommand, examples, gathered, noun, session
+from tradesdk_cli.framework.params import Chain, Confidence, check_period, pages, parse_moment, parse_when, whole
+from tradesdk_cli.stream.deliver import actions
+from tradesdk_cli.stream.watching import parse_span
 
 if TYPE_CHECKING:
     from tradesdk_cli.lists.paging import Walk
-    from tradesdk_cli.live.streaming import Actions
+    from tradesdk_cli.stream.deliver import Actions
 
 LAST = "last"
 
@@ -37,8 +37,8 @@ def latest(
     ] = None,
 ) -> None:
     """Show the latest signals of a chain, at most 100."""
-    from tradesdk_cli.context import wire
-    from tradesdk_cli.results.views import SIGNALS
+    from tradesdk_cli.output.columns import SIGNALS
+    from tradesdk_cli.session import wire
 
     with session(ctx) as run:
         found = run.client.signals.latest(chain=chain, limit=limit, min_confidence=min_confidence)
@@ -75,8 +75,8 @@ def history(
     With --checkpoint, ages and a missing --to stay the moments that they were when the pull began.
     """
     from tradesdk_cli.lists.paging import Source
-    from tradesdk_cli.results.outfile import PARQUET
-    from tradesdk_cli.results.views import SIGNALS
+    from tradesdk_cli.output.columns import SIGNALS
+    from tradesdk_cli.output.outfile import PARQUET
 
     check_period(start, end)
     with session(ctx, endings=(PARQUET,)) as run:
@@ -149,10 +149,10 @@ def stream(
     """
     from contextlib import AbstractContextManager
 
-    from tradesdk_cli.live.following import SETTLE, AnyStream, follow
-    from tradesdk_cli.live.places import Purpose, RunPlace, last_place
-    from tradesdk_cli.live.streaming import Delivery
-    from tradesdk_cli.results.apart import refuse_same
+    from tradesdk_cli.files import refuse_same
+    from tradesdk_cli.stream.bookmark import Purpose, RunPlace, last_place
+    from tradesdk_cli.stream.deliver import Delivery
+    from tradesdk_cli.stream.follow import SETTLE, AnyStream, follow
 
     with session(ctx) as run:
         refuse_same({"--out": run.settings.out, "--checkpoint": checkpoint, "--tape": tape})

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tradesdk_cli.live.watching import parse_span
-from tradesdk_cli.options import AnyChain
-from tradesdk_cli.plumbing import TradeCommand, examples, session, single
+from tradesdk_cli.framework.group import TradeCommand, examples, session, single
+from tradesdk_cli.framework.params import AnyChain
+from tradesdk_cli.stream.watching import parse_span
 
 if TYPE_CHECKING:
-    from tradesdk_cli.output import Output
+    from tradesdk_cli.output.printer import Output
 
 app = single("A live board: agents, positions, signals, money.")
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tradesdk_cli.errors import ConfigProblem, UsageProblem
-from tradesdk_cli.options import AnyChain, Chain, DryRun, Yes, pages
-from tradesdk_cli.plumbing import TradeCommand, examples, gathered, noun, session
+from tradesdk_cli.framework.group import TradeCommand, examples, gathered, noun, session
+from tradesdk_cli.framework.params import AnyChain, Chain, DryRun, Yes, pages
 
 if TYPE_CHECKING:
     from tradesdk import LocalSigner
@@ -30,8 +30,8 @@ def list_wallets(
 ) -> None:
     """List connected wallets; the first 20 when nothing else is said."""
     from tradesdk_cli.lists.paging import Source
-    from tradesdk_cli.results.outfile import PARQUET
-    from tradesdk_cli.results.views import WALLETS
+    from tradesdk_cli.output.columns import WALLETS
+    from tradesdk_cli.output.outfile import PARQUET
 
     with session(ctx, endings=(PARQUET,)) as run:
         found = Source("wallets", "Wallet", "/v1/wallets", run.client.wallets.list, {"chain_id": chain})
@@ -77,7 +77,7 @@ def connect(
         raise UsageProblem("--message is for signing here; --signature is already signed", "leave one of them out")
     shown = {"address": address, "chain_id": chain, "label": label, "signature": signature or "(made when it is sent)"}
     from tradesdk import Wallet
-    from tradesdk_cli.writes.changes import Change
+    from tradesdk_cli.confirm import Change
 
     with session(ctx) as run:
         run.out.expect(Wallet)

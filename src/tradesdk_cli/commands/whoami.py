@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from tradesdk_cli.plumbing import TradeCommand, examples, session, single
+from tradesdk_cli.framework.group import TradeCommand, examples, session, single
 
 app = single("Which account and which service this is.")
 

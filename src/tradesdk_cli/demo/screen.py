@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
-from tradesdk_cli.results.table import print_line, render_list
+from tradesdk_cli.output.table import print_line, render_list
 from tradesdk_cli.text import visible
 
 if TYPE_CHECKING:
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from tradesdk_cli.output import Output
-    from tradesdk_cli.results.views import Column
+    from tradesdk_cli.output.columns import Column
+    from tradesdk_cli.output.printer import Output
 
 _WIDTH_IN_A_PIPE = 100
 _INDENT = 4

@@ -5,18 +5,18 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
-from tradesdk_cli.context import wire
 from tradesdk_cli.demo.checking import START, check, private_key
 from tradesdk_cli.demo.live import live_stream
 from tradesdk_cli.demo.paid import paid_data
 from tradesdk_cli.demo.screen import Screen
-from tradesdk_cli.embedded import mock_server_class
 from tradesdk_cli.logs import LastReason, listening
-from tradesdk_cli.results.views import Column
+from tradesdk_cli.mockworld import mock_server_class
+from tradesdk_cli.output.columns import Column
+from tradesdk_cli.session import wire
 
 if TYPE_CHECKING:
     from tradesdk import Signal, TradeClient
-    from tradesdk_cli.output import Output
+    from tradesdk_cli.output.printer import Output
     from tradesdk_mock import MockServer
 
 TENANT = "demo"

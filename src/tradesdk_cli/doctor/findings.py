@@ -81,7 +81,7 @@ def run(name: str, check: Callable[[], Sequence[Finding]], *, patience: float | 
 
 
 def _failed(name: str, error: Exception) -> Finding:
-    from tradesdk_cli.problems import problem_of
+    from tradesdk_cli.explain import problem_of
 
     problem = problem_of(error)
     said = problem.headline if problem.code != "internal" else f"could not be checked: {type(error).__name__}"

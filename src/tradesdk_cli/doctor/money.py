@@ -12,14 +12,14 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from tradesdk_cli.context import Session
+    from tradesdk_cli.session import Session
 
 
 def wallet(run: Session, environ: Mapping[str, str]) -> list[Finding]:
     """Where the key that pays is, and its address, as far as that is told without a password."""
     from tradesdk import ConfigError, LocalSigner, keystore_address
-    from tradesdk_cli.money.wallet import KEY, KEYSTORE, keystore_path
-    from tradesdk_cli.problems import problem_of
+    from tradesdk_cli.explain import problem_of
+    from tradesdk_cli.purchase.wallet import KEY, KEYSTORE, keystore_path
 
     if run.settings.mock:
         return [Finding("wallet", "ok", f"play money of the mock world {run.settings.world}", None, {"source": "mock"})]
@@ -53,8 +53,8 @@ def wallet(run: Session, environ: Mapping[str, str]) -> list[Finding]:
 def ledger(run: Session) -> list[Finding]:
     """Whether it is whole, what is in doubt, and what the budgets leave."""
     from tradesdk import Budget, LedgerError, PaymentState
-    from tradesdk_cli.money.paying import IN_DOUBT
-    from tradesdk_cli.money.payviews import LIMITS, left_over, maybe_dollars, spending_record
+    from tradesdk_cli.purchase.checkout import IN_DOUBT
+    from tradesdk_cli.purchase.records import LIMITS, left_over, maybe_dollars, spending_record
 
     path = _ledger_file(run)
     budget = Budget.from_environment()
@@ -88,7 +88,7 @@ def ledger(run: Session) -> list[Finding]:
 
 def _ledger_file(run: Session) -> Path:
     if run.settings.mock:
-        from tradesdk_cli.embedded import ledger_file
+        from tradesdk_cli.mockworld import ledger_file
 
         return ledger_file(run.settings)
     return run.settings.data_folder() / "ledger.sqlite3"

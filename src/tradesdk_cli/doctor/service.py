@@ -13,7 +13,7 @@ from tradesdk_cli.text import one_line
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tradesdk_cli.context import Session
+    from tradesdk_cli.session import Session
 
 TIMEOUT = 5.0
 _FAR = 30.0
@@ -133,7 +133,7 @@ def _clock(difference: float | None) -> list[Finding]:
 def market(run: Session) -> list[Finding]:
     """Market data is there: it is asked for what costs nothing. There is no wallet in this, so nothing can be paid."""
     from tradesdk import PaymentError
-    from tradesdk_cli.money.paying import market_client
+    from tradesdk_cli.purchase.checkout import market_client
 
     settings = run.settings
     if not settings.mock and not settings.market_url:

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from tradesdk_cli.doctor.findings import Finding
-    from tradesdk_cli.output import Output
+    from tradesdk_cli.output.printer import Output
 
 MARKS = {"ok": "✓", "warning": "!", "problem": "✗", "skipped": "-"}
 STYLES = {"ok": "green", "warning": "yellow", "problem": "bold red", "skipped": "dim"}
@@ -29,8 +29,8 @@ def show(out: Output, findings: Sequence[Finding]) -> None:
     def draw(console: Console) -> None:
         from rich.text import Text
 
-        from tradesdk_cli.results.notes import wrapped
-        from tradesdk_cli.results.table import print_line
+        from tradesdk_cli.output.stderr import wrapped
+        from tradesdk_cli.output.table import print_line
         from tradesdk_cli.text import visible
 
         # Where little room is left beside the names, what was found stands below them.

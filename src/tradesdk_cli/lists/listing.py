@@ -5,19 +5,19 @@ from __future__ import annotations
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
+from tradesdk_cli import idcache
 from tradesdk_cli.errors import Interrupted
-from tradesdk_cli.helping import remembered
 from tradesdk_cli.lists.progress import Progress, counted
 from tradesdk_cli.lists.stopping import Deferral, deferring
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from tradesdk_cli.context import Session
     from tradesdk_cli.lists.paging import AnyPager, Source, Walk
     from tradesdk_cli.lists.pulls import Pull
-    from tradesdk_cli.output import Output
-    from tradesdk_cli.results.views import Column
+    from tradesdk_cli.output.columns import Column
+    from tradesdk_cli.output.printer import Output
+    from tradesdk_cli.session import Session
 
 
 def show_list(run: Session, columns: Sequence[Column], walk: Walk, source: Source, *, empty: str) -> None:
@@ -27,7 +27,7 @@ def show_list(run: Session, columns: Sequence[Column], walk: Walk, source: Sourc
     even the first page came.
     """
     if run.out.parquet:
-        from tradesdk_cli.results.parquet import refuse_unusable
+        from tradesdk_cli.output.parquet import refuse_unusable
 
         refuse_unusable(run.out, source.names(), checkpoint=walk.checkpoint is not None)
     if walk.checkpoint is None:
@@ -62,7 +62,7 @@ def _walk(
         pages = _Pages(out, walk, pager, progress, stop, pull)
         try:
             if out.parquet:
-                from tradesdk_cli.results.parquet import write_list
+                from tradesdk_cli.output.parquet import write_list
 
                 write_list(out, source.of(), pages.models(), empty=empty)
             else:
@@ -73,7 +73,7 @@ def _walk(
             out.note("interrupted" if pages.count else "interrupted before anything came")
             raise Interrupted(_exit_code(interrupt)) from None
     if pull is None and walk.cursor is None and walk.next_cursor is None and not source.typed():
-        remembered.all_seen(source.what)
+        idcache.all_seen(source.what)
     if pages.ended is not None:
         _tell_ended(out, walk, source, pages, pull)
     if walk.next_cursor is not None and pull is None:
@@ -109,7 +109,7 @@ def _to_paste(out: Output, walk: Walk) -> str | None:
 
 
 def _exit_code(interrupt: KeyboardInterrupt) -> int:
-    from tradesdk_cli.live.streaming import exit_code_of
+    from tradesdk_cli.stream.deliver import exit_code_of
 
     return exit_code_of(interrupt)
 
@@ -139,7 +139,7 @@ class _Pages:
         return (models for _, models in self._walk_on())
 
     def _walk_on(self) -> Iterator[tuple[list[dict[str, Any]], Sequence[Any]]]:
-        from tradesdk_cli.context import wire
+        from tradesdk_cli.session import wire
 
         first = True
         while True:

@@ -75,7 +75,7 @@ class Source:
 
     def names(self) -> list[str]:
         """The wire fields that each of them may have, as the columns of a file that begins before they are seen."""
-        from tradesdk_cli.results.selecting import names_of_model
+        from tradesdk_cli.output.select import names_of_model
 
         return list(names_of_model(self.of()))
 

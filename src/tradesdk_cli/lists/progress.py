@@ -5,11 +5,11 @@ from __future__ import annotations
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
-from tradesdk_cli.results.notes import columns_of
+from tradesdk_cli.output.stderr import columns_of
 from tradesdk_cli.text import one_line
 
 if TYPE_CHECKING:
-    from tradesdk_cli.output import Output
+    from tradesdk_cli.output.printer import Output
 
 APPEARS_AFTER = 0.5
 """Seconds of work that nobody needs to be told about."""

@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tradesdk_cli.errors import INVALID, CliError, UsageProblem
-from tradesdk_cli.lists.checkpoints import CheckpointProblem, Place, PullFile, Work, tail_of, told_apart
+from tradesdk_cli.files import refuse_same
+from tradesdk_cli.lists.checkpoint import CheckpointProblem, Place, PullFile, Work, tail_of, told_apart
 from tradesdk_cli.lists.progress import counted
-from tradesdk_cli.results.apart import refuse_same
 from tradesdk_cli.text import one_line
 
 if TYPE_CHECKING:
-    from tradesdk_cli.context import Session
     from tradesdk_cli.lists.paging import AnyPager, Source, Walk
+    from tradesdk_cli.session import Session
 
 STEPWISE = ("ndjson", "csv", "tsv")
 """Formats whose rows stand for themselves, so that more can follow in another run."""
@@ -221,7 +221,7 @@ class Pull:
 
 def _key(run: Session) -> str | None:
     """The key that the list is asked for with; None for the mock's usual one."""
-    from tradesdk_cli.settings.credentials import MOCK_KEYS
+    from tradesdk_cli.config.credentials import MOCK_KEYS
 
     if run.settings.mock:
         given = run.settings.api_key

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from tradesdk_cli.live.watching import Told, hearing
+from tradesdk_cli.stream.watching import Told, hearing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

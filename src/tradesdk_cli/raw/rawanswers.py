@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from tradesdk import RawResponse
-    from tradesdk_cli.context import Session
-    from tradesdk_cli.output import Output
-    from tradesdk_cli.results.views import Column
+    from tradesdk_cli.output.columns import Column
+    from tradesdk_cli.output.printer import Output
+    from tradesdk_cli.session import Session
 
 _HIDDEN = re.compile(r"cookie|authorization|payment|token|secret|signature|api-?key", re.IGNORECASE)
 _SIGNED = re.compile(r"eyJ[\w+/=-]{200}|(?:0x)?[0-9a-fA-F]{130}")
@@ -52,7 +52,7 @@ def tell_headers(run: Session, answer: RawResponse) -> None:
     if out.machine_notes:
         out.report({"type": "headers", "status": answer.status, "headers": shown})
         return
-    from tradesdk_cli.writes.changes import say
+    from tradesdk_cli.confirm import say
 
     say(out, f"HTTP {answer.status}")
     for name, value in shown.items():
@@ -113,17 +113,17 @@ def _show_text(out: Output, answer: RawResponse) -> None:
 
 def columns_of(path: str, rows: list[dict[str, Any]]) -> list[Column]:
     """The columns of a list in a table: those that its own command has, or all fields."""
-    from tradesdk_cli.results import views
-    from tradesdk_cli.results.table import kind_of
-    from tradesdk_cli.results.views import Column
+    from tradesdk_cli.output import columns
+    from tradesdk_cli.output.columns import Column
+    from tradesdk_cli.output.table import kind_of
 
     known = {
-        "/v1/agents": views.AGENTS,
-        "/v1/wallets": views.WALLETS,
-        "/v1/trades": views.TRADES,
-        "/v1/positions": views.POSITIONS,
-        "/v1/signals": views.SIGNALS,
-        "/v1/signals/history": views.SIGNALS,
+        "/v1/agents": columns.AGENTS,
+        "/v1/wallets": columns.WALLETS,
+        "/v1/trades": columns.TRADES,
+        "/v1/positions": columns.POSITIONS,
+        "/v1/signals": columns.SIGNALS,
+        "/v1/signals/history": columns.SIGNALS,
     }
     if path in known:
         return list(known[path])

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
 from tradesdk_cli.errors import UsageProblem
-from tradesdk_cli.money.calls import ENDPOINTS, Call
+from tradesdk_cli.purchase.calls import ENDPOINTS, Call
 from tradesdk_cli.text import one_line
 
 if TYPE_CHECKING:

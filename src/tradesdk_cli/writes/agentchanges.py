@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tradesdk_cli.context import wire
+from tradesdk_cli.confirm import Change, flat
 from tradesdk_cli.errors import CONFLICT, CliError, ConfigProblem, UsageProblem
+from tradesdk_cli.session import wire
 from tradesdk_cli.text import one_line
-from tradesdk_cli.writes.changes import Change, flat
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tradesdk import Agent, TradeClient
-    from tradesdk_cli.context import Session
+    from tradesdk_cli.session import Session
 
 _PAGE = 100
 

@@ -12,7 +12,7 @@ from tradesdk_cli.errors import RefusedByMock, UsageProblem
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from tradesdk_cli.context import Session
+    from tradesdk_cli.session import Session
 
 Shape = Mapping[str, type | tuple[type, ...]]
 """Names of fields, and the JSON types that they have."""
@@ -46,7 +46,7 @@ def ask(
         ControlProblem: nothing answers there, or it is no mock server.
         RefusedByMock: it refused.
     """
-    from tradesdk_cli.control import ControlProblem, control
+    from tradesdk_cli.commands.mock.control import ControlProblem, control
 
     mock = run.mock if run.settings.mock else served_at(run)
     try:

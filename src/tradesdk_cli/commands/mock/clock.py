@@ -8,8 +8,8 @@ import typer
 
 from tradesdk_cli.commands.mock.asking import CLOCK, ask, given
 from tradesdk_cli.errors import RefusedByMock, UsageProblem
-from tradesdk_cli.options import number
-from tradesdk_cli.plumbing import TradeCommand, examples, session, single
+from tradesdk_cli.framework.group import TradeCommand, examples, session, single
+from tradesdk_cli.framework.params import number
 
 app = single("Show, move, stop or speed up the mock's clock.")
 
@@ -35,7 +35,7 @@ def clock(
     ] = None,
 ) -> None:
     """Show, move, stop or speed up the mock's clock."""
-    from tradesdk_cli.commands.mock.shown import show_clock
+    from tradesdk_cli.commands.mock.show import show_clock
 
     if backwards and set_to is None:
         raise UsageProblem("--allow-backwards belongs to --set", "trade mock clock --help")

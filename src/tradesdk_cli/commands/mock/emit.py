@@ -9,8 +9,8 @@ import typer
 
 from tradesdk_cli.commands.mock.asking import CLOCK, NUMBER, ask, given, rows
 from tradesdk_cli.errors import UsageProblem
-from tradesdk_cli.options import AnyChain, number, whole
-from tradesdk_cli.plumbing import TradeCommand, examples, noun, session
+from tradesdk_cli.framework.group import TradeCommand, examples, noun, session
+from tradesdk_cli.framework.params import AnyChain, number, whole
 
 app = noun("emit", "Things that happen now, or later: signal.")
 
@@ -75,7 +75,7 @@ def signal(
         raise UsageProblem("--in and --at exclude each other", "leave one of them out")
     if every is not None and count is None:
         raise UsageProblem("--every belongs to --count", "for example: --count 10 --every 60")
-    from tradesdk_cli.results.views import EMITTED
+    from tradesdk_cli.output.columns import EMITTED
 
     with session(ctx) as run:
         later = after is not None or at is not None or every is not None

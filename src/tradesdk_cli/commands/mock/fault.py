@@ -11,8 +11,8 @@ import typer
 
 from tradesdk_cli.commands.mock.asking import OPTIONAL_NUMBER, OPTIONAL_TEXT, Shape, ask, given, pairs, rows, word
 from tradesdk_cli.errors import UsageProblem
-from tradesdk_cli.options import number, whole
-from tradesdk_cli.plumbing import TradeCommand, examples, noun, session
+from tradesdk_cli.framework.group import TradeCommand, examples, noun, session
+from tradesdk_cli.framework.params import number, whole
 
 app = noun("fault", "Faults on demand: add, list, kinds, remove, clear.")
 
@@ -104,7 +104,7 @@ def add(
     Values of parameters are read as JSON where they are numbers, true, false, objects or quoted texts, for example
     headers={"X-A":"b"}, and as plain text otherwise; text=, base64=, raw=, header= and body= are taken as they are.
     """
-    from tradesdk_cli.commands.mock.shown import show_rules
+    from tradesdk_cli.commands.mock.show import show_rules
 
     values = {
         name: text if name in _AS_THEY_ARE else value_of(text)
@@ -137,7 +137,7 @@ def add(
 @app.command("list", cls=TradeCommand, epilog=examples("trade --mock mock fault list", "trade mock fault list -o json"))
 def list_faults(ctx: typer.Context) -> None:
     """List the faults, oldest first: which requests they meet, and how many they have met and hit."""
-    from tradesdk_cli.commands.mock.shown import show_rules
+    from tradesdk_cli.commands.mock.show import show_rules
 
     with session(ctx) as run:
         show_rules(run.out, rows(run, "GET", "faults", each=RULE))
@@ -148,7 +148,7 @@ def kinds(ctx: typer.Context) -> None:
     """List the kinds of faults and their parameters. Needs no mock that runs."""
     from dataclasses import asdict
 
-    from tradesdk_cli.commands.mock.shown import show_kinds
+    from tradesdk_cli.commands.mock.show import show_kinds
     from tradesdk_mock import fault_kinds
 
     with session(ctx) as run:

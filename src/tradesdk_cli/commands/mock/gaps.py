@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tradesdk_cli.commands.mock.asking import Shape, ask, pairs
-from tradesdk_cli.plumbing import TradeCommand, examples, session, single
+from tradesdk_cli.framework.group import TradeCommand, examples, session, single
 
 if TYPE_CHECKING:
-    from tradesdk_cli.context import Session
-    from tradesdk_cli.results.views import Column
+    from tradesdk_cli.output.columns import Column
+    from tradesdk_cli.session import Session
 
 app = single("List what the service's specification leaves open, and the mock's choices.")
 
@@ -38,7 +38,7 @@ def gaps(
 
     Every option has a default; trade mock serve --gap chooses another value from the start, --set while it runs.
     """
-    from tradesdk_cli.results.views import GAPS, GAPS_NOW
+    from tradesdk_cli.output.columns import GAPS, GAPS_NOW
 
     with session(ctx) as run:
         if change:
@@ -70,7 +70,7 @@ def _show(run: Session, columns: tuple[Column, ...], rows: list[dict[str, Any]])
     if width is None or not run.out.draws(many=True):
         run.out.many(columns, [rows], empty="no options")
         return
-    from tradesdk_cli.results.table import render_choices
+    from tradesdk_cli.output.table import render_choices
 
     chosen = [_chosen(row) if "value" in row else row for row in rows]
     run.out.draw(lambda console: render_choices(console, chosen, width))

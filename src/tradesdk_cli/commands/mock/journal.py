@@ -9,13 +9,13 @@ import typer
 
 from tradesdk_cli.commands.mock.asking import NUMBER, OPTIONAL_TEXT, Shape, ask, given
 from tradesdk_cli.errors import UsageProblem
-from tradesdk_cli.options import whole
-from tradesdk_cli.plumbing import TradeCommand, examples, session, single
+from tradesdk_cli.framework.group import TradeCommand, examples, session, single
+from tradesdk_cli.framework.params import whole
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tradesdk_cli.context import Session
+    from tradesdk_cli.session import Session
 
 app = single("List the requests that the mock was asked.")
 
@@ -64,8 +64,8 @@ def journal(
         raise UsageProblem("--clear forgets every request", "give it alone: trade mock journal --clear")
     if limit is not None and everything:
         raise UsageProblem("--limit and --all exclude each other", "leave one of them out")
-    from tradesdk_cli.commands.mock.shown import journal_rows
-    from tradesdk_cli.results.views import JOURNAL
+    from tradesdk_cli.commands.mock.show import journal_rows
+    from tradesdk_cli.output.columns import JOURNAL
 
     with session(ctx) as run:
         if run.settings.mock:

@@ -9,11 +9,11 @@ import typer
 
 from tradesdk_cli.commands.mock.asking import ask, given, rows, word
 from tradesdk_cli.commands.mock.tenant import Plan
-from tradesdk_cli.options import number
-from tradesdk_cli.plumbing import TradeCommand, examples, noun, session
+from tradesdk_cli.framework.group import TradeCommand, examples, noun, session
+from tradesdk_cli.framework.params import number
 
 if TYPE_CHECKING:
-    from tradesdk_cli.context import Session
+    from tradesdk_cli.session import Session
 
 app = noun("key", "API keys of the mock: create, list, scope, expire, rotate, revoke.")
 
@@ -58,7 +58,7 @@ def create(
 @app.command("list", cls=TradeCommand, epilog=examples("trade --mock mock key list", "trade mock key list -o json"))
 def list_keys(ctx: typer.Context) -> None:
     """List keys; their values are not kept anywhere."""
-    from tradesdk_cli.results.views import KEYS
+    from tradesdk_cli.output.columns import KEYS
 
     with session(ctx) as run:
         run.out.many(KEYS, [rows(run, "GET", "keys", each={"id": str})], empty="no keys yet")

@@ -11,14 +11,14 @@ import typer
 
 from tradesdk_cli.commands.mock.journal import EMBEDDED, USUAL, Tenant, answers, latest
 from tradesdk_cli.errors import ClosedPipe
-from tradesdk_cli.plumbing import TradeCommand, examples, session, single
+from tradesdk_cli.framework.group import TradeCommand, examples, session, single
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
-    from tradesdk_cli.context import Session
-    from tradesdk_cli.output import Output
+    from tradesdk_cli.output.printer import Output
+    from tradesdk_cli.session import Session
 
 app = single("Print the requests that the mock is asked, a line each.")
 
@@ -76,8 +76,8 @@ def _pages(run: Session, tenant: str | None, *, whole: bool, follow: bool) -> It
 def _print(out: Output, pages: Iterator[list[dict[str, Any]]]) -> None:
     from rich.text import Text
 
-    from tradesdk_cli.commands.mock.shown import log_line
-    from tradesdk_cli.results.table import print_line
+    from tradesdk_cli.commands.mock.show import log_line
+    from tradesdk_cli.output.table import print_line
 
     for number, page in enumerate(pages):
         lines = [Text(log_line(entry)) for entry in page]

@@ -8,7 +8,7 @@ import typer
 
 from tradesdk_cli.commands.mock.asking import ask
 from tradesdk_cli.errors import UsageProblem
-from tradesdk_cli.plumbing import TradeCommand, examples, session, single
+from tradesdk_cli.framework.group import TradeCommand, examples, session, single
 
 app = single("Show whether the prices of the market data fail, or make them fail or work again.")
 

@@ -10,13 +10,13 @@ import typer
 
 from tradesdk_cli.commands.mock.asking import NUMBER, OPTIONAL_TEXT, Shape, ask, given, rows, word
 from tradesdk_cli.errors import CliError, UsageProblem
-from tradesdk_cli.options import whole
-from tradesdk_cli.plumbing import TradeCommand, examples, noun, session
+from tradesdk_cli.framework.group import TradeCommand, examples, noun, session
+from tradesdk_cli.framework.params import whole
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from tradesdk_cli.results.views import Column
+    from tradesdk_cli.output.columns import Column
 
 app = noun("payments", "What the mock was paid in play money: list, balance, check.")
 
@@ -149,7 +149,7 @@ def _dollars(payment: Mapping[str, Any]) -> str:
 
 
 def _settled() -> tuple[Column, ...]:
-    from tradesdk_cli.results.views import Column
+    from tradesdk_cli.output.columns import Column
 
     return (
         Column("n", "number", optional=True),
@@ -163,7 +163,7 @@ def _settled() -> tuple[Column, ...]:
 
 
 def _submitted() -> tuple[Column, ...]:
-    from tradesdk_cli.results.views import Column
+    from tradesdk_cli.output.columns import Column
 
     return (
         Column("n", "number", optional=True),
@@ -176,6 +176,6 @@ def _submitted() -> tuple[Column, ...]:
 
 
 def _balances() -> tuple[Column, ...]:
-    from tradesdk_cli.results.views import Column
+    from tradesdk_cli.output.columns import Column
 
     return Column("payer", "id"), Column("balance", "number")

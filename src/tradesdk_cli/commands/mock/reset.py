@@ -9,8 +9,8 @@ import typer
 from tradesdk_cli.commands.mock.asking import ask, given, place
 from tradesdk_cli.commands.mock.scenario import Scenario
 from tradesdk_cli.commands.mock.status import STATUS
-from tradesdk_cli.options import DryRun, Yes, whole
-from tradesdk_cli.plumbing import TradeCommand, examples, session, single
+from tradesdk_cli.framework.group import TradeCommand, examples, session, single
+from tradesdk_cli.framework.params import DryRun, Yes, whole
 
 app = single("Forget everything but the clock and the gap options.")
 
@@ -38,14 +38,14 @@ def reset(
     Agents, trades, keys, signals and faults are gone, and open streams end. The embedded world's own tenant is filled
     again by itself, and what was paid in that world is forgotten on both sides.
     """
-    from tradesdk_cli.commands.mock.shown import show_status
-    from tradesdk_cli.helping import remembered
-    from tradesdk_cli.writes.changes import Change
+    from tradesdk_cli import idcache
+    from tradesdk_cli.commands.mock.show import show_status
+    from tradesdk_cli.confirm import Change
 
     tenants = list(dict.fromkeys(populate or []))
     with session(ctx) as run:
         if run.settings.mock:
-            from tradesdk_cli.embedded import TENANT
+            from tradesdk_cli.mockworld import TENANT
 
             tenants = list(dict.fromkeys([TENANT, *tenants]))
         body = given(seed=seed, scenario=scenario, populate=tenants or None)
@@ -53,9 +53,9 @@ def reset(
         change = Change(what, "POST", "/_mock/reset", body)
         if run.approve(change, yes=yes, dry_run=dry_run):
             status = ask(run, "POST", "reset", body, gives=STATUS)
-            remembered.forget_all()
+            idcache.forget_all()
             if run.settings.mock:
-                from tradesdk_cli.embedded import forget_payments
+                from tradesdk_cli.mockworld import forget_payments
 
                 forget_payments(run.settings)
             show_status(run.out, status)

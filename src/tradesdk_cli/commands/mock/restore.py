@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tradesdk_cli.commands.mock.asking import ask, place
+from tradesdk_cli.commands.mock.control import ControlProblem
 from tradesdk_cli.commands.mock.snapshot import bytes_of
 from tradesdk_cli.commands.mock.status import STATUS
-from tradesdk_cli.control import ControlProblem
 from tradesdk_cli.errors import CliError, UsageProblem
-from tradesdk_cli.options import DryRun, Yes
-from tradesdk_cli.plumbing import TradeCommand, examples, session, single
+from tradesdk_cli.framework.group import TradeCommand, examples, session, single
+from tradesdk_cli.framework.params import DryRun, Yes
 
 if TYPE_CHECKING:
-    from tradesdk_cli.context import Session
+    from tradesdk_cli.session import Session
 
 app = single("Go back to a snapshot, or on from a state file.")
 
@@ -40,9 +40,9 @@ def restore(
     State, seed, scenario, clock, gap options, faults and keys are those of the file, which stays as it is. What the
     mock holds now is forgotten, and open streams end. What was paid in the embedded world is forgotten on both sides.
     """
-    from tradesdk_cli.commands.mock.shown import show_status
-    from tradesdk_cli.helping import remembered
-    from tradesdk_cli.writes.changes import Change
+    from tradesdk_cli import idcache
+    from tradesdk_cli.commands.mock.show import show_status
+    from tradesdk_cli.confirm import Change
 
     with session(ctx) as run:
         if not file.is_file():
@@ -50,12 +50,12 @@ def restore(
         what = f"restore {file} in {place(run)}: forget what it holds now"
         if run.approve(Change(what, "POST", "/_mock/restore"), yes=yes, dry_run=dry_run):
             _embedded(run, file) if run.settings.mock else _served(run, file)
-            remembered.forget_all()
+            idcache.forget_all()
             show_status(run.out, ask(run, "GET", "status", gives=STATUS))
 
 
 def _embedded(run: Session, file: Path) -> None:
-    from tradesdk_cli.embedded import TENANT, forget_payments
+    from tradesdk_cli.mockworld import TENANT, forget_payments
     from tradesdk_mock import MockServerError
 
     try:

@@ -15,14 +15,14 @@ import typer
 from tradesdk_cli.commands.mock.asking import PORT, pairs
 from tradesdk_cli.commands.mock.scenario import NAMES, Scenario
 from tradesdk_cli.errors import CliError, UsageProblem
-from tradesdk_cli.options import number, whole
-from tradesdk_cli.plumbing import TradeCommand, examples, session, single
+from tradesdk_cli.framework.group import TradeCommand, examples, session, single
+from tradesdk_cli.framework.params import number, whole
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tradesdk_cli.context import Session
-    from tradesdk_cli.output import Output
+    from tradesdk_cli.output.printer import Output
+    from tradesdk_cli.session import Session
     from tradesdk_mock import MockServer
 
 app = single("Serve the mock until Ctrl-C.")
@@ -76,7 +76,7 @@ def serve(
     Keys make their tenant on first use: mock_full_NAME, mock_read_NAME, and with a plan mock_full_free_NAME. With
     --world NAME, that embedded world is served, and commands with the same --world go on working on it.
     """
-    from tradesdk_cli.embedded import mock_server_class
+    from tradesdk_cli.mockworld import mock_server_class
 
     with session(ctx) as run:
         server_class = mock_server_class()
@@ -111,7 +111,7 @@ def serve(
 
 def _world(run: Session, db: Path | None) -> Path:
     """The state file of the embedded world that --world names: commands on it and this server see the same."""
-    from tradesdk_cli.embedded import world_file
+    from tradesdk_cli.mockworld import world_file
 
     if db is not None:
         raise UsageProblem("--world and --db exclude each other", "leave one of them out")
@@ -132,7 +132,7 @@ def _set_clock(server: MockServer, speed: float | None, freeze: bool) -> None:
 
 def _say(out: Output, server: MockServer, host: str, tenant: str, *, remote: bool) -> None:
     """Where it is and with which keys, on stdout; what can be done with it, on stderr."""
-    from tradesdk_cli.config import is_loopback
+    from tradesdk_cli.config.settings import is_loopback
 
     key = f"mock_full_{tenant}"
     said = {"url": server.url, "api_key": key, "read_only_key": f"mock_read_{tenant}", "seed": server.world.seed}

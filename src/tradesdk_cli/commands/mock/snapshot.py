@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tradesdk_cli.commands.mock.asking import served_at
-from tradesdk_cli.config import is_loopback
-from tradesdk_cli.control import ControlProblem
+from tradesdk_cli.commands.mock.control import ControlProblem
+from tradesdk_cli.config.settings import is_loopback
 from tradesdk_cli.errors import CliError, ConfigProblem, RefusedByMock, UsageProblem
-from tradesdk_cli.plumbing import TradeCommand, examples, session, single
+from tradesdk_cli.framework.group import TradeCommand, examples, session, single
 from tradesdk_cli.text import one_line
 
 if TYPE_CHECKING:
-    from tradesdk_cli.context import Session
+    from tradesdk_cli.session import Session
 
 app = single("Write the mock's state into a file.")
 

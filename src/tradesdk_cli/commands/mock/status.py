@@ -5,7 +5,7 @@ from __future__ import annotations
 import typer
 
 from tradesdk_cli.commands.mock.asking import CLOCK, OPTIONAL_TEXT, Shape, ask
-from tradesdk_cli.plumbing import TradeCommand, examples, session, single
+from tradesdk_cli.framework.group import TradeCommand, examples, session, single
 
 app = single("Show what the mock holds.")
 
@@ -25,7 +25,7 @@ STATUS: Shape = {
 @app.command("status", cls=TradeCommand, epilog=examples("trade --mock mock status", "trade mock status -o json"))
 def status(ctx: typer.Context) -> None:
     """Show what the mock holds: seed, clock, counts, faults."""
-    from tradesdk_cli.commands.mock.shown import show_status
+    from tradesdk_cli.commands.mock.show import show_status
 
     with session(ctx) as run:
         show_status(run.out, ask(run, "GET", "status", gives=STATUS))

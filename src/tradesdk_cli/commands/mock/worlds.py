@@ -6,17 +6,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tradesdk_cli.embedded import LEDGER_ENDS
 from tradesdk_cli.errors import UsageProblem
-from tradesdk_cli.options import DryRun, Yes
-from tradesdk_cli.plumbing import TradeCommand, examples, noun, session
+from tradesdk_cli.framework.group import TradeCommand, examples, noun, session
+from tradesdk_cli.framework.params import DryRun, Yes
+from tradesdk_cli.mockworld import LEDGER_ENDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from tradesdk_cli.config import Settings
-    from tradesdk_cli.context import Session
+    from tradesdk_cli.config.settings import Settings
+    from tradesdk_cli.session import Session
 
 app = noun("worlds", "Embedded worlds on this machine: list, remove.")
 
@@ -33,7 +33,7 @@ def list_worlds(ctx: typer.Context) -> None:
     Each has its own state, clock, wallet and ledger. --world NAME chooses one for a command, and makes it when it is
     not there.
     """
-    from tradesdk_cli.results.views import WORLDS
+    from tradesdk_cli.output.columns import WORLDS
 
     with session(ctx) as run:
         rows = [_row(run, name) for name in _names(run.settings)]
@@ -54,7 +54,7 @@ def remove(
     """Remove an embedded world: its state, its wallet of play money and what was paid there."""
     from dataclasses import replace
 
-    from tradesdk_cli.helping import remembered
+    from tradesdk_cli import idcache
 
     with session(ctx) as run:
         if name not in _names(run.settings):
@@ -68,14 +68,14 @@ def remove(
             run.out.note("nothing was removed (--dry-run)")
             return
         if not yes:
-            from tradesdk_cli.writes.changes import check
+            from tradesdk_cli.confirm import check
 
             check(f"remove the world {name}", yes=yes, dry_run=dry_run)
             if not run.ask(f"Remove the mock world {name}, with its {size:,} bytes, for good?"):
                 from tradesdk_cli.errors import Declined
 
                 raise Declined("nothing was removed")
-        for file in (*files, remembered.file_of(replace(run.settings, mock=True, world=name))):
+        for file in (*files, idcache.file_of(replace(run.settings, mock=True, world=name))):
             file.unlink(missing_ok=True)
         run.out.one(result)
 
@@ -86,7 +86,7 @@ def _folder(settings: Settings) -> Path:
 
 def _names(settings: Settings) -> list[str]:
     """Of the worlds that are there, in order."""
-    from tradesdk_cli.settings.entries import NAME
+    from tradesdk_cli.config.entries import NAME
 
     found = (file.name for file in _folder(settings).glob("*.sqlite3") if not file.name.endswith(_LEDGER))
     return sorted(name for name in (file.removesuffix(".sqlite3") for file in found) if NAME.fullmatch(name))
@@ -101,7 +101,7 @@ def _files(settings: Settings, name: str) -> Iterator[Path]:
 
 
 def _row(run: Session, name: str) -> dict[str, Any]:
-    from tradesdk_cli.embedded import mock_server_class
+    from tradesdk_cli.mockworld import mock_server_class
 
     mock_server_class()  # says what is missing
     from tradesdk_mock import MockServerError, describe_state_file

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tradesdk_cli.plumbing import noun
+from tradesdk_cli.framework.group import noun
 
 app = noun("pay", "Payments: quote, history, show, budget, resume, reconcile, trust, key.")
 

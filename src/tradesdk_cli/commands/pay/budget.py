@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tradesdk_cli.errors import UsageProblem
-from tradesdk_cli.options import DryRun, Yes
-from tradesdk_cli.plumbing import TradeCommand, examples, session, single
+from tradesdk_cli.framework.group import TradeCommand, examples, session, single
+from tradesdk_cli.framework.params import DryRun, Yes
 
 if TYPE_CHECKING:
     from tradesdk import Budget
-    from tradesdk_cli.context import Session
+    from tradesdk_cli.session import Session
 
 app = single("Show what may be spent and what is left, or set it.")
 
@@ -83,9 +83,9 @@ def budget(
 def _set(run: Session, changes: dict[str, str], release: Release | None, *, yes: bool, dry_run: bool) -> bool:
     """True when it is set, or was set like that already."""
     from tradesdk import Budget
-    from tradesdk_cli.money.paying import amount_of
-    from tradesdk_cli.money.payviews import LIMITS, plain_dollars
-    from tradesdk_cli.writes.changes import LEDGER, Change
+    from tradesdk_cli.confirm import LEDGER, Change
+    from tradesdk_cli.purchase.checkout import amount_of
+    from tradesdk_cli.purchase.records import LIMITS, plain_dollars
 
     limits = {
         name: None if text == "none" else amount_of(f"--{name.replace('_', '-')}", text)
@@ -119,7 +119,7 @@ def _set(run: Session, changes: dict[str, str], release: Release | None, *, yes:
 
 def _show(run: Session) -> None:
     from tradesdk import Budget
-    from tradesdk_cli.money.payviews import LIMITS, render_spending, spending_record
+    from tradesdk_cli.purchase.records import LIMITS, render_spending, spending_record
 
     of_environment = Budget.from_environment()
     spending = run.ledger.spending(of_environment, now=run.now())

@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from tradesdk_cli.options import whole
-from tradesdk_cli.plumbing import TradeCommand, examples, session, single
+from tradesdk_cli.framework.group import TradeCommand, examples, session, single
+from tradesdk_cli.framework.params import whole
 
 app = single("List payments, newest first.")
 
@@ -51,15 +51,15 @@ def history(
     They are read from the ledger as it is; trade pay reconcile brings it up to date.
     """
     from tradesdk import PaymentState
-    from tradesdk_cli.helping import remembered
-    from tradesdk_cli.money.payviews import brief
-    from tradesdk_cli.results.views import PAYMENTS
+    from tradesdk_cli import idcache
+    from tradesdk_cli.output.columns import PAYMENTS
+    from tradesdk_cli.purchase.records import brief
 
     with session(ctx) as run:
         wanted = [PaymentState(one.value) for one in state or ()]
         found = run.ledger.history(states=wanted, limit=limit + 1)
         for payment in found[:limit]:
-            remembered.note_payment(payment.id, payment.state.value)
+            idcache.note_payment(payment.id, payment.state.value)
         empty = "no payments like this" if wanted else "nothing was bought yet"
         run.out.many(PAYMENTS, [[brief(payment) for payment in found[:limit]]], empty=empty)
         if len(found) > limit:

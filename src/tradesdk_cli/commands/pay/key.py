@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tradesdk_cli.errors import ConfigProblem, UsageProblem
-from tradesdk_cli.options import DryRun, Yes
-from tradesdk_cli.plumbing import TradeCommand, examples, noun, session
+from tradesdk_cli.framework.group import TradeCommand, examples, noun, session
+from tradesdk_cli.framework.params import DryRun, Yes
 
 if TYPE_CHECKING:
-    from tradesdk_cli.context import Session
+    from tradesdk_cli.session import Session
 
 app = noun("key", "The key of the wallet that pays: new, import, address, accept-secret.")
 
@@ -51,7 +51,7 @@ def import_key(ctx: typer.Context, wallet: WalletFile = None, dry_run: DryRun = 
     """
     with session(ctx) as run:
         _refuse_mock(run)
-        from tradesdk_cli.money.wallet import KEY_HINT, hidden
+        from tradesdk_cli.purchase.wallet import KEY_HINT, hidden
 
         if dry_run:
             _rehearse(run, wallet)
@@ -69,7 +69,7 @@ def import_key(ctx: typer.Context, wallet: WalletFile = None, dry_run: DryRun = 
 )
 def address(ctx: typer.Context, wallet: WalletFile = None) -> None:
     """Show the address of the wallet that pays. It takes no password."""
-    from tradesdk_cli.money.wallet import KEY, keystore_path, wallet_of
+    from tradesdk_cli.purchase.wallet import KEY, keystore_path, wallet_of
 
     with session(ctx) as run:
         found = wallet_of(run, wallet)
@@ -79,7 +79,7 @@ def address(ctx: typer.Context, wallet: WalletFile = None) -> None:
                 "make one: trade pay key new",
             )
         if run.settings.mock:
-            from tradesdk_cli.embedded import wallet_file
+            from tradesdk_cli.mockworld import wallet_file
 
             kept = str(wallet_file(run.settings))
             run.out.note("play money of a mock world: never send real money to this address")
@@ -100,9 +100,9 @@ def accept_secret(ctx: typer.Context, wallet: WalletFile = None, yes: Yes = Fals
     that comes from the key. Purchases in this ledger keep their nonces. Names that only other ledgers have paid for
     can be paid for once more.
     """
-    from tradesdk_cli.money.paying import market_client
-    from tradesdk_cli.money.wallet import wallet_of
-    from tradesdk_cli.writes.changes import LEDGER, Change
+    from tradesdk_cli.confirm import LEDGER, Change
+    from tradesdk_cli.purchase.checkout import market_client
+    from tradesdk_cli.purchase.wallet import wallet_of
 
     with session(ctx) as run:
         found = wallet_of(run, wallet)
@@ -118,7 +118,7 @@ _LONGEST = 4096
 
 def _create(run: Session, wallet: Path | None, key: str | None) -> None:
     from tradesdk import create_keystore
-    from tradesdk_cli.money.wallet import new_password
+    from tradesdk_cli.purchase.wallet import new_password
 
     _refuse_mock(run)
     path = _place(run, wallet)
@@ -135,7 +135,7 @@ def _rehearse(run: Session, wallet: Path | None) -> None:
 
 
 def _place(run: Session, wallet: Path | None) -> Path:
-    from tradesdk_cli.money.wallet import keystore_path
+    from tradesdk_cli.purchase.wallet import keystore_path
 
     path = keystore_path(run.settings, wallet)
     if os.path.lexists(path):

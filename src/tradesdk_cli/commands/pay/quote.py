@@ -7,8 +7,8 @@ from typing import Annotated
 import typer
 
 from tradesdk_cli.errors import UsageProblem
-from tradesdk_cli.money.calls import ABOUT_TOKENS, ENDPOINTS, MOST, Call
-from tradesdk_cli.plumbing import TradeCommand, examples, session, single
+from tradesdk_cli.framework.group import TradeCommand, examples, session, single
+from tradesdk_cli.purchase.calls import ABOUT_TOKENS, ENDPOINTS, MOST, Call
 
 app = single("Show what market data costs, and what the budgets leave.")
 
@@ -41,8 +41,8 @@ def quote(
 
     By the published prices: no key is needed and nothing is sent.
     """
-    from tradesdk_cli.money.paying import NO_SERVICE, market_client
-    from tradesdk_cli.money.payviews import left_in_windows, left_over, plain_dollars, room
+    from tradesdk_cli.purchase.checkout import NO_SERVICE, market_client
+    from tradesdk_cli.purchase.records import left_in_windows, left_over, plain_dollars, room
 
     verb = endpoint
     if tokens and verb not in ABOUT_TOKENS:

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tradesdk_cli.errors import OUTCOME_UNKNOWN, UsageProblem
-from tradesdk_cli.live.watching import parse_span
-from tradesdk_cli.options import DryRun, Yes
-from tradesdk_cli.plumbing import TradeCommand, examples, session, single
+from tradesdk_cli.framework.group import TradeCommand, examples, session, single
+from tradesdk_cli.framework.params import DryRun, Yes
+from tradesdk_cli.stream.watching import parse_span
 
 if TYPE_CHECKING:
     from tradesdk import ChainVerdict, Payment
-    from tradesdk_cli.context import Session
+    from tradesdk_cli.session import Session
 
 app = single("Put the ledger in order after payments that did not end well.")
 
@@ -97,9 +97,9 @@ def reconcile(
 
 
 def _mark(run: Session, payment_id: str, *, paid: bool, yes: bool, dry_run: bool) -> None:
-    from tradesdk_cli.money.pastpayments import client_for, found_in
-    from tradesdk_cli.money.payviews import brief
-    from tradesdk_cli.writes.changes import LEDGER, Change
+    from tradesdk_cli.confirm import LEDGER, Change
+    from tradesdk_cli.purchase.records import brief
+    from tradesdk_cli.purchase.recover import client_for, found_in
 
     payment = found_in(run, payment_id)
     about = {name: value for name, value in brief(payment).items() if name in _ABOUT and value is not None}
@@ -119,10 +119,10 @@ def _mark(run: Session, payment_id: str, *, paid: bool, yes: bool, dry_run: bool
 
 def _mark_expired(run: Session, older_than: float, *, paid: bool, yes: bool, dry_run: bool) -> None:
     from tradesdk import PaymentState
-    from tradesdk_cli.money.pastpayments import client_for
-    from tradesdk_cli.money.payviews import brief, dollars, usd
-    from tradesdk_cli.results.views import PAYMENTS
-    from tradesdk_cli.writes.changes import LEDGER, Change
+    from tradesdk_cli.confirm import LEDGER, Change
+    from tradesdk_cli.output.columns import PAYMENTS
+    from tradesdk_cli.purchase.records import brief, dollars, usd
+    from tradesdk_cli.purchase.recover import client_for
 
     states = [PaymentState.EXPIRED_UNKNOWN, PaymentState.EXPIRED_UNPAID]
     found = [
@@ -147,8 +147,8 @@ def _mark_expired(run: Session, older_than: float, *, paid: bool, yes: bool, dry
 
 def _cancel_calldata(run: Session, payment_id: str) -> None:
     """Prints what cancels the nonce of a payment, and where to send it. Nothing is sent."""
-    from tradesdk_cli.money.pastpayments import client_for, found_in
-    from tradesdk_cli.money.wallet import wallet_of
+    from tradesdk_cli.purchase.recover import client_for, found_in
+    from tradesdk_cli.purchase.wallet import wallet_of
 
     payment = found_in(run, payment_id)
     data = client_for(run, payment, wallet=wallet_of(run, None)).payments.cancel_calldata(payment.id)
@@ -162,8 +162,8 @@ def _cancel_calldata(run: Session, payment_id: str) -> None:
 def _rehearse(run: Session) -> None:
     """Lists what there is to put in order, by the ledger alone."""
     from tradesdk import PaymentState
-    from tradesdk_cli.money.payviews import brief
-    from tradesdk_cli.results.views import PAYMENTS
+    from tradesdk_cli.output.columns import PAYMENTS
+    from tradesdk_cli.purchase.records import brief
 
     found = run.ledger.history(states=[PaymentState(state) for state in _UNFINISHED], limit=_MOST)
     run.out.many(PAYMENTS, [[brief(payment) for payment in found]], empty="all payments ended well")
@@ -172,11 +172,11 @@ def _rehearse(run: Session) -> None:
 
 def _reconcile(run: Session, *, send_api_key: bool) -> None:
     from tradesdk import PaymentState
-    from tradesdk_cli.money.pastpayments import client_for, verb_of, waited_for
-    from tradesdk_cli.money.paying import IN_DOUBT
-    from tradesdk_cli.money.payviews import surely_over
-    from tradesdk_cli.money.purchases import kept, records, show
-    from tradesdk_cli.results.views import RECONCILED
+    from tradesdk_cli.output.columns import RECONCILED
+    from tradesdk_cli.purchase.buy import kept, records, show
+    from tradesdk_cli.purchase.checkout import IN_DOUBT
+    from tradesdk_cli.purchase.records import surely_over
+    from tradesdk_cli.purchase.recover import client_for, verb_of, waited_for
 
     client = client_for(run, None, send_api_key=send_api_key)
     open_ = run.ledger.history(states=[PaymentState(state) for state in IN_DOUBT], limit=_MOST)
@@ -240,7 +240,7 @@ def _reconcile(run: Session, *, send_api_key: bool) -> None:
 
 def _witnessed(payment: Payment, verdict: ChainVerdict) -> dict[str, Any]:
     """A payment of which the chain was asked: what it says, and what follows from it."""
-    from tradesdk_cli.money.payviews import dollars
+    from tradesdk_cli.purchase.records import dollars
 
     said = f"chain: {verdict.reason}"
     if verdict.paid is None:
@@ -265,7 +265,7 @@ def _outcome(payment: Payment) -> str:
 
 
 def _row(payment: Payment, outcome: str, message: str, **more: Any) -> dict[str, Any]:
-    from tradesdk_cli.money.payviews import brief
+    from tradesdk_cli.purchase.records import brief
 
     about = brief(payment)
     named = {name: about[name] for name in ("id", "state", "charged", "amount_usd", "endpoint")}

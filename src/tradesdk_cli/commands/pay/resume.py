@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tradesdk_cli.options import DryRun
-from tradesdk_cli.plumbing import TradeCommand, examples, session, single
+from tradesdk_cli.framework.group import TradeCommand, examples, session, single
+from tradesdk_cli.framework.params import DryRun
 
 if TYPE_CHECKING:
     from tradesdk import Payment
-    from tradesdk_cli.context import Session
+    from tradesdk_cli.session import Session
 
 app = single("Hand a payment over once more and print what it bought.")
 
@@ -37,9 +37,9 @@ def resume(
     These are the same bytes, so it cannot be taken twice. No wallet is needed. What trade market has bought already is
     kept in the ledger and only printed again.
     """
-    from tradesdk_cli.money.pastpayments import client_for, found_in, verb_of, waited_for
-    from tradesdk_cli.money.paying import tell, tell_before
-    from tradesdk_cli.money.purchases import kept, show
+    from tradesdk_cli.purchase.buy import kept, show
+    from tradesdk_cli.purchase.checkout import tell, tell_before
+    from tradesdk_cli.purchase.recover import client_for, found_in, verb_of, waited_for
 
     with session(ctx) as run:
         payment = found_in(run, payment_id)
@@ -64,7 +64,7 @@ def resume(
 
 def _rehearse(run: Session, payment: Payment) -> None:
     """Prints what would be handed over; the signed payment itself is never shown."""
-    from tradesdk_cli.money.payviews import brief, whole
+    from tradesdk_cli.purchase.records import brief, whole
 
     record = whole(payment)
     shown = {name: record[name] for name in ("method", "url", "body", "pay_to", "valid_before", "live")}
@@ -81,8 +81,8 @@ def _tell_where(run: Session, payment: Payment) -> None:
     """Where a payment goes is where it was made to, whatever the settings say now."""
     from dataclasses import replace
 
-    from tradesdk_cli.settings.targets import target_of
-    from tradesdk_cli.writes.changes import say_target
+    from tradesdk_cli.config.target import target_of
+    from tradesdk_cli.confirm import say_target
 
     if not run.out.machine_notes and payment.reply is None:
         origin = payment.url.rpartition("/v1/")[0]

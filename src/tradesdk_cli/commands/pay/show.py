@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from tradesdk_cli.plumbing import TradeCommand, examples, session, single
+from tradesdk_cli.framework.group import TradeCommand, examples, session, single
 
 app = single("Show everything about one payment but what could be cashed.")
 
@@ -24,8 +24,8 @@ def show(
 
     State, terms, receipt, and the answer where it is kept.
     """
-    from tradesdk_cli.money.pastpayments import found_in
-    from tradesdk_cli.money.payviews import whole
+    from tradesdk_cli.purchase.records import whole
+    from tradesdk_cli.purchase.recover import found_in
 
     with session(ctx) as run:
         run.out.one(whole(found_in(run, payment_id)))

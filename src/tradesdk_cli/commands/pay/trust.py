@@ -8,8 +8,8 @@ from typing import Annotated
 import typer
 
 from tradesdk_cli.errors import UsageProblem
-from tradesdk_cli.options import DryRun, Yes
-from tradesdk_cli.plumbing import TradeCommand, examples, session, single
+from tradesdk_cli.framework.group import TradeCommand, examples, session, single
+from tradesdk_cli.framework.params import DryRun, Yes
 from tradesdk_cli.text import one_line
 
 app = single("Accept one more address to pay.")
@@ -36,14 +36,14 @@ def trust(
     from urllib.parse import urlsplit
 
     if not _ADDRESS.fullmatch(address):
-        from tradesdk_cli.helping.typedlines import safe
+        from tradesdk_cli.framework.typedlines import safe
 
         raise UsageProblem(
             f"{one_line(safe(address), 60)} is no address",
             "an address is 0x and 40 hexadecimal digits, as the refusal shows it",
         )
-    from tradesdk_cli.money.paying import market_client
-    from tradesdk_cli.writes.changes import LEDGER, Change
+    from tradesdk_cli.confirm import LEDGER, Change
+    from tradesdk_cli.purchase.checkout import market_client
 
     with session(ctx) as run:
         client = market_client(run)

@@ -1,0 +1,264 @@
+"""Changes: where they go, what they change, and asking whoever sits there before anything is sent."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from tradesdk_cli.errors import INTERRUPTED, Declined, Interrupted, UsageProblem
+from tradesdk_cli.redact import spoken
+from tradesdk_cli.text import one_line, visible
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tradesdk_cli.config.target import Target
+    from tradesdk_cli.output.printer import Output
+    from tradesdk_cli.session import Session
+
+LEDGER = "ledger"
+"""The method of a change that sends nothing: it is made in the ledger on this machine."""
+_CONTROL = "/_mock/"
+_LONGEST = 200
+_ANSI = {"old": "31", "new": "32", "dim": "2", "bold": "1", "warning": "33"}
+
+
+@dataclass(frozen=True)
+class Change:
+    """A request that changes something, before it is sent.
+
+    Attributes:
+        what: what it does, as a command: `delete the agent calm (agt_1) for good`.
+        method: of the request; `LEDGER` for what is changed on this machine only.
+        path: of the request.
+        body: of the request, nearly always an object; None: nothing.
+        before: what the fields of the body are now, by dotted names; None where nothing is changed that was there
+            before, or where that is not known.
+        about: what else helps to decide, by name.
+        warnings: what may be a mistake.
+        query: what stands behind the path's question mark.
+        needs_yes: False where only this machine is changed: somebody at a terminal is asked, but elsewhere it is done
+            without `--yes`.
+    """
+
+    what: str
+    method: str
+    path: str
+    body: Any = None
+    before: Mapping[str, Any] | None = None
+    about: Mapping[str, Any] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
+    query: Mapping[str, str] = field(default_factory=dict)
+    needs_yes: bool = True
+
+    def as_dict(self) -> dict[str, Any]:
+        """What `--dry-run` prints."""
+        shown: dict[str, Any] = {"method": self.method, "path": self.path}
+        if self.query:
+            shown["query"] = dict(self.query)
+        return shown if self.body is None else {**shown, "body": self.body}
+
+    def fields(self) -> Iterator[tuple[str, Any]]:
+        """What is set, by dotted names."""
+        return flat(self.body if isinstance(self.body, Mapping) else {} if self.body is None else {"body": self.body})
+
+    def differences(self) -> dict[str, dict[str, Any]] | None:
+        """What becomes another value: `{name: {"from", "to"}}`; None where it is not known what there was."""
+        if self.before is None:
+            return None
+        return {
+            name: {"from": self.before.get(name), "to": value}
+            for name, value in self.fields()
+            if name not in self.before or self.before[name] != value
+        }
+
+
+def flat(item: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """The fields of an object, nested ones by dotted names."""
+    for name, value in item.items():
+        if isinstance(value, Mapping) and value:
+            yield from flat(value, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}", value
+
+
+def approve(run: Session, change: Change, *, yes: bool, dry_run: bool) -> bool:
+    """True when `change` may be carried out; with `--dry-run` it is printed instead.
+
+    Before that, where it goes and what it changes is said on stderr: to people in lines, to programs as one object.
+
+    Raises:
+        UsageProblem: nobody can be asked and `--yes` is missing.
+        Declined: the person said no.
+        Interrupted: Ctrl-C instead of an answer.
+    """
+    out = run.out
+    if dry_run:
+        _rehearse(run, change)
+        return False
+    if change.needs_yes:
+        check(change.what, yes=yes, dry_run=dry_run)
+    yes = yes or not can_ask()
+    if yes and out.machine_notes:
+        if not change.path.startswith(_CONTROL):  # a program that controls a mock knows that it is one
+            out.note(change.what, **_fields(run, change))
+        return True
+    explain(run, change, heading=yes)
+    if yes:
+        return True
+    try:
+        agreed = ask(f"{change.what}?")
+    except KeyboardInterrupt:
+        print("\ninterrupted: nothing was changed", file=sys.stderr)
+        raise Interrupted(INTERRUPTED) from None
+    if not agreed:
+        raise Declined("nothing was changed")
+    return True
+
+
+def check(what: str, *, yes: bool, dry_run: bool) -> None:
+    """Refuses what could not be asked, before anything is looked up for the question.
+
+    Raises:
+        UsageProblem: nobody can be asked and `--yes` is missing.
+    """
+    if not yes and not dry_run and not can_ask():
+        raise UsageProblem(
+            f"--yes is needed to {one_line(what)}: there is no terminal to ask on", "add --yes, or --dry-run"
+        )
+
+
+def _rehearse(run: Session, change: Change) -> None:
+    out, differences = run.out, change.differences()
+    if out.machine_notes:
+        shown = change.as_dict()
+        out.one(shown if differences is None else {**shown, "changes": differences}, whole=True)
+        out.note("nothing was sent (--dry-run)", **_fields(run, change, brief=True))
+        return
+    explain(run, change, body=differences is not None)
+    out.one(change.as_dict(), whole=True)
+    out.note("nothing was changed (--dry-run)" if change.method == LEDGER else "nothing was sent (--dry-run)")
+
+
+def _fields(run: Session, change: Change, *, brief: bool = False) -> dict[str, Any]:
+    """The same for programs."""
+    found: dict[str, Any] = {"target": where(run, change).fields}
+    differences = change.differences()
+    if not brief and differences is not None:
+        found["changes"] = differences
+    elif not brief and change.body is not None:
+        found["body"] = spoken(change.body)
+    if change.about:
+        found["about"] = dict(change.about)
+    if change.warnings:
+        found["warnings"] = [one_line(text) for text in change.warnings]
+    return found
+
+
+# For people
+
+
+def where(run: Session, change: Change) -> Target:
+    """Where a change is made."""
+    from tradesdk_cli.config.target import Target
+
+    if change.path.startswith(_CONTROL):
+        from tradesdk_cli.commands.mock.asking import place
+
+        return Target(place(run), {"mode": "mock", "place": place(run)})
+    if change.method != LEDGER:
+        return run.target()
+    if run.settings.mock:
+        whose = run.target()
+        return Target(f"{whose.text} · its ledger", {**whose.fields, "ledger": True})
+    path = str(run.settings.data_folder() / "ledger.sqlite3")
+    return Target(f"the ledger {visible(path)}", {"mode": "ledger", "ledger": path})
+
+
+def say_target(out: Output, target: Target) -> None:
+    """The line above every change and payment: where it goes."""
+    say(out, _painted(out, "bold" if target.fields.get("mode") == "live" else "dim", target.text))
+
+
+def explain(run: Session, change: Change, *, body: bool = True, heading: bool = False) -> None:
+    """Says where a change goes, what it is about and what becomes different.
+
+    `body`: what is set as well; `heading`: what it is, which a question would say.
+    """
+    out = run.out
+    say_target(out, where(run, change))
+    if heading:
+        say(out, one_line(change.what))
+    rows = [(name, _shown(name, value)) for name, value in change.about.items()]
+    before = change.before
+    if body:
+        for name, value in change.fields():
+            rows.append((name, _change_of(out, name, value, before)))
+    width = max((len(name) for name, _ in rows), default=0)
+    for name, told in rows:
+        say(out, f"  {visible(name).ljust(width)}  {told}")
+    for warning in change.warnings:
+        say(out, f"{_painted(out, 'warning', 'warning:')} {one_line(warning)}")
+
+
+def _change_of(out: Output, name: str, value: Any, before: Mapping[str, Any] | None) -> str:
+    new = _shown(name, value)
+    if before is None:
+        return new
+    old = before.get(name)
+    if name in before and old == value:
+        return f"{new} {_painted(out, 'dim', '(as it is)')}"
+    was = _shown(name, old)
+    arrow = "→" if (out.stderr.encoding or "").lower().replace("-", "").startswith("utf") else "->"
+    return f"{_painted(out, 'old', was)} {arrow} {_painted(out, 'new', new)}"
+
+
+def _shown(name: str, value: Any) -> str:
+    from tradesdk_cli.output.table import cell, kind_of
+
+    if value is None:
+        return "not set"
+    kind = kind_of(name.rpartition(".")[2])
+    if name.endswith("signature") and isinstance(value, str) and value.startswith("0x"):
+        return f"{value[:10]}…"  # whoever has it whole could connect the wallet elsewhere
+    value = spoken(value, name)
+    text = cell(kind, value).plain
+    if text != str(value) and (kind == "chain" or not _is_exact(text, value)):
+        text = f"{text} ({value})"  # what is agreed to is what is sent
+    return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
+
+
+def _is_exact(text: str, value: Any) -> bool:
+    """Whether what is shown of a number is all of it; times and other things are."""
+    if not isinstance(value, (int, float)) or isinstance(value, bool) or text.endswith("Z"):
+        return True
+    try:
+        return float(text.replace("$", "").replace(",", "").rstrip("%")) == value
+    except ValueError:
+        return False
+
+
+def _painted(out: Output, style: str, text: str) -> str:
+    return f"\x1b[{_ANSI[style]}m{text}\x1b[0m" if out.color(out.stderr) else text
+
+
+def say(out: Output, line: str) -> None:
+    """A line on stderr, for people. What comes from strangers has been made visible before."""
+    encoding = out.stderr.encoding or "utf-8"
+    print(line.encode(encoding, "backslashreplace").decode(encoding), file=out.stderr, flush=True)
+
+
+def can_ask() -> bool:
+    """True when somebody is there to answer."""
+    return sys.stdin.isatty() and sys.stderr.isatty()
+
+
+def ask(question: str) -> bool:
+    """Asks whoever sits there; True for a yes. A terminal that is closed says no."""
+    print(f"{one_line(question)} [y/N] ", end="", file=sys.stderr, flush=True)
+    answer = sys.stdin.readline()
+    if not answer.endswith("\n"):
+        print(file=sys.stderr)  # the question is still on the line
+    return answer.strip().lower() in ("y", "yes")

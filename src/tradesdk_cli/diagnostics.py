@@ -1,0 +1,192 @@
+"""`--debug` and `--curl`: requests and answers on stderr as they travel. The SDK has left the secrets out."""
+
+from __future__ import annotations
+
+import logging
+import re
+import shlex
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from tradesdk_cli.text import visible
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from tradesdk_cli.output.printer import Output
+
+CONTROL = "tradesdk_cli.wire"
+"""The log of what is asked of a mock's control routes, in the form of the SDK's log `tradesdk.wire`."""
+_LOGS = ("tradesdk.wire", CONTROL)
+_LONGEST_BODY = 4 * 1024
+_LONGEST_VALUE = 400
+_HIDDEN = "****"
+_PAYMENT = ("payment-signature", "x-payment")
+_NOT_FOR_CURL = ("host", "connection", "accept-encoding", "user-agent", "content-length")
+_MADE_KEY = re.compile(r"mocksk_\w+")
+_GLOBBED = frozenset("[]{}")
+
+
+def control_was_asked(method: str, url: str, sent: bytes | None, status: int, answered: bytes, seconds: float) -> None:
+    """Puts a request to a mock's control routes, and its answer, into the log, where somebody looks."""
+    logger = logging.getLogger(CONTROL)
+    if not logger.level:
+        return
+    about = {"method": method, "url": url}
+    kind = {"content-type": "application/json"}
+    asked = {"event": "request", **about, "headers": kind, **_content(sent)}
+    answer = {"event": "answer", **about, "status": status, "headers": kind, **_content(answered), "seconds": seconds}
+    for said in (asked, answer):
+        logger.debug("%s %s", method, url, extra={"wire": said})
+
+
+def _content(content: bytes | None) -> dict[str, Any]:
+    text = None if content is None else _MADE_KEY.sub(_HIDDEN, content.decode("utf-8", "replace"))
+    return {"body": text, "bytes": len(content or b"")}
+
+
+@contextmanager
+def watching(out: Output, *, debug: bool, curl: bool, mock: bool) -> Iterator[None]:
+    """Shows what the SDK sends and gets; `mock` says that it is the embedded one, which no curl reaches."""
+    handler = _Shown(out, debug=debug, curl=curl, mock=mock)
+    before = []
+    for name in _LOGS:
+        logger = logging.getLogger(name)
+        before.append((logger, logger.level, logger.propagate))
+        logger.setLevel(logging.DEBUG)
+        logger.propagate = False  # else it would be the reason of the next wait as well
+        logger.addHandler(handler)
+    try:
+        yield
+    finally:
+        for logger, level, propagate in before:
+            logger.removeHandler(handler)
+            logger.propagate = propagate
+            logger.setLevel(level)
+
+
+class _Shown(logging.Handler):
+    def __init__(self, out: Output, *, debug: bool, curl: bool, mock: bool) -> None:
+        super().__init__(logging.DEBUG)
+        self._out = out
+        self._debug = debug
+        self._curl = curl
+        self._mock = mock
+
+    def emit(self, record: logging.LogRecord) -> None:
+        said: Mapping[str, Any] = vars(record).get("wire", {})
+        event = said.get("event")
+        if event == "request" and self._curl:
+            self._show_curl(said)
+        if event in ("request", "answer", "failure") and self._debug:
+            self._show(said)
+
+    def _show(self, said: Mapping[str, Any]) -> None:
+        if self._out.machine_notes:
+            fields = {name: value for name, value in said.items() if name != "event"}
+            if isinstance(fields.get("body"), str):
+                fields["body"] = cut(fields["body"])
+            self._out.report({"type": said["event"], "note": headline(said), **fields})
+            return
+        for style, line in lines(said):
+            self._say(line, style)
+
+    def _say(self, line: str, style: str = "") -> None:
+        stream = self._out.stderr
+        encoding = stream.encoding or "utf-8"
+        line = visible(line).encode(encoding, "backslashreplace").decode(encoding)
+        dim = style == "dim" and self._out.color(stream)
+        print(f"\x1b[2m{line}\x1b[0m" if dim else line, file=stream, flush=True)
+
+    def _show_curl(self, said: Mapping[str, Any]) -> None:
+        line, left_out = curl_line(said)
+        if self._out.machine_notes:
+            self._out.report({"type": "curl", "command": line, "left_out": left_out})
+        else:
+            self._say(line)
+            if left_out:
+                self._out.note(f"left out of this line: {' and '.join(left_out)}")
+        if self._mock:
+            self._out.note("nobody listens there: the embedded mock has no address; trade mock serve gives it one")
+            self._mock = False  # once is enough
+
+
+def headline(said: Mapping[str, Any]) -> str:
+    """One line: what was asked, what came of it, and how long that took."""
+    where = f"{said['method']} {said['url']}"
+    return where if said["event"] == "request" else f"{where}: {_what_came(said)}"
+
+
+def _what_came(said: Mapping[str, Any]) -> str:
+    took = f"{said['seconds'] * 1000:.0f} ms"
+    return f"{said['status']} in {took}" if said["event"] == "answer" else f"{said['problem']}, after {took}"
+
+
+def lines(said: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Style and text of what a person reads: `>` is what was sent, `<` what came, `*` what we say."""
+    if said["event"] == "failure":
+        yield "", f"* {headline(said)}"
+        return
+    sent = said["event"] == "request"
+    mark = ">" if sent else "<"
+    first = headline(said) if sent else f"{_what_came(said)}: {said['method']} {_path(said['url'])}"
+    yield "", f"{mark} {first}"
+    for name, value in said["headers"].items():
+        short = value if len(value) <= _LONGEST_VALUE else f"{value[:_LONGEST_VALUE]}… ({len(value):,} characters)"
+        yield "dim", f"{mark} {name}: {short}"
+    if said["body"]:
+        yield "dim", mark
+        for line in cut(said["body"]).splitlines():
+            yield "", f"{mark} {line}"
+    elif not sent and said["body"] is None:
+        yield "dim", "* a stream; what comes on it is not shown here"
+
+
+def _path(url: str) -> str:
+    return "/" + url.partition("://")[2].partition("/")[2]
+
+
+def cut(body: str) -> str:
+    """At most 4 KiB of a body, and how much more there is."""
+    content = body.encode("utf-8", "replace")
+    if len(content) <= _LONGEST_BODY:
+        return body
+    shown = content[:_LONGEST_BODY].decode("utf-8", "ignore")
+    return f"{shown}… ({len(content) - len(shown.encode()):,} more bytes)"
+
+
+def curl_line(said: Mapping[str, Any]) -> tuple[str, list[str]]:
+    """A request as one line for a shell, and what had to be left out of it. The API key is `$TRADE_API_KEY`."""
+    method, url, body = said["method"], said["url"], said["body"]
+    left_out = []
+    words = ["curl"]
+    streams = "text/event-stream" in said["headers"].get("accept", "")
+    words += ["-N"] * streams
+    words += ["-g"] * (not _GLOBBED.isdisjoint(url))  # else curl reads brackets as lists of addresses
+    if method != ("GET" if body is None else "POST"):
+        words += ["-X", _quoted(method)]
+    words.append(_quoted(url))
+    for name, value in said["headers"].items():
+        if name == "authorization":
+            words += ["-H", '"Authorization: Bearer $TRADE_API_KEY"']
+        elif name in _PAYMENT:
+            left_out.append("the payment: without it, the line asks for the price and pays nothing")
+        elif value == _HIDDEN:
+            left_out.append(f"the header {name}")
+        elif name not in _NOT_FOR_CURL:
+            words += ["-H", _quoted(f"{name}: {value}")]
+    if body is not None:
+        words += ["--data-raw", _quoted(body)]
+    if _HIDDEN in url or (body is not None and _HIDDEN in body):
+        left_out.append(f"a secret, where {_HIDDEN} stands")
+    return " ".join(words), left_out
+
+
+def _quoted(text: str) -> str:
+    """For a shell, on one line. What cannot be printed becomes what JSON writes for it: bodies are JSON."""
+    return shlex.quote("".join(c if c.isprintable() else _json_escape(c) for c in text))
+
+
+def _json_escape(char: str) -> str:
+    units = char.encode("utf-16-be", "surrogatepass")
+    return "".join(f"\\u{units[at] << 8 | units[at + 1]:04x}" for at in range(0, len(units), 2))

@@ -1,0 +1,270 @@
+"""From an exception to what a person reads, what a program reads, and the exit code. Loaded when something fails."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+from tradesdk_cli.errors import (
+    CONFIG,
+    CONFLICT,
+    FORBIDDEN,
+    INVALID,
+    NETWORK,
+    NOT_FOUND,
+    OTHER,
+    RATE_LIMITED,
+    SERVER,
+    UNAUTHENTICATED,
+    USAGE,
+    CliError,
+    RefusedByMock,
+)
+from tradesdk_cli.text import one_line
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+_CHECK_URL = "does the base URL point at the service? (TRADE_BASE_URL or --base-url)"
+
+
+_NOUNS = ("agents", "wallets", "trades", "positions")
+"""Nouns of the API that have a list."""
+_PATHS = "/v1/account, /v1/agents, /v1/wallets, /v1/trades, /v1/positions and /v1/signals"
+_IN_A_PLACE = re.compile(
+    r"(?<![\w-])trade (?=(?:account|agents|api|market|mock (?!serve|snapshot)|pay|plot|positions|signals|top|trades"
+    r"|wallets|whoami)\b)"
+)
+_OF_A_PROFILE = re.compile(
+    r"(?<![\w-])trade (?=(?:login(?! keeps)|config (?:get|list|set|unset))\b)(?![^;,]* --(?:mock|no-mock|profile)\b)"
+)
+
+
+_KEYSTORE = "--wallet FILE or TRADE_KEYSTORE says which keystore it is; trade pay key new makes one"
+_CONFIG_HINTS = {
+    "invalid_base_url": "correct TRADE_BASE_URL or --base-url; it looks like https://api.example.com",
+    "invalid_api_key": "correct TRADE_API_KEY, or what --api-key-stdin reads",
+    "invalid_budget": "a budget is dollars such as 0.50, or not set at all",
+    "invalid_private_key": (
+        "a private key is 64 hexadecimal digits, with or without 0x in front; an address is not one"
+    ),
+    "invalid_keystore": _KEYSTORE,
+    "keystore_exists": "choose another file: --wallet FILE",
+    "keystore_exposed": ("others may have read it: if that can be, move the money to a new wallet (trade pay key new)"),
+    "keystore_damaged": "put your copy of the file back; --wallet FILE or TRADE_KEYSTORE names another one",
+    "keystore_without_address": _KEYSTORE,
+    "wrong_password": "run it again with the password of that file; --wallet FILE or TRADE_KEYSTORE names another one",
+}
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What went wrong, ready to be printed."""
+
+    exit_code: int
+    code: str
+    message: str
+    hint: str | None = None
+    status: int | None = None
+    retryable: bool = False
+    about: dict[str, Any] = field(default_factory=dict)
+    """More for programs: what became of the money."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """The object that machine formats print on stderr."""
+        return {
+            "code": self.code,
+            "status": self.status,
+            "message": self.message,
+            "hint": self.hint,
+            "retryable": self.retryable,
+            **self.about,
+        }
+
+    @property
+    def headline(self) -> str:
+        """One line for a person."""
+        return f"{self.message} ({self.status} {self.code})" if self.status is not None else self.message
+
+
+def continued(hint: str | None, program: str) -> str | None:
+    """`hint` with commands that go on in the same place: for `trade --mock`, `trade agents list` is asked of the mock.
+
+    Commands that are about no place, such as `trade help`, stay as they are.
+    """
+    if hint is None or program == "trade":
+        return hint
+    hint = _IN_A_PLACE.sub(f"{program} ", hint)
+    in_mock = program.endswith(" --mock") or " --world " in program
+    return hint if in_mock else _OF_A_PROFILE.sub(f"{program} ", hint)
+
+
+def problem_of(error: BaseException, program: str = "trade") -> Problem:
+    """What `error` means; hints begin with `program`, which is `trade --mock` for the embedded mock."""
+    if isinstance(error, RefusedByMock):
+        code, message = one_line(error.code, 80), one_line(error.message)
+        return Problem(_exit_code(error.answered), code, message, continued(error.hint, program), error.answered)
+    if isinstance(error, CliError):
+        message, about = one_line(error.message), dict(error.about or {})
+        hint = continued(error.hint, program)
+        return Problem(error.exit_code, error.code, message, hint, error.status, about=about)
+
+    from tradesdk import APIError, APIStatusError, ConfigError, InvalidArgumentError, PaymentError, TradeError
+
+    if isinstance(error, APIError):
+        problem = (_status_problem if isinstance(error, APIStatusError) else _request_problem)(error, program)
+        if error.payment is None:
+            return problem
+        from tradesdk_cli.purchase.payproblems import with_payment
+
+        return with_payment(problem, error, program)
+    if isinstance(error, PaymentError):
+        from tradesdk_cli.purchase.payproblems import payment_problem
+
+        return payment_problem(error, program)
+    if isinstance(error, ConfigError):
+        message = one_line(str(error))
+        hint = _CONFIG_HINTS.get(error.code, "trade --help lists the settings")
+        return Problem(CONFIG, "configuration", message, continued(hint, program))
+    if isinstance(error, InvalidArgumentError):
+        return Problem(USAGE, "usage", one_line(str(error)), "nothing was sent; --help shows what is accepted")
+    if isinstance(error, TradeError):
+        return Problem(OTHER, "error", one_line(str(error)))
+    if isinstance(error, OSError):
+        where = f": {error.filename}" if error.filename else ""
+        return Problem(OTHER, "system", one_line(f"{error.strerror or type(error).__name__}{where}"))
+    message = f"this is a bug in trade: {type(error).__name__}: {error}"
+    return Problem(OTHER, "internal", one_line(message), "run it again with -v to see where")
+
+
+def _request_problem(error: Any, program: str) -> Problem:
+    from tradesdk import AmbiguousOutcomeError, APIConnectionError, APIResponseError, APITimeoutError
+
+    message = one_line(str(error))
+    if isinstance(error, AmbiguousOutcomeError):
+        return Problem(
+            OTHER, "outcome_unknown", message, f"look before you send it again: {_lister(error.url, program)}"
+        )
+    if error.outcome == "unknown":
+        hint = f"it may have been carried out; look before you send it again: {_lister(error.url, program)}"
+    elif isinstance(error, APIConnectionError):
+        hint = f"check the network and the base URL ({_address_of(error.url)})"
+        nobody = _nobody_at(error)
+        if nobody is not None:
+            message = nobody
+            address = _address_of(error.url)
+            hint = f"start the service, or correct {address}; see where it is set: trade config list --sources"
+    else:
+        hint = _CHECK_URL
+    if isinstance(error, APITimeoutError):
+        return Problem(NETWORK, "timeout", message, hint, retryable=error.outcome != "unknown")
+    if isinstance(error, APIConnectionError):
+        retryable = error.temporary and error.outcome != "unknown"
+        return Problem(NETWORK, "network", message, hint, retryable=retryable)
+    if isinstance(error, APIResponseError):
+        return Problem(SERVER, "bad_response", message, hint)
+    return Problem(OTHER, "error", message, hint)
+
+
+def _nobody_at(error: Any) -> str | None:
+    """That there is nobody at the address, in a few words; None when it is something else."""
+    from urllib.parse import urlsplit
+
+    parts = urlsplit(error.url)
+    if error.code == "connection_refused":
+        return one_line(f"nothing listens at {parts.scheme}://{parts.netloc.rpartition('@')[2]}")
+    if error.code == "unknown_host":
+        return one_line(f"there is no host {parts.hostname}")
+    return None
+
+
+def _address_of(url: str) -> str:
+    """Where the address of a URL is set."""
+    return "TRADE_MARKET_BASE_URL, TRADE_BASE_URL or --market-url" if _market(url) else "TRADE_BASE_URL or --base-url"
+
+
+_STATUS_EXIT = {
+    401: UNAUTHENTICATED,
+    403: FORBIDDEN,
+    404: NOT_FOUND,
+    409: CONFLICT,
+    429: RATE_LIMITED,
+}
+
+
+def _exit_code(status: int) -> int:
+    return _STATUS_EXIT.get(status, INVALID if 400 <= status < 500 else SERVER)
+
+
+def _status_problem(error: Any, program: str) -> Problem:
+    status: int = error.status
+    code = one_line(error.service_code, 80) if error.service_code else f"http_{status}"
+    if error.response is None:  # held back here
+        code = error.code
+    message = one_line(error.message or f"the service answered {status}")
+    retryable = status in (429, 503)
+    return Problem(_exit_code(status), code, message, _status_hint(error, program), status, retryable)
+
+
+def _status_hint(error: Any, program: str) -> str:
+    status: int = error.status
+    if error.outcome == "unknown":
+        return f"it may have been carried out; look before you send it again: {_lister(error.url, program)}"
+    if status == 401 and _market(error.url):
+        return "the service wants the API key of the account as well: add --send-api-key"
+    if status == 401:
+        if "--mock" in program or "--world" in program:
+            return (
+                "the mock takes keys like mock_full_NAME and mock_read_NAME, and those of its own making; "
+                "unset TRADE_API_KEY to use its usual one"
+            )
+        return "check TRADE_API_KEY, or log in again (trade login): keys are made in the dashboard, Settings, API Keys"
+    if status == 402:
+        return f"the service wants to be paid for this, or another plan; see the plan: {program} account show"
+    if status == 403:
+        return f"this needs a key with the scope full-access, or another plan; see the plan: {program} account show"
+    if status == 404:
+        if _market(error.url):
+            return f"not found; see what there is: {_lister(error.url, program)}"
+        if error.service_code is None:
+            return _CHECK_URL
+        if not any(f"/v1/{noun}" in error.url for noun in _NOUNS):
+            return f"there are {_PATHS}; for examples: {program} api --help"
+        return f"see what there is: {_missing(error, program)}"
+    if status == 409:
+        return f"look at its present state: {_lister(error.url, program)}"
+    if status == 429:
+        wait = error.retry_after
+        when = f"wait {wait:.0f} s and run it again" if wait is not None else "wait a minute and run it again"
+        return f"{when}; see the limits: {program} account usage"
+    if status < 400:
+        return f"redirects are not followed: {_CHECK_URL}"
+    if status < 500:
+        return "nothing was changed; correct the value and run it again (--help shows what is accepted)"
+    return "the service has a problem; run it again in a while"
+
+
+def _missing(error: Any, program: str) -> str:
+    """The command that shows what there is instead of what a 404 says there is not."""
+    made = error.method == "POST" and error.url.endswith("/v1/agents")
+    if made or (error.method == "PATCH" and "wallet" in error.message.lower()):  # an agent, but with which wallet?
+        return f"{program} wallets list"
+    return _lister(error.url, program)
+
+
+def _lister(url: str, program: str) -> str:
+    """The command that shows the things a URL is about."""
+    if _market(url):
+        return f"{program} market tokens --limit 500"
+    for noun in _NOUNS:
+        if f"/v1/{noun}" in url:
+            return f"{program} {noun} list"
+    return f"{program} account show"
+
+
+def _market(url: str) -> bool:
+    """Whether it is a URL of the paid market data."""
+    return url.rpartition("/v1/")[2].startswith(
+        ("token-", "signal-history", "top-performers", "aggregate-metrics", "supported-tokens")
+    )

@@ -1,0 +1,311 @@
+"""Completion: what a shell offers for the word at the cursor. It asks no network, and loads no more than it must.
+
+The shell's script (`shells`) hands over the words of the line, up to the one at the cursor, with U+001F between them.
+The first line of the answer says whether file names fit there as well (`files` or `words`); each of the others is a
+word and, after a tab, what it is. Commands and options are read from commands.json, which scripts/commandtree.py
+writes: importing Typer and the commands would be most of what a TAB costs.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+
+TYPE_CHECKING = False  # typing itself costs more than all else here
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from typing import Any
+
+    from tradesdk_cli.config.settings import Settings
+
+    Found = tuple[bool, list[tuple[str, str]]]
+    Offer = Callable[["Line", str], Iterable[tuple[str, str]]]
+
+BETWEEN = "\x1f"
+_MOST = 500
+_SAFE = re.compile(r"[A-Za-z0-9@._,:=/+-]+")
+_BREAKS = re.compile(r".*[:=@]")
+"""Where bash takes words apart, up to the last of these."""
+_FILES = ("FILE", "FOLDER")
+_ELSEWHERE = ("mock", "world", "profile", "base_url", "market_url")
+
+
+def answer(environ: Mapping[str, str]) -> str:
+    """What to print for the shell that set `environ`. Empty when anything is wrong: a prompt is no place for errors."""
+    shell = environ.get("_TRADE_COMPLETE", "").removeprefix("complete_")
+    words = environ.get("_TRADE_WORDS", "").split(BETWEEN)
+    typed = environ.get("_TRADE_LINE")
+    try:
+        if typed is not None:
+            words = _together(words, typed)
+        files, found = candidates([_unquoted(word) for word in words])
+        if typed is not None:  # bash replaces only what stands behind the last break
+            begun = _BREAKS.match(words[-1])
+            found = [(value.removeprefix(begun[0] if begun else ""), about) for value, about in found]
+        lines = [_line(shell, value, about) for value, about in found if _SAFE.fullmatch(value)]
+    except Exception:  # whatever it is: the command itself will say it
+        return ""
+    return "\n".join(["files" if files else "words", *lines[:_MOST]])
+
+
+def _line(shell: str, value: str, about: str) -> str:
+    about = " ".join("".join(ch if ch.isprintable() else " " for ch in about).split())
+    return f"{value}\t{about}" if about and shell != "bash" else value
+
+
+def _together(pieces: list[str], typed: str) -> list[str]:
+    """Words as they were typed: bash takes them apart at `=`, `:` and `@` as well."""
+    words: list[str] = []
+    at = end = 0
+    for number, piece in enumerate(pieces):
+        at = typed.find(piece, end)
+        if at < 0 or number == len(pieces) - 1:  # the last one goes up to the cursor
+            at = len(typed) - len(typed[end:].lstrip())
+            piece = typed[at:]
+        if words and at == end:
+            words[-1] += piece
+        else:
+            words.append(piece)
+        end = at + len(piece)
+    return words
+
+
+def _unquoted(word: str) -> str:
+    """A word as it was typed, without quotes."""
+    import shlex
+
+    try:
+        return " ".join(shlex.split(word)) if word else ""
+    except ValueError:  # a quote is open still
+        return word.lstrip("'\"")
+
+
+class Line:
+    """A command line up to the word at the cursor."""
+
+    def __init__(self, tree: Mapping[str, Any]) -> None:
+        self.tree = tree
+        self.command = ""
+        """The words of the command so far."""
+        self.flags: dict[str, object] = {}
+        """Global options that say which service the line is about."""
+        self.used: set[str] = set()
+        self.waiting: Mapping[str, Any] | None = None
+        """The option whose value comes next."""
+        self.words: list[str] = []
+        """The arguments so far."""
+        self.no_options = False
+
+    def params(self) -> Iterator[Mapping[str, Any]]:
+        """The options and the arguments of the command."""
+        known = self.tree["params"]
+        return (known[number] for number in self.tree["commands"][self.command]["params"])
+
+    def option(self, name: str) -> Mapping[str, Any] | None:
+        """The option that is called so."""
+        for param in self.params():
+            if name in param.get("names", ()) or name in param.get("off", ()):
+                return param
+        if not name.startswith("--"):  # -n5
+            return next((param for param in self.params() if name[:2] in param.get("names", ())), None)
+        return None
+
+    def below(self) -> Mapping[str, str] | None:
+        """The commands that may follow, each with what it does; None when none may."""
+        below: Mapping[str, str] | None = self.tree["commands"][self.command].get("commands")
+        return below
+
+    def read(self, word: str) -> bool:
+        """Takes one word in; False when it is no command where one must stand."""
+        if self.waiting is not None:
+            self._take(self.waiting, word)
+            self.waiting = None
+        elif word == "--" and not self.no_options:
+            self.no_options = True
+        elif word.startswith("-") and len(word) > 1 and not self.no_options:
+            self._read_option(word)
+        elif self.below() is not None:
+            self.command = f"{self.command} {word}".strip()
+            return self.command in self.tree["commands"]
+        else:
+            self.words.append(word)
+        return True
+
+    def _read_option(self, word: str) -> None:
+        name, equals, value = word.partition("=")
+        param = self.option(name)
+        if param is None:
+            return
+        names = param["names"]
+        self.used.update(names)
+        if "value" not in param:
+            self._take(param, name not in param.get("off", ()))
+        elif equals or name not in names:  # --limit=5, -n5
+            self._take(param, value or word[2:])
+        else:
+            self.waiting = param
+
+    def _take(self, param: Mapping[str, Any], value: object) -> None:
+        name = param["names"][0].removeprefix("--").replace("-", "_")
+        if name in _ELSEWHERE:
+            self.flags[name] = value
+
+
+def candidates(words: Sequence[str]) -> Found:
+    """Whether file names may stand in place of the last of `words`, and the words that may, each with what it is.
+
+    The first of `words` is the program.
+    """
+    line = Line(_tree())
+    if not all(line.read(word) for word in words[1:-1]):
+        return False, []
+    begun = words[-1]
+    if line.waiting is not None:
+        return _values(line, line.waiting, begun)
+    if begun.startswith("-") and not line.no_options:
+        name, equals, value = begun.partition("=")
+        if not (equals and name.startswith("--")):
+            return False, list(_options(line, begun))
+        param = line.option(name)
+        if param is None or "value" not in param:
+            return False, []
+        files, found = _values(line, param, value)
+        return files, [(f"{name}={word}", about) for word, about in found]
+    below = line.below()
+    if below is not None:
+        return False, [(name, about) for name, about in below.items() if name.startswith(begun)]
+    arguments = [param for param in line.params() if "names" not in param]
+    for index, param in enumerate(arguments):
+        if index == len(line.words) or (param.get("many") and index <= len(line.words)):
+            return _values(line, param, begun)
+    return False, []
+
+
+def _tree() -> Any:
+    import json
+
+    with open(os.path.join(os.path.dirname(__file__), "commands.json"), encoding="utf-8") as stream:
+        return json.load(stream)
+
+
+def _options(line: Line, begun: str) -> Iterator[tuple[str, str]]:
+    for param in line.params():
+        names = param.get("names", ())
+        if not names or param.get("hidden") or (line.used.intersection(names) and not param.get("many")):
+            continue
+        fitting = [name for name in names if name.startswith(begun)]
+        yield from ((name, param.get("about", "")) for name in fitting if begun == "-" or name == begun)
+        long = next((name for name in fitting if name.startswith("--")), None)  # another name for the same comes later
+        if long is not None and begun not in ("-", long):
+            yield long, param.get("about", "")
+        yield from ((name, "") for name in param.get("off", ()) if name.startswith(begun))
+
+
+def _values(line: Line, param: Mapping[str, Any], begun: str) -> Found:
+    kind = param["value"]
+    offer = next((_OFFERS[name] for name in (*param.get("names", ()), kind) if name in _OFFERS), None)
+    found = param.get("words", {}).items() if offer is None else offer(line, begun)
+    files = kind in _FILES or ("@FILE" in kind and begun.startswith("@"))
+    if kind.startswith(("TOKEN", "SYMBOL")):  # in any case, as the commands take them
+        return files, [(word, about) for word, about in found if word.casefold().startswith(begun.casefold())]
+    return files, [(word, about) for word, about in found if word.startswith(begun)]
+
+
+# Values that are not the same for everybody: each offers words, with what they are
+
+
+def _settings(flags: Mapping[str, Any]) -> Settings:
+    from tradesdk_cli.config.files import settings_of
+
+    return settings_of(flags, os.environ)
+
+
+def _known(kind: str) -> Offer:
+    """Ids or symbols that were seen before, at the service that the line is about."""
+
+    def offer(line: Line, begun: str) -> Iterable[tuple[str, str]]:
+        from tradesdk_cli.idcache import read
+
+        return read(_settings(line.flags), kind).items()
+
+    return offer
+
+
+def _worlds(line: Line, begun: str) -> Iterable[tuple[str, str]]:
+    folder = _settings({"mock": True}).data_folder() / "mock"
+    names = sorted(path.name.removesuffix(".sqlite3") for path in folder.glob("*.sqlite3"))
+    return [(name, "") for name in names if "." not in name]
+
+
+def _profiles(line: Line, begun: str) -> Iterable[tuple[str, str]]:
+    from tradesdk_cli.config.files import read_files
+
+    return [(name, "") for name in read_files(os.environ).profiles]
+
+
+def _fields(line: Line, begun: str) -> Iterable[tuple[str, str]]:
+    """The last name of a list with commas."""
+    from tradesdk_cli.output.fieldnames import FIELDS
+
+    offered = FIELDS.get(line.command) or FIELDS.get(line.command.partition(" ")[0], ())
+    before, comma, _ = begun.rpartition(",")
+    taken = before.split(",")
+    return [(f"{before}{comma}{name}", "") for name in offered if name not in taken]
+
+
+def _topics(line: Line, begun: str) -> Iterable[tuple[str, str]]:
+    from tradesdk_cli.framework.topics import TOPICS
+
+    below = line.tree["commands"].get(" ".join(line.words), {}).get("commands", {})
+    topics = () if line.words else ((topic.name, topic.summary) for topic in TOPICS.values())
+    return [*topics, *below.items()]
+
+
+def _endpoints(line: Line, begun: str) -> Iterable[tuple[str, str]]:
+    return list(line.tree["commands"]["market"]["commands"].items())
+
+
+def _setting(line: Line, begun: str) -> Iterable[tuple[str, str]]:
+    """Values of the setting that is named before."""
+    from tradesdk_cli.config.entries import COLORS, FORMATS
+
+    known = {"output": FORMATS, "color": COLORS, "mock": ("true", "false")}
+    return [(value, "") for value in known.get(line.words[0], ())]
+
+
+def _sides(line: Line, begun: str) -> Iterable[tuple[str, str]]:
+    return [("BUY", ""), ("SELL", "")]
+
+
+def _methods(line: Line, begun: str) -> Iterable[tuple[str, str]]:
+    return [] if line.words else [(method, "") for method in ("GET", "POST", "PUT", "PATCH", "DELETE")]
+
+
+def _shells(line: Line, begun: str) -> Iterable[tuple[str, str]]:
+    from tradesdk_cli.framework.shells import SHELLS
+
+    return [(shell, "") for shell in SHELLS]
+
+
+_OFFERS: Mapping[str, Offer] = {
+    "AGENT_ID": _known("agents"),
+    "--agent-id": _known("agents"),
+    "WALLET_ID": _known("wallets"),
+    "--wallet-id": _known("wallets"),
+    "TRADE_ID": _known("trades"),
+    "PAYMENT_ID": _known("payments"),
+    "TOKEN": _known("tokens"),
+    "SYMBOL": _known("tokens"),
+    "--world": _worlds,
+    "WORLD": _worlds,
+    "--profile": _profiles,
+    "PROFILE": _profiles,
+    "--fields": _fields,
+    "TOPIC": _topics,
+    "ENDPOINT": _endpoints,
+    "VALUE": _setting,
+    "BUY|SELL": _sides,
+    "[METHOD] PATH": _methods,
+    "SHELL": _shells,
+}
+"""By the name that an option has, or that a value has in help."""

@@ -1,0 +1,268 @@
+"""What we need on top of Typer: groups imported when used, options anywhere, no pydantic before a value needs it.
+
+Typer checks every value with pydantic, absent ones too, which would make `trade agents --help` import it.
+"""
+
+from __future__ import annotations
+
+import inspect
+from functools import wraps
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+import typer
+from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
+from typer.main import get_command
+
+from tradesdk_cli.errors import UsageProblem
+from tradesdk_cli.interrupts import raise_again
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from contextlib import AbstractContextManager
+
+    from tradesdk_cli.session import Session
+
+GLOBAL_PANEL = "Global options"
+_WHOLE = 10_000
+_HELP_NAMES = {"help_option_names": ["-h", "--help"]}
+
+
+class _LightParam:
+    """Leaves absent values and plain text unchecked."""
+
+    def process_value(self, ctx: Any, value: Any) -> Any:
+        if value is None and not getattr(self, "required", False):
+            return value
+        text = _plain_text(self, value)
+        if not text:
+            return super().process_value(ctx, value)  # type: ignore[misc]  # the other base class has it
+        callback = getattr(self, "callback", None)
+        return text if callback is None else callback(ctx, self, text)
+
+
+def _plain_text(param: Any, value: Any) -> str | list[str]:
+    """Text for a parameter that takes any text, where pydantic would find nothing; empty when it has to look."""
+    described = param.type_descriptor
+    if described.annotation not in (str, list[str]) or described.parameter_info.parser is not None:
+        return ""
+    if isinstance(value, str):
+        return value if value.isascii() else ""
+    words: list[Any] = [] if value is None else list(value)
+    return words if all(isinstance(word, str) and word.isascii() for word in words) else ""
+
+
+class LightOption(_LightParam, TyperOption):
+    """An option that costs nothing when it is absent."""
+
+
+class LightArgument(_LightParam, TyperArgument):
+    """An argument that costs nothing when it is absent. In help it has its name, without Python's type beside it."""
+
+    @property
+    def _shown(self) -> str:
+        name: str = self.metavar or str(self.name).upper()
+        return name if self.nargs == 1 or name.endswith("...") else f"{name}..."
+
+    def get_usage_pieces(self, ctx: Any) -> list[str]:
+        return [self._shown if self.required else f"[{self._shown}]"]
+
+    def get_help_record(self, ctx: Any) -> tuple[str, str] | None:
+        record = super().get_help_record(ctx)
+        return None if record is None else (self._shown, record[1])
+
+
+def _light(param: Any) -> Any:
+    """The same parameter as a light one. Typer fixes the classes it makes, so its objects are taken over."""
+    for ours, theirs in ((LightOption, TyperOption), (LightArgument, TyperArgument)):
+        if type(param) is theirs:
+            light = ours.__new__(ours)
+            vars(light).update(vars(param))
+            return light
+    return param
+
+
+def _is_global(param: Any) -> bool:
+    return getattr(param, "rich_help_panel", None) == GLOBAL_PANEL
+
+
+class _Ours:
+    """Shared by commands and groups: light parameters, the root's global options, help in sections."""
+
+    params: list[Any]
+
+    def get_short_help_str(self, limit: int = 0) -> str:
+        """The whole first sentence: lists wrap it, and never cut it."""
+        text: str = super().get_short_help_str(_WHOLE)  # type: ignore[misc]  # from the other base class
+        return text
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        own = [_light(param) for param in super().get_params(ctx)]  # type: ignore[misc]  # from the other base class
+        root = ctx.find_root().command
+        if root is not self:
+            taken = {name for param in own for name in param.opts}  # a command's own option goes before a global one
+            own += [_light(param) for param in root.params if _is_global(param) and not taken.intersection(param.opts)]
+        return own
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        sections: dict[str, list[tuple[str, str]]] = {"Arguments": [], "Options": [], GLOBAL_PANEL: []}
+        for param in self.get_params(ctx):
+            record = param.get_help_record(ctx)
+            if record is not None:
+                section = "Arguments" if param.param_type_name == "argument" else "Options"
+                sections[GLOBAL_PANEL if _is_global(param) else section].append(record)
+        for title, records in sections.items():
+            if title == GLOBAL_PANEL and ctx.parent is not None:
+                # Fourteen more lines on every page would hide the command's own; they stand in `trade --help`.
+                formatter.write_paragraph()
+                formatter.write_text("Global options (-o, --mock, --base-url, --timeout, …): trade --help")
+            elif records:
+                with formatter.section(title):
+                    formatter.write_dl(records)
+
+
+class TradeCommand(_Ours, TyperCommand):
+    """A verb."""
+
+    def invoke(self, ctx: Any) -> Any:
+        raise_again()
+        return super().invoke(ctx)
+
+
+class TradeGroup(_Ours, TyperGroup):
+    """A noun, or the root."""
+
+    sections: Mapping[str, Sequence[str]] | None = None
+    """Of the root: the titles that its nouns stand under."""
+
+    @property
+    def shown(self) -> list[str]:
+        """The names of its commands, without those that only explain something."""
+        return [name for name, command in self.commands.items() if not command.hidden]
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        width = max(map(len, self.shown), default=0)
+        for title, names in (self.sections or {"Commands": self.shown}).items():
+            with formatter.section(title):
+                formatter.write_dl([(name.ljust(width), self.commands[name].get_short_help_str()) for name in names])
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
+        if args[0] not in self.commands and not args[0].startswith("-"):
+            raise UnknownCommand(ctx, args)
+        return super().resolve_command(ctx, args)
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        self.format_commands(ctx, formatter)
+        super().format_options(ctx, formatter)
+
+
+class UnknownCommand(UsageProblem):
+    """A word where a noun or a verb should be. `args_left` begins with it."""
+
+    def __init__(self, ctx: Any, args_left: list[str]) -> None:
+        super().__init__(f"no such command: {args_left[0]}")
+        self.ctx = ctx
+        self.args_left = args_left
+
+    def format_message(self) -> str:
+        return self.message
+
+
+class LazyCommand(TyperCommand):
+    """Stands for a noun or a command whose module is imported when it is used."""
+
+    def __init__(self, name: str, summary: str, module: str) -> None:
+        super().__init__(name=name, help=summary, rich_markup_mode=None)
+        self._module = module
+
+    def load(self) -> Any:
+        """The real command or group. A group's module may name in `VERBS` what is imported in turn."""
+        module = import_module(self._module)
+        real: Any = get_command(module.app)
+        add_lazily(real, getattr(module, "VERBS", {}), self._module)
+        return real
+
+    def get_short_help_str(self, limit: int = 0) -> str:
+        return super().get_short_help_str(_WHOLE)
+
+    def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
+        return self.load().make_context(info_name, args, parent=parent, **extra)
+
+
+def add_lazily(group: Any, summaries: Mapping[str, str], package: str) -> None:
+    """Adds commands to `group` whose modules, of the same names, are imported when they are used."""
+    for name, summary in summaries.items():
+        group.add_command(LazyCommand(name, summary, f"{package}.{name}"))
+
+
+def noun(name: str, help: str) -> typer.Typer:
+    """A group of verbs."""
+    app = typer.Typer(
+        name=name,
+        help=help,
+        cls=TradeGroup,
+        rich_markup_mode=None,
+        add_completion=False,
+        context_settings=_HELP_NAMES,
+    )
+    app.callback(invoke_without_command=True)(_needs_a_verb)
+    return app
+
+
+def _needs_a_verb(ctx: typer.Context) -> None:
+    if ctx.invoked_subcommand is None and isinstance(ctx.command, TradeGroup):
+        verbs = ", ".join(ctx.command.shown)
+        raise UsageProblem(f"{ctx.command_path} needs a verb: {verbs}", f"{ctx.command_path} --help")
+
+
+def gathered(**gathers: Callable[..., Any]) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Lets commands share options: with `@gathered(walk=pages)`, the parameters of `pages` stand where `walk` does.
+
+    The command gets as `walk` what `pages` makes of their values.
+    """
+
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        shared = {name: _parameters(gather) for name, gather in gathers.items()}
+        parameters: list[inspect.Parameter] = []
+        for parameter in _parameters(command, leave=gathers):
+            parameters += shared.get(parameter.name, [parameter])
+
+        @wraps(command)
+        def run(**given: Any) -> None:
+            for name, gather in gathers.items():
+                given[name] = gather(**{parameter.name: given.pop(parameter.name) for parameter in shared[name]})
+            command(**given)
+
+        run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # what inspect looks at first
+        run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+        return run
+
+    return decorate
+
+
+def _parameters(function: Callable[..., Any], leave: Iterable[str] = ()) -> list[inspect.Parameter]:
+    """The parameters, by name only, with their annotations evaluated, except those of `leave` and of what it returns.
+
+    Those may name what only type checkers import.
+    """
+    left = {"return", *leave}
+    function.__annotations__ = {name: note for name, note in function.__annotations__.items() if name not in left}
+    parameters = inspect.signature(function, eval_str=True).parameters.values()
+    return [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in parameters]
+
+
+def session(ctx: typer.Context, *, endings: Iterable[str] = ()) -> AbstractContextManager[Session]:
+    """The session of the command that runs in `ctx`; closed at the end. It knows these `endings` of `--out`, too."""
+    from tradesdk_cli.session import open_session  # completion and help never need it
+
+    return open_session(ctx, endings=endings)
+
+
+def single(help: str) -> typer.Typer:
+    """A command without verbs."""
+    return typer.Typer(help=help, rich_markup_mode=None, add_completion=False, context_settings=_HELP_NAMES)
+
+
+def examples(*lines: str) -> str:
+    """The end of a help page. Every example is run by the tests."""
+    return "\b\nExamples:\n" + "\n".join(f"  {line}" for line in lines)

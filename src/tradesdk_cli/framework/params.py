@@ -1,0 +1,260 @@
+"""Options that several commands share, and how their values are read."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable
+from datetime import UTC, datetime
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tradesdk_cli.errors import UsageProblem
+from tradesdk_cli.framework.group import GLOBAL_PANEL
+
+if TYPE_CHECKING:
+    from tradesdk_cli.lists.paging import Walk
+
+CHAINS = {"base": 8453, "bnb": 56}
+_AGO = re.compile(r"(\d{1,6})([smhd])")
+_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+
+
+class Format(StrEnum):
+    """How results are printed."""
+
+    auto = "auto"
+    table = "table"
+    json = "json"
+    ndjson = "ndjson"
+    csv = "csv"
+    tsv = "tsv"
+    yaml = "yaml"
+    md = "md"
+
+
+class Color(StrEnum):
+    """When colours are used."""
+
+    auto = "auto"
+    always = "always"
+    never = "never"
+
+
+def parse_chain(value: str) -> int:
+    """`base`, `bnb`, `8453` or `56` as the chain's number."""
+    known = CHAINS.get(value.strip().lower())
+    if known is not None:
+        return known
+    if value in ("8453", "56"):
+        return int(value)
+    raise typer.BadParameter("a chain is base (8453) or bnb (56)")
+
+
+def check_period(start: float | None, end: float | None) -> None:
+    """Refuses a period that ends before it begins.
+
+    Raises:
+        UsageProblem: --from is later than --to.
+    """
+    if start is not None and end is not None and start > end:
+        raise UsageProblem("--from is later than --to", "nothing was sent; --help shows what is accepted")
+
+
+def parse_moment(value: str) -> float:
+    """A moment as Unix seconds: `1767225600`, `2026-01-01T00:00:00Z`, `2026-01-01` (UTC midnight), `90m` (ago)."""
+    ago = _AGO.fullmatch(value)
+    if ago is not None:
+        return datetime.now(UTC).timestamp() - int(ago[1]) * _SECONDS[ago[2]]
+    if re.fullmatch(r"\d{9,11}", value):
+        return float(value)
+    try:
+        moment = datetime.fromisoformat(value)
+    except ValueError:
+        message = (
+            "a moment is Unix seconds, a date, a time with its zone such as 2026-01-01T12:00Z, or an age such as 90m"
+        )
+        raise typer.BadParameter(message) from None
+    if len(value) <= 10:
+        return moment.replace(tzinfo=UTC).timestamp()
+    if moment.tzinfo is None:
+        raise typer.BadParameter("a time needs its zone: add Z for UTC, or an offset such as +02:00")
+    return moment.timestamp()
+
+
+def parse_when(value: str) -> float:
+    """The same, but it can be told from another moment that it was typed as an age."""
+    moment = parse_moment(value)
+    if _AGO.fullmatch(value) is None:
+        return moment
+    from tradesdk_cli.lists.paging import Age
+
+    return Age(moment, value)
+
+
+def whole(least: int | None = None, most: int | None = None) -> Callable[[str | int], int]:
+    """Reads a whole number within bounds."""
+
+    def read(value: str | int) -> int:
+        try:
+            number = int(value)
+        except ValueError:
+            raise typer.BadParameter(f"{str(value)!r} is not a whole number") from None
+        _within(number, least, most)
+        return number
+
+    return read
+
+
+def number(least: float | None = None, most: float | None = None) -> Callable[[str | float], float]:
+    """Reads a finite number within bounds."""
+
+    def read(value: str | float) -> float:
+        try:
+            amount = float(value)
+        except ValueError:
+            from tradesdk_cli.framework.amounts import not_a_number
+
+            raise typer.BadParameter(not_a_number(str(value), share=(least, most) == (0, 1))) from None
+        if not math.isfinite(amount):
+            raise typer.BadParameter(f"a finite number is needed, not {value}")
+        _within(amount, least, most)
+        return amount
+
+    return read
+
+
+def _within(value: float, least: float | None, most: float | None) -> None:
+    if (least is None or value >= least) and (most is None or value <= most):
+        return
+    if least is not None and most is not None:
+        raise typer.BadParameter(f"{value} is not from {least} to {most}")
+    raise typer.BadParameter(f"{value} is less than {least}" if least is not None else f"{value} is more than {most}")
+
+
+def _complete_chain(incomplete: str) -> list[str]:
+    return [name for name in CHAINS if name.startswith(incomplete)]
+
+
+_chain = typer.Option(
+    "--chain",
+    "--chain-id",
+    parser=parse_chain,
+    autocompletion=_complete_chain,
+    metavar="base|bnb",
+    help="The chain: base (8453) or bnb (56).",
+)
+Chain = Annotated[int, _chain]
+AnyChain = Annotated[int | None, _chain]
+
+AgentId = Annotated[
+    str, typer.Argument(metavar="AGENT_ID", help="The agent: its id, its name, or the beginning of its id.")
+]
+AgentFilter = Annotated[
+    str | None, typer.Option("--agent-id", metavar="ID", help="Only those of this agent: its id or its name.")
+]
+Limit = Annotated[
+    int | None,
+    typer.Option("--limit", "-n", parser=whole(1), metavar="N", help="How many in total (20 when nothing is said)."),
+]
+All = Annotated[bool, typer.Option("--all", "-a", help="Everything there is, page after page.")]
+Cursor = Annotated[str | None, typer.Option("--cursor", metavar="CURSOR", help="Go on where an earlier list ended.")]
+PageSize = Annotated[
+    int | None, typer.Option("--page-size", parser=whole(1, 100), metavar="N", help="Items per request, 1 to 100.")
+]
+Checkpoint = Annotated[
+    Path | None,
+    typer.Option(
+        "--checkpoint",
+        metavar="FILE",
+        help="Keep there how far it is: the same command goes on. With --out no row is doubled or lost; on stdout a "
+        "page may come twice after a crash.",
+    ),
+]
+Restart = Annotated[bool, typer.Option("--restart", help="Begin anew what --checkpoint has begun.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask; needed where there is no terminal.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would be sent or changed, and do neither.")]
+Confidence = Annotated[
+    float | None,
+    typer.Option("--min-confidence", parser=number(0, 1), metavar="X", help="Least confidence of a signal, 0 to 1."),
+]
+
+
+def pages(
+    limit: Limit = None,
+    everything: All = False,
+    cursor: Cursor = None,
+    page_size: PageSize = None,
+    checkpoint: Checkpoint = None,
+    restart: Restart = False,
+) -> Walk:
+    """The options of every list, as the walk that they ask for."""
+    from tradesdk_cli.lists.paging import plan
+
+    return plan(limit, everything, cursor, page_size, checkpoint, restart)
+
+
+def _remember(ctx: typer.Context, param: typer.CallbackParam, value: object) -> object:
+    # Options are processed from the root to the verb, so that the later one wins.
+    if value is not None and isinstance(ctx.obj, dict):
+        ctx.obj[param.name] = value
+    return value
+
+
+def _global(
+    *names: str,
+    help: str,
+    metavar: str | None = None,
+    count: bool = False,
+    parser: Callable[[str], object] | None = None,
+) -> typer.models.OptionInfo:
+    option: typer.models.OptionInfo = typer.Option(
+        *names,
+        help=help,
+        metavar=metavar,
+        count=count,
+        parser=parser,
+        callback=_remember,
+        expose_value=False,
+        show_default=False,
+        rich_help_panel=GLOBAL_PANEL,
+    )
+    return option
+
+
+Output = Annotated[
+    Format | None, _global("--output", "-o", metavar="FORMAT", help=f"How results are printed: {', '.join(Format)}.")
+]
+Fields = Annotated[
+    str | None,
+    _global("--fields", metavar="A,B", help="Only these fields, in this order; nested as a.b."),
+]
+Query = Annotated[str | None, _global("--query", metavar="JMESPATH", help="Select from the result, as in JMESPath.")]
+Out = Annotated[
+    str | None,
+    _global("--out", metavar="FILE", help="Write the result there; its ending says how, such as .csv or .parquet."),
+]
+Profile = Annotated[
+    str | None,
+    _global("--profile", metavar="NAME", help="Settings that were kept [env: TRADE_PROFILE]."),
+]
+Mock = Annotated[bool | None, _global("--mock/--no-mock", help="Use the embedded mock service; its state is kept.")]
+World = Annotated[str | None, _global("--world", metavar="NAME", help="A mock world of its own; implies --mock.")]
+BaseUrl = Annotated[str | None, _global("--base-url", metavar="URL", help="The service [env: TRADE_BASE_URL].")]
+MarketUrl = Annotated[
+    str | None, _global("--market-url", metavar="URL", help="Where market data is sold [env: TRADE_MARKET_BASE_URL].")
+]
+KeyStdin = Annotated[bool | None, _global("--api-key-stdin", help="Read the API key from standard input.")]
+Timeout = Annotated[
+    float | None, _global("--timeout", parser=number(), metavar="SECONDS", help="How long one answer may take.")
+]
+NoRetry = Annotated[bool | None, _global("--no-retry", help="Send every request once only.")]
+ColorWhen = Annotated[
+    Color | None, _global("--color", metavar="WHEN", help="Colours: auto, always, never [env: NO_COLOR, FORCE_COLOR].")
+]
+Verbose = Annotated[int | None, _global("--verbose", "-v", count=True, help="A line for each request; -vv says more.")]
+Debug = Annotated[bool | None, _global("--debug", help="Show requests and answers, secrets left out.")]
+Curl = Annotated[bool | None, _global("--curl", help="Show each request as a curl command, secrets left out.")]

@@ -1,0 +1,305 @@
+"""The file in which a long pull keeps how far it got, so that the same command goes on there.
+
+It is replaced as a whole after every page that is safely out, and locked by the process that works with it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import stat
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from tradesdk_cli.errors import ConfigProblem, UsageProblem
+from tradesdk_cli.output.outfile import FULL, GOES_ON
+from tradesdk_cli.text import one_line
+
+VERSION = 1
+_LARGEST = 1024 * 1024
+_TAIL = 64 * 1024
+_ANEW = "--restart begins anew, or choose another file for --checkpoint"
+
+
+class CheckpointProblem(ConfigProblem):
+    """A file that remembers how far something got cannot be used."""
+
+    code = "checkpoint"
+
+
+@dataclass(frozen=True)
+class Work:
+    """What is pulled. Another command may not go on with it: its rows would not be the rest of these.
+
+    Attributes:
+        request: method and path.
+        query: what the list is filtered by, as it was typed.
+        target: the service, for people.
+        key: tells one API key from another; None when it is not known.
+        form: the format of the rows.
+        fields: which fields of them.
+        out: the file that takes them; None is stdout.
+    """
+
+    request: str
+    query: dict[str, Any]
+    target: str
+    key: str | None
+    form: str
+    fields: tuple[str, ...]
+    out: str | None
+
+    def differs(self, now: Work) -> str | None:
+        """How `now` is something else, in words; None when it is the same."""
+        pairs = (
+            ("pulls {} and this would be {}", self._asked, now._asked),
+            ("is of {} and this is {}", self.target, now.target),
+            ("writes to {} and this would go to {}", self.out or "stdout", now.out or "stdout"),
+            ("writes {} and this would be {}", self.form, now.form),
+            ("has {} and this would have {}", _named(self.fields), _named(now.fields)),
+        )
+        for text, was, would in pairs:
+            if was != would:
+                return text.format(one_line(was, 200) + ",", one_line(would, 200))
+        return "was made with another API key" if self.key != now.key else None
+
+    @property
+    def _asked(self) -> str:
+        query = " ".join(f"{name}={value}" for name, value in self.query.items())
+        return f"{self.request} {query}".strip()
+
+
+def _named(fields: tuple[str, ...]) -> str:
+    return f"the fields {','.join(fields)}" if fields else "all fields"
+
+
+@dataclass(frozen=True)
+class Place:
+    """How far it is.
+
+    Attributes:
+        cursor: where the next page begins; None at the beginning, and when it is `done`.
+        count: how many rows are out.
+        offset: how many bytes of the file are theirs; None on stdout.
+        done: there are no more.
+        pinned: moments that were typed as ages, in Unix seconds, as they were when the pull began.
+        tail: tells what stands in the file before `offset` from anything else; None on stdout, and before there is any.
+        working: a page is perhaps being written behind `offset`. When that is still so, the run was killed.
+    """
+
+    cursor: str | None = None
+    count: int = 0
+    offset: int | None = None
+    done: bool = False
+    pinned: dict[str, float] = field(default_factory=dict)
+    tail: str | None = None
+    working: bool = False
+
+
+class PullFile:
+    """The checkpoint of one pull. Links are followed: the file that they lead to is replaced, not the link."""
+
+    def __init__(self, path: Path, work: Work) -> None:
+        self.path = path
+        self._work = work
+        self._real = os.path.realpath(path)
+        self._locked: int | None = None
+        self._new = True
+
+    def open(self, *, restart: bool = False) -> Place | None:
+        """Takes the lock and reads. None: there is nothing yet, or with `restart` it does not count.
+
+        Raises:
+            UsageProblem: it is of other work.
+            CheckpointProblem: it is damaged, used by another process, or cannot be read.
+        """
+        try:
+            file = os.open(self._real, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0))
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise self._failed("read", error) from None
+        try:
+            if not stat.S_ISREG(os.fstat(file).st_mode):
+                raise CheckpointProblem(f"--checkpoint: {self.path} is not a file", "choose another name")
+            locked = self._lock(file)
+            if locked and os.stat(self._real).st_ino != os.fstat(file).st_ino:
+                raise self._in_use()  # it was replaced before we had the lock, by somebody who has that of the new one
+            with open(file, "rb", closefd=False) as stream:
+                data = stream.read(_LARGEST + 1)
+        except BaseException:
+            os.close(file)
+            raise
+        self._keep(file, locked)
+        self._new = False
+        if restart:
+            return None
+        try:
+            work, place = self._read(data)
+            different = work.differs(self._work)
+            if different is not None:
+                raise UsageProblem(f"--checkpoint: {self.path} {different}", _ANEW)
+        except BaseException:
+            self.close()
+            raise
+        return place
+
+    def save(self, place: Place) -> None:
+        """Puts `place` into the file, as a whole or not at all; on disk when this returns.
+
+        Raises:
+            CheckpointProblem: it cannot be written. What it said before is still there.
+        """
+        shown = {"version": VERSION, "work": asdict(self._work), "place": asdict(place)}
+        text = json.dumps(shown, indent=2) + "\n"
+        beside = f"{self._real}.{os.getpid()}.tmp"
+        with contextlib.suppress(OSError):
+            os.unlink(beside)  # of a process with our number that was killed
+        try:
+            file = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0), 0o600)
+            try:
+                locked = self._lock(file)  # before it has the name: whoever opens that finds it locked
+                view = memoryview(text.encode())
+                while view:
+                    view = view[os.write(file, view) :]
+                os.fsync(file)
+                if self._new and os.path.lexists(self._real):
+                    raise self._in_use()
+                os.replace(beside, self._real)
+            except BaseException:
+                os.close(file)
+                with contextlib.suppress(OSError):
+                    os.unlink(beside)
+                raise
+        except OSError as error:
+            raise self._failed("written", error) from None
+        self._new = False
+        self._keep(file, locked)
+
+    def close(self) -> None:
+        """Gives the lock back."""
+        if self._locked is not None:
+            os.close(self._locked)
+            self._locked = None
+
+    def _keep(self, file: int, locked: bool) -> None:
+        first = self._locked is None
+        self.close()
+        if not locked:
+            os.close(file)
+            return
+        self._locked = file
+        if first:
+            with contextlib.suppress(OSError):
+                self._tidy()
+
+    def _tidy(self) -> None:
+        """Removes what processes left beside it that were killed while they saved. Only where there are locks."""
+        folder, name = os.path.split(self._real)
+        left = re.compile(re.escape(name) + r"\.([1-9][0-9]{0,8})\.tmp")
+        for found in map(left.fullmatch, os.listdir(folder)):
+            if found is not None and not _lives(int(found[1])):
+                os.unlink(os.path.join(folder, found[0]))
+
+    def _lock(self, file: int) -> bool:
+        """False where there are no locks."""
+        try:
+            import fcntl
+        except ImportError:
+            return False
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise self._in_use() from None
+        except OSError:
+            return False
+        return True
+
+    def _in_use(self) -> CheckpointProblem:
+        return CheckpointProblem(
+            f"--checkpoint: another command works with {self.path}", "wait for it, or choose another file"
+        )
+
+    def _read(self, data: bytes) -> tuple[Work, Place]:
+        from tradesdk import RawResponse
+
+        try:
+            found = RawResponse(200, {}, data).json()  # the standard library's reader can overflow the stack
+            version, work, place = found["version"], Work(**found["work"]), Place(**found["place"])
+        except (ValueError, TypeError, KeyError, AttributeError):
+            raise self.damaged() from None
+        if version != VERSION:
+            raise CheckpointProblem(
+                f"--checkpoint: {self.path} is of another version of trade", f"finish it with that one; or: {_ANEW}"
+            )
+        if not _sound(work, place):
+            raise self.damaged()
+        return replace(work, fields=tuple(work.fields)), place
+
+    def damaged(self) -> CheckpointProblem:
+        """What is wrong when something else stands in it than what was saved."""
+        return CheckpointProblem(f"--checkpoint: {self.path} is damaged, or something else than a checkpoint", _ANEW)
+
+    def _failed(self, what: str, error: OSError) -> CheckpointProblem:
+        hint = GOES_ON if error.errno in FULL else "choose another file, or another folder"
+        return CheckpointProblem(f"--checkpoint: {self.path} cannot be {what}: {error.strerror}", hint)
+
+
+def _lives(number: int) -> bool:
+    """Whether there is a process of this number. Only for POSIX: elsewhere, asking would end it."""
+    try:
+        os.kill(number, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        return True  # somebody else's
+    return True
+
+
+def _sound(work: Work, place: Place) -> bool:
+    """Whether these, as they were read, are of the types that they should be."""
+    texts: list[Any] = [work.request, work.target, work.form]
+    return (
+        _count(place.count)
+        and (place.offset is None or _count(place.offset))
+        and (place.cursor is None or isinstance(place.cursor, str))
+        and isinstance(place.done, bool)
+        and isinstance(place.working, bool)
+        and (place.tail is None or isinstance(place.tail, str))
+        and isinstance(place.pinned, dict)
+        and all(isinstance(moment, int | float) for moment in place.pinned.values())
+        and isinstance(work.query, dict)
+        and isinstance(work.fields, list)
+        and all(isinstance(text, str) for text in (*texts, *work.fields))
+        and (work.out is None or isinstance(work.out, str))
+        and (work.out is None) == (place.offset is None)
+    )
+
+
+def _count(value: object) -> bool:
+    return isinstance(value, int) and value >= 0
+
+
+def tail_of(path: Path, offset: int) -> str | None:
+    """Tells what stands before `offset` from anything else, by its last 64 KiB; None when nothing does.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    if not offset:
+        return None
+    import hashlib
+
+    with open(path, "rb") as file:
+        file.seek(max(0, offset - _TAIL))
+        return hashlib.sha256(file.read(min(offset, _TAIL))).hexdigest()[:16]
+
+
+def told_apart(key: str | None) -> str | None:
+    """Tells one API key from another. The key does not follow from it."""
+    import hashlib
+
+    return None if key is None else hashlib.sha256(b"trade pull\0" + key.encode()).hexdigest()[:16]

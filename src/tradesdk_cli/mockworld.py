@@ -1,0 +1,130 @@
+"""The embedded mock of `--mock`: the service inside this process, without a socket; its state is a file that stays."""
+
+from __future__ import annotations
+
+import os
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from tradesdk_cli.errors import ConfigProblem
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from tradesdk_cli.config.settings import Settings
+    from tradesdk_mock import MockServer, MockService
+
+TENANT = "me"
+KEY = f"mock_full_{TENANT}"
+
+FIRST_SIGNAL_WITHIN = 2.0
+CATCH_UP_LIMIT = 24 * 3600.0
+"""Seconds of the market that a command makes up for; what is older than that never happened."""
+
+LEDGER_ENDS = ("-signed", "", "-wal", "-shm", "-journal")
+"""What the names of a ledger's files end with. The first one says that there must be a ledger: it is removed first."""
+
+
+@dataclass(frozen=True)
+class EmbeddedMock:
+    """The service in this process. `file` is where it is kept."""
+
+    service: MockService
+    file: Path
+
+    @property
+    def url(self) -> str:
+        """An address for the client; nobody listens there."""
+        return self.service.url
+
+    @property
+    def market_url(self) -> str:
+        """The same for market data."""
+        return self.service.market_url
+
+    @property
+    def rpc_url(self) -> str:
+        """The address of a node of its chain."""
+        return self.service.rpc_url
+
+    def now(self) -> float:
+        """What its clock shows, in Unix seconds."""
+        return self.service.clock.now()
+
+    def http_client(self) -> Any:
+        """An `httpx.Client` that reaches it. Whoever asks closes it."""
+        return self.service.transport().http_client()
+
+    def ask(self, method: str, path: str, content: bytes | None) -> tuple[int, bytes]:
+        """Status and body of what `/_mock/{path}` answers."""
+        return self.service.control_response(method, path, content or b"")
+
+
+def world_file(settings: Settings) -> Path:
+    """The file of a mock world."""
+    return settings.data_folder() / "mock" / f"{settings.world}.sqlite3"
+
+
+def ledger_file(settings: Settings) -> Path:
+    """The file of the payments that were made in a mock world: play money has no place in the real ledger."""
+    return world_file(settings).with_suffix(".ledger.sqlite3")
+
+
+def wallet_file(settings: Settings) -> Path:
+    """The file of the wallet that pays in a mock world."""
+    return world_file(settings).with_suffix(".wallet.json")
+
+
+def forget_payments(settings: Settings) -> None:
+    """Remove the ledger of a mock world: after a reset it would know payments, and a recipient, that never were."""
+    ledger = ledger_file(settings)
+    for file in (ledger.with_name(ledger.name + end) for end in LEDGER_ENDS):
+        file.unlink(missing_ok=True)
+
+
+def mock_server_class() -> type[MockServer]:
+    """The mock's server.
+
+    Raises:
+        ConfigProblem: the mock's own dependencies are not installed.
+    """
+    try:
+        from tradesdk_mock import MockServer
+    except ModuleNotFoundError as missing:
+        raise ConfigProblem(
+            f"the mock needs {missing.name}, which is not installed", "pip install 'tradesdk[mock]'"
+        ) from None
+    return MockServer
+
+
+@contextmanager
+def open_world(settings: Settings) -> Iterator[EmbeddedMock]:
+    """The service with the state that earlier commands left; a new world is filled first.
+
+    Raises:
+        ConfigProblem: the folder or the file cannot be used.
+    """
+    path = world_file(settings)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    except OSError as error:
+        raise ConfigProblem(
+            f"cannot write {path.parent}: {error.strerror}", "TRADE_HOME chooses another folder"
+        ) from None
+    if not os.access(path if path.exists() else path.parent, os.W_OK):
+        raise ConfigProblem(f"cannot write {path}", "TRADE_HOME chooses another folder")
+    from tradesdk_mock import MockServerError, MockService
+
+    with ExitStack() as stack:
+        try:
+            service = stack.enter_context(MockService(db=path, first_within=FIRST_SIGNAL_WITHIN))
+            service.world.catch_up_limit = CATCH_UP_LIMIT
+            service.populate(TENANT)
+        except MockServerError as error:
+            hint = f"move {path} away to begin anew, or choose another --world"
+            if "disk" in str(error):  # SQLite's own words for one that is full or takes nothing
+                hint = "look at that disk, or choose another folder with TRADE_HOME"
+            raise ConfigProblem(str(error), hint) from None
+        yield EmbeddedMock(service, path)

@@ -1,0 +1,229 @@
+"""Values as people read them in tables: money, prices, shares, times and states.
+
+Machine formats never come here: they have the service's own values.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+from decimal import Decimal
+
+from rich.text import Text
+
+from tradesdk_cli.framework.params import CHAINS
+from tradesdk_cli.text import to_json, visible
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from tradesdk_cli.output.columns import Kind
+
+_CHAIN_NAMES = {number: name for name, number in CHAINS.items()}
+_STATES = {
+    "active": "green",
+    "idle": "cyan",
+    "paused": "yellow",
+    "error": "red",
+    "BUY": "green",
+    "SELL": "red",
+    "open": "cyan",
+    "closed": "dim",
+    "WAITING FOR SIGNAL": "dim",
+    "delivered": "green",
+    "pending": "yellow",
+    "submitted": "yellow",
+    "unknown": "yellow",
+    "rejected_live": "yellow",
+    "paid_undelivered": "red",
+    "expired_unknown": "red",
+    "live": "dim",
+    "replayed": "cyan",
+    "late": "yellow",
+}
+_EXACT = re.compile(r"(-?)(\d{1,15})(\.\d{1,18})?")
+_VAST, _TINY = 1e15, 1e-20
+_NO_CENTS = 1e6
+_BITS = 1000
+_MINUTE, _HOUR, _DAY, _YEAR = 60, 3600, 86400, 31_557_600
+_DATE_INSTEAD = 30 * _DAY
+_EMOJI_STYLE = "\ufe0f"
+
+
+def cell(kind: Kind, value: Any, now: float | None = None) -> Text:
+    """A value as it is shown. What does not have the expected type is shown as it is.
+
+    With `now` (Unix seconds) a time is told from there: `3 min ago`; without it, it is a moment in UTC.
+    """
+    if value is None or (kind == "trigger" and value == 0):
+        return Text("-", style="dim")
+    if isinstance(value, int) and value.bit_length() > _BITS:
+        return Text(f"{'-' if value < 0 else ''}2^{value.bit_length()}")  # Python refuses to write it out
+    if kind in ("time", "moment") and (seconds := seconds_of(value)) is not None:
+        return Text(moment(seconds) if now is None or kind == "moment" else short_ago(seconds, now))
+    if kind in ("usd", "price", "trigger") and isinstance(value, str) and (exact := _EXACT.fullmatch(value)):
+        return Text(f"{exact[1]}${int(exact[2]):,}{exact[3] or ''}")  # text is exact: no digit is left out
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        # A selector of emoji style has no width of its own, and terminals differ in what it does to its neighbour.
+        text = visible(value if isinstance(value, str) else to_json(value)).replace(_EMOJI_STYLE, "")
+        return Text(text, style=_STATES.get(text, "")) if kind == "state" else Text(text)
+    return _number(kind, value)
+
+
+def _number(kind: Kind, value: float) -> Text:
+    if kind == "chain":
+        return Text(_CHAIN_NAMES.get(value, str(value)) if isinstance(value, int) else str(value))
+    if kind == "pnl":
+        return _coloured(value, _signed(value, f"{_amount(abs(value))}", "$"))
+    if (kind == "to_stop" and value > 0) or (kind == "to_profit" and value < 0):
+        return Text("passed", style="red" if kind == "to_stop" else "green")
+    if kind in ("change", "to_stop", "to_profit"):
+        return _coloured(value, f"{_signed(value, _amount(abs(value)))}%")
+    if kind == "usd":
+        return Text(_signed(value, _amount(abs(value)), "$").lstrip("+"))
+    if kind == "percent":
+        return Text(f"{_signed(value, _amount(abs(value))).lstrip('+')}%")
+    if kind in ("price", "trigger"):
+        return Text(_signed(value, price(abs(value)), "$").lstrip("+"))
+    if kind == "rate":
+        return Text(price(value))
+    if kind == "share":
+        return Text(f"{value:.3f}" if abs(value) < _VAST else f"{value:.6g}")
+    if kind == "number":
+        return Text(_grouped(value))
+    return Text(str(value))
+
+
+def _coloured(value: float, text: str) -> Text:
+    """Gains and losses; what rounds to nothing is neither."""
+    return Text(text, style="" if text[0] not in "+-" else "green" if value > 0 else "red")
+
+
+def _signed(value: float, digits: str, unit: str = "") -> str:
+    """`+$1.00`, `-$1.00`, and `$0.00` without a sign, however it came to be nothing."""
+    if not any(digit in "123456789" for digit in digits):
+        return unit + digits
+    return f"{'-' if value < 0 else '+'}{unit}{digits}"
+
+
+def _amount(value: float) -> str:
+    """Two decimals and thousands apart; no cents above a million, an exponent where nobody would count the digits."""
+    if value >= _VAST:
+        return f"{value:.6g}"
+    return f"{value:,.2f}" if value < _NO_CENTS else f"{value:,.0f}"
+
+
+def _grouped(value: float) -> str:
+    """A number with its thousands apart, all its digits kept."""
+    text = f"{value:,}"
+    return text.removesuffix(".0") if abs(value) < _VAST else f"{value:.6g}"
+
+
+def price(value: float) -> str:
+    """A price with enough digits and never an exponent that hides them: 3,912.44, 1.2346, 0.00001234."""
+    size = abs(value)
+    if size >= _VAST or 0 < size < _TINY:
+        return f"{value:.4g}"
+    if size == 0 or size >= 1000:
+        return f"{abs(value) if size == 0 else value:,.2f}"
+    if size >= 1:
+        return f"{value:,.4f}"
+    return f"{Decimal(f'{value:#.4g}'):f}"
+
+
+# Times
+
+
+def moment(seconds: float) -> str:
+    """Unix seconds as UTC, to the second; out of the calendar's range, the number itself."""
+    try:
+        return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M:%SZ}"
+    except (ValueError, OverflowError, OSError):
+        return str(seconds)
+
+
+def seconds_of(value: Any) -> float | None:
+    """Unix seconds of a time as services write it: a number, or ISO text with its zone; None for anything else."""
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        return value
+    if not isinstance(value, str):
+        return None
+    try:
+        found = datetime.fromisoformat(value)
+    except ValueError:
+        return None
+    return None if found.tzinfo is None else found.timestamp()
+
+
+def ago(seconds: float, now: float) -> str:
+    """How far `seconds` is from `now`, in one unit: `12 s ago`, `in 2 h`, `90 d ago`."""
+    span = abs(now - seconds)
+    if span < 1:
+        return "now"
+    if span >= 10_000 * _YEAR:
+        return "long ago" if seconds < now else "far ahead"
+    told = next(
+        f"{int(span // unit):,} {name}"
+        for least, unit, name in (
+            (2 * _YEAR, _YEAR, "y"),
+            (2 * _DAY, _DAY, "d"),
+            (_HOUR, _HOUR, "h"),
+            (_MINUTE, _MINUTE, "min"),
+            (0, 1, "s"),
+        )
+        if span >= least
+    )
+    return f"{told} ago" if seconds < now else f"in {told}"
+
+
+def short_ago(seconds: float, now: float) -> str:
+    """The same for a list: more than 30 days away it is the date, which says more than a count of days."""
+    if abs(now - seconds) < _DATE_INSTEAD:
+        return ago(seconds, now)
+    text = moment(seconds)
+    return text.partition(" ")[0] if text.endswith("Z") else text
+
+
+# Fields by name
+
+_KINDS: dict[str, Kind] = {
+    "chain_id": "chain",
+    "timestamp": "time",
+    "createdAt": "time",
+    "status": "state",
+    "state": "state",
+    "direction": "state",
+    "signal": "state",
+    "pnl_usd": "pnl",
+    "unrealized_pnl_usd": "pnl",
+    "total_pnl_usd": "pnl",
+    "roi_pct": "change",
+    "ROI": "change",
+    "balance": "number",
+    "total_trades": "number",
+    "confidence": "share",
+    "winRate": "percent",
+    **dict.fromkeys(("stop_loss_price", "trailing_stop_price", "take_profit_price"), "trigger"),
+    "valid_after": "time",
+    "valid_before": "time",
+    **dict.fromkeys(("totalBuyUSD", "totalSellUSD", "marketCap"), "usd"),
+    **dict.fromkeys(("realizedProfitUSD", "unrealizedProfitUSD"), "pnl"),
+    **dict.fromkeys(("signalPriceUsd", "currentPriceUsd", "averageBuyPriceUSD", "averageSellPriceUSD"), "price"),
+    **dict.fromkeys(("signalPriceEth", "currentPriceEth", "averageBuyPriceETH", "averageSellPriceETH"), "rate"),
+}
+
+
+def kind_of(key: str) -> Kind:
+    """How a field of this name is shown when nothing else is said."""
+    if key in _KINDS:
+        return _KINDS[key]
+    if key.endswith("_at"):
+        return "time"
+    if key.endswith("_pct"):
+        return "percent"
+    if key.endswith(("_price_usd", "_price")) or key == "price_usd":
+        return "price"
+    if key.endswith("_usd"):
+        return "usd"
+    return "id"

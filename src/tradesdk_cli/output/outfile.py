@@ -1,0 +1,324 @@
+"""`--out FILE`: what would have gone to standard output goes into a file.
+
+A result is written beside the file and takes its place when it is complete, so that a command that fails leaves what
+was there. Streams, and pulls that go on from a checkpoint, write into the file itself.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import stat
+from io import FileIO
+from pathlib import Path
+
+from tradesdk_cli.errors import Unwritable, UsageProblem
+from tradesdk_cli.output.formats import ENDINGS, of_ending
+from tradesdk_cli.text import visible
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+PARQUET = ".parquet"
+"""The ending of files that only lists are written to."""
+_BLOCK = 64 * 1024
+FULL = {errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC)}
+"""What says that there is no room."""
+GOES_ON = "make room on that disk; the same command goes on"
+"""What to do then about a pull."""
+
+
+class FileUnwritable(Unwritable):
+    """The file does not take what was to be written; standard output is as good as ever."""
+
+
+class OutFile:
+    """The file of `--out`."""
+
+    def __init__(self, path: Path, known: Iterable[str] | None = None) -> None:
+        """Looks whether it can be written, and makes nothing yet.
+
+        Where the ending alone says how, `known` are those that the command knows besides the formats' own.
+
+        Raises:
+            UsageProblem: it is a folder or a symbolic link, its folder is not there, or one of them may not be written;
+                or the ending says something else than what could be in it.
+        """
+        self.path = path
+        self.shown = visible(str(path))
+        self.form = of_ending(path.suffix)
+        """The format that its ending asks for; None when it says nothing."""
+        self.parquet = path.suffix.lower() == PARQUET
+        self._special = _refuse_unwritable(path, self.shown)
+        if known is not None and not self._special:
+            _refuse_foreign(path.suffix.lower(), tuple(known))
+        self._file: FileIO | None = None
+        self._beside: Path | None = None
+        self._goes_on = self._pulled = False
+        self._cut_at: int | None = None
+        self._size = 0
+        self._waiting = bytearray()
+
+    # A result, as a whole
+
+    def begin(self) -> None:
+        """What is written from now on is one result. A second one of the same command goes below the first."""
+        if self._file is not None:
+            return
+        if self._special:
+            self._open("wb")
+        elif self._goes_on:
+            if self._cut_at is None:  # else what is behind that place stays until something comes instead
+                self._open("ab")
+        else:
+            try:
+                self._open_beside()
+            except OSError as error:
+                raise self._problem(error) from None
+
+    def write(self, content: str | bytes) -> None:
+        """Writes text as UTF-8, or bytes."""
+        self._waiting += content if isinstance(content, bytes) else content.encode("utf-8", "backslashreplace")
+        if len(self._waiting) >= _BLOCK:
+            self._flush()
+
+    def commit(self, *, partly: bool = False) -> str:
+        """The result is complete and takes the file's place; `partly`: it is kept beside it. Returns where it is."""
+        self._flush()
+        if self._beside is None:
+            self._close()
+            return self.shown
+        place = self.path.with_name(f"{self.path.name}.part") if partly else self.path
+        beside, self._beside = self._beside, None
+        try:
+            self._close()
+            os.replace(beside, place)
+        except OSError as error:
+            _remove(beside)
+            raise self._problem(error) from None
+        self._goes_on = not partly
+        return visible(str(place)) if partly else self.shown
+
+    def forget(self) -> None:
+        """The result did not become complete: what was there stays."""
+        self._waiting = bytearray()
+        with contextlib.suppress(OSError):
+            self._close()
+        if self._beside is not None:
+            _remove(self._beside)
+            self._beside = None
+
+    # Lines, one by one
+
+    def follow_on(self) -> str | None:
+        """Lines go to the end of the file itself from now on. Returns its first line, or None when it is empty."""
+        first = self.first_line()
+        self._goes_on = True
+        self._open("ab")
+        return first
+
+    def line(self, text: str) -> None:
+        """Writes a line at once. When it cannot be written whole, nothing of it is left."""
+        file = self._opened()
+        before = None if self._special else file.seek(0, os.SEEK_END)
+        try:
+            _write_all(file, text.encode("utf-8", "backslashreplace"))
+        except OSError as error:
+            if before is not None:
+                with contextlib.suppress(OSError):
+                    file.truncate(before)
+            raise self._problem(error) from None
+
+    def go_on_at(self, offset: int) -> None:
+        """The file itself is cut there as soon as something is written, which follows.
+
+        Raises:
+            UsageProblem: it is shorter, so it is not the file that was written.
+        """
+        if self._special:
+            raise UsageProblem(f"--out: {self.shown} is not a file to go on in", "choose a file")
+        there = self.path.stat().st_size if self.path.exists() else 0
+        if there < offset:
+            raise UsageProblem(
+                f"--out: {self.shown} is shorter than it was: {there} bytes of {offset}",
+                "put it back as it was, or begin anew",
+            )
+        self._goes_on = self._pulled = True
+        self._cut_at, self._size = offset, there
+
+    @property
+    def untouched(self) -> bool:
+        """True while it was not cut yet, so nothing in it is from here."""
+        return self._cut_at is not None
+
+    def position(self) -> int:
+        """How many bytes are in the file, all of them safely on the disk."""
+        was_open = self._file is not None
+        self._flush()
+        file = self._opened()
+        try:
+            if self._special:
+                return 0
+            os.fsync(file.fileno())
+            return file.seek(0, os.SEEK_END)
+        except OSError as error:
+            raise self._problem(error) from None
+        finally:
+            if not was_open:
+                self._close()
+
+    def close(self) -> None:
+        """Closes the file; what was not committed is dropped."""
+        self.forget()
+
+    # Inside
+
+    def _open(self, mode: str) -> FileIO:
+        if self._file is None:
+            try:
+                self._file = FileIO(self.path, mode, opener=_opener)
+                if self._cut_at is not None:
+                    self._take(self._file)
+                    self._file.truncate(self._cut_at)
+                    self._cut_at = None
+            except OSError as error:
+                raise self._problem(error) from None
+        return self._file
+
+    def _take(self, file: FileIO) -> None:
+        """Makes sure that nobody else writes into it, or has since it was looked at.
+
+        Raises:
+            UsageProblem: somebody does.
+        """
+        try:
+            import fcntl
+
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            alone = os.fstat(file.fileno()).st_size == self._size
+        except BlockingIOError:
+            alone = False
+        except (ImportError, OSError):
+            return  # no locks here
+        if not alone:
+            self._close()
+            raise UsageProblem(
+                f"--out: another command writes into {self.shown}", "wait for it, or choose another file"
+            )
+
+    def _open_beside(self) -> None:
+        import tempfile  # only a result that goes into a file needs it
+
+        number, name = tempfile.mkstemp(prefix=f".{self.path.name[:80]}.", dir=self.path.parent)
+        self._beside = Path(name)
+        self._file = FileIO(number, "wb")
+        os.chmod(name, _mode_for(self.path))
+
+    def _opened(self) -> FileIO:
+        return self._open("ab") if self._file is None else self._file
+
+    def _flush(self) -> None:
+        waiting, self._waiting = self._waiting, bytearray()
+        if not waiting:
+            return
+        try:
+            _write_all(self._opened(), waiting)
+        except OSError as error:
+            raise self._problem(error) from None
+
+    def _close(self) -> None:
+        file, self._file = self._file, None
+        if file is not None:
+            file.close()
+
+    def first_line(self) -> str | None:
+        """The first line of the file. An end without a line break gets one: whatever broke off there stays apart."""
+        if self._cut_at is not None:
+            self._open("ab")
+        if self._special or not self.path.exists():
+            return None
+        try:
+            with open(self.path, "rb+") as file:
+                first = file.readline(_BLOCK)
+                if not first:
+                    return None
+                file.seek(-1, os.SEEK_END)
+                if file.read(1) != b"\n":
+                    file.write(b"\n")
+        except OSError as error:
+            raise self._problem(error) from None
+        return first.decode("utf-8", "replace")
+
+    def _problem(self, error: OSError) -> FileUnwritable:
+        hint = "choose another file: --out FILE"
+        if error.errno in FULL:
+            hint = GOES_ON if self._pulled else f"make room on that disk, or {hint}"
+        return FileUnwritable(f"{self.shown} cannot be written: {error.strerror}", hint)
+
+
+def _refuse_unwritable(path: Path, shown: str) -> bool:
+    """Whether it is a device or a pipe, which is written as it is."""
+    try:
+        kind = path.stat().st_mode
+    except FileNotFoundError:
+        kind = None
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise UsageProblem(f"--out: {shown} cannot be written: {reason}", "choose another file") from None
+    if kind is not None and stat.S_ISDIR(kind):
+        raise UsageProblem(f"--out: {shown} is a folder", f"name a file in it: --out {shown.rstrip('/')}/trades.csv")
+    if path.is_symlink() and (kind is None or stat.S_ISREG(kind)):
+        from shlex import quote
+
+        # Neither the link nor its target is replaced by surprise. Links to devices and pipes (/dev/stdout) work.
+        there = visible(os.path.realpath(path))
+        raise UsageProblem(
+            f"--out: {shown} is a symbolic link to {there}", f"to write there, name that file: --out {quote(there)}"
+        )
+    if kind is not None and not os.access(path, os.W_OK):
+        raise UsageProblem(f"--out: {shown} may not be written", "choose another file")
+    if kind is not None and not stat.S_ISREG(kind):
+        return True
+    folder = path.parent
+    if not folder.is_dir():
+        raise UsageProblem(f"--out: there is no folder {visible(str(folder))}", "make it first, or choose another file")
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise UsageProblem(f"--out: the folder {visible(str(folder))} may not be written", "choose another folder")
+    return False
+
+
+def _refuse_foreign(ending: str, known: tuple[str, ...]) -> None:
+    if not ending or ending in ENDINGS or ending in known:
+        return
+    *most, last = (*known, *(name for name in ENDINGS if name not in known))
+    raise UsageProblem(
+        f"--out: no format here has the ending {visible(ending)}",
+        f"use {', '.join(most)} or {last}, or say which format it is: -o csv",
+    )
+
+
+def _opener(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o644)
+
+
+def _mode_for(path: Path) -> int:
+    """Of a file that is there, its own; else what everybody may read, as far as the user's mask allows."""
+    try:
+        return stat.S_IMODE(path.stat().st_mode)
+    except OSError:
+        mask = os.umask(0o077)
+        os.umask(mask)
+        return 0o644 & ~mask
+
+
+def _write_all(file: FileIO, content: bytes | bytearray) -> None:
+    left = memoryview(content)
+    while left:
+        left = left[file.write(left) or 0 :]
+
+
+def _remove(path: Path) -> None:
+    with contextlib.suppress(OSError):
+        path.unlink()

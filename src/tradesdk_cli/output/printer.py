@@ -1,0 +1,359 @@
+"""Where results, notes and errors go, and in which format.
+
+Data goes to stdout, or into the file of `--out`; everything else goes to stderr. How results look is for `printing`.
+"""
+
+from __future__ import annotations
+
+import shutil
+import time
+from contextlib import contextmanager
+from copy import copy
+from dataclasses import dataclass, replace
+
+from tradesdk_cli.errors import ClosedPipe, Unwritable, UsageProblem
+from tradesdk_cli.output.select import Selection
+from tradesdk_cli.output.stderr import Notes
+from tradesdk_cli.text import to_json
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from typing import Any, TextIO
+
+    from rich.console import Console
+
+    from tradesdk_cli.config.settings import Settings
+    from tradesdk_cli.output.columns import Column
+    from tradesdk_cli.output.outfile import OutFile
+    from tradesdk_cli.output.printing import Lines
+
+_GROWING = ("ndjson", "csv", "tsv")
+
+
+@dataclass
+class Told:
+    """One result that is being printed: how many items it has, where it is a list."""
+
+    items: int | None = None
+
+
+class Output(Notes):
+    """The streams and the format of one run."""
+
+    def __init__(
+        self, settings: Settings, environ: Mapping[str, str], *, results: bool = True, endings: Iterable[str] = ()
+    ) -> None:
+        """Without `results`, only errors are to be printed. `endings` of `--out` the command itself knows, too.
+
+        Raises:
+            UsageProblem: `--query` cannot be read, or `--out` cannot be written. Nothing has been sent by then.
+        """
+        super().__init__(settings, environ)
+        self.now: Callable[[], float] = time.time
+        """Unix seconds by the clock of whoever answers, for how long ago something was."""
+        self.in_place = False
+        """True when results go on in the file of `--out` instead of replacing it."""
+        self._file = _out_file(settings, endings) if results else None
+        self._partly = False
+        self._lines: Lines | None = None
+        self._added: int | None = None
+        self._first: str | None = None
+        self._places: set[str] = set()
+        self.selection = Selection(settings.query, settings.fields) if results else Selection(None, ())
+
+    @classmethod
+    def from_flags(cls, flags: Mapping[str, Any], environ: Mapping[str, str]) -> Output:
+        """For errors: whatever of the settings is usable counts, the rest is left out."""
+        from tradesdk_cli.config.settings import Settings, resolve
+        from tradesdk_cli.errors import CliError
+
+        try:
+            settings = flags.get("resolved") or resolve(flags, environ)
+        except CliError:
+            settings = Settings(output=flags.get("output") or "auto", color="never")
+        return cls(settings, environ, results=False)
+
+    def readable(self) -> Output:
+        """The same for what is a text in a pipe as well, unless a format was asked for."""
+        other = copy(self)
+        if self._asked == "auto":
+            other.settings = replace(self.settings, output="table")
+        return other
+
+    @property
+    def on_terminal(self) -> bool:
+        """True when a person looks at the result."""
+        return self._file is None and self.stdout.isatty()
+
+    @property
+    def width(self) -> int | None:
+        """The terminal's width in cells; None where there is no terminal and nothing needs to fit."""
+        return shutil.get_terminal_size().columns if self.on_terminal else None
+
+    def clock(self) -> Callable[[], float] | None:
+        """The clock that times are told by: on a terminal only, so that what scripts read stays as it is."""
+        return self.now if self.on_terminal else None
+
+    @property
+    def _asked(self) -> str:
+        """The format that was asked for, also by the ending of `--out`."""
+        if self.settings.output == "auto" and self._file is not None:
+            return self._file.form or "auto"
+        return self.settings.output
+
+    def format_for(self, *, many: bool) -> str:
+        """The format of a result, with `auto` decided. `many`: it is a list."""
+        asked = self._asked
+        if asked != "auto":
+            return asked
+        if self.on_terminal:
+            return "table"
+        return "ndjson" if many else "json"
+
+    @property
+    def parquet(self) -> bool:
+        """True when lists go into a Parquet file: its ending says so, and no other format was asked for."""
+        return self.settings.output == "auto" and self._file is not None and self._file.parquet
+
+    def draws(self, *, many: bool) -> bool:
+        """True when a command may draw a table of its own: nothing is selected from what is in it."""
+        return self.format_for(many=many) == "table" and not self.selection.active
+
+    # Results
+
+    def one(self, item: Mapping[str, Any], *, whole: bool = False) -> None:
+        """Prints one object; `whole`: `--query` and `--fields` are not about it."""
+        from tradesdk_cli.output.printing import print_one
+
+        print_one(self, item, whole=whole)
+
+    def many(
+        self,
+        columns: Sequence[Column],
+        pages: Iterable[list[dict[str, Any]]],
+        *,
+        empty: str,
+        header: Sequence[str] | None = None,
+    ) -> int:
+        """Prints a list that comes in pages. Returns how many there were; `empty` is said when there are none.
+
+        With a `header`, the names of its columns, CSV and TSV are printed page by page, like NDJSON.
+        """
+        from tradesdk_cli.output.printing import print_many
+
+        return print_many(self, columns, pages, empty=empty, header=header)
+
+    def expect(self, *models: Any) -> None:
+        """For commands that pay or change something: what they will print is known before.
+
+        Raises:
+            UsageProblem: `--fields` names what no result of these types has.
+        """
+        if self.selection.active:
+            from tradesdk_cli.output.select import names_of_model
+
+            self.selection.expect(name for model in models for name in names_of_model(model))
+
+    @property
+    def in_rows(self) -> bool:
+        """True where lists become rows, and nothing is asked of them as they are."""
+        return self.format_for(many=True) in ("table", "csv", "tsv", "md") and not self.selection.asks
+
+    def refuse_an_end(self) -> None:
+        """For streams. Raises UsageProblem when the format has an end, which a stream has not."""
+        if self.format_for(many=True) == "json":
+            what = "-o json" if self.settings.output == "json" else self.place
+            raise UsageProblem(f"{what} is one array, and a stream has no end", "use -o ndjson")
+
+    @property
+    def mixes(self) -> bool:
+        """True where items of a stream need not have the same fields."""
+        return self.format_for(many=True) in ("ndjson", "yaml") and not self.selection.fields
+
+    def begin_lines(self) -> None:
+        """What comes now is a stream: `line` prints it. In a file it goes on where that ends.
+
+        Raises:
+            UsageProblem: the format has an end, and a stream has none.
+        """
+        self.refuse_an_end()
+        if self._lines is None:
+            from tradesdk_cli.output.printing import Lines
+
+            if self._file is not None:
+                self._first, self._added = self._file.follow_on(), 0
+            self._lines = Lines(self)
+
+    def line(
+        self, item: Mapping[str, Any], columns: Sequence[Column] = (), shown: Mapping[str, Any] | None = None
+    ) -> None:
+        """Prints one item of a stream at once. Tables have `columns`, and `shown` in the place of the item."""
+        self.begin_lines()
+        if self._lines is not None and self._lines.put(item, columns, shown) and self._added is not None:
+            self._added += 1
+
+    def draw(self, draw: Any) -> Any:
+        """Lets `draw` print on a console and then prints what came of it, in one piece."""
+        with self.result():
+            return self.put(draw)
+
+    # The file
+
+    @contextmanager
+    def result(self) -> Iterator[Told]:
+        """What is written meanwhile is one result: in a file it is there as a whole, or not at all."""
+        told = Told()
+        if self._file is None or self._lines is not None:
+            yield told
+            return
+        self._file.begin()
+        try:
+            yield told
+            place = self._file.commit(partly=self._partly)
+        except BaseException:
+            self._file.forget()
+            raise
+        self._tell_written(place, told.items)
+
+    def _tell_written(self, place: str, items: int | None) -> None:
+        if items is None and place in self._places:
+            return  # said already
+        self._places.add(place)
+        much = "" if items is None else f"{items} item{'' if items == 1 else 's'} "
+        done = "added to" if self.in_place or self._added is not None else "written to"
+        fields: dict[str, Any] = {"file": place} if items is None else {"file": place, "items": items}
+        kept = f"; {self.place} is as it was" if self._file is not None and place != self.place else ""
+        self.event("written", f"{much}{done} {place}{kept}", **fields)
+
+    def incomplete(self) -> None:
+        """What is printed now is not all: something ended it on the way. In a file it does not replace what was."""
+        self._partly = not self.in_place
+
+    def go_on_at(self, offset: int) -> None:
+        """From now on results go on in the file of `--out`, which is cut at so many bytes when the first one comes.
+
+        Raises:
+            UsageProblem: the format cannot go on, or the file is shorter.
+        """
+        if self._file is None:
+            return
+        form = self.format_for(many=True)
+        if form not in _GROWING or self.selection.asks:
+            what = "a result of --query" if self.selection.asks else f"-o {form}"
+            raise UsageProblem(f"{what} cannot go on in a file", "use -o ndjson, csv or tsv, without --query")
+        self._file.go_on_at(offset)
+        self.in_place = True
+
+    def position(self) -> int | None:
+        """Brings what was written so far out of this process. Returns how many bytes --out has; None for stdout."""
+        if self._file is not None:
+            return self._file.position()
+        self.write("")
+        return None
+
+    @property
+    def untouched(self) -> bool:
+        """True while a file to go on in is as it was."""
+        return self._file is not None and self._file.untouched
+
+    @property
+    def on_stdout(self) -> bool:
+        """True when results go to standard output."""
+        return self._file is None
+
+    @property
+    def place(self) -> str:
+        """The file of `--out`, to be named."""
+        return "standard output" if self._file is None else self._file.shown
+
+    def first_line(self) -> str | None:
+        """The first line of a file that goes on; None where there is nothing yet."""
+        if self._file is not None and self.in_place and self._lines is None:
+            return self._file.first_line()
+        return self._first
+
+    def close(self) -> None:
+        """Closes the file and says how much of a stream is in it."""
+        if self._file is not None:
+            self._file.close()
+            if self._added is not None:
+                self._tell_written(self.place, self._added)
+                self._added = None
+
+    # Writing
+
+    @property
+    def ascii_only(self) -> bool:
+        """True where the result goes to something that takes no other characters."""
+        return self._file is None and not _is_utf8(self.stdout)
+
+    def json(self, value: Any, indent: int | None = None) -> str:
+        """JSON for where results go."""
+        return to_json(value, indent=indent, ascii_only=self.ascii_only)
+
+    def write(self, text: str) -> None:
+        """Writes a part of a result. Only `printing` does that."""
+        if self._file is not None:
+            (self._file.write if self._lines is None else self._file.line)(text)
+            return
+        if self.progress is not None:
+            self.progress.wipe()
+        if self.ascii_only:
+            encoding = self.stdout.encoding or "ascii"
+            text = text.encode(encoding, "backslashreplace").decode(encoding)
+        try:
+            self.stdout.write(text)
+            self.stdout.flush()
+        except BrokenPipeError:
+            raise ClosedPipe from None
+        except OSError as error:
+            raise Unwritable(f"standard output cannot be written: {error.strerror}", "print it elsewhere") from None
+
+    def write_bytes(self, content: bytes) -> None:
+        """Writes a part of a result that is no text, into the file of `--out`."""
+        if self._file is not None:
+            self._file.write(content)
+
+    def put(self, draw: Any) -> Any:
+        """Writes what `draw` prints on a console, as a part of a result."""
+        console = self.console()
+        with console.capture() as capture:
+            result = draw(console)
+        self.write(capture.get())
+        return result
+
+    def console(self) -> Console:
+        """A console on stdout that interprets nothing."""
+        from rich.console import Console
+
+        color = self._file is None and self.color(self.stdout)
+        return Console(
+            file=self.stdout,
+            width=shutil.get_terminal_size().columns,  # rich takes COLUMNS=0 at its word, and prints nothing
+            force_terminal=True if color else None,
+            color_system=("auto" if self.on_terminal else "standard") if color else None,
+            no_color=not color,
+            markup=False,
+            emoji=False,
+            highlight=False,
+            legacy_windows=False,
+        )
+
+
+def _is_utf8(stream: TextIO) -> bool:
+    return (stream.encoding or "").lower().replace("-", "").replace("_", "") in ("utf8", "utf8sig")
+
+
+def _out_file(settings: Settings, endings: Iterable[str]) -> OutFile | None:
+    if settings.out is None or str(settings.out) == "-":
+        return None
+    from contextlib import suppress
+
+    from tradesdk_cli.errors import ConfigProblem
+    from tradesdk_cli.files import refuse_own
+    from tradesdk_cli.output.outfile import OutFile
+
+    with suppress(ConfigProblem):  # without a home folder there are none
+        refuse_own(settings.out, (settings.config_folder(), settings.data_folder()))
+    return OutFile(settings.out, endings if settings.output == "auto" else None)

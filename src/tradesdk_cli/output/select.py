@@ -1,0 +1,270 @@
+"""`--query` and `--fields`: what of a result is printed.
+
+The query comes first: a JMESPath expression over the whole result, or over each item of a stream. The fields are those
+of the objects that are left, in the order that was asked for.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from tradesdk_cli.errors import UsageProblem
+from tradesdk_cli.output.formats import flatten
+from tradesdk_cli.text import one_line, visible
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+_EXAMPLE = "for example: --query \"[?status=='active'].id\", or --query 'length(@)'"
+_SHOWN = 60
+_NAMED = 12
+
+
+class Selection:
+    """What `--query` and `--fields` ask for. The query is read at once, so that a wrong one is refused in time."""
+
+    def __init__(self, query: str | None, fields: Sequence[str]) -> None:
+        """`query` is JMESPath; `fields` are names, dotted where they are nested; empty: all.
+
+        Raises:
+            UsageProblem: the query cannot be meant like this.
+        """
+        self.fields = tuple(fields)
+        self._search = None if query is None else _compiled(query)
+        self._known: dict[str, None] | None = None
+
+    @property
+    def active(self) -> bool:
+        """True when not everything is printed as it is."""
+        return bool(self.fields) or self._search is not None
+
+    @property
+    def asks(self) -> bool:
+        """True when there is a query."""
+        return self._search is not None
+
+    def search(self, value: Any) -> Any:
+        """What the query selects from `value`; without one, `value`.
+
+        Raises:
+            UsageProblem: a function of the query does not take what it got, or a number left what JSON can hold.
+        """
+        return value if self._search is None else self._search(value)
+
+    def expect(self, names: Iterable[str]) -> None:
+        """These fields are known, whether or not they are sent.
+
+        Raises:
+            UsageProblem: a field is not among them.
+        """
+        if self.fields and not self.asks:
+            self._known = dict.fromkeys(names)
+            self._check(self._known)
+
+    def look_at(self, items: Sequence[Any], more: Iterable[str] = ()) -> None:
+        """The first items decide which fields there are; `more` are known as well. Later calls do nothing.
+
+        Raises:
+            UsageProblem: a field is not among them, or the items have no fields.
+        """
+        if not self.fields or self._known is not None or not items:
+            return
+        if not all(isinstance(item, dict) for item in items):
+            raise UsageProblem("--fields wants objects, and the query selects none", "leave --fields out")
+        self._known = dict.fromkeys(path for item in items for path in _paths("", item)) | dict.fromkeys(more)
+        self._check(self._known, items)
+
+    def _check(self, known: Iterable[str], items: Sequence[Mapping[str, Any]] = ()) -> None:
+        there = list(known)
+        for name in self.fields:
+            if name in there or any(_null_on_the_way(item, name) for item in items):
+                continue
+            near = _near(name, there)
+            shown = ", ".join(visible(path, _SHOWN) for path in (near[:3] or there[:_NAMED]))
+            more = ", …" if not near and len(there) > _NAMED else ""
+            hint = f"did you mean {shown}?" if near else f"there are: {shown}{more}"
+            raise UsageProblem(f"--fields: there is no field {visible(name, _SHOWN)}", hint)
+
+    def flat(self, item: Mapping[str, Any]) -> dict[str, Any]:
+        """The fields of `item` by their dotted names, in the order asked for; null where one is not there."""
+        if not self.fields:
+            return flatten(item)
+        return flatten({name: _at(item, name) for name in self.fields})
+
+    def pick(self, item: Any) -> Any:
+        """The same, nested as in `item`; what is no object stays as it is."""
+        if not self.fields or not isinstance(item, dict):
+            return item
+        picked: dict[str, Any] = {}
+        for name in self.fields:
+            value = _at(item, name)
+            if name in item or "." not in name:
+                picked[name] = value
+            else:
+                _put(picked, name.split("."), value)
+        return picked
+
+
+def _near(name: str, there: Sequence[str]) -> list[str]:
+    """Fields that a table calls so, else those of the same last name, spelled alike, or that begin alike."""
+    last = name.rpartition(".")[2]
+    same = _headed(name, there) or [path for path in there if path.rpartition(".")[2] == last]
+    return same or _like(name, there, 3) or [path for path in there if path.startswith(last[:3].lower())]
+
+
+def _headed(heading: str, there: Sequence[str]) -> list[str]:
+    """The fields that stand under this heading in some table."""
+    from tradesdk_cli.output.columns import keys_under  # only a mistake needs it
+
+    keys = keys_under(heading.lower())
+    return [path for path in there if path in keys or path.rpartition(".")[2] in keys]
+
+
+def _like(name: str, names: Sequence[str], most: int) -> list[str]:
+    from difflib import get_close_matches  # only a mistake needs it
+
+    return get_close_matches(name, names, most)
+
+
+def _put(picked: dict[str, Any], path: list[str], value: Any) -> None:
+    *way, last = path
+    place = picked
+    for name in way:
+        inner = place.get(name)
+        # A copy: what was picked whole before belongs to the result itself.
+        place[name] = place = dict(inner) if isinstance(inner, dict) else {}
+    place[last] = value
+
+
+def _at(item: Any, name: str) -> Any:
+    if not isinstance(item, dict):
+        return None
+    if name in item:
+        return item[name]
+    first, dot, rest = name.partition(".")
+    return _at(item.get(first), rest) if dot else None
+
+
+def _null_on_the_way(item: Any, name: str) -> bool:
+    """Whether `name` may be a field of what is null, or empty, here."""
+    first, _, rest = name.partition(".")
+    if not isinstance(item, dict) or first not in item:
+        return False
+    return item[first] is None or item[first] == {} or _null_on_the_way(item[first], rest)
+
+
+def _paths(prefix: str, item: Mapping[str, Any]) -> Iterable[str]:
+    for key, value in item.items():
+        yield f"{prefix}{key}"
+        if isinstance(value, dict):
+            yield from _paths(f"{prefix}{key}.", value)
+
+
+def names_of_model(model: Any, prefix: str = "") -> Iterable[str]:
+    """The documented wire names of a model's fields, nested ones dotted."""
+    for name, field in model.model_fields.items():
+        wire = f"{prefix}{field.serialization_alias or field.alias or name}"
+        yield wire
+        for inner in _models_in(field.annotation):
+            yield from names_of_model(inner, f"{wire}.")
+
+
+def _models_in(annotation: Any) -> Iterable[Any]:
+    from typing import get_args, get_origin
+
+    if hasattr(annotation, "model_fields"):
+        yield annotation
+    elif get_origin(annotation) not in (list, tuple, dict):
+        for part in get_args(annotation):
+            yield from _models_in(part)
+
+
+# JMESPath
+
+
+def _compiled(query: str) -> Callable[[Any], Any]:
+    import warnings
+
+    import jmespath  # most commands never need it
+    from jmespath.exceptions import JMESPathError
+
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # `active` without quotes inside is old, but accepted
+            expression: Any = jmespath.compile(query)
+        _check_functions(expression.parsed)
+    except JMESPathError as error:
+        raise UsageProblem(f"--query: {_reason(error, query)}", _EXAMPLE) from None
+    except RecursionError:
+        raise UsageProblem("--query: the expression is nested too deeply", _EXAMPLE) from None
+
+    def search(value: Any) -> Any:
+        try:
+            found = expression.search(value)
+            _refuse_what_is_no_json(found)
+        except RecursionError:
+            raise UsageProblem("--query: the expression is nested too deeply", _EXAMPLE) from None
+        except (JMESPathError, ArithmeticError, TypeError, ValueError) as error:
+            raise UsageProblem(f"--query: {_plain_reason(error)}", _EXAMPLE) from None
+        return found
+
+    return search
+
+
+def _reason(error: Exception, query: str) -> str:
+    from jmespath.exceptions import EmptyExpressionError, LexerError, ParseError
+
+    if isinstance(error, EmptyExpressionError):
+        return "the expression is empty"
+    if not isinstance(error, ParseError):
+        return _plain_reason(error)
+    at = error.lexer_position if isinstance(error, LexerError) else error.lex_position
+    token = str(error.token_value)
+    if at is None or at >= len(query):
+        return f"the expression ends too early: {visible(query, 200)}"
+    before, rest = query[max(0, at - 40) : at], query[at : at + 40]
+    shown = visible(before) + ">>>" + visible(rest)
+    return f"{visible(token, 20)!r} is not expected at position {at + 1}: {shown}"
+
+
+def _plain_reason(error: Exception) -> str:
+    from jmespath.exceptions import JMESPathTypeError
+
+    if isinstance(error, JMESPathTypeError):
+        wanted = " or ".join(sorted({str(kind) for kind in error.expected_types}))
+        return f"{error.function_name}() takes {wanted}, not {error.actual_type}"
+    return one_line(str(error), 300)
+
+
+def _check_functions(node: Any) -> None:
+    """Functions are looked up when they are called, which may be after something was paid for."""
+    from jmespath.functions import Functions
+
+    table = Functions.FUNCTION_TABLE
+    if node["type"] == "function_expression":
+        name, given = node["value"], len(node["children"])
+        if name not in table:
+            near = _like(name, list(table), 1)
+            raise UsageProblem(
+                f"--query: there is no function {visible(name, _SHOWN)}",
+                f"did you mean {near[0]}()?" if near else "there are: " + ", ".join(sorted(table)),
+            )
+        signature = table[name]["signature"]
+        variadic = bool(signature) and bool(signature[-1].get("variadic"))
+        if given < len(signature) or (given > len(signature) and not variadic):
+            from tradesdk_cli.lists.progress import counted  # only a mistake needs it
+
+            wanted = ("at least " if variadic else "") + counted(len(signature), "arguments")
+            raise UsageProblem(f"--query: {name}() takes {wanted}, not {given}", _EXAMPLE)
+    for child in node["children"]:
+        if isinstance(child, dict):
+            _check_functions(child)
+
+
+def _refuse_what_is_no_json(value: Any) -> None:
+    if isinstance(value, float) and value - value != 0:
+        raise ValueError("the result is not a finite number")
+    if not isinstance(value, dict | list | str | int | float | None):
+        raise TypeError("the result is an expression, not a value")
+    for inner in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        _refuse_what_is_no_json(inner)

@@ -1,0 +1,328 @@
+"""Results for people: tables that fit the terminal, and one thing as a list of fields.
+
+An id, an address or a hash is never cut: when a table does not fit, optional columns are left out (and named on
+stderr); when the needed ones do not fit either, every item becomes a block of lines. Only what no service means
+seriously, such as a name of 100 kB, ends with `…` on a terminal; in a pipe everything is whole.
+"""
+
+from __future__ import annotations
+
+from rich.cells import cell_len
+from rich.text import Text
+
+from tradesdk_cli.output.cells import ago, cell, kind_of, moment, price, seconds_of
+from tradesdk_cli.output.columns import NESTED, Column
+from tradesdk_cli.text import visible
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from typing import Any
+
+    from rich.console import Console
+
+    from tradesdk_cli.output.columns import Kind
+
+__all__ = (
+    "GrowingTable",
+    "cell",
+    "kind_of",
+    "moment",
+    "price",
+    "print_line",
+    "render_choices",
+    "render_list",
+    "render_one",
+)
+
+_GAP = 2
+_TEXT_WIDTH = 32
+_TEXT_FLOOR = 10
+_ID_WIDTH = 200
+_VALUE_WIDTH = 2000
+_NAME_WIDTH = 40
+_VALUE_FLOOR = 12
+_BAR = 20
+_WIDE_PRICE = 13
+_TEXTS: tuple[Kind, ...] = ("text", "state")
+_USUAL_WIDTHS: dict[Kind, int] = {"text": 12, "state": 4, "share": 5, "number": 5, "price": 10, "time": 20}
+
+
+def render_list(
+    console: Console,
+    columns: Sequence[Column],
+    rows: Sequence[Mapping[str, Any]],
+    width: int | None,
+    indent: int = 0,
+    now: Callable[[], float] | None = None,
+) -> str:
+    """Prints `rows` within `width` cells (None: no limit). Returns the headings that were left out, comma separated.
+
+    With `now`, which gives Unix seconds, times are told from there.
+    """
+    seconds = now() if now is not None and any(column.kind == "time" for column in columns) else None
+    grid = [[cell(column.kind, column.value(row), seconds) for column in columns] for row in rows]
+    if width is not None:
+        for line in grid:
+            for column, content in zip(columns, line, strict=True):
+                _cut(content, _widest(column))
+    needed = [max(cell_len(text) for text in texts) for texts in _columns_of(columns, grid)]
+    shown = _fit(columns, needed, None if width is None else width - indent)
+    if shown is None:
+        _render_blocks(console, columns, grid, None if width is None else width - indent, indent)
+        return ""
+    headings = [Text(column.heading, style="bold") for column in columns]
+    for line in (headings, *grid):
+        print_line(console, Text(" " * indent) + _side_by_side(line, columns, needed, shown))
+    return ", ".join(column.heading for i, column in enumerate(columns) if i not in shown)
+
+
+class GrowingTable:
+    """A table whose rows come one by one, so its widths are chosen before most of them are known."""
+
+    def __init__(self, columns: Sequence[Column], sample: Mapping[str, Any], width: int | None) -> None:
+        """`sample` shows how long ids are; `width` is in cells, None without a limit."""
+        self._columns = columns
+        self._width = width
+        self._needed = [_usual_width(column, sample) for column in columns]
+        roomy = [max(w, _WIDE_PRICE) if c.kind == "price" else w for w, c in zip(self._needed, columns, strict=True)]
+        self._shown = self._fitting()
+        if width is None or _fit(columns, roomy, width) == list(range(len(columns))):
+            self._needed = roomy
+
+    @property
+    def left_out(self) -> str:
+        """The headings that do not fit, comma separated."""
+        return ", ".join(column.heading for i, column in enumerate(self._columns) if i not in self._shown)
+
+    def header(self) -> Text:
+        """The line above the rows."""
+        return self._line([Text(column.heading, style="bold") for column in self._columns])
+
+    def row(self, item: Mapping[str, Any]) -> Text:
+        """One row. A value that is longer than its column takes room that its neighbours do not need.
+
+        Where they have too little, the columns grow and the headings stand above it anew.
+        """
+        cells = [cell(column.kind, column.value(item)) for column in self._columns]
+        if self._width is not None:
+            for i, column in enumerate(self._columns):
+                # Times are not told from now: the row stays on the screen while they grow old.
+                _cut(cells[i], self._needed[i] if column.kind == "text" else _widest(column))
+        long = [cell_len(content.plain) for content in cells]
+        lent = self._lent(long)
+        if lent is not None:
+            return self._line(cells, lent)
+        self._needed = [max(width, size) for width, size in zip(self._needed, long, strict=True)]
+        self._shown = self._fitting()  # what no longer fits is left out from here on
+        return Text("\n").join((self.header(), self._line(cells)))
+
+    def _lent(self, long: Sequence[int]) -> list[int] | None:
+        """The widths for one row, with cells so `long`: the nearest padding gives way, that on the left first.
+
+        None when that is not enough.
+        """
+        widths = list(self._needed)
+        for i in self._shown:
+            lack = long[i] - widths[i]
+            if lack <= 0:
+                continue
+            widths[i] = long[i]
+            place = self._shown.index(i)
+            for j in (*reversed(self._shown[:place]), *self._shown[place + 1 :]):
+                given = min(max(0, widths[j] - long[j]), lack)
+                widths[j] -= given
+                lack -= given
+            if lack:
+                return None
+        return widths
+
+    def _fitting(self) -> list[int]:
+        fitting = _fit(self._columns, self._needed, self._width)
+        # Too narrow even for what is always shown: the terminal breaks the lines.
+        return [i for i, c in enumerate(self._columns) if not c.optional] if fitting is None else fitting
+
+    def _line(self, cells: list[Text], widths: list[int] | None = None) -> Text:
+        line = _side_by_side(cells, self._columns, widths or self._needed, self._shown)
+        line.rstrip()
+        return line
+
+
+def _usual_width(column: Column, sample: Mapping[str, Any]) -> int:
+    least = _USUAL_WIDTHS.get(column.kind, 0) if column.key != "came" else len("replayed")
+    shown = min(cell_len(cell(column.kind, column.value(sample)).plain), _ID_WIDTH) if column.kind == "id" else 0
+    return max(least, shown, cell_len(column.heading))
+
+
+def _columns_of(columns: Sequence[Column], grid: list[list[Text]]) -> Iterator[list[str]]:
+    for index, column in enumerate(columns):
+        yield [column.heading, *(line[index].plain for line in grid)]
+
+
+def _widest(column: Column) -> int:
+    return _TEXT_WIDTH if column.kind in _TEXTS else _ID_WIDTH
+
+
+def _cut(content: Text, width: int) -> None:
+    content.truncate(width, overflow="ellipsis")
+
+
+def _fit(columns: Sequence[Column], needed: list[int], width: int | None) -> list[int] | None:
+    """The columns to show, with `needed` narrowed where text can be cut; None when they cannot stand side by side."""
+    shown = list(range(len(columns)))
+    if width is None:
+        return shown
+    while True:
+        excess = sum(needed[i] for i in shown) + _GAP * (len(shown) - 1) - width
+        if excess <= 0:
+            return shown
+        spare = {i: needed[i] - max(_TEXT_FLOOR, len(columns[i].heading)) for i in shown if columns[i].kind == "text"}
+        if sum(max(0, room) for room in spare.values()) >= excess:
+            for i, room in sorted(spare.items(), key=lambda pair: -pair[1]):
+                taken = min(max(0, room), excess)
+                needed[i] -= taken
+                excess -= taken
+            return shown
+        last = next((i for i in reversed(shown) if columns[i].optional), None)
+        if last is None:
+            return None
+        shown.remove(last)
+
+
+def _side_by_side(cells: list[Text], columns: Sequence[Column], needed: list[int], shown: list[int]) -> Text:
+    line = Text()
+    for i in shown:
+        content, column = cells[i], columns[i]
+        if column.kind == "text":
+            _cut(content, needed[i])
+        padding = " " * (needed[i] - cell_len(content.plain))
+        line.append(padding if column.right else "")
+        line.append_text(content)
+        if i != shown[-1]:
+            line.append(" " * _GAP if column.right else padding + " " * _GAP)
+    return line
+
+
+def _render_blocks(
+    console: Console, columns: Sequence[Column], grid: list[list[Text]], width: int | None, indent: int
+) -> None:
+    room = max(cell_len(column.heading) for column in columns)
+    for number, line in enumerate(grid):
+        if number:
+            print_line(console, Text())
+        for column, content in zip(columns, line, strict=True):
+            for part in _named(column.heading, content, room, width):
+                print_line(console, Text(" " * indent) + part)
+
+
+def _named(name: str, content: Text, room: int, width: int | None) -> Iterator[Text]:
+    """A field's name and its value, `room` cells from the left; a longer name moves its own value only."""
+    if width is not None and width < room + _GAP + _VALUE_FLOOR:
+        yield Text(name, style="bold")
+        yield Text(" " * _GAP) + content
+    else:
+        yield Text.assemble((name, "bold"), " " * max(0, room - cell_len(name)), " " * _GAP, content)
+
+
+def print_line(console: Console, line: Text) -> None:
+    """Prints one line as it is, however long it is."""
+    # soft_wrap: the terminal may break a long line, we do not, so that what is copied is whole.
+    console.print(line, soft_wrap=True, markup=False, highlight=False, emoji=False)
+
+
+def render_choices(console: Console, rows: Sequence[Mapping[str, Any]], width: int) -> None:
+    """Prints named choices with what they mean: `name=default  (or: …)`, and below it the text, wrapped to `width`."""
+    room = max(20, width - 4)
+    for row in rows:
+        others = f"  (or: {visible(row['others'])})"
+        title = Text.assemble((visible(row["name"]), "bold"), f"={visible(row['default'])}", others)
+        first, *more = title.wrap(console, room)
+        text = Text(visible(row["text"])).wrap(console, room)
+        for line in (first, *(Text("    ") + line for line in (*more, *text))):
+            line.rstrip()
+            print_line(console, line)
+
+
+def render_one(
+    console: Console,
+    item: Mapping[str, Any],
+    width: int | None = None,
+    now: Callable[[], float] | None = None,
+) -> None:
+    """Prints one thing, a field a line; nested fields have dotted names, lists of objects become tables below.
+
+    `width` is the terminal's, None where nothing needs to fit. With `now` (Unix seconds), beside a time stands how far
+    from there it is.
+    """
+    fields = [(visible(name), key, value) for name, key, value in _flatten("", item)]
+    scalars = [(name, key, value) for name, key, value in fields if not _is_rows(value)]
+    room = min(_NAME_WIDTH, max((cell_len(name) for name, _, _ in scalars), default=0))
+    for name, key, value in scalars:
+        content = _meter(value, console, width) if _is_meter(value) else _told(key, value, now)
+        if width is not None:
+            _cut_value(content)
+        for line in _named(name, content, room, width):
+            print_line(console, line)
+    for name, key, value in fields:
+        if _is_rows(value):
+            print_line(console, Text())
+            print_line(console, Text(name, style="bold"))
+            known = {column.key: column for column in NESTED.get(key, ())}
+            keys = dict.fromkeys((*known, *(key for row in value for key in row)))
+            columns = [known.get(key) or Column(key, kind_of(key), title=visible(key, _NAME_WIDTH)) for key in keys]
+            render_list(console, columns, value, width, now=now)
+
+
+def _told(key: str, value: Any, now: Callable[[], float] | None) -> Text:
+    """A value of one thing, where there is room for more than in a table."""
+    kind = kind_of(key)
+    content = cell(kind, value)
+    if kind == "chain" and content.plain != str(value):
+        content.append(f" ({value})")
+    seconds = seconds_of(value) if kind == "time" and now is not None else None
+    if seconds is not None and now is not None and content.plain.endswith("Z"):
+        content.append(f" ({ago(seconds, now())})", style="dim")
+    return content
+
+
+def _cut_value(content: Text) -> None:
+    size = len(content.plain)
+    if size > _VALUE_WIDTH:
+        _cut(content, _VALUE_WIDTH)
+        content.append(f" ({size:,} characters; -o json has them all)", style="dim")
+
+
+def _is_meter(value: Any) -> bool:
+    """Whether it says how much of something is used."""
+    return isinstance(value, dict) and all(type(value.get(name)) in (int, float) for name in ("used", "limit"))
+
+
+def _meter(value: Mapping[str, Any], console: Console, width: int | None) -> Text:
+    """`1,204 of 10,000 (12%)`, on a terminal with a bar in front."""
+    used, limit = value["used"], value["limit"]
+    text = f"{cell('number', used)} of {cell('number', limit)}"
+    if limit <= 0 or used < 0:
+        return Text(text)
+    share = used / limit
+    text += f" ({'<1' if 0 < share < 0.01 else f'{min(share, 99):.0%}'.rstrip('%')}%)"
+    if width is None or width < 60:
+        return Text(text)
+    full, empty = ("█", "░") if console.encoding.startswith("utf") else ("#", ".")
+    filled = max(round(min(share, 1) * _BAR), int(share > 0))
+    color = "green" if share < 0.75 else "yellow" if share < 0.9 else "red"
+    return Text.assemble((full * filled, color), (empty * (_BAR - filled), "dim"), "  ", text)
+
+
+def _is_rows(value: Any) -> bool:
+    return isinstance(value, list) and bool(value) and all(isinstance(row, dict) for row in value)
+
+
+def _flatten(prefix: str, item: Mapping[str, Any]) -> Iterator[tuple[str, str, Any]]:
+    for key, value in item.items():
+        if _is_meter(value):
+            yield f"{prefix}{key}", key, {name: value[name] for name in ("used", "limit")}
+            yield from _flatten(f"{prefix}{key}.", {k: v for k, v in value.items() if k not in ("used", "limit")})
+        elif isinstance(value, dict) and value:
+            yield from _flatten(f"{prefix}{key}.", value)
+        else:
+            yield f"{prefix}{key}", key, value

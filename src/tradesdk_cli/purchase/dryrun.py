@@ -1,0 +1,112 @@
+"""Dry runs: what would be sent, what it costs, what would be signed, and what would be refused."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+from tradesdk_cli.purchase.calls import MOST, plural
+from tradesdk_cli.purchase.records import dollars, plain_dollars, room, usd
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tradesdk import Spending
+    from tradesdk_cli.purchase.checkout import Till
+
+
+def rehearse(till: Till) -> None:
+    """Prints what would be sent, what it costs, and what would be signed. Only the wallet's address is needed."""
+    call, terms = till.call, till.terms
+    request: dict[str, Any] = {"method": "POST", "path": call.path}
+    if terms.batches:
+        shown = request | _of_batches(till)
+    else:
+        found = getattr(till.client.dry_run, call.method)(
+            **call.given, max_price=terms.max_price, purchase=terms.purchase
+        )
+        asked = found.authorization
+        shown = request | {
+            "body": call.body(),
+            "price_usd": plain_dollars(found.quote.price),
+            "asked_usd": None if asked is None else plain_dollars(usd(int(asked["value"]))),
+            **room(found.quote.spending),
+            "authorization": asked,
+            "refusal": None if found.refusal is None else _refused(found.refusal.code, found.refusal.message),
+        }
+    if till.run.out.format_for(many=False) == "table":
+        shown = {name: value for name, value in shown.items() if value is not None}  # people need not read of those
+    till.run.out.one(shown, whole=True)
+    till.run.out.note("nothing was signed, reserved or paid (--dry-run)")
+
+
+def _of_batches(till: Till) -> dict[str, Any]:
+    """The same for batches: nothing is sent, so prices are the published ones."""
+    batches = till.in_batches()
+    left = left_to_buy(till, batches)
+    spending = till.client.payments.spending()
+    return {
+        "tokens": len(batches.tokens),
+        "batches": batches.count,
+        "batches_had": None if till.terms.job is None else batches.count - len(left),
+        "price_usd": plain_dollars(usd(sum(left))),
+        **room(spending),
+        "refusal": _refusal(till, left, spending),
+    }
+
+
+def left_to_buy(till: Till, batches: Any) -> list[int]:
+    """What the batches cost in micro-dollars that the job does not have already."""
+    count = len(batches.tokens)
+    each = int(batches.price * 1_000_000) // count if count else 0
+    return [each * min(MOST, count - at) for at in range(_had(till) * MOST, count, MOST)]
+
+
+def over_total(most: Any, price: Any, batches: int) -> str:
+    """Why not even the first batch is bought."""
+    cost = "costs" if batches == 1 else "cost"
+    return f"{plural(batches, 'batch')} {cost} {dollars(price)}, and --max-price is {dollars(most)}"
+
+
+def _had(till: Till) -> int:
+    """How many batches the job has already: those that come to a run that may spend nothing."""
+    from tradesdk import PaymentRefusedError
+
+    had = 0
+    if till.terms.job is not None:
+        try:
+            for _ in till.in_batches("0"):
+                had += 1
+        except PaymentRefusedError:
+            pass
+    return had
+
+
+def _refused(code: str, message: str) -> dict[str, str]:
+    return {"code": code, "message": message}
+
+
+def _refusal(till: Till, amounts: Sequence[int], spending: Spending) -> dict[str, str] | None:
+    """Why one of the remaining batches, with these amounts in micro-dollars, would not be paid; None if all would."""
+    if amounts and till.wallet is None:
+        return _refused("no_signer", "there is no signer, so nothing can be paid")
+    cap = None if till.terms.max_price is None else int(Decimal(till.terms.max_price) * 1_000_000)
+    if amounts and cap is None and not spending.budget.is_set:
+        return _refused("no_budget", f"it costs {dollars(usd(sum(amounts)))}, and no budget is set")
+    if cap is not None and sum(amounts) > cap:
+        return _refused("over_total", over_total(usd(cap), usd(sum(amounts)), len(amounts)))
+    spent = 0
+    for number, amount in enumerate(amounts, 1):
+        costs = f"a batch costs {dollars(usd(amount))}"
+        after = f" after {plural(number - 1, 'batch')}" if number > 1 else ""
+        left = replace(
+            spending,
+            last_hour=spending.last_hour + spent,
+            today=spending.today + spent,
+            total=spending.total + spent,
+        ).left
+        if left is not None and amount > left:
+            return _refused("over_budget", f"{costs}, and {dollars(usd(left))} is left{after}")
+        spent += amount
+    return None

@@ -1,0 +1,208 @@
+"""Payments and money as they are shown. The signed payment itself never is: whoever has it can be paid."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from rich.console import Console
+
+    from tradesdk import Budget, Payment, Receipt, Spending
+
+_GRACE = 30
+LIMITS = ("per_call", "per_hour", "per_day", "total")
+
+
+def dollars(amount: Decimal) -> str:
+    """`$0.06`, `$0.000001`: at least two decimals, and as many as there are."""
+    return f"${plain_dollars(amount)}"
+
+
+def plain_dollars(amount: Decimal) -> str:
+    """The same as a number in text, which is exact: `0.06`."""
+    whole, _, part = f"{amount:f}".partition(".")
+    return f"{whole}.{part.rstrip('0').ljust(2, '0')}"
+
+
+def usd(micro: int) -> Decimal:
+    """Dollars of micro-dollars."""
+    return Decimal(micro).scaleb(-6)
+
+
+def maybe_dollars(micro: int | None) -> str | None:
+    """Dollars for programs; None stays None."""
+    return None if micro is None else plain_dollars(usd(micro))
+
+
+IN_BRIEF = (
+    *("id", "state", "charged", "amount_usd", "endpoint", "created_at", "submissions", "reason", "transaction"),
+    *("payer", "purchase"),
+)
+"""What `brief` has."""
+IN_RECEIPT = ("success", "transaction", "network", "payer", "amount_usd", "error_reason")
+"""What `receipt_record` has."""
+
+
+def brief(payment: Payment) -> dict[str, Any]:
+    """A payment in a list."""
+    receipt = payment.receipt
+    return {
+        "id": payment.id,
+        "state": payment.state.value,
+        "charged": payment.charged,
+        "amount_usd": plain_dollars(payment.amount_usd),
+        "endpoint": urlsplit(payment.url).path.rpartition("/")[2],
+        "created_at": int(payment.created),
+        "submissions": payment.submissions,
+        "reason": payment.reason,
+        "transaction": receipt.transaction if receipt is not None and receipt.transaction else None,
+        "payer": payment.payer,
+        "purchase": payment.purchase,
+    }
+
+
+def whole(payment: Payment) -> dict[str, Any]:
+    """Everything about a payment but what could be cashed."""
+    return {
+        **brief(payment),
+        "updated_at": int(payment.updated),
+        "method": payment.method,
+        "url": payment.url,
+        "body": _read(payment.body),
+        "pay_to": payment.pay_to,
+        "network": payment.network,
+        "asset": payment.asset,
+        "protocol_version": payment.version,
+        "nonce": payment.nonce,
+        "valid_after": payment.valid_after,
+        "valid_before": payment.valid_before,
+        "live": payment.live,
+        "superseded": payment.superseded,
+        "signatures": payment.signatures,
+        "counted_usd": maybe_dollars(payment.counted),
+        "receipt": None if payment.receipt is None else receipt_record(payment.receipt),
+        "reply": None if payment.reply is None else _read(payment.reply),
+    }
+
+
+def receipt_record(receipt: Receipt) -> dict[str, Any]:
+    """What the service said of a settlement."""
+    return {
+        "success": receipt.success,
+        "transaction": receipt.transaction,
+        "network": receipt.network,
+        "payer": receipt.payer,
+        "amount_usd": maybe_dollars(receipt.amount),
+        "error_reason": receipt.error_reason,
+    }
+
+
+def of_error(payment: Payment) -> dict[str, Any]:
+    """What an error says of its payment."""
+    return {
+        "id": payment.id,
+        "state": payment.state.value,
+        "amount_usd": plain_dollars(payment.amount_usd),
+        "nonce": payment.nonce,
+        "valid_before": payment.valid_before,
+    }
+
+
+def surely_over(payment: Payment) -> datetime:
+    """From when on nobody can take it any more, whatever the clocks say (UTC)."""
+    return payment.expires_at + timedelta(seconds=_GRACE)
+
+
+def spending_record(spending: Spending) -> dict[str, Any]:
+    """Limits, what is spent, what is held, and what is left: each amount in one of them only.
+
+    Held is what was sent and not proven to be taken or not: it counts against the budgets as if it were spent.
+    """
+    budget: Budget = spending.budget
+    counted = {"last_hour": spending.last_hour, "today": spending.today, "total": spending.total}
+    held = {"last_hour": spending.held_last_hour, "today": spending.held_today, "total": spending.held}
+    return {
+        **{f"{name}_usd": maybe_dollars(getattr(budget, name)) for name in LIMITS},
+        **{f"spent_{name}_usd": maybe_dollars(counted[name] - held[name]) for name in counted},
+        **{f"held_{name}_usd": maybe_dollars(held[name]) for name in counted},
+        **{_field(told): maybe_dollars(left) for told, left in _windows(spending).items()},
+        "next_call_usd": maybe_dollars(spending.left),
+        "release": budget.release,
+    }
+
+
+def render_spending(console: Console, record: Mapping[str, Any]) -> None:
+    """Prints a `spending_record` for people: a line for each budget, and below it what the next call may cost."""
+    from tradesdk_cli.output.columns import BUDGETS
+    from tradesdk_cli.output.table import render_list, render_one
+
+    rows = [
+        {
+            "budget": name.replace("_", " "),
+            "limit": record[f"{name}_usd"] or "none",
+            "spent": record.get(f"spent_{spent}_usd"),
+            "held": record.get(f"held_{spent}_usd"),
+            "left": record.get(f"left_{left}_usd") if spent else record[f"{name}_usd"],
+        }
+        for name, spent, left in zip(
+            LIMITS, ("", "last_hour", "today", "total"), ("", "this_hour", "today", "total"), strict=True
+        )
+    ]
+    render_list(console, BUDGETS, rows, None)
+    console.print()
+    render_one(console, {"next_call_usd": record["next_call_usd"] or "no limit"})
+
+
+def room(spending: Spending) -> dict[str, Any]:
+    """What is left in the tightest of hour, day and total, and what one more call may cost, which may be less."""
+    return {
+        "left_usd": maybe_dollars(left_in_windows(spending)),
+        "next_call_usd": maybe_dollars(spending.left),
+    }
+
+
+def left_in_windows(spending: Spending) -> int | None:
+    """Micro-dollars that the tightest of hour, day and total leaves; None without such a budget."""
+    return min((left for left in _windows(spending).values() if left is not None), default=None)
+
+
+def left_over(spending: Spending) -> str:
+    """The same in words: `$4.94 left today`; empty without such a budget."""
+    rooms = [(left, told) for told, left in _windows(spending).items() if left is not None]
+    if not rooms:
+        return ""
+    left, told = min(rooms, key=lambda one: one[0])
+    return f"{dollars(usd(left))} left {told}"
+
+
+def _field(told: str) -> str:
+    return f"left_{told.removeprefix('in ').replace(' ', '_')}_usd"
+
+
+def _windows(spending: Spending) -> dict[str, int | None]:
+    """What each budget of more than one call leaves."""
+    budget = spending.budget
+    return {
+        told: None if limit is None else max(0, limit - spent)
+        for told, limit, spent in (
+            ("this hour", budget.per_hour, spending.last_hour),
+            ("today", budget.per_day, spending.today),
+            ("in total", budget.total, spending.total),
+        )
+    }
+
+
+def _read(content: bytes) -> Any:
+    """JSON, or else text."""
+    import json
+
+    text = content.decode("utf-8", "backslashreplace")
+    try:
+        return json.loads(text, parse_constant=str)
+    except (ValueError, RecursionError):
+        return text

@@ -1,0 +1,105 @@
+"""Payments that were made before: finding one, and a client for the service that it was made to."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from tradesdk_cli.errors import NOT_FOUND, CliError, Interrupted
+from tradesdk_cli.purchase.calls import ENDPOINTS
+from tradesdk_cli.purchase.checkout import NO_SERVICE, market_client, say_waiting
+from tradesdk_cli.stream.deliver import exit_code_of
+from tradesdk_cli.stream.watching import Told, hearing
+from tradesdk_cli.text import one_line
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from tradesdk import MarketClient, Payment
+    from tradesdk_cli.purchase.wallet import Wallet
+    from tradesdk_cli.session import Session
+
+_ALL = 10**9
+_VERBS = {f"/v1/{endpoint}": verb for verb, endpoint in ENDPOINTS.items()}
+
+
+class NoSuchPayment(CliError):
+    """The ledger has none of this id."""
+
+    exit_code = NOT_FOUND
+    code = "no_such_payment"
+
+
+def found_in(run: Session, payment_id: str) -> Payment:
+    """The payment of this id, or the only one whose id begins so.
+
+    Raises:
+        NoSuchPayment: the ledger has none.
+        UsageProblem: it has several.
+    """
+    from tradesdk_cli.lookup import PAYMENTS, the_one
+
+    payment = run.ledger.get(payment_id)
+    if payment is None:
+        payment = the_one(run, PAYMENTS, payment_id, run.ledger.history(limit=_ALL))
+    if payment is None:
+        from tradesdk_cli.framework.typedlines import safe
+
+        raise NoSuchPayment(
+            f"the ledger has no payment {one_line(safe(payment_id), 60)}",
+            f"see what there is: {run.settings.program} pay history",
+        )
+    return payment
+
+
+def client_for(
+    run: Session, payment: Payment | None, *, send_api_key: bool = False, wallet: Wallet | None = None
+) -> MarketClient:
+    """A client for the service that a payment was made to; without one, for the service that is set, if any."""
+    if payment is not None:
+        return market_client(run, wallet, at=payment.url.rpartition("/v1/")[0], send_api_key=send_api_key, witness=True)
+    at = None if run.settings.mock else run.settings.market_url or NO_SERVICE
+    return market_client(run, at=at, send_api_key=send_api_key, witness=True)
+
+
+def verb_of(payment: Payment) -> str:
+    """What was bought, as `trade market` calls it."""
+    path = urlsplit(payment.url).path
+    return _VERBS.get(path[path.rfind("/v1/") :], "prices")
+
+
+@contextmanager
+def waited_for(run: Session, command: str, *, under_way: bool) -> Iterator[Callable[[], None]]:
+    """Inside, payments are handed over: the first Ctrl-C or SIGTERM waits for their answers, the second one does not.
+
+    It yields what is to be called when all has been said: it raises `Interrupted` if a signal came.
+
+    Args:
+        run: the session.
+        command: what goes on with it later.
+        under_way: whether there is anything to wait for; otherwise the first signal ends it at once.
+    """
+    heard: list[Told] = []
+
+    def hear(number: int) -> bool:
+        told = Told(number)
+        if heard or not under_way:
+            raise told
+        heard.append(told)
+        say_waiting(run, number)
+        return True
+
+    def end() -> None:
+        if heard:
+            run.out.note("interrupted, after the answer came")
+            raise Interrupted(exit_code_of(heard[0]))
+
+    try:
+        with hearing(hear):
+            yield end
+    except KeyboardInterrupt as told:
+        if under_way:
+            run.out.note(f"a payment was under way: {run.settings.program} {command} goes on with the same one")
+        run.out.note("interrupted")
+        raise Interrupted(exit_code_of(told)) from None

@@ -1,0 +1,241 @@
+"""What a command works with: settings, output, a client that is made when it is needed, and the embedded mock."""
+
+from __future__ import annotations
+
+import os
+import time
+from contextlib import ExitStack, contextmanager
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from tradesdk import SystemClock
+from tradesdk_cli import idcache
+from tradesdk_cli.clock import SayingClock
+from tradesdk_cli.config.credentials import key_from_stdin, mock_key, refuse_http, service_key, without_password
+from tradesdk_cli.config.files import settings_of
+from tradesdk_cli.config.settings import Settings
+from tradesdk_cli.errors import ConfigProblem
+from tradesdk_cli.output.printer import Output
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from contextlib import AbstractContextManager
+
+    import typer
+
+    from tradesdk import Ledger, RateLimit, TradeClient
+    from tradesdk_cli.config.target import Target
+    from tradesdk_cli.confirm import Change
+    from tradesdk_cli.lists.paging import Source, Walk
+    from tradesdk_cli.mockworld import EmbeddedMock
+    from tradesdk_cli.output.columns import Column
+
+
+_TRY = "try it without an account or a network: trade --mock account show"
+
+
+class Session:
+    """One command's run."""
+
+    def __init__(self, settings: Settings, output: Output) -> None:
+        self.settings = settings
+        self.out = output
+        self.keys: set[str] = set()
+        """The API keys that this command uses, to keep them out of what it prints."""
+        output.now = self.now
+        self._stack = ExitStack()
+
+    @cached_property
+    def client(self) -> TradeClient:
+        """The SDK's client for the service, or for the embedded mock."""
+        http = where = None
+        if self.settings.mock:
+            base_url, http = self.mock.url, self.mock.http_client()
+            self._stack.callback(http.close)
+            where = f"a mock in this process ({self.mock.file})"
+        else:
+            base_url = self._base_url()
+            where = f"{without_password(base_url)} ({self.settings.sources['base_url'].removeprefix('flag ')})"
+        found = self.api_key(base_url)
+        if found is None:
+            raise ConfigProblem(
+                f"no API key: keep one with {self.settings.program} login, set TRADE_API_KEY, or use --api-key-stdin",
+                _TRY,
+            )
+        key, origin = found
+        if self.settings.verbose > 1:
+            self.out.note(f"the service is {where}, the key is from {origin}")
+        return self.connect(base_url, key, http)
+
+    def connect(self, base_url: str, key: str, http: Any = None) -> TradeClient:
+        """A client for another address or with another key than those of the settings; closed at the end.
+
+        Raises:
+            ConfigError, ConfigProblem: an address or a key that cannot be used.
+        """
+        from tradesdk import TradeClient
+        from tradesdk_cli.patience import OneMoreTry
+
+        refuse_http(base_url, "TRADE_BASE_URL or --base-url", "the base URL", "the API key")
+        client = TradeClient(
+            api_key=key,
+            base_url=base_url,
+            timeout=self.settings.timeout,
+            max_retries=None if self.settings.retry else 0,
+            retry=OneMoreTry(reached=lambda: client.rate_limit is not None),
+            clock=self.speaking_clock(lambda: client.rate_limit),
+            http_client=http,
+        )
+        self._stack.callback(client.close)
+        return client
+
+    def api_key(self, address: str, *, market: bool = False) -> tuple[str, str] | None:
+        """The API key for the service at `address`, and where it came from; None when there is none.
+
+        `market`: the address is that of market data.
+
+        Raises:
+            ConfigProblem: the key is kept for another address, or cannot be read.
+        """
+        if self.settings.api_key_stdin:
+            found: tuple[str, str] | None = (self._typed, "standard input")
+        elif self.settings.mock:
+            found = mock_key(self.settings, self.out)
+        else:
+            found = service_key(self.settings, address, market=market)
+        if found is not None:
+            self.keys.add(found[0])
+        return found
+
+    @cached_property
+    def _typed(self) -> str:
+        return key_from_stdin()
+
+    def _base_url(self) -> str:
+        base_url = self.settings.base_url
+        if not base_url:
+            raise ConfigProblem("no base URL: log in with trade login, set TRADE_BASE_URL, or use --base-url", _TRY)
+        refuse_http(base_url, "TRADE_BASE_URL or --base-url", "the base URL", "the API key")
+        return base_url
+
+    @cached_property
+    def mock(self) -> EmbeddedMock:
+        """The embedded mock with the state that earlier commands left."""
+        from tradesdk_cli.mockworld import open_world
+
+        return self._stack.enter_context(open_world(self.settings))
+
+    @cached_property
+    def ledger(self) -> Ledger:
+        """The ledger of payments, or that of the mock world."""
+        from tradesdk_cli.purchase.keeping import KeepingLedger
+
+        if self.settings.mock:
+            from tradesdk_cli.mockworld import ledger_file
+
+            path = ledger_file(self.settings)
+        else:
+            path = self.settings.data_folder() / "ledger.sqlite3"
+        ledger = KeepingLedger(path)
+        self._stack.callback(ledger.close)
+        return ledger
+
+    def target(self, *, market: bool = False) -> Target:
+        """Where what this command sends will go; `market`: where it buys."""
+        from tradesdk_cli.config.target import target_of
+
+        return target_of(self.settings, market=market)
+
+    def now(self) -> float:
+        """Unix seconds, by the mock's clock where it is the service."""
+        return self.mock.now() if self.settings.mock else time.time()
+
+    def speaking_clock(
+        self, limit: Callable[[], RateLimit | None], now: Callable[[], float] | None = None
+    ) -> SayingClock:
+        """A clock for a client, whose log is listened to from now on.
+
+        `limit` is what the client knows of its rate limit, `now` another wall clock than the system's.
+        """
+        from tradesdk_cli.logs import LastReason, listening
+
+        reason = LastReason()
+        self._stack.enter_context(listening(reason, self.out, self.settings.verbose, limit))
+        return SayingClock(SystemClock(), self.out, None if self.settings.verbose else reason, now)
+
+    def closing(self, close: Callable[[], object]) -> None:
+        """Has `close` called at the end."""
+        self._stack.callback(close)
+
+    def enter(self, context: AbstractContextManager[object]) -> None:
+        """Enters `context`, until the end."""
+        self._stack.enter_context(context)
+
+    def close(self) -> None:
+        """Closes what was opened and stops the mock."""
+        self._stack.close()
+
+    # What nearly every command does
+
+    def show(self, model: Any) -> None:
+        """Prints one model."""
+        self.out.one(wire(model))
+
+    def show_list(self, columns: Sequence[Column], walk: Walk, source: Source, *, empty: str) -> None:
+        """Prints a list as far as it was asked for, and says on stderr where it goes on."""
+        from tradesdk_cli.lists.listing import show_list
+
+        show_list(self, columns, walk, source, empty=empty)
+
+    def approve(self, change: Change, *, yes: bool, dry_run: bool) -> bool:
+        """True when `change` may be carried out; with `--dry-run` it is printed instead."""
+        from tradesdk_cli.confirm import approve
+
+        return approve(self, change, yes=yes, dry_run=dry_run)
+
+    @property
+    def can_ask(self) -> bool:
+        """True when somebody is there to answer."""
+        from tradesdk_cli.confirm import can_ask
+
+        return can_ask()
+
+    def ask(self, question: str) -> bool:
+        """Asks whoever sits there; True for a yes."""
+        from tradesdk_cli.confirm import ask
+
+        return ask(question)
+
+
+@contextmanager
+def open_session(ctx: typer.Context, *, new_profile: bool = False, endings: Iterable[str] = ()) -> Iterator[Session]:
+    """The session of the command that runs in `ctx`; closed at the end.
+
+    With `new_profile`, the profile that is named need not be there yet. `endings` are those of `--out` that the command
+    knows besides the formats' own.
+    """
+    settings = settings_of(ctx.obj, os.environ, new_profile=new_profile)
+    ctx.obj["resolved"] = settings  # errors are printed as the settings say
+    opened = Session(settings, Output(settings, os.environ, endings=endings))
+    idcache.forget_pending()
+    try:
+        for warning in settings.warnings:
+            opened.out.note(f"warning: {warning}")
+        if not opened.out.machine_notes:
+            for note in settings.notes:
+                opened.out.note(note)
+        if settings.debug or settings.curl:
+            from tradesdk_cli.diagnostics import watching
+
+            opened.enter(watching(opened.out, debug=settings.debug, curl=settings.curl, mock=settings.mock))
+        yield opened
+    finally:
+        idcache.keep(settings)
+        opened.close()
+
+
+def wire(model: Any) -> dict[str, Any]:
+    """A model with the service's own names and values; fields that it did not send are absent."""
+    dumped: dict[str, Any] = model.model_dump(mode="json", exclude_unset=True)
+    idcache.note(type(model).__name__, dumped)
+    return dumped

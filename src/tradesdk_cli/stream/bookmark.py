@@ -1,0 +1,237 @@
+"""Where `signals stream` remembers how far it got: a file for each kind of run, or a given one."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tradesdk_cli.errors import ConfigProblem, UsageProblem
+from tradesdk_cli.lists.checkpoint import CheckpointProblem, told_apart
+from tradesdk_cli.output.outfile import FULL, GOES_ON
+from tradesdk_cli.text import one_line
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+    from contextlib import AbstractContextManager
+
+    from tradesdk import StreamSignal
+    from tradesdk_cli.session import Session
+    from tradesdk_cli.stream.follow import AnyStream
+
+_LARGEST = 64 * 1024
+_RUN = ".run-"
+
+
+def last_place(run: Session, chain: int, filters: Mapping[str, object]) -> tuple[Path, float | None]:
+    """Where `--since last` goes on: its file, and while there is none yet, the time to begin at; None is now.
+
+    What another filter left out, or what went into another file, was never here: so each has a place of its own. It is
+    the one of the last run with `--since last`; before there was any, that of the last run without.
+
+    Raises:
+        ConfigProblem: there is no API key.
+    """
+    stem = _stem(run, chain, filters)
+    file = _with(stem, ".json")
+    if file.exists():
+        return file, None
+    kept = _kept_by_runs(stem)
+    if kept:
+        file.unlink(missing_ok=True)  # a link that leads nowhere
+        try:
+            file.symlink_to(kept[-1].name)
+        except OSError:  # no links here
+            kept[-1].replace(file)
+        return file, None
+    since = None
+    if not run.out.on_stdout and run.settings.out is not None:
+        from tradesdk_cli.output.outtail import last_time
+
+        since = last_time(run.settings.out, run.out.format_for(many=True))
+    begins = "now" if since is None else "with the last signal in the file"
+    run.out.event("no_last", f"no run like this one kept where it ended, so it begins {begins}")
+    return file, since
+
+
+class RunPlace:
+    """Where a run without `--since last` keeps how far it got, for the first one with it.
+
+    Nothing fails when it cannot. Nothing is kept once there was a run with `--since last`: what has come since that
+    one is not done because this one begins later.
+    """
+
+    def __init__(self, run: Session, chain: int, filters: Mapping[str, object]) -> None:
+        from tradesdk import TradeError
+
+        self._file: Path | None = None
+        with contextlib.suppress(ConfigProblem, TradeError, OSError):  # what is wrong is said by what needs it
+            self._stem = _stem(run, chain, filters)
+            if not _with(self._stem, ".json").exists():
+                self._file = _with(self._stem, f"{_RUN}{time.time_ns():x}.json")
+
+    @contextlib.contextmanager
+    def opened(self, open_stream: Callable[[Path | None], AbstractContextManager[AnyStream]]) -> Iterator[AnyStream]:
+        """The stream that is opened with this file for its checkpoint, or without any."""
+        from tradesdk import CheckpointError
+
+        done = False
+        try:
+            with contextlib.ExitStack() as stack:
+                try:
+                    stream = stack.enter_context(open_stream(self._file))
+                except CheckpointError:
+                    self._file = None
+                    stream = stack.enter_context(open_stream(None))
+                self._forget_earlier()
+                yield stream
+                done = True
+        except CheckpointError:
+            if not done:  # else it could not be written at the end
+                raise
+
+    def ack(self, stream: AnyStream, signal: StreamSignal) -> None:
+        """The signal is done."""
+        from tradesdk import CheckpointError
+
+        if self._file is not None:
+            with contextlib.suppress(CheckpointError):  # then the next run repeats it
+                stream.ack(signal)
+
+    def _forget_earlier(self) -> None:
+        """This run has begun: those before it are not the last one any more."""
+        if self._file is not None and not _with(self._stem, ".json").is_symlink():
+            with contextlib.suppress(OSError):
+                for file in _of_runs(self._stem):
+                    if not file.name.startswith(self._file.name):
+                        file.unlink(missing_ok=True)
+
+
+def _stem(run: Session, chain: int, filters: Mapping[str, object]) -> Path:
+    """The place without its ending, for this chain, these filters, the file of `--out`, and the service and key."""
+    settings = run.settings
+    kind = _kind(run, filters)
+    if settings.mock:
+        from tradesdk_cli.mockworld import world_file
+
+        name = f"{chain}-{_short(kind)}" if kind else str(chain)
+        return world_file(settings).with_suffix(f".{name}.checkpoint")  # all worlds have one address and key
+    found = run.api_key(run.client.base_url)
+    kind |= {"service": run.client.base_url, "key": told_apart(found[0]) or "" if found is not None else ""}
+    return settings.data_folder() / "checkpoints" / f"stream-{chain}-{_short(kind)}"
+
+
+def _with(stem: Path, ending: str) -> Path:
+    return stem.with_name(stem.name + ending)
+
+
+def _of_runs(stem: Path) -> list[Path]:
+    """All that runs without `--since last` left there: checkpoints, and what stands beside them."""
+    try:
+        return [file for file in stem.parent.iterdir() if file.name.startswith(stem.name + _RUN)]
+    except OSError:
+        return []
+
+
+def _kept_by_runs(stem: Path) -> list[Path]:
+    """Their checkpoints, the one that was written last at the end."""
+    return sorted((file for file in _of_runs(stem) if file.suffix == ".json"), key=lambda file: file.stat().st_mtime_ns)
+
+
+class Purpose:
+    """What a `--checkpoint FILE` of a stream is for, in `FILE.for` beside it.
+
+    What a run with other filters left out, or wrote into another file, is done as well: it would never come here.
+    """
+
+    def __init__(self, file: Path, run: Session, filters: Mapping[str, object]) -> None:
+        """Looks what the checkpoint is for. One that does not say so is for whatever comes.
+
+        Raises:
+            UsageProblem: it is for something else.
+            CheckpointProblem: what it is for cannot be read.
+        """
+        self._shown = one_line(str(file), 200)
+        self._beside = f"{os.path.realpath(file)}.for"
+        self._kind = _kind(run, filters)
+        self._kept = self._read() if file.exists() else None
+        different = None if self._kept is None else _different(self._kept, self._kind)
+        if different is not None:
+            raise UsageProblem(
+                f"--checkpoint: {self._shown} {different}", "use the same options, or choose another file for it"
+            )
+
+    def keep(self) -> None:
+        """Writes it down. The checkpoint is locked by then, so nobody else does.
+
+        Raises:
+            CheckpointProblem: it cannot be written.
+        """
+        if self._kept == self._kind:
+            return
+        part = f"{self._beside}.tmp"
+        try:
+            with open(part, "w", encoding="utf-8") as file:
+                file.write(json.dumps(self._kind) + "\n")
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(part, self._beside)
+        except OSError as error:
+            raise self._failed("written", error) from None
+
+    def _read(self) -> dict[str, str] | None:
+        from tradesdk import RawResponse
+
+        try:
+            with open(self._beside, "rb") as file:
+                found = RawResponse(200, {}, file.read(_LARGEST)).json()
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise self._failed("read", error) from None
+        except ValueError:
+            found = None
+        if not isinstance(found, dict) or not all(isinstance(value, str) for value in found.values()):
+            raise CheckpointProblem(
+                f"--checkpoint: {one_line(self._beside, 200)}, which says what it is for, is damaged",
+                "choose another file for --checkpoint; or remove that one, when the options are the same as before",
+            )
+        return found
+
+    def _failed(self, what: str, error: OSError) -> CheckpointProblem:
+        hint = GOES_ON if error.errno in FULL else "choose another file, or another folder"
+        return CheckpointProblem(
+            f"--checkpoint: {one_line(self._beside, 200)} cannot be {what}: {error.strerror}", hint
+        )
+
+
+def _kind(run: Session, filters: Mapping[str, object]) -> dict[str, str]:
+    """Filters and the file of `--out`, where there are any: what makes a run one of its kind."""
+    kind = {name: str(value).lower() for name, value in filters.items() if value is not None}
+    if not run.out.on_stdout and run.settings.out is not None:
+        kind["out"] = os.path.realpath(run.settings.out)
+    return kind
+
+
+def _different(was: Mapping[str, str], now: Mapping[str, str]) -> str | None:
+    """How they differ, in words; None when they do not."""
+
+    def asked(kind: Mapping[str, str]) -> str:
+        words = (f"--{name.replace('_', '-')} {value}" for name, value in kind.items() if name != "out")
+        return one_line(" ".join(words), 200) or "no filters"
+
+    def where(kind: Mapping[str, str]) -> str:
+        return one_line(kind.get("out", "stdout"), 200)
+
+    if asked(was) != asked(now):
+        return f"is of a stream with {asked(was)}, and this would be one with {asked(now)}"
+    return None if was == now else f"is of a stream to {where(was)}, and this would go to {where(now)}"
+
+
+def _short(kind: dict[str, str]) -> str:
+    import hashlib
+
+    return hashlib.sha256(json.dumps(kind, sort_keys=True).encode()).hexdigest()[:12]

@@ -1,0 +1,322 @@
+"""A live stream from its opening to its end: what it yields, what is said about it, and how the command ends."""
+
+from __future__ import annotations
+
+import logging
+from contextlib import contextmanager, nullcontext
+from typing import TYPE_CHECKING, Any, Protocol
+
+from tradesdk_cli.errors import SERVER, STREAM_ENDED, CliError, ClosedPipe, Interrupted
+from tradesdk_cli.lists.stopping import deferring
+from tradesdk_cli.stream.deliver import Delivery, exit_code_of, many
+from tradesdk_cli.stream.tallying import Tally
+from tradesdk_cli.stream.watching import Watch
+from tradesdk_cli.text import one_line
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from contextlib import AbstractContextManager
+    from threading import Event
+
+    from tradesdk import StreamSignal, StreamStats
+    from tradesdk_cli.lists.stopping import Deferral
+    from tradesdk_cli.output.printer import Output
+
+SETTLE = 3.0
+"""Seconds after a connect until the history is looked at once more."""
+_RAW = 2000
+
+
+class AnyStream(Protocol):
+    """The SDK's stream."""
+
+    @property
+    def stats(self) -> StreamStats: ...
+
+    @property
+    def catching_up(self) -> bool: ...
+
+    def __iter__(self) -> Iterator[Any]: ...
+
+    def ack(self, signal: StreamSignal) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class StreamOver(CliError):
+    """The service ended the stream for good."""
+
+    exit_code = STREAM_ENDED
+    code = "stream_ended"
+    status = 204
+
+
+class NoStream(CliError):
+    """What answers is no stream of events."""
+
+    exit_code = SERVER
+    code = "bad_response"
+
+
+def follow(
+    out: Output,
+    delivery: Delivery,
+    open_stream: Callable[[], AbstractContextManager[AnyStream]],
+    *,
+    acknowledge: Callable[[AnyStream, StreamSignal], None],
+    goes_on: str,
+    back: bool,
+    duration: float | None,
+    idle: float | None,
+) -> None:
+    """Delivers what the stream yields until it is enough, and says at the end how much there was.
+
+    `acknowledge`: each signal when all of it is done. `goes_on`: what goes on where it ends, for people. `back`: it
+    begins in the past. `duration` and `idle` are in seconds.
+
+    Raises:
+        Interrupted: Ctrl-C or SIGTERM.
+        ClosedPipe: nobody reads any more.
+    """
+    stats: StreamStats | None = None
+    reason = None
+    end = _End(back, goes_on)
+    tally = Tally(out) if delivery.into_file else None
+    try:
+        with deferring(end.comes) as told:
+            try:
+                with tally or nullcontext(), _waits_are_told(out, delivery.over), _explained(), open_stream() as stream:
+                    end.stream = stream
+                    try:
+                        reason = _deliver(out, delivery, stream, end, told, tally, acknowledge, duration, idle)
+                    finally:
+                        stats, end.stream = stream.stats, None
+            except KeyboardInterrupt as interrupt:
+                (out.after_ctrl_c if tally is None else tally.clear)()
+                raise Interrupted(exit_code_of(interrupt)) from None
+    except ClosedPipe:
+        raise
+    except BaseException as error:
+        if stats is not None or isinstance(error, Interrupted):  # else there is nothing but the error to speak of
+            _summary(delivery, stats, end)
+        raise
+    if reason == "unread":
+        raise ClosedPipe
+    _summary(delivery, stats, end)
+    delivery.finish()
+
+
+class _End:
+    """How the stream stood when it was told to end.
+
+    Attributes:
+        stream: it, while it runs: once it has let go of the connection, it always has something to catch up with.
+        back: something of the past is wanted: it begins there, or it was cut.
+        catching_up: there may be signals that were asked for, or missed, and are not read yet.
+        how: how they are got, for people.
+    """
+
+    def __init__(self, back: bool, goes_on: str) -> None:
+        self.stream: AnyStream | None = None
+        self.catching_up = False
+        self.back = back
+        self.how = f"{goes_on} goes on there"
+
+    def comes(self) -> None:
+        """It is told to end. May be called from any thread, and by the handler of a signal."""
+        stream = self.stream
+        if stream is not None and self.back and stream.catching_up:
+            self.catching_up = True
+
+
+def _deliver(
+    out: Output,
+    delivery: Delivery,
+    stream: AnyStream,
+    end: _End,
+    told: Deferral,
+    tally: Tally | None,
+    acknowledge: Callable[[AnyStream, StreamSignal], None],
+    duration: float | None,
+    idle: float | None,
+) -> str | None:
+    """Why it ended: as `Watch.reason`, or None when there was enough."""
+    from tradesdk import Connected, Disconnected, Heartbeat, StreamSignal
+
+    def stop() -> None:
+        end.comes()
+        delivery.over.set()
+        stream.close()
+
+    teller = _Teller(out)
+    delivery.begin()
+    tick = tally.tick if tally is not None else lambda: None
+    with Watch(stop, out.stdout, duration=duration, idle=idle, busy=lambda: stream.catching_up, tick=tick) as watch:
+        watch.idle()
+        for item in stream:
+            if isinstance(item, StreamSignal):
+                watch.working()
+                teller.signal(item)
+                with told.shut():  # what is raised inside the model's own code would come out as another error
+                    event = wire_of(item)
+                # What is in a file is acknowledged as well, whenever Ctrl-C comes: else it would be there twice.
+                with told.shut() if delivery.into_file else nullcontext():
+                    delivery.signal(event)
+                    if not delivery.cut_off:  # else it comes again
+                        acknowledge(stream, item)
+                if tally is not None:
+                    tally.signal(event)
+                if delivery.complete:
+                    break
+                watch.idle()
+            elif isinstance(item, Heartbeat):
+                with told.shut():
+                    event = item.model_dump(mode="json", exclude_unset=True)
+                delivery.heartbeat(event)
+            elif watch.reason is None:  # after that, what breaks off was broken off by us
+                if isinstance(item, Disconnected):
+                    end.back = True
+                    watch.working()
+                elif isinstance(item, Connected):
+                    watch.idle()
+                teller.report(item)
+                if tally is not None:
+                    tally.show()
+        teller.end()
+    return watch.reason
+
+
+def wire_of(signal: StreamSignal) -> dict[str, Any]:
+    """A signal as the service sent it, and at the end `replayed` and `late`."""
+    return {"type": signal.type} | signal.model_dump(mode="json", exclude_unset=True)
+
+
+class _Teller:
+    """Says on stderr what happened to the stream."""
+
+    def __init__(self, out: Output) -> None:
+        self._out = out
+        self._replayed = 0
+
+    def signal(self, signal: StreamSignal) -> None:
+        if signal.replayed:
+            self._replayed += 1
+        else:
+            self.end()
+
+    def end(self) -> None:
+        """Says how many of the last signals came from the history."""
+        if self._replayed:
+            text = f"{many(self._replayed, 'signal')} came from the history, not live"
+            self._out.event("replayed", text, signals=self._replayed)
+            self._replayed = 0
+
+    def report(self, item: Any) -> None:
+        from tradesdk import Connected, Disconnected, Gap, InvalidEvent, PositionReset
+
+        self.end()
+        if isinstance(item, Connected):
+            again = "" if item.connects == 1 else " again"
+            self._out.event("connected", f"connected{again}", connects=item.connects)
+        elif isinstance(item, Disconnected):
+            when = f"; trying again in {item.wait:.0f} s" if item.wait >= 1 else "; trying again"
+            why = one_line(item.reason)
+            text = f"disconnected: {why}{when}"
+            self._out.event("disconnected", text, reason=why, wait=round(item.wait, 3), tries=item.tries)
+        elif isinstance(item, Gap):
+            start, end = (f"{moment:%Y-%m-%d %H:%M:%SZ}" for moment in (item.start, item.end))
+            self._out.event(
+                "gap",
+                f"signals from {start} to {end} may be missing: {one_line(item.reason)}",
+                start=item.start.timestamp(),
+                end=item.end.timestamp(),
+                reason=one_line(item.reason),
+            )
+        elif isinstance(item, PositionReset):
+            position, start = (f"{moment:%Y-%m-%d %H:%M:%SZ}" for moment in (item.position, item.start))
+            self._out.event(
+                "position_reset",
+                f"the kept position {position} cannot be right ({item.reason}): signals are read again from {start}",
+                position=item.position.timestamp(),
+                start=item.start.timestamp(),
+                reason=item.reason,
+            )
+        elif isinstance(item, InvalidEvent):
+            raw = item.raw[:_RAW].decode("utf-8", "replace")
+            self._out.event(
+                "invalid_event",
+                f"left out, because it cannot be read ({one_line(item.reason, 200)}): {one_line(raw, 120)}",
+                reason=one_line(item.reason),
+                source=item.source,
+                raw=raw,
+            )
+
+
+def _summary(delivery: Delivery, stats: StreamStats | None, end: _End) -> None:
+    if stats is None:
+        delivery.summary("never connected", connects=0)
+        return
+    counted = {
+        "connects": stats.connects,
+        "duplicates": stats.duplicates,
+        "filtered": stats.filtered,
+        "invalid": stats.invalid,
+        "gaps": stats.gaps,
+        "catching_up": end.catching_up,
+    }
+    told = (
+        (f"connected {stats.connects} times", stats.connects > 1),
+        (many(stats.duplicates, "duplicate") + " dropped", stats.duplicates),
+        (f"{stats.invalid} unreadable", stats.invalid),
+        (many(stats.gaps, "gap"), stats.gaps),
+        (f"ended before all that was missed was read from the history; {end.how}", end.catching_up),
+    )
+    delivery.summary(*(text for text, there in told if there), **counted)
+
+
+class _Waits(logging.Handler):
+    """Says on stderr what the SDK waits for before it is connected, and while it looks into the history."""
+
+    def __init__(self, out: Output, over: Event) -> None:
+        super().__init__(logging.WARNING)
+        self._out, self._over = out, over
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if self._over.is_set():  # broken off by us
+            return
+        fields = vars(record)
+        event = fields.get("event")
+        if event in ("retry", "rate_limit_wait"):
+            self._out.event("waiting", one_line(record.getMessage()))
+        elif event == "history_unread":
+            self._out.event("not_looked", one_line(fields["reason"]) + "; it is asked again")
+
+
+@contextmanager
+def _waits_are_told(out: Output, over: Event) -> Iterator[None]:
+    logger, handler = logging.getLogger("tradesdk"), _Waits(out, over)
+    logger.addHandler(handler)
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+
+
+@contextmanager
+def _explained() -> Iterator[None]:
+    """Says of the stream's own errors what they mean for a terminal."""
+    from tradesdk import CheckpointError, StreamEndedError, StreamError
+    from tradesdk_cli.lists.checkpoint import CheckpointProblem
+
+    try:
+        yield
+    except StreamEndedError:
+        raise StreamOver(
+            "the service ended the stream for good", "what it had is still there: trade signals history"
+        ) from None
+    except StreamError as error:
+        raise NoStream(
+            one_line(str(error)), "does the base URL point at the service? (TRADE_BASE_URL or --base-url)"
+        ) from None
+    except CheckpointError as error:
+        raise CheckpointProblem(one_line(str(error)), error.hint or None) from None
