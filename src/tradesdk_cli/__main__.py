@@ -19,7 +19,7 @@ def main(argv: "Sequence[str] | None" = None) -> int:
 
 def _main(argv: "Sequence[str] | None") -> int:
     if None in (sys.stdin, sys.stdout, sys.stderr):
-        from tradesdk_cli.output.standins import open_closed_streams
+        from tradesdk_cli.files import open_closed_streams
 
         open_closed_streams()
     args = list(sys.argv[1:] if argv is None else argv)

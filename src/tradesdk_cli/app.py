@@ -215,6 +215,6 @@ def _flush() -> None:
 
 
 def _forget_stdout() -> None:
-    from tradesdk_cli.output.standins import forget
+    from tradesdk_cli.files import forget
 
     forget(sys.stdout)

@@ -165,7 +165,7 @@ def where(run: Session, change: Change) -> Target:
     from tradesdk_cli.config.target import Target
 
     if change.path.startswith(_CONTROL):
-        from tradesdk_cli.commands.mock.asking import place
+        from tradesdk_cli.commands.mock.control import place
 
         return Target(place(run), {"mode": "mock", "place": place(run)})
     if change.method != LEDGER:

@@ -2,21 +2,108 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import shlex
 import stat
 import sys
+import threading
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from email.utils import parsedate_to_datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
-from tradesdk_cli.doctor.findings import Finding
+from tradesdk_cli.errors import CONFIG, OTHER
 from tradesdk_cli.text import one_line
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from rich.console import Console
 
     from tradesdk_cli.config.settings import Settings
     from tradesdk_cli.output.printer import Output
+    from tradesdk_cli.session import Session
+
+
+State = Literal["ok", "warning", "problem", "skipped"]
+
+PATIENCE = 12.0
+"""Seconds after which a check is given up, whatever it waits for: looking up a name knows no timeout."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What one check found.
+
+    Attributes:
+        check: its name, the same for ever.
+        status: `ok`, `warning`, `problem`, or `skipped` where there is nothing to check.
+        said: what was found, in words.
+        hint: what to do next.
+        facts: the same for programs.
+        config: whether a problem is one of the settings.
+    """
+
+    check: str
+    status: State
+    said: str
+    hint: str | None = None
+    facts: dict[str, Any] = field(default_factory=dict)
+    config: bool = False
+
+    def as_dict(self) -> dict[str, Any]:
+        """What machine formats print."""
+        return {
+            "check": self.check,
+            "status": self.status,
+            "said": self.said,
+            "next": self.hint,
+            "facts": self.facts,
+        }
+
+
+def exit_code(findings: Iterable[Finding]) -> int:
+    """0 when nothing is wrong; 3 when a setting is; else 1. Warnings don't count."""
+    problems = [one for one in findings if one.status == "problem"]
+    if not problems:
+        return 0
+    return CONFIG if any(one.config for one in problems) else OTHER
+
+
+def run(name: str, check: Callable[[], Sequence[Finding]], *, patience: float | None = None) -> list[Finding]:
+    """What `check` finds. What it raises is a finding as well; with `patience`, so is that it takes longer."""
+    found: list[Finding] = []
+    done = threading.Event()
+
+    def work() -> None:
+        try:
+            found.extend(check())
+        except Exception as error:
+            found[:] = [_failed(name, error)]
+        finally:
+            done.set()
+
+    if patience is None:
+        work()
+        return found
+    threading.Thread(target=work, name=f"doctor {name}", daemon=True).start()
+    if done.wait(patience):
+        return found
+    said = f"no answer within {patience:g} s"
+    return [Finding(name, "problem", said, "check the network; a name that cannot be looked up takes long as well")]
+
+
+def _failed(name: str, error: Exception) -> Finding:
+    from tradesdk_cli.explain import problem_of
+
+    problem = problem_of(error)
+    said = problem.headline if problem.code != "internal" else f"could not be checked: {type(error).__name__}"
+    facts = {"code": problem.code} if problem.status is None else {"code": problem.code, "http_status": problem.status}
+    return Finding(name, "problem", one_line(said), problem.hint, facts, config=problem.exit_code == CONFIG)
+
 
 _NEEDED = ("httpx", "pydantic", "eth-account")
 _EXTRAS = {
@@ -208,3 +295,281 @@ def terminal(out: Output, environ: Mapping[str, str]) -> list[Finding]:
     if width is not None and width < _NARROW:
         return [Finding("terminal", "warning", said, f"below {_NARROW} columns, tables leave much out: -o json", facts)]
     return [Finding("terminal", "ok", said, None, facts)]
+
+
+TIMEOUT = 5.0
+_FAR = 30.0
+_NEAR = 3.0
+_NOBODY = "/v1/agents/agt_that_never_was"
+_WIRE = "tradesdk.wire"
+
+
+class Heard(logging.Handler):
+    """The last answer that came: its headers, when, and how long it took."""
+
+    def __init__(self, run: Session) -> None:
+        super().__init__(logging.DEBUG)
+        self._run = run
+        self.headers: dict[str, str] = {}
+        self.seconds = 0.0
+        self.at = 0.0
+
+    def emit(self, record: logging.LogRecord) -> None:
+        said = vars(record).get("wire", {})
+        if said.get("event") == "answer":
+            self.headers, self.seconds, self.at = said["headers"], said["seconds"], self._run.now()
+
+    @property
+    def difference(self) -> float | None:
+        """Seconds that the service's clock is ahead of ours; None: it did not say."""
+        try:
+            there = parsedate_to_datetime(self.headers["date"]).timestamp()
+        except (KeyError, ValueError, TypeError, OverflowError, OSError):
+            return None
+        # A date has whole seconds: it is half a second more on average, and was written half a way ago.
+        return there + 0.5 - (self.at - self.seconds / 2)
+
+
+@contextmanager
+def hearing(run: Session) -> Iterator[Heard]:
+    """Listens to the answers that come meanwhile."""
+    logger, heard = logging.getLogger(_WIRE), Heard(run)
+    level, propagate = logger.level, logger.propagate
+    logger.setLevel(logging.DEBUG)
+    logger.propagate = False
+    logger.addHandler(heard)
+    try:
+        yield heard
+    finally:
+        logger.removeHandler(heard)
+        logger.propagate = propagate
+        logger.setLevel(level)
+
+
+def account(run: Session) -> list[Finding]:
+    """The API is there and takes the key; plan, rate limit, scope of the key; the clock."""
+    settings = run.settings
+    if not settings.mock and not settings.base_url:
+        hint = "log in: trade login; or look around without an account: trade demo"
+        return [Finding("api", "problem", "no address is set", hint, config=True)]
+    client = run.client.with_options(timeout=TIMEOUT, max_retries=0, deadline=TIMEOUT)
+    with hearing(run) as heard:
+        found = client.account.get()
+        clock = _clock(heard.difference)
+        limit = client.rate_limit
+        took = heard.seconds
+    last4 = found.api_key_last4[-4:]  # a service may say more
+    facts: dict[str, Any] = {
+        "url": client.base_url,
+        "email": found.email,
+        "plan": found.plan,
+        "api_key_last4": last4,
+        "api_key_source": settings.sources.get("api_key"),
+        "milliseconds": round(took * 1000),
+        "rate_limit": None if limit is None else {"limit": limit.limit, "remaining": limit.remaining},
+    }
+    parts = [
+        f"{one_line(found.email, 80)}, plan {one_line(found.plan, 40)}",
+        f"key …{one_line(last4)}",
+    ]
+    if limit is not None and limit.remaining is not None:
+        parts.append(f"{limit.remaining} of {limit.limit} requests left this minute")
+    where = f"mock world {settings.world}" if settings.mock else client.base_url
+    said = f"{where} answers in {took * 1000:.0f} ms: {'; '.join(parts)}"
+    return [Finding("api", "ok", said, None, facts), _scope(client), *clock]
+
+
+def _scope(client: Any) -> Finding:
+    """An empty change of an agent that never was is refused, for want of rights or of the agent."""
+    from tradesdk import APIError, PermissionDeniedError
+
+    how = "an empty change of an agent that never was is not permitted"
+    try:
+        client.request("PATCH", _NOBODY, json={})
+    except PermissionDeniedError:
+        said = f"read only, or the plan permits no changes ({how})"
+        return Finding("key scope", "ok", said, "to change something: a key with the scope full-access", _scoped(False))
+    except APIError as error:
+        if getattr(error, "status", None) in (400, 404, 422):
+            return Finding("key scope", "ok", "full access", None, _scoped(True))
+    return Finding("key scope", "skipped", "the service did not say whether it may change things", None, _scoped(None))
+
+
+def _scoped(full: bool | None) -> dict[str, Any]:
+    return {"full_access": full}
+
+
+def _clock(difference: float | None) -> list[Finding]:
+    if difference is None:
+        return [Finding("clock", "skipped", "the service does not say what time it is")]
+    facts = {"difference_seconds": round(difference, 1)}
+    if abs(difference) <= _NEAR:
+        return [Finding("clock", "ok", "the same time here and at the service", None, facts)]
+    said = f"the service is {abs(difference):.0f} s {'ahead of' if difference > 0 else 'behind'} this machine"
+    if abs(difference) <= _FAR:
+        return [Finding("clock", "ok", said, None, facts)]
+    hint = "set this machine's clock (timedatectl set-ntp true): payments are valid for a minute only"
+    return [Finding("clock", "warning", said, hint, facts)]
+
+
+def market(run: Session) -> list[Finding]:
+    """Market data is there: it is asked for what costs nothing. There is no wallet in this, so nothing can be paid."""
+    from tradesdk import PaymentError
+    from tradesdk_cli.purchase.checkout import market_client
+
+    settings = run.settings
+    if not settings.mock and not settings.market_url:
+        hint = "only needed to buy: TRADE_MARKET_BASE_URL, or --market-url"
+        return [Finding("market data", "skipped", "no address is set", hint)]
+    client = market_client(run).with_options(timeout=TIMEOUT, max_retries=0, deadline=TIMEOUT)
+    where = f"mock world {settings.world}" if settings.mock else client.base_url
+    facts: dict[str, Any] = {"url": client.base_url}
+    with hearing(run) as heard:
+        try:
+            found = client.supported_tokens(limit=1).data.total
+            told = f"{found:,} tokens" if isinstance(found, int) else "tokens are listed"
+        except PaymentError:
+            told = "it asks to be paid even for the list of tokens; nothing was paid"
+        difference = heard.difference
+    facts |= {"milliseconds": round(heard.seconds * 1000)}
+    said = f"{where} answers in {heard.seconds * 1000:.0f} ms: {told}"
+    finding = Finding("market data", "ok", said, None, facts)
+    if difference is None or abs(difference) <= _FAR:
+        return [finding]
+    return [finding, *_clock(difference)]
+
+
+def wallet(run: Session, environ: Mapping[str, str]) -> list[Finding]:
+    """Where the key that pays is, and its address, as far as that is told without a password."""
+    from tradesdk import ConfigError, LocalSigner, keystore_address
+    from tradesdk_cli.explain import problem_of
+    from tradesdk_cli.purchase.wallet import KEY, KEYSTORE, keystore_path
+
+    if run.settings.mock:
+        return [Finding("wallet", "ok", f"play money of the mock world {run.settings.world}", None, {"source": "mock"})]
+    if environ.get(KEY):
+        try:
+            address = LocalSigner.from_env(KEY).address
+        except ConfigError as error:
+            told = "a private key is 64 hexadecimal digits; a keystore is safer: trade pay key import"
+            return [Finding("wallet", "problem", one_line(error.message), told, {"source": KEY}, config=True)]
+        said = f"{address}, from {KEY}"
+        return [Finding("wallet", "ok", said, None, {"source": KEY, "address": address})]
+    path = keystore_path(run.settings, None)
+    facts: dict[str, Any] = {"source": str(path)}
+    if not environ.get(KEYSTORE) and not path.exists():
+        return [Finding("wallet", "skipped", "there is none", "only needed to buy market data: trade pay key new")]
+    if not path.exists():
+        make = f"correct {KEYSTORE}, or make one there: trade pay key new"
+        return [Finding("wallet", "problem", f"{KEYSTORE} names {path}, which is not there", make, facts, config=True)]
+    try:
+        address = keystore_address(path)
+    except ConfigError as error:
+        if error.code == "keystore_without_address":
+            said = f"{path} can be read; it does not say its address"
+            return [Finding("wallet", "ok", said, None, facts)]
+        hint = problem_of(error, run.settings.program).hint
+        return [Finding("wallet", "problem", one_line(error.message), hint, facts, config=True)]
+    facts |= {"address": address, "mode": f"{stat.S_IMODE(path.stat().st_mode):04o}"}
+    return [Finding("wallet", "ok", f"{address}, in {path}", None, facts)]
+
+
+def ledger(run: Session) -> list[Finding]:
+    """Whether it is whole, what is in doubt, and what the budgets leave."""
+    from tradesdk import Budget, LedgerError, PaymentState
+    from tradesdk_cli.purchase.checkout import IN_DOUBT
+    from tradesdk_cli.purchase.records import LIMITS, left_over, maybe_dollars, spending_record
+
+    path = _ledger_file(run)
+    budget = Budget.from_environment()
+    if not path.exists():
+        said = "nothing was bought yet" + ("" if budget.is_set else "; no budget is set")
+        hint = None if budget.is_set else f"{run.settings.program} pay budget set --per-day 5"
+        return [Finding("ledger", "skipped", said, hint, {"file": str(path)})]
+    facts: dict[str, Any] = {"file": str(path)}
+    aside = f"move {path} away only when nothing in it is in doubt: it knows what was paid"
+    try:
+        run.ledger.check()
+        doubtful = run.ledger.history(states=[PaymentState(state) for state in IN_DOUBT])
+        spending = run.ledger.spending(budget, now=run.now())
+        record = spending_record(spending)
+    except LedgerError as error:
+        return [Finding("ledger", "problem", one_line(error.message), error.hint or aside, facts)]
+    facts |= {
+        "in_doubt": [payment.id for payment in doubtful],
+        **{name: record[name] for name in record if name.startswith(("spent_", "held_"))},
+        "budget_usd": {name: maybe_dollars(getattr(spending.budget, name)) for name in LIMITS},
+    }
+    left = left_over(spending)
+    money = left or ("a budget for one purchase only" if spending.budget.is_set else "no budget is set")
+    if doubtful:
+        some = "1 payment is" if len(doubtful) == 1 else f"{len(doubtful)} payments are"
+        said = f"whole; {some} in doubt; {money}"
+        return [Finding("ledger", "warning", said, f"{run.settings.program} pay reconcile", facts)]
+    hint = None if spending.budget.is_set else f"{run.settings.program} pay budget set --per-day 5"
+    return [Finding("ledger", "ok", f"whole, nothing in doubt; {money}", hint, facts)]
+
+
+def _ledger_file(run: Session) -> Path:
+    if run.settings.mock:
+        from tradesdk_cli.mockworld import ledger_file
+
+        return ledger_file(run.settings)
+    return run.settings.data_folder() / "ledger.sqlite3"
+
+
+MARKS = {"ok": "✓", "warning": "!", "problem": "✗", "skipped": "-"}
+STYLES = {"ok": "green", "warning": "yellow", "problem": "bold red", "skipped": "dim"}
+_LEAST = 20
+
+
+def show(out: Output, findings: Sequence[Finding]) -> None:
+    """Draws them, wrapped to the terminal."""
+    utf8 = (out.stdout.encoding or "").lower().replace("-", "") == "utf8"
+    marks = MARKS if utf8 else MARKS | {"ok": "+", "problem": "x"}
+    names = max(len(one.check) for one in findings)
+    states = max(len(one.status) for one in findings)
+    indent = 2 + states + 2 + names + 2
+    width = out.width
+
+    def draw(console: Console) -> None:
+        from rich.text import Text
+
+        from tradesdk_cli.output.stderr import wrapped
+        from tradesdk_cli.output.table import print_line
+        from tradesdk_cli.text import visible
+
+        # Where little room is left beside the names, what was found stands below them.
+        beside = width is None or width - indent >= 2 * _LEAST
+        room = None if width is None else max(_LEAST, width - (indent if beside else 4))
+        for one in findings:
+            style = STYLES[one.status]
+            head = Text.assemble(
+                (f"{marks[one.status]} {one.status:<{states}}", style), "  ", (f"{one.check:<{names}}", "bold")
+            )
+            first, *rest = wrapped(visible(one.said), room)
+            lead = " " * (indent if beside else 4)
+            if beside:
+                print_line(console, head + Text(f"  {first}"))
+            else:
+                head.rstrip()
+                print_line(console, head)
+                rest = [first, *rest]
+            for line in rest:
+                print_line(console, Text(lead + line))
+            if one.hint and one.status != "ok":
+                for number, line in enumerate(wrapped(visible(f"next: {one.hint}"), room)):
+                    text = Text(lead + line)
+                    if number == 0:
+                        text.stylize("cyan", len(lead), len(lead) + 5)
+                    print_line(console, text)
+
+    out.draw(draw)
+
+
+def summary(findings: Sequence[Finding]) -> str:
+    """All of it in a line."""
+    problems = sum(one.status == "problem" for one in findings)
+    warnings = sum(one.status == "warning" for one in findings)
+    told = [f"{many} {word}{'s' * (many > 1)}" for many, word in ((problems, "problem"), (warnings, "warning")) if many]
+    return " and ".join(told) if told else "all is well"

@@ -74,7 +74,7 @@ class Session:
             ConfigError, ConfigProblem: an address or a key that cannot be used.
         """
         from tradesdk import TradeClient
-        from tradesdk_cli.patience import OneMoreTry
+        from tradesdk_cli.clock import OneMoreTry
 
         refuse_http(base_url, "TRADE_BASE_URL or --base-url", "the base URL", "the API key")
         client = TradeClient(
@@ -128,7 +128,7 @@ class Session:
     @cached_property
     def ledger(self) -> Ledger:
         """The ledger of payments, or that of the mock world."""
-        from tradesdk_cli.purchase.keeping import KeepingLedger
+        from tradesdk_cli.purchase.records import KeepingLedger
 
         if self.settings.mock:
             from tradesdk_cli.mockworld import ledger_file
@@ -157,7 +157,7 @@ class Session:
 
         `limit` is what the client knows of its rate limit, `now` another wall clock than the system's.
         """
-        from tradesdk_cli.logs import LastReason, listening
+        from tradesdk_cli.diagnostics import LastReason, listening
 
         reason = LastReason()
         self._stack.enter_context(listening(reason, self.out, self.settings.verbose, limit))

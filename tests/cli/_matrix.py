@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-import tradesdk_cli.output.printing as printing
+import tradesdk_cli.output.printer as printing
 from tradesdk import LocalSigner, TradeClient
 from tradesdk_mock import MockServer
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tradesdk_cli.errors import UsageProblem
-from tradesdk_cli.raw.rawcalls import RawRequest, origin_of, read_request
+from tradesdk_cli.raw_request import RawRequest, origin_of, read_request
 from tradesdk_mock import MockServer
 
 from ._services import HOSTILE, Scripted

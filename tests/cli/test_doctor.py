@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-import tradesdk_cli.doctor.findings as findings
-import tradesdk_cli.doctor.service as service_checks
+import tradesdk_cli.health as findings
+import tradesdk_cli.health as service_checks
 from tradesdk import Ledger, create_keystore
 from tradesdk_mock import MockServer
 

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tradesdk_cli.config import editing
-from tradesdk_cli.config.editing import with_value
+from tradesdk_cli.config import files
+from tradesdk_cli.config.files import with_value
 from tradesdk_cli.errors import ConfigProblem
 
 FILE = Path("/home/me/config.toml")
@@ -55,8 +55,8 @@ def test_a_line_that_is_too_unusual(before: str, value: int | None) -> None:
 
 @pytest.mark.skipif(sys.platform == "win32", reason="folders are locked on POSIX only")
 def test_two_changes_at_once_are_both_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    file, write = tmp_path / "config.toml", editing._write
-    other = threading.Thread(target=editing.change, args=(file, ("t",), {"b": 2}))
+    file, write = tmp_path / "config.toml", files._write
+    other = threading.Thread(target=files.change, args=(file, ("t",), {"b": 2}))
 
     def slowly(*given: Any, **more: Any) -> None:
         if other.ident is None:  # the first one has read the file and is about to replace it
@@ -64,8 +64,8 @@ def test_two_changes_at_once_are_both_kept(tmp_path: Path, monkeypatch: pytest.M
             other.join(0.1)
         write(*given, **more)
 
-    monkeypatch.setattr(editing, "_write", slowly)
-    editing.change(file, ("t",), {"a": 1})
+    monkeypatch.setattr(files, "_write", slowly)
+    files.change(file, ("t",), {"a": 1})
     other.join()
     assert tomllib.loads(file.read_text()) == {"t": {"a": 1, "b": 2}}
 
@@ -73,9 +73,9 @@ def test_two_changes_at_once_are_both_kept(tmp_path: Path, monkeypatch: pytest.M
 @pytest.mark.skipif(sys.platform == "win32", reason="folders are locked on POSIX only")
 def test_a_change_that_never_ends_is_not_waited_for_for_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "config.toml"
-    monkeypatch.setattr(editing, "_PATIENCE", -1.0)
-    with editing._alone(file), pytest.raises(ConfigProblem, match="another command is changing"):
-        editing.change(file, ("t",), {"a": 1})
+    monkeypatch.setattr(files, "_PATIENCE", -1.0)
+    with files._alone(file), pytest.raises(ConfigProblem, match="another command is changing"):
+        files.change(file, ("t",), {"a": 1})
     assert not file.exists()
 
 

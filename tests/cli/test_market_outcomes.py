@@ -22,9 +22,9 @@ from tradesdk import (
 from tradesdk.payments.ledger.rules import not_unresolved
 from tradesdk.payments.messages import blocking_error, in_doubt, undelivered
 from tradesdk_cli.clock import SayingClock
+from tradesdk_cli.explain import payment_problem
 from tradesdk_cli.purchase.calls import Call
 from tradesdk_cli.purchase.checkout import Terms, Till
-from tradesdk_cli.purchase.payproblems import payment_problem
 from tradesdk_cli.purchase.wallet import Wallet
 from tradesdk_mock import MockServer
 

@@ -13,7 +13,7 @@ import tradesdk_cli
 from tradesdk_cli.app import _NOUNS, command
 from tradesdk_cli.explain import continued
 from tradesdk_cli.framework.group import LazyCommand, TradeCommand
-from tradesdk_cli.framework.synonyms import OPTION_WORDS, ROOT_WORDS, VERB_WORDS, closest
+from tradesdk_cli.framework.suggest import OPTION_WORDS, ROOT_WORDS, VERB_WORDS, closest
 
 from ._services import Scripted
 from ._terminal import Terminal

@@ -9,7 +9,7 @@ import pytest
 import typer
 
 from tradesdk_cli.app import command
-from tradesdk_cli.commands.mock.scenario import NAMES
+from tradesdk_cli.commands.mock.serve import NAMES
 from tradesdk_mock import MockClock, MockServer, MockService
 from tradesdk_mock.market.scenarios import ORDINARY, SCENARIOS
 

@@ -4,8 +4,7 @@ from typing import Any
 
 import pytest
 
-from tradesdk_cli.config.entries import ENTRIES, Files
-from tradesdk_cli.config.settings import resolve
+from tradesdk_cli.config.settings import ENTRIES, Files, resolve
 from tradesdk_cli.errors import ConfigProblem, UsageProblem
 from tradesdk_cli.output.printer import Output
 from tradesdk_cli.session import Session

@@ -7,11 +7,11 @@ from itertools import count
 
 import pytest
 
-import tradesdk_cli.lists.progress as progress
+import tradesdk_cli.output.stderr as progress
 from tradesdk import SystemClock
 from tradesdk_cli.config.settings import Settings
-from tradesdk_cli.lists.progress import Progress, fitted, span
 from tradesdk_cli.output.printer import Output
+from tradesdk_cli.output.stderr import Progress, fitted, span
 
 from ._services import Scripted, agent
 from ._terminal import Stream, Terminal

@@ -13,7 +13,7 @@ import pytest
 
 from tradesdk_cli.errors import UsageProblem
 from tradesdk_cli.files import refuse_same
-from tradesdk_cli.lists.pulls import Pull
+from tradesdk_cli.lists.checkpoint import Pull
 from tradesdk_cli.output.outfile import OutFile
 from tradesdk_mock import MockServer
 

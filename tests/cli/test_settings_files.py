@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tradesdk_cli.config.entries import Files
 from tradesdk_cli.config.files import read_files
+from tradesdk_cli.config.settings import Files
 
 from ._services import Scripted
 from ._settings import configured

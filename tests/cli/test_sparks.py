@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tradesdk_cli.charts.sparks import closed_results, running, spark
+from tradesdk_cli.charts.chart import closed_results, running, spark
 
 
 @pytest.mark.parametrize(

@@ -182,9 +182,9 @@ def test_completing_imports_nothing_heavy(trade: Terminal, words: str) -> None:
     assert len(done.stdout.splitlines()) > 1
     modules = set(done.stderr.split())
     assert heavy(modules) == set()
-    needed = {"__main__", "helping", "helping.completing"}
+    needed = {"__main__", "framework", "framework.completion"}
     if "--fields" in words:
-        needed |= {"results", "results.fieldnames"}
+        needed |= {"output", "output.fieldnames"}
     if "--mock" in words or "--world" in words:  # which file it is depends on the settings
         needed |= {"config", "errors", "text", "settings", "settings.entries", "settings.layers", "settings.profiles"}
         needed |= {"helping.remembered"}

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tradesdk_cli.output.outtail import last_time, rows_at_end
+from tradesdk_cli.output.outfile import last_time, rows_at_end
 from tradesdk_mock import MockServer
 
 from ._streams import STREAM, emit, quick_market, said, tape_of
@@ -107,7 +107,7 @@ def test_ordinary_runs_and_those_that_go_on_in_one_file(
     trade: Terminal, market: MockServer, monkeypatch: pytest.MonkeyPatch, ending: str
 ) -> None:
     """None is lost, and none is there twice, in whatever order they come."""
-    monkeypatch.setattr("tradesdk_cli.output.outtail._TAIL", 2048)
+    monkeypatch.setattr("tradesdk_cli.output.outfile._TAIL", 2048)
     file = trade.home / f"signals.{ending}"
     since = str(int(market.clock.now()))
     out = ("--until-idle", "0.1s", "--out", str(file))

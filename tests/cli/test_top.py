@@ -6,10 +6,9 @@ import pytest
 from rich.cells import cell_len
 
 from tradesdk_cli.board.budget import Allowance
-from tradesdk_cli.board.drawing import Moment, draw
-from tradesdk_cli.board.keys import parse_keys
+from tradesdk_cli.board.screen import parse_keys
 from tradesdk_cli.board.state import SIGNALS_KEPT, Board, Limit, News, after, agent_rows, changes, position_rows
-from tradesdk_cli.board.view import PARTS, View, divide, in_order, pressed
+from tradesdk_cli.board.view import PARTS, Moment, View, divide, draw, in_order, pressed
 
 from ._services import HOSTILE, Scripted, agent
 from ._terminal import Terminal

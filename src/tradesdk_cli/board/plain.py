@@ -7,11 +7,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from tradesdk import TradeError
-from tradesdk_cli.board.drawing import Moment, draw, header
 from tradesdk_cli.board.reader import Source, is_about_one, limit_of, quiet, read
 from tradesdk_cli.board.state import Board, Item, News, after, changes, snapshot
-from tradesdk_cli.board.view import View
-from tradesdk_cli.charts.sparks import shows_ascii_only
+from tradesdk_cli.board.view import Moment, View, draw, header
+from tradesdk_cli.charts.chart import shows_ascii_only
 from tradesdk_cli.errors import Interrupted, UsageProblem
 from tradesdk_cli.explain import problem_of
 from tradesdk_cli.framework.params import CHAINS

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from tradesdk_cli.charts.sparks import closed_results
+from tradesdk_cli.charts.chart import closed_results
 from tradesdk_cli.output.cells import price
 from tradesdk_cli.output.columns import to_profit, to_stop
 from tradesdk_cli.text import one_line

@@ -2,9 +2,296 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from rich.cells import cell_len
+from rich.text import Text
+
+from tradesdk_cli.board.grid import Col, lines
+from tradesdk_cli.board.reader import Source, quiet
+from tradesdk_cli.board.screen import Screen
+from tradesdk_cli.board.state import Board, agent_rows, position_rows
+from tradesdk_cli.charts.chart import shows_ascii_only, spark
+from tradesdk_cli.errors import INTERRUPTED, Interrupted
+from tradesdk_cli.output.cells import ago, cell
+from tradesdk_cli.stream.watching import Told, told_to_stop
+from tradesdk_cli.text import visible
+
+if TYPE_CHECKING:
+    from tradesdk_cli.board.state import Board
+    from tradesdk_cli.session import Session
+
+
+_OLD = 60.0
+_SPARK = 12
+_PLAIN = str.maketrans({"…": "~", "·": "-", "→": ">", "←": "<", "↑": "^", "↓": "v"})
+_ROOMY = 30
+_KEYS = "q quit · p pause · tab next part · ↑↓ scroll · s sort · ? help"
+_HELP = (
+    ("q, Ctrl-C", "quit"),
+    ("p, space", "pause: nothing is read, and what is shown stays"),
+    ("tab, ← →", "go to the next part or the one before"),
+    ("↑ ↓, k j", "scroll the part; also page up, page down, home, end"),
+    ("s, S", "sort the part another way; backwards through the ways"),
+    ("Ctrl-Z", "leave it for the shell; fg comes back"),
+    ("?", "this help; any key leaves it"),
+)
+_MEANING = (
+    "open: positions; unrealised: what they would bring now; realised: what closed trades brought; trend: that, added "
+    "up over the latest closed trades. to_stop and to_profit: how far the price may go until it is sold; passed: it is "
+    "there, and nothing was sold. …: not read yet.",
+    "It reads at most a third of what your plan allows in a minute; on a small plan data is older; its age is shown.",
+)
+
+
+@dataclass(frozen=True)
+class Moment:
+    """Now: `mono` as the board's news count it, `wall` in Unix seconds."""
+
+    mono: float
+    wall: float
+
+
+@dataclass(frozen=True)
+class Frame:
+    """What is drawn, and what follows from it for the keys."""
+
+    lines: list[Text]
+    view: View
+    page: int
+
+
+def draw(board: Board, view: View, width: int, height: int, now: Moment, *, ascii_only: bool = False) -> Frame:
+    """The board in at most `height` lines of at most `width` cells."""
+    width = max(20, width)
+    head = header(board, width, now, paused=view.paused, ascii_only=ascii_only)
+    foot = _foot(board, view, width, now, ascii_only=ascii_only)
+    if view.help:
+        return Frame(_fit([*head, Text(), *_help(width), *foot], width, height, ascii_only=ascii_only), view, 5)
+    rows = {
+        "agents": in_order(view, "agents", agent_rows(board)),
+        "positions": in_order(view, "positions", position_rows(board)),
+        "signals": in_order(view, "signals", board.signals),
+    }
+    counts = {part: len(found) for part, found in rows.items()}
+    roomy = height >= _ROOMY
+    focus = PARTS[view.focus]
+    parts, room = _room(height - len(head) - len(foot), counts, focus, roomy=roomy)
+    if counts[focus] and not room[focus]:  # the place and the keys are enough then
+        head, foot = head[:1], foot[-1:]
+        parts, room = _room(height - 2, counts, focus, roomy=roomy)
+    view = settled(view, counts, room)
+    found = list(head)
+    for part in parts:
+        offset = view.offsets[PARTS.index(part)]
+        found.append(_title(board, view, part, counts[part], offset, room[part], now, width, ascii_only=ascii_only))
+        visible_rows = slice(offset, offset + room[part])
+        found += lines(_columns(part, now, ascii_only=ascii_only), rows[part], width, visible_rows)
+        if roomy and part != parts[-1]:
+            found.append(Text())
+    if len(found) + len(foot) < height:
+        found += [Text()] * (height - len(found) - len(foot))
+    fitting = _fit([*found, *foot], width, height, ascii_only=ascii_only)
+    return Frame(fitting, view, max(1, room[focus]))
+
+
+def _room(height: int, counts: dict[str, int], focus: str, *, roomy: bool) -> tuple[list[str], dict[str, int]]:
+    """The parts that are shown in `height` lines, and the rows of each: no part has a heading and none of its rows."""
+    parts: list[str] = list(PARTS)
+    while True:
+        used = 2 * len(parts) + (len(parts) - 1 if roomy else 0)
+        room = divide(height - used, {part: counts[part] for part in parts}, focus)
+        if len(parts) == 1 or all(room[part] or not counts[part] for part in parts):
+            return parts, dict.fromkeys(PARTS, 0) | room
+        parts.remove([part for part in parts if part != focus][-1])
+
+
+def header(board: Board, width: int, now: Moment, *, paused: bool = False, ascii_only: bool = False) -> list[Text]:
+    """Where this is, the time, the plan; the rate limit, the requests of the period, and the money."""
+    dot = " - " if ascii_only else " · "
+    first = [Text(visible(board.target, 60), style="bold"), Text(_clock(now.wall))]
+    if board.account is not None:
+        first.append(Text(f"plan {visible(str(board.account.get('plan')), 20)}"))
+    if board.chain is not None:
+        first.append(Text("chain ") + cell("chain", board.chain))
+    if paused:
+        first.insert(0, Text(" paused ", style="reverse yellow"))
+    return [_joined(first, dot, width), *_budgets(board, now, width, dot, ascii_only=ascii_only)]
+
+
+def _budgets(board: Board, now: Moment, width: int, dot: str, *, ascii_only: bool) -> list[Text]:
+    parts = []
+    limit = board.limit
+    if limit.limit and limit.remaining is not None:
+        # A window that is over left nothing behind: until the next answer, all of it is there again.
+        left = limit.remaining if limit.reset is None or limit.reset > now.wall else limit.limit
+        parts.append(
+            Text.assemble("left ", _bar(left, limit.limit, 8, ascii_only=ascii_only), f" {left}/{limit.limit} a minute")
+        )
+    quota = (board.usage or {}).get("requests") or {}
+    if quota.get("limit"):
+        resets = (board.usage or {}).get("reset_at")
+        until = f", resets {ago(resets, now.wall)}" if isinstance(resets, (int, float)) else ""
+        used = f"used {quota.get('used'):,}/{quota['limit']:,} requests"
+        parts.append(Text(used + (until if width >= 80 else "")))
+    money = board.money
+    if money is not None and "problem" in money:
+        parts.append(Text("market data: what was spent cannot be read (trade doctor)", style="red"))
+    elif money is not None:
+        left_today = money.get("left_today_usd")
+        left_text = f", ${left_today} left" if left_today is not None else ", no daily budget"
+        held = money.get("held_today_usd") or "0.00"
+        held_text = f", ${held} held" if held != "0.00" else ""
+        parts.append(Text(f"market data today ${money.get('spent_today_usd')} spent{held_text}{left_text}"))
+    one = _joined(parts, dot, 10**6)
+    if cell_len(one.plain) <= width or not parts:
+        return [one]
+    return [_joined(parts[:-1], dot, width), _joined(parts[-1:], dot, width)] if len(parts) > 1 else [one]
+
+
+def _bar(left: int, whole: int, cells: int, *, ascii_only: bool) -> Text:
+    full = min(cells, max(0, round(left / whole * cells)))
+    style = "green" if left * 4 >= whole else "yellow" if left * 10 >= whole else "red"
+    on, off = ("#", "-") if ascii_only else ("█", "░")
+    return Text.assemble((on * full, style), (off * (cells - full), "dim"))
+
+
+def _title(
+    board: Board,
+    view: View,
+    part: str,
+    count: int,
+    offset: int,
+    room: int,
+    now: Moment,
+    width: int,
+    *,
+    ascii_only: bool,
+) -> Text:
+    focused = PARTS[view.focus] == part
+    text = Text.assemble((f" {part} ", "bold reverse" if focused else "bold"))
+    age = board.age(part, now.mono)
+    if part == "signals":
+        text.append(" ")
+        states = [f"{name}: {visible(state, 60)}" for name, state in board.streams.items()]
+        calm = all(state == "live" for state in board.streams.values())
+        text.append(", ".join(states), style="green" if calm else "yellow")
+    elif age is None:
+        text.append(" reading …", style="dim")
+    else:
+        word = {"agents": "agent", "positions": "open position"}[part]
+        text.append(f" {count} {word}{'' if count == 1 else 's'}, ")
+        text.append(f"{age:.0f} s ago" if age >= 1 else "now", style="yellow" if age > _OLD else "dim")
+    if sort_name(view, part):
+        text.append(
+            f", {sort_name(view, part)} first" if part != "signals" else f" by {sort_name(view, part)}", style="dim"
+        )
+    if count > room > 0:
+        text.append(f"  {offset + 1}-{offset + room} of {count}", style="dim")
+    text.truncate(width, overflow="ellipsis")
+    return text
+
+
+def _columns(part: str, now: Moment, *, ascii_only: bool) -> tuple[Col, ...]:
+    def trend(results: Any) -> Text:
+        style = "" if not results else "green" if results[-1] > 0 else "red"
+        return Text(spark(results or [], _SPARK, ascii_only=ascii_only), style=style)
+
+    def age(at: Any) -> Text:
+        return Text(ago(at, now.wall), style="dim") if isinstance(at, (int, float)) else cell("text", at)
+
+    if part == "agents":
+        return (
+            Col("name", "name", least=8),
+            Col("status", "status", "state", least=6),
+            Col("open", "open", "number"),
+            Col("unrealised", "unrealized_pnl_usd", "pnl", drop=1),
+            Col("realised", "total_pnl_usd", "pnl", waits="read"),
+            Col("trades", "total_trades", "number", drop=5, waits="read"),
+            Col("won", "win_rate_pct", "percent", drop=2, waits="read"),
+            Col("trend", "results", drop=3, shows=trend),
+            Col("chain", "chain_id", "chain", drop=6),
+            Col("id", "id", "id", drop=7),
+        )
+    if part == "positions":
+        return (
+            Col("token", "token_symbol", least=5),
+            Col("agent", "agent", least=8, drop=3),
+            Col("unrealised", "unrealized_pnl_usd", "pnl"),
+            Col("price", "current_price_usd", "price", drop=2),
+            Col("entry", "entry_price_usd", "price", drop=5),
+            Col("to_stop", "to_stop_pct", "to_stop"),
+            Col("to_profit", "to_profit_pct", "to_profit", drop=1),
+            Col("opened", "opened_at", drop=4, shows=age),
+            Col("id", "id", "id", drop=7),
+        )
+    return (
+        Col("side", "direction", "state", least=4),
+        Col("token", "token_symbol", least=5),
+        Col("price", "price_usd", "price"),
+        Col("confidence", "confidence", "share"),
+        Col("time", "timestamp", shows=age),
+        Col("chain", "chain_id", "chain", drop=1),
+        Col("token_address", "token_address", "id", drop=2),
+    )
+
+
+def _foot(board: Board, view: View, width: int, now: Moment, *, ascii_only: bool) -> list[Text]:
+    import textwrap
+
+    found = []
+    if board.problems:
+        text, at = list(board.problems.values())[-1]
+        begin = f"error, {max(0.0, now.mono - at):.0f} s ago: "
+        lines = [Text(line) for line in textwrap.wrap(begin + visible(text), max(width, 20))]  # all of the reason
+        lines[0].stylize("bold red", 0, len(begin))
+        found += lines
+    elif board.note:
+        found.append(Text(visible(board.note), style="dim"))
+    keys = "any key goes back" if view.help else _KEYS
+    if cell_len(keys) > width:
+        keys = "q quit · p pause · tab · ↑↓ · s sort · ? help"
+    found.append(Text(keys, style="dim"))
+    return found
+
+
+def _help(width: int) -> list[Text]:
+    import textwrap
+
+    found = [Text.assemble((key.ljust(11), "bold"), text) for key, text in _HELP]
+    for text in _MEANING:
+        found += [Text(), *(Text(line) for line in textwrap.wrap(text, width))]
+    return found
+
+
+def _joined(parts: list[Text], dot: str, width: int) -> Text:
+    line = Text()
+    for part in parts:
+        line.append(dot if line else "", style="dim")
+        line.append_text(part)
+    line.truncate(width, overflow="ellipsis")
+    return line
+
+
+def _clock(wall: float) -> str:
+    try:
+        return f"{datetime.fromtimestamp(wall, UTC):%H:%M:%S}Z"
+    except (ValueError, OverflowError, OSError):
+        return str(wall)
+
+
+def _fit(found: list[Text], width: int, height: int, *, ascii_only: bool) -> list[Text]:
+    for line in found:
+        line.truncate(width, overflow="ellipsis")
+        if ascii_only:
+            line.plain = line.plain.translate(_PLAIN)
+    # The keys are said last, and stay when the middle does not fit.
+    return found if len(found) <= height else [*found[: max(0, height - 1)], found[-1]]
+
 
 Row = Mapping[str, Any]
 PARTS = ("agents", "positions", "signals")
@@ -120,3 +407,50 @@ def _set(values: tuple[int, int, int], index: int, value: int) -> tuple[int, int
     changed = list(values)
     changed[index] = value
     return changed[0], changed[1], changed[2]
+
+
+_BREATH = 0.1
+
+
+def show_board(run: Session, chain: int | None, interval: float) -> None:
+    """Shows the board until somebody quits.
+
+    Raises:
+        Interrupted: Ctrl-C, Ctrl-\\, SIGTERM or SIGHUP; the terminal is as it was.
+    """
+    source: Source
+    out = run.out
+    quiet(run, lambda text: source.put("note", text))
+    source = Source(run, chain, interval)
+    board = source.first()
+    try:
+        with told_to_stop(), Screen(out) as screen:
+            source.wake = screen.wake
+            with source:
+                try:
+                    _loop(run, source, screen, board)
+                finally:
+                    screen.give_back()  # first of all: what reads may take a moment to end
+    except KeyboardInterrupt as interrupt:
+        raise Interrupted(128 + interrupt.number if isinstance(interrupt, Told) else INTERRUPTED) from None
+
+
+def _loop(run: Session, source: Source, screen: Screen, board: Board) -> None:
+    view, page = View(), 5
+    ascii_only = shows_ascii_only(run.out)
+    while not view.over:
+        if not view.paused:
+            board = source.drain(board)
+        now = Moment(time.monotonic(), run.now())
+        columns, lines = screen.size()
+        frame = draw(board, view, columns, lines, now, ascii_only=ascii_only)
+        view, page = frame.view, frame.page
+        screen.show(frame.lines)
+        # News that come in a row are drawn together; a key is answered at once.
+        keys = screen.wait(_BREATH, news=False) or screen.wait(1.0 - _BREATH)
+        for key in keys:
+            view = pressed(view, key, page)
+        if view.paused:
+            source.paused.set()
+        else:
+            source.paused.clear()

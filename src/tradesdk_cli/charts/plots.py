@@ -6,7 +6,7 @@ import shutil
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from tradesdk_cli.charts.sparks import shows_ascii_only
+from tradesdk_cli.charts.chart import shows_ascii_only
 from tradesdk_cli.errors import UsageProblem
 from tradesdk_cli.framework.params import CHAINS
 from tradesdk_cli.output.columns import SIGNALS, Column
@@ -65,7 +65,7 @@ def plot_token(run: Session, symbol: str, chain: int | None, wanted: Wanted) -> 
             break
         known = known or address is not None
     else:
-        from tradesdk_cli.framework.typedlines import safe
+        from tradesdk_cli.framework.suggest import safe
 
         where = next(name for name, number in CHAINS.items() if number == chains[0])
         text = f"no signals of {one_line(safe(symbol), 80)}"
@@ -168,7 +168,7 @@ def _is_address(symbol: str) -> bool:
 
 
 def _no_token(run: Session, symbol: str, text: str, see: str, others: dict[str, str]) -> NotThere:
-    from tradesdk_cli.framework.synonyms import closest
+    from tradesdk_cli.framework.suggest import closest
     from tradesdk_cli.lookup import NotThere
 
     near = to_paste(others[word] for word in closest(symbol.strip().casefold(), list(others)))
@@ -220,7 +220,7 @@ def _signals(run: Session, chain: int, address: str, wanted: Wanted) -> list[dic
 def _show(run: Session, chart: Chart, columns: Sequence[Column], rows: list[dict[str, Any]], wanted: Wanted) -> None:
     from tradesdk_cli.charts import svg
     from tradesdk_cli.charts.chart import draw
-    from tradesdk_cli.lists.progress import counted
+    from tradesdk_cli.output.stderr import counted
 
     output, file = run.settings.output, run.settings.out
     picture = file is not None and output in ("auto", "table") and svg.writable(file)

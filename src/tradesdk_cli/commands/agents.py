@@ -103,7 +103,7 @@ def list_agents(
     the ranked list.
     """
     if results or losing or sort is not None:
-        from tradesdk_cli.agentresults import show_results
+        from tradesdk_cli.commands.agent_results import show_results
 
         with session(ctx) as run:
             by = sort.value if sort else None
@@ -151,9 +151,9 @@ def create(
 ) -> None:
     """Create an agent. It is idle at first."""
     from tradesdk import Agent
+    from tradesdk_cli.commands.agent_changes import creation
     from tradesdk_cli.confirm import check
     from tradesdk_cli.lookup import WALLETS, id_of
-    from tradesdk_cli.writes.agentchanges import creation
 
     with session(ctx) as run:
         run.out.expect(Agent)
@@ -198,9 +198,9 @@ def update(
     if not body:
         raise UsageProblem("nothing to change was named", "for example: trade agents update AGENT_ID --name calmer")
     from tradesdk import Agent
+    from tradesdk_cli.commands.agent_changes import modification
     from tradesdk_cli.confirm import check
     from tradesdk_cli.lookup import AGENTS, WALLETS, id_of, reached
-    from tradesdk_cli.writes.agentchanges import update as changed
 
     with session(ctx) as run:
         run.out.expect(Agent)
@@ -208,7 +208,7 @@ def update(
         if wallet_id is not None:
             body["wallet_id"] = id_of(run, WALLETS, wallet_id, dry_run=dry_run)
         change, agent_id, agent = reached(
-            run, AGENTS, agent_id, lambda found: changed(run, found, body, dry_run=dry_run), dry_run=dry_run
+            run, AGENTS, agent_id, lambda found: modification(run, found, body, dry_run=dry_run), dry_run=dry_run
         )
         if agent is not None and not change.differences():
             run.out.note(f"{one_line(agent.name, 60)} ({agent_id}) is like that already: there is nothing to change")
@@ -225,9 +225,9 @@ def update(
 def delete(ctx: typer.Context, agent_id: AgentId, yes: Yes = False, dry_run: DryRun = False) -> None:
     """Delete an agent for good. An active one must be stopped first."""
     from tradesdk_cli import idcache
+    from tradesdk_cli.commands.agent_changes import deletion
     from tradesdk_cli.confirm import check
     from tradesdk_cli.lookup import AGENTS, reached
-    from tradesdk_cli.writes.agentchanges import deletion
 
     with session(ctx) as run:
         check(f"delete the agent {agent_id} for good", yes=yes, dry_run=dry_run)
@@ -241,7 +241,7 @@ def delete(ctx: typer.Context, agent_id: AgentId, yes: Yes = False, dry_run: Dry
 
 
 def _refuse(ctx: typer.Context, verb: str, agent_id: str) -> None:
-    from tradesdk_cli.writes.agentchanges import unsupported
+    from tradesdk_cli.commands.agent_changes import unsupported
 
     with session(ctx) as run:
         raise unsupported(run, verb, agent_id)

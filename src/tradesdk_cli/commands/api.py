@@ -73,7 +73,7 @@ def api(
     asks, -f is the query. What is not a GET is shown and asked about first, or takes --yes.
     """
     from tradesdk_cli import raw_request
-    from tradesdk_cli.raw.rawcalls import read_request
+    from tradesdk_cli.raw_request import read_request
 
     if not pay:
         with_pay = {

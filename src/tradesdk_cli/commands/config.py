@@ -24,7 +24,7 @@ Project = Annotated[bool, typer.Option("--project", help="In the project's .trad
 
 
 def _complete_setting(incomplete: str) -> list[str]:
-    from tradesdk_cli.config.entries import SHOWN
+    from tradesdk_cli.config.settings import SHOWN
 
     return [name for name in SHOWN if name.startswith(incomplete)]
 
@@ -44,7 +44,7 @@ def list_(
     A flag counts more than the environment, then come the project's .trade.toml, the profile, and what holds by itself.
     Keys are never shown.
     """
-    from tradesdk_cli.config.entries import SHOWN
+    from tradesdk_cli.config.settings import SHOWN
     from tradesdk_cli.output.columns import Column
 
     with session(ctx) as run:
@@ -61,7 +61,7 @@ def get(ctx: typer.Context, name: SettingName) -> None:
 
     With -o json its source as well.
     """
-    from tradesdk_cli.config.entries import shown_name
+    from tradesdk_cli.config.settings import shown_name
 
     with session(ctx) as run:
         row = _row(run.settings, shown_name(name), sources=True)
@@ -87,7 +87,7 @@ def set_(
     The file keeps its comments and everything else. A project's file can be anybody's, so it has neither addresses nor
     keys. The key itself is kept by `trade login`.
     """
-    from tradesdk_cli.config.entries import parse, plain_name, settable_name
+    from tradesdk_cli.config.settings import parse, plain_name, settable_name
     from tradesdk_cli.session import open_session
 
     with open_session(ctx, new_profile=True) as run:
@@ -113,7 +113,7 @@ def set_(
 )
 def unset(ctx: typer.Context, name: SettingName, project: Project = False) -> None:
     """Take a setting out of the profile, or of the project."""
-    from tradesdk_cli.config.entries import plain_name, settable_name
+    from tradesdk_cli.config.settings import plain_name, settable_name
     from tradesdk_cli.errors import UsageProblem
 
     with session(ctx) as run:
@@ -213,7 +213,7 @@ def _use(run: Session, name: str) -> None:
 
 
 def _must_exist(settings: Settings, name: str) -> None:
-    from tradesdk_cli.config.entries import unknown_profile
+    from tradesdk_cli.config.settings import unknown_profile
 
     if name not in settings.files.profiles:
         raise unknown_profile(name, settings.files)
@@ -266,7 +266,7 @@ def _place(run: Session, name: str, *, project: bool) -> tuple[Path, tuple[str, 
     """
     from pathlib import Path
 
-    from tradesdk_cli.config.entries import PROJECT_FILE
+    from tradesdk_cli.config.settings import PROJECT_FILE
 
     settings = run.settings
     if project:
@@ -294,6 +294,6 @@ def _agree_to_move(run: Session, profile: str | None, name: str, address: str, *
 
 
 def _change(run: Session, file: Path, table: tuple[str, ...], values: dict[str, Any]) -> None:
-    from tradesdk_cli.config.editing import change
+    from tradesdk_cli.config.files import change
 
     change(file, table, values, private=bool(table) or file.name == "config.toml")

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     from tradesdk_cli.config.settings import Settings
-    from tradesdk_cli.doctor.findings import Finding
     from tradesdk_cli.errors import ConfigProblem
+    from tradesdk_cli.health import Finding
     from tradesdk_cli.session import Session
 
 app = single("Check the settings, the services and this machine.")
@@ -29,8 +29,7 @@ def doctor(ctx: typer.Context) -> None:
     and folders, shell and terminal. Nothing is changed and nothing is paid. Exit code 0: all is well, warnings or not;
     3: a setting is wrong; 1: something else is.
     """
-    from tradesdk_cli.doctor.findings import exit_code
-    from tradesdk_cli.doctor.shown import show, summary
+    from tradesdk_cli.health import exit_code, show, summary
     from tradesdk_cli.output.columns import DOCTOR
     from tradesdk_cli.output.printer import Output
     from tradesdk_cli.session import Session
@@ -56,9 +55,8 @@ def doctor(ctx: typer.Context) -> None:
 
 def _settings(flags: Mapping[str, Any], environ: Mapping[str, str]) -> tuple[Settings, ConfigProblem | None]:
     """The settings, as far as they can be read, and what is wrong with them."""
-    from tradesdk_cli.config.entries import Files
     from tradesdk_cli.config.files import config_folder, settings_of
-    from tradesdk_cli.config.settings import Settings, resolve
+    from tradesdk_cli.config.settings import Files, Settings, resolve
     from tradesdk_cli.errors import ConfigProblem
 
     try:
@@ -80,31 +78,30 @@ def _settings(flags: Mapping[str, Any], environ: Mapping[str, str]) -> tuple[Set
 
 def _examine(run: Session, broken: ConfigProblem | None) -> list[Finding]:
     from tradesdk_cli import health
-    from tradesdk_cli.doctor import findings, money, service
 
     chosen, environ = run.settings, os.environ
     # The mock is in this process, and never silent; a service may be, and so may whoever knows its address.
-    patience = None if chosen.mock else findings.PATIENCE
+    patience = None if chosen.mock else health.PATIENCE
     checks: list[tuple[str, Callable[[], Sequence[Finding]], float | None]] = [
         ("versions", health.versions, None),
         ("settings", lambda: _wrong(broken) if broken else health.settings(chosen), None),
-        ("api", lambda: service.account(run), patience),
-        ("market data", lambda: service.market(run), patience),
-        ("wallet", lambda: money.wallet(run, environ), None),
+        ("api", lambda: health.account(run), patience),
+        ("market data", lambda: health.market(run), patience),
+        ("wallet", lambda: health.wallet(run, environ), None),
         ("secret files", lambda: health.secret_files(chosen, environ), None),
-        ("ledger", lambda: money.ledger(run), None),
+        ("ledger", lambda: health.ledger(run), None),
         ("folders", lambda: health.folders(chosen), None),
         ("completion", lambda: health.completion(environ), None),
         ("terminal", lambda: health.terminal(run.out, environ), None),
     ]
     found: list[Finding] = []
     for name, check, limit in checks:
-        found += findings.run(name, check, patience=limit)
+        found += health.run(name, check, patience=limit)
     return found
 
 
 def _wrong(broken: ConfigProblem) -> list[Finding]:
-    from tradesdk_cli.doctor.findings import Finding
+    from tradesdk_cli.health import Finding
     from tradesdk_cli.text import one_line
 
     return [Finding("settings", "problem", one_line(broken.message), broken.hint, config=True)]

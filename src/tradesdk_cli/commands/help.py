@@ -103,8 +103,7 @@ def _print_command(ctx: typer.Context, asked: list[str]) -> None:
 
 
 def _unknown(asked: list[str], index: int, command: Any, path: str) -> UsageProblem:
-    from tradesdk_cli.framework.suggest import meant_verbs
-    from tradesdk_cli.framework.synonyms import closest
+    from tradesdk_cli.framework.suggest import closest, meant_verbs
     from tradesdk_cli.framework.topics import TOPICS
     from tradesdk_cli.text import one_line
 

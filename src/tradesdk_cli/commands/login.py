@@ -104,8 +104,7 @@ def _as_mock(run: Session, name: str, *, yes: bool) -> None:
 
 
 def _as_user(run: Session, name: str, place: str | None, *, verify: bool, yes: bool) -> None:
-    from tradesdk_cli.config.credentials import host_of
-    from tradesdk_cli.config.keptkeys import check_place, forget, keep, place_of
+    from tradesdk_cli.config.credentials import check_place, forget, host_of, keep, place_of
     from tradesdk_cli.errors import UsageProblem
 
     settings = run.settings
@@ -224,7 +223,7 @@ def _verified(run: Session, client: Any) -> dict[str, Any]:
 
 def _write(run: Session, name: str, values: dict[str, Any]) -> bool:
     """Writes a profile. True when it is the default one, which the first one becomes."""
-    from tradesdk_cli.config.editing import change
+    from tradesdk_cli.config.files import change
 
     files = run.settings.files
     path = run.settings.config_folder() / "config.toml"

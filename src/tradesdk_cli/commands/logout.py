@@ -18,8 +18,8 @@ def logout(ctx: typer.Context) -> None:
     The key of the profile is removed from wherever it was kept; the profile stays, with its address and all else.
     At the service the key stays valid: it is revoked in the dashboard.
     """
-    from tradesdk_cli.config.editing import change
-    from tradesdk_cli.config.keptkeys import forget, place_of
+    from tradesdk_cli.config.credentials import forget, place_of
+    from tradesdk_cli.config.files import change
     from tradesdk_cli.config.target import say_way_back
     from tradesdk_cli.errors import ConfigProblem
 

@@ -44,7 +44,7 @@ def top(
 
             print_once(run, chain)
         elif _is_screen(run.out):
-            from tradesdk_cli.board.live import show_board
+            from tradesdk_cli.board.view import show_board
 
             show_board(run, chain, interval or _INTERVAL)
         else:

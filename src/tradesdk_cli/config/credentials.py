@@ -2,18 +2,225 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import shlex
+import stat
 import sys
-from typing import TYPE_CHECKING
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from tradesdk_cli.config.entries import PROJECT_FILE
-from tradesdk_cli.config.settings import is_loopback
+from tradesdk_cli.config.settings import NAME, NAME_RULE, PROJECT_FILE, is_loopback
 from tradesdk_cli.errors import ConfigProblem, UsageProblem
 from tradesdk_cli.text import one_line
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from tradesdk_cli.config.settings import Kept, Settings
     from tradesdk_cli.output.printer import Output
+
+
+_LONGEST = 4096
+_SERVICE = "trade"
+
+
+def key_file(settings: Settings, profile: str) -> Path:
+    """The file in which a profile's key is kept.
+
+    Raises:
+        ConfigProblem: the profile's name is none that a file could have.
+    """
+    if not NAME.fullmatch(profile):
+        raise ConfigProblem(f"this profile has no usable name: names are {NAME_RULE}", "rename it in config.toml")
+    return settings.config_folder() / "keys" / profile
+
+
+def place_of(settings: Settings, profile: str, place: str) -> str:
+    """Where a key is kept, for people; `place` is `file` or `keyring`."""
+    return f"the keyring ({_account(settings, profile)[0]})" if place == "keyring" else str(key_file(settings, profile))
+
+
+def check_place(place: str) -> None:
+    """Refuses a keyring that could not be used, before somebody types a key in vain.
+
+    Raises:
+        ConfigProblem: it says why.
+    """
+    if place == "keyring":
+        with _keyring():
+            pass
+
+
+def kept_key(settings: Settings, profile: str, place: str) -> str | None:
+    """The key; None when there is none.
+
+    Raises:
+        ConfigProblem: it is open to others, or cannot be read.
+    """
+    if place == "keyring":
+        with _keyring() as ring:
+            found: str | None = ring.get_password(*_account(settings, profile))
+        return found or None
+    return _read(key_file(settings, profile))
+
+
+def keep(settings: Settings, profile: str, place: str, key: str) -> None:
+    """Keeps a key; one that was kept in the same place is replaced.
+
+    Raises:
+        ConfigProblem: it cannot be written.
+    """
+    if place == "keyring":
+        with _keyring() as ring:
+            ring.set_password(*_account(settings, profile), key)
+        return
+    path = key_file(settings, profile)
+    try:
+        _write(path, key)
+    except OSError as error:
+        raise ConfigProblem(
+            f"cannot write {error.filename or path}: {error.strerror}; the key was not kept",
+            "TRADE_HOME chooses another folder; without keeping it: export TRADE_API_KEY",
+        ) from None
+
+
+def forget(settings: Settings, profile: str, place: str) -> bool:
+    """Removes a key; True when there was one.
+
+    Raises:
+        ConfigProblem: it cannot be removed.
+    """
+    if place == "keyring":
+        with _keyring() as ring:
+            service, name = _account(settings, profile)
+            if ring.get_password(service, name) is None:
+                return False
+            ring.delete_password(service, name)
+        return True
+    path = key_file(settings, profile)
+    try:
+        path.unlink()  # a link goes, what it points at stays
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError as error:
+        raise ConfigProblem(f"cannot remove {path}: {error.strerror}", f"rm {shlex.quote(str(path))}") from None
+    return True
+
+
+# Files
+
+
+def _read(path: Path) -> str | None:
+    flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+    try:
+        if path.is_symlink():
+            raise ConfigProblem(f"{path} is a link, and a key is not read through one", "trade login makes it anew")
+        _refuse_open_folder(path.parent, path.parent.stat())
+        descriptor = os.open(path, flags)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        raise ConfigProblem(f"cannot read {path}: {error.strerror}", "trade login makes it anew") from None
+    try:
+        _refuse_open(path, os.fstat(descriptor))
+        with open(descriptor, "rb", closefd=False) as stream:
+            line = stream.readline(_LONGEST)
+    finally:
+        os.close(descriptor)
+    try:
+        return line.decode("ascii").strip() or None
+    except UnicodeDecodeError:
+        raise ConfigProblem(f"{path} holds no API key: keys are printable ASCII", "trade login makes it anew") from None
+
+
+def _refuse_open(path: Path, found: os.stat_result) -> None:
+    """Refuses what others could have read or put there."""
+    if not stat.S_ISREG(found.st_mode):
+        raise ConfigProblem(f"{path} is not a file", "move it away, then: trade login")
+    if os.name == "nt":
+        return  # its rights are not told by a mode
+    if found.st_uid != os.geteuid():
+        raise ConfigProblem(f"{path} belongs to somebody else", "move it away, then: trade login")
+    if found.st_mode & 0o077:
+        raise ConfigProblem(
+            f"{path} can be read by others (mode {stat.S_IMODE(found.st_mode):04o})",
+            f"chmod 600 {shlex.quote(str(path))}; they may have read it: then make a new key and log in again",
+        )
+
+
+def _refuse_open_folder(folder: Path, found: os.stat_result) -> None:
+    """Refuses a folder in which others could have put another key, or another file as the key."""
+    if os.name != "nt" and (found.st_mode & 0o022 or found.st_uid not in (0, os.geteuid())):
+        raise ConfigProblem(
+            f"{folder} can be written by others (mode {stat.S_IMODE(found.st_mode):04o})",
+            f"chmod 700 {shlex.quote(str(folder))}, then log in again: somebody may have put another key there",
+        )
+
+
+def _write(path: Path, key: str) -> None:
+    """Whole or not at all, and readable by its owner only from the first byte on."""
+    folder = path.parent
+    folder.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    folder.mkdir(exist_ok=True, mode=0o700)
+    for place in (folder, path):
+        if place.is_symlink():
+            raise ConfigProblem(f"{place} is a link, and a key is not written through one", "remove the link")
+    if os.name != "nt":
+        if folder.stat().st_uid != os.geteuid():
+            raise ConfigProblem(f"{folder} belongs to somebody else", "move it away")
+        folder.chmod(0o700)
+    half = folder / f".{path.name}.{os.getpid()}"
+    with contextlib.suppress(FileNotFoundError):
+        half.unlink()
+    descriptor = os.open(half, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0), 0o600)
+    try:
+        with open(descriptor, "w", encoding="utf-8") as stream:
+            stream.write(key + "\n")
+            stream.flush()
+            os.fsync(stream.fileno())
+        os.replace(half, path)
+    except BaseException:
+        half.unlink(missing_ok=True)
+        raise
+
+
+# The keyring
+
+
+def _account(settings: Settings, profile: str) -> tuple[str, str]:
+    """Service and user name: another TRADE_HOME has keys of its own."""
+    return (_SERVICE if settings.home is None else f"{_SERVICE} {settings.home}"), profile
+
+
+@contextlib.contextmanager
+def _keyring() -> Iterator[Any]:
+    """The system's keyring; what goes wrong in it is said in our words.
+
+    Raises:
+        ConfigProblem: it is not installed, has no place to keep anything, is locked, or fails.
+    """
+    try:
+        keyring: Any = import_module("keyring")  # an extra: neither typed nor always there
+        errors: Any = import_module("keyring.errors")
+    except ImportError:
+        raise ConfigProblem(
+            "the keyring is not installed",
+            "pip install 'tradesdk[keyring]', or keep the key in a file: trade login --file",
+        ) from None
+    in_a_file = "trade login --file keeps the key in a file that only you can read"
+    backend: Any = keyring.get_keyring()
+    if type(backend).__module__ in ("keyring.backends.fail", "keyring.backends.null"):
+        raise ConfigProblem("this system has no keyring that could be used", in_a_file)
+    try:
+        yield backend
+    except errors.KeyringError as error:
+        # Its words may come from anywhere, but never hold the key: backends get it as a value.
+        reason = one_line(str(error), 200) or type(error).__name__
+        raise ConfigProblem(f"the keyring did not answer: {reason}", f"unlock it, or: {in_a_file}") from None
+
 
 MOCK_KEYS = ("mock_", "mocksk_")
 """How keys of a mock begin."""
@@ -48,7 +255,6 @@ def service_key(settings: Settings, address: str, *, market: bool = False) -> tu
         return None
     if origin_of(address) not in {origin_of(own) for own in kept.addresses}:
         raise _elsewhere(kept, address, settings.sources.get("market_url" if market else "base_url", ""))
-    from tradesdk_cli.config.keptkeys import kept_key, place_of
 
     place = place_of(settings, kept.profile, kept.place)
     found = kept_key(settings, kept.profile, kept.place)

@@ -6,26 +6,281 @@ Nothing here is ever carried out: whoever typed it decides. Loaded when somethin
 from __future__ import annotations
 
 import re
+import shlex
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from tradesdk_cli.config.settings import NAME, looks_secret, program_of
 from tradesdk_cli.errors import UsageProblem
 from tradesdk_cli.explain import Problem, continued
 from tradesdk_cli.framework.group import LazyCommand, UnknownCommand
-from tradesdk_cli.framework.synonyms import (
-    ARGUMENT_FROM,
-    ELSEWHERE,
-    OPTION_WORDS,
-    ROOT_WORDS,
-    SECRET_OPTIONS,
-    VERB_WORDS,
-    closest,
-)
-from tradesdk_cli.framework.typedlines import SECRET, WHOLE_LINE, instead, program_typed, safe
+from tradesdk_cli.text import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     import typer
+
+
+VERB_WORDS: Mapping[str, tuple[str, ...]] = {
+    "ls": ("list",),
+    "all": ("list",),
+    "index": ("list",),
+    "show": ("get", "list"),
+    "view": ("get", "show"),
+    "describe": ("get", "show"),
+    "info": ("get", "show", "status"),
+    "inspect": ("get", "show"),
+    "cat": ("get", "show"),
+    "read": ("get", "show"),
+    "get": ("show", "list"),
+    "new": ("create", "connect", "new"),
+    "add": ("create", "connect", "add"),
+    "make": ("create",),
+    "create": ("connect", "new", "add"),
+    "edit": ("update", "set"),
+    "set": ("update",),
+    "change": ("update",),
+    "modify": ("update",),
+    "patch": ("update",),
+    "rm": ("delete", "remove", "unset"),
+    "del": ("delete", "remove", "unset"),
+    "remove": ("delete", "unset"),
+    "delete": ("remove", "revoke", "unset"),
+    "destroy": ("delete",),
+    "link": ("connect",),
+    "register": ("connect",),
+    "import": ("connect",),
+    "balances": ("balance",),
+    "funds": ("balance",),
+    "listen": ("stream",),
+    "watch": ("stream", "logs"),
+    "tail": ("stream", "logs"),
+    "follow": ("stream", "logs"),
+    "subscribe": ("stream",),
+    "last": ("latest",),
+    "newest": ("latest",),
+    "recent": ("latest",),
+    "list": ("latest", "history", "show"),
+    "past": ("history",),
+    "price": ("prices",),
+    "quote": ("prices",),
+    "cost": ("quote",),
+    "limit": ("budget",),
+    "limits": ("budget", "usage"),
+    "start": ("serve",),
+    "run": ("serve",),
+    "up": ("serve",),
+    "clear": ("reset",),
+    "save": ("snapshot",),
+    "load": ("restore",),
+    "halt": ("stop", "pause"),
+    "where": ("path",),
+}
+"""Other programs' verbs, each with ours, the likeliest first; a noun that has none of them is not meant."""
+
+ROOT_WORDS: Mapping[str, tuple[str, ...]] = {
+    "balance": ("wallets", "balance"),
+    "usage": ("account", "usage"),
+    "plan": ("account", "show"),
+    "me": ("whoami",),
+    "auth": ("login",),
+    "signin": ("login",),
+    "signout": ("logout",),
+    "settings": ("config", "list"),
+    "profiles": ("config", "profiles"),
+    "configure": ("login",),
+    "init": ("login",),
+    "version": ("--version",),
+    "stream": ("signals", "stream"),
+    "listen": ("signals", "stream"),
+    "tail": ("signals", "stream"),
+    "prices": ("market", "prices"),
+    "price": ("market", "prices"),
+    "tokens": ("market", "tokens"),
+    "budget": ("pay", "budget"),
+    "payments": ("pay", "history"),
+    "serve": ("mock", "serve"),
+    "bot": ("agents",),
+    "bots": ("agents",),
+    "chart": ("plot",),
+    "graph": ("plot",),
+    "watch": ("top",),
+    "dashboard": ("top",),
+    "check": ("doctor",),
+    "request": ("api",),
+    "curl": ("api",),
+    "completions": ("completion",),
+    "man": ("help",),
+}
+"""What people type at other programs, or leave the noun out of."""
+
+OPTION_WORDS: Mapping[str, tuple[str, ...]] = {
+    "--json": ("-o json",),
+    "--ndjson": ("-o ndjson",),
+    "--jsonl": ("-o ndjson",),
+    "--csv": ("-o csv",),
+    "--tsv": ("-o tsv",),
+    "--yaml": ("-o yaml",),
+    "--yml": ("-o yaml",),
+    "--table": ("-o table",),
+    "--markdown": ("-o md",),
+    "--format": ("-o",),
+    "--output-format": ("-o",),
+    "--jq": ("--query",),
+    "--filter": ("--query",),
+    "--select": ("--fields",),
+    "--columns": ("--fields",),
+    "--output-file": ("--out",),
+    "--file": ("--out",),
+    "--count": ("--limit", "--count"),
+    "--max": ("--limit",),
+    "--max-items": ("--limit",),
+    "--top": ("--limit",),
+    "--num": ("--limit",),
+    "--per-page": ("--page-size",),
+    "--starting-token": ("--cursor",),
+    "--paginate": ("--all",),
+    "--force": ("--yes",),
+    "--confirm": ("--yes",),
+    "--assume-yes": ("--yes",),
+    "--no-input": ("--yes",),
+    "--dryrun": ("--dry-run",),
+    "--simulate": ("--dry-run",),
+    "--test": ("--mock",),
+    "--paper": ("--mock",),
+    "--sandbox": ("--mock",),
+    "--demo": ("--mock",),
+    "--url": ("--base-url",),
+    "--host": ("--base-url",),
+    "--endpoint": ("--base-url",),
+    "--endpoint-url": ("--base-url",),
+    "--no-color": ("--color never",),
+    "--no-colour": ("--color never",),
+    "--colour": ("--color",),
+    "--network": ("--chain",),
+    "--blockchain": ("--chain",),
+    "--agent": ("--agent-id",),
+    "--wallet": ("--wallet-id",),
+    "--state": ("--status",),
+    "--side": ("--direction",),
+    "--start": ("--from", "--since"),
+    "--since": ("--from",),
+    "--from": ("--since",),
+    "--end": ("--to", "--duration"),
+    "--until": ("--to", "--until-idle"),
+    "--confidence": ("--min-confidence",),
+    "--stop-loss": ("--stop-loss-pct",),
+    "--sl": ("--stop-loss-pct",),
+    "--take-profit": ("--take-profit-pct",),
+    "--tp": ("--take-profit-pct",),
+    "--price": ("--max-price",),
+    "--budget": ("--max-price",),
+    "--symbol": ("--token",),
+    "--no-retries": ("--no-retry",),
+}
+"""Other programs' options, each with ours, the likeliest first; one that the command does not have is not meant."""
+
+SECRET_OPTIONS = ("--api-key", "--apikey", "--key", "--token", "--private-key", "--secret", "--password")
+"""Options that people expect, and that would show a secret to everybody on the machine."""
+
+ELSEWHERE: Mapping[tuple[str, ...], str] = {
+    ("install",): "to let your shell complete commands: trade completion install",
+    ("update",): "this program is updated by pip or whatever installed it; an agent: trade agents update AGENT_ID",
+    ("upgrade",): "this program is updated by pip or whatever installed it",
+    ("buy",): "agents buy and sell, you do not; market data is bought with: trade market prices TOKEN",
+    ("sell",): "agents buy and sell, you do not: trade agents list shows them, trade trades list what they did",
+    ("order",): "agents buy and sell, you do not: trade agents list shows them, trade trades list what they did",
+    ("orders",): "agents buy and sell, you do not: trade agents list shows them, trade trades list what they did",
+    (
+        "positions",
+        "close",
+    ): "agents close positions, you do not; their rules can be changed: trade agents update AGENT_ID",
+    ("wallets", "delete"): "a wallet cannot be disconnected here; the dashboard may be able to",
+    ("wallets", "rm"): "a wallet cannot be disconnected here; the dashboard may be able to",
+    ("market", "--yes"): "a purchase is allowed by --max-price USD, or by a budget: trade pay budget set --per-day 5",
+    ("market", "-y"): "a purchase is allowed by --max-price USD, or by a budget: trade pay budget set --per-day 5",
+    ("logout", "--yes"): "leave it out: trade logout asks nothing",
+    ("logout", "-y"): "leave it out: trade logout asks nothing",
+    ("--page",): "a list goes on at a cursor: --cursor CURSOR, which the list before named; or --all",
+    ("--install-completion",): "did you mean: trade completion install",
+    ("--show-completion",): "did you mean: trade completion show",
+}
+"""What people look for and nobody offers here, with what there is."""
+
+ARGUMENT_FROM: Mapping[str, str] = {
+    "AGENT_ID": "agents list",
+    "WALLET_ID": "wallets list",
+    "--wallet-id": "wallets list",
+    "TRADE_ID": "trades list",
+    "PAYMENT_ID": "pay history",
+    "TOKEN": "market tokens",
+    "KEY_ID": "mock key list",
+    "FAULT_ID": "mock fault list",
+}
+"""Where the value of an argument can be seen: what stands behind `trade`."""
+
+_ALIKE = 0.7
+_BEST = 0.12
+
+
+def closest(word: str, names: Sequence[str]) -> list[str]:
+    """The names that `word` may be a slip of, the nearest first; often none, and one where it is clear.
+
+    A beginning that only one name has is that name.
+    """
+    from difflib import SequenceMatcher
+
+    begun = [name for name in names if name.startswith(word)]
+    if len(begun) == 1 and len(word.lstrip("-")) > 1:
+        return begun
+    rated = sorted(((SequenceMatcher(None, name, word).ratio(), name) for name in names), reverse=True)
+    near = [(ratio, name) for ratio, name in rated if ratio >= _ALIKE]
+    if near and (len(near) == 1 or near[0][0] - near[1][0] >= _BEST):
+        return [near[0][1]]
+    return begun or [name for _, name in near]
+
+
+_KEY = re.compile(r"[0-9A-Za-z]{48,}")
+"""A private key, perhaps a mistyped one: no address and no id is as long."""
+SECRET = re.compile(r"(?:mock|mocksk|sk|pk|ak|key|api|live)[_-]\S+", re.IGNORECASE)
+WHOLE_LINE = "did you mean: "
+"""What begins a hint with all that was typed, where it was typed."""
+
+
+def program_typed(argv: Sequence[str]) -> str:
+    """How the line began, as `program_of` has it. Typer may not have come to the options when something is wrong."""
+    flags: dict[str, Any] = {}
+    for word, following in zip(argv, [*argv[1:], ""], strict=True):
+        name, equals, value = word.partition("=")
+        value = value if equals else following
+        if word == "--":
+            break
+        if word in ("--mock", "--no-mock"):
+            flags["mock"] = word == "--mock"
+        elif name in ("--world", "--profile") and NAME.fullmatch(value):
+            flags[name.removeprefix("--")] = "NAME" if looks_secret(value) else value
+    return program_of(flags)
+
+
+def safe(text: str) -> str:
+    """What somebody typed, on one line; a key that was typed where it does not belong need not be repeated."""
+    return _KEY.sub("****", one_line(text))
+
+
+def _again(argv: Sequence[str]) -> str | None:
+    """The whole line, to paste. None where it holds what may be a secret."""
+    for word in argv:
+        if word.partition("=")[0] in SECRET_OPTIONS or _KEY.search(word) or SECRET.fullmatch(word):
+            return None
+    line = shlex.join(["trade", *argv])
+    return line if line.isprintable() else None
+
+
+def instead(argv: Sequence[str], path: str) -> str:
+    line = _again(argv)
+    return f"{WHOLE_LINE}{line}" if line else f"{path} --help"
+
 
 _NOT_ONE_OF = re.compile(r"(?P<value>'.*'|\".*\") is not one of (?P<choices>.+?)\.?$", re.DOTALL)
 _MEANT = re.compile(r"'(?P<value>.*)' is not a number: .*?(?P<right>[\d.]+)")

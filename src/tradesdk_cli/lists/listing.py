@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 from tradesdk_cli import idcache
 from tradesdk_cli.errors import Interrupted
-from tradesdk_cli.lists.progress import Progress, counted
-from tradesdk_cli.lists.stopping import Deferral, deferring
+from tradesdk_cli.interrupts import Deferral, deferring
+from tradesdk_cli.output.stderr import Progress, counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from tradesdk_cli.lists.checkpoint import Pull
     from tradesdk_cli.lists.paging import AnyPager, Source, Walk
-    from tradesdk_cli.lists.pulls import Pull
     from tradesdk_cli.output.columns import Column
     from tradesdk_cli.output.printer import Output
     from tradesdk_cli.session import Session
@@ -33,7 +33,7 @@ def show_list(run: Session, columns: Sequence[Column], walk: Walk, source: Sourc
     if walk.checkpoint is None:
         _walk(run.out, columns, walk, source, source.pager(walk), empty=empty)
         return
-    from tradesdk_cli.lists.pulls import Pull
+    from tradesdk_cli.lists.checkpoint import Pull
 
     pull = Pull(run, walk, source)
     run.closing(pull.close)

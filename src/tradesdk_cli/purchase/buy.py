@@ -7,15 +7,15 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from tradesdk_cli.errors import Interrupted, Unwritable, UsageProblem
-from tradesdk_cli.lists.progress import Progress
-from tradesdk_cli.lists.stopping import deferring
+from tradesdk_cli.interrupts import deferring
+from tradesdk_cli.output.stderr import Progress
 from tradesdk_cli.purchase.calls import Call, plural
 from tradesdk_cli.purchase.checkout import Terms, Till
 from tradesdk_cli.purchase.dryrun import left_to_buy, over_total, rehearse
-from tradesdk_cli.purchase.keeping import Unprinted
 from tradesdk_cli.purchase.records import (
     IN_BRIEF,
     IN_RECEIPT,
+    Unprinted,
     brief,
     dollars,
     of_error,

@@ -84,7 +84,7 @@ def amount_of(option: str, text: str) -> str:
     try:
         Budget(per_call=text)
     except InvalidArgumentError:
-        from tradesdk_cli.framework.amounts import dollars_hint
+        from tradesdk_cli.framework.params import dollars_hint
 
         given = one_line(text) if text.strip() else repr(text)
         given = given if len(given) <= _LONGEST_AMOUNT else "that"  # a key may have been pasted there
@@ -114,7 +114,7 @@ def market_client(
         ConfigProblem: there is no address.
     """
     from tradesdk import MarketClient
-    from tradesdk_cli.patience import OneMoreTry
+    from tradesdk_cli.clock import OneMoreTry
 
     settings = run.settings
     http = now = node = None

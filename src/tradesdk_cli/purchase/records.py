@@ -7,12 +7,16 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from tradesdk import Ledger
+from tradesdk_cli.errors import CliError
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from rich.console import Console
 
     from tradesdk import Budget, Payment, Receipt, Spending
+
 
 _GRACE = 30
 LIMITS = ("per_call", "per_hour", "per_day", "total")
@@ -206,3 +210,16 @@ def _read(content: bytes) -> Any:
         return json.loads(text, parse_constant=str)
     except (ValueError, RecursionError):
         return text
+
+
+class Unprinted(CliError):
+    """What was paid for is here, and cannot be printed as it was asked for: `--query` does not fit it."""
+
+    code = "not_printed"
+
+
+class KeepingLedger(Ledger):
+    """Keeps each answer, not only until the SDK has handed it over."""
+
+    def collect(self, payment_id: str, *, owner: str, keep: bool = False) -> None:
+        super().collect(payment_id, owner=owner, keep=True)

@@ -44,7 +44,7 @@ def found_in(run: Session, payment_id: str) -> Payment:
     if payment is None:
         payment = the_one(run, PAYMENTS, payment_id, run.ledger.history(limit=_ALL))
     if payment is None:
-        from tradesdk_cli.framework.typedlines import safe
+        from tradesdk_cli.framework.suggest import safe
 
         raise NoSuchPayment(
             f"the ledger has no payment {one_line(safe(payment_id), 60)}",

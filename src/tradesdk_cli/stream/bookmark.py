@@ -49,7 +49,7 @@ def last_place(run: Session, chain: int, filters: Mapping[str, object]) -> tuple
         return file, None
     since = None
     if not run.out.on_stdout and run.settings.out is not None:
-        from tradesdk_cli.output.outtail import last_time
+        from tradesdk_cli.output.outfile import last_time
 
         since = last_time(run.settings.out, run.out.format_for(many=True))
     begins = "now" if since is None else "with the last signal in the file"

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from tradesdk_cli.output.outtail import Written
+    from tradesdk_cli.output.outfile import Written
     from tradesdk_cli.output.printer import Output
     from tradesdk_cli.session import Session
     from tradesdk_cli.stream.bookmark import Purpose
@@ -92,11 +92,11 @@ class Delivery:
         self._written: Written | None = None
         if run.settings.out is not None and not run.out.on_stdout:
             from tradesdk import StreamSignal
-            from tradesdk_cli.output.outhead import refuse_others
+            from tradesdk_cli.output.outfile import refuse_others
 
             refuse_others(run.out, run.settings.out, (*StreamSignal.model_fields, "replayed", "late"))
             if resumes:
-                from tradesdk_cli.output.outtail import Written
+                from tradesdk_cli.output.outfile import Written
 
                 self._written = Written(run.settings.out, run.out.format_for(many=True))
         self._begin = time.monotonic()

@@ -7,7 +7,7 @@ from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, Protocol
 
 from tradesdk_cli.errors import SERVER, STREAM_ENDED, CliError, ClosedPipe, Interrupted
-from tradesdk_cli.lists.stopping import deferring
+from tradesdk_cli.interrupts import deferring
 from tradesdk_cli.stream.deliver import Delivery, exit_code_of, many
 from tradesdk_cli.stream.tallying import Tally
 from tradesdk_cli.stream.watching import Watch
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from threading import Event
 
     from tradesdk import StreamSignal, StreamStats
-    from tradesdk_cli.lists.stopping import Deferral
+    from tradesdk_cli.interrupts import Deferral
     from tradesdk_cli.output.printer import Output
 
 SETTLE = 3.0

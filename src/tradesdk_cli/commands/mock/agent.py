@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from tradesdk_cli.commands.mock.asking import ask, word
+from tradesdk_cli.commands.mock.control import ask, word
 from tradesdk_cli.framework.group import TradeCommand, examples, session, single
 from tradesdk_cli.framework.params import AgentId
 

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from tradesdk_cli.commands.mock.asking import CLOCK, ask, given
+from tradesdk_cli.commands.mock.control import CLOCK, ask, given
 from tradesdk_cli.errors import RefusedByMock, UsageProblem
 from tradesdk_cli.framework.group import TradeCommand, examples, session, single
 from tradesdk_cli.framework.params import number

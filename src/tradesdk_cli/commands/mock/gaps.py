@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tradesdk_cli.commands.mock.asking import Shape, ask, pairs
+from tradesdk_cli.commands.mock.control import Shape, ask, pairs
 from tradesdk_cli.framework.group import TradeCommand, examples, session, single
 
 if TYPE_CHECKING:

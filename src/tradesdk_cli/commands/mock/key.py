@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tradesdk_cli.commands.mock.asking import ask, given, rows, word
+from tradesdk_cli.commands.mock.control import ask, given, rows, word
 from tradesdk_cli.commands.mock.tenant import Plan
 from tradesdk_cli.framework.group import TradeCommand, examples, noun, session
 from tradesdk_cli.framework.params import number

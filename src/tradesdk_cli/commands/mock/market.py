@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from tradesdk_cli.commands.mock.asking import ask
+from tradesdk_cli.commands.mock.control import ask
 from tradesdk_cli.errors import UsageProblem
 from tradesdk_cli.framework.group import TradeCommand, examples, session, single
 

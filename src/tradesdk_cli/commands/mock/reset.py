@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
-from tradesdk_cli.commands.mock.asking import ask, given, place
-from tradesdk_cli.commands.mock.scenario import Scenario
+from tradesdk_cli.commands.mock.control import ask, given, place
+from tradesdk_cli.commands.mock.serve import Scenario
 from tradesdk_cli.commands.mock.status import STATUS
 from tradesdk_cli.framework.group import TradeCommand, examples, session, single
 from tradesdk_cli.framework.params import DryRun, Yes, whole

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tradesdk_cli.commands.mock.asking import ask, place
-from tradesdk_cli.commands.mock.control import ControlProblem
+from tradesdk_cli.commands.mock.control import ControlProblem, ask, place
 from tradesdk_cli.commands.mock.snapshot import bytes_of
 from tradesdk_cli.commands.mock.status import STATUS
 from tradesdk_cli.errors import CliError, UsageProblem

@@ -12,8 +12,7 @@ from urllib.parse import urlsplit
 
 import typer
 
-from tradesdk_cli.commands.mock.asking import PORT, pairs
-from tradesdk_cli.commands.mock.scenario import NAMES, Scenario
+from tradesdk_cli.commands.mock.control import PORT, pairs
 from tradesdk_cli.errors import CliError, UsageProblem
 from tradesdk_cli.framework.group import TradeCommand, examples, session, single
 from tradesdk_cli.framework.params import number, whole
@@ -24,6 +23,26 @@ if TYPE_CHECKING:
     from tradesdk_cli.output.printer import Output
     from tradesdk_cli.session import Session
     from tradesdk_mock import MockServer
+
+
+# The mock's own list, in its order. It is written down again here so that help and completion load nothing of the mock.
+NAMES = ("ordinary", "trending", "choppy", "crash", "quiet", "whipsaw")
+
+
+def _complete(incomplete: str) -> list[str]:
+    return [name for name in NAMES if name.startswith(incomplete)]
+
+
+Scenario = Annotated[
+    str | None,
+    typer.Option(
+        "--scenario",
+        metavar="NAME",
+        autocompletion=_complete,
+        help=f"The course of the market: {', '.join(NAMES[:-1])} or {NAMES[-1]}.",
+    ),
+]
+
 
 app = single("Serve the mock until Ctrl-C.")
 

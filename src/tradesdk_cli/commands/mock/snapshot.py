@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tradesdk_cli.commands.mock.asking import served_at
-from tradesdk_cli.commands.mock.control import ControlProblem
+from tradesdk_cli.commands.mock.control import ControlProblem, served_at
 from tradesdk_cli.config.settings import is_loopback
 from tradesdk_cli.errors import CliError, ConfigProblem, RefusedByMock, UsageProblem
 from tradesdk_cli.framework.group import TradeCommand, examples, session, single

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from tradesdk_cli.commands.mock.asking import CLOCK, OPTIONAL_TEXT, Shape, ask
+from tradesdk_cli.commands.mock.control import CLOCK, OPTIONAL_TEXT, Shape, ask
 from tradesdk_cli.framework.group import TradeCommand, examples, session, single
 
 app = single("Show what the mock holds.")

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from tradesdk_cli.commands.mock.asking import ask, given, word
+from tradesdk_cli.commands.mock.control import ask, given, word
 from tradesdk_cli.framework.group import TradeCommand, examples, noun, session
 from tradesdk_cli.framework.params import whole
 

@@ -36,7 +36,7 @@ def trust(
     from urllib.parse import urlsplit
 
     if not _ADDRESS.fullmatch(address):
-        from tradesdk_cli.framework.typedlines import safe
+        from tradesdk_cli.framework.suggest import safe
 
         raise UsageProblem(
             f"{one_line(safe(address), 60)} is no address",

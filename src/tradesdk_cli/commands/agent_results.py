@@ -6,10 +6,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from tradesdk_cli import idcache
-from tradesdk_cli.charts.sparks import closed_results, shows_ascii_only, spark
+from tradesdk_cli.charts.chart import closed_results, shows_ascii_only, spark
 from tradesdk_cli.errors import UsageProblem
-from tradesdk_cli.lists.progress import Progress, counted
 from tradesdk_cli.output.columns import AGENT_RESULTS
+from tradesdk_cli.output.stderr import Progress, counted
 from tradesdk_cli.session import wire
 from tradesdk_cli.text import one_line
 

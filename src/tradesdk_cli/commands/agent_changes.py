@@ -52,7 +52,9 @@ def creation(run: Session, body: dict[str, Any], *, dry_run: bool) -> Change:
     return Change(what, "POST", "/v1/agents", body, about=about, warnings=warnings)
 
 
-def update(run: Session, agent_id: str, body: dict[str, Any], *, dry_run: bool) -> tuple[Change, str, Agent | None]:
+def modification(
+    run: Session, agent_id: str, body: dict[str, Any], *, dry_run: bool
+) -> tuple[Change, str, Agent | None]:
     """New settings, beside those that the agent has; its id; and the agent as it is, if there was a service to ask."""
     agent = _looked_up(run, lambda client: client.agents.get(agent_id), dry_run=dry_run)
     path = f"/v1/agents/{agent_id}"

@@ -1,1 +1,0 @@
-"""What `trade doctor` looks at. Nothing is changed, and nothing is paid."""

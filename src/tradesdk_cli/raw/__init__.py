@@ -1,1 +1,0 @@
-"""`trade api`: any request."""

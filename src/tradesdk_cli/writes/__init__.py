@@ -1,1 +1,0 @@
-"""Changes: shown first, then asked about."""
