@@ -1,4 +1,4 @@
-"""Writes down every command and option, for completion: src/tradesdk_cli/framework/commands.json.
+"""Writes down every command and option, for completion: src/tradesdk_cli/completion/commands.json.
 
     python scripts/commandtree.py            write it
     python scripts/commandtree.py --check    end with 1 when it is not what the commands are now
@@ -18,7 +18,7 @@ import typer
 from tradesdk_cli.app import command
 from tradesdk_cli.framework.group import LazyCommand, TradeGroup
 
-FILE = Path(__file__).parents[1] / "src" / "tradesdk_cli" / "framework" / "commands.json"
+FILE = Path(__file__).parents[1] / "src" / "tradesdk_cli" / "completion" / "commands.json"
 
 
 def commands(one: Any, parent: Any, name: str) -> Iterator[tuple[str, Any]]:

@@ -73,7 +73,7 @@ def test_wheel_holds_the_three_packages_and_nothing_else(wheel: zipfile.ZipFile)
         }
         assert sources <= set(names), "a module was left out"
     assert [name for name in names if name.endswith((".pyc", ".orig")) or "/test" in name] == []
-    data = {"tradesdk_mock/api/openapi.yaml", "tradesdk_cli/framework/commands.json"}
+    data = {"tradesdk_mock/api/openapi.yaml", "tradesdk_cli/completion/commands.json"}
     assert data <= set(names)
 
 

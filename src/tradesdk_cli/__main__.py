@@ -36,7 +36,7 @@ def _main(argv: "Sequence[str] | None") -> int:
     import os
 
     if "_TRADE_COMPLETE" in os.environ:
-        from tradesdk_cli.framework.completion import answer
+        from tradesdk_cli.completion.candidates import answer
 
         with contextlib.suppress(OSError):  # the shell does not listen any more
             print(answer(os.environ), flush=True)

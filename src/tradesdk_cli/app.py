@@ -17,7 +17,7 @@ from tradesdk_cli.interrupts import say_interrupted
 from tradesdk_cli.text import visible
 
 if TYPE_CHECKING:
-    from tradesdk_cli.explain import Problem
+    from tradesdk_cli.errors import Problem
 
 _GROUPS = {
     "Trading": {
@@ -156,7 +156,7 @@ def run(argv: list[str]) -> int:
             return 0
         return end.code if isinstance(end.code, int) else 0
     except (typer.TyperException, UnknownCommand) as error:
-        from tradesdk_cli.framework.suggest import usage_problem
+        from tradesdk_cli.usage_errors import usage_problem
 
         problem = usage_problem(error, argv, command())
     except Exception as error:
@@ -199,7 +199,7 @@ def _interrupted(interrupt: KeyboardInterrupt | None = None) -> int:
     say_interrupted()
     if interrupt is None:
         return INTERRUPTED
-    from tradesdk_cli.stream.deliver import exit_code_of
+    from tradesdk_cli.interrupts import exit_code_of
 
     return exit_code_of(interrupt)
 

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
 LEDGER = "ledger"
 """The method of a change that sends nothing: it is made in the ledger on this machine."""
-_CONTROL = "/_mock/"
 _LONGEST = 200
 _ANSI = {"old": "31", "new": "32", "dim": "2", "bold": "1", "warning": "33"}
 
@@ -39,6 +38,7 @@ class Change:
         about: what else helps to decide, by name.
         warnings: what may be a mistake.
         query: what stands behind the path's question mark.
+        mock: which mock it changes by its control interface; None: it changes no mock.
         needs_yes: False where only this machine is changed: somebody at a terminal is asked, but elsewhere it is done
             without `--yes`.
     """
@@ -51,6 +51,7 @@ class Change:
     about: Mapping[str, Any] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
     query: Mapping[str, str] = field(default_factory=dict)
+    mock: str | None = None
     needs_yes: bool = True
 
     def as_dict(self) -> dict[str, Any]:
@@ -102,7 +103,7 @@ def approve(run: Session, change: Change, *, yes: bool, dry_run: bool) -> bool:
         check(change.what, yes=yes, dry_run=dry_run)
     yes = yes or not can_ask()
     if yes and out.machine_notes:
-        if not change.path.startswith(_CONTROL):  # a program that controls a mock knows that it is one
+        if change.mock is None:  # a program that controls a mock knows that it is one
             out.note(change.what, **_fields(run, change))
         return True
     explain(run, change, heading=yes)
@@ -164,10 +165,8 @@ def where(run: Session, change: Change) -> Target:
     """Where a change is made."""
     from tradesdk_cli.config.target import Target
 
-    if change.path.startswith(_CONTROL):
-        from tradesdk_cli.commands.mock.control import place
-
-        return Target(place(run), {"mode": "mock", "place": place(run)})
+    if change.mock is not None:
+        return Target(change.mock, {"mode": "mock", "place": change.mock})
     if change.method != LEDGER:
         return run.target()
     if run.settings.mock:

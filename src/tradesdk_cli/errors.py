@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -75,3 +77,33 @@ class RefusedByMock(CliError):
         super().__init__(message, hint)
         self.status = self.answered = status
         self.code = code
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What went wrong, ready to be printed."""
+
+    exit_code: int
+    code: str
+    message: str
+    hint: str | None = None
+    status: int | None = None
+    retryable: bool = False
+    about: dict[str, Any] = field(default_factory=dict)
+    """More for programs: what became of the money."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """The object that machine formats print on stderr."""
+        return {
+            "code": self.code,
+            "status": self.status,
+            "message": self.message,
+            "hint": self.hint,
+            "retryable": self.retryable,
+            **self.about,
+        }
+
+    @property
+    def headline(self) -> str:
+        """One line for a person."""
+        return f"{self.message} ({self.status} {self.code})" if self.status is not None else self.message

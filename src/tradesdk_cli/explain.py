@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
@@ -24,9 +24,10 @@ from tradesdk_cli.errors import (
     UNAUTHENTICATED,
     USAGE,
     CliError,
+    Problem,
     RefusedByMock,
 )
-from tradesdk_cli.purchase.records import dollars, of_error, plain_dollars
+from tradesdk_cli.money import dollars, plain_dollars
 from tradesdk_cli.text import one_line
 
 TYPE_CHECKING = False
@@ -66,36 +67,6 @@ _CONFIG_HINTS = {
     "keystore_without_address": _KEYSTORE,
     "wrong_password": "run it again with the password of that file; --wallet FILE or TRADE_KEYSTORE names another one",
 }
-
-
-@dataclass(frozen=True)
-class Problem:
-    """What went wrong, ready to be printed."""
-
-    exit_code: int
-    code: str
-    message: str
-    hint: str | None = None
-    status: int | None = None
-    retryable: bool = False
-    about: dict[str, Any] = field(default_factory=dict)
-    """More for programs: what became of the money."""
-
-    def as_dict(self) -> dict[str, Any]:
-        """The object that machine formats print on stderr."""
-        return {
-            "code": self.code,
-            "status": self.status,
-            "message": self.message,
-            "hint": self.hint,
-            "retryable": self.retryable,
-            **self.about,
-        }
-
-    @property
-    def headline(self) -> str:
-        """One line for a person."""
-        return f"{self.message} ({self.status} {self.code})" if self.status is not None else self.message
 
 
 def continued(hint: str | None, program: str) -> str | None:
@@ -454,3 +425,14 @@ def _raise_it(name: str, amount: Decimal | None, program: str) -> str:
     if amount is not None and of_environment == amount:
         return f"to raise it: TRADE_BUDGET_{name.upper()} in the environment, which is {plain_dollars(amount)}"
     return f"to raise it, for it is kept in the ledger: {program} pay budget set --{name.replace('_', '-')} USD"
+
+
+def of_error(payment: Payment) -> dict[str, Any]:
+    """What an error says of its payment."""
+    return {
+        "id": payment.id,
+        "state": payment.state.value,
+        "amount_usd": plain_dollars(payment.amount_usd),
+        "nonce": payment.nonce,
+        "valid_before": payment.valid_before,
+    }

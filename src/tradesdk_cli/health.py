@@ -258,8 +258,8 @@ def _secret_files(chosen: Settings, environ: Mapping[str, str]) -> Iterator[Path
 
 def completion(environ: Mapping[str, str]) -> list[Finding]:
     """Whether the shell completes `trade`."""
+    from tradesdk_cli.completion.shells import place_of, shell_of
     from tradesdk_cli.errors import UsageProblem
-    from tradesdk_cli.framework.shells import place_of, shell_of
 
     try:
         place = place_of(shell_of(None, environ), environ)
@@ -477,8 +477,9 @@ def wallet(run: Session, environ: Mapping[str, str]) -> list[Finding]:
 def ledger(run: Session) -> list[Finding]:
     """Whether it is whole, what is in doubt, and what the budgets leave."""
     from tradesdk import Budget, LedgerError, PaymentState
+    from tradesdk_cli.money import maybe_dollars
     from tradesdk_cli.purchase.checkout import IN_DOUBT
-    from tradesdk_cli.purchase.records import LIMITS, left_over, maybe_dollars, spending_record
+    from tradesdk_cli.purchase.records import LIMITS, left_over, spending_record
 
     path = _ledger_file(run)
     budget = Budget.from_environment()

@@ -6,11 +6,11 @@ import contextlib
 import os
 import signal
 import sys
+import threading
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from tradesdk_cli.errors import INTERRUPTED
-from tradesdk_cli.stream.watching import Told, hearing
+from tradesdk_cli.errors import INTERRUPTED, TERMINATED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -91,3 +91,57 @@ def deferring(noticed: Callable[[], object] = lambda: None) -> Iterator[Deferral
     deferral = Deferral(noticed)
     with hearing(deferral.hear):
         yield deferral
+
+
+class Told(KeyboardInterrupt):
+    """Ctrl-C or SIGTERM; `number` is the signal."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__()
+        self.number = number
+
+
+@contextmanager
+def told_to_stop() -> Iterator[None]:
+    """Inside, the first Ctrl-C or SIGTERM raises `Told`, and the second one ends the process at once."""
+
+    def hear(number: int) -> bool:
+        raise Told(number)
+
+    with hearing(hear):
+        yield
+
+
+@contextmanager
+def hearing(hear: Callable[[int], bool]) -> Iterator[None]:
+    """Inside, the first Ctrl-C or SIGTERM calls `hear` with its number.
+
+    When that says True, so does the next one; otherwise the next one ends the process at once.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield  # signals are only ever seen by the main thread
+        return
+    numbers = [number for number in (signal.SIGINT, signal.SIGTERM) if signal.getsignal(number) is not signal.SIG_IGN]
+
+    def handler(number: int, frame: Any) -> None:
+        again = False
+        try:
+            again = hear(number)
+        finally:
+            if not again:
+                for each in numbers:
+                    signal.signal(each, signal.SIG_DFL)
+
+    before = {number: signal.signal(number, handler) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, was in before.items():
+            signal.signal(number, signal.SIG_DFL if was is None else was)  # None: one that Python did not set
+
+
+def exit_code_of(interrupt: KeyboardInterrupt) -> int:
+    """130 for Ctrl-C, 143 for SIGTERM."""
+    import signal
+
+    return TERMINATED if isinstance(interrupt, Told) and interrupt.number == signal.SIGTERM else INTERRUPTED

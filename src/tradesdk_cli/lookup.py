@@ -173,8 +173,8 @@ def _described(kind: Kind, thing: Any) -> str:
 
 
 def _not_there(run: Session, kind: Kind, text: str, things: Sequence[Any]) -> NotThere:
-    from tradesdk_cli.config.settings import looks_secret
     from tradesdk_cli.framework.suggest import closest
+    from tradesdk_cli.redact import looks_secret
 
     words = {word.casefold(): word for thing in reversed(things) for word in (thing.id, *_names(kind, thing))}
     near = to_paste(words[word] for word in closest(text.casefold(), list(words)))

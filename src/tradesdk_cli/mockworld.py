@@ -7,6 +7,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from tradesdk_cli.config.settings import MOCK_TENANT
 from tradesdk_cli.errors import ConfigProblem
 
 if TYPE_CHECKING:
@@ -16,8 +17,6 @@ if TYPE_CHECKING:
     from tradesdk_cli.config.settings import Settings
     from tradesdk_mock import MockServer, MockService
 
-TENANT = "me"
-KEY = f"mock_full_{TENANT}"
 
 FIRST_SIGNAL_WITHIN = 2.0
 CATCH_UP_LIMIT = 24 * 3600.0
@@ -121,7 +120,7 @@ def open_world(settings: Settings) -> Iterator[EmbeddedMock]:
         try:
             service = stack.enter_context(MockService(db=path, first_within=FIRST_SIGNAL_WITHIN))
             service.world.catch_up_limit = CATCH_UP_LIMIT
-            service.populate(TENANT)
+            service.populate(MOCK_TENANT)
         except MockServerError as error:
             hint = f"move {path} away to begin anew, or choose another --world"
             if "disk" in str(error):  # SQLite's own words for one that is full or takes nothing

@@ -290,7 +290,7 @@ class PaymentNeeded(CliError):
 
 def send(run: Session, asked: RawRequest, *, include: bool, yes: bool, dry_run: bool) -> None:
     """Sends a request of the account API; writes are shown and asked about first."""
-    from tradesdk_cli.confirm import Change
+    from tradesdk_cli.confirm import Change, approve
 
     if asked.path == STREAM:
         raise UsageProblem("the stream never ends, so it is no answer", f"{run.settings.program} signals stream --help")
@@ -300,7 +300,7 @@ def send(run: Session, asked: RawRequest, *, include: bool, yes: bool, dry_run: 
         return
     if not asked.reads:
         change = Change(f"{asked.method} {asked.path}", asked.method, asked.path, asked.body, query=asked.query)
-        if not run.approve(change, yes=yes, dry_run=dry_run):
+        if not approve(run, change, yes=yes, dry_run=dry_run):
             return
     with told_anyway(run, include=include), hinting(asked):
         answer = run.client.request(asked.method, asked.path, query=asked.query, json=asked.body)
@@ -411,12 +411,14 @@ class _Pages:
 
 def paginate(run: Session, asked: RawRequest, *, include: bool) -> None:
     """Prints all items of a list, page after page, as one list."""
-    from tradesdk_cli.lists.paging import Source, plan
+    from tradesdk_cli.framework.params import plan
+    from tradesdk_cli.lists.listing import show_list
+    from tradesdk_cli.lists.paging import Source
 
     pages = _Pages(run, asked, include=include)
     columns = columns_of(asked.path, [record.item for record in pages.first.data])
     source = Source("items", "", asked.path, lambda **_: pages)
-    run.show_list(columns, plan(None, True, None, None), source, empty="the list is empty")
+    show_list(run, columns, plan(None, True, None, None), source, empty="the list is empty")
 
 
 # Market data
@@ -424,10 +426,10 @@ def paginate(run: Session, asked: RawRequest, *, include: bool) -> None:
 
 def buy(run: Session, asked: RawRequest, terms: Terms, *, include: bool) -> None:
     """Pays for market data, as `trade market` does: the same guards, budgets and ledger."""
+    from tradesdk_cli.interrupts import exit_code_of
     from tradesdk_cli.purchase.buy import kept
     from tradesdk_cli.purchase.checkout import Till
     from tradesdk_cli.purchase.dryrun import rehearse
-    from tradesdk_cli.stream.deliver import exit_code_of
 
     till = Till(run, _call(asked), terms)
     if terms.dry_run:
@@ -465,8 +467,8 @@ def ask_price(run: Session, asked: RawRequest, *, include: bool, dry_run: bool, 
     Raises:
         PaymentNeeded: it costs something.
     """
+    from tradesdk_cli.money import dollars, plain_dollars, usd
     from tradesdk_cli.purchase.checkout import NOBODY, market_client
-    from tradesdk_cli.purchase.records import dollars, plain_dollars, usd
     from tradesdk_cli.purchase.wallet import Wallet
 
     if dry_run:

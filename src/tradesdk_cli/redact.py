@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from tradesdk_cli.text import one_line
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
@@ -30,3 +32,21 @@ def spoken(value: Any, name: str = "") -> Any:
     if isinstance(value, list):
         return [spoken(item) for item in value]
     return value
+
+
+PRIVATE_KEY = re.compile(r"[0-9A-Za-z]{48,}")
+"""A private key, perhaps a mistyped one: no address and no id is as long."""
+
+
+def safe(text: str) -> str:
+    """What somebody typed, on one line; a key that was typed where it does not belong need not be repeated."""
+    return PRIVATE_KEY.sub("****", one_line(text))
+
+
+_API_KEY = re.compile(r"(?:sk|pk|mocksk|bearer)[_ -]", re.IGNORECASE)
+_LONG_NAME = 20
+
+
+def looks_secret(name: str) -> bool:
+    """Whether what stands where a name belongs may be a key: it is not repeated then."""
+    return _API_KEY.match(name) is not None or (len(name) >= _LONG_NAME and any(letter.isdigit() for letter in name))

@@ -18,17 +18,14 @@ from tradesdk_cli.errors import ConfigProblem
 from tradesdk_cli.output.printer import Output
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator
     from contextlib import AbstractContextManager
 
     import typer
 
     from tradesdk import Ledger, RateLimit, TradeClient
     from tradesdk_cli.config.target import Target
-    from tradesdk_cli.confirm import Change
-    from tradesdk_cli.lists.paging import Source, Walk
     from tradesdk_cli.mockworld import EmbeddedMock
-    from tradesdk_cli.output.columns import Column
 
 
 _TRY = "try it without an account or a network: trade --mock account show"
@@ -100,7 +97,9 @@ class Session:
         if self.settings.api_key_stdin:
             found: tuple[str, str] | None = (self._typed, "standard input")
         elif self.settings.mock:
-            found = mock_key(self.settings, self.out)
+            found = mock_key(self.settings)
+            if self.settings.api_key not in (None, found[0]):
+                self.out.note(f"TRADE_API_KEY is not a key of the mock: {found[0]} is used instead")
         else:
             found = service_key(self.settings, address, market=market)
         if found is not None:
@@ -128,7 +127,7 @@ class Session:
     @cached_property
     def ledger(self) -> Ledger:
         """The ledger of payments, or that of the mock world."""
-        from tradesdk_cli.purchase.records import KeepingLedger
+        from tradesdk_cli.ledger import KeepingLedger
 
         if self.settings.mock:
             from tradesdk_cli.mockworld import ledger_file
@@ -180,31 +179,6 @@ class Session:
     def show(self, model: Any) -> None:
         """Prints one model."""
         self.out.one(wire(model))
-
-    def show_list(self, columns: Sequence[Column], walk: Walk, source: Source, *, empty: str) -> None:
-        """Prints a list as far as it was asked for, and says on stderr where it goes on."""
-        from tradesdk_cli.lists.listing import show_list
-
-        show_list(self, columns, walk, source, empty=empty)
-
-    def approve(self, change: Change, *, yes: bool, dry_run: bool) -> bool:
-        """True when `change` may be carried out; with `--dry-run` it is printed instead."""
-        from tradesdk_cli.confirm import approve
-
-        return approve(self, change, yes=yes, dry_run=dry_run)
-
-    @property
-    def can_ask(self) -> bool:
-        """True when somebody is there to answer."""
-        from tradesdk_cli.confirm import can_ask
-
-        return can_ask()
-
-    def ask(self, question: str) -> bool:
-        """Asks whoever sits there; True for a yes."""
-        from tradesdk_cli.confirm import ask
-
-        return ask(question)
 
 
 @contextmanager

@@ -76,3 +76,19 @@ def _json_escape(char: str) -> str:
         code -= 0x10000
         return f"\\u{0xD800 + (code >> 10):04x}\\u{0xDC00 + (code & 0x3FF):04x}"
     return f"\\u{code:04x}"
+
+
+def counted(number: int, things: str) -> str:
+    """`1 trade`, `2 trades`; `things` is the plural."""
+    return f"{number} {things.removesuffix('s') if number == 1 else things}"
+
+
+def span(seconds: float) -> str:
+    """`8 s`, `3 min 20 s`, `2 h 5 min`: as exactly as somebody who waits wants to know it."""
+    if seconds < 60:
+        return f"{max(1, round(seconds))} s"
+    minutes, rest = divmod(round(seconds), 60)
+    if minutes < 60:
+        return f"{minutes} min {rest} s" if minutes < 10 and rest else f"{minutes} min"
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes} min" if minutes else f"{hours} h"

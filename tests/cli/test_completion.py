@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 import tradesdk
-from tradesdk_cli.framework.completion import BETWEEN
-from tradesdk_cli.framework.shells import SCRIPTS, SHELLS
-from tradesdk_cli.output.fieldnames import FIELDS
+from tradesdk_cli.completion.candidates import BETWEEN
+from tradesdk_cli.completion.fieldnames import FIELDS
+from tradesdk_cli.completion.shells import SCRIPTS, SHELLS
 
 from .._pages import ROOT
 from ._terminal import Terminal

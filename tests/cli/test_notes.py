@@ -3,7 +3,7 @@
 import pytest
 
 from tradesdk_cli.config.settings import Settings
-from tradesdk_cli.explain import Problem
+from tradesdk_cli.errors import Problem
 from tradesdk_cli.output.stderr import Notes
 
 from ._terminal import Stream

@@ -11,7 +11,8 @@ import tradesdk_cli.output.stderr as progress
 from tradesdk import SystemClock
 from tradesdk_cli.config.settings import Settings
 from tradesdk_cli.output.printer import Output
-from tradesdk_cli.output.stderr import Progress, fitted, span
+from tradesdk_cli.output.stderr import Progress, fitted
+from tradesdk_cli.text import span
 
 from ._services import Scripted, agent
 from ._terminal import Stream, Terminal

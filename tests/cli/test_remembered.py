@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from tradesdk import TradeClient
 from tradesdk_cli import idcache
+from tradesdk_cli.completion.candidates import BETWEEN
 from tradesdk_cli.config.settings import Settings
-from tradesdk_cli.framework.completion import BETWEEN
 
 from ._services import Scripted
 from ._terminal import Terminal

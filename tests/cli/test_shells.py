@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tradesdk_cli.framework.shells import MARK, SCRIPTS
+from tradesdk_cli.completion.shells import MARK, SCRIPTS
 
 from ._terminal import Terminal
 

@@ -13,7 +13,7 @@ import pytest
 import tradesdk_cli
 from tradesdk import create_keystore
 from tradesdk_cli.app import command
-from tradesdk_cli.framework.completion import BETWEEN
+from tradesdk_cli.completion.candidates import BETWEEN
 from tradesdk_cli.framework.group import LazyCommand
 from tradesdk_mock import MockServer
 
@@ -182,12 +182,11 @@ def test_completing_imports_nothing_heavy(trade: Terminal, words: str) -> None:
     assert len(done.stdout.splitlines()) > 1
     modules = set(done.stderr.split())
     assert heavy(modules) == set()
-    needed = {"__main__", "framework", "framework.completion"}
+    needed = {"__main__", "completion", "completion.candidates"}
     if "--fields" in words:
-        needed |= {"output", "output.fieldnames"}
+        needed |= {"completion.fieldnames"}
     if "--mock" in words or "--world" in words:  # which file it is depends on the settings
-        needed |= {"config", "errors", "text", "settings", "settings.entries", "settings.layers", "settings.profiles"}
-        needed |= {"helping.remembered"}
+        needed |= {"config", "config.files", "config.settings", "errors", "idcache", "redact", "text"}
     ours = {name.removeprefix("tradesdk_cli.") for name in modules if name.startswith("tradesdk_cli.")}
     assert ours <= needed
     assert not modules & {"tradesdk", "typer", *(() if "config" in ours else ("dataclasses", "typing"))}

@@ -14,9 +14,8 @@ from tradesdk_cli.charts.chart import shows_ascii_only
 from tradesdk_cli.errors import Interrupted, UsageProblem
 from tradesdk_cli.explain import problem_of
 from tradesdk_cli.framework.params import CHAINS
+from tradesdk_cli.interrupts import exit_code_of, told_to_stop
 from tradesdk_cli.output.cells import moment
-from tradesdk_cli.stream.deliver import exit_code_of
-from tradesdk_cli.stream.watching import told_to_stop
 from tradesdk_cli.text import one_line, visible
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from tradesdk_cli.errors import ClosedPipe
-from tradesdk_cli.stream.watching import Told
+from tradesdk_cli.interrupts import Told
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

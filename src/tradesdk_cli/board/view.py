@@ -17,8 +17,8 @@ from tradesdk_cli.board.screen import Screen
 from tradesdk_cli.board.state import Board, agent_rows, position_rows
 from tradesdk_cli.charts.chart import shows_ascii_only, spark
 from tradesdk_cli.errors import INTERRUPTED, Interrupted
+from tradesdk_cli.interrupts import Told, told_to_stop
 from tradesdk_cli.output.cells import ago, cell
-from tradesdk_cli.stream.watching import Told, told_to_stop
 from tradesdk_cli.text import visible
 
 if TYPE_CHECKING:

@@ -65,7 +65,7 @@ def plot_token(run: Session, symbol: str, chain: int | None, wanted: Wanted) -> 
             break
         known = known or address is not None
     else:
-        from tradesdk_cli.framework.suggest import safe
+        from tradesdk_cli.redact import safe
 
         where = next(name for name, number in CHAINS.items() if number == chains[0])
         text = f"no signals of {one_line(safe(symbol), 80)}"
@@ -220,7 +220,7 @@ def _signals(run: Session, chain: int, address: str, wanted: Wanted) -> list[dic
 def _show(run: Session, chart: Chart, columns: Sequence[Column], rows: list[dict[str, Any]], wanted: Wanted) -> None:
     from tradesdk_cli.charts import svg
     from tradesdk_cli.charts.chart import draw
-    from tradesdk_cli.output.stderr import counted
+    from tradesdk_cli.text import counted
 
     output, file = run.settings.output, run.settings.out
     picture = file is not None and output in ("auto", "table") and svg.writable(file)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import typer
 
-from tradesdk_cli.framework.group import TradeCommand, examples, noun, session
+from tradesdk_cli.context import session
+from tradesdk_cli.framework.group import TradeCommand, examples, noun
 
 app = noun("account", "Who you are, your plan and what is left of it.")
 

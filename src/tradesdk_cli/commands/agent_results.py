@@ -9,14 +9,14 @@ from tradesdk_cli import idcache
 from tradesdk_cli.charts.chart import closed_results, shows_ascii_only, spark
 from tradesdk_cli.errors import UsageProblem
 from tradesdk_cli.output.columns import AGENT_RESULTS
-from tradesdk_cli.output.stderr import Progress, counted
+from tradesdk_cli.output.stderr import Progress
 from tradesdk_cli.session import wire
-from tradesdk_cli.text import one_line
+from tradesdk_cli.text import counted, one_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from tradesdk_cli.lists.paging import Walk
+    from tradesdk_cli.framework.params import Walk
     from tradesdk_cli.output.columns import Column
     from tradesdk_cli.session import Session
 

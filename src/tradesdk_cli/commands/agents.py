@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from tradesdk_cli.context import session
 from tradesdk_cli.errors import UsageProblem
-from tradesdk_cli.framework.group import TradeCommand, examples, gathered, noun, session
+from tradesdk_cli.framework.group import TradeCommand, examples, gathered, noun
 from tradesdk_cli.framework.params import AgentId, Chain, Confidence, DryRun, Yes, number, pages, whole
 from tradesdk_cli.text import one_line
 
 if TYPE_CHECKING:
-    from tradesdk_cli.lists.paging import Walk
+    from tradesdk_cli.framework.params import Walk
 
 app = noun("agents", "Trading agents: list, get, create, update, delete.")
 
@@ -102,6 +103,8 @@ def list_agents(
     has a scale of its own: it shows ups and downs, not how much. --losing and --sort rank all agents, and --limit cuts
     the ranked list.
     """
+    from tradesdk_cli.lists.listing import show_list
+
     if results or losing or sort is not None:
         from tradesdk_cli.commands.agent_results import show_results
 
@@ -116,7 +119,7 @@ def list_agents(
     with session(ctx, endings=(PARQUET,)) as run:
         filters = {"status": status.value if status else None}
         found = Source("agents", "AgentSummary", "/v1/agents", run.client.agents.list, filters)
-        run.show_list(AGENTS, walk, found, empty="no agents" + (f" with the status {status.value}" if status else ""))
+        show_list(run, AGENTS, walk, found, empty="no agents" + (f" with the status {status.value}" if status else ""))
 
 
 @app.command("get", cls=TradeCommand, epilog=examples("trade agents get AGENT_ID", "trade agents get AGENT_ID -o json"))
@@ -152,7 +155,7 @@ def create(
     """Create an agent. It is idle at first."""
     from tradesdk import Agent
     from tradesdk_cli.commands.agent_changes import creation
-    from tradesdk_cli.confirm import check
+    from tradesdk_cli.confirm import approve, check
     from tradesdk_cli.lookup import WALLETS, id_of
 
     with session(ctx) as run:
@@ -161,7 +164,7 @@ def create(
         wallet_id = id_of(run, WALLETS, wallet_id, dry_run=dry_run)
         body = {"name": name, "wallet_id": wallet_id, "chain_id": chain, **rules}
         change = creation(run, body, dry_run=dry_run)
-        if run.approve(change, yes=yes, dry_run=dry_run):
+        if approve(run, change, yes=yes, dry_run=dry_run):
             run.show(run.client.agents.create(**_arguments(body)))
 
 
@@ -192,6 +195,8 @@ def update(
 
     What becomes different is shown first, beside what it is now. Where nothing does, nothing is sent.
     """
+    from tradesdk_cli.confirm import approve
+
     if status is not None:
         _refuse(ctx, {"active": "start", "idle": "stop"}.get(status.lower(), "pause"), agent_id)
     body = _given(name=name, wallet_id=wallet_id) | rules
@@ -213,7 +218,7 @@ def update(
         if agent is not None and not change.differences():
             run.out.note(f"{one_line(agent.name, 60)} ({agent_id}) is like that already: there is nothing to change")
             run.show(agent)
-        elif run.approve(change, yes=yes, dry_run=dry_run):
+        elif approve(run, change, yes=yes, dry_run=dry_run):
             run.show(run.client.agents.update(agent_id, **_arguments(body)))
 
 
@@ -226,7 +231,7 @@ def delete(ctx: typer.Context, agent_id: AgentId, yes: Yes = False, dry_run: Dry
     """Delete an agent for good. An active one must be stopped first."""
     from tradesdk_cli import idcache
     from tradesdk_cli.commands.agent_changes import deletion
-    from tradesdk_cli.confirm import check
+    from tradesdk_cli.confirm import approve, check
     from tradesdk_cli.lookup import AGENTS, reached
 
     with session(ctx) as run:
@@ -234,7 +239,7 @@ def delete(ctx: typer.Context, agent_id: AgentId, yes: Yes = False, dry_run: Dry
         change, agent_id = reached(
             run, AGENTS, agent_id, lambda found: deletion(run, found, yes=yes, dry_run=dry_run), dry_run=dry_run
         )
-        if run.approve(change, yes=yes, dry_run=dry_run):
+        if approve(run, change, yes=yes, dry_run=dry_run):
             run.client.agents.delete(agent_id)
             idcache.forget(AGENTS.many, agent_id)
             run.out.one({"id": agent_id, "deleted": True})

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tradesdk_cli.context import session
 from tradesdk_cli.errors import CliError, UsageProblem
-from tradesdk_cli.framework.group import TradeCommand, examples, noun, session
+from tradesdk_cli.framework.group import TradeCommand, examples, noun
 from tradesdk_cli.framework.params import Yes
 
 if TYPE_CHECKING:
-    from tradesdk_cli.framework.shells import Place
+    from tradesdk_cli.completion.shells import Place
     from tradesdk_cli.session import Session
 
 app = noun("completion", "Let your shell complete commands, ids and symbols.")
@@ -42,7 +43,7 @@ def install(ctx: typer.Context, shell: Shell = None, *, yes: Yes = False, dry_ru
     asks before that, and never adds the line twice. Ids and symbols are those that earlier commands printed: completing
     reads no network.
     """
-    from tradesdk_cli.framework.shells import install as write
+    from tradesdk_cli.completion.shells import install as write
 
     with session(ctx) as run:
         place = _place(shell)
@@ -68,7 +69,7 @@ def install(ctx: typer.Context, shell: Shell = None, *, yes: Yes = False, dry_ru
 @app.command("show", cls=TradeCommand, epilog=examples("trade completion show bash", "trade completion show fish"))
 def show(shell: Shell = None) -> None:
     """Print the script, to keep or load it yourself."""
-    from tradesdk_cli.framework.shells import SCRIPTS, shell_of
+    from tradesdk_cli.completion.shells import SCRIPTS, shell_of
 
     print(SCRIPTS[shell_of(shell, os.environ)], end="")
 
@@ -80,7 +81,7 @@ def show(shell: Shell = None) -> None:
 )
 def uninstall(ctx: typer.Context, shell: Shell = None, *, yes: Yes = False, dry_run: Rehearsal = False) -> None:
     """Remove the script, and the line that loads it."""
-    from tradesdk_cli.framework.shells import uninstall as remove
+    from tradesdk_cli.completion.shells import uninstall as remove
 
     with session(ctx) as run:
         place = _place(shell)
@@ -104,7 +105,7 @@ def uninstall(ctx: typer.Context, shell: Shell = None, *, yes: Yes = False, dry_
 
 
 def _place(shell: str | None) -> Place:
-    from tradesdk_cli.framework.shells import place_of, shell_of
+    from tradesdk_cli.completion.shells import place_of, shell_of
 
     return place_of(shell_of(shell, os.environ), os.environ)
 
@@ -121,11 +122,13 @@ def _show(run: Session, place: Place, result: str) -> None:
 
 
 def _ask(run: Session, place: Place, question: str) -> None:
-    if not run.can_ask:
+    from tradesdk_cli.confirm import ask, can_ask
+
+    if not can_ask():
         raise UsageProblem(
             f"this changes {place.rc_file}, and nobody is there to be asked", "--yes does it; --dry-run shows the line"
         )
-    if not run.ask(question):
+    if not ask(question):
         from tradesdk_cli.errors import Declined
 
         raise Declined("nothing was changed", "trade completion show prints the script, to load it yourself")

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tradesdk_cli.framework.group import TradeCommand, examples, noun, session
+from tradesdk_cli.context import session
+from tradesdk_cli.framework.group import TradeCommand, examples, noun
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -280,7 +281,7 @@ def _place(run: Session, name: str, *, project: bool) -> tuple[Path, tuple[str, 
 def _agree_to_move(run: Session, profile: str | None, name: str, address: str, *, yes: bool) -> None:
     """Asks before a kept key goes to an address that it was not kept for."""
     from tradesdk_cli.config.credentials import host_of, origin_of
-    from tradesdk_cli.confirm import check
+    from tradesdk_cli.confirm import ask, check
     from tradesdk_cli.errors import Declined
 
     table = run.settings.files.profiles.get(str(profile), {})
@@ -289,7 +290,7 @@ def _agree_to_move(run: Session, profile: str | None, name: str, address: str, *
         return
     what = f"let the key that profile {profile} keeps go to {host_of(address)}"
     check(what, yes=yes, dry_run=False)
-    if not yes and not run.ask(f"{what}?"):
+    if not yes and not ask(f"{what}?"):
         raise Declined("nothing was changed")
 
 

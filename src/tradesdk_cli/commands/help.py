@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from tradesdk_cli.context import session
 from tradesdk_cli.errors import UsageProblem
-from tradesdk_cli.framework.group import LazyCommand, TradeCommand, examples, session, single
+from tradesdk_cli.framework.group import LazyCommand, TradeCommand, examples, single
 
 if TYPE_CHECKING:
     from tradesdk_cli.framework.topics import Topic
@@ -103,9 +104,10 @@ def _print_command(ctx: typer.Context, asked: list[str]) -> None:
 
 
 def _unknown(asked: list[str], index: int, command: Any, path: str) -> UsageProblem:
-    from tradesdk_cli.framework.suggest import closest, meant_verbs
+    from tradesdk_cli.framework.suggest import closest
     from tradesdk_cli.framework.topics import TOPICS
     from tradesdk_cli.text import one_line
+    from tradesdk_cli.usage_errors import meant_verbs
 
     word, before = asked[index], asked[:index]
     names = list(getattr(command, "commands", {}))

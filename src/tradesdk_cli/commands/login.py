@@ -97,8 +97,6 @@ def _as_mock(run: Session, name: str, *, yes: bool) -> None:
     if not source.startswith("flag"):
         run.out.note(f"it is a mock because of {source}; for a service: trade login --no-mock --profile work")
     if default:
-        from tradesdk_cli.config.target import say_way_back
-
         say_way_back(run, name)
     _say_default(run, name, default)
 
@@ -151,16 +149,18 @@ def _given(**fields: str | None) -> dict[str, Any]:
 
 
 def _agree(run: Session, what: str, *, yes: bool) -> None:
-    from tradesdk_cli.confirm import check
+    from tradesdk_cli.confirm import ask, check
     from tradesdk_cli.errors import Declined
 
     check(what, yes=yes, dry_run=False)
-    if not yes and not run.ask(f"{what}?"):
+    if not yes and not ask(f"{what}?"):
         raise Declined("nothing was changed")
 
 
 def _address(run: Session, table: dict[str, Any]) -> str:
     """What a flag says, what the profile has already, what the environment says, or what somebody types."""
+    from tradesdk_cli.confirm import can_ask
+
     settings = run.settings
     if settings.base_url is not None and settings.sources["base_url"].startswith("flag"):
         return settings.base_url
@@ -169,7 +169,7 @@ def _address(run: Session, table: dict[str, Any]) -> str:
         return found
     from tradesdk_cli.errors import ConfigProblem
 
-    if run.can_ask:
+    if can_ask():
         print("address of the service, such as https://api.example.com: ", end="", file=sys.stderr, flush=True)
         typed = sys.stdin.readline().strip()
         if typed:
@@ -237,3 +237,11 @@ def _write(run: Session, name: str, values: dict[str, Any]) -> bool:
 def _say_default(run: Session, name: str, default: bool) -> None:
     if not default:
         run.out.note(f"use it with --profile {name}, or always: trade config use {name}")
+
+
+def say_way_back(run: Session, name: str) -> None:
+    """Says of a profile that is a mock how commands go to a service again."""
+    run.out.note(
+        f"profile {name} is a mock world; for a service: trade login --profile NAME, then trade config use NAME"
+    )
+    run.out.note(f"to take the mock out of {name}: trade config unset kind --profile {name}")

@@ -6,7 +6,8 @@ import os
 
 import typer
 
-from tradesdk_cli.framework.group import TradeCommand, examples, session, single
+from tradesdk_cli.context import session
+from tradesdk_cli.framework.group import TradeCommand, examples, single
 
 app = single("Forget a kept API key.")
 
@@ -18,9 +19,9 @@ def logout(ctx: typer.Context) -> None:
     The key of the profile is removed from wherever it was kept; the profile stays, with its address and all else.
     At the service the key stays valid: it is revoked in the dashboard.
     """
+    from tradesdk_cli.commands.login import say_way_back
     from tradesdk_cli.config.credentials import forget, place_of
     from tradesdk_cli.config.files import change
-    from tradesdk_cli.config.target import say_way_back
     from tradesdk_cli.errors import ConfigProblem
 
     with session(ctx) as run:

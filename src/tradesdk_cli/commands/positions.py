@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from tradesdk_cli.framework.group import TradeCommand, examples, gathered, noun, session
+from tradesdk_cli.context import session
+from tradesdk_cli.framework.group import TradeCommand, examples, gathered, noun
 from tradesdk_cli.framework.params import AgentFilter, pages
 
 if TYPE_CHECKING:
-    from tradesdk_cli.lists.paging import Walk
+    from tradesdk_cli.framework.params import Walk
 
 app = noun("positions", "Open positions: list.")
 
@@ -28,6 +29,7 @@ def list_positions(
     walk: Walk,
 ) -> None:
     """List open positions; the first 20 when nothing else is said."""
+    from tradesdk_cli.lists.listing import show_list
     from tradesdk_cli.lists.paging import Source
     from tradesdk_cli.lookup import AGENTS, id_of
     from tradesdk_cli.output.columns import POSITIONS
@@ -36,4 +38,4 @@ def list_positions(
     with session(ctx, endings=(PARQUET,)) as run:
         agent_id = None if agent_id is None else id_of(run, AGENTS, agent_id)
         found = Source("positions", "Position", "/v1/positions", run.client.positions.list, {"agent_id": agent_id})
-        run.show_list(POSITIONS, walk, found, empty="no open positions" + (" of this agent" if agent_id else ""))
+        show_list(run, POSITIONS, walk, found, empty="no open positions" + (" of this agent" if agent_id else ""))

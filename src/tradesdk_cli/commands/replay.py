@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tradesdk_cli.context import session
 from tradesdk_cli.errors import ClosedPipe, Interrupted, UsageProblem
-from tradesdk_cli.framework.group import TradeCommand, examples, gathered, session, single
-from tradesdk_cli.stream.deliver import actions, exit_code_of
+from tradesdk_cli.framework.group import TradeCommand, examples, gathered, single
+from tradesdk_cli.interrupts import exit_code_of, told_to_stop
+from tradesdk_cli.stream.deliver import actions
 from tradesdk_cli.stream.tape import Recorded, TapeProblem, paced, parse_speed, read_tape
-from tradesdk_cli.stream.watching import Watch, told_to_stop
+from tradesdk_cli.stream.watching import Watch
 
 if TYPE_CHECKING:
     from tradesdk_cli.output.printer import Output

@@ -7,13 +7,22 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-from tradesdk_cli.framework.group import TradeCommand, examples, gathered, noun, session
-from tradesdk_cli.framework.params import Chain, Confidence, check_period, pages, parse_moment, parse_when, whole
+from tradesdk_cli.context import session
+from tradesdk_cli.framework.group import TradeCommand, examples, gathered, noun
+from tradesdk_cli.framework.params import (
+    Chain,
+    Confidence,
+    check_period,
+    pages,
+    parse_moment,
+    parse_span,
+    parse_when,
+    whole,
+)
 from tradesdk_cli.stream.deliver import actions
-from tradesdk_cli.stream.watching import parse_span
 
 if TYPE_CHECKING:
-    from tradesdk_cli.lists.paging import Walk
+    from tradesdk_cli.framework.params import Walk
     from tradesdk_cli.stream.deliver import Actions
 
 LAST = "last"
@@ -74,6 +83,7 @@ def history(
 
     With --checkpoint, ages and a missing --to stay the moments that they were when the pull began.
     """
+    from tradesdk_cli.lists.listing import show_list
     from tradesdk_cli.lists.paging import Source
     from tradesdk_cli.output.columns import SIGNALS
     from tradesdk_cli.output.outfile import PARQUET
@@ -82,7 +92,7 @@ def history(
     with session(ctx, endings=(PARQUET,)) as run:
         filters = {"chain": chain, "token_address": token_address, "start": start, "end": end}
         found = Source("signals", "Signal", "/v1/signals/history", run.client.signals.history, filters, pins=("end",))
-        run.show_list(SIGNALS, walk, found, empty="no signals like this")
+        show_list(run, SIGNALS, walk, found, empty="no signals like this")
 
 
 def _parse_since(value: str) -> float | str:
@@ -150,9 +160,9 @@ def stream(
     from contextlib import AbstractContextManager
 
     from tradesdk_cli.files import refuse_same
-    from tradesdk_cli.stream.bookmark import Purpose, RunPlace, last_place
+    from tradesdk_cli.stream.bookmark import AnyStream, Purpose, RunPlace, last_place
     from tradesdk_cli.stream.deliver import Delivery
-    from tradesdk_cli.stream.follow import SETTLE, AnyStream, follow
+    from tradesdk_cli.stream.follow import SETTLE, follow
 
     with session(ctx) as run:
         refuse_same({"--out": run.settings.out, "--checkpoint": checkpoint, "--tape": tape})

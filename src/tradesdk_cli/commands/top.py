@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tradesdk_cli.framework.group import TradeCommand, examples, session, single
-from tradesdk_cli.framework.params import AnyChain
-from tradesdk_cli.stream.watching import parse_span
+from tradesdk_cli.context import session
+from tradesdk_cli.framework.group import TradeCommand, examples, single
+from tradesdk_cli.framework.params import AnyChain, parse_span
 
 if TYPE_CHECKING:
     from tradesdk_cli.output.printer import Output

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tradesdk_cli.framework.group import TradeCommand, examples, gathered, noun, session
+from tradesdk_cli.context import session
+from tradesdk_cli.framework.group import TradeCommand, examples, gathered, noun
 from tradesdk_cli.framework.params import AgentFilter, pages
 
 if TYPE_CHECKING:
-    from tradesdk_cli.lists.paging import Walk
+    from tradesdk_cli.framework.params import Walk
 
 app = noun("trades", "Trades that agents made: list, get.")
 
@@ -37,6 +38,7 @@ def list_trades(
     walk: Walk,
 ) -> None:
     """List trades; the first 20 when nothing else is said."""
+    from tradesdk_cli.lists.listing import show_list
     from tradesdk_cli.lists.paging import Source
     from tradesdk_cli.lookup import AGENTS, id_of
     from tradesdk_cli.output.columns import TRADES
@@ -46,7 +48,7 @@ def list_trades(
         agent_id = None if agent_id is None else id_of(run, AGENTS, agent_id)
         filters = {"agent_id": agent_id, "status": status.value if status else None}
         found = Source("trades", "Trade", "/v1/trades", run.client.trades.list, filters)
-        run.show_list(TRADES, walk, found, empty="no trades" + (" like this" if agent_id or status else ""))
+        show_list(run, TRADES, walk, found, empty="no trades" + (" like this" if agent_id or status else ""))
 
 
 @app.command("get", cls=TradeCommand, epilog=examples("trade trades get TRADE_ID", "trade trades get TRADE_ID -o json"))

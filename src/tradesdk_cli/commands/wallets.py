@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tradesdk_cli.context import session
 from tradesdk_cli.errors import ConfigProblem, UsageProblem
-from tradesdk_cli.framework.group import TradeCommand, examples, gathered, noun, session
+from tradesdk_cli.framework.group import TradeCommand, examples, gathered, noun
 from tradesdk_cli.framework.params import AnyChain, Chain, DryRun, Yes, pages
 
 if TYPE_CHECKING:
     from tradesdk import LocalSigner
-    from tradesdk_cli.lists.paging import Walk
+    from tradesdk_cli.framework.params import Walk
 
 app = noun("wallets", "Wallets: list, connect, balance.")
 
@@ -29,14 +30,15 @@ def list_wallets(
     walk: Walk,
 ) -> None:
     """List connected wallets; the first 20 when nothing else is said."""
+    from tradesdk_cli.lists.listing import show_list
     from tradesdk_cli.lists.paging import Source
     from tradesdk_cli.output.columns import WALLETS
     from tradesdk_cli.output.outfile import PARQUET
 
     with session(ctx, endings=(PARQUET,)) as run:
         found = Source("wallets", "Wallet", "/v1/wallets", run.client.wallets.list, {"chain_id": chain})
-        run.show_list(
-            WALLETS, walk, found, empty=f"no wallets; connect one: {run.settings.program} wallets connect --help"
+        show_list(
+            run, WALLETS, walk, found, empty=f"no wallets; connect one: {run.settings.program} wallets connect --help"
         )
 
 
@@ -67,6 +69,8 @@ def connect(
     Either sign the verification message elsewhere and give --address and --signature, or let this program sign it with
     the private key in the variable TRADE_WALLET_KEY. The key itself is never sent and never stands on a command line.
     """
+    from tradesdk_cli.confirm import approve
+
     signer = None
     if signature is None:
         signer = _signer(address)
@@ -82,7 +86,7 @@ def connect(
     with session(ctx) as run:
         run.out.expect(Wallet)
         change = Change(f"connect the wallet {address} as {label}", "POST", "/v1/wallets", shown)
-        if run.approve(change, yes=yes, dry_run=dry_run):
+        if approve(run, change, yes=yes, dry_run=dry_run):
             wallets = run.client.wallets
             if signer is not None:
                 run.show(wallets.connect_with(signer, label=label, chain_id=chain, message=message))

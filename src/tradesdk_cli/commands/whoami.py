@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import typer
 
-from tradesdk_cli.framework.group import TradeCommand, examples, session, single
+from tradesdk_cli.context import session
+from tradesdk_cli.framework.group import TradeCommand, examples, single
 
 app = single("Which account and which service this is.")
 

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from tradesdk_cli.config.settings import Kept, Settings
-    from tradesdk_cli.output.printer import Output
 
 
 _LONGEST = 4096
@@ -226,19 +225,17 @@ MOCK_KEYS = ("mock_", "mocksk_")
 """How keys of a mock begin."""
 
 
-def mock_key(settings: Settings, out: Output) -> tuple[str, str]:
+def mock_key(settings: Settings) -> tuple[str, str]:
     """The key for the embedded mock, and where it came from.
 
     A key for the real service has no business there; one for a mock chooses scope, plan and tenant.
     """
-    from tradesdk_cli.mockworld import KEY
+    from tradesdk_cli.config.settings import MOCK_KEY
 
     given = settings.api_key
     if given is not None and given.startswith(MOCK_KEYS):
         return given, "TRADE_API_KEY"
-    if given is not None:
-        out.note(f"TRADE_API_KEY is not a key of the mock: {KEY} is used instead")
-    return KEY, "the mock"
+    return MOCK_KEY, "the mock"
 
 
 def service_key(settings: Settings, address: str, *, market: bool = False) -> tuple[str, str] | None:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from tradesdk_cli.errors import ConfigProblem, UsageProblem
+from tradesdk_cli.redact import looks_secret
 from tradesdk_cli.text import one_line, visible
 
 TYPE_CHECKING = False
@@ -29,8 +30,6 @@ NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,39}")
 NAME_RULE = "letters, digits, - and _ (at most 40)"
 PROJECT_FILE = ".trade.toml"
 _SECRET = ("api_key", "apikey", "key_value", "token", "secret", "wallet_key", "private_key", "password")
-_KEY = re.compile(r"(?:sk|pk|mocksk|bearer)[_ -]", re.IGNORECASE)
-_LONG_NAME = 20
 _YES, _NO = ("1", "true", "yes", "on"), ("0", "false", "no", "off")
 
 
@@ -179,11 +178,6 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
 def is_secret(name: str) -> bool:
     """Whether a setting of this name would be a key or a password."""
     return name.lower().replace("-", "_") in _SECRET
-
-
-def looks_secret(name: str) -> bool:
-    """Whether what stands where a name belongs may be a key: it is not repeated then."""
-    return _KEY.match(name) is not None or (len(name) >= _LONG_NAME and any(letter.isdigit() for letter in name))
 
 
 def check(values: Mapping[str, Any], where: str, *, project: bool) -> tuple[dict[str, Any], list[str]]:
@@ -755,3 +749,9 @@ def requested_output(argv: list[str]) -> str | None:
         if value in FORMATS:
             found = value
     return found
+
+
+MOCK_TENANT = "me"
+
+
+MOCK_KEY = f"mock_full_{MOCK_TENANT}"

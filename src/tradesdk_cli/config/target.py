@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from tradesdk_cli.config.settings import Settings
-    from tradesdk_cli.session import Session
 
 
 @dataclass(frozen=True)
@@ -56,11 +55,3 @@ def _mode_at(url: str) -> str:
     except ValueError:
         here = False
     return "local" if here else "live"
-
-
-def say_way_back(run: Session, name: str) -> None:
-    """Says of a profile that is a mock how commands go to a service again."""
-    run.out.note(
-        f"profile {name} is a mock world; for a service: trade login --profile NAME, then trade config use NAME"
-    )
-    run.out.note(f"to take the mock out of {name}: trade config unset kind --profile {name}")

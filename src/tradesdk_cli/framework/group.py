@@ -19,9 +19,7 @@ from tradesdk_cli.interrupts import raise_again
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
-    from contextlib import AbstractContextManager
 
-    from tradesdk_cli.session import Session
 
 GLOBAL_PANEL = "Global options"
 _WHOLE = 10_000
@@ -249,13 +247,6 @@ def _parameters(function: Callable[..., Any], leave: Iterable[str] = ()) -> list
     function.__annotations__ = {name: note for name, note in function.__annotations__.items() if name not in left}
     parameters = inspect.signature(function, eval_str=True).parameters.values()
     return [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in parameters]
-
-
-def session(ctx: typer.Context, *, endings: Iterable[str] = ()) -> AbstractContextManager[Session]:
-    """The session of the command that runs in `ctx`; closed at the end. It knows these `endings` of `--out`, too."""
-    from tradesdk_cli.session import open_session  # completion and help never need it
-
-    return open_session(ctx, endings=endings)
 
 
 def single(help: str) -> typer.Typer:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -16,7 +17,7 @@ from tradesdk_cli.errors import UsageProblem
 from tradesdk_cli.framework.group import GLOBAL_PANEL
 
 if TYPE_CHECKING:
-    from tradesdk_cli.lists.paging import Walk
+    pass
 
 
 _PERCENT = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+)) ?%")
@@ -133,7 +134,6 @@ def parse_when(value: str) -> float:
     moment = parse_moment(value)
     if _AGO.fullmatch(value) is None:
         return moment
-    from tradesdk_cli.lists.paging import Age
 
     return Age(moment, value)
 
@@ -233,8 +233,6 @@ def pages(
     restart: Restart = False,
 ) -> Walk:
     """The options of every list, as the walk that they ask for."""
-    from tradesdk_cli.lists.paging import plan
-
     return plan(limit, everything, cursor, page_size, checkpoint, restart)
 
 
@@ -299,3 +297,88 @@ ColorWhen = Annotated[
 Verbose = Annotated[int | None, _global("--verbose", "-v", count=True, help="A line for each request; -vv says more.")]
 Debug = Annotated[bool | None, _global("--debug", help="Show requests and answers, secrets left out.")]
 Curl = Annotated[bool | None, _global("--curl", help="Show each request as a curl command, secrets left out.")]
+
+
+_SPAN = re.compile(r"(\d{1,9}(?:\.\d{1,6})?)([smhd]?)")
+
+
+_SECONDS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
+
+
+_LONGEST_SPAN = 366 * 86400.0
+
+
+def parse_span(value: str | float) -> float:
+    """`90`, `30s`, `10m`, `1.5h` or `2d` in seconds."""
+    found = _SPAN.fullmatch(str(value).strip().lower())
+    seconds = float(found[1]) * _SECONDS[found[2]] if found is not None else 0.0
+    if not 0 < seconds <= _LONGEST_SPAN:
+        raise typer.BadParameter("a span is a number above 0 with s, m, h or d, such as 30s or 10m; at most 366d")
+    return seconds
+
+
+FIRST = 20
+
+
+LARGEST_PAGE = 100
+
+
+class Age(float):
+    """A moment in Unix seconds that was typed as an age, so that it is another one every time."""
+
+    text: str
+    """What was typed."""
+
+    def __new__(cls, moment: float, text: str) -> Age:
+        made = super().__new__(cls, moment)
+        made.text = text
+        return made
+
+
+@dataclass
+class Walk:
+    """What was asked for, and, while it is walked, where the list goes on.
+
+    Attributes:
+        total: how many at most; None: all.
+        page_size: how many a request asks for.
+        cursor: where it begins; None: at the beginning of the list.
+        next_cursor: where the last page says that it goes on.
+        checkpoint: the file that keeps how far it is.
+        restart: what that file says does not count.
+    """
+
+    total: int | None
+    page_size: int
+    cursor: str | None
+    next_cursor: str | None = None
+    checkpoint: Path | None = None
+    restart: bool = False
+
+    @property
+    def asked(self) -> dict[str, Any]:
+        """Arguments of the SDK's `list`. Its last page asks for what is missing, so its cursor goes on right there."""
+        return {"limit": self.page_size, "cursor": self.cursor, "max_items": self.total}
+
+
+def plan(
+    limit: int | None,
+    everything: bool,
+    cursor: str | None,
+    page_size: int | None,
+    checkpoint: Path | None = None,
+    restart: bool = False,
+) -> Walk:
+    """The walk that the flags of a list ask for.
+
+    Raises:
+        UsageProblem: flags that do not go together.
+    """
+    if everything and limit is not None:
+        raise UsageProblem("--limit and --all exclude each other", "leave one of them out")
+    if checkpoint is not None and not everything and limit is None:
+        raise UsageProblem("--checkpoint is for long lists: how long?", "add --all, or --limit N")
+    if restart and checkpoint is None:
+        raise UsageProblem("--restart belongs to --checkpoint", "it begins anew what that file has begun")
+    total = None if everything else limit if limit is not None else FIRST
+    return Walk(total, page_size or LARGEST_PAGE, cursor, checkpoint=checkpoint, restart=restart)

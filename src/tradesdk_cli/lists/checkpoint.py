@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Any
 from tradesdk_cli.errors import INVALID, CliError, ConfigProblem, UsageProblem
 from tradesdk_cli.files import refuse_same
 from tradesdk_cli.output.outfile import FULL, GOES_ON
-from tradesdk_cli.output.stderr import counted
-from tradesdk_cli.text import one_line
+from tradesdk_cli.text import counted, one_line
 
 if TYPE_CHECKING:
-    from tradesdk_cli.lists.paging import AnyPager, Source, Walk
+    from tradesdk_cli.framework.params import Walk
+    from tradesdk_cli.lists.paging import AnyPager, Source
     from tradesdk_cli.session import Session
 
 

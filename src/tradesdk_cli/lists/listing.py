@@ -8,13 +8,15 @@ from typing import TYPE_CHECKING, Any
 from tradesdk_cli import idcache
 from tradesdk_cli.errors import Interrupted
 from tradesdk_cli.interrupts import Deferral, deferring
-from tradesdk_cli.output.stderr import Progress, counted
+from tradesdk_cli.output.stderr import Progress
+from tradesdk_cli.text import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from tradesdk_cli.framework.params import Walk
     from tradesdk_cli.lists.checkpoint import Pull
-    from tradesdk_cli.lists.paging import AnyPager, Source, Walk
+    from tradesdk_cli.lists.paging import AnyPager, Source
     from tradesdk_cli.output.columns import Column
     from tradesdk_cli.output.printer import Output
     from tradesdk_cli.session import Session
@@ -109,7 +111,7 @@ def _to_paste(out: Output, walk: Walk) -> str | None:
 
 
 def _exit_code(interrupt: KeyboardInterrupt) -> int:
-    from tradesdk_cli.stream.deliver import exit_code_of
+    from tradesdk_cli.interrupts import exit_code_of
 
     return exit_code_of(interrupt)
 

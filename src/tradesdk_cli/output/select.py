@@ -252,7 +252,7 @@ def _check_functions(node: Any) -> None:
         signature = table[name]["signature"]
         variadic = bool(signature) and bool(signature[-1].get("variadic"))
         if given < len(signature) or (given > len(signature) and not variadic):
-            from tradesdk_cli.output.stderr import counted  # only a mistake needs it
+            from tradesdk_cli.text import counted  # only a mistake needs it
 
             wanted = ("at least " if variadic else "") + counted(len(signature), "arguments")
             raise UsageProblem(f"--query: {name}() takes {wanted}, not {given}", _EXAMPLE)

@@ -9,7 +9,7 @@ import sys
 from time import monotonic
 from typing import Any
 
-from tradesdk_cli.text import one_line, to_json, visible
+from tradesdk_cli.text import counted, one_line, span, to_json, visible
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -17,8 +17,7 @@ if TYPE_CHECKING:
     from typing import Any, TextIO
 
     from tradesdk_cli.config.settings import Settings
-    from tradesdk_cli.explain import Problem
-    from tradesdk_cli.output.printer import Output
+    from tradesdk_cli.errors import Problem
 
 
 APPEARS_AFTER = 0.5
@@ -39,7 +38,7 @@ class Progress:
     """
 
     def __init__(
-        self, out: Output, what: str, total: int | None = None, *, done: int = 0, at_once: bool = False
+        self, out: Notes, what: str, total: int | None = None, *, done: int = 0, at_once: bool = False
     ) -> None:
         self._out, self._what, self._total = out, what, total
         self._done, self._idle_done = done, done
@@ -140,11 +139,6 @@ class Progress:
         self._shown = True
 
 
-def counted(number: int, things: str) -> str:
-    """`1 trade`, `2 trades`; `things` is the plural."""
-    return f"{number} {things.removesuffix('s') if number == 1 else things}"
-
-
 def fitted(text: str, cells: int) -> str:
     """`text`, cut to so many cells of a terminal; the last ones show that it was."""
     from rich.cells import cell_len, set_cell_size
@@ -160,17 +154,6 @@ def _per_time(pace: float) -> str:
     if pace < 1:
         return f"{pace * 60:.0f} a minute"
     return f"{pace:.0f} a second" if pace >= 10 else f"{pace:.1f} a second"
-
-
-def span(seconds: float) -> str:
-    """`8 s`, `3 min 20 s`, `2 h 5 min`: as exactly as somebody who waits wants to know it."""
-    if seconds < 60:
-        return f"{max(1, round(seconds))} s"
-    minutes, rest = divmod(round(seconds), 60)
-    if minutes < 60:
-        return f"{minutes} min {rest} s" if minutes < 10 and rest else f"{minutes} min"
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours} h {minutes} min" if minutes else f"{hours} h"
 
 
 _ANSI = {"red": "31", "yellow": "33", "dim": "2"}

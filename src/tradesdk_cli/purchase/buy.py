@@ -7,25 +7,15 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from tradesdk_cli.errors import Interrupted, Unwritable, UsageProblem
-from tradesdk_cli.interrupts import deferring
+from tradesdk_cli.explain import of_error
+from tradesdk_cli.interrupts import Told, deferring, exit_code_of
+from tradesdk_cli.money import dollars, plain_dollars, usd
 from tradesdk_cli.output.stderr import Progress
 from tradesdk_cli.purchase.calls import Call, plural
 from tradesdk_cli.purchase.checkout import Terms, Till
 from tradesdk_cli.purchase.dryrun import left_to_buy, over_total, rehearse
-from tradesdk_cli.purchase.records import (
-    IN_BRIEF,
-    IN_RECEIPT,
-    Unprinted,
-    brief,
-    dollars,
-    of_error,
-    plain_dollars,
-    receipt_record,
-    usd,
-)
+from tradesdk_cli.purchase.records import IN_BRIEF, IN_RECEIPT, Unprinted, brief, receipt_record
 from tradesdk_cli.session import wire
-from tradesdk_cli.stream.deliver import exit_code_of
-from tradesdk_cli.stream.watching import Told
 from tradesdk_cli.text import one_line
 
 if TYPE_CHECKING:

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 from tradesdk_cli.config.credentials import refuse_http
 from tradesdk_cli.errors import ConfigProblem, Declined, UsageProblem
+from tradesdk_cli.interrupts import Told, hearing
+from tradesdk_cli.money import dollars, plain_dollars, usd
 from tradesdk_cli.purchase.calls import MOST, Call, plural
-from tradesdk_cli.purchase.records import dollars, left_over, plain_dollars, usd
+from tradesdk_cli.purchase.records import left_over
 from tradesdk_cli.purchase.wallet import Wallet, wallet_of
-from tradesdk_cli.stream.watching import Told, hearing
 from tradesdk_cli.text import one_line
 
 if TYPE_CHECKING:
@@ -206,10 +207,12 @@ class Till:
 
     def agreed(self, price: Any, has_budget: bool, what: str) -> str | None:
         """What it may cost: what was said, or, without a budget, what somebody at the terminal says yes to."""
+        from tradesdk_cli.confirm import ask, can_ask
+
         most = self.terms.max_price
         if self.wallet is None:
             return most
-        asking = most is None and not has_budget and self.run.can_ask
+        asking = most is None and not has_budget and can_ask()
         allowed = most is not None or has_budget
         if asking or (allowed and not self.run.out.machine_notes):
             from tradesdk_cli.confirm import say_target
@@ -218,7 +221,7 @@ class Till:
             self.run.out.note(f"{what}, paid by {self.wallet.address}")
         if not asking:
             return most
-        if not self.run.ask(f"{what} costs {dollars(price)}. Pay?"):
+        if not ask(f"{what} costs {dollars(price)}. Pay?"):
             raise Declined("nothing was paid")
         return plain_dollars(price)
 

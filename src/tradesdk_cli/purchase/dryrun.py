@@ -6,8 +6,9 @@ from dataclasses import replace
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
+from tradesdk_cli.money import dollars, plain_dollars, usd
 from tradesdk_cli.purchase.calls import MOST, plural
-from tradesdk_cli.purchase.records import dollars, plain_dollars, room, usd
+from tradesdk_cli.purchase.records import room
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

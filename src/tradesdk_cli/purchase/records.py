@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
-from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from tradesdk import Ledger
 from tradesdk_cli.errors import CliError
+from tradesdk_cli.money import dollars, maybe_dollars, plain_dollars, usd
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -20,27 +19,6 @@ if TYPE_CHECKING:
 
 _GRACE = 30
 LIMITS = ("per_call", "per_hour", "per_day", "total")
-
-
-def dollars(amount: Decimal) -> str:
-    """`$0.06`, `$0.000001`: at least two decimals, and as many as there are."""
-    return f"${plain_dollars(amount)}"
-
-
-def plain_dollars(amount: Decimal) -> str:
-    """The same as a number in text, which is exact: `0.06`."""
-    whole, _, part = f"{amount:f}".partition(".")
-    return f"{whole}.{part.rstrip('0').ljust(2, '0')}"
-
-
-def usd(micro: int) -> Decimal:
-    """Dollars of micro-dollars."""
-    return Decimal(micro).scaleb(-6)
-
-
-def maybe_dollars(micro: int | None) -> str | None:
-    """Dollars for programs; None stays None."""
-    return None if micro is None else plain_dollars(usd(micro))
 
 
 IN_BRIEF = (
@@ -103,17 +81,6 @@ def receipt_record(receipt: Receipt) -> dict[str, Any]:
         "payer": receipt.payer,
         "amount_usd": maybe_dollars(receipt.amount),
         "error_reason": receipt.error_reason,
-    }
-
-
-def of_error(payment: Payment) -> dict[str, Any]:
-    """What an error says of its payment."""
-    return {
-        "id": payment.id,
-        "state": payment.state.value,
-        "amount_usd": plain_dollars(payment.amount_usd),
-        "nonce": payment.nonce,
-        "valid_before": payment.valid_before,
     }
 
 
@@ -216,10 +183,3 @@ class Unprinted(CliError):
     """What was paid for is here, and cannot be printed as it was asked for: `--query` does not fit it."""
 
     code = "not_printed"
-
-
-class KeepingLedger(Ledger):
-    """Keeps each answer, not only until the SDK has handed it over."""
-
-    def collect(self, payment_id: str, *, owner: str, keep: bool = False) -> None:
-        super().collect(payment_id, owner=owner, keep=True)

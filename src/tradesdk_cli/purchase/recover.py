@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from tradesdk_cli.errors import NOT_FOUND, CliError, Interrupted
+from tradesdk_cli.interrupts import Told, exit_code_of, hearing
 from tradesdk_cli.purchase.calls import ENDPOINTS
 from tradesdk_cli.purchase.checkout import NO_SERVICE, market_client, say_waiting
-from tradesdk_cli.stream.deliver import exit_code_of
-from tradesdk_cli.stream.watching import Told, hearing
 from tradesdk_cli.text import one_line
 
 if TYPE_CHECKING:
@@ -44,7 +43,7 @@ def found_in(run: Session, payment_id: str) -> Payment:
     if payment is None:
         payment = the_one(run, PAYMENTS, payment_id, run.ledger.history(limit=_ALL))
     if payment is None:
-        from tradesdk_cli.framework.suggest import safe
+        from tradesdk_cli.redact import safe
 
         raise NoSuchPayment(
             f"the ledger has no payment {one_line(safe(payment_id), 60)}",

@@ -7,7 +7,7 @@ import json
 import os
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol
 
 from tradesdk_cli.errors import ConfigProblem, UsageProblem
 from tradesdk_cli.lists.checkpoint import CheckpointProblem, told_apart
@@ -18,9 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from contextlib import AbstractContextManager
 
-    from tradesdk import StreamSignal
+    from tradesdk import StreamSignal, StreamStats
     from tradesdk_cli.session import Session
-    from tradesdk_cli.stream.follow import AnyStream
 
 _LARGEST = 64 * 1024
 _RUN = ".run-"
@@ -235,3 +234,19 @@ def _short(kind: dict[str, str]) -> str:
     import hashlib
 
     return hashlib.sha256(json.dumps(kind, sort_keys=True).encode()).hexdigest()[:12]
+
+
+class AnyStream(Protocol):
+    """The SDK's stream, blocking."""
+
+    @property
+    def stats(self) -> StreamStats: ...
+
+    @property
+    def catching_up(self) -> bool: ...
+
+    def __iter__(self) -> Iterator[Any]: ...
+
+    def ack(self, signal: StreamSignal) -> None: ...
+
+    def close(self) -> None: ...

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tradesdk_cli.errors import INTERRUPTED, OTHER, TERMINATED, UsageProblem
-from tradesdk_cli.framework.params import whole
-from tradesdk_cli.stream.watching import Told, parse_span
-from tradesdk_cli.text import one_line
+from tradesdk_cli.errors import OTHER, UsageProblem
+from tradesdk_cli.framework.params import parse_span, whole
+from tradesdk_cli.text import counted, one_line
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -92,7 +91,7 @@ class Delivery:
         self._written: Written | None = None
         if run.settings.out is not None and not run.out.on_stdout:
             from tradesdk import StreamSignal
-            from tradesdk_cli.output.outfile import refuse_others
+            from tradesdk_cli.output.printer import refuse_others
 
             refuse_others(run.out, run.settings.out, (*StreamSignal.model_fields, "replayed", "late"))
             if resumes:
@@ -202,10 +201,10 @@ class Delivery:
         parts = [
             *(f"{number} {name}" for number, name in ((self.replayed, "replayed"), (self.late, "late")) if number),
             *more,
-            *([many(self.commands_failed, "failed command")] if self.commands_failed else []),
+            *([counted(self.commands_failed, "failed commands")] if self.commands_failed else []),
             *([f"{self.forwards_failed} not forwarded"] if self.forwards_failed else []),
         ]
-        counted = {
+        counts = {
             "signals": self.signals,
             "replayed": self.replayed,
             "late": self.late,
@@ -214,8 +213,8 @@ class Delivery:
             "forwards_failed": self.forwards_failed,
             "seconds": round(seconds, 3),
         }
-        text = f"{many(self.signals, 'signal')} in {_span(seconds)}" + (": " + ", ".join(parts) if parts else "")
-        self._out.event("summary", text, **counted)
+        text = f"{counted(self.signals, 'signals')} in {_span(seconds)}" + (": " + ", ".join(parts) if parts else "")
+        self._out.event("summary", text, **counts)
 
     def finish(self) -> None:
         """Ends the command: with 1 when something failed on the way."""
@@ -237,18 +236,6 @@ class Delivery:
         self.forwards_failed += 1
         url = "" if self._receiver is None else self._receiver.shown
         self._out.report({"type": "forward_failed", "url": url, "error": one_line(error), "event": event})
-
-
-def exit_code_of(interrupt: KeyboardInterrupt) -> int:
-    """130 for Ctrl-C, 143 for SIGTERM."""
-    import signal
-
-    return TERMINATED if isinstance(interrupt, Told) and interrupt.number == signal.SIGTERM else INTERRUPTED
-
-
-def many(number: int, thing: str) -> str:
-    """`1 signal`, `2 signals`."""
-    return f"{number} {thing}{'' if number == 1 else 's'}"
 
 
 def _span(seconds: float) -> str:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import logging
 from contextlib import contextmanager, nullcontext
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from tradesdk_cli.errors import SERVER, STREAM_ENDED, CliError, ClosedPipe, Interrupted
-from tradesdk_cli.interrupts import deferring
-from tradesdk_cli.stream.deliver import Delivery, exit_code_of, many
+from tradesdk_cli.interrupts import deferring, exit_code_of
+from tradesdk_cli.stream.bookmark import AnyStream
+from tradesdk_cli.stream.deliver import Delivery
 from tradesdk_cli.stream.tallying import Tally
 from tradesdk_cli.stream.watching import Watch
-from tradesdk_cli.text import one_line
+from tradesdk_cli.text import counted, one_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -25,22 +26,6 @@ if TYPE_CHECKING:
 SETTLE = 3.0
 """Seconds after a connect until the history is looked at once more."""
 _RAW = 2000
-
-
-class AnyStream(Protocol):
-    """The SDK's stream."""
-
-    @property
-    def stats(self) -> StreamStats: ...
-
-    @property
-    def catching_up(self) -> bool: ...
-
-    def __iter__(self) -> Iterator[Any]: ...
-
-    def ack(self, signal: StreamSignal) -> None: ...
-
-    def close(self) -> None: ...
 
 
 class StreamOver(CliError):
@@ -207,7 +192,7 @@ class _Teller:
     def end(self) -> None:
         """Says how many of the last signals came from the history."""
         if self._replayed:
-            text = f"{many(self._replayed, 'signal')} came from the history, not live"
+            text = f"{counted(self._replayed, 'signals')} came from the history, not live"
             self._out.event("replayed", text, signals=self._replayed)
             self._replayed = 0
 
@@ -256,7 +241,7 @@ def _summary(delivery: Delivery, stats: StreamStats | None, end: _End) -> None:
     if stats is None:
         delivery.summary("never connected", connects=0)
         return
-    counted = {
+    counts = {
         "connects": stats.connects,
         "duplicates": stats.duplicates,
         "filtered": stats.filtered,
@@ -266,12 +251,12 @@ def _summary(delivery: Delivery, stats: StreamStats | None, end: _End) -> None:
     }
     told = (
         (f"connected {stats.connects} times", stats.connects > 1),
-        (many(stats.duplicates, "duplicate") + " dropped", stats.duplicates),
+        (counted(stats.duplicates, "duplicates") + " dropped", stats.duplicates),
         (f"{stats.invalid} unreadable", stats.invalid),
-        (many(stats.gaps, "gap"), stats.gaps),
+        (counted(stats.gaps, "gaps"), stats.gaps),
         (f"ended before all that was missed was read from the history; {end.how}", end.catching_up),
     )
-    delivery.summary(*(text for text, there in told if there), **counted)
+    delivery.summary(*(text for text, there in told if there), **counts)
 
 
 class _Waits(logging.Handler):

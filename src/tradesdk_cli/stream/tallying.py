@@ -6,7 +6,8 @@ from threading import RLock
 from time import monotonic
 from typing import TYPE_CHECKING
 
-from tradesdk_cli.output.stderr import Progress, counted, span
+from tradesdk_cli.output.stderr import Progress
+from tradesdk_cli.text import counted, span
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -4,80 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
 import select
-import signal
 import threading
 import time
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
-
-import typer
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from typing import TextIO
 
-_SPAN = re.compile(r"(\d{1,9}(?:\.\d{1,6})?)([smhd]?)")
-_SECONDS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
-_LONGEST_SPAN = 366 * 86400.0
 _EVERY = 0.5
-
-
-def parse_span(value: str | float) -> float:
-    """`90`, `30s`, `10m`, `1.5h` or `2d` in seconds."""
-    found = _SPAN.fullmatch(str(value).strip().lower())
-    seconds = float(found[1]) * _SECONDS[found[2]] if found is not None else 0.0
-    if not 0 < seconds <= _LONGEST_SPAN:
-        raise typer.BadParameter("a span is a number above 0 with s, m, h or d, such as 30s or 10m; at most 366d")
-    return seconds
-
-
-class Told(KeyboardInterrupt):
-    """Ctrl-C or SIGTERM; `number` is the signal."""
-
-    def __init__(self, number: int) -> None:
-        super().__init__()
-        self.number = number
-
-
-@contextmanager
-def told_to_stop() -> Iterator[None]:
-    """Inside, the first Ctrl-C or SIGTERM raises `Told`, and the second one ends the process at once."""
-
-    def hear(number: int) -> bool:
-        raise Told(number)
-
-    with hearing(hear):
-        yield
-
-
-@contextmanager
-def hearing(hear: Callable[[int], bool]) -> Iterator[None]:
-    """Inside, the first Ctrl-C or SIGTERM calls `hear` with its number.
-
-    When that says True, so does the next one; otherwise the next one ends the process at once.
-    """
-    if threading.current_thread() is not threading.main_thread():
-        yield  # signals are only ever seen by the main thread
-        return
-    numbers = [number for number in (signal.SIGINT, signal.SIGTERM) if signal.getsignal(number) is not signal.SIG_IGN]
-
-    def handler(number: int, frame: Any) -> None:
-        again = False
-        try:
-            again = hear(number)
-        finally:
-            if not again:
-                for each in numbers:
-                    signal.signal(each, signal.SIG_DFL)
-
-    before = {number: signal.signal(number, handler) for number in numbers}
-    try:
-        yield
-    finally:
-        for number, was in before.items():
-            signal.signal(number, signal.SIG_DFL if was is None else was)  # None: one that Python did not set
 
 
 class Watch:

@@ -10,8 +10,9 @@ from typing import Annotated, Any
 import typer
 
 from tradesdk_cli.commands.mock.control import OPTIONAL_NUMBER, OPTIONAL_TEXT, Shape, ask, given, pairs, rows, word
+from tradesdk_cli.context import session
 from tradesdk_cli.errors import UsageProblem
-from tradesdk_cli.framework.group import TradeCommand, examples, noun, session
+from tradesdk_cli.framework.group import TradeCommand, examples, noun
 from tradesdk_cli.framework.params import number, whole
 
 app = noun("fault", "Faults on demand: add, list, kinds, remove, clear.")

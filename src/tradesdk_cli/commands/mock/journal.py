@@ -8,8 +8,9 @@ from urllib.parse import urlencode
 import typer
 
 from tradesdk_cli.commands.mock.control import NUMBER, OPTIONAL_TEXT, Shape, ask, given
+from tradesdk_cli.context import session
 from tradesdk_cli.errors import UsageProblem
-from tradesdk_cli.framework.group import TradeCommand, examples, session, single
+from tradesdk_cli.framework.group import TradeCommand, examples, single
 from tradesdk_cli.framework.params import whole
 
 if TYPE_CHECKING:

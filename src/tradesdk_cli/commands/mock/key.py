@@ -9,7 +9,8 @@ import typer
 
 from tradesdk_cli.commands.mock.control import ask, given, rows, word
 from tradesdk_cli.commands.mock.tenant import Plan
-from tradesdk_cli.framework.group import TradeCommand, examples, noun, session
+from tradesdk_cli.context import session
+from tradesdk_cli.framework.group import TradeCommand, examples, noun
 from tradesdk_cli.framework.params import number
 
 if TYPE_CHECKING:

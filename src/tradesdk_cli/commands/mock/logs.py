@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tradesdk_cli.commands.mock.journal import EMBEDDED, USUAL, Tenant, answers, latest
+from tradesdk_cli.context import session
 from tradesdk_cli.errors import ClosedPipe
-from tradesdk_cli.framework.group import TradeCommand, examples, session, single
+from tradesdk_cli.framework.group import TradeCommand, examples, single
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

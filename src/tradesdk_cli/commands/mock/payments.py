@@ -9,8 +9,9 @@ from urllib.parse import urlencode
 import typer
 
 from tradesdk_cli.commands.mock.control import NUMBER, OPTIONAL_TEXT, Shape, ask, given, rows, word
+from tradesdk_cli.context import session
 from tradesdk_cli.errors import CliError, UsageProblem
-from tradesdk_cli.framework.group import TradeCommand, examples, noun, session
+from tradesdk_cli.framework.group import TradeCommand, examples, noun
 from tradesdk_cli.framework.params import whole
 
 if TYPE_CHECKING:

@@ -9,7 +9,8 @@ import typer
 from tradesdk_cli.commands.mock.control import ask, given, place
 from tradesdk_cli.commands.mock.serve import Scenario
 from tradesdk_cli.commands.mock.status import STATUS
-from tradesdk_cli.framework.group import TradeCommand, examples, session, single
+from tradesdk_cli.context import session
+from tradesdk_cli.framework.group import TradeCommand, examples, single
 from tradesdk_cli.framework.params import DryRun, Yes, whole
 
 app = single("Forget everything but the clock and the gap options.")
@@ -40,18 +41,18 @@ def reset(
     """
     from tradesdk_cli import idcache
     from tradesdk_cli.commands.mock.show import show_status
-    from tradesdk_cli.confirm import Change
+    from tradesdk_cli.confirm import Change, approve
 
     tenants = list(dict.fromkeys(populate or []))
     with session(ctx) as run:
         if run.settings.mock:
-            from tradesdk_cli.mockworld import TENANT
+            from tradesdk_cli.config.settings import MOCK_TENANT
 
-            tenants = list(dict.fromkeys([TENANT, *tenants]))
+            tenants = list(dict.fromkeys([MOCK_TENANT, *tenants]))
         body = given(seed=seed, scenario=scenario, populate=tenants or None)
         what = f"reset {place(run)}: forget agents, trades, keys, signals and faults"
-        change = Change(what, "POST", "/_mock/reset", body)
-        if run.approve(change, yes=yes, dry_run=dry_run):
+        change = Change(what, "POST", "/_mock/reset", body, mock=place(run))
+        if approve(run, change, yes=yes, dry_run=dry_run):
             status = ask(run, "POST", "reset", body, gives=STATUS)
             idcache.forget_all()
             if run.settings.mock:

@@ -11,8 +11,9 @@ import typer
 from tradesdk_cli.commands.mock.control import ControlProblem, ask, place
 from tradesdk_cli.commands.mock.snapshot import bytes_of
 from tradesdk_cli.commands.mock.status import STATUS
+from tradesdk_cli.context import session
 from tradesdk_cli.errors import CliError, UsageProblem
-from tradesdk_cli.framework.group import TradeCommand, examples, session, single
+from tradesdk_cli.framework.group import TradeCommand, examples, single
 from tradesdk_cli.framework.params import DryRun, Yes
 
 if TYPE_CHECKING:
@@ -41,26 +42,27 @@ def restore(
     """
     from tradesdk_cli import idcache
     from tradesdk_cli.commands.mock.show import show_status
-    from tradesdk_cli.confirm import Change
+    from tradesdk_cli.confirm import Change, approve
 
     with session(ctx) as run:
         if not file.is_file():
             raise UsageProblem(f"{file} is {'not a file' if file.exists() else 'not there'}", _HINT)
         what = f"restore {file} in {place(run)}: forget what it holds now"
-        if run.approve(Change(what, "POST", "/_mock/restore"), yes=yes, dry_run=dry_run):
+        if approve(run, Change(what, "POST", "/_mock/restore", mock=place(run)), yes=yes, dry_run=dry_run):
             _embedded(run, file) if run.settings.mock else _served(run, file)
             idcache.forget_all()
             show_status(run.out, ask(run, "GET", "status", gives=STATUS))
 
 
 def _embedded(run: Session, file: Path) -> None:
-    from tradesdk_cli.mockworld import TENANT, forget_payments
+    from tradesdk_cli.config.settings import MOCK_TENANT
+    from tradesdk_cli.mockworld import forget_payments
     from tradesdk_mock import MockServerError
 
     try:
         run.mock.service.restore(file)
         # As every command on this world does.
-        run.mock.service.populate(TENANT)
+        run.mock.service.populate(MOCK_TENANT)
     except MockServerError as error:
         raise CliError(str(error), _HINT) from None
     forget_payments(run.settings)

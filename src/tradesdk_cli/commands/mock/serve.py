@@ -13,8 +13,9 @@ from urllib.parse import urlsplit
 import typer
 
 from tradesdk_cli.commands.mock.control import PORT, pairs
+from tradesdk_cli.context import session
 from tradesdk_cli.errors import CliError, UsageProblem
-from tradesdk_cli.framework.group import TradeCommand, examples, session, single
+from tradesdk_cli.framework.group import TradeCommand, examples, single
 from tradesdk_cli.framework.params import number, whole
 
 if TYPE_CHECKING:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import typer
 
 from tradesdk_cli.commands.mock.control import CLOCK, OPTIONAL_TEXT, Shape, ask
-from tradesdk_cli.framework.group import TradeCommand, examples, session, single
+from tradesdk_cli.context import session
+from tradesdk_cli.framework.group import TradeCommand, examples, single
 
 app = single("Show what the mock holds.")
 

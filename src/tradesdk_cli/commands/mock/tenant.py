@@ -8,7 +8,8 @@ from typing import Annotated
 import typer
 
 from tradesdk_cli.commands.mock.control import ask, given, word
-from tradesdk_cli.framework.group import TradeCommand, examples, noun, session
+from tradesdk_cli.context import session
+from tradesdk_cli.framework.group import TradeCommand, examples, noun
 from tradesdk_cli.framework.params import whole
 
 app = noun("tenant", "Tenants of the mock: populate, plan.")

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from tradesdk_cli.context import session
 from tradesdk_cli.errors import UsageProblem
-from tradesdk_cli.framework.group import TradeCommand, examples, noun, session
+from tradesdk_cli.framework.group import TradeCommand, examples, noun
 from tradesdk_cli.framework.params import DryRun, Yes
 from tradesdk_cli.mockworld import LEDGER_ENDS
 
@@ -55,6 +56,7 @@ def remove(
     from dataclasses import replace
 
     from tradesdk_cli import idcache
+    from tradesdk_cli.confirm import ask
 
     with session(ctx) as run:
         if name not in _names(run.settings):
@@ -71,7 +73,7 @@ def remove(
             from tradesdk_cli.confirm import check
 
             check(f"remove the world {name}", yes=yes, dry_run=dry_run)
-            if not run.ask(f"Remove the mock world {name}, with its {size:,} bytes, for good?"):
+            if not ask(f"Remove the mock world {name}, with its {size:,} bytes, for good?"):
                 from tradesdk_cli.errors import Declined
 
                 raise Declined("nothing was removed")

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tradesdk_cli.context import session
 from tradesdk_cli.errors import UsageProblem
-from tradesdk_cli.framework.group import TradeCommand, examples, session, single
+from tradesdk_cli.framework.group import TradeCommand, examples, single
 from tradesdk_cli.framework.params import DryRun, Yes
 
 if TYPE_CHECKING:
@@ -83,9 +84,10 @@ def budget(
 def _set(run: Session, changes: dict[str, str], release: Release | None, *, yes: bool, dry_run: bool) -> bool:
     """True when it is set, or was set like that already."""
     from tradesdk import Budget
-    from tradesdk_cli.confirm import LEDGER, Change
+    from tradesdk_cli.confirm import LEDGER, Change, approve
+    from tradesdk_cli.money import plain_dollars
     from tradesdk_cli.purchase.checkout import amount_of
-    from tradesdk_cli.purchase.records import LIMITS, plain_dollars
+    from tradesdk_cli.purchase.records import LIMITS
 
     limits = {
         name: None if text == "none" else amount_of(f"--{name.replace('_', '-')}", text)
@@ -111,7 +113,7 @@ def _set(run: Session, changes: dict[str, str], release: Release | None, *, yes:
     if not change.differences() and not dry_run:
         run.out.note("the budget is like that already: there is nothing to change")
         return True
-    if not run.approve(change, yes=yes, dry_run=dry_run):
+    if not approve(run, change, yes=yes, dry_run=dry_run):
         return False
     run.ledger.set_budget(wanted)
     return True

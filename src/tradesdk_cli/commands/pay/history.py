@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from tradesdk_cli.framework.group import TradeCommand, examples, session, single
+from tradesdk_cli.context import session
+from tradesdk_cli.framework.group import TradeCommand, examples, single
 from tradesdk_cli.framework.params import whole
 
 app = single("List payments, newest first.")

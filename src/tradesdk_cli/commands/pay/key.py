@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tradesdk_cli.context import session
 from tradesdk_cli.errors import ConfigProblem, UsageProblem
-from tradesdk_cli.framework.group import TradeCommand, examples, noun, session
+from tradesdk_cli.framework.group import TradeCommand, examples, noun
 from tradesdk_cli.framework.params import DryRun, Yes
 
 if TYPE_CHECKING:
@@ -100,7 +101,7 @@ def accept_secret(ctx: typer.Context, wallet: WalletFile = None, yes: Yes = Fals
     that comes from the key. Purchases in this ledger keep their nonces. Names that only other ledgers have paid for
     can be paid for once more.
     """
-    from tradesdk_cli.confirm import LEDGER, Change
+    from tradesdk_cli.confirm import LEDGER, Change, approve
     from tradesdk_cli.purchase.checkout import market_client
     from tradesdk_cli.purchase.wallet import wallet_of
 
@@ -109,7 +110,7 @@ def accept_secret(ctx: typer.Context, wallet: WalletFile = None, yes: Yes = Fals
         client = market_client(run, found)
         body = {"payer": None if found is None else found.address}
         change = Change("accept another purchase secret", LEDGER, "accept-secret", body)
-        if run.approve(change, yes=yes, dry_run=dry_run):
+        if approve(run, change, yes=yes, dry_run=dry_run):
             run.out.one({**body, "secret_id": client.payments.accept_purchase_secret()})
 
 

@@ -6,8 +6,9 @@ from typing import Annotated
 
 import typer
 
+from tradesdk_cli.context import session
 from tradesdk_cli.errors import UsageProblem
-from tradesdk_cli.framework.group import TradeCommand, examples, session, single
+from tradesdk_cli.framework.group import TradeCommand, examples, single
 from tradesdk_cli.purchase.calls import ABOUT_TOKENS, ENDPOINTS, MOST, Call
 
 app = single("Show what market data costs, and what the budgets leave.")
@@ -41,8 +42,9 @@ def quote(
 
     By the published prices: no key is needed and nothing is sent.
     """
+    from tradesdk_cli.money import plain_dollars
     from tradesdk_cli.purchase.checkout import NO_SERVICE, market_client
-    from tradesdk_cli.purchase.records import left_in_windows, left_over, plain_dollars, room
+    from tradesdk_cli.purchase.records import left_in_windows, left_over, room
 
     verb = endpoint
     if tokens and verb not in ABOUT_TOKENS:

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from tradesdk_cli.context import session
 from tradesdk_cli.errors import OUTCOME_UNKNOWN, UsageProblem
-from tradesdk_cli.framework.group import TradeCommand, examples, session, single
-from tradesdk_cli.framework.params import DryRun, Yes
-from tradesdk_cli.stream.watching import parse_span
+from tradesdk_cli.framework.group import TradeCommand, examples, single
+from tradesdk_cli.framework.params import DryRun, Yes, parse_span
 
 if TYPE_CHECKING:
     from tradesdk import ChainVerdict, Payment
@@ -97,7 +97,7 @@ def reconcile(
 
 
 def _mark(run: Session, payment_id: str, *, paid: bool, yes: bool, dry_run: bool) -> None:
-    from tradesdk_cli.confirm import LEDGER, Change
+    from tradesdk_cli.confirm import LEDGER, Change, approve
     from tradesdk_cli.purchase.records import brief
     from tradesdk_cli.purchase.recover import client_for, found_in
 
@@ -113,15 +113,16 @@ def _mark(run: Session, payment_id: str, *, paid: bool, yes: bool, dry_run: bool
         warnings=() if paid else ("its money is no longer held then; if it was taken, the budget is wrong by it",),
         needs_yes=False,
     )
-    if run.approve(change, yes=yes, dry_run=dry_run):
+    if approve(run, change, yes=yes, dry_run=dry_run):
         run.out.one(brief(client_for(run, payment).payments.mark(payment.id, paid=paid)))
 
 
 def _mark_expired(run: Session, older_than: float, *, paid: bool, yes: bool, dry_run: bool) -> None:
     from tradesdk import PaymentState
-    from tradesdk_cli.confirm import LEDGER, Change
+    from tradesdk_cli.confirm import LEDGER, Change, approve
+    from tradesdk_cli.money import dollars, usd
     from tradesdk_cli.output.columns import PAYMENTS
-    from tradesdk_cli.purchase.records import brief, dollars, usd
+    from tradesdk_cli.purchase.records import brief
     from tradesdk_cli.purchase.recover import client_for
 
     states = [PaymentState.EXPIRED_UNKNOWN, PaymentState.EXPIRED_UNPAID]
@@ -140,7 +141,7 @@ def _mark_expired(run: Session, older_than: float, *, paid: bool, yes: bool, dry
     )
     if not found:
         run.out.note("no payment expired so long ago without proof; trade pay reconcile brings the ledger up to date")
-    elif run.approve(change, yes=yes, dry_run=dry_run):
+    elif approve(run, change, yes=yes, dry_run=dry_run):
         marked = client_for(run, None).payments.mark_expired(paid=paid, older_than=older_than)
         run.out.many(PAYMENTS, [[brief(payment) for payment in marked]], empty="nothing was marked")
 
@@ -240,7 +241,7 @@ def _reconcile(run: Session, *, send_api_key: bool) -> None:
 
 def _witnessed(payment: Payment, verdict: ChainVerdict) -> dict[str, Any]:
     """A payment of which the chain was asked: what it says, and what follows from it."""
-    from tradesdk_cli.purchase.records import dollars
+    from tradesdk_cli.money import dollars
 
     said = f"chain: {verdict.reason}"
     if verdict.paid is None:

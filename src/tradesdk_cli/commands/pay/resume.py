@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tradesdk_cli.framework.group import TradeCommand, examples, session, single
+from tradesdk_cli.context import session
+from tradesdk_cli.framework.group import TradeCommand, examples, single
 from tradesdk_cli.framework.params import DryRun
 
 if TYPE_CHECKING:

@@ -7,8 +7,9 @@ from typing import Annotated
 
 import typer
 
+from tradesdk_cli.context import session
 from tradesdk_cli.errors import UsageProblem
-from tradesdk_cli.framework.group import TradeCommand, examples, session, single
+from tradesdk_cli.framework.group import TradeCommand, examples, single
 from tradesdk_cli.framework.params import DryRun, Yes
 from tradesdk_cli.text import one_line
 
@@ -35,8 +36,10 @@ def trust(
     """
     from urllib.parse import urlsplit
 
+    from tradesdk_cli.confirm import approve
+
     if not _ADDRESS.fullmatch(address):
-        from tradesdk_cli.framework.suggest import safe
+        from tradesdk_cli.redact import safe
 
         raise UsageProblem(
             f"{one_line(safe(address), 60)} is no address",
@@ -55,6 +58,6 @@ def trust(
             "recipient": address,
             "accepted_so_far": ", ".join(known) or "any, at the first call",
         }
-        if run.approve(Change(f"pay {address} from now on", LEDGER, "trust", body), yes=yes, dry_run=dry_run):
+        if approve(run, Change(f"pay {address} from now on", LEDGER, "trust", body), yes=yes, dry_run=dry_run):
             client.payments.trust(address)
             run.out.one({"service": origin, "accepted": run.ledger.trusted(origin)})

@@ -245,7 +245,7 @@ def _profiles(line: Line, begun: str) -> Iterable[tuple[str, str]]:
 
 def _fields(line: Line, begun: str) -> Iterable[tuple[str, str]]:
     """The last name of a list with commas."""
-    from tradesdk_cli.output.fieldnames import FIELDS
+    from tradesdk_cli.completion.fieldnames import FIELDS
 
     offered = FIELDS.get(line.command) or FIELDS.get(line.command.partition(" ")[0], ())
     before, comma, _ = begun.rpartition(",")
@@ -282,7 +282,7 @@ def _methods(line: Line, begun: str) -> Iterable[tuple[str, str]]:
 
 
 def _shells(line: Line, begun: str) -> Iterable[tuple[str, str]]:
-    from tradesdk_cli.framework.shells import SHELLS
+    from tradesdk_cli.completion.shells import SHELLS
 
     return [(shell, "") for shell in SHELLS]
 

@@ -1,0 +1,1 @@
+"""Completion of commands, options, ids and symbols in the shell."""
