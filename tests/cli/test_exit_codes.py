@@ -153,7 +153,6 @@ def test_configuration(trade: Terminal, env: dict[str, str], named: str, hint: s
 
 
 USAGE: list[tuple[str, str]] = [
-    ("agents", "needs a verb: list, get, create, update, delete"),
     ("agens list", "there is no command 'agens'"),
     ("agents lst", "trade agents has no verb 'lst'"),
     ("agents list --bogus", "--bogus"),

@@ -288,3 +288,17 @@ def test_example(
         ends = INTERRUPTED if "--follow" in argv else 0
         said = run.out or re.search("no |nobody |nothing |all ", run.err)
         assert (run.code, bool(said)) == (ends, True), run.err
+
+
+@pytest.mark.parametrize("noun", sorted({words[0] for words in LEAVES if words[1:] == ("list",)}))
+def test_a_noun_alone_lists(own: Terminal, noun: str) -> None:
+    alone, listed = own("-o", "csv", noun), own("-o", "csv", noun, "list")
+    assert (alone.code, alone.err) == (0, listed.err)
+    assert alone.out.splitlines()[0] == listed.out.splitlines()[0]
+    assert len(alone.out.splitlines()) == len(listed.out.splitlines()) > 1
+
+
+@pytest.mark.parametrize("line", ["pay", "pay key", "account", "signals", "mock"])
+def test_a_noun_without_a_list_shows_its_help(own: Terminal, line: str) -> None:
+    alone, helped = own(*line.split()), own(*line.split(), "--help")
+    assert (alone.code, alone.err, alone.out) == (0, "", helped.out)

@@ -125,7 +125,6 @@ SAID = [
     ("market prices ETH --max-price /bin/zsh.05", "not /bin/zsh.05", "without the dollar sign: --max-price 0.05"),
     ("market prices ETH --max-price .05", "not .05", "leave a dollar sign out"),
     ("market prices ETH --max-price cash.05", "not cash.05", "for example: --max-price 0.10"),
-    ("pay key", "trade pay key needs a verb: new, import, address", "trade pay key --help"),
     ("agents list --jq map(.name)|x", "no option --jq", "--query takes JMESPath, for example: --query "),
     ("agents list --jq", "no option --jq", "--query takes JMESPath, for example: --query "),
     ("signals stream --chain base --min-confidence 2", "2.0 is not from 0 to 1", "--help"),

@@ -205,6 +205,7 @@ def test_asked_and_declined(own: Terminal, server: MockServer, agent: str, answe
     run = own("agents", "delete", agent, answers=answer)
     assert (run.code, run.out) == (1, "")
     assert "nothing was changed" in run.err
+    assert "error:" not in run.err, "it is an answer"
     assert writes(server, own) == []
 
 

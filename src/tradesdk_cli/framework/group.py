@@ -203,14 +203,20 @@ def noun(name: str, help: str) -> typer.Typer:
         add_completion=False,
         context_settings=_HELP_NAMES,
     )
-    app.callback(invoke_without_command=True)(_needs_a_verb)
+    app.callback(invoke_without_command=True)(_without_a_verb)
     return app
 
 
-def _needs_a_verb(ctx: typer.Context) -> None:
-    if ctx.invoked_subcommand is None and isinstance(ctx.command, TradeGroup):
-        verbs = ", ".join(ctx.command.shown)
-        raise UsageProblem(f"{ctx.command_path} needs a verb: {verbs}", f"{ctx.command_path} --help")
+def _without_a_verb(ctx: typer.Context) -> None:
+    """A noun alone lists, or shows its help."""
+    if ctx.invoked_subcommand is not None or not isinstance(ctx.command, TradeGroup):
+        return
+    if "list" not in ctx.command.shown:
+        print(ctx.get_help())
+        return
+    verb: Any = ctx.command.commands["list"]
+    with verb.make_context("list", [], parent=ctx) as listing:
+        listing.command.invoke(listing)
 
 
 def gathered(**gathers: Callable[..., Any]) -> Callable[[Callable[..., None]], Callable[..., None]]:

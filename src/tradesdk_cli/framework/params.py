@@ -271,7 +271,9 @@ Fields = Annotated[
     str | None,
     _global("--fields", metavar="A,B", help="Only these fields, in this order; nested as a.b."),
 ]
-Query = Annotated[str | None, _global("--query", metavar="JMESPATH", help="Select from the result, as in JMESPath.")]
+Query = Annotated[
+    str | None, _global("--query", "-q", metavar="JMESPATH", help="Select from the result, as in JMESPath.")
+]
 Out = Annotated[
     str | None,
     _global("--out", metavar="FILE", help="Write the result there; its ending says how, such as .csv or .parquet."),

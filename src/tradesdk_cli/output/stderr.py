@@ -249,7 +249,10 @@ class Notes:
         if self.machine_notes:
             self._say(to_json(problem.as_dict()))
             return
-        self._say_titled("error:", "red", problem.headline)
+        if problem.code == "declined":  # an answer, and no error
+            self.note(problem.headline)
+        else:
+            self._say_titled("error:", "red", problem.headline)
         if problem.hint:
             self._say_titled("hint:", "yellow", one_line(problem.hint))
 

@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tradesdk_cli.errors import CliError, ConfigProblem, Declined
+from tradesdk_cli.errors import CliError, ConfigProblem
 from tradesdk_cli.text import visible
 
 if TYPE_CHECKING:
@@ -143,7 +143,7 @@ def new_password() -> str:
 
     Raises:
         ConfigProblem: there is no way to get one, or it is empty.
-        Declined: the two are not the same.
+        CliError: the two are not the same.
     """
     given = password_from_file()
     if given is None:
@@ -154,7 +154,7 @@ def new_password() -> str:
             )
         given = hidden("a password for the new keystore: ")
         if given and hidden("the same again: ") != given:
-            raise Declined("these are two passwords; nothing was written")
+            raise CliError("these are two passwords; nothing was written")
     if not given:
         raise ConfigProblem("the password is empty", "without one, whoever gets the file has the money")
     return given
@@ -194,14 +194,14 @@ def hidden(prompt: str) -> str:
     """What somebody types without its being shown.
 
     Raises:
-        Declined: the terminal was closed.
+        CliError: the terminal was closed.
     """
     import getpass
 
     try:
         return getpass.getpass(visible(prompt))
     except EOFError:
-        raise Declined("nothing was typed") from None
+        raise CliError("nothing was typed") from None
 
 
 # Play money
