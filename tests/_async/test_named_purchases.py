@@ -330,6 +330,36 @@ async def test_one_batch_of_a_job_can_be_bought_once_more(mock: MockService) -> 
     mock.payments.assert_charged(times=4)
 
 
+@pytest.mark.parametrize("job", [None, "nightly"])
+@pytest.mark.parametrize("tokens", [["ETH", "BRETT", "TOSHI"], []])
+async def test_a_run_refuses_a_new_purchase_that_is_for_none_of_its_batches(
+    mock: MockService, job: str | None, tokens: list[str]
+) -> None:
+    signer = CountingSigner()
+    client = buyer_of(mock, signer=signer)
+    other = (await client.token_prices(["DEGEN"])).payment
+    assert other is not None
+    for payment_id, why in (("pay_0", "is not in this ledger"), (other.id, "pays for something else")):
+        run = client.batches.token_prices(tokens, size=1, job=job, new_purchase=payment_id)
+        for _ in range(2):
+            with pytest.raises(InvalidArgumentError, match=f"new_purchase: payment {payment_id} {why}"):
+                await collected(run)
+    assert (len(signer.digests), await client.payments.list()) == (1, [other])
+
+
+async def test_one_batch_of_a_run_without_a_job_can_be_bought_once_more(mock: MockService) -> None:
+    client = buyer_of(mock)
+    mock.add_fault("reset", paid="only", executed=True, count=1)
+    with pytest.raises(PaymentUndeliveredError) as caught:
+        await client.token_prices(["BRETT"])
+    lost = caught.value.payment
+    assert lost is not None
+    batches = await collected(client.batches.token_prices(TWO, size=1, new_purchase=lost.id))
+    paid = [batch.result.payment for batch in batches]
+    assert [one and one.replaces for one in paid] == [None, lost.id]
+    mock.payments.assert_charged(times=3)
+
+
 async def test_an_answer_without_a_receipt_is_held_until_it_is_marked() -> None:
     seller = Seller()
     seller.receipt = None
