@@ -140,6 +140,7 @@ def state_when_marked(payment: Payment, *, paid: bool, proven: bool) -> PaymentS
         return payment.state
     if not paid:
         return PaymentState.MARKED_UNPAID
+    # TAKEN_ELSEWHERE too, and it counts: the chain does not show whose signature of the nonce was used.
     return PaymentState.PAID_UNDELIVERED if proven else PaymentState.MARKED_PAID
 
 
