@@ -132,18 +132,19 @@ class PaymentAuthorizer:
         return self._payer
 
     def limits(self, purchase: PurchaseIntent) -> Budget:
-        """The client's limits, and `max_price` of the call."""
+        """The client's limits, and `max_price` of the call, which does not change what counts."""
         if purchase.max_price is None:
             return self.budget
-        return self.budget.strictest(Budget.from_micro({"per_call": purchase.max_price}, self.budget.release))
+        stored = Budget() if self.budget.is_set else self.store.budget()
+        release = (stored if stored.is_set else self.budget).release
+        return self.budget.strictest(Budget.from_micro({"per_call": purchase.max_price}, release))
 
     def quote(self, purchase: PurchaseIntent) -> Quote:
         """The published price, and what the budgets leave. A free call does not read the ledger."""
-        limits = self.limits(purchase)
         if purchase.amount == 0:
-            spending = Spending(**NO_SPENDING, budget=limits)
+            spending = Spending(**NO_SPENDING, budget=self.budget)
         else:
-            spending = self.store.spending(limits, now=self.clock.now())
+            spending = self.store.spending(self.limits(purchase), now=self.clock.now())
         return Quote(path=purchase.path, tokens=purchase.tokens, amount=purchase.amount, spending=spending)
 
     def existing(self, purchase: PurchaseIntent) -> Payment | None:
