@@ -234,6 +234,7 @@ async def test_another_secret_is_refused_until_it_is_accepted(
     mock: MockService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     client = buyer_of(mock)
+    assert (await client.payments.purchase_secret_ids())[0] is None
     await client.token_prices(TWO, purchase=NAME)
     secret = "cd" * 32
     monkeypatch.setenv("TRADE_PURCHASE_SECRET", secret)
@@ -242,8 +243,10 @@ async def test_another_secret_is_refused_until_it_is_accepted(
     assert secret not in f"{error} {error.hint}"
     assert "paid for once more" in error.hint
     await client.token_prices(["AERO"])
+    known, given = await client.payments.purchase_secret_ids()
     accepted = await client.payments.accept_purchase_secret()
-    assert accepted in error.message
+    assert f"{accepted}, and the ledger has {known} " in error.message
+    assert (given, await client.payments.purchase_secret_ids()) == (accepted, (accepted, accepted))
     assert secret not in accepted
     bought = (await client.token_prices(TWO, purchase="new name")).payment
     assert bought is not None

@@ -231,6 +231,16 @@ class Payments:
                     continue
         return marked
 
+    def purchase_secret_ids(self) -> tuple[str | None, str]:
+        """The id of the purchase secret that the ledger knows for this payer, or None, and the id of this client's.
+
+        If they differ, named purchases are refused (`purchase_secret_changed`).
+
+        Raises:
+            PaymentRefusedError: `no_purchase_secret`; `no_signer`; `signer_failed`.
+        """
+        return in_thread(self._flow.authorizer.secret_ids)
+
     def accept_purchase_secret(self) -> str:
         """Accept another purchase secret than the one that this ledger's named purchases of this payer were made with.
 

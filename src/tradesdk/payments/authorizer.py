@@ -520,6 +520,11 @@ class PaymentAuthorizer:
         before = None if new is None else self.replaced(new, [purchase])[0].nonce
         return secret.nonce(purchase.name or "", payer=draft.payer, asset=draft.asset, replaced=before)
 
+    def secret_ids(self) -> tuple[str | None, str]:
+        """The id of the purchase secret in the ledger, if there is one, and that of this client's."""
+        secret = purchase_secret(self.signer)
+        return self.store.purchase_secret(self.payer), secret.id
+
     def accept_secret(self) -> str:
         """Replace the id of the purchase secret in the ledger. Returns the new one."""
         secret = purchase_secret(self.signer)

@@ -102,13 +102,17 @@ def accept_secret(ctx: typer.Context, wallet: WalletFile = None, yes: Yes = Fals
     """
     from tradesdk_cli.money.paying import market_client
     from tradesdk_cli.money.wallet import wallet_of
-    from tradesdk_cli.writes.changes import LEDGER, Change
+    from tradesdk_cli.writes.changes import LEDGER, Change, check
 
     with session(ctx) as run:
+        what = "accept another purchase secret"
+        check(what, yes=yes, dry_run=dry_run)
         found = wallet_of(run, wallet)
         client = market_client(run, found)
-        body = {"payer": None if found is None else found.address}
-        change = Change("accept another purchase secret", LEDGER, "accept-secret", body)
+        known, given = client.payments.purchase_secret_ids()
+        payer = None if found is None else found.address
+        body = {"payer": payer, "secret_id": given}
+        change = Change(what, LEDGER, "accept-secret", body, before={"payer": payer, "secret_id": known})
         if run.approve(change, yes=yes, dry_run=dry_run):
             run.out.one({**body, "secret_id": client.payments.accept_purchase_secret()})
 
