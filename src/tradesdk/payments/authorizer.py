@@ -435,15 +435,12 @@ class PaymentAuthorizer:
         if offer is None:
             return DryRun(quote=quote)
         try:
+            existing = self.existing(purchase)
+            if existing is not None and existing.state is PaymentState.DELIVERED and existing.reply is not None:
+                return DryRun(quote=quote, standing=existing)
             requirement, draft = self._draft(purchase, offer)
         except PaymentRefusedError as error:
             return DryRun(quote=quote, refusal=error.with_traceback(None))
-        try:
-            existing = self.existing(purchase)
-        except PaymentRefusedError as error:
-            return DryRun(quote=quote, refusal=error.with_traceback(None))
-        if existing is not None and existing.state is PaymentState.DELIVERED and existing.reply is not None:
-            return DryRun(quote=quote, standing=existing)
         now, spending = self.clock.now(), quote.spending
         if existing is None or self.is_renewable(existing):
             if existing is not None:
