@@ -25,7 +25,6 @@ from tradesdk._values.payment import (
     RELEASED,
     RENEWABLE,
     UNRESOLVED,
-    WITHOUT_PROOF,
     Payment,
     SignedHeader,
     newer_receipt,
@@ -590,7 +589,7 @@ def _person(case: Case, world: World, which: int, book: Book) -> Moves:
                 told = f"a person marks {one.id} as {'paid' if paid else 'unpaid'}"
                 yield told, _with_book(world, which, after, misled=misled)
         known = taken or world.now >= AuthorizationQuery.of(one).valid_before
-        asked = case.witness and world.verdict is None and one.state in WITHOUT_PROOF and not one.proven_paid
+        asked = case.witness and world.verdict is None and rules.needs_proof(one) and not one.proven_paid
         if asked and known:
             verdict = one.id, taken, one.signatures
             yield f"the witness says about {one.id}: taken: {taken}", world._replace(verdict=verdict)

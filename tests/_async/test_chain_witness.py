@@ -24,6 +24,7 @@ from tradesdk import (
     PaymentOutcomeUnknownError,
     PaymentRefusedError,
     PaymentState,
+    PaymentUndeliveredError,
     TradeError,
 )
 from tradesdk.payments.signing.secp256k1 import checksummed
@@ -140,6 +141,48 @@ async def test_reconciling_proves_what_the_chain_has_taken_and_buys_nothing_agai
 
 
 @pytest.mark.parametrize("taken", [True, False])
+async def test_what_was_delivered_without_a_receipt_is_settled_by_the_chain(mock: MockService, taken: bool) -> None:
+    doubted = Doubted(mock, taken=True)
+    client = doubted.client
+    proven = (await client.token_prices(["ETH"])).payment
+    mock.add_fault("receipt", missing=True)
+    bought = await client.token_prices(["BRETT"], purchase="today")
+    payment = bought.payment
+    assert payment is not None
+    early = await client.payments.reconcile()
+    assert ([one.id for one in early.unresolved], early.unresolved[0].charged) == ([payment.id], "unknown")
+    assert [verdict.outcome for _, verdict in early.witnessed] == ["undecided"]
+    mock.clock.advance(120 + FINALITY)
+    if not taken:
+        mock.add_fault("node_lie")  # the service would have delivered what it did not take
+    ((settled, verdict),) = (found := await client.payments.reconcile()).witnessed
+    assert (verdict.paid, found.unresolved, found.live) == (taken, (), ())
+    assert (settled.id, settled.state, settled.charged) == (payment.id, PaymentState.DELIVERED, taken)
+    assert settled.reason == f"chain: {verdict.reason}"
+    spending = await client.payments.spending()
+    assert (spending.spent, spending.held) == (30_000 + 30_000 * taken, 0)
+    assert (await client.payments.reconcile()).witnessed == ()  # it is not asked again
+    again = await client.token_prices(["BRETT"], purchase="today")
+    assert (again.again, again.data) == (True, bought.data)
+    assert await client.payments.list(limit=2) == [settled, proven]
+    mock.payments.assert_charged(times=2)
+
+
+async def test_what_was_delivered_without_a_receipt_is_listed_until_it_is_marked(mock: MockService) -> None:
+    client = buyer_of(mock)
+    mock.add_fault("receipt", missing=True)
+    unproven = [(await client.token_prices([token])).payment for token in ("ETH", "BRETT", "DEGEN")]
+    mock.clock.advance(300)
+    found = await client.payments.reconcile()
+    assert (found.unresolved, found.witnessed) == (tuple(unproven[::-1]), ())
+    for payment, paid in zip(found.unresolved, (True, False, True), strict=True):
+        await client.payments.mark(payment.id, paid=paid)
+    assert (await client.payments.reconcile()).unresolved == ()
+    spending = await client.payments.spending()
+    assert (spending.spent, spending.held) == (60_000, 0)
+
+
+@pytest.mark.parametrize("taken", [True, False])
 async def test_resuming_settles_by_the_chain(mock: MockService, taken: bool) -> None:
     doubted = Doubted(mock, taken=taken)
     payment = await doubted.buy()
@@ -157,6 +200,36 @@ async def test_resuming_settles_by_the_chain(mock: MockService, taken: bool) -> 
     assert settled is not None
     assert settled.reason.startswith("chain: paid in 0x" if taken else "chain: not used at block ")
     assert (caught.value.code, caught.value.charged) == ("unresolved_payment" if taken else "not_live", taken)
+
+
+@pytest.mark.parametrize("hostile", [False, True])
+async def test_what_another_machine_is_said_to_have_bought_is_spent_here(mock: MockService, hostile: bool) -> None:
+    """The chain cannot tell it from a service that takes this ledger's signature and says that it was another's."""
+    doubted = Doubted(mock, taken=False)
+    if not hostile:
+        await buyer_of(mock, signer=doubted.signer).token_prices(["BRETT"], purchase="today")
+    inside = mock.transport()
+
+    async def lies(request: httpx.Request) -> httpx.Response:
+        response = await inside.handle_async_request(request)
+        if "payment-signature" not in request.headers or not hostile:
+            return response
+        return httpx.Response(402, json={"x402Version": 1, "error": "invalid_exact_evm_nonce_already_used"})
+
+    http = httpx.AsyncClient(transport=httpx.MockTransport(lies))
+    client = buyer_of(
+        mock, witness=witness_of(mock), ledger=doubted.ledger, signer=doubted.signer, http_client=http, max_retries=0
+    )
+    with pytest.raises(PaymentUndeliveredError, match="taken_elsewhere"):
+        await client.token_prices(["BRETT"], purchase="today")
+    assert (await client.payments.spending()).held == 30_000
+    mock.clock.advance(120 + FINALITY)
+    ((settled, verdict),) = (found := await client.payments.reconcile()).witnessed
+    assert (verdict.outcome, settled.state, settled.charged) == ("paid", PaymentState.PAID_UNDELIVERED, True)
+    assert found.unresolved == (settled,)
+    spending = await client.payments.spending()
+    assert (spending.spent, spending.held) == (30_000, 0)
+    mock.payments.assert_charged(times=1)
 
 
 async def test_a_service_that_says_used_and_did_not_take_it(mock: MockService) -> None:

@@ -61,7 +61,7 @@ class AsyncShop(AsyncMarketMethods):
         self.tried.append((asked.request.path, options))
         return DryRun(quote=quote(asked.request.path, 1))
 
-    async def _deliver(self, asked: MarketRequest[Any], finish: Callable[[Any], Any], **options: Any) -> Any:
+    async def buy(self, asked: MarketRequest[Any], finish: Callable[[Any], Any], **options: Any) -> Any:
         return finish(await self._buy(asked, **options))
 
     async def recall(self, asked: MarketRequest[Any], job: str) -> Any:
@@ -82,7 +82,8 @@ class AsyncShop(AsyncMarketMethods):
 
     @property
     def batches(self) -> AsyncBatches:
-        return AsyncBatches(self._deliver, self.recall)
+        flow: Any = self
+        return AsyncBatches(flow)
 
 
 Act = Callable[..., Any]
@@ -184,7 +185,7 @@ async def test_a_batch_is_bought_when_it_is_asked_for() -> None:
         (2, TWELVE[5:10], 300_000, False),
         (3, TWELVE[10:], 360_000, False),
     ]
-    unnamed = {"max_price": None, "new_purchase": None, "job": None, "is_batch": True}
+    unnamed = {"max_price": None, "new_purchase": None, "job": None}
     assert shop.bought == [("/v1/token-prices", unnamed)] * 3
     assert await collected(run) == []
     assert len(shop.bought) == 3
@@ -289,7 +290,7 @@ async def test_a_job_goes_on_in_another_run_without_paying_again() -> None:
         (2, TWELVE[5:10], 0, True),
         (3, TWELVE[10:], 60_000, False),
     ]
-    named = {"max_price": None, "new_purchase": None, "job": "j", "is_batch": True}
+    named = {"max_price": None, "new_purchase": None, "job": "j"}
     assert shop.bought[paid:] == [("/v1/token-prices", named)]
 
     for job in ("k", None):

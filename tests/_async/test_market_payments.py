@@ -243,6 +243,45 @@ async def test_reconcile_sorts_out_everything(mock: MockService) -> None:
     assert (await fresh.payments.spending()).total == mock.payments.spent()
 
 
+STRICT, LAX = Budget(total="0.05"), Budget(total="0.05", release="service")
+
+
+@pytest.mark.parametrize("max_price", [None, "0.03"])
+@pytest.mark.parametrize(
+    ("own", "stored", "counts"),
+    [
+        (LAX, Budget(), False),
+        (Budget(), LAX, False),
+        (LAX, LAX, False),
+        (LAX, STRICT, True),
+        (STRICT, LAX, True),
+        (Budget(), STRICT, True),
+        (Budget(release="service"), STRICT, True),
+    ],
+)
+async def test_max_price_does_not_change_what_counts(
+    mock: MockService, own: Budget, stored: Budget, counts: bool, max_price: str | None
+) -> None:
+    """What the service rejected counts unless all budgets that are set trust its word."""
+    ledger = Ledger.memory()
+    rule = mock.add_fault("verification", paid="only", reason="insufficient_funds")
+    with pytest.raises(PaymentRejectedError):
+        await buyer_of(mock, ledger=ledger).token_prices(["TOSHI"])
+    mock.remove_fault(rule.id)
+    mock.clock.advance(USED_UP)
+    ledger.set_budget(stored)
+    client = buyer_of(mock, ledger=ledger, budget=own)
+    await client.payments.reconcile()
+    plan = await client.dry_run.token_prices(["BRETT"], max_price=max_price)
+    assert plan.quote.spending.total == (30_000 if counts else 0)
+    if counts:
+        with pytest.raises(PaymentRefusedError, match="over_budget"):
+            await client.token_prices(["BRETT"], max_price=max_price)
+    else:
+        await client.token_prices(["BRETT"], max_price=max_price)
+    mock.payments.assert_charged(times=int(not counts))
+
+
 async def test_reconcile_leaves_alone_what_was_bought_anew(mock: MockService) -> None:
     client = buyer_of(mock)
     first = await doubtful(client, mock)

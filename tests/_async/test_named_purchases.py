@@ -234,6 +234,7 @@ async def test_another_secret_is_refused_until_it_is_accepted(
     mock: MockService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     client = buyer_of(mock)
+    assert (await client.payments.purchase_secret_ids())[0] is None
     await client.token_prices(TWO, purchase=NAME)
     secret = "cd" * 32
     monkeypatch.setenv("TRADE_PURCHASE_SECRET", secret)
@@ -242,8 +243,10 @@ async def test_another_secret_is_refused_until_it_is_accepted(
     assert secret not in f"{error} {error.hint}"
     assert "paid for once more" in error.hint
     await client.token_prices(["AERO"])
+    known, given = await client.payments.purchase_secret_ids()
     accepted = await client.payments.accept_purchase_secret()
-    assert accepted in error.message
+    assert f"{accepted}, and the ledger has {known} " in error.message
+    assert (given, await client.payments.purchase_secret_ids()) == (accepted, (accepted, accepted))
     assert secret not in accepted
     bought = (await client.token_prices(TWO, purchase="new name")).payment
     assert bought is not None
@@ -268,7 +271,9 @@ async def test_a_dry_run_knows_the_name(mock: MockService) -> None:
     assert "nonce" not in before.authorization
     assert (before.standing, before.refusal, signer.digests) == (None, None, [])
     bought = await client.token_prices(TWO, purchase=NAME)
+    mock.add_fault("offer", fields={"amount": "900000"})  # what a new one would cost does not matter
     after = await client.dry_run.token_prices(TWO, purchase=NAME)
+    assert after.refusal is None
     assert after.standing is not None
     assert bought.payment is not None
     assert (after.authorization, after.standing.id) == (None, bought.payment.id)
@@ -328,6 +333,36 @@ async def test_one_batch_of_a_job_can_be_bought_once_more(mock: MockService) -> 
     assert [batch.again for batch in batches] == [True, False, False]
     assert all(batch.again for batch in await collected(client.batches.token_prices(tokens, size=1, job="nightly")))
     mock.payments.assert_charged(times=4)
+
+
+@pytest.mark.parametrize("job", [None, "nightly"])
+@pytest.mark.parametrize("tokens", [["ETH", "BRETT", "TOSHI"], []])
+async def test_a_run_refuses_a_new_purchase_that_is_for_none_of_its_batches(
+    mock: MockService, job: str | None, tokens: list[str]
+) -> None:
+    signer = CountingSigner()
+    client = buyer_of(mock, signer=signer)
+    other = (await client.token_prices(["DEGEN"])).payment
+    assert other is not None
+    for payment_id, why in (("pay_0", "is not in this ledger"), (other.id, "pays for something else")):
+        run = client.batches.token_prices(tokens, size=1, job=job, new_purchase=payment_id)
+        for _ in range(2):
+            with pytest.raises(InvalidArgumentError, match=f"new_purchase: payment {payment_id} {why}"):
+                await collected(run)
+    assert (len(signer.digests), await client.payments.list()) == (1, [other])
+
+
+async def test_one_batch_of_a_run_without_a_job_can_be_bought_once_more(mock: MockService) -> None:
+    client = buyer_of(mock)
+    mock.add_fault("reset", paid="only", executed=True, count=1)
+    with pytest.raises(PaymentUndeliveredError) as caught:
+        await client.token_prices(["BRETT"])
+    lost = caught.value.payment
+    assert lost is not None
+    batches = await collected(client.batches.token_prices(TWO, size=1, new_purchase=lost.id))
+    paid = [batch.result.payment for batch in batches]
+    assert [one and one.replaces for one in paid] == [None, lost.id]
+    mock.payments.assert_charged(times=3)
 
 
 async def test_an_answer_without_a_receipt_is_held_until_it_is_marked() -> None:

@@ -236,6 +236,24 @@ def test_a_dry_run_says_why_it_would_be_refused(buyer: Terminal, shop: MockServe
     assert buyer("market", "prices", "ETH", "--dry-run").json["refusal"]["code"] == "no_signer"
 
 
+def test_a_dry_run_says_that_a_kept_answer_costs_nothing(buyer: Terminal, shop: MockServer) -> None:
+    line = ("market", "prices", "ETH", "--max-price", "0.10", "--purchase", "today")
+    before = buyer(*line, "--dry-run", "-o", "json")
+    assert (before.json["authorization"] is None, len(before.notes)) == (False, 1)
+    assert buyer(*line).code == 0
+    name = buyer("pay", "history").lines[0]["id"]
+    shop.add_fault("offer", fields={"amount": "900000"})  # it does not matter what a new one would cost
+    shown = buyer(*line, "--dry-run", "-o", "json")
+    assert (shown.code, shown.json["authorization"], shown.json["refusal"]) == (0, None, None)
+    told = shown.notes[0]
+    assert told["payment"] == name
+    assert told["note"].endswith("is kept: without --dry-run it is returned again, and costs nothing")
+    assert "costs nothing" in buyer(*line, "--dry-run", "-o", "table").err
+    assert "costs nothing" not in buyer(*line, "--dry-run", "--new-purchase", name).err
+    assert buyer(*line).code == 0
+    shop.payments.assert_charged(times=1)
+
+
 # What a person sees
 
 

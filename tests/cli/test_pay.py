@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from tradesdk import Ledger
+from tradesdk import Ledger, PaymentState
 from tradesdk_mock import MockServer
 
 from ._terminal import Terminal
@@ -357,6 +357,41 @@ def test_reconcile_frees_what_the_chain_has_not_seen(buyer: Terminal, shop: Mock
     assert (run.code, row["outcome"], row["state"]) == (0, "released", "marked_unpaid")
     assert re.fullmatch(r"chain: not used at block \d+: its money is no longer held", row["message"])
     assert buyer("pay", "budget").json["held_total_usd"] == "0.00"
+
+
+@pytest.mark.parametrize("taken", [True, False])
+def test_reconcile_lists_what_was_delivered_without_a_receipt(buyer: Terminal, shop: MockServer, taken: bool) -> None:
+    shop.clock.freeze()
+    shop.add_fault("receipt", missing=True, count=1)
+    assert buyer(*PRICES).code == 0
+    (shown,) = buyer("pay", "reconcile", "--dry-run").lines
+    name = shown["id"]
+    run = buyer("pay", "reconcile")
+    (row,) = run.lines
+    assert (run.code, row["id"], row["state"], row["charged"]) == (14, name, "delivered", "unknown")
+    assert (row["outcome"], row["message"]) == ("unresolved", "delivered without a receipt")
+    assert run.notes[0]["note"].endswith(f"trade pay reconcile --mark paid|unpaid {name}")
+    buyer.env["TRADE_RPC_URL"] = shop.rpc_url
+    (row,) = buyer("pay", "reconcile").lines
+    assert row["outcome"] == "unresolved"
+    assert row["message"].startswith("delivered without a receipt; the chain decides nothing: ")
+    shop.clock.advance(3600)
+    if not taken:
+        shop.add_fault("node_lie")
+    run = buyer("pay", "reconcile")
+    (row,) = run.lines
+    assert (run.code, row["state"], row["charged"]) == (0, "delivered", taken)
+    assert row["outcome"] == ("delivered" if taken else "released")
+    assert row["message"].endswith(": $0.06 was taken" if taken else ": its money is no longer held")
+    assert (run.notes, buyer("pay", "reconcile", "--dry-run").lines) == ([], [])
+    assert buyer("pay", "budget").json["held_total_usd"] == "0.00"
+
+
+def test_history_of_a_state(buyer: Terminal, shop: MockServer) -> None:
+    assert buyer(*PRICES).code == 0
+    for state in PaymentState:
+        run = buyer("pay", "history", "--state", state.value)
+        assert (run.code, len(run.lines)) == (0, state is PaymentState.DELIVERED)
 
 
 def test_the_data_of_a_cancellation(buyer: Terminal, shop: MockServer) -> None:

@@ -228,3 +228,24 @@ def test_the_usual_keystore_is_found(buyer: Terminal, shop: MockServer, password
     buyer.env["TRADE_KEYSTORE_PASSWORD_FILE"] = str(password_file)
     assert buyer(*PRICES).code == 0
     assert shop.payments.settlements()[0].payer == BUYER
+
+
+def test_another_purchase_secret_is_shown_beside_the_one_before(buyer: Terminal) -> None:
+    assert buyer(*PRICES, "--purchase", "today").code == 0
+    secret = "cd" * 32
+    buyer.env["TRADE_PURCHASE_SECRET"] = secret
+    line = ("pay", "key", "accept-secret")
+    shown = buyer(*line, "--dry-run").json
+    assert shown["body"]["payer"] == BUYER
+    change = shown["changes"]["secret_id"]
+    assert change["from"] != change["to"] == shown["body"]["secret_id"]
+    assert buyer(*line, "--dry-run").json == shown  # nothing has changed
+    for_people = buyer(*line, "--dry-run", "-o", "table")
+    assert f"{change['from']} → {change['to']}" in for_people.err
+    assert buyer(*line).problem["hint"] == "add --yes, or --dry-run"
+    done = buyer(*line, "--yes")
+    assert (done.json, done.notes[0]["changes"]) == (shown["body"], {"secret_id": change})
+    assert secret not in done.out + done.err + for_people.out + for_people.err
+    assert buyer(*line, "--dry-run").json["changes"] == {}
+    del buyer.env["TRADE_WALLET_KEY"]
+    assert buyer(*line, "--dry-run").problem["code"] == "no_signer"

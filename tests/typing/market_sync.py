@@ -115,6 +115,7 @@ def looked_after(market: MarketClient) -> None:
     assert_type(found.released, tuple[Payment, ...])
     assert_type(found.witnessed, tuple[tuple[Payment, ChainVerdict], ...])
     assert_type(market.payments.cancel_calldata(payment.id), str)
+    assert_type(market.payments.purchase_secret_ids(), tuple[str | None, str])
     verdict = ChainWitness("https://node.example", "https://other.example", timeout=5).check(payment)
     assert_type(verdict.outcome, Literal["paid", "unpaid", "canceled", "undecided"])
     assert_type(verdict.paid, bool | None)

@@ -169,7 +169,7 @@ LONG = {
     "two prices": (Case(1, "a", budget(2), MARGINAL, (1, 2)), 52_560),
     "an hour": (Case(1, "a", HOUR, (0, 56, 3650, 3700)), 12_791),
     "answers by identifier": (Case(2, "a", budget(1), MARGINAL, identified=True, stalls=True), 53_165),
-    "a witness": (Case(2, "a", budget(1), MARGINAL, witness=True, receipts=True), 8_262),
+    "a witness": (Case(2, "a", budget(1), MARGINAL, witness=True, receipts=True), 11_105),
     "claims that do not count": (Case(2, "a", budget(1), SHORT, once=True, marks=False, void=True), 57_094),
     "a person who is wrong": (Case(1, "a", budget(2), MARGINAL, wrong=True), 116_283),
     "a name, and the ledger is lost": (Case(2, "a", budget(1), MARGINAL, named=True, lost=True), 6_887),

@@ -153,6 +153,22 @@ def test_memory_keeps_what_it_knows_when_it_is_closed() -> None:
     assert ledger.spending(PLENTY, now=NOW).held == 30_000
 
 
+def test_history_without_proof(ledger: Ledger) -> None:
+    for number in range(5):
+        payment = submitted(ledger, draft(f"call {number}", id=f"pay_{number}"))
+        ledger.settle(payment.id, PaymentState.DELIVERED, now=NOW)
+    receipt = Receipt(success=True, transaction="0x1", network="base", raw={})
+    ledger.settle("pay_0", PaymentState.DELIVERED, receipt=receipt, now=NOW)
+    ledger.settle("pay_2", PaymentState.DELIVERED, receipt=replace(receipt, success=False), now=NOW)
+    ledger.mark("pay_3", paid=True, now=NOW)
+    reserve(ledger, draft("call 5", id="pay_5"))
+    for states, expected in (((), ["5", "4", "2", "1"]), ((PaymentState.DELIVERED,), ["4", "2", "1"])):
+        found: list[Payment] = []
+        while page := ledger.history(states=states, unproven=True, limit=2, before=found[-1].id if found else None):
+            found += page
+        assert [one.id for one in found] == [f"pay_{number}" for number in expected]
+
+
 def answered(ledger: Ledger, **changes: Any) -> Payment:
     """A payment for "call" whose answer nobody has collected, claimed by "me"."""
     payment = submitted(ledger, draft("call", **changes), owner="me", until=NOW + 200)

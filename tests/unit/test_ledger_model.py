@@ -543,6 +543,7 @@ def test_many_courses() -> None:
         (schema.COUNTED_SERVICE, (0,), "counted"),
         (schema.FORGET, (0,), "kept"),
         (schema.newest_of(2), ("delivered", 9, 9, "unknown", 9, 9, 9), "by_state"),
+        (schema.newest_of(1, unproven=True), ("delivered", 9, 9, 9), "by_state"),
         (schema.BY_ID, ("a",), "autoindex"),
     ],
 )

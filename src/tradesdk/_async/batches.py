@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from decimal import Decimal
 from functools import partial
-from typing import Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from .. import _market as market
 from .._market import MAX_BATCH, MarketRequest, TokenQuery
@@ -14,31 +14,11 @@ from .._values.money import usd
 from ..models.market import SignalType, TokenAvgPrices, TokenPrice, TokenResults, TokenSignals, TokenWinRate
 from ..payments.batches import Batch, BatchOptions, BatchPlan
 from ..payments.money import Usd
-from ..payments.results import MarketResult
+
+if TYPE_CHECKING:
+    from .payment_flow import AsyncPaymentFlow
 
 T = TypeVar("T")
-
-
-class AsyncBatchBuying(Protocol):
-    """Buys one batch and returns the result of `finish`. The answer is kept for the job, if there is one."""
-
-    async def __call__(
-        self,
-        call: MarketRequest[T],
-        finish: Callable[[MarketResult[T]], Batch[T]],
-        /,
-        *,
-        max_price: int | None,
-        new_purchase: str | None,
-        job: str | None,
-        is_batch: bool,
-    ) -> Batch[T]: ...
-
-
-class AsyncBatchRecalling(Protocol):
-    """The result that a job already has for a request, or None."""
-
-    async def __call__(self, call: MarketRequest[T], job: str, /) -> MarketResult[T] | None: ...
 
 
 class AsyncBatchRun(Generic[T]):
@@ -53,10 +33,10 @@ class AsyncBatchRun(Generic[T]):
         job: the name under which the ledger keeps the answers, if any.
     """
 
-    def __init__(self, buy: AsyncBatchBuying, recall: AsyncBatchRecalling, plan: BatchPlan[T]) -> None:
-        self._buy = buy
-        self._recall = recall
+    def __init__(self, flow: AsyncPaymentFlow, plan: BatchPlan[T]) -> None:
+        self._flow = flow
         self._plan = plan
+        self._replaced: int | None = None
         self.count = len(plan.parts)
         self.tokens = tuple(token for part in plan.parts for token in part.tokens)
         self.job = plan.options.job
@@ -80,19 +60,21 @@ class AsyncBatchRun(Generic[T]):
         return self
 
     async def __anext__(self) -> Batch[T]:
+        new_purchase = self._plan.options.new_purchase
+        if new_purchase is not None and self._replaced is None:
+            calls = [part.call for part in self._plan.parts]
+            self._replaced = 1 + await self._flow.replaced(calls, new_purchase, self.job)
         number = self._plan.done + 1
         if number > self.count:
             raise StopAsyncIteration
         part = self._plan.parts[number - 1]
-        delivered, replaces = partial(self._plan.delivered, number), self._plan.options.new_purchase
+        delivered, replaces = partial(self._plan.delivered, number), new_purchase if number == self._replaced else None
         try:
-            had = None if self.job is None else await self._recall(part.call, self.job)
+            had = None if self.job is None else await self._flow.recall(part.call, self.job)
             if had is not None and (had.payment is None or had.payment.id != replaces):
                 return delivered(had)
             most = self._plan.most(part)
-            return await self._buy(
-                part.call, delivered, max_price=most, new_purchase=replaces, job=self.job, is_batch=True
-            )
+            return await self._flow.buy(part.call, delivered, max_price=most, new_purchase=replaces, job=self.job)
         except BaseException as error:
             self._plan.undo(number)
             self._plan.failed(error)
@@ -115,7 +97,8 @@ class AsyncBatches:
     - `max_price`: the most that one batch may cost, in USD; by default the published price.
     - `max_total`: the most that the run may spend, in USD. A batch that would exceed it raises `PaymentRefusedError`.
       Like `max_price`, it serves as the budget if there is no other.
-    - `new_purchase`: the id of an earlier payment for one of the batches, to buy that one once more.
+    - `new_purchase`: the id of an earlier payment for one of the batches, to buy that one once more. The first step
+      raises `InvalidArgumentError` if it is for none of them.
 
     Example:
         ```python
@@ -124,9 +107,8 @@ class AsyncBatches:
         ```
     """
 
-    def __init__(self, buy: AsyncBatchBuying, recall: AsyncBatchRecalling) -> None:
-        self._buy = buy
-        self._recall = recall
+    def __init__(self, flow: AsyncPaymentFlow) -> None:
+        self._flow = flow
 
     def token_signals(
         self,
@@ -221,4 +203,4 @@ class AsyncBatches:
         ask: Callable[[Sequence[TokenQuery]], MarketRequest[T]],
         options: BatchOptions,
     ) -> AsyncBatchRun[T]:
-        return AsyncBatchRun(self._buy, self._recall, BatchPlan(tokens, ask, options))
+        return AsyncBatchRun(self._flow, BatchPlan(tokens, ask, options))

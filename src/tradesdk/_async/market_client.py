@@ -187,7 +187,7 @@ class AsyncMarketClient(AsyncMarketMethods):
         """Calls for more than five tokens, in batches that are paid one by one."""
         from .batches import AsyncBatches
 
-        return AsyncBatches(self._paying.buy, self._paying.recall)
+        return AsyncBatches(self._paying)
 
     @cached_property
     def payments(self) -> AsyncPayments:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from decimal import Decimal
 from functools import partial
-from typing import Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from .. import _market as market
 from .._market import MAX_BATCH, MarketRequest, TokenQuery
@@ -15,31 +15,11 @@ from .._values.money import usd
 from ..models.market import SignalType, TokenAvgPrices, TokenPrice, TokenResults, TokenSignals, TokenWinRate
 from ..payments.batches import Batch, BatchOptions, BatchPlan
 from ..payments.money import Usd
-from ..payments.results import MarketResult
+
+if TYPE_CHECKING:
+    from .payment_flow import PaymentFlow
 
 T = TypeVar("T")
-
-
-class BatchBuying(Protocol):
-    """Buys one batch and returns the result of `finish`. The answer is kept for the job, if there is one."""
-
-    def __call__(
-        self,
-        call: MarketRequest[T],
-        finish: Callable[[MarketResult[T]], Batch[T]],
-        /,
-        *,
-        max_price: int | None,
-        new_purchase: str | None,
-        job: str | None,
-        is_batch: bool,
-    ) -> Batch[T]: ...
-
-
-class BatchRecalling(Protocol):
-    """The result that a job already has for a request, or None."""
-
-    def __call__(self, call: MarketRequest[T], job: str, /) -> MarketResult[T] | None: ...
 
 
 class BatchRun(Generic[T]):
@@ -54,10 +34,10 @@ class BatchRun(Generic[T]):
         job: the name under which the ledger keeps the answers, if any.
     """
 
-    def __init__(self, buy: BatchBuying, recall: BatchRecalling, plan: BatchPlan[T]) -> None:
-        self._buy = buy
-        self._recall = recall
+    def __init__(self, flow: PaymentFlow, plan: BatchPlan[T]) -> None:
+        self._flow = flow
         self._plan = plan
+        self._replaced: int | None = None
         self.count = len(plan.parts)
         self.tokens = tuple(token for part in plan.parts for token in part.tokens)
         self.job = plan.options.job
@@ -81,17 +61,21 @@ class BatchRun(Generic[T]):
         return self
 
     def __next__(self) -> Batch[T]:
+        new_purchase = self._plan.options.new_purchase
+        if new_purchase is not None and self._replaced is None:
+            calls = [part.call for part in self._plan.parts]
+            self._replaced = 1 + self._flow.replaced(calls, new_purchase, self.job)
         number = self._plan.done + 1
         if number > self.count:
             raise StopIteration
         part = self._plan.parts[number - 1]
-        delivered, replaces = partial(self._plan.delivered, number), self._plan.options.new_purchase
+        delivered, replaces = partial(self._plan.delivered, number), new_purchase if number == self._replaced else None
         try:
-            had = None if self.job is None else self._recall(part.call, self.job)
+            had = None if self.job is None else self._flow.recall(part.call, self.job)
             if had is not None and (had.payment is None or had.payment.id != replaces):
                 return delivered(had)
             most = self._plan.most(part)
-            return self._buy(part.call, delivered, max_price=most, new_purchase=replaces, job=self.job, is_batch=True)
+            return self._flow.buy(part.call, delivered, max_price=most, new_purchase=replaces, job=self.job)
         except BaseException as error:
             self._plan.undo(number)
             self._plan.failed(error)
@@ -114,7 +98,8 @@ class Batches:
     - `max_price`: the most that one batch may cost, in USD; by default the published price.
     - `max_total`: the most that the run may spend, in USD. A batch that would exceed it raises `PaymentRefusedError`.
       Like `max_price`, it serves as the budget if there is no other.
-    - `new_purchase`: the id of an earlier payment for one of the batches, to buy that one once more.
+    - `new_purchase`: the id of an earlier payment for one of the batches, to buy that one once more. The first step
+      raises `InvalidArgumentError` if it is for none of them.
 
     Example:
         ```python
@@ -123,9 +108,8 @@ class Batches:
         ```
     """
 
-    def __init__(self, buy: BatchBuying, recall: BatchRecalling) -> None:
-        self._buy = buy
-        self._recall = recall
+    def __init__(self, flow: PaymentFlow) -> None:
+        self._flow = flow
 
     def token_signals(
         self,
@@ -220,4 +204,4 @@ class Batches:
         ask: Callable[[Sequence[TokenQuery]], MarketRequest[T]],
         options: BatchOptions,
     ) -> BatchRun[T]:
-        return BatchRun(self._buy, self._recall, BatchPlan(tokens, ask, options))
+        return BatchRun(self._flow, BatchPlan(tokens, ask, options))

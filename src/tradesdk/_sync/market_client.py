@@ -188,7 +188,7 @@ class MarketClient(MarketMethods):
         """Calls for more than five tokens, in batches that are paid one by one."""
         from .batches import Batches
 
-        return Batches(self._paying.buy, self._paying.recall)
+        return Batches(self._paying)
 
     @cached_property
     def payments(self) -> Payments:

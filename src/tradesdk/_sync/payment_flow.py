@@ -95,7 +95,6 @@ class PaymentFlow:
         new_purchase: str | None,
         purchase: str | None = None,
         job: str | None = None,
-        is_batch: bool = False,
     ) -> R:
         """Buy an answer and return the result of `finish`. It is paid for only if the service requires that.
 
@@ -103,7 +102,7 @@ class PaymentFlow:
         call of a `job` is named by the job and the request.
         """
         intent = self._purchase(call, max_price=max_price, name=purchase, job=job)
-        intent = replace(intent, new_purchase=new_purchase, is_batch=is_batch)
+        intent = replace(intent, new_purchase=new_purchase)
         if intent.amount == 0 or not self.authorizer.can_pay:
             quote = self.quote(call, max_price)
             found = self._request_offer(call, quote, self.session.clock.monotonic() + self.session.deadline)
@@ -139,6 +138,15 @@ class PaymentFlow:
         if earlier is None or earlier.reply is None:
             return None
         return self._stored_result(call.request, quote, earlier)
+
+    def replaced(self, calls: Sequence[MarketRequest[Any]], new_purchase: str, job: str | None) -> int:
+        """The index of the call that the payment `new_purchase` is for.
+
+        Raises:
+            InvalidArgumentError: it is for none of them.
+        """
+        purchases = [self._purchase(call, job=job) for call in calls]
+        return in_thread(lambda: self.authorizer.replaced(new_purchase, purchases)[1])
 
     def dry_run(self, call: MarketRequest[Any], *, max_price: int | None, purchase: str | None) -> DryRun:
         """What would be signed."""

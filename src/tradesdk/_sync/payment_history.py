@@ -11,6 +11,7 @@ from .._values.payment import RELEASED, WITHOUT_PROOF, Payment, PaymentState, or
 from .._values.text import printable, without_keys
 from ..errors import InvalidArgumentError, PaymentError, PaymentRefusedError, TradeError
 from ..payments.budget import Spending
+from ..payments.ledger.rules import needs_proof
 from ..payments.messages import blocking_error, still_live
 from ..payments.results import ChainVerdict, MarketResult, Reconciliation
 from ..payments.signing.secp256k1 import checksummed
@@ -102,7 +103,8 @@ class Payments:
 
         With a witness, the chain is asked about the latter. One that was not taken, and can no longer be, is marked as
         unpaid. One that was taken is PAID_UNDELIVERED, with the transaction as its reason: it stays `unresolved`, as
-        its answer is missing, and only a person can say that it may be bought again.
+        its answer is missing, and only a person can say that it may be bought again. A delivered one without a receipt
+        stays delivered: its money is spent, or no longer held.
 
         A payment that was replaced with `new_purchase=` is not resent, as both would be charged. It stays
         in `live` until it expires, and `resume` still resends it. Answers are kept in the ledger as well: `resume`
@@ -136,12 +138,12 @@ class Payments:
         if (self.spending()).budget.release == "service":
             free |= RELEASED
         open_ = sorted(WITHOUT_PROOF - free)
-        witnessed = self._settle_by_chain(self._all(open_))
+        witnessed = self._settle_by_chain(self._unresolved(open_))
         return Reconciliation(
             delivered=tuple(delivered),
             failed=tuple(failed),
             released=tuple(one for one in released if one.state in free),
-            unresolved=tuple(self._all(open_)),
+            unresolved=tuple(self._unresolved(open_)),
             live=tuple(self._all((*_OPEN, PaymentState.RESERVED, PaymentState.REJECTED_LIVE))),
             witnessed=tuple(witnessed),
         )
@@ -229,6 +231,16 @@ class Payments:
                     continue
         return marked
 
+    def purchase_secret_ids(self) -> tuple[str | None, str]:
+        """The id of the purchase secret that the ledger knows for this payer, or None, and the id of this client's.
+
+        If they differ, named purchases are refused (`purchase_secret_changed`).
+
+        Raises:
+            PaymentRefusedError: `no_purchase_secret`; `no_signer`; `signer_failed`.
+        """
+        return in_thread(self._flow.authorizer.secret_ids)
+
     def accept_purchase_secret(self) -> str:
         """Accept another purchase secret than the one that this ledger's named purchases of this payer were made with.
 
@@ -256,11 +268,17 @@ class Payments:
         origin = origin_of(self._flow.session.base_url)
         in_thread(lambda: authorizer.store.trust(origin, recipient, now=authorizer.clock.now()))
 
-    def _all(self, states: Sequence[PaymentState]) -> Sequence[Payment]:
+    def _unresolved(self, states: Sequence[PaymentState]) -> _Payments:
+        """Payments in these states, and delivered ones without proof."""
+        delivered = self._all((PaymentState.DELIVERED,), unproven=True)
+        return [*self._all(states), *filter(needs_proof, delivered)]
+
+    def _all(self, states: Sequence[PaymentState], *, unproven: bool = False) -> _Payments:
+        history = partial(self._flow.authorizer.store.history, states=states, unproven=unproven, limit=200)
         found: _Payments = []
         before: str | None = None
         while True:
-            page = self.list(states=states, limit=200, before=before)
+            page = in_thread(partial(history, before=before))
             found += page
             if len(page) < 200:
                 return found

@@ -7,7 +7,7 @@ here sends anything.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -132,18 +132,19 @@ class PaymentAuthorizer:
         return self._payer
 
     def limits(self, purchase: PurchaseIntent) -> Budget:
-        """The client's limits, and `max_price` of the call."""
+        """The client's limits, and `max_price` of the call, which does not change what counts."""
         if purchase.max_price is None:
             return self.budget
-        return self.budget.strictest(Budget.from_micro({"per_call": purchase.max_price}, self.budget.release))
+        stored = Budget() if self.budget.is_set else self.store.budget()
+        release = (stored if stored.is_set else self.budget).release
+        return self.budget.strictest(Budget.from_micro({"per_call": purchase.max_price}, release))
 
     def quote(self, purchase: PurchaseIntent) -> Quote:
         """The published price, and what the budgets leave. A free call does not read the ledger."""
-        limits = self.limits(purchase)
         if purchase.amount == 0:
-            spending = Spending(**NO_SPENDING, budget=limits)
+            spending = Spending(**NO_SPENDING, budget=self.budget)
         else:
-            spending = self.store.spending(limits, now=self.clock.now())
+            spending = self.store.spending(self.limits(purchase), now=self.clock.now())
         return Quote(path=purchase.path, tokens=purchase.tokens, amount=purchase.amount, spending=spending)
 
     def existing(self, purchase: PurchaseIntent) -> Payment | None:
@@ -155,7 +156,8 @@ class PaymentAuthorizer:
             PaymentRefusedError: `purchase_changed`: the name was used for other data.
             InvalidArgumentError: `new_purchase` does not name a payment for it.
         """
-        self.replaced(purchase)
+        if purchase.new_purchase is not None:
+            self.replaced(purchase.new_purchase, [purchase])
         fingerprint = purchase.fingerprint(self.payer)
         found = self.store.find(fingerprint, now=self.clock.now())
         if found is not None and found.live:
@@ -167,25 +169,25 @@ class PaymentAuthorizer:
             raise purchase_changed(found)
         return found
 
-    def replaced(self, purchase: PurchaseIntent) -> Payment | None:
-        """The payment that `new_purchase` names.
+    def replaced(self, payment_id: str, purchases: Sequence[PurchaseIntent]) -> tuple[Payment, int]:
+        """The payment that `new_purchase` names, and the index of the purchase that it is for.
 
         Raises:
             InvalidArgumentError: it is not in the ledger, or pays for something else.
+            PaymentRefusedError: `purchase_changed`: the name was used for other data.
         """
-        if purchase.new_purchase is None:
-            return None
-        found = self.store.get(purchase.new_purchase)
-        is_other = found is not None and found.fingerprint != purchase.fingerprint(self.payer)
-        if is_other and purchase.is_batch:
-            return None
-        if found is None or is_other:
-            why = "is not in this ledger" if found is None else "pays for something else"
-            shown = printable(without_keys(purchase.new_purchase), 60)
-            raise InvalidArgumentError(f"new_purchase: payment {shown} {why}; name the one that this call replaces")
-        if found is not None and not purchase.is_for(found):
-            raise purchase_changed(found)
-        return found
+        found = self.store.get(payment_id)
+        if found is None:
+            why = "is not in this ledger"
+        else:
+            why = "pays for something else"
+            for index, purchase in enumerate(purchases):
+                if found.fingerprint == purchase.fingerprint(self.payer):
+                    if not purchase.is_for(found):
+                        raise purchase_changed(found)
+                    return found, index
+        shown = printable(without_keys(payment_id), 60)
+        raise InvalidArgumentError(f"new_purchase: payment {shown} {why}; name the one that this call replaces")
 
     def expire(self, origin: str) -> list[Payment]:
         """Close the payments for a service that have surely expired by its clock."""
@@ -433,15 +435,12 @@ class PaymentAuthorizer:
         if offer is None:
             return DryRun(quote=quote)
         try:
+            existing = self.existing(purchase)
+            if existing is not None and existing.state is PaymentState.DELIVERED and existing.reply is not None:
+                return DryRun(quote=quote, standing=existing)
             requirement, draft = self._draft(purchase, offer)
         except PaymentRefusedError as error:
             return DryRun(quote=quote, refusal=error.with_traceback(None))
-        try:
-            existing = self.existing(purchase)
-        except PaymentRefusedError as error:
-            return DryRun(quote=quote, refusal=error.with_traceback(None))
-        if existing is not None and existing.state is PaymentState.DELIVERED and existing.reply is not None:
-            return DryRun(quote=quote, standing=existing)
         now, spending = self.clock.now(), quote.spending
         if existing is None or self.is_renewable(existing):
             if existing is not None:
@@ -514,9 +513,14 @@ class PaymentAuthorizer:
         return secret
 
     def _named_nonce(self, purchase: PurchaseIntent, secret: PurchaseSecret, draft: Payment) -> str:
-        replaced, name = self.replaced(purchase), purchase.name or ""
-        before = None if replaced is None else replaced.nonce
-        return secret.nonce(name, payer=draft.payer, asset=draft.asset, replaced=before)
+        new = purchase.new_purchase
+        before = None if new is None else self.replaced(new, [purchase])[0].nonce
+        return secret.nonce(purchase.name or "", payer=draft.payer, asset=draft.asset, replaced=before)
+
+    def secret_ids(self) -> tuple[str | None, str]:
+        """The id of the purchase secret in the ledger, if there is one, and that of this client's."""
+        secret = purchase_secret(self.signer)
+        return self.store.purchase_secret(self.payer), secret.id
 
     def accept_secret(self) -> str:
         """Replace the id of the purchase secret in the ledger. Returns the new one."""

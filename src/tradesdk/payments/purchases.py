@@ -38,7 +38,6 @@ class PurchaseIntent:
         max_price: micro-dollars that the caller allows, more or less than the published price.
         new_purchase: the id of an earlier payment for it that this one replaces, even if that may still be taken.
         name: the name of the purchase; None for an unnamed one.
-        is_batch: it is one of several batches, so `new_purchase` may be meant for another one.
     """
 
     method: str
@@ -50,7 +49,6 @@ class PurchaseIntent:
     max_price: int | None = None
     new_purchase: str | None = None
     name: str | None = None
-    is_batch: bool = False
 
     @property
     def key(self) -> str:

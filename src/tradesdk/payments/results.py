@@ -135,10 +135,12 @@ class Reconciliation:
         failed: payments that were resent, each with the error.
         released: payments whose money is no longer held: never signed, or, with `release="service"`, rejected and
             expired.
-        unresolved: payments without proof that have expired. Their money stays held until a person marks them.
+        unresolved: payments without proof that have expired, and delivered ones without a receipt. Their money stays
+            held until a person marks them.
         live: payments that may still be taken; their money is held. A `superseded` one was not resent.
         witnessed: what the chain says about the payments that a person would have to check, each with the payment as it
-            is now. Empty without a witness. Those that the chain has not seen are no longer `unresolved`.
+            is now. Empty without a witness. Those that the chain has not seen are no longer `unresolved`, nor are
+            delivered ones that it has.
     """
 
     delivered: tuple[MarketResult[Any], ...]

@@ -36,6 +36,11 @@ def rehearse(till: Till) -> None:
             "authorization": asked,
             "refusal": None if found.refusal is None else _refused(found.refusal.code, found.refusal.message),
         }
+        kept = found.standing if asked is None and found.refusal is None else None
+        if kept is not None and kept.id != terms.new_purchase:
+            answered = f"{kept.updated_at:%Y-%m-%d %H:%M:%S} UTC"
+            note = f"the answer of {answered} is kept: without --dry-run it is returned again, and costs nothing"
+            till.run.out.note(note, payment=kept.id)
     if till.run.out.format_for(many=False) == "table":
         shown = {name: value for name, value in shown.items() if value is not None}  # people need not read of those
     till.run.out.one(shown, whole=True)

@@ -128,7 +128,7 @@ class LedgerStore(Protocol):
     def mark(
         self, payment_id: str, *, paid: bool, evidence: str = "", signatures: int | None = None, now: float
     ) -> Payment:
-        """Mark a payment without proof, which has expired, as paid or unpaid, on the word of a person or of the chain.
+        """Mark a payment of which `rules.needs_proof` as paid or unpaid, on the word of a person or of the chain.
 
         Args:
             payment_id: the payment.
@@ -181,9 +181,17 @@ class LedgerStore(Protocol):
         ...
 
     def history(
-        self, *, states: Sequence[PaymentState] = (), limit: int = 100, before: str | None = None
+        self,
+        *,
+        states: Sequence[PaymentState] = (),
+        unproven: bool = False,
+        limit: int = 100,
+        before: str | None = None,
     ) -> list[Payment]:
-        """Payments, newest first; `before` is the id of the last payment of the previous page."""
+        """Payments, newest first; `before` is the id of the last payment of the previous page.
+
+        `unproven`: only those that are not `proven_paid`.
+        """
         ...
 
     def purchase_secret(self, payer: str) -> str | None:

@@ -140,6 +140,7 @@ def state_when_marked(payment: Payment, *, paid: bool, proven: bool) -> PaymentS
         return payment.state
     if not paid:
         return PaymentState.MARKED_UNPAID
+    # TAKEN_ELSEWHERE too, and it counts: the chain does not show whose signature of the nonce was used.
     return PaymentState.PAID_UNDELIVERED if proven else PaymentState.MARKED_PAID
 
 
@@ -153,10 +154,14 @@ def may_be_marked(payment: Payment, now: float, *, paid: bool, proven: bool) -> 
     return _is_open(payment)
 
 
-def _is_open(payment: Payment) -> bool:
-    """Whether nothing proves what became of it. The service sent no receipt for such a delivered one."""
+def needs_proof(payment: Payment) -> bool:
+    """Whether only the chain or a person can say what became of it: also a delivered one without a receipt."""
     unproven = payment.state is PaymentState.DELIVERED and payment.charged == "unknown"
-    return payment.live or unproven or payment.state in WITHOUT_PROOF
+    return unproven or payment.state in WITHOUT_PROOF
+
+
+def _is_open(payment: Payment) -> bool:
+    return payment.live or needs_proof(payment)
 
 
 def report_counts(payment: Payment, reported: PaymentState, *, signatures: int | None, is_own: bool) -> bool:

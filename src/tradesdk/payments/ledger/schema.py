@@ -293,9 +293,10 @@ SEQ = "SELECT seq FROM payments WHERE id = ?"
 NEWEST = f"SELECT {_ROW} FROM payments WHERE seq < ? ORDER BY seq DESC LIMIT ?"  # noqa: S608
 
 
-def newest_of(states: int) -> str:
+def newest_of(states: int, *, unproven: bool = False) -> str:
     """The newest payments in any of `states` states. Parameters: state, seq and limit for each, then the limit."""
-    each = "SELECT * FROM (SELECT seq FROM payments WHERE state = ? AND seq < ? ORDER BY seq DESC LIMIT ?)"
+    only = " AND proven = 0" if unproven else ""
+    each = f"SELECT * FROM (SELECT seq FROM payments WHERE state = ? AND seq < ?{only} ORDER BY seq DESC LIMIT ?)"  # noqa: S608
     return (
         f"SELECT {_ROW} FROM payments WHERE seq IN ({' UNION ALL '.join([each] * states)}) "  # noqa: S608
         "ORDER BY seq DESC LIMIT ?"

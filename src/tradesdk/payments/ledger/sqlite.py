@@ -353,9 +353,16 @@ class Ledger:
             return _one(db, sql.BY_ID, (payment_id,))
 
     def history(
-        self, *, states: Sequence[PaymentState] = (), limit: int = 100, before: str | None = None
+        self,
+        *,
+        states: Sequence[PaymentState] = (),
+        unproven: bool = False,
+        limit: int = 100,
+        before: str | None = None,
     ) -> list[Payment]:
         """Payments in some states or all, newest first; `before` is the id of the last payment of the previous page.
+
+        With `unproven` only those that nothing proves to be paid: no receipt, chain or person.
 
         Raises:
             InvalidArgumentError: the limit is below 1, or there is no payment with the id `before`.
@@ -369,11 +376,11 @@ class Ledger:
                 if row is None:
                     raise _no_payment(before)
                 seq = row[0]
-            if not states:
+            if not states and not unproven:
                 return _every(db, sql.NEWEST, (seq, limit))
-            wanted = sorted({sql.stored_state(state) for state in states})
+            wanted = sorted({sql.stored_state(state) for state in states or PaymentState})
             each = [value for state in wanted for value in (state, seq, limit)]
-            return _every(db, sql.newest_of(len(wanted)), (*each, limit))
+            return _every(db, sql.newest_of(len(wanted), unproven=unproven), (*each, limit))
 
     def spending(self, budget: Budget, *, now: float) -> Spending:
         """What is spent and held, and what `budget` and the store's own budget leave.

@@ -25,6 +25,7 @@ class State(StrEnum):
     delivered = "delivered"
     paid_undelivered = "paid_undelivered"
     suspect_paid = "suspect_paid"
+    taken_elsewhere = "taken_elsewhere"
     expired_unpaid = "expired_unpaid"
     expired_unknown = "expired_unknown"
     cancelled = "cancelled"

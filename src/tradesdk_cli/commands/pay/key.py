@@ -101,15 +101,19 @@ def accept_secret(ctx: typer.Context, wallet: WalletFile = None, yes: Yes = Fals
     that comes from the key. Purchases in this ledger keep their nonces. Names that only other ledgers have paid for
     can be paid for once more.
     """
-    from tradesdk_cli.confirm import LEDGER, Change, approve
+    from tradesdk_cli.confirm import LEDGER, Change, approve, check
     from tradesdk_cli.purchase.checkout import market_client
     from tradesdk_cli.purchase.wallet import wallet_of
 
     with session(ctx) as run:
+        what = "accept another purchase secret"
+        check(what, yes=yes, dry_run=dry_run)
         found = wallet_of(run, wallet)
         client = market_client(run, found)
-        body = {"payer": None if found is None else found.address}
-        change = Change("accept another purchase secret", LEDGER, "accept-secret", body)
+        known, given = client.payments.purchase_secret_ids()
+        payer = None if found is None else found.address
+        body = {"payer": payer, "secret_id": given}
+        change = Change(what, LEDGER, "accept-secret", body, before={"payer": payer, "secret_id": known})
         if approve(run, change, yes=yes, dry_run=dry_run):
             run.out.one({**body, "secret_id": client.payments.accept_purchase_secret()})
 

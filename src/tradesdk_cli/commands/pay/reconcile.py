@@ -20,7 +20,7 @@ app = single("Put the ledger in order after payments that did not end well.")
 
 
 _ABOUT = ("state", "amount_usd", "endpoint", "created_at", "reason", "transaction")
-_UNRESOLVED = ("paid_undelivered", "suspect_paid", "expired_unknown", "expired_unpaid")
+_UNRESOLVED = ("paid_undelivered", "suspect_paid", "taken_elsewhere", "expired_unknown", "expired_unpaid")
 _UNFINISHED = ("reserved", "submitted", "pending", "unknown", "rejected_live", *_UNRESOLVED)
 _MOST = 1000
 _BASE = 8453
@@ -167,6 +167,8 @@ def _rehearse(run: Session) -> None:
     from tradesdk_cli.purchase.records import brief
 
     found = run.ledger.history(states=[PaymentState(state) for state in _UNFINISHED], limit=_MOST)
+    delivered = run.ledger.history(states=[PaymentState.DELIVERED], unproven=True, limit=_MOST)
+    found += filter(_without_receipt, delivered)
     run.out.many(PAYMENTS, [[brief(payment) for payment in found]], empty="all payments ended well")
     run.out.note("nothing was sent and nothing changed (--dry-run)")
 
@@ -197,7 +199,7 @@ def _reconcile(run: Session, *, send_api_key: bool) -> None:
     rows += [_witnessed(payment, verdict) for payment, verdict in found.witnessed]
     rows += [_row(payment, "released", "its money is no longer held") for payment in found.released]
     rows += [
-        _row(payment, "unresolved", payment.reason or "nobody knows whether it was paid")
+        _row(payment, "unresolved", _reason(payment) or "nobody knows whether it was paid")
         for payment in found.unresolved
         if payment.id not in said
     ]
@@ -245,9 +247,10 @@ def _witnessed(payment: Payment, verdict: ChainVerdict) -> dict[str, Any]:
 
     said = f"chain: {verdict.reason}"
     if verdict.paid is None:
-        said = "; ".join(filter(None, (payment.reason, f"the chain decides nothing: {verdict.reason}")))
+        said = "; ".join(filter(None, (_reason(payment), f"the chain decides nothing: {verdict.reason}")))
     elif verdict.paid:
-        said += f": {dollars(verdict.amount_usd or payment.amount_usd)} was taken, and no answer came"
+        said += f": {dollars(verdict.amount_usd or payment.amount_usd)} was taken"
+        said += "" if payment.state.value == "delivered" else ", and no answer came"
     else:
         said += ": its money is no longer held"
     row = _row(payment, "released" if verdict.paid is False else _outcome(payment), said)
@@ -262,7 +265,16 @@ def _live(payment: Payment) -> str:
 def _outcome(payment: Payment) -> str:
     if payment.live:
         return "live"
-    return "unresolved" if payment.state.value in _UNRESOLVED else payment.state.value
+    is_open = payment.state.value in _UNRESOLVED or _without_receipt(payment)
+    return "unresolved" if is_open else payment.state.value
+
+
+def _without_receipt(payment: Payment) -> bool:
+    return payment.state.value == "delivered" and payment.charged == "unknown"
+
+
+def _reason(payment: Payment) -> str:
+    return "delivered without a receipt" if _without_receipt(payment) else payment.reason
 
 
 def _row(payment: Payment, outcome: str, message: str, **more: Any) -> dict[str, Any]:
