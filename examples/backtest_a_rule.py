@@ -187,7 +187,7 @@ def round_numbers(low: float, high: float) -> list[float]:
 
 
 def plot(result: Result, title: str) -> None:
-    """Both lines; in colours only where somebody can see them."""
+    """Both lines; in colors only where somebody can see them."""
     try:
         import plotext  # type: ignore[import-untyped]
     except ModuleNotFoundError:

@@ -26,7 +26,7 @@ HOUR, DAY = 3_600, 86_400
 
 WIDTH, HEIGHT = 760, 300
 LEFT, RIGHT, TOP, BOTTOM = 74, 686, 34, 264
-# Colours with about the same contrast on white and on a dark page: a picture doesn't know on which it will be.
+# Colors with about the same contrast on white and on a dark page: a picture doesn't know on which it will be.
 INK, TOKEN, ETHER = "#7c7f86", "#0c9488", "#b08a3c"
 # A picture shows at least this much, as a share of the first price: else hardly any movement would look like a lot.
 LEAST = 0.4

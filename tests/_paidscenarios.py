@@ -41,7 +41,7 @@ class Scenario:
         state: what the ledger says.
         settled: how often the mock took the money.
         again: what the same call does when nothing goes wrong any more: the code of its error, or "delivered", or
-            "bought anew", which signs and pays once more.
+            "bought again", which signs and pays once more.
     """
 
     name: str
@@ -56,7 +56,7 @@ class Scenario:
     charged: bool | str = True
     state: str = "delivered"
     settled: int = 1
-    again: str = "bought anew"
+    again: str = "bought again"
 
     def __str__(self) -> str:
         return self.name

@@ -158,7 +158,7 @@ WRITING = (*CLI, "docs/frames.md")
 DRAWN = (
     "README.md",
     "docs/cli-tools.md",
-)  # seen as a terminal draws them, without colours; elsewhere, in plain characters
+)  # seen as a terminal draws them, without colors; elsewhere, in plain characters
 # On these pages so many commands are shown, each a process of its own, that they take as long as all others together.
 MANY_COMMANDS = (
     *("README.md", *CLI, "docs/frames.md", "docs/market.md", "docs/payments.md", "docs/quickstart.md"),

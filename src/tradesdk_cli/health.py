@@ -276,14 +276,14 @@ def completion(environ: Mapping[str, str]) -> list[Finding]:
 
 
 def terminal(out: Output, environ: Mapping[str, str]) -> list[Finding]:
-    """Width, colours and encoding."""
+    """Width, colors and encoding."""
     encoding = (out.stdout.encoding or "unknown").lower()
     width = out.width
     colors = out.color(out.stdout)
     facts = {"terminal": out.on_terminal, "columns": width, "colors": colors, "encoding": encoding}
     parts = [
         f"{width} columns" if width is not None else "not a terminal",
-        "colours" if colors else "no colours",
+        "colors" if colors else "no colors",
         encoding,
     ]
     if environ.get("TERM"):
@@ -573,4 +573,4 @@ def summary(findings: Sequence[Finding]) -> str:
     problems = sum(one.status == "problem" for one in findings)
     warnings = sum(one.status == "warning" for one in findings)
     told = [f"{many} {word}{'s' * (many > 1)}" for many, word in ((problems, "problem"), (warnings, "warning")) if many]
-    return " and ".join(told) if told else "all is well"
+    return " and ".join(told) if told else "all checks passed"

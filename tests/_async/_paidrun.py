@@ -106,7 +106,7 @@ class AsyncPlay:
                 signatures=first[0],
                 settled=first[1],
                 counted=counted,
-                again="bought anew" if anew else getattr(problem, "code", None) or _named(problem) or "delivered",
+                again="bought again" if anew else getattr(problem, "code", None) or _named(problem) or "delivered",
                 operations=1 + anew,
                 signatures_after=server.payments.signatures(payer),
                 settled_after=len(server.payments.settlements(payer)),

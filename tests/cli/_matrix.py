@@ -125,7 +125,7 @@ CODES = {"doctor": (0, 1), "mock payments check": (0, 1)}
 """Commands that say with their exit code what they found."""
 
 SILENT = ("mock payments check",)
-"""Commands that have nothing to print when all is well."""
+"""Commands that have nothing to print on success."""
 
 numbers = count(1)
 

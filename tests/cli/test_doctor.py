@@ -98,7 +98,7 @@ def test_the_table(bare: Terminal, columns: int) -> None:
         whole = " " not in alone or alone.startswith(("trade ", "next: trade"))  # a path, a command: to be copied
         assert whole or len(line) <= columns
     assert "✓ ok" in run.out
-    assert run.err.splitlines()[-1] == ("all is well" if columns >= 60 else "1 warning")
+    assert run.err.splitlines()[-1] == ("all checks passed" if columns >= 60 else "1 warning")
     assert "✗ problem" in bare("doctor", tty=True, columns=columns, env={"NO_COLOR": "1"}).out
 
 

@@ -170,7 +170,6 @@ def test_what_a_hint_says_to_type_goes_where_the_line_went(trade: Terminal, begu
         "pay reconcile --mark paid",
         "api",
         "api GET /v1/nope",
-        "agents",
         "agents xyz",
         "agents get a b",
         "agents list --nope",

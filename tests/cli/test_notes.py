@@ -61,7 +61,7 @@ def test_in_a_pipe_a_note_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(lines(said)) == 2
 
 
-def test_colours_stay_with_the_title(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_colors_stay_with_the_title(monkeypatch: pytest.MonkeyPatch) -> None:
     said = notes(monkeypatch, 40, color="always")
     said.problem(Problem(1, "error", "something long went wrong and this is about it", hint="do it again"))
     first, *rest = lines(said)

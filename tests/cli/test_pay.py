@@ -1,4 +1,4 @@
-"""`trade pay`: prices, the ledger, budgets, and what to do when a payment did not end well."""
+"""`trade pay`: prices, the ledger, budgets, and how to resolve unfinished payments."""
 
 from __future__ import annotations
 
@@ -272,7 +272,7 @@ def test_reconcile_leaves_alone_what_was_bought_anew(buyer: Terminal, shop: Mock
     assert buyer(*PRICES, "--new-purchase", name).code == 0
     run = buyer("pay", "reconcile")
     assert (run.code, [(one["id"], one["outcome"]) for one in run.lines]) == (14, [(name, "live")])
-    assert "it was bought anew, so it was not handed over" in run.lines[0]["message"]
+    assert "it was bought again, so it was not handed over" in run.lines[0]["message"]
     (note,) = (one["note"] for one in run.notes)
     assert "which would pay twice" in note
     assert note.endswith(f"or all the same trade pay resume {name}")

@@ -71,7 +71,7 @@ def test_the_second_signal_does_not_wait(
 def test_where_nothing_is_under_way_the_first_one_ends_it(
     buyer: Terminal, shop: MockServer, monkeypatch: pytest.MonkeyPatch, verb: str
 ) -> None:
-    """An answer that is kept, and a payment that was bought anew: neither is handed over."""
+    """An answer that is kept, and a payment that was bought again: neither is handed over."""
     anew: list[str] = []
     if verb == "reconcile":
         shop.add_fault("status", status=503, paid="only", count=1)

@@ -165,7 +165,7 @@ def test_a_token_for_programs_is_its_signals_oldest_first(trade: Terminal, price
     assert trade("plot", "token", "BRETT", "-o", "csv").out.splitlines()[1].startswith("sig_0,")
 
 
-def test_colours_and_size_on_a_terminal(trade: Terminal, prices: Scripted) -> None:
+def test_colors_and_size_on_a_terminal(trade: Terminal, prices: Scripted) -> None:
     run = trade("plot", "token", "BRETT", "--chain", "base", "--height", "10", tty=True, columns=100)
     assert "\x1b[36m" in run.out
     assert 9 <= len(run.out.splitlines()) <= 11

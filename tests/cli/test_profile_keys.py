@@ -137,7 +137,7 @@ def test_the_mock_does_not_get_the_key_of_a_profile(profiled: Terminal) -> None:
 def test_a_profile_whose_key_is_gone(profiled: Terminal, service: Scripted) -> None:
     (profiled.home / "keys" / "work").unlink()
     run = profiled("account", "show")
-    assert (run.code, run.problem["hint"]) == (3, "keep it anew: trade login --profile work")
+    assert (run.code, run.problem["hint"]) == (3, "store it again: trade login --profile work")
     assert service.seen == []
 
 

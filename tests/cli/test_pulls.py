@@ -83,7 +83,7 @@ def test_what_is_complete_is_left_alone(world: Terminal, server: MockServer, fil
         [
             {
                 "type": "pull",
-                "note": f"all 250 trades came before in {out}; --restart begins anew",
+                "note": f"all 250 trades came before in {out}; --restart starts over",
                 "count": 250,
                 "done": True,
             }
@@ -159,7 +159,7 @@ def test_other_work_is_refused_by_name(world: Terminal, files: Path, change: tup
     run = world(*change, *where, "--all", "--checkpoint", str(kept))
     assert (run.code, run.out) == (2, "")
     assert said in run.err
-    assert "--restart begins anew" in run.err
+    assert "--restart starts over" in run.err
     assert (out.read_bytes(), kept.read_bytes()) == before
 
 
@@ -257,6 +257,6 @@ def test_a_cursor_that_the_service_forgot(trade: Terminal, service: Scripted, fi
     assert said["count"] == 1
     assert (problem["code"], problem["status"]) == ("cursor", 400)
     assert "cursor: expired" in problem["message"]
-    assert "--restart begins anew" in problem["hint"]
+    assert "--restart starts over" in problem["hint"]
     service.says(200, {"data": [agent(id="agt_1")]})
     assert trade("agents", "list", "--all", *kept, "--restart").code == 0

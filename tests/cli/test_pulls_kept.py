@@ -108,7 +108,7 @@ def test_lines_of_somebody_else_are_not_cut_away(world: Terminal, files: Path) -
         before = kept.read_bytes()
         run = world(*line, "--all")
         assert (run.code, run.problem["message"]) == (2, said)
-        assert "begin anew with --restart" in run.problem["hint"]
+        assert "start over with --restart" in run.problem["hint"]
         assert (out.read_text(), kept.read_bytes()) == (changed, before)
     out.write_text(pulled)
     assert world(*line, "--all").code == 0

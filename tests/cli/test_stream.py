@@ -212,7 +212,7 @@ def test_a_table_in_a_pipe_has_everything(trade: Terminal, market: MockServer) -
     assert run.err.splitlines()[0] == "connected"
 
 
-def test_colours_are_those_of_the_other_tables(trade: Terminal, market: MockServer) -> None:
+def test_colors_are_those_of_the_other_tables(trade: Terminal, market: MockServer) -> None:
     market.emit_signal(direction="SELL")
     run = trade(*recent(market), "--count", "1", tty=True)
     assert "\x1b[1mid" in run.out

@@ -83,8 +83,8 @@ def test_asked_and_agreed(own: Terminal, agent: str, answer: str) -> None:
 
 def test_old_and_new_are_told_apart_by_colour_and_by_words(own: Terminal, agent: str) -> None:
     line = ("agents", "update", agent, "--max-positions", "3")
-    coloured = own(*line, answers="n\n", tty=True)
-    assert "\x1b[31m5\x1b[0m → \x1b[32m3\x1b[0m" in coloured.err
+    colored = own(*line, answers="n\n", tty=True)
+    assert "\x1b[31m5\x1b[0m → \x1b[32m3\x1b[0m" in colored.err
     plain = own(*line, answers="n\n", tty=True, env={"NO_COLOR": "1"})
     assert "  max_positions  5 → 3\n" in plain.err
     assert "\x1b" not in plain.err

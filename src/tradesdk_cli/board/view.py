@@ -33,7 +33,7 @@ _ROOMY = 30
 _KEYS = "q quit · p pause · tab next part · ↑↓ scroll · s sort · ? help"
 _HELP = (
     ("q, Ctrl-C", "quit"),
-    ("p, space", "pause: nothing is read, and what is shown stays"),
+    ("p, space", "pause or go on"),
     ("tab, ← →", "go to the next part or the one before"),
     ("↑ ↓, k j", "scroll the part; also page up, page down, home, end"),
     ("s, S", "sort the part another way; backwards through the ways"),
@@ -41,9 +41,9 @@ _HELP = (
     ("?", "this help; any key leaves it"),
 )
 _MEANING = (
-    "open: positions; unrealised: what they would bring now; realised: what closed trades brought; trend: that, added "
+    "open: positions; unrealized: what they would bring now; realized: what closed trades brought; trend: that, added "
     "up over the latest closed trades. to_stop and to_profit: how far the price may go until it is sold; passed: it is "
-    "there, and nothing was sold. …: not read yet.",
+    "ok. …: not read yet.",
     "It reads at most a third of what your plan allows in a minute; on a small plan data is older; its age is shown.",
 )
 
@@ -209,8 +209,8 @@ def _columns(part: str, now: Moment, *, ascii_only: bool) -> tuple[Col, ...]:
             Col("name", "name", least=8),
             Col("status", "status", "state", least=6),
             Col("open", "open", "number"),
-            Col("unrealised", "unrealized_pnl_usd", "pnl", drop=1),
-            Col("realised", "total_pnl_usd", "pnl", waits="read"),
+            Col("unrealized", "unrealized_pnl_usd", "pnl", drop=1),
+            Col("realized", "total_pnl_usd", "pnl", waits="read"),
             Col("trades", "total_trades", "number", drop=5, waits="read"),
             Col("won", "win_rate_pct", "percent", drop=2, waits="read"),
             Col("trend", "results", drop=3, shows=trend),
@@ -221,7 +221,7 @@ def _columns(part: str, now: Moment, *, ascii_only: bool) -> tuple[Col, ...]:
         return (
             Col("token", "token_symbol", least=5),
             Col("agent", "agent", least=8, drop=3),
-            Col("unrealised", "unrealized_pnl_usd", "pnl"),
+            Col("unrealized", "unrealized_pnl_usd", "pnl"),
             Col("price", "current_price_usd", "price", drop=2),
             Col("entry", "entry_price_usd", "price", drop=5),
             Col("to_stop", "to_stop_pct", "to_stop"),

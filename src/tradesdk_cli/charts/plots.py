@@ -116,9 +116,9 @@ def plot_agent(run: Session, agent_id: str, wanted: Wanted) -> None:
     positions = (
         [] if wanted.end is not None and wanted.end < now else list(run.client.positions.list(agent_id=agent_id))
     )
-    unrealised = sum(position.unrealized_pnl_usd for position in positions)
+    unrealized = sum(position.unrealized_pnl_usd for position in positions)
     if positions:
-        rows.append(_point(int(now), total + unrealised, unrealised, {}, "open"))
+        rows.append(_point(int(now), total + unrealized, unrealized, {}, "open"))
     if not rows:
         period = " in that time" if wanted.start is not None or wanted.end is not None else ""
         run.out.note(
@@ -130,7 +130,7 @@ def plot_agent(run: Session, agent_id: str, wanted: Wanted) -> None:
     first = wanted.start if wanted.start is not None else begins or rows[0]["timestamp"] - 1
     points = [(float(first), 0.0), *((float(row["timestamp"]), float(row["total_pnl_usd"])) for row in rows)]
     marks = [Mark("now", *points[-1])] if positions else []
-    open_now = f", {unrealised:+,.2f} open in {len(positions)}" if positions else ""
+    open_now = f", {unrealized:+,.2f} open in {len(positions)}" if positions else ""
     title = f"{one_line(agent.name, 40)}: {total:+,.2f} USD from {len(closed)} closed trades{open_now}"
     notes = [_period(points)]
     if len(read) == wanted.limit:

@@ -19,6 +19,6 @@ def show(ctx: typer.Context) -> None:
 
 @app.command("usage", cls=TradeCommand, epilog=examples("trade account usage", "trade account usage -o json"))
 def usage(ctx: typer.Context) -> None:
-    """Show how much of the plan's requests and agents is used, and when the period starts anew."""
+    """Show how much of the plan's requests and agents is used, and when the period resets."""
     with session(ctx) as run:
         run.show(run.client.account.usage())

@@ -1,4 +1,4 @@
-"""`trade doctor`: is everything as it should be, and if not, what to do."""
+"""`trade doctor`: checks settings, keys, service, wallet and ledger, and says what to do."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ def doctor(ctx: typer.Context) -> None:
     """Check the settings, the services and this machine.
 
     Versions, where each setting comes from, both interfaces, the API key, the clock, wallet, ledger and budget, files
-    and folders, shell and terminal. Nothing is changed and nothing is paid. Exit code 0: all is well, warnings or not;
-    3: a setting is wrong; 1: something else is.
+    and folders, shell and terminal. Nothing is changed and nothing is paid. Exit code 0: all checks passed,
+    warnings or not; 3: a setting is wrong; 1: something else is.
     """
     from tradesdk_cli.health import exit_code, show, summary
     from tradesdk_cli.output.columns import DOCTOR

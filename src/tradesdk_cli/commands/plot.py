@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 app = noun("plot", "Draw a token's price or an agent's result.")
 
-_OF_POINTS = "At most so many points, the newest (500 when nothing is said)."
+_OF_POINTS = "At most so many points, the newest (500 by default)."
 
 
 def wanted(

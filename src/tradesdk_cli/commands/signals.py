@@ -144,7 +144,7 @@ def stream(
         float | None,
         typer.Option("--until-idle", parser=parse_span, metavar="SPAN", help="End when nothing came for so long: 30s."),
     ] = None,
-    heartbeats: Annotated[bool, typer.Option("--heartbeats", help="Print the signs of life as well.")] = False,
+    heartbeats: Annotated[bool, typer.Option("--heartbeats", help="Include heartbeats.")] = False,
     tape: Annotated[Path | None, typer.Option("--tape", metavar="FILE", help="Record it, for trade replay.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Record over a tape that exists.")] = False,
 ) -> None:

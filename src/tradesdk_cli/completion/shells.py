@@ -136,12 +136,12 @@ class Place:
 
     @property
     def loaded(self) -> bool:
-        """The script is there as it should be, and the line that loads it."""
+        """The script is installed, and the line that loads it."""
         return self.written and not self.line_missing
 
     @property
     def written(self) -> bool:
-        """The script is there as it should be."""
+        """The script is installed."""
         return _text(self.script) == SCRIPTS[self.shell].encode()
 
     @property

@@ -116,13 +116,13 @@ def _read(path: Path) -> str | None:
     flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
     try:
         if path.is_symlink():
-            raise ConfigProblem(f"{path} is a link, and a key is not read through one", "trade login makes it anew")
+            raise ConfigProblem(f"{path} is a link, and a key is not read through one", "trade login makes a new one")
         _refuse_open_folder(path.parent, path.parent.stat())
         descriptor = os.open(path, flags)
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
-        raise ConfigProblem(f"cannot read {path}: {error.strerror}", "trade login makes it anew") from None
+        raise ConfigProblem(f"cannot read {path}: {error.strerror}", "trade login makes a new one") from None
     try:
         _refuse_open(path, os.fstat(descriptor))
         with open(descriptor, "rb", closefd=False) as stream:
@@ -132,7 +132,9 @@ def _read(path: Path) -> str | None:
     try:
         return line.decode("ascii").strip() or None
     except UnicodeDecodeError:
-        raise ConfigProblem(f"{path} holds no API key: keys are printable ASCII", "trade login makes it anew") from None
+        raise ConfigProblem(
+            f"{path} holds no API key: keys are printable ASCII", "trade login makes a new one"
+        ) from None
 
 
 def _refuse_open(path: Path, found: os.stat_result) -> None:
@@ -258,7 +260,7 @@ def service_key(settings: Settings, address: str, *, market: bool = False) -> tu
     if found is None:
         raise ConfigProblem(
             f"profile {kept.profile} keeps its key in {place}, and there is none",
-            f"keep it anew: trade login --profile {kept.profile}",
+            f"store it again: trade login --profile {kept.profile}",
         )
     return found, f"profile {kept.profile} ({place})"
 

@@ -11,13 +11,13 @@ START = 1_767_268_800.0
 
 
 class DemoFailed(CliError):
-    """Something was not as it should be."""
+    """An answer was wrong."""
 
     code = "demo_failed"
 
 
 def check(holds: bool, what: str) -> None:
-    """Ends the demo when something is not as it should be."""
+    """Ends the demo when an answer is wrong."""
     if not holds:
         raise DemoFailed(
             f"the demo found something wrong: {what}", "please report it, with the output of: trade --version"

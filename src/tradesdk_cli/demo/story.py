@@ -30,7 +30,7 @@ def tell(out: Output, seed: int) -> None:
     """Runs the whole demo and prints it.
 
     Raises:
-        DemoFailed: an answer was not as it should be.
+        DemoFailed: an answer was wrong.
     """
     began = time.perf_counter()
     server_class = mock_server_class()
@@ -63,7 +63,7 @@ def _tell(screen: Screen, server_class: type[MockServer], seed: int) -> None:
         paid_data(screen, server, seed, signal)
         calls = len(server.journal())
         screen.end(
-            f"Everything is as it should be: {calls} requests, every answer checked.",
+            f"All checks passed: {calls} requests, every answer checked.",
             (
                 ("trade --mock agents list", "another world, kept between commands"),
                 ("trade --mock signals latest --chain base", "what the market says"),

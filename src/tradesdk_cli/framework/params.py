@@ -81,7 +81,7 @@ class Format(StrEnum):
 
 
 class Color(StrEnum):
-    """When colours are used."""
+    """When colors are used."""
 
     auto = "auto"
     always = "always"
@@ -199,7 +199,7 @@ AgentFilter = Annotated[
 ]
 Limit = Annotated[
     int | None,
-    typer.Option("--limit", "-n", parser=whole(1), metavar="N", help="How many in total (20 when nothing is said)."),
+    typer.Option("--limit", "-n", parser=whole(1), metavar="N", help="How many in total (20 by default)."),
 ]
 All = Annotated[bool, typer.Option("--all", "-a", help="Everything there is, page after page.")]
 Cursor = Annotated[str | None, typer.Option("--cursor", metavar="CURSOR", help="Go on where an earlier list ended.")]
@@ -215,7 +215,7 @@ Checkpoint = Annotated[
         "page may come twice after a crash.",
     ),
 ]
-Restart = Annotated[bool, typer.Option("--restart", help="Begin anew what --checkpoint has begun.")]
+Restart = Annotated[bool, typer.Option("--restart", help="Start over what --checkpoint has begun.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask; needed where there is no terminal.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would be sent or changed, and do neither.")]
 Confidence = Annotated[
@@ -294,7 +294,7 @@ Timeout = Annotated[
 ]
 NoRetry = Annotated[bool | None, _global("--no-retry", help="Send every request once only.")]
 ColorWhen = Annotated[
-    Color | None, _global("--color", metavar="WHEN", help="Colours: auto, always, never [env: NO_COLOR, FORCE_COLOR].")
+    Color | None, _global("--color", metavar="WHEN", help="Colors: auto, always, never [env: NO_COLOR, FORCE_COLOR].")
 ]
 Verbose = Annotated[int | None, _global("--verbose", "-v", count=True, help="A line for each request; -vv says more.")]
 Debug = Annotated[bool | None, _global("--debug", help="Show requests and answers, secrets left out.")]
@@ -381,6 +381,6 @@ def plan(
     if checkpoint is not None and not everything and limit is None:
         raise UsageProblem("--checkpoint is for long lists: how long?", "add --all, or --limit N")
     if restart and checkpoint is None:
-        raise UsageProblem("--restart belongs to --checkpoint", "it begins anew what that file has begun")
+        raise UsageProblem("--restart belongs to --checkpoint", "it starts over what that file has begun")
     total = None if everything else limit if limit is not None else FIRST
     return Walk(total, page_size or LARGEST_PAGE, cursor, checkpoint=checkpoint, restart=restart)

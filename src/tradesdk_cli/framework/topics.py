@@ -32,7 +32,7 @@ class Topic:
 
 EXIT_CODES: tuple[tuple[int, str, str], ...] = (
     (0, "ok", "it worked"),
-    (errors.OTHER, "other", "something else; also a no to a question"),
+    (errors.OTHER, "other", "another error, or you answered no"),
     (errors.USAGE, "usage", "the command line is not right; nothing was sent"),
     (errors.CONFIG, "configuration", "a setting is missing or cannot be used"),
     (errors.UNAUTHENTICATED, "unauthenticated", "401: the key is not accepted"),
@@ -74,10 +74,10 @@ ENVIRONMENT: tuple[tuple[str, str], ...] = (
         "nodes of Base, with spaces between them: pay reconcile asks them what was paid; never shown whole",
     ),
     ("TRADE_HOME", "one folder for settings, keys, ledger and mock worlds, instead of the usual ones"),
-    ("NO_COLOR", "anything: no colours"),
-    ("FORCE_COLOR", "anything: colours in pipes and files as well"),
+    ("NO_COLOR", "anything: no colors"),
+    ("FORCE_COLOR", "anything: colors in pipes and files as well"),
     ("COLUMNS", "how wide tables may be, instead of what the terminal says"),
-    ("TERM", "dumb: nothing is drawn over, and nothing is coloured"),
+    ("TERM", "dumb: nothing is drawn over, and nothing is colored"),
     ("HTTPS_PROXY", "a proxy for requests; also HTTP_PROXY, ALL_PROXY, NO_PROXY"),
     ("SSL_CERT_FILE", "certificates to trust; also SSL_CERT_DIR"),
 )
@@ -121,7 +121,7 @@ A list shows the first 20. --limit N is another number, --all is everything, --c
 --checkpoint FILE lets the same command go on after it was interrupted.
 
 Ids, addresses and hashes are never cut in a pipe. Text from strangers is shown as text: it cannot move your cursor,
-colour your screen or become a formula in a spreadsheet.
+color your screen or become a formula in a spreadsheet.
 """
 
 _PAYMENTS = """

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 VERSION = 1
 _LARGEST = 1024 * 1024
 _TAIL = 64 * 1024
-_ANEW = "--restart begins anew, or choose another file for --checkpoint"
+_ANEW = "--restart starts over, or choose another file for --checkpoint"
 
 
 class CheckpointProblem(ConfigProblem):
@@ -393,7 +393,7 @@ class Pull:
         if self._new:
             now = float(int(self._run.now()))
             self.place = replace(self.place, pinned=self._source.pinned(now))
-            if not self._walk.restart:  # else what it begins anew is still worth something
+            if not self._walk.restart:  # else what it starts over is still worth something
                 self._mark()
         if self.place.offset is not None:
             self._run.out.go_on_at(self.place.offset)
@@ -431,7 +431,7 @@ class Pull:
         said = one_line(str(getattr(error, "message", "") or error), 200)
         forgotten = PlaceForgotten(
             f"the service does not know the place any more where this ended: {said}",
-            f"the {self._counted} so far stay as they are; --restart begins anew",
+            f"the {self._counted} so far stay as they are; --restart starts over",
         )
         forgotten.status = status
         return forgotten
@@ -451,7 +451,7 @@ class Pull:
         """Says that nothing had to be done."""
         where = "" if self._file is None else f" in {one_line(str(self._run.settings.out), 200)}"
         if self.place.done:
-            text = f"all {self._counted} came before{where}; --restart begins anew"
+            text = f"all {self._counted} came before{where}; --restart starts over"
         else:
             text = f"{self._counted} came before{where}; a larger --limit or --all goes on there"
         self._run.out.event("pull", text, count=self.count, done=self.place.done)
@@ -491,25 +491,25 @@ class Pull:
         if self._new and size and not self._walk.restart:
             raise UsageProblem(
                 f"--out: {shown} exists already, and the checkpoint knows nothing of it",
-                "--restart writes it anew; or choose another file",
+                "--restart writes it again; or choose another file",
             )
         offset = self.place.offset or 0
         if size < offset:
             raise UsageProblem(
                 f"--out: {shown} is shorter than it was when the checkpoint was written",
-                "put it back as it was, or begin anew with --restart",
+                "put it back as it was, or start over with --restart",
             )
         if self._new or self.complete:
             return 0
         if self.place.tail is not None and self.place.tail != self._tail(offset):
             raise UsageProblem(
                 f"--out: {shown} was changed after it was written",
-                "put it back as it was, or begin anew with --restart",
+                "put it back as it was, or start over with --restart",
             )
         if size > offset and not self._broke_off:
             raise UsageProblem(
                 f"--out: {shown} has {size - offset} bytes at its end that are not of this pull",
-                "move them to another file, or begin anew with --restart",
+                "move them to another file, or start over with --restart",
             )
         return size - offset
 

@@ -75,11 +75,11 @@ def _number(kind: Kind, value: float) -> Text:
     if kind == "chain":
         return Text(_CHAIN_NAMES.get(value, str(value)) if isinstance(value, int) else str(value))
     if kind == "pnl":
-        return _coloured(value, _signed(value, f"{_amount(abs(value))}", "$"))
+        return _colored(value, _signed(value, f"{_amount(abs(value))}", "$"))
     if (kind == "to_stop" and value > 0) or (kind == "to_profit" and value < 0):
         return Text("passed", style="red" if kind == "to_stop" else "green")
     if kind in ("change", "to_stop", "to_profit"):
-        return _coloured(value, f"{_signed(value, _amount(abs(value)))}%")
+        return _colored(value, f"{_signed(value, _amount(abs(value)))}%")
     if kind == "usd":
         return Text(_signed(value, _amount(abs(value)), "$").lstrip("+"))
     if kind == "percent":
@@ -95,7 +95,7 @@ def _number(kind: Kind, value: float) -> Text:
     return Text(str(value))
 
 
-def _coloured(value: float, text: str) -> Text:
+def _colored(value: float, text: str) -> Text:
     """Gains and losses; what rounds to nothing is neither."""
     return Text(text, style="" if text[0] not in "+-" else "green" if value > 0 else "red")
 

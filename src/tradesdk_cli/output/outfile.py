@@ -267,7 +267,7 @@ class OutFile:
         if there < offset:
             raise UsageProblem(
                 f"--out: {self.shown} is shorter than it was: {there} bytes of {offset}",
-                "put it back as it was, or begin anew",
+                "put it back as it was, or start over",
             )
         self._goes_on = self._pulled = True
         self._cut_at, self._size = offset, there

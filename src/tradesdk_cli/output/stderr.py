@@ -273,7 +273,7 @@ class Notes:
             forget(self.stderr)
 
     def color(self, stream: TextIO) -> bool:
-        """True when colours are wanted on this stream."""
+        """True when colors are wanted on this stream."""
         if self.settings.color != "auto":
             return self.settings.color == "always"
         return stream.isatty() and self.environ.get("TERM") != "dumb"

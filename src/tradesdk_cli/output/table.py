@@ -102,7 +102,7 @@ class GrowingTable:
     def row(self, item: Mapping[str, Any]) -> Text:
         """One row. A value that is longer than its column takes room that its neighbours do not need.
 
-        Where they have too little, the columns grow and the headings stand above it anew.
+        Where they have too little, the columns grow and the headings are repeated above it.
         """
         cells = [cell(column.kind, column.value(item)) for column in self._columns]
         if self._width is not None:

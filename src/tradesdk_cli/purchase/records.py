@@ -49,7 +49,7 @@ def brief(payment: Payment) -> dict[str, Any]:
 
 
 def whole(payment: Payment) -> dict[str, Any]:
-    """Everything about a payment but what could be cashed."""
+    """Everything about a payment without its signature."""
     return {
         **brief(payment),
         "updated_at": int(payment.updated),

@@ -81,7 +81,7 @@ class Command:
     def run(self, event: Mapping[str, Any]) -> dict[str, Any] | None:
         """Runs it and waits for its end. The event is its standard input, as JSON; what it prints goes to stderr.
 
-        Returns None when all is well, else `error`, and `exit_code` or `signal` where there is one.
+        Returns None on success, else `error`, and `exit_code` or `signal` where there is one.
         """
         try:
             child = _start(self.words(event))

@@ -96,11 +96,9 @@ def add(
         float | None,
         typer.Option("--probability", parser=number(0, 1), metavar="X", help="How likely, 0 to 1; the seed decides."),
     ] = None,
-    count: Annotated[
-        int | None, typer.Option("--count", parser=whole(1), metavar="N", help="So often, and then no more.")
-    ] = None,
+    count: Annotated[int | None, typer.Option("--count", parser=whole(1), metavar="N", help="At most N times.")] = None,
 ) -> None:
-    """Let something go wrong from now on.
+    """Inject a fault.
 
     Values of parameters are read as JSON where they are numbers, true, false, objects or quoted texts, for example
     headers={"X-A":"b"}, and as plain text otherwise; text=, base64=, raw=, header= and body= are taken as they are.

@@ -49,9 +49,7 @@ def journal(
     tenant: Tenant = None,
     limit: Annotated[
         int | None,
-        typer.Option(
-            "--limit", "-n", parser=whole(1), metavar="N", help=f"The latest N ({USUAL} when nothing is said)."
-        ),
+        typer.Option("--limit", "-n", parser=whole(1), metavar="N", help=f"The latest N ({USUAL} by default)."),
     ] = None,
     everything: Annotated[bool, typer.Option("--all", "-a", help="All of them: the mock keeps 10,000.")] = False,
     clear: Annotated[bool, typer.Option("--clear", help="Forget the requests so far.")] = False,

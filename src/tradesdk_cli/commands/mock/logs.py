@@ -69,7 +69,7 @@ def _pages(run: Session, tenant: str | None, *, whole: bool, follow: bool) -> It
         _pause(run.out)
         seen = last
         for answer in answers(run, tenant, seen):
-            # A smaller number: another one is served there now, which counts anew.
+            # A smaller number: another one is served there now, which counts from 0.
             last = answer["last"] if answer["last"] >= seen else 0
             yield answer["data"]
 

@@ -1,4 +1,4 @@
-"""`trade pay`: what market data costs, what was paid for it, and what to do when a payment did not end well."""
+"""`trade pay`: what market data costs, what was paid for it, and how to resolve unfinished payments."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ app = noun("pay", "Payments: quote, history, show, budget, resume, reconcile, tr
 VERBS = {
     "quote": "Show what market data costs, and what the budgets leave.",
     "history": "List payments, newest first.",
-    "show": "Show everything about one payment but what could be cashed.",
+    "show": "Show one payment (without its signature).",
     "budget": "Show what may be spent and what is left, or set it.",
-    "resume": "Hand a payment over once more and print what it bought.",
-    "reconcile": "Put the ledger in order after payments that did not end well.",
+    "resume": "Resend a payment and print what it bought.",
+    "reconcile": "Resolve unfinished payments.",
     "trust": "Accept one more address to pay.",
     "key": "The key of the wallet that pays: new, import, address, accept-secret.",
 }

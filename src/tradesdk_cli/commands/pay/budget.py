@@ -35,7 +35,7 @@ class Release(StrEnum):
 
 def _limit(name: str, told: str) -> typer.models.OptionInfo:
     option: typer.models.OptionInfo = typer.Option(
-        name, metavar="USD", help=f"With set: {told}; none takes the limit away."
+        name, metavar="USD", help=f"With set: {told}; none removes the limit."
     )
     return option
 
@@ -66,8 +66,8 @@ def budget(
     """Show what may be spent and what is left, or set it.
 
     Spent is what a receipt, the chain or your mark proves; held is what was sent without proof, and counts too. It is
-    kept in the ledger. TRADE_BUDGET_PER_CALL, _PER_HOUR, _PER_DAY and TRADE_BUDGET_TOTAL count too: of each limit the
-    strictest.
+    kept in the ledger. TRADE_BUDGET_PER_CALL, _PER_HOUR, _PER_DAY and TRADE_BUDGET_TOTAL count too; the
+    strictest limit applies.
     """
     given = {"per_call": per_call, "per_hour": per_hour, "per_day": per_day, "total": total}
     changes = {name: text for name, text in given.items() if text is not None}

@@ -1,4 +1,4 @@
-"""`trade pay reconcile`: payments that did not end well."""
+"""`trade pay reconcile`: unfinished payments."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from tradesdk import ChainVerdict, Payment
     from tradesdk_cli.session import Session
 
-app = single("Put the ledger in order after payments that did not end well.")
+app = single("Resolve unfinished payments.")
 
 
 _ABOUT = ("state", "amount_usd", "endpoint", "created_at", "reason", "transaction")
@@ -64,9 +64,9 @@ def reconcile(
     yes: Yes = False,
     dry_run: DryRun = False,
 ) -> None:
-    """Put the ledger in order after payments that did not end well.
+    """Resolve unfinished payments.
 
-    Payments in doubt are resent while they are valid, unless they were bought anew since; what that brings is printed.
+    Payments in doubt are resent while they are valid, unless they were bought again since; what that brings is printed.
     What has expired without proof stays held until --mark says what it was. With TRADE_RPC_URL, a node of Base is asked
     about that first. Nothing is signed, except with --cancel-calldata. While something is without proof, or in doubt,
     the exit code is 14.
@@ -231,7 +231,7 @@ def _reconcile(run: Session, *, send_api_key: bool) -> None:
         over = f"{surely_over(payment):%H:%M:%S} UTC"
         if payment.superseded:
             run.out.note(
-                f"bought anew, so {payment.id} was not handed over, which would pay twice: "
+                f"bought again, so {payment.id} was not handed over, which would pay twice: "
                 f"{program} pay reconcile after {over}, or all the same {program} pay resume {payment.id}"
             )
         else:
@@ -259,7 +259,7 @@ def _witnessed(payment: Payment, verdict: ChainVerdict) -> dict[str, Any]:
 
 def _live(payment: Payment) -> str:
     until = f"could still be taken until {payment.expires_at:%H:%M:%S} UTC"
-    return f"it was bought anew, so it was not handed over; it {until}" if payment.superseded else f"it {until}"
+    return f"it was bought again, so it was not handed over; it {until}" if payment.superseded else f"it {until}"
 
 
 def _outcome(payment: Payment) -> str:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from tradesdk import Payment
     from tradesdk_cli.session import Session
 
-app = single("Hand a payment over once more and print what it bought.")
+app = single("Resend a payment and print what it bought.")
 
 
 @app.command(
@@ -33,7 +33,7 @@ def resume(
     ] = False,
     dry_run: DryRun = False,
 ) -> None:
-    """Hand a payment over once more and print what it bought.
+    """Resend a payment and print what it bought.
 
     These are the same bytes, so it cannot be taken twice. No wallet is needed. What trade market has bought already is
     kept in the ledger and only printed again.

@@ -9,7 +9,7 @@ import typer
 from tradesdk_cli.context import session
 from tradesdk_cli.framework.group import TradeCommand, examples, single
 
-app = single("Show everything about one payment but what could be cashed.")
+app = single("Show one payment (without its signature).")
 
 
 @app.command(
@@ -21,7 +21,7 @@ def show(
     ctx: typer.Context,
     payment_id: Annotated[str, typer.Argument(metavar="PAYMENT_ID", help="Its id, or the beginning of its id.")],
 ) -> None:
-    """Show everything about one payment but what could be cashed.
+    """Show one payment (without its signature).
 
     State, terms, receipt, and the answer where it is kept.
     """
