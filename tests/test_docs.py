@@ -46,6 +46,7 @@ CHANGES_EVERY_TIME = [
     (re.compile(r"\b0x[0-9a-f]{64}\b"), "<nonce or transaction>"),
     (re.compile(r"(?<= signals in )\d+\.\d(?= s)"), "<time>"),
     (re.compile(r"\b\d+ ms\b"), "<time>"),
+    (re.compile(r"(?m)(?<=(?:agents|itions), )(now|\d+ s ago)$"), "<age>"),  # of the board's parts, by the real clock
     (re.compile(r"(?<=took )\d+\.\d(?= s)|(?<=passed in )\d+\.\d\ds( \(.+\))?"), "<time>"),
 ]
 
