@@ -46,6 +46,7 @@ CHANGES_EVERY_TIME = [
     (re.compile(r"\b0x[0-9a-f]{64}\b"), "<nonce or transaction>"),
     (re.compile(r"(?<= signals in )\d+\.\d(?= s)"), "<time>"),
     (re.compile(r"\b\d+ ms\b"), "<time>"),
+    (re.compile(r"(?m)(?<=(?:agents|itions), )(now|\d+ s ago)$"), "<age>"),  # of the board's parts, by the real clock
     (re.compile(r"(?<=took )\d+\.\d(?= s)|(?<=passed in )\d+\.\d\ds( \(.+\))?"), "<time>"),
 ]
 
@@ -313,6 +314,73 @@ def test_links_lead_somewhere() -> None:
                 headings = re.findall(r"(?m)^#+ (.+)$", target.read_text(encoding="utf-8"))
                 slugs = [re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-") for heading in headings]
                 assert anchor in slugs, where
+
+
+# Where plain English is held. Of a page only what is outside of its blocks: those show what a program prints.
+WRITTEN = PAGES
+RIDDLES = {  # each with the plain words for it
+    "when nothing else is said": "by default",
+    "were looked at": "were checked",
+    "log in anew": "log in again",
+    "begin anew": "start over",
+    "begins anew": "starts over",
+    "signed anew": "signed again",
+    "hand a payment over": "resend a payment",
+    "handing the same payment over": "resending the payment",
+    "put the ledger in order": "resolve unfinished payments",
+    "did not end well": "unfinished",
+    "but what could be cashed": "without its signature",
+    "takes the limit away": "removes the limit",
+    "of each limit the strictest": "the strictest limit applies",
+    "the strictest holds": "the strictest limit applies",
+    "signs of life": "heartbeats",
+    "sign of life": "heartbeat",
+    "so often, and then no more": "at most N times",
+    "let something go wrong": "inject a fault",
+    "a no to a question": "you answered no",
+    'a "no" to a question': "you answered no",
+    "what is shown stays": "paused",
+    "it is there, and nothing was sold": "ok",
+    "whole, nothing in doubt": "consistent, no open payments",
+    "all is well": "all checks passed",
+    "as it should be": "all checks passed",
+    "the time to live by": "clock to use",
+    "with some chance in it": "with jitter",
+    "may stand there once": "may appear once",
+    "what strangers wrote": "untrusted text",
+    'column "came"': "source",
+    "rejected live": "rejected (may still be taken until its time)",
+    "nothing of that name": "not found",
+    "stands in": "is in",
+    "stands what": "is what",
+    "go on where": "continue",
+    "goes on where": "continues",
+    "a quarrel is settled": "is proof",
+    "nobody watches": "unattended",
+    "whoever is canceled": "a canceled call",
+    "what comes of it": "the result",
+    "the world's birth": "the start",
+    "the mock's birth": "the mock's start",
+    "slip of the fingers": "typing mistake",
+    "for ever ": "forever",
+    "per cent": "percent",
+    "colour": "color",
+    "flavour": "kind",
+    "behaviour": "behavior",
+    "licence": "license",
+    "authoris": "authoriz",
+    "reorganis": "reorganiz",
+}
+
+
+@pytest.mark.parametrize("file", WRITTEN, ids=name_of)
+def test_plain_words(file: Path) -> None:
+    text = file.read_text(encoding="utf-8")
+    if file.suffix == ".md":
+        inside = {number for block in blocks(file) for number in range(block.start, block.end)}
+        text = "\n".join(line for number, line in enumerate(text.splitlines()) if number not in inside)
+    text = " ".join(text.lower().split())
+    assert {riddle: plain for riddle, plain in RIDDLES.items() if riddle in text} == {}
 
 
 @pytest.mark.long
