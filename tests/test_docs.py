@@ -316,8 +316,7 @@ def test_links_lead_somewhere() -> None:
                 assert anchor in slugs, where
 
 
-# Where plain English is held. Of a page only what is outside of its blocks: those show what a program prints.
-WRITTEN = PAGES
+PROGRAM = [file for name in ("src/tradesdk_cli", "mock_server") for file in sorted((ROOT / name).rglob("*.py"))]
 RIDDLES = {  # each with the plain words for it
     "when nothing else is said": "by default",
     "were looked at": "were checked",
@@ -364,7 +363,7 @@ RIDDLES = {  # each with the plain words for it
     "slip of the fingers": "typing mistake",
     "for ever ": "forever",
     "per cent": "percent",
-    "colour": "color",
+    " colour": " color",
     "flavour": "kind",
     "behaviour": "behavior",
     "licence": "license",
@@ -373,14 +372,22 @@ RIDDLES = {  # each with the plain words for it
 }
 
 
-@pytest.mark.parametrize("file", WRITTEN, ids=name_of)
-def test_plain_words(file: Path) -> None:
-    text = file.read_text(encoding="utf-8")
-    if file.suffix == ".md":
-        inside = {number for block in blocks(file) for number in range(block.start, block.end)}
-        text = "\n".join(line for number, line in enumerate(text.splitlines()) if number not in inside)
+def riddles_in(text: str) -> dict[str, str]:
     text = " ".join(text.lower().split())
-    assert {riddle: plain for riddle, plain in RIDDLES.items() if riddle in text} == {}
+    return {riddle: plain for riddle, plain in RIDDLES.items() if riddle in text}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_plain_words(page: Path) -> None:
+    """Outside of the blocks, which show what a program prints."""
+    inside = {number for block in blocks(page) for number in range(block.start, block.end)}
+    lines = page.read_text(encoding="utf-8").splitlines()
+    assert riddles_in("\n".join(line for number, line in enumerate(lines) if number not in inside)) == {}
+
+
+def test_plain_words_of_the_programs() -> None:
+    found = {name_of(file): riddles_in(file.read_text(encoding="utf-8")) for file in PROGRAM}
+    assert {name: riddles for name, riddles in found.items() if riddles} == {}
 
 
 @pytest.mark.long

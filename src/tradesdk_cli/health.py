@@ -508,7 +508,7 @@ def ledger(run: Session) -> list[Finding]:
         said = f"whole; {some} in doubt; {money}"
         return [Finding("ledger", "warning", said, f"{run.settings.program} pay reconcile", facts)]
     hint = None if spending.budget.is_set else f"{run.settings.program} pay budget set --per-day 5"
-    return [Finding("ledger", "ok", f"whole, nothing in doubt; {money}", hint, facts)]
+    return [Finding("ledger", "ok", f"consistent, no open payments; {money}", hint, facts)]
 
 
 def _ledger_file(run: Session) -> Path:

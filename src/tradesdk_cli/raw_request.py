@@ -147,7 +147,7 @@ def origin_of(word: str) -> str | None:
     """Where a full URL points: all of it before `/v1/`; None for a path.
 
     Raises:
-        UsageProblem: it is no URL, or a password stands in it.
+        UsageProblem: it is no URL, or it has a password.
     """
     if "://" not in word.partition("?")[0]:
         return None
@@ -187,7 +187,7 @@ def _place(word: str) -> tuple[str, dict[str, str]]:
 
 def _once(query: dict[str, str], name: str, value: str) -> None:
     if name in query:
-        raise UsageProblem(f"{one_line(name, 60)} stands in the query twice", "leave one of them out")
+        raise UsageProblem(f"{one_line(name, 60)} is twice in the query", "leave one of them out")
     query[name] = value
 
 
@@ -544,7 +544,7 @@ def tell_headers(run: Session, answer: RawResponse) -> None:
 
 
 def _has_key(run: Session, text: str) -> bool:
-    """Whether one of the API keys stands in it, as it is or as URLs write it."""
+    """Whether one of the API keys is in it, as it is or as URLs write it."""
     text = unquote(text)
     return _SIGNED.search(text) is not None or any(key in text or unquote(key) in text for key in run.keys if key)
 

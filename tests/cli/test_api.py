@@ -68,7 +68,7 @@ NOT_READ: list[tuple[list[str], list[str], str | None, str]] = [
     (["/v1/a\\b"], [], None, "no . or .. or backslash"),
     (["https://user:secret@h.example/v1/a"], [], None, "this URL cannot be used"),
     (["https://h.example:x/v1/a"], [], None, "this URL cannot be read"),
-    (["/v1/a?x=1&x=2"], [], None, "stands in the query twice"),
+    (["/v1/a?x=1&x=2"], [], None, "is twice in the query"),
     (["GET", "/v1/a"], [], "{}", "a GET has no body"),
     (["/v1/a"], ["a=1"], "{}", "-d and -f exclude each other"),
     (["/v1/a"], ["a"], None, "-f takes name=value"),

@@ -22,7 +22,7 @@ _COMMENT = ": \N{EM DASH} \N{CHART WITH UPWARDS TREND}\n".encode()
 _PIECE = 64 * 1024
 
 GARBAGE = (
-    b"colour: blue\n",
+    b"weight: 7\n",
     b"a line without a colon\n:\nretry: soon\n",
     b'data: {"type":"signal","id":\n\n',
     b'data: {"type":"\xff\xfe","id":"\xc3("}\n\n',

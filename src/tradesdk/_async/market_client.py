@@ -68,7 +68,7 @@ class AsyncMarketClient(AsyncMarketMethods):
         check_tokens: check symbols against the service's free list before signing (fetched once an hour; addresses and
             ids with a hyphen pass). If the list cannot be read, the check is skipped.
         lost: what a call does when an earlier payment for it was taken, or probably taken, and its answer is lost:
-            `ask` refuses, until a person decides; `buy_again` pays once more, for bots that nobody watches. Both count.
+            `ask` refuses, until a person decides; `buy_again` pays once more, for unattended bots. Both count.
         timeout: seconds for each part of one attempt, or a `Timeout` (default: connect 5, read 30, 90 for a paid
             answer, write 30, pool 10).
         max_retries: retries per call, 0 to 5 (default 5). A payment is resent only as the same bytes.

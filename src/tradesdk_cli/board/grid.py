@@ -48,7 +48,7 @@ class Col:
         return self.kind in RIGHT
 
     def text(self, row: Mapping[str, Any]) -> Text:
-        """What stands in this row."""
+        """The cells of this row."""
         value = row.get(self.key)
         if value is None and self.waits and not row.get(self.waits):
             return Text("…", style="dim")

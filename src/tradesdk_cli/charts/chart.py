@@ -120,7 +120,7 @@ class _Frame:
         return min(steps - 1, max(0, round((self.high - value) / (self.high - self.low) * (steps - 1))))
 
     def row(self, value: float) -> int:
-        """The row of cells a value stands in."""
+        """The row of cells of a value."""
         return self.down(value, self.rows * 4) // 4
 
 
@@ -280,7 +280,7 @@ def spark(values: Sequence[float], width: int, *, ascii_only: bool = False) -> s
     """`values`, oldest first, in at most `width` cells, each as high as its value; empty without values.
 
     More values than cells: of those that share a cell the last one is shown. What is no number (NaN, an infinity) is
-    left out. A flat line stands in the middle.
+    left out. A flat line is in the middle.
     """
     heights = _ASCII if ascii_only else _BLOCKS
     known = [value for value in values if math.isfinite(value)]

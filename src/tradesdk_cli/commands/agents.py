@@ -97,7 +97,7 @@ def list_agents(
     ] = None,
     walk: Walk,
 ) -> None:
-    """List agents; the first 20 when nothing else is said.
+    """List agents; the first 20 by default.
 
     With --results, the line of characters is what the latest closed trades add up to, at most 100 of them. Each line
     has a scale of its own: it shows ups and downs, not how much. --losing and --sort rank all agents, and --limit cuts

@@ -44,7 +44,7 @@ def api(
     data: Data = None,
     paginate: Annotated[bool, typer.Option("--paginate", help="Follow the cursors; print all as one list.")] = False,
     cursor: Annotated[
-        str | None, typer.Option("--cursor", metavar="CURSOR", help="With --paginate: go on where one ended.")
+        str | None, typer.Option("--cursor", metavar="CURSOR", help="With --paginate: continue an earlier one.")
     ] = None,
     include: Annotated[bool, typer.Option("--include", "-i", help="Status and headers too, on stderr.")] = False,
     pay: Annotated[bool, typer.Option("--pay", help="Pay for market data that costs something.")] = False,

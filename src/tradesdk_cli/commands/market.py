@@ -213,7 +213,7 @@ def history(
 )
 @gathered(terms=about_tokens)
 def win_rate(ctx: typer.Context, tokens: Tokens, *, terms: Terms) -> None:
-    """Buy how often agents won with tokens, in per cent: $0.03 a token."""
+    """Buy how often agents won with tokens, in percent: $0.03 a token."""
     from tradesdk_cli.purchase.calls import Call
 
     buy(ctx, Call("win-rate", tokens), terms)

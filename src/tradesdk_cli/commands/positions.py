@@ -28,7 +28,7 @@ def list_positions(
     agent_id: AgentFilter = None,
     walk: Walk,
 ) -> None:
-    """List open positions; the first 20 when nothing else is said."""
+    """List open positions; the first 20 by default."""
     from tradesdk_cli.lists.listing import show_list
     from tradesdk_cli.lists.paging import Source
     from tradesdk_cli.lookup import AGENTS, id_of

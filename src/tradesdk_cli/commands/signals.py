@@ -79,7 +79,7 @@ def history(
     ] = None,
     walk: Walk,
 ) -> None:
-    """List past signals of a chain, newest first; the first 20 when nothing else is said.
+    """List past signals of a chain, newest first; the first 20 by default.
 
     With --checkpoint, ages and a missing --to stay the moments that they were when the pull began.
     """

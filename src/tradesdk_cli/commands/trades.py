@@ -37,7 +37,7 @@ def list_trades(
     status: Annotated[Status | None, typer.Option("--status", help="Only trades in this state.")] = None,
     walk: Walk,
 ) -> None:
-    """List trades; the first 20 when nothing else is said."""
+    """List trades; the first 20 by default."""
     from tradesdk_cli.lists.listing import show_list
     from tradesdk_cli.lists.paging import Source
     from tradesdk_cli.lookup import AGENTS, id_of

@@ -29,7 +29,7 @@ def list_wallets(
     chain: AnyChain = None,
     walk: Walk,
 ) -> None:
-    """List connected wallets; the first 20 when nothing else is said."""
+    """List connected wallets; the first 20 by default."""
     from tradesdk_cli.lists.listing import show_list
     from tradesdk_cli.lists.paging import Source
     from tradesdk_cli.output.columns import WALLETS

@@ -1,4 +1,4 @@
-"""How the demo looks: numbered steps, the call as it stands in code, what came of it."""
+"""How the demo looks: numbered steps, the call as code, what came of it."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Screen:
         self._print(Text.assemble((f"{len(self._steps):>2}  ", "cyan"), (title, "bold")))
 
     def call(self, code: str) -> None:
-        """A call as it stands in a program."""
+        """A call as code."""
         self._steps[-1]["calls"].append(code)
         line, sign, comment = code.partition("  # ")
         if not sign or len(code) <= self._width() - _INDENT - _HANG:

@@ -202,7 +202,7 @@ Limit = Annotated[
     typer.Option("--limit", "-n", parser=whole(1), metavar="N", help="How many in total (20 by default)."),
 ]
 All = Annotated[bool, typer.Option("--all", "-a", help="Everything there is, page after page.")]
-Cursor = Annotated[str | None, typer.Option("--cursor", metavar="CURSOR", help="Go on where an earlier list ended.")]
+Cursor = Annotated[str | None, typer.Option("--cursor", metavar="CURSOR", help="Continue an earlier list.")]
 PageSize = Annotated[
     int | None, typer.Option("--page-size", parser=whole(1, 100), metavar="N", help="Items per request, 1 to 100.")
 ]

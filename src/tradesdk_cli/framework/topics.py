@@ -117,7 +117,7 @@ readable. All other formats have the service's own names and values.
 .yaml .md, .txt for a table, .parquet for a list); it is replaced only when all is there. A stream appends to its file
 instead.
 
-A list shows the first 20. --limit N is another number, --all is everything, --cursor goes on where a list ended, and
+A list shows the first 20. --limit N is another number, --all is everything, --cursor continues a list, and
 --checkpoint FILE lets the same command go on after it was interrupted.
 
 Ids, addresses and hashes are never cut in a pipe. Text from strangers is shown as text: it cannot move your cursor,

@@ -93,7 +93,7 @@ class Place:
         offset: how many bytes of the file are theirs; None on stdout.
         done: there are no more.
         pinned: moments that were typed as ages, in Unix seconds, as they were when the pull began.
-        tail: tells what stands in the file before `offset` from anything else; None on stdout, and before there is any.
+        tail: tells the file's content before `offset` from anything else; None on stdout, and before there is any.
         working: a page is perhaps being written behind `offset`. When that is still so, the run was killed.
     """
 
@@ -247,7 +247,7 @@ class PullFile:
         return replace(work, fields=tuple(work.fields)), place
 
     def damaged(self) -> CheckpointProblem:
-        """What is wrong when something else stands in it than what was saved."""
+        """What is wrong when its content is not what was saved."""
         return CheckpointProblem(f"--checkpoint: {self.path} is damaged, or something else than a checkpoint", _ANEW)
 
     def _failed(self, what: str, error: OSError) -> CheckpointProblem:

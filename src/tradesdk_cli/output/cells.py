@@ -215,7 +215,7 @@ _KINDS: dict[str, Kind] = {
 
 
 def kind_of(key: str) -> Kind:
-    """How a field of this name is shown when nothing else is said."""
+    """How a field of this name is shown by default."""
     if key in _KINDS:
         return _KINDS[key]
     if key.endswith("_at"):

@@ -47,7 +47,7 @@ class Column:
     of: Callable[[Mapping[str, Any]], Any] | None = None
 
     def value(self, item: Mapping[str, Any]) -> Any:
-        """What stands in the column, before it is made readable; None: nothing."""
+        """The value of the column, before it is made readable; None: nothing."""
         return item.get(self.key) if self.of is None else self.of(item)
 
     @property
@@ -62,13 +62,13 @@ class Column:
 
 
 def to_stop(position: Mapping[str, Any]) -> float | None:
-    """How far the price may move until a stop sells it, in per cent; of two, the one that it comes to first."""
+    """How far the price may move until a stop sells it, in percent; of two, the one that it comes to first."""
     stops = (_away(position, name) for name in ("stop_loss_price", "trailing_stop_price"))
     return max((away for away in stops if away is not None), default=None)
 
 
 def to_profit(position: Mapping[str, Any]) -> float | None:
-    """How far the price may move until it is sold at its take profit, in per cent."""
+    """How far the price may move until it is sold at its take profit, in percent."""
     return _away(position, "take_profit_price")
 
 
@@ -144,7 +144,7 @@ POSITIONS = (
     Column("agent_id", "id", optional=True),
     Column("token_address", "id", optional=True),
 )
-"""`to_stop` and `to_profit` are ours: how far the price is from there, in per cent."""
+"""`to_stop` and `to_profit` are ours: how far the price is from there, in percent."""
 
 SIGNALS = (
     Column("id", "id"),

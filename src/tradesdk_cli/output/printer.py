@@ -495,7 +495,7 @@ class Output(Notes):
         return self.format_for(many=True) in ("ndjson", "yaml") and not self.selection.fields
 
     def begin_lines(self) -> None:
-        """What comes now is a stream: `line` prints it. In a file it goes on where that ends.
+        """What comes now is a stream: `line` prints it. In a file it is appended.
 
         Raises:
             UsageProblem: the format has an end, and a stream has none.

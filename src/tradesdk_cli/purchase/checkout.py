@@ -26,7 +26,7 @@ IN_DOUBT = ("submitted", "pending", "unknown")
 """States of payments that may have been taken."""
 _LONGEST_AMOUNT = 40
 NO_SERVICE = "https://nowhere.invalid"
-"""Stands in for the service's address where nothing is sent."""
+"""The service's address where nothing is sent."""
 
 
 @dataclass(frozen=True)

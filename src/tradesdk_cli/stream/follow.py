@@ -56,7 +56,7 @@ def follow(
 ) -> None:
     """Delivers what the stream yields until it is enough, and says at the end how much there was.
 
-    `acknowledge`: each signal when all of it is done. `goes_on`: what goes on where it ends, for people. `back`: it
+    `acknowledge`: each signal when all of it is done. `goes_on`: the command that continues it, for people. `back`: it
     begins in the past. `duration` and `idle` are in seconds.
 
     Raises:

@@ -151,7 +151,7 @@ def ask(
 ) -> dict[str, Any]:
     """What `/_mock/{path}` of the mock that `run` is about answers.
 
-    `gives` is what stands in the answer of a mock, at least, and `each` what in every item of its `data`.
+    `gives` is what the answer of a mock has, at least, and `each` what every item of its `data` has.
     `look` is the command, without `trade`, that shows what would have been accepted, for refusals of status `when`.
 
     Raises:

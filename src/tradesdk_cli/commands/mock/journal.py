@@ -56,7 +56,7 @@ def journal(
 ) -> None:
     """List the requests that the mock was asked.
 
-    Oldest first; the latest 20 when nothing else is said. Their queries and bodies are in -o json. Requests to the
+    Oldest first; the latest 20 by default. Their queries and bodies are in -o json. Requests to the
     control API are not among them.
     """
     if clear and (tenant or limit or everything):
