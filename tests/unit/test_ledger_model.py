@@ -147,7 +147,8 @@ class Course(RuleBasedStateMachine):
 
     def renewed(self, earlier: Payment, wanted: Payment, owner: str) -> Payment | None:
         """The same payment, reserved again; None where it can still be sent, or somebody else has claimed it."""
-        over = earlier.state not in (*UNRESOLVED, PaymentState.RESERVED, PaymentState.DELIVERED)
+        closed = (PaymentState.DELIVERED, PaymentState.MARKED_PAID)
+        over = earlier.state not in (*UNRESOLVED, PaymentState.RESERVED, *closed)
         over = over and (not earlier.live or earlier.valid_before <= self.now + 6)
         if not over or self.is_claimed_by_another(earlier, owner):
             return None
