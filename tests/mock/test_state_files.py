@@ -233,7 +233,8 @@ def test_a_killed_process_has_lost_nothing_that_it_answered(path: Path) -> None:
         enough = threading.Event()
 
         def hammer() -> None:
-            with httpx.Client(base_url=url, headers={"Authorization": "Bearer mock_full_enterprise_main"}) as http:
+            headers = {"Authorization": "Bearer mock_full_enterprise_main"}
+            with httpx.Client(base_url=url, headers=headers, timeout=60) as http:
                 wallet = add_wallet(http)
                 try:
                     while True:
