@@ -128,7 +128,7 @@ class LedgerStore(Protocol):
     def mark(
         self, payment_id: str, *, paid: bool, evidence: str = "", signatures: int | None = None, now: float
     ) -> Payment:
-        """Mark a payment of which `rules.needs_proof` as paid or unpaid, on the word of a person or of the chain.
+        """Mark a payment as paid or unpaid, on the word of a person or of the chain: `rules.may_be_marked`.
 
         Args:
             payment_id: the payment.
