@@ -1,4 +1,4 @@
-"""Changes: where they go, what they change, and asking whoever sits there before anything is sent."""
+"""A change before it is sent: where it goes, what it changes, and the question."""
 
 from __future__ import annotations
 

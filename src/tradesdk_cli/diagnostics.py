@@ -1,4 +1,4 @@
-"""`--debug` and `--curl`: requests and answers on stderr as they travel. The SDK has left the secrets out."""
+"""The SDK's log on stderr: `-v` says why it waits, `--debug` and `--curl` show requests. The SDK leaves secrets out."""
 
 from __future__ import annotations
 

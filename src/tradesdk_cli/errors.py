@@ -1,4 +1,4 @@
-"""Exit codes, and what this program itself refuses or cannot do."""
+"""Exit codes, errors of this program, and a problem ready to be printed."""
 
 from __future__ import annotations
 

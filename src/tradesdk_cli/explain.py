@@ -1,4 +1,4 @@
-"""From an exception to what a person reads, what a program reads, and the exit code. Loaded when something fails."""
+"""An exception as message, hint and exit code. Loaded when something fails."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files that one command writes, or reads while it writes: each has to be another one, and none of `trade`'s own."""
+"""Output files must differ from each other and from `trade`'s own; standard streams that are closed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checks of this machine: versions, settings, folders, files that only you should read, the shell and the terminal."""
+"""The checks of `trade doctor`: this machine, both services, wallet and ledger."""
 
 from __future__ import annotations
 

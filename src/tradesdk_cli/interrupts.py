@@ -1,4 +1,4 @@
-"""Ctrl-C while the program starts: nothing is done yet, so the process ends at once."""
+"""Ctrl-C and SIGTERM: end at once while the program starts, raise, or wait until a step is done."""
 
 from __future__ import annotations
 
@@ -39,18 +39,18 @@ def _end(number: int, frame: object) -> None:
     os._exit(say_interrupted())
 
 
-class Deferral:
+class DeferInterrupt:
     """What becomes of Ctrl-C and SIGTERM: where it is `open` they are raised, elsewhere they wait for that."""
 
     def __init__(self, noticed: Callable[[], object] = lambda: None) -> None:
         """`noticed` is called when a signal comes, before anything ends because of it."""
         self._noticed = noticed
-        self._told: Told | None = None
+        self._told: StopRequested | None = None
         self._raises = True
 
     @contextmanager
     def open(self) -> Iterator[None]:
-        """Inside, the signal is raised as `Told` at once; one that came before is raised here."""
+        """Inside, the signal is raised as `StopRequested` at once; one that came before is raised here."""
         self._raises = True
         try:
             if self._told is not None:
@@ -78,7 +78,7 @@ class Deferral:
     def hear(self, number: int) -> bool:
         """A signal came."""
         self._noticed()
-        told = Told(number)
+        told = StopRequested(number)
         if self._raises:
             raise told
         self._told = told
@@ -86,14 +86,14 @@ class Deferral:
 
 
 @contextmanager
-def deferring(noticed: Callable[[], object] = lambda: None) -> Iterator[Deferral]:
-    """Inside, the first Ctrl-C or SIGTERM is dealt with by the `Deferral`; the second ends the process at once."""
-    deferral = Deferral(noticed)
+def deferring(noticed: Callable[[], object] = lambda: None) -> Iterator[DeferInterrupt]:
+    """Inside, the first Ctrl-C or SIGTERM goes to the `DeferInterrupt`; the second ends the process at once."""
+    deferral = DeferInterrupt(noticed)
     with hearing(deferral.hear):
         yield deferral
 
 
-class Told(KeyboardInterrupt):
+class StopRequested(KeyboardInterrupt):
     """Ctrl-C or SIGTERM; `number` is the signal."""
 
     def __init__(self, number: int) -> None:
@@ -103,10 +103,10 @@ class Told(KeyboardInterrupt):
 
 @contextmanager
 def told_to_stop() -> Iterator[None]:
-    """Inside, the first Ctrl-C or SIGTERM raises `Told`, and the second one ends the process at once."""
+    """Inside, the first Ctrl-C or SIGTERM raises `StopRequested`, and the second one ends the process at once."""
 
     def hear(number: int) -> bool:
-        raise Told(number)
+        raise StopRequested(number)
 
     with hearing(hear):
         yield
@@ -144,4 +144,4 @@ def exit_code_of(interrupt: KeyboardInterrupt) -> int:
     """130 for Ctrl-C, 143 for SIGTERM."""
     import signal
 
-    return TERMINATED if isinstance(interrupt, Told) and interrupt.number == signal.SIGTERM else INTERRUPTED
+    return TERMINATED if isinstance(interrupt, StopRequested) and interrupt.number == signal.SIGTERM else INTERRUPTED

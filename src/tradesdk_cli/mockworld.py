@@ -1,4 +1,4 @@
-"""The embedded mock of `--mock`: the service inside this process, without a socket; its state is a file that stays."""
+"""The embedded mock of `--mock`: the service in this process, without a socket; its state is kept in a file."""
 
 from __future__ import annotations
 

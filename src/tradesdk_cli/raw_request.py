@@ -1,4 +1,4 @@
-"""Sends what `trade api` was asked to send, and prints what comes back."""
+"""`trade api`: reads method, path and body as typed, sends or buys the request, and prints the answer."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class RawRequest:
 
 @dataclass(frozen=True)
 class RawCall(Call):
-    """The same as what `Till` buys: for market data, with any body."""
+    """The same as what `Checkout` buys: for market data, with any body."""
 
     path_of: str = ""
     content: Any = None
@@ -428,25 +428,25 @@ def buy(run: Session, asked: RawRequest, terms: Terms, *, include: bool) -> None
     """Pays for market data, as `trade market` does: the same guards, budgets and ledger."""
     from tradesdk_cli.interrupts import exit_code_of
     from tradesdk_cli.purchase.buy import kept
-    from tradesdk_cli.purchase.checkout import Till
+    from tradesdk_cli.purchase.checkout import Checkout
     from tradesdk_cli.purchase.dryrun import rehearse
 
-    till = Till(run, _call(asked), terms)
+    checkout = Checkout(run, _call(asked), terms)
     if terms.dry_run:
-        rehearse(till)
+        rehearse(checkout)
         return
     run.out.selection.expect(_fields_of(SOLD[asked.path]))
-    result = till.buy()
+    result = checkout.buy()
     try:
         with kept(run, [result]):
             if include:
                 tell_headers(run, result.data)
             show(run.out, result.data)
     finally:
-        till.account_for([result])
-    if till.told is not None:
+        checkout.account_for([result])
+    if checkout.told is not None:
         run.out.note("interrupted, after it was bought")
-        raise Interrupted(exit_code_of(till.told))
+        raise Interrupted(exit_code_of(checkout.told))
 
 
 def _fields_of(verb: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""Secrets in what somebody sends: they are sent, but not repeated on a screen or in a log."""
+"""What is a secret: it may be sent, but is not shown on a screen or in a log."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From a command line that cannot be meant to one line that says so, and a hint with the one that may be meant.
+"""Usage errors: what is wrong with a command line, and a hint with the line that may be meant.
 
 Nothing here is ever carried out: whoever typed it decides. Loaded when something is wrong.
 """

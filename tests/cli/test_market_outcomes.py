@@ -24,7 +24,7 @@ from tradesdk.payments.messages import blocking_error, in_doubt, undelivered
 from tradesdk_cli.clock import SayingClock
 from tradesdk_cli.explain import payment_problem
 from tradesdk_cli.purchase.calls import Call
-from tradesdk_cli.purchase.checkout import Terms, Till
+from tradesdk_cli.purchase.checkout import Checkout, Terms
 from tradesdk_cli.purchase.wallet import Wallet
 from tradesdk_mock import MockServer
 
@@ -334,8 +334,8 @@ def test_hints_name_no_method(state: PaymentState) -> None:
 
 
 def test_a_password_that_takes_long_costs_another_try_only() -> None:
-    till = object.__new__(Till)
-    till.terms, till.call = Terms(), Call("prices", ("ETH",))
+    checkout = object.__new__(Checkout)
+    checkout.terms, checkout.call = Terms(), Call("prices", ("ETH",))
     opened: list[int] = []
 
     class Slow(Wallet):
@@ -349,8 +349,8 @@ def test_a_password_that_takes_long_costs_another_try_only() -> None:
             raise PaymentRefusedError("signing took longer", code="signer_too_slow")
         return "bought"
 
-    till.wallet = Slow("0x" + "11" * 20, lambda: pytest.fail("nothing is signed here"))
-    assert till.signing(buy) == "bought"
+    checkout.wallet = Slow("0x" + "11" * 20, lambda: pytest.fail("nothing is signed here"))
+    assert checkout.signing(buy) == "bought"
     opened.clear()
 
     def never() -> str:
@@ -358,7 +358,7 @@ def test_a_password_that_takes_long_costs_another_try_only() -> None:
         raise PaymentRefusedError("signing took longer", code="signer_too_slow")
 
     with pytest.raises(PaymentRefusedError):
-        till.signing(never)
+        checkout.signing(never)
     assert len(opened) == 2
 
 

@@ -1,4 +1,4 @@
-"""Rows in columns for the board: what does not fit is left out or cut, for a board is not where ids are copied."""
+"""Rows in columns for the board: what does not fit is left out or cut."""
 
 from __future__ import annotations
 

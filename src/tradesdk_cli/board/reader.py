@@ -1,4 +1,4 @@
-"""Where the news of the board come from: one thread that reads in turn, one for each stream of signals."""
+"""Threads that read for the board: one for lists in turn, one for each stream of signals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The terminal of the board: the alternate screen, keys without Enter, new sizes; and all of it put back at the end."""
+"""The terminal of the board: alternate screen, keys without Enter, resizing; restored at the end."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from tradesdk_cli.errors import ClosedPipe
-from tradesdk_cli.interrupts import Told
+from tradesdk_cli.interrupts import StopRequested
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -88,10 +88,10 @@ _LEAVE = "\x1b[?7h\x1b[?25h\x1b[?1049l"
 
 
 class Screen:
-    """A terminal that is ours while this is entered. Ctrl-C and SIGTERM are not handled here.
+    """The terminal, taken over until this ends. Ctrl-C and SIGTERM are not handled here.
 
-    Ctrl-\\ and a terminal that hangs up raise `Told`, so that they too find the way back. Ctrl-Z gives the terminal
-    back, and taking the command to the foreground again takes it.
+    Ctrl-\\ and a terminal that hangs up raise `StopRequested`, so the terminal is restored too. Ctrl-Z restores it, and
+    the foreground takes it over again.
     """
 
     def __init__(self, out: Output) -> None:
@@ -220,7 +220,7 @@ class Screen:
 
     def _ended(self, number: int, frame: object) -> None:
         signal.signal(number, signal.SIG_DFL)  # the second one ends it at once
-        raise Told(number)
+        raise StopRequested(number)
 
     def _to_be_left(self, *_: object) -> None:
         # Nothing is written here: whoever is interrupted may be writing at this moment.

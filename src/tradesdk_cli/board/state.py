@@ -1,4 +1,4 @@
-"""What the board knows, and how news change it. Pure: no terminal, no clock, no network."""
+"""What the board knows, and how an update changes it. Pure: no terminal, no clock, no network."""
 
 from __future__ import annotations
 

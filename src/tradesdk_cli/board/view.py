@@ -17,7 +17,7 @@ from tradesdk_cli.board.screen import Screen
 from tradesdk_cli.board.state import Board, agent_rows, position_rows
 from tradesdk_cli.charts.chart import shows_ascii_only, spark
 from tradesdk_cli.errors import INTERRUPTED, Interrupted
-from tradesdk_cli.interrupts import Told, told_to_stop
+from tradesdk_cli.interrupts import StopRequested, told_to_stop
 from tradesdk_cli.output.cells import ago, cell
 from tradesdk_cli.text import visible
 
@@ -432,7 +432,7 @@ def show_board(run: Session, chain: int | None, interval: float) -> None:
                 finally:
                     screen.give_back()  # first of all: what reads may take a moment to end
     except KeyboardInterrupt as interrupt:
-        raise Interrupted(128 + interrupt.number if isinstance(interrupt, Told) else INTERRUPTED) from None
+        raise Interrupted(128 + interrupt.number if isinstance(interrupt, StopRequested) else INTERRUPTED) from None
 
 
 def _loop(run: Session, source: Source, screen: Screen, board: Board) -> None:

@@ -1,4 +1,4 @@
-"""Charts in the terminal: a line of numbers over time, with marks, axes and a legend, out of characters.
+"""Charts in the terminal: a line chart over time with marks, axes and a legend, and sparklines.
 
 A cell of the terminal holds two by four dots of Braille, so a line is finer than the text around it. Where that
 cannot be shown, plain characters draw it.

@@ -1,4 +1,4 @@
-"""Charts as files: a picture (.svg), a page (.html), or text (.txt). Nothing in them is loaded from a network."""
+"""Charts as files: a picture (.svg), a page (.html), or text (.txt), complete in one file."""
 
 from __future__ import annotations
 

@@ -160,7 +160,7 @@ def stream(
     from contextlib import AbstractContextManager
 
     from tradesdk_cli.files import refuse_same
-    from tradesdk_cli.stream.bookmark import AnyStream, Purpose, RunPlace, last_place
+    from tradesdk_cli.stream.bookmark import AnyStream, BookmarkKind, RunPlace, last_place
     from tradesdk_cli.stream.deliver import Delivery
     from tradesdk_cli.stream.follow import SETTLE, follow
 
@@ -170,7 +170,7 @@ def stream(
         place, begin = checkpoint, since if isinstance(since, float) else None
         if place is None and since == LAST:
             place, begin = last_place(run, chain, filters)
-        purpose = None if checkpoint is None else Purpose(checkpoint, run, filters)
+        purpose = None if checkpoint is None else BookmarkKind(checkpoint, run, filters)
         delivery = Delivery(run, wanted, tape, force=force, resumes=place is not None, purpose=purpose)
         signals, side = run.client.signals, cast("Any", direction)  # Typer has checked it
         run.closing(delivery.close)

@@ -19,7 +19,7 @@ from tradesdk_cli.text import one_line
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tradesdk_cli.config.settings import Kept, Settings
+    from tradesdk_cli.config.settings import Settings, StoredKey
 
 
 _LONGEST = 4096
@@ -347,7 +347,7 @@ def _refuse_project(settings: Settings, address: str, source: str) -> None:
     )
 
 
-def _elsewhere(kept: Kept, address: str, source: str) -> ConfigProblem:
+def _elsewhere(kept: StoredKey, address: str, source: str) -> ConfigProblem:
     own = " and ".join(dict.fromkeys(host_of(one) for one in kept.addresses))
     said = source.removeprefix("flag ") or "another setting"
     meant = f"the key is for {own}" if own else "the profile names no address of its own"

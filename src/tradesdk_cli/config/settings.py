@@ -314,7 +314,7 @@ DEFAULT = "default"
 """The source of what nobody set."""
 
 
-class Picked:
+class Resolver:
     """Picks for each setting the value that counts most, and writes down where it came from."""
 
     def __init__(self, flags: Mapping[str, Any], project: Layer | None, profile: Layer | None) -> None:
@@ -447,7 +447,7 @@ _TRUE, _FALSE = ("1", "true", "yes", "on"), ("0", "false", "no", "off")
 
 
 @dataclass(frozen=True)
-class Kept:
+class StoredKey:
     """A key that a profile keeps.
 
     Attributes:
@@ -485,7 +485,7 @@ class Settings:
     api_key_stdin: bool = False
     api_key: str | None = field(default=None, repr=False)
     """The key of the environment."""
-    kept: Kept | None = None
+    kept: StoredKey | None = None
     """The key that the profile keeps."""
     timeout: float | None = None
     retry: bool = True
@@ -553,7 +553,7 @@ def resolve(
                 raise UsageProblem(
                     f"the profile {name} is a mock, and --{option.replace('_', '-')} is not", "leave one of them out"
                 )
-    picked = Picked(flags, project, profile)
+    picked = Resolver(flags, project, profile)
     home = environ.get("TRADE_HOME")
     settings = Settings(
         output=picked("output", "auto"),
@@ -602,11 +602,11 @@ def _check_flags(flags: Mapping[str, Any]) -> None:
         raise UsageProblem("--timeout takes seconds above 0, at most 3600", "for example: --timeout 10")
 
 
-def _kept(name: str | None, profile: Layer | None) -> Kept | None:
+def _kept(name: str | None, profile: Layer | None) -> StoredKey | None:
     if name is None or profile is None or "key" not in profile.values:
         return None
     named = tuple(profile.values[field] for field in ("base_url", "market_url") if field in profile.values)
-    return Kept(name, profile.values["key"], named)
+    return StoredKey(name, profile.values["key"], named)
 
 
 def _key_source(settings: Settings, profile: Layer | None) -> str:
@@ -706,7 +706,7 @@ def _env_mock(environ: Mapping[str, str]) -> bool | None:
     raise ConfigProblem("TRADE_MOCK is neither 1 nor 0", "export TRADE_MOCK=1 turns the embedded mock on")
 
 
-def _market_url(picked: Picked, environ: Mapping[str, str]) -> str | None:
+def _market_url(picked: Resolver, environ: Mapping[str, str]) -> str | None:
     """Whoever says where the service is moves the market data too, wherever somebody who counts less says it is."""
     found: str | None = picked(
         "market_url",

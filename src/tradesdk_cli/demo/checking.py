@@ -1,4 +1,4 @@
-"""What all parts of the demo share: when it plays, whose key it uses, and that it never says what is not so."""
+"""What all parts of the demo share: its time, its key, and checks of each answer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The part of the demo that follows the live stream: it is cut, and no signal is missing."""
+"""The live stream in the demo: the connection is cut, and no signal is lost."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The part of the demo with money in it: a limit that holds, and a lost connection that is not paid for twice."""
+"""Payments in the demo: a budget, and a lost connection that is not paid for twice."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How the demo looks: numbered steps, the call as code, what came of it."""
+"""The demo's output: numbered steps, the call as code, the result."""
 
 from __future__ import annotations
 

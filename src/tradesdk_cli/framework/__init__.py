@@ -1,1 +1,1 @@
-"""Help: topics, mistakes on a command line, completion."""
+"""The command line: groups, parameters, suggestions and help topics, on Typer."""

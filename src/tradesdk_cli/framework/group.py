@@ -1,4 +1,4 @@
-"""What we need on top of Typer: groups imported when used, options anywhere, no pydantic before a value needs it.
+"""On top of Typer: groups imported when used, global options anywhere, no pydantic before a value needs it.
 
 Typer checks every value with pydantic, absent ones too, which would make `trade agents --help` import it.
 """

@@ -1,4 +1,4 @@
-"""What `trade help TOPIC` says: texts, and tables that programs can have as well. Loaded when somebody asks."""
+"""The topics of `trade help TOPIC`: texts, and tables that programs can read."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Lists and other long work: pages, progress, and going on where it ended."""
+"""Lists: pages, and checkpoints of long ones."""

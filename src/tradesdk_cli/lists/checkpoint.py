@@ -1,4 +1,4 @@
-"""The file in which a long pull keeps how far it got, so that the same command goes on there.
+"""The file of `--checkpoint`: how far a long list got, so that the same command continues it.
 
 It is replaced as a whole after every page that is safely out, and locked by the process that works with it.
 """

@@ -1,4 +1,4 @@
-"""Lists: as far as they were asked for, how far they are, and where they go on, whatever ends them."""
+"""Prints a list as far as requested, with progress, and says how to continue it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from tradesdk_cli import idcache
 from tradesdk_cli.errors import Interrupted
-from tradesdk_cli.interrupts import Deferral, deferring
+from tradesdk_cli.interrupts import DeferInterrupt, deferring
 from tradesdk_cli.output.stderr import Progress
 from tradesdk_cli.text import counted
 
@@ -125,7 +125,7 @@ class _Pages:
     """
 
     def __init__(
-        self, out: Output, walk: Walk, pager: AnyPager, progress: Progress, stop: Deferral, pull: Pull | None
+        self, out: Output, walk: Walk, pager: AnyPager, progress: Progress, stop: DeferInterrupt, pull: Pull | None
     ) -> None:
         self._out, self._walk, self._progress, self._stop, self._pull = out, walk, progress, stop, pull
         self._pages = iter(pager.pages())

@@ -1,4 +1,4 @@
-"""How much of a list is wanted, where it comes from, and walking exactly that far."""
+"""Where a list comes from."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`--query` and `--fields`: what of a result is printed.
+"""`--query` and `--fields`: the printed part of a result.
 
 The query comes first: a JMESPath expression over the whole result, or over each item of a stream. The fields are those
 of the objects that are left, in the order that was asked for.

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from tradesdk_cli.errors import Interrupted, Unwritable, UsageProblem
 from tradesdk_cli.explain import of_error
-from tradesdk_cli.interrupts import Told, deferring, exit_code_of
+from tradesdk_cli.interrupts import StopRequested, deferring, exit_code_of
 from tradesdk_cli.money import dollars, plain_dollars, usd
 from tradesdk_cli.output.stderr import Progress
 from tradesdk_cli.purchase.calls import Call, plural
-from tradesdk_cli.purchase.checkout import Terms, Till
+from tradesdk_cli.purchase.checkout import Checkout, Terms
 from tradesdk_cli.purchase.dryrun import left_to_buy, over_total, rehearse
 from tradesdk_cli.purchase.records import IN_BRIEF, IN_RECEIPT, Unprinted, brief, receipt_record
 from tradesdk_cli.session import wire
@@ -32,30 +32,30 @@ PER_SIGNAL = ("signals", "history")
 
 def purchase(run: Session, call: Call, terms: Terms) -> None:
     """Buys what `call` asks for under `terms`, and prints it."""
-    till = Till(run, call, terms)
+    checkout = Checkout(run, call, terms)
     if terms.receipt and not terms.dry_run:
         run.out.selection.expect(_names_with_receipt(call.verb))
     elif not terms.dry_run:
         run.out.expect(*_models(run.out, call.verb))
     if terms.dry_run:
-        rehearse(till)
+        rehearse(checkout)
     elif terms.batches:
-        _in_batches(till)
+        _in_batches(checkout)
     else:
-        result = till.buy()
+        result = checkout.buy()
         try:
             with kept(run, [result]):
                 show(run, call.verb, result, receipt=terms.receipt)
         finally:
-            till.account_for([result])
-        _end(till)
+            checkout.account_for([result])
+        _end(checkout)
 
 
-def _end(till: Till) -> None:
+def _end(checkout: Checkout) -> None:
     """Everything was bought and printed. Whoever wanted it to stop meanwhile need not run the next command."""
-    if till.told is not None:
-        till.run.out.note("interrupted, after all of it was bought")
-        raise Interrupted(exit_code_of(till.told))
+    if checkout.told is not None:
+        checkout.run.out.note("interrupted, after all of it was bought")
+        raise Interrupted(exit_code_of(checkout.told))
 
 
 @contextmanager
@@ -150,14 +150,14 @@ def _names_with_receipt(verb: str) -> list[str]:
 # Batches
 
 
-def _in_batches(till: Till) -> None:
-    run, terms = till.run, till.terms
-    batches = till.in_batches()
-    budget = till.client.payments.spending().budget
-    _refuse_too_little(till, batches)
-    told = f"{till.call.told(len(batches.tokens))} in {plural(batches.count, 'batch')}"
-    most = till.agreed(batches.price, budget.is_set, told)
-    batches = till.in_batches(most)
+def _in_batches(checkout: Checkout) -> None:
+    run, terms = checkout.run, checkout.terms
+    batches = checkout.in_batches()
+    budget = checkout.client.payments.spending().budget
+    _refuse_too_little(checkout, batches)
+    told = f"{checkout.call.told(len(batches.tokens))} in {plural(batches.count, 'batch')}"
+    most = checkout.agreed(batches.price, budget.is_set, told)
+    batches = checkout.in_batches(most)
     results: list[Any] = []
     bought: list[Any] = []
     ended: list[BaseException] = []
@@ -168,13 +168,14 @@ def _in_batches(till: Till) -> None:
         # What has been paid for is printed whatever becomes of the rest.
         done, free, spent = 0, False, batches.price * 0
         while len(results) < batches.count:
-            if progress.on_line and (till.wallet is None or till.wallet.opened):  # else it may ask for its password
+            # A wallet that isn't open may ask for its password.
+            if progress.on_line and (checkout.wallet is None or checkout.wallet.opened):
                 progress.step(done, f"batch {len(results) + 1} of {batches.count}", _money(spent, cap), free=free)
             try:
                 with stop.open():
-                    if till.told is not None:
-                        raise till.told
-                    batch = till.signing(lambda: next(batches))
+                    if checkout.told is not None:
+                        raise checkout.told
+                    batch = checkout.signing(lambda: next(batches))
             except (Exception, KeyboardInterrupt) as error:
                 if isinstance(error, KeyboardInterrupt):
                     progress.clear()
@@ -188,16 +189,16 @@ def _in_batches(till: Till) -> None:
             if not batch.again and batch.result.payment is not None:
                 bought.append(batch.result)
             if not progress.on_line:
-                _tell(till, batch, cap)
+                _tell(checkout, batch, cap)
             if terms.receipt:
-                yield [_with_receipt(till.call.verb, batch.result)]
+                yield [_with_receipt(checkout.call.verb, batch.result)]
             else:
-                yield records(till.call.verb, batch.data)
+                yield records(checkout.call.verb, batch.data)
         try:
             with stop.open():
                 pass
-        except Told as told:  # it came while the last one was printed
-            till.told = told
+        except StopRequested as told:  # it came while the last one was printed
+            checkout.told = told
         stop.over()
         progress.wipe()
 
@@ -209,23 +210,23 @@ def _in_batches(till: Till) -> None:
             elif terms.receipt:
                 run.out.many((), each(), empty="nothing was found")
             else:
-                show_records(run, till.call.verb, each())
+                show_records(run, checkout.call.verb, each())
     except KeyboardInterrupt as interrupt:
         run.out.note("interrupted")
         raise Interrupted(exit_code_of(interrupt)) from None
     finally:
         if batches.spent:
-            till.account_for(bought)
+            checkout.account_for(bought)
     if results and not ended and not batches.spent:
         had = "the ledger" if terms.job is None else f"the job {one_line(terms.job, 80)}"
         run.out.note(f"nothing was paid: {had} had all of it")
     if ended:
-        _say_how_to_go_on(till, f"{len(results)} of {plural(batches.count, 'batch')}", ended[0])
+        _say_how_to_go_on(checkout, f"{len(results)} of {plural(batches.count, 'batch')}", ended[0])
         raise ended[0]
-    _end(till)
+    _end(checkout)
 
 
-def _refuse_too_little(till: Till, batches: Any) -> None:
+def _refuse_too_little(checkout: Checkout, batches: Any) -> None:
     """--max-price is for all batches together: when it is not enough for them, none is bought.
 
     Raises:
@@ -233,10 +234,10 @@ def _refuse_too_little(till: Till, batches: Any) -> None:
     """
     from tradesdk import PaymentRefusedError
 
-    if till.terms.max_price is None:
+    if checkout.terms.max_price is None:
         return
-    left = left_to_buy(till, batches)
-    price, most = usd(sum(left)), Decimal(till.terms.max_price)
+    left = left_to_buy(checkout, batches)
+    price, most = usd(sum(left)), Decimal(checkout.terms.max_price)
     if price > most:
         raise PaymentRefusedError(
             over_total(most, price, len(left)),
@@ -245,12 +246,14 @@ def _refuse_too_little(till: Till, batches: Any) -> None:
         )
 
 
-def _say_how_to_go_on(till: Till, bought: str, ended: BaseException) -> None:
+def _say_how_to_go_on(checkout: Checkout, bought: str, ended: BaseException) -> None:
     """Says what was bought before `ended` ended it; of Ctrl-C and SIGTERM that is all that there is to say."""
     from tradesdk import PaymentUndeliveredError
 
     again = (
-        "the same command goes on from there" if till.terms.job else "with --job NAME such a run can be gone on with"
+        "the same command goes on from there"
+        if checkout.terms.job
+        else "with --job NAME such a run can be gone on with"
     )
     lost = getattr(ended, "payment", None)
     if isinstance(ended, PaymentUndeliveredError) or getattr(ended, "code", "") == "unresolved_payment":
@@ -258,10 +261,10 @@ def _say_how_to_go_on(till: Till, bought: str, ended: BaseException) -> None:
             again = f"with --new-purchase {lost.id} {again}"
         else:
             again = f"once that payment is marked, {again}"
-    where = "printed" if till.run.out.on_stdout else "kept"
+    where = "printed" if checkout.run.out.on_stdout else "kept"
     interrupted = isinstance(ended, KeyboardInterrupt)
     begin = "interrupted: " if interrupted else ""
-    till.run.out.note(f"{begin}{bought} were bought and are {where}; {again}")
+    checkout.run.out.note(f"{begin}{bought} were bought and are {where}; {again}")
     if isinstance(ended, KeyboardInterrupt):
         raise Interrupted(exit_code_of(ended)) from None
 
@@ -270,9 +273,9 @@ def _money(spent: Any, cap: Any) -> str:
     return f"{dollars(spent)} of {dollars(cap)} spent"
 
 
-def _tell(till: Till, batch: Any, cap: Any) -> None:
+def _tell(checkout: Checkout, batch: Any, cap: Any) -> None:
     """A line for each batch, where no line can be overwritten."""
-    out = till.run.out
+    out = checkout.run.out
     text = f"batch {batch.number} of {batch.count}: {', '.join(batch.tokens)}; {_money(batch.spent_usd, cap)}"
     if batch.again:
         text += " (had already, not paid again)"

@@ -1,4 +1,4 @@
-"""Buying market data: the client, the question before money is spent, and what is said of it afterwards."""
+"""Checkout: the client, the question before money is spent, and the message afterwards."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from tradesdk_cli.config.credentials import refuse_http
 from tradesdk_cli.errors import ConfigProblem, Declined, UsageProblem
-from tradesdk_cli.interrupts import Told, hearing
+from tradesdk_cli.interrupts import StopRequested, hearing
 from tradesdk_cli.money import dollars, plain_dollars, usd
 from tradesdk_cli.purchase.calls import MOST, Call, plural
 from tradesdk_cli.purchase.records import left_over
@@ -161,7 +161,7 @@ def _no_key() -> Any:
     raise ConfigProblem("nothing is signed by this command", None)
 
 
-class Till:
+class Checkout:
     """One command that buys: its client, its wallet, and the talk about money."""
 
     def __init__(self, run: Any, call: Call, terms: Terms) -> None:
@@ -171,7 +171,7 @@ class Till:
         self.terms = terms
         self.target: Target = run.target(market=True)
         """Where it is bought."""
-        self.told: Told | None = None
+        self.told: StopRequested | None = None
         """Ctrl-C or SIGTERM, when it came while something was being paid: that is waited for."""
         self._began = run.now()
         self.wallet = wallet_of(run, terms.wallet)
@@ -240,7 +240,7 @@ class Till:
         before = 0 if self.wallet is None else self.wallet.signatures
 
         def hear(number: int) -> bool:
-            told = Told(number)
+            told = StopRequested(number)
             if self.told is not None or self.wallet is None or self.wallet.signatures == before:
                 raise told
             self.told = told

@@ -14,17 +14,17 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from tradesdk import Spending
-    from tradesdk_cli.purchase.checkout import Till
+    from tradesdk_cli.purchase.checkout import Checkout
 
 
-def rehearse(till: Till) -> None:
+def rehearse(checkout: Checkout) -> None:
     """Prints what would be sent, what it costs, and what would be signed. Only the wallet's address is needed."""
-    call, terms = till.call, till.terms
+    call, terms = checkout.call, checkout.terms
     request: dict[str, Any] = {"method": "POST", "path": call.path}
     if terms.batches:
-        shown = request | _of_batches(till)
+        shown = request | _of_batches(checkout)
     else:
-        found = getattr(till.client.dry_run, call.method)(
+        found = getattr(checkout.client.dry_run, call.method)(
             **call.given, max_price=terms.max_price, purchase=terms.purchase
         )
         asked = found.authorization
@@ -40,33 +40,33 @@ def rehearse(till: Till) -> None:
         if kept is not None and kept.id != terms.new_purchase:
             answered = f"{kept.updated_at:%Y-%m-%d %H:%M:%S} UTC"
             note = f"the answer of {answered} is kept: without --dry-run it is returned again, and costs nothing"
-            till.run.out.note(note, payment=kept.id)
-    if till.run.out.format_for(many=False) == "table":
+            checkout.run.out.note(note, payment=kept.id)
+    if checkout.run.out.format_for(many=False) == "table":
         shown = {name: value for name, value in shown.items() if value is not None}  # people need not read of those
-    till.run.out.one(shown, whole=True)
-    till.run.out.note("nothing was signed, reserved or paid (--dry-run)")
+    checkout.run.out.one(shown, whole=True)
+    checkout.run.out.note("nothing was signed, reserved or paid (--dry-run)")
 
 
-def _of_batches(till: Till) -> dict[str, Any]:
+def _of_batches(checkout: Checkout) -> dict[str, Any]:
     """The same for batches: nothing is sent, so prices are the published ones."""
-    batches = till.in_batches()
-    left = left_to_buy(till, batches)
-    spending = till.client.payments.spending()
+    batches = checkout.in_batches()
+    left = left_to_buy(checkout, batches)
+    spending = checkout.client.payments.spending()
     return {
         "tokens": len(batches.tokens),
         "batches": batches.count,
-        "batches_had": None if till.terms.job is None else batches.count - len(left),
+        "batches_had": None if checkout.terms.job is None else batches.count - len(left),
         "price_usd": plain_dollars(usd(sum(left))),
         **room(spending),
-        "refusal": _refusal(till, left, spending),
+        "refusal": _refusal(checkout, left, spending),
     }
 
 
-def left_to_buy(till: Till, batches: Any) -> list[int]:
+def left_to_buy(checkout: Checkout, batches: Any) -> list[int]:
     """What the batches cost in micro-dollars that the job does not have already."""
     count = len(batches.tokens)
     each = int(batches.price * 1_000_000) // count if count else 0
-    return [each * min(MOST, count - at) for at in range(_had(till) * MOST, count, MOST)]
+    return [each * min(MOST, count - at) for at in range(_had(checkout) * MOST, count, MOST)]
 
 
 def over_total(most: Any, price: Any, batches: int) -> str:
@@ -75,14 +75,14 @@ def over_total(most: Any, price: Any, batches: int) -> str:
     return f"{plural(batches, 'batch')} {cost} {dollars(price)}, and --max-price is {dollars(most)}"
 
 
-def _had(till: Till) -> int:
+def _had(checkout: Checkout) -> int:
     """How many batches the job has already: those that come to a run that may spend nothing."""
     from tradesdk import PaymentRefusedError
 
     had = 0
-    if till.terms.job is not None:
+    if checkout.terms.job is not None:
         try:
-            for _ in till.in_batches("0"):
+            for _ in checkout.in_batches("0"):
                 had += 1
         except PaymentRefusedError:
             pass
@@ -93,11 +93,11 @@ def _refused(code: str, message: str) -> dict[str, str]:
     return {"code": code, "message": message}
 
 
-def _refusal(till: Till, amounts: Sequence[int], spending: Spending) -> dict[str, str] | None:
+def _refusal(checkout: Checkout, amounts: Sequence[int], spending: Spending) -> dict[str, str] | None:
     """Why one of the remaining batches, with these amounts in micro-dollars, would not be paid; None if all would."""
-    if amounts and till.wallet is None:
+    if amounts and checkout.wallet is None:
         return _refused("no_signer", "there is no signer, so nothing can be paid")
-    cap = None if till.terms.max_price is None else int(Decimal(till.terms.max_price) * 1_000_000)
+    cap = None if checkout.terms.max_price is None else int(Decimal(checkout.terms.max_price) * 1_000_000)
     if amounts and cap is None and not spending.budget.is_set:
         return _refused("no_budget", f"it costs {dollars(usd(sum(amounts)))}, and no budget is set")
     if cap is not None and sum(amounts) > cap:

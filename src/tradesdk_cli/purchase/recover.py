@@ -1,4 +1,4 @@
-"""Payments that were made before: finding one, and a client for the service that it was made to."""
+"""Earlier payments: find one, and wait for its answer."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from tradesdk_cli.errors import NOT_FOUND, CliError, Interrupted
-from tradesdk_cli.interrupts import Told, exit_code_of, hearing
+from tradesdk_cli.interrupts import StopRequested, exit_code_of, hearing
 from tradesdk_cli.purchase.calls import ENDPOINTS
 from tradesdk_cli.purchase.checkout import NO_SERVICE, market_client, say_waiting
 from tradesdk_cli.text import one_line
@@ -79,10 +79,10 @@ def waited_for(run: Session, command: str, *, under_way: bool) -> Iterator[Calla
         command: what goes on with it later.
         under_way: whether there is anything to wait for; otherwise the first signal ends it at once.
     """
-    heard: list[Told] = []
+    heard: list[StopRequested] = []
 
     def hear(number: int) -> bool:
-        told = Told(number)
+        told = StopRequested(number)
         if heard or not under_way:
             raise told
         heard.append(told)

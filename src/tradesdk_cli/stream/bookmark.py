@@ -140,7 +140,7 @@ def _kept_by_runs(stem: Path) -> list[Path]:
     return sorted((file for file in _of_runs(stem) if file.suffix == ".json"), key=lambda file: file.stat().st_mtime_ns)
 
 
-class Purpose:
+class BookmarkKind:
     """What a `--checkpoint FILE` of a stream is for, in `FILE.for` beside it.
 
     What a run with other filters left out, or wrote into another file, is done as well: it would never come here.

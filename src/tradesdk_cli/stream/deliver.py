@@ -1,4 +1,4 @@
-"""What is done with every signal of a stream or of a tape: printed, recorded, handed to commands, forwarded."""
+"""What happens to each signal: print, record, run a command, forward."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from tradesdk_cli.output.outfile import Written
     from tradesdk_cli.output.printer import Output
     from tradesdk_cli.session import Session
-    from tradesdk_cli.stream.bookmark import Purpose
+    from tradesdk_cli.stream.bookmark import BookmarkKind
     from tradesdk_cli.stream.exec import Command
     from tradesdk_cli.stream.tape import Tape
 
@@ -73,7 +73,7 @@ class Delivery:
         *,
         force: bool = False,
         resumes: bool = False,
-        purpose: Purpose | None = None,
+        purpose: BookmarkKind | None = None,
     ) -> None:
         """`tape` is a file to record in; `force` empties one that exists; `resumes`: it goes on after an earlier run.
 

@@ -1,4 +1,4 @@
-"""A live stream from its opening to its end: what it yields, what is said about it, and how the command ends."""
+"""A live stream from opening to end, its messages on stderr, and how the command ends."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from threading import Event
 
     from tradesdk import StreamSignal, StreamStats
-    from tradesdk_cli.interrupts import Deferral
+    from tradesdk_cli.interrupts import DeferInterrupt
     from tradesdk_cli.output.printer import Output
 
 SETTLE = 3.0
@@ -119,7 +119,7 @@ def _deliver(
     delivery: Delivery,
     stream: AnyStream,
     end: _End,
-    told: Deferral,
+    told: DeferInterrupt,
     tally: Tally | None,
     acknowledge: Callable[[AnyStream, StreamSignal], None],
     duration: float | None,

@@ -1,4 +1,4 @@
-"""How much of a stream has come so far, while it goes into a file and nothing else is to be seen of it."""
+"""The line that counts signals while a stream goes to a file."""
 
 from __future__ import annotations
 

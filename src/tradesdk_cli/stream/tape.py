@@ -1,4 +1,4 @@
-"""Tapes: what a stream yielded and when, a JSON object a line, to be played back without an account or a network."""
+"""Tapes: signals with their times, one JSON object a line, for `trade replay`."""
 
 from __future__ import annotations
 

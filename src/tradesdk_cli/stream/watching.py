@@ -1,4 +1,4 @@
-"""What ends a stream from outside: a time that is over, nobody who reads any more, Ctrl-C, SIGTERM."""
+"""A thread that ends a stream: `--duration`, `--idle`, or a closed pipe."""
 
 from __future__ import annotations
 
