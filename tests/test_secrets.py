@@ -191,7 +191,7 @@ FAILING = (
     "agents delete nobody --yes",
     "agents list --limit x",
     "nothing",
-    "account",
+    "account nope",
 )
 
 

@@ -282,7 +282,7 @@ STREAMS = [
     stream(rule("reorder", window=3), ends=6, signals="120354"),
     stream(rule("reorder", window=6), ends=6, signals="041235"),
     # other bytes
-    stream(rule("garbage"), ends=6, signals="01?2?3?4?5", utf8=False, body=lambda body: body.startswith(b"colour: ")),
+    stream(rule("garbage"), ends=6, signals="01?2?3?4?5", utf8=False, body=lambda body: body.startswith(b"weight: ")),
     stream(rule("garbage", after=1, each=2), ends=6, signals="012345", body=lambda body: body.count(b"\n") == 16),
     stream(rule("garbage", share=0.5), ends=6, signals="0123?4?5"),
     *(stream(rule("inject", after=after, text="data: x\n\n"), ends=3, signals=signals)
