@@ -9,16 +9,12 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from tradesdk_cli.errors import UsageProblem
 from tradesdk_cli.framework.group import GLOBAL_PANEL
-
-if TYPE_CHECKING:
-    pass
-
 
 _PERCENT = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+)) ?%")
 _DOLLARS = re.compile(r"\$ ?(\d+\.?\d*|\.\d+)")
@@ -64,7 +60,9 @@ def why_a_shell(meant: str) -> str:
 
 CHAINS = {"base": 8453, "bnb": 56}
 _AGO = re.compile(r"(\d{1,6})([smhd])")
-_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+_SPAN = re.compile(r"(\d{1,9}(?:\.\d{1,6})?)([smhd]?)")
+_SECONDS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
+_LONGEST_SPAN = 366 * 86400.0
 
 
 class Format(StrEnum):
@@ -299,15 +297,6 @@ ColorWhen = Annotated[
 Verbose = Annotated[int | None, _global("--verbose", "-v", count=True, help="A line for each request; -vv says more.")]
 Debug = Annotated[bool | None, _global("--debug", help="Show requests and answers, secrets left out.")]
 Curl = Annotated[bool | None, _global("--curl", help="Show each request as a curl command, secrets left out.")]
-
-
-_SPAN = re.compile(r"(\d{1,9}(?:\.\d{1,6})?)([smhd]?)")
-
-
-_SECONDS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
-
-
-_LONGEST_SPAN = 366 * 86400.0
 
 
 def parse_span(value: str | float) -> float:
