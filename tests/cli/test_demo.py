@@ -129,7 +129,7 @@ def test_what_it_shows(trade: Terminal) -> None:
         "refused before signing: over_budget",
         "signed 1x, sent 2x, settled 1x",
         "$0.17 spent, $0.03 left",
-        "Everything is as it should be",
+        "All checks passed",
         "Try next",
     ):
         assert shown in text
@@ -243,7 +243,7 @@ def test_it_says_what_is_wrong(
     problem = json.loads(run.err.splitlines()[-1])
     assert problem["code"] == "demo_failed"
     assert named in problem["message"]
-    assert "Everything is as it should be" not in run.out
+    assert "All checks passed" not in run.out
 
 
 def test_runs() -> None:
