@@ -18,7 +18,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .control.service import MockService
     from .core.clock import MockClock
-    from .core.errors import MockServerError
+    from .core.errors import MockServerError, StateFileError
     from .core.gap_options import GapInfo, GapOptions
     from .core.request_log import JournalEntry
     from .faults.catalog import FaultKind, fault_kinds
@@ -40,6 +40,7 @@ __all__ = [
     "MockService",
     "MockTransport",
     "MockServerError",
+    "StateFileError",
     "MockClock",
     "MockKey",
     "Populated",
@@ -65,6 +66,7 @@ _HOMES = {
     "MockService": "control.service",
     "MockTransport": "in_process.httpx_transport",
     "MockServerError": "core.errors",
+    "StateFileError": "core.errors",
     "MockClock": "core.clock",
     "MockKey": "state.tenants",
     "Populated": "trading.population",

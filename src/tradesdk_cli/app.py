@@ -12,7 +12,7 @@ from typer.main import get_command
 
 from tradesdk_cli.errors import INTERRUPTED, ClosedPipe, Interrupted, Unwritable, UsageProblem
 from tradesdk_cli.framework import params
-from tradesdk_cli.framework.group import TradeGroup, UnknownCommand, add_lazily, examples
+from tradesdk_cli.framework.group import TradeGroup, UnknownCommand, add_lazily
 from tradesdk_cli.interrupts import say_interrupted
 from tradesdk_cli.text import visible
 
@@ -25,18 +25,14 @@ _GROUPS = {
         "wallets": "Wallets: list, connect, balance.",
         "trades": "Trades that agents made: list, get.",
         "positions": "Open positions: list.",
-    },
-    "Signals and market data": {
         "signals": "BUY and SELL signals: latest, history, stream.",
         "replay": "Play a recorded stream back.",
-        "market": "Data about tokens, bought request by request.",
-    },
-    "Money": {
-        "pay": "What was paid, what may be spent, and the wallet that pays.",
-    },
-    "Look": {
         "top": "A live board: agents, positions, signals, money.",
         "plot": "Draw a token's price or an agent's result.",
+    },
+    "Market data": {
+        "market": "Data about tokens, bought request by request.",
+        "pay": "What was paid, what may be spent, and the wallet that pays.",
     },
     "Account and settings": {
         "account": "Your plan and what is left of it: show, usage.",
@@ -46,14 +42,12 @@ _GROUPS = {
         "config": "Settings and profiles, and where each value came from.",
         "doctor": "Check the settings, the services and this machine.",
     },
-    "Try it": {
+    "More": {
         "demo": "See it all work, without an account or a network.",
         "mock": "The mock service on this machine, served and controlled.",
-    },
-    "More": {
         "api": "Send any request, with the same key, retries and budgets.",
         "completion": "Let your shell complete commands, ids and symbols.",
-        "help": "Help on a command or a topic: output, settings, payments, streams, …",
+        "help": "Help about a topic or a command: trade help TOPIC.",
     },
 }
 """Every noun, in the order of `trade --help`. Their modules are imported when they are used."""
@@ -89,10 +83,7 @@ def _version(value: bool) -> None:
         raise typer.Exit
 
 
-@app.callback(
-    invoke_without_command=True,
-    epilog=examples("trade demo", "trade --mock agents list", "trade help output"),
-)
+@app.callback(invoke_without_command=True)
 def root(
     ctx: typer.Context,
     output: params.Output = None,
@@ -115,10 +106,9 @@ def root(
         bool, typer.Option("--version", "-V", callback=_version, is_eager=True, help="Print the version and stop.")
     ] = False,
 ) -> None:
-    """Trading agents, wallets, trades and market signals from the terminal.
+    """Trading agents, signals and market data from the terminal.
 
-    New here: trade demo shows it without an account, and --mock makes any command work without one. With an account:
-    trade login. Global options may stand before the noun and after the verb; the later one wins.
+    Try it without an account: trade demo. With one: trade login.
     """
     if ctx.invoked_subcommand is None:
         print(ctx.get_help())

@@ -103,7 +103,7 @@ def problem_of(error: BaseException, program: str = "trade") -> Problem:
         return payment_problem(error, program)
     if isinstance(error, ConfigError):
         message = one_line(str(error))
-        hint = _CONFIG_HINTS.get(error.code, "trade --help lists the settings")
+        hint = _CONFIG_HINTS.get(error.code, "trade help settings")
         return Problem(CONFIG, "configuration", message, continued(hint, program))
     if isinstance(error, InvalidArgumentError):
         return Problem(USAGE, "usage", one_line(str(error)), "nothing was sent; --help shows what is accepted")
@@ -225,9 +225,10 @@ def _status_hint(error: Any, program: str) -> str:
 
 def _missing(error: Any, program: str) -> str:
     """The command that shows what there is instead of what a 404 says there is not."""
-    made = error.method == "POST" and error.url.endswith("/v1/agents")
-    if made or (error.method == "PATCH" and "wallet" in error.message.lower()):  # an agent, but with which wallet?
+    if error.method == "POST" and error.url.endswith("/v1/agents"):
         return f"{program} wallets list"
+    if error.method == "PATCH":  # the agent, or the wallet that it would get
+        return f"{program} agents list; {program} wallets list"
     return _lister(error.url, program)
 
 

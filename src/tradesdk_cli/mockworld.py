@@ -122,8 +122,6 @@ def open_world(settings: Settings) -> Iterator[EmbeddedMock]:
             service.world.catch_up_limit = CATCH_UP_LIMIT
             service.populate(MOCK_TENANT)
         except MockServerError as error:
-            hint = f"move {path} away to start over, or choose another --world"
-            if "disk" in str(error):  # SQLite's own words for one that is full or takes nothing
-                hint = "look at that disk, or choose another folder with TRADE_HOME"
+            hint = f"move {path} away to start over, or choose another --world, or another disk with TRADE_HOME"
             raise ConfigProblem(str(error), hint) from None
         yield EmbeddedMock(service, path)

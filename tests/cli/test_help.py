@@ -169,7 +169,17 @@ def test_help_fits_and_says_everything(trade: Terminal, words: tuple[str, ...]) 
         assert f"    {line}\n" in run.out
     for param in getattr(LEAVES.get(words), "params", []):
         assert getattr(param, "help", "argument") or param.param_type_name == "argument", f"{param.name} has no help"
-    assert ("--mock / --no-mock" in run.out) is (words == ())
+    assert "--mock / --no-mock" not in run.out
+    assert run.out.rstrip().partition("\n\n  Examples:")[0].endswith("trade help options")
+    assert words or run.out.count("\n") <= 40, "the first page fits a terminal"
+
+
+def test_global_options_have_a_page(trade: Terminal) -> None:
+    rows = trade("help", "options", "-o", "json").json
+    assert {"-o, --output FORMAT", "--mock / --no-mock", "--curl"} <= {row["option"] for row in rows}
+    page = trade("help", "options").out
+    assert all(row["option"] in page for row in rows)
+    assert all(len(line) <= 80 for line in page.splitlines())
 
 
 def test_the_verbs_that_a_noun_is_said_to_have_are_its_verbs() -> None:

@@ -192,7 +192,7 @@ def test_it_refuses_a_file(serve: Serving, tmp_path: Path) -> None:
     assert serve("--db", kept, "--seed", "7").code == 0
     other = serve("--db", kept, "--seed", "8")
     assert other.code == 1
-    assert other.problem["hint"] == "leave out --seed, or take another file"
+    assert other.problem["hint"] == "leave out --seed, or take another --db FILE; this one is left as it is"
     folder = serve("--db", str(tmp_path))
     assert folder.problem["hint"] == "take another --db FILE; this one is left as it is"
     damaged = tmp_path / "damaged.db"

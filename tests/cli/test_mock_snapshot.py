@@ -9,7 +9,7 @@ import pytest
 import typer
 
 from tradesdk_cli.app import command
-from tradesdk_cli.commands.mock.serve import NAMES
+from tradesdk_cli.commands.mock.serve import Scenario
 from tradesdk_mock import MockClock, MockServer, MockService
 from tradesdk_mock.market.scenarios import ORDINARY, SCENARIOS
 
@@ -159,7 +159,7 @@ def test_scenarios(trade: Terminal, served: MockServer) -> None:
     dry = trade("mock", "reset", "--scenario", "quiet", "--dry-run").json
     assert dry["body"] == {"scenario": "quiet"}
     refused = trade("mock", "reset", "--scenario", "sunny", "--yes")
-    assert (refused.code, refused.problem["code"]) == (8, "invalid_request")
+    assert (refused.code, refused.problem["code"]) == (2, "usage")
     assert "whipsaw" in refused.problem["message"]
     assert served.status()["scenario"] == "crash"
     assert trade("--mock", "mock", "reset", "--scenario", "trending", "--yes").json["scenario"] == "trending"
@@ -177,10 +177,13 @@ def test_serve_with_a_scenario(trade: Terminal, monkeypatch: pytest.MonkeyPatch,
     with MockService(db=file) as opened:
         assert opened.world.scenario == "whipsaw"
     refused = trade(*serve, "--scenario", "quiet")
-    assert (refused.code, refused.problem["hint"]) == (1, "leave out --scenario, or take another file")
+    assert (refused.code, refused.problem["hint"]) == (
+        1,
+        "leave out --scenario, or take another --db FILE; this one is left as it is",
+    )
     refused = trade(*serve, "--scenario", "sunny")
-    assert (refused.code, "'sunny' is not a scenario: " in refused.problem["message"]) == (1, True)
-    assert refused.problem["hint"] == "--scenario takes ordinary, trending, choppy, crash, quiet or whipsaw"
+    assert (refused.code, "'sunny'" in refused.problem["message"]) == (2, True)
+    assert "whipsaw" in refused.problem["message"]
     file.write_bytes(b"garbage")
     refused = trade(*serve)
     assert f"the state file {file} is not a state file" in refused.problem["message"]
@@ -190,9 +193,9 @@ def test_serve_with_a_scenario(trade: Terminal, monkeypatch: pytest.MonkeyPatch,
 @pytest.mark.parametrize("verb", ["serve", "reset"])
 def test_help_and_completion_know_every_scenario(trade: Terminal, verb: str) -> None:
     leaf = command().commands["mock"].load().commands[verb].load()
-    assert (NAMES[0], [*NAMES]) == (ORDINARY, [*SCENARIOS])
+    assert (Scenario.ORDINARY, [*Scenario]) == (ORDINARY, [*SCENARIOS])
     words = " ".join(trade("mock", verb, "--help").out.split())
-    assert "The course of the market: ordinary, trending, choppy, crash, quiet or whipsaw." in words
+    assert "The course of the market: ordinary, trending, choppy, crash, quiet, whipsaw." in words
     option = next(param for param in leaf.params if param.name == "scenario")
     context = typer.Context(leaf)
     offered = {start: [found.value for found in option.shell_complete(context, start)] for start in ("", "c")}

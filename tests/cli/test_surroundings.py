@@ -174,7 +174,8 @@ def test_a_disk_that_is_full(trade: Terminal) -> None:
         timeout=60,
     )
     assert done.returncode == 3, done.stderr
-    assert "disk" in done.stderr.splitlines()[-1]
+    assert "disk" in done.stderr
+    assert "TRADE_HOME" in done.stderr.splitlines()[-1]
     assert "in use" not in done.stderr
     assert "Traceback" not in done.stderr
     assert trade("--mock", "account", "show").code == 0, "with room again it works, or begins anew"

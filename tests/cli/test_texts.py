@@ -23,16 +23,6 @@ OF_OTHERS = {
     "the standard library's: line and column of a mistake in TOML": {
         "re.search(' \\\\(at (?:line (\\\\d+), column (\\\\d+)|end of document)\\\\)$', reason)",
     },
-    "SQLite's: whether a disk is full": {"'disk' in str(error)"},
-    "the service's: what a 404 of an agent's change is about": {"'wallet' in error.message.lower()"},
-    "the mock's: why it cannot start, what is wrong with a state file, a field that is an option here": {
-        "'was made with seed' in said",
-        "'was made with scenario' in said",
-        "'is not a scenario' in said",
-        "said.startswith('the state file ')",
-        "str(error).replace(f'the state file {file} ', '', 1)",
-        "error.message.replace('\"allow_backwards\": true', '--allow-backwards')",
-    },
     "our own hints": {
         "hint.startswith(WHOLE_LINE)",
         "_IN_A_PLACE.sub(f'{program} ', hint)",

@@ -92,7 +92,7 @@ def test_the_help_of_a_command(trade: Terminal, words: tuple[str, ...]) -> None:
         ("agent", "did you mean: trade help agents"),
         ("agents lst", "did you mean: trade help agents list"),
         ("agents xyz", "its verbs: list, get, "),
-        ("xyz", "topics: output, settings, "),
+        ("xyz", "topics: output, options, "),
         ("demo run", "trade help demo"),
     ],
 )

@@ -43,6 +43,20 @@ class MockServerError(RuntimeError):
         """What the control API answers, if not 400 with the same message."""
 
 
+class StateFileError(MockServerError):
+    """A state file can't be used: damaged, in use, of another version, or made with another seed or scenario.
+
+    Attributes:
+        path: the file.
+        problem: what is wrong with it; the end of a sentence that begins with its name.
+    """
+
+    def __init__(self, path: str, problem: str) -> None:
+        super().__init__(f"the state file {path} {problem}")
+        self.path = path
+        self.problem = problem
+
+
 def unknown(message: str) -> MockServerError:
     """For an unknown id: the control API answers 404."""
     return MockServerError(message, ApiError(404, "not_found", f"{message}."))
@@ -108,9 +122,11 @@ def overloaded() -> ApiError:
 
 def unusable(path: str | None, error: ApiError) -> MockServerError:
     """For the caller in this process: another one has the state file, or the file itself is what is wrong."""
+    if path is None:
+        return MockServerError(error.message[:1].lower() + error.message[1:].rstrip("."))
     if dict(error.headers).get(b"retry-after"):
-        return MockServerError(f"the state file {path} is in use: {error.message}")
-    return MockServerError(error.message[:1].lower() + error.message[1:].rstrip("."))
+        return StateFileError(path, f"is in use: {error.message}")
+    return StateFileError(path, error.message.removeprefix(f"The state file {path} ").rstrip("."))
 
 
 @contextmanager

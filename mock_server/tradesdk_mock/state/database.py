@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from types import TracebackType
 from typing import Any
 
-from ..core.errors import ApiError, MockServerError, closed, overloaded, unusable
+from ..core.errors import ApiError, MockServerError, StateFileError, closed, overloaded, unusable
 from ..core.seeding import SeededRandom
 from . import file_check, schema
 
@@ -48,12 +48,12 @@ class Database:
                 self.path or ":memory:", timeout=5, isolation_level=None, check_same_thread=False
             )
         except sqlite3.Error as error:
-            raise MockServerError(f"the state file {self.path} can't be opened: {error}") from error
+            raise StateFileError(str(self.path), f"can't be opened: {error}") from error
         try:
             self._prepare()
         except sqlite3.Error as error:
             self._db.close()
-            raise MockServerError(f"the state file {self.path} can't be used: {error}") from error
+            raise StateFileError(str(self.path), f"can't be used: {error}") from error
         except ApiError as error:
             self._db.close()
             raise unusable(self.path, error) from error
@@ -73,7 +73,7 @@ class Database:
                 return
             if version or self._db.execute("SELECT 1 FROM sqlite_master").fetchone():
                 # Another process has created it since the check.
-                raise MockServerError(f"the state file {self.path} is not of this version of the mock server")
+                raise StateFileError(str(self.path), "is not of this version of the mock server")
             for statement in filter(str.strip, schema.TABLES.split(";")):
                 self._db.execute(statement)
             self._db.execute(f"PRAGMA user_version={schema.VERSION}")

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from urllib.parse import quote
 
-from ..core.errors import MockServerError
+from ..core.errors import StateFileError
 from ..core.gap_options import GapOptions
 from ..market.scenarios import SCENARIOS
 from . import schema
@@ -32,13 +32,13 @@ def check(path: str) -> None:
     """Accept a state file of this version, or a path where one can be created. Nothing is written.
 
     Raises:
-        MockServerError: it is something else, or damaged; the message has its name and the reason.
+        StateFileError: it is something else, or damaged.
     """
     try:
         if is_there(path):
             inspect(path, check_state)
     except Unusable as error:
-        raise MockServerError(f"the state file {path} {error}") from error.__cause__
+        raise StateFileError(path, str(error)) from error.__cause__
 
 
 def is_there(path: str) -> bool:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, overload
 from urllib.parse import quote
 
 from ..core.clock import MockClock
-from ..core.errors import MockServerError, mock_errors
+from ..core.errors import MockServerError, StateFileError, mock_errors
 from .file_check import (
     LOGS,
     READ_WHOLE,
@@ -185,11 +185,11 @@ def describe_state_file(path: str | os.PathLike[str]) -> dict[str, Any]:
     `now` is the time on its clock, `frozen` and `speed` say how that runs. A file doesn't tell the open streams.
 
     Raises:
-        MockServerError: it doesn't exist, is no state file, is of another version, or is damaged.
+        StateFileError: it doesn't exist, is no state file, is of another version, or is damaged.
     """
     name = os.fspath(path)
     if not os.path.isfile(name):
-        raise MockServerError(f"the state file {name} is not there")
+        raise StateFileError(name, "is not there")
     check(name)
     found: dict[str, Any] = {}
 
@@ -211,9 +211,9 @@ def describe_state_file(path: str | os.PathLike[str]) -> dict[str, Any]:
     try:
         inspect(name, read)
     except Unusable as error:
-        raise MockServerError(f"the state file {name} {error}") from error
+        raise StateFileError(name, str(error)) from error
     except (KeyError, ValueError, TypeError) as error:
-        raise MockServerError(f"the state file {name} is damaged: {error}") from error
+        raise StateFileError(name, f"is damaged: {error}") from error
     return found
 
 

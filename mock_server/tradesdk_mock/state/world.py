@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from typing import Protocol
 
 from ..core.clock import MockClock
-from ..core.errors import ApiError, MockServerError, unusable
+from ..core.errors import ApiError, MockServerError, StateFileError, unusable
 from ..core.gap_options import GapOptions
 from ..core.rate_limit import RateLimiter
 from ..core.request_log import Journal
@@ -98,13 +98,13 @@ class World:
             with self.store:
                 kept = self.store.get_meta("seed")
                 if kept is not None and seed is not None and int(kept) != seed:
-                    raise MockServerError(f"{self.store.path} was made with seed {kept}, not {seed}: reset it first")
+                    raise StateFileError(str(self.store.path), f"was made with seed {kept}, not {seed}: reset it first")
                 self.seed = int(kept) if kept is not None else DEFAULT_SEED if seed is None else seed
                 self.store.set_meta("seed", str(self.seed))
                 begun = self.store.get_meta("scenario")
                 if begun is not None and scenario not in (None, begun):
-                    raise MockServerError(
-                        f"{self.store.path} was made with scenario {begun}, not {scenario}: reset it first"
+                    raise StateFileError(
+                        str(self.store.path), f"was made with scenario {begun}, not {scenario}: reset it first"
                     )
                 self.scenario = begun or scenario or ORDINARY
                 if not isinstance(gaps, GapOptions):

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from tradesdk_cli.context import session
 from tradesdk_cli.errors import UsageProblem
-from tradesdk_cli.framework.group import LazyCommand, TradeCommand, examples, single
+from tradesdk_cli.framework.group import LazyCommand, TradeCommand, examples, global_options, single
 
 if TYPE_CHECKING:
     from tradesdk_cli.framework.topics import Topic
@@ -18,7 +19,9 @@ app = single("Help about a topic or a command: trade help TOPIC.")
 _MACHINE = ("json", "ndjson", "csv", "tsv", "yaml", "md")
 
 
-@app.command(cls=TradeCommand, epilog=examples("trade help settings", "trade help exit-codes -o json"))
+@app.command(
+    cls=TradeCommand, epilog=examples("trade help options", "trade help exit-codes -o json")
+)
 def help(
     ctx: typer.Context,
     words: Annotated[
@@ -41,6 +44,8 @@ def help(
             _print_topics(ctx)
         return
     topic = TOPICS.get("-".join(asked)) or TOPICS.get(asked[0].removesuffix("s") + "s") if len(asked) < 3 else None
+    if topic is not None and topic.name == "options":
+        topic = replace(topic, rows=tuple(global_options(ctx)))
     if topic is None:
         _print_command(ctx, asked)
     elif form not in _MACHINE:

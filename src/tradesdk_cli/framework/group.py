@@ -103,20 +103,18 @@ class _Ours:
         return own
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
-        sections: dict[str, list[tuple[str, str]]] = {"Arguments": [], "Options": [], GLOBAL_PANEL: []}
+        sections: dict[str, list[tuple[str, str]]] = {"Arguments": [], "Options": []}
         for param in self.get_params(ctx):
             record = param.get_help_record(ctx)
-            if record is not None:
-                section = "Arguments" if param.param_type_name == "argument" else "Options"
-                sections[GLOBAL_PANEL if _is_global(param) else section].append(record)
+            if record is not None and not _is_global(param):
+                sections["Arguments" if param.param_type_name == "argument" else "Options"].append(record)
         for title, records in sections.items():
-            if title == GLOBAL_PANEL and ctx.parent is not None:
-                # Fourteen more lines on every page would hide the command's own; they stand in `trade --help`.
-                formatter.write_paragraph()
-                formatter.write_text("Global options (-o, --mock, --base-url, --timeout, …): trade --help")
-            elif records:
+            if records:
                 with formatter.section(title):
                     formatter.write_dl(records)
+        # On every page they would hide the command's own.
+        formatter.write_paragraph()
+        formatter.write_text("Global options (-o, --mock, --base-url, --timeout, …): trade help options")
 
 
 class TradeCommand(_Ours, TyperCommand):
@@ -185,6 +183,12 @@ class LazyCommand(TyperCommand):
 
     def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
         return self.load().make_context(info_name, args, parent=parent, **extra)
+
+
+def global_options(ctx: Any) -> list[tuple[str, str]]:
+    """Each global option as it is typed, and what it does."""
+    params = ctx.find_root().command.params
+    return [record for param in params if _is_global(param) and (record := param.get_help_record(ctx)) is not None]
 
 
 def add_lazily(group: Any, summaries: Mapping[str, str], package: str) -> None:

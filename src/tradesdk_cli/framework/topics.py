@@ -16,7 +16,7 @@ class Topic:
         summary: one line about it.
         text: paragraphs with empty lines between them; lines that begin with two spaces stay as they are.
         columns: the names of the table's columns; empty where there is no table.
-        rows: the table; it stands after the first paragraph.
+        rows: the table; it stands after the first paragraph. That of `options` is read from the options themselves.
     """
 
     name: str
@@ -213,10 +213,15 @@ In a pipe every signal is a line of JSON, with replayed when it came from the hi
 what was printed before. The exit code is 15 when the service ended the stream for good, 130 after Ctrl-C.
 """
 
+_OPTIONS = """
+Every command takes these options, before the noun or after the verb. The later one wins.
+"""
+
 TOPICS: dict[str, Topic] = {
     topic.name: topic
     for topic in (
         Topic("output", "Formats, fields, files, and how much of a list.", _OUTPUT),
+        Topic("options", "Global options: output, service, debugging.", _OPTIONS, ("option", "meaning")),
         Topic("settings", "Which setting counts, profiles, files and keys.", _SETTINGS),
         Topic(
             "environment",

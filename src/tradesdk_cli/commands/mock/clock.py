@@ -46,5 +46,6 @@ def clock(
             method = "POST" if body else "GET"
             show_clock(run.out, ask(run, method, "clock", body or None, gives=CLOCK))
         except RefusedByMock as error:
-            error.message = error.message.replace('"allow_backwards": true', "--allow-backwards")
+            if set_to is not None and not backwards:
+                error.hint = "--allow-backwards lets --set go into its past"
             raise

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from tradesdk_cli.commands.mock.control import ask, given, place
-from tradesdk_cli.commands.mock.serve import Scenario
+from tradesdk_cli.commands.mock.serve import ScenarioOption
 from tradesdk_cli.commands.mock.status import STATUS
 from tradesdk_cli.context import session
 from tradesdk_cli.framework.group import TradeCommand, examples, single
@@ -26,7 +26,7 @@ def reset(
     seed: Annotated[
         int | None, typer.Option("--seed", parser=whole(), metavar="N", help="Go on as the world of this seed.")
     ] = None,
-    scenario: Scenario = None,
+    scenario: ScenarioOption = None,
     populate: Annotated[
         list[str] | None,
         typer.Option("--populate", metavar="TENANT", help="Fill this tenant afterwards; may be given several times."),

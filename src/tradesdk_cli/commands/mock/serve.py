@@ -6,6 +6,7 @@ import errno
 import signal
 import threading
 from contextlib import contextmanager
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 from urllib.parse import urlsplit
@@ -19,29 +20,27 @@ from tradesdk_cli.framework.group import TradeCommand, examples, single
 from tradesdk_cli.framework.params import number, whole
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from tradesdk_cli.output.printer import Output
     from tradesdk_cli.session import Session
     from tradesdk_mock import MockServer
 
 
-# The mock's own list, in its order. It is written down again here so that help and completion load nothing of the mock.
-NAMES = ("ordinary", "trending", "choppy", "crash", "quiet", "whipsaw")
+class Scenario(StrEnum):
+    """The mock's own list, in its order. Written down again, so that help and completion load nothing of the mock."""
+
+    ORDINARY = "ordinary"
+    TRENDING = "trending"
+    CHOPPY = "choppy"
+    CRASH = "crash"
+    QUIET = "quiet"
+    WHIPSAW = "whipsaw"
 
 
-def _complete(incomplete: str) -> list[str]:
-    return [name for name in NAMES if name.startswith(incomplete)]
-
-
-Scenario = Annotated[
-    str | None,
-    typer.Option(
-        "--scenario",
-        metavar="NAME",
-        autocompletion=_complete,
-        help=f"The course of the market: {', '.join(NAMES[:-1])} or {NAMES[-1]}.",
-    ),
+ScenarioOption = Annotated[
+    Scenario | None,
+    typer.Option("--scenario", metavar="NAME", help=f"The course of the market: {', '.join(Scenario)}."),
 ]
 
 
@@ -79,7 +78,7 @@ def serve(
             show_default=False,
         ),
     ] = None,
-    scenario: Scenario = None,
+    scenario: ScenarioOption = None,
     speed: Annotated[
         float | None,
         typer.Option("--speed", parser=number(0), metavar="N", help="The clock runs N times as fast as real time."),
@@ -126,7 +125,8 @@ def serve(
                 _say(run.out, server, host, tenant, remote=allow_remote_control)
                 _wait_for(stop)
         except MockServerError as error:
-            raise CliError(f"the mock cannot serve: {error}", _serving_hint(error, db, seed)) from None
+            given = [f"--{name}" for name, value in (("seed", seed), ("scenario", scenario)) if value is not None]
+            raise CliError(f"the mock cannot serve: {error}", _serving_hint(error, db, given)) from None
 
 
 def _world(run: Session, db: Path | None) -> Path:
@@ -156,7 +156,7 @@ def _say(out: Output, server: MockServer, host: str, tenant: str, *, remote: boo
 
     key = f"mock_full_{tenant}"
     said = {"url": server.url, "api_key": key, "read_only_key": f"mock_read_{tenant}", "seed": server.world.seed}
-    if server.world.scenario != NAMES[0]:
+    if server.world.scenario != Scenario.ORDINARY:
         said["scenario"] = server.world.scenario
     if server.market_url != server.url:
         said["market_url"] = server.market_url
@@ -183,18 +183,15 @@ def _say(out: Output, server: MockServer, host: str, tenant: str, *, remote: boo
         out.note("other machines can use it, not control it; --allow-remote-control lets them")
 
 
-def _serving_hint(error: Exception, db: Path | None, seed: int | None) -> str:
-    cause, said = error.__cause__, str(error)
+def _serving_hint(error: Exception, db: Path | None, options: Sequence[str]) -> str:
+    from tradesdk_mock import StateFileError
+
+    cause = error.__cause__
     if db is not None and not db.parent.is_dir():
         return f"the folder {db.parent} does not exist; make it, or take a file in another one"
-    if db is not None and seed is not None and "was made with seed" in said:
-        return "leave out --seed, or take another file"
-    if "was made with scenario" in said:
-        return "leave out --scenario, or take another file"
-    if "is not a scenario" in said:
-        return f"--scenario takes {', '.join(NAMES[:-1])} or {NAMES[-1]}"
-    if db is not None and said.startswith("the state file "):
-        return "take another --db FILE; this one is left as it is"
+    if isinstance(error, StateFileError):
+        given = "".join(f"leave out {option}, or " for option in options)
+        return f"{given}take another --db FILE; this one is left as it is"
     if isinstance(cause, OSError) and cause.errno in (errno.EADDRINUSE, errno.EACCES):
         return "--port 0 takes any free port"
     if isinstance(cause, OSError):

@@ -106,7 +106,7 @@ def _row(run: Session, name: str) -> dict[str, Any]:
     from tradesdk_cli.mockworld import mock_server_class
 
     mock_server_class()  # says what is missing
-    from tradesdk_mock import MockServerError, describe_state_file
+    from tradesdk_mock import StateFileError, describe_state_file
 
     file = _folder(run.settings) / f"{name}.sqlite3"
     row: dict[str, Any] = {
@@ -124,8 +124,8 @@ def _row(run: Session, name: str) -> dict[str, Any]:
     }
     try:
         found = describe_state_file(file)
-    except MockServerError as error:
-        return row | {"problem": str(error).replace(f"the state file {file} ", "", 1)}
+    except StateFileError as error:
+        return row | {"problem": error.problem}
     clock = "stands still" if found["frozen"] else "runs" if found["speed"] == 1 else f"runs {found['speed']:g} times"
     told = {field: found[field] for field in ("seed", "scenario", "agents", "trades")}
     return row | told | {"now": int(found["now"]), "clock": clock}
