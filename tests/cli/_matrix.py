@@ -42,7 +42,7 @@ CALLS = {
     "replay": "TAPE --speed max",
     "market signals": "ETH BRETT:2 --max-price 0.20",
     "market prices": "ETH BRETT --max-price 0.20",
-    "market history": "BRETT --from 24h --max-price 0.20",
+    "market history": "BRETT --since 24h --max-price 0.20",
     "market win-rate": "ETH BRETT --max-price 0.20",
     "market avg-prices": "ETH BRETT --max-price 0.20",
     "market top": "--sort ROI --limit 3 --max-price 0.20",

@@ -49,7 +49,7 @@ def complete(trade: Terminal, line: str, shell: str = "bash", **env: str) -> lis
         ("trade agents list --status = a", []),
         ("trade --base-url http://127.0.0.1:8000 agents li", ["list"]),
         ("trade --base-url=http://127.0.0.1:8000 agents li", ["list"]),
-        ("trade plot token BRETT --from 12:00 --mo", ["--mock"]),
+        ("trade plot token BRETT --since 12:00 --mo", ["--mock"]),
         ("trade agents list --status  a", ["active"]),
         ("trade agents list --ch", ["--checkpoint"]),
         ("trade signals latest --ch", ["--chain"]),

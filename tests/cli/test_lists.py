@@ -89,6 +89,45 @@ def test_filters_reach_the_service(world: Terminal, server: MockServer) -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("argv", "field", "low", "high"),
+    [
+        ("trades list --since {low} --until {high}", "opened_at", 60, 40),
+        ("trades list --since {low}", "opened_at", 30, 0),
+        ("trades list --until {high} --page-size 7", "opened_at", 0, 70),
+        ("signals history --chain base --min-confidence 0.9", "confidence", 0.9, 1),
+    ],
+)
+def test_what_the_service_cannot_filter(world: Terminal, argv: str, field: str, low: float, high: float) -> None:
+    """All pages are read, whatever their order; what is shown is just what the whole list has of it."""
+    words = argv.split()
+    everything = world(*words[: words.index("base") + 1 if "base" in words else 2], "--all").lines
+    if field == "opened_at":
+        times = sorted(one[field] for one in everything)
+        low, high = (times[-int(low)] if low else 0), (times[-int(high)] if high else times[-1])
+    wanted = [one["id"] for one in everything if low <= one[field] <= high]
+    assert 10 < len(wanted) < len(everything)
+    typed = argv.format(low=int(low), high=int(high)).split()
+    assert [one["id"] for one in world(*typed, "--all").lines] == wanted
+    few = world(*typed, "--limit", "5")
+    assert [one["id"] for one in few.lines] == wanted[:5]
+    (said,) = few.notes
+    assert "there is more" in said["note"]
+    if "next_cursor" in said:  # only where it goes on right after the last row
+        rest = world(*typed, "--all", "--cursor", said["next_cursor"])
+        assert [one["id"] for one in rest.lines] == wanted[5:]
+    refused = world(*typed, "--all", "--checkpoint", "x")
+    assert (refused.code, refused.problem["hint"]) == (2, "leave out --checkpoint")
+
+
+def test_a_token_by_its_symbol_or_its_address(world: Terminal) -> None:
+    history = ("signals", "history", "--chain", "base")
+    known = world(*history, "-n", "1").lines[0]
+    by_symbol = world(*history, "--token", known["token_symbol"].lower(), "--all").lines
+    assert by_symbol == world(*history, "--token", known["token_address"], "--all").lines
+    assert {one["token_symbol"] for one in by_symbol} == {known["token_symbol"]}
+
+
 def test_more_than_was_asked_for_is_cut(trade: Terminal, service: Scripted) -> None:
     service.says(200, {"data": [agent(), agent(), agent()]})
     assert len(trade("agents", "list", "--limit", "2").lines) == 2

@@ -86,7 +86,18 @@ def test_a_job_goes_on_and_pays_for_nothing_twice(buyer: Terminal, shop: MockSer
 
 
 def test_a_job_about_a_period_goes_on_too(buyer: Terminal, shop: MockServer, tokens: tuple[str, ...]) -> None:
-    line = ("market", "history", *tokens[:6], "--from", "2026-01-01", "--to", "2026-01-02", "--batches", "--job", "j")
+    line = (
+        "market",
+        "history",
+        *tokens[:6],
+        "--since",
+        "2026-01-01",
+        "--until",
+        "2026-01-02",
+        "--batches",
+        "--job",
+        "j",
+    )
     assert buyer(*line, "--max-price", "0.30").code == 0
     assert buyer(*line, "--max-price", "0.30").code == 0
     shop.payments.assert_charged(times=2, amount=300_000)

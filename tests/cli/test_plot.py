@@ -195,13 +195,13 @@ def test_a_token_without_signals_in_that_time(trade: Terminal, service: Scripted
     service.says(200, {"data": SIGNALS})
     service.then(200, {"data": []})
     file = trade.home / "chart.svg"
-    run = trade("plot", "token", "BRETT", "--from", "2026-01-01", "--out", str(file))
+    run = trade("plot", "token", "BRETT", "--since", "2026-01-01", "--out", str(file))
     assert (run.code, run.out) == (0, "")
     assert run.notes[0]["note"].startswith("no signals of BRETT on base or bnb in that time; see the latest signals")
     assert not file.exists()
 
 
-@pytest.mark.parametrize("span", [(), ("--from", "2026-01-01")])
+@pytest.mark.parametrize("span", [(), ("--since", "2026-01-01")])
 @pytest.mark.parametrize(
     ("symbol", "there", "hint"),
     [
@@ -230,7 +230,7 @@ def test_a_token_that_no_signal_names_is_not_found(
 def test_an_address_without_signals_is_not_found(trade: Terminal, service: Scripted) -> None:
     service.says(200, {"data": []})
     assert trade("plot", "token", ADDRESS).code == 6
-    assert trade("plot", "token", ADDRESS, "--from", "2026-01-01").code == 0
+    assert trade("plot", "token", ADDRESS, "--since", "2026-01-01").code == 0
 
 
 # Agents
@@ -254,9 +254,9 @@ def test_an_agent_as_a_chart(trade: Terminal, result: Scripted) -> None:
 
 def test_an_agent_in_a_period_begins_at_zero(trade: Terminal, result: Scripted) -> None:
     until = str(BEGIN + 2 * 3600 + 3000)
-    run = trade("plot", "agent", "agt_1", "--from", str(BEGIN + 2 * 3600), "--to", until)
+    run = trade("plot", "agent", "agt_1", "--since", str(BEGIN + 2 * 3600), "--until", until)
     assert run.out.splitlines()[0] == "calm: -6.00 USD from 1 closed trades"
-    assert "begins at zero where --from says" in run.out
+    assert "begins at zero where --since says" in run.out
 
 
 def test_an_agent_without_trades(trade: Terminal, service: Scripted) -> None:

@@ -128,15 +128,15 @@ def test_a_history_stays_the_one_that_it_was(trade: Terminal, service: Scripted,
     kept = files / "pull.json"
     line = ("signals", "history", "--chain", "base", "--checkpoint", str(kept))
     service.says(200, {"data": [signal()], "next_cursor": "c"})
-    assert trade(*line, "--from", "24h", "--limit", "1").code == 0
+    assert trade(*line, "--since", "24h", "--limit", "1").code == 0
     state = json.loads(kept.read_text())
     state["place"]["pinned"] = {"start": 1_700_000_000.5, "end": 1_700_090_000}  # it began long ago
     kept.write_text(json.dumps(state))
-    assert trade(*line, "--from", "24h", "--limit", "2").code == 0
+    assert trade(*line, "--since", "24h", "--limit", "2").code == 0
     first, second = (parse_qs(urlsplit(path).query) for _, path, _ in service.seen)
     assert float(first["to"][0]) - float(first["from"][0]) == pytest.approx(86_400, abs=5)
     assert (second["from"], second["to"], second["cursor"]) == (["1700000000"], ["1700090000"], ["c"])
-    other = trade(*line, "--from", "48h", "--all")
+    other = trade(*line, "--since", "48h", "--all")
     assert (other.code, "start=24h" in other.problem["message"]) == (2, True)
 
 

@@ -136,7 +136,7 @@ def plot_agent(run: Session, agent_id: str, wanted: Wanted) -> None:
     if len(read) == wanted.limit:
         notes.append(f"only {wanted.limit} trades were read, the line begins at zero there; --limit reads more")
     elif wanted.start is not None:
-        notes.append("the line begins at zero where --from says")
+        notes.append("the line begins at zero where --since says")
     chart = Chart(title, points, "result in USD, added up", marks, 0.0, notes)
     _show(run, chart, _RESULTS, rows, wanted)
 

@@ -19,9 +19,7 @@ app = single("Help about a topic or a command: trade help TOPIC.")
 _MACHINE = ("json", "ndjson", "csv", "tsv", "yaml", "md")
 
 
-@app.command(
-    cls=TradeCommand, epilog=examples("trade help options", "trade help exit-codes -o json")
-)
+@app.command(cls=TradeCommand, epilog=examples("trade help options", "trade help exit-codes -o json"))
 def help(
     ctx: typer.Context,
     words: Annotated[

@@ -11,7 +11,7 @@ import typer
 from tradesdk_cli.context import session
 from tradesdk_cli.errors import UsageProblem
 from tradesdk_cli.framework.group import TradeCommand, examples, gathered, noun
-from tradesdk_cli.framework.params import check_period, parse_moment, whole
+from tradesdk_cli.framework.params import OF_TIME, SINCE, UNTIL, check_period, parse_moment, whole
 
 if TYPE_CHECKING:
     from tradesdk_cli.purchase.calls import Call
@@ -171,8 +171,8 @@ def _moment(value: str) -> float:
     "history",
     cls=TradeCommand,
     epilog=examples(
-        "trade --mock market history BRETT --from 24h --signal BUY --max-price 0.05",
-        "trade --mock market history ETH BRETT --from 2026-01-01 --to 2026-01-02 --max-price 0.10 -o ndjson",
+        "trade --mock market history BRETT --since 24h --signal BUY --max-price 0.05",
+        "trade --mock market history ETH BRETT --since 2026-01-01 --until 2026-01-02 --max-price 0.10 -o ndjson",
     ),
 )
 @gathered(terms=about_tokens)
@@ -182,10 +182,10 @@ def history(
     *,
     start: Annotated[
         float | None,
-        typer.Option("--from", parser=_moment, metavar="TIME", help="Unix seconds, date, time, or an age: 90m."),
+        typer.Option(*SINCE, parser=_moment, metavar="TIME", help=OF_TIME),
     ] = None,
     end: Annotated[
-        float | None, typer.Option("--to", parser=_moment, metavar="TIME", help="The same for the end.")
+        float | None, typer.Option(*UNTIL, parser=_moment, metavar="TIME", help="The same for the end.")
     ] = None,
     signal: Annotated[SignalKind | None, typer.Option("--signal", help="Only signals of this kind.")] = None,
     terms: Terms,
@@ -196,7 +196,7 @@ def history(
     if terms.job is not None and (isinstance(start, Ago) or isinstance(end, Ago)):
         raise UsageProblem(
             "--job cannot go on with an age: a minute later it is another period, and all of it is bought again",
-            "give --from and --to as times, such as 2026-01-01T12:00Z",
+            "give --since and --until as times, such as 2026-01-01T12:00Z",
         )
     check_period(start, end)
     kind = signal.value if signal else None

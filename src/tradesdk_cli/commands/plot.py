@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tradesdk_cli.framework.group import TradeCommand, examples, gathered, noun
-from tradesdk_cli.framework.params import AgentId, AnyChain, check_period, parse_moment, whole
+from tradesdk_cli.framework.params import AgentId, AnyChain, Since, Until, check_period, whole
 
 if TYPE_CHECKING:
     from tradesdk_cli.charts.plots import Wanted
@@ -18,13 +18,8 @@ _OF_POINTS = "At most so many points, the newest (500 by default)."
 
 
 def wanted(
-    start: Annotated[
-        float | None,
-        typer.Option("--from", parser=parse_moment, metavar="TIME", help="Unix seconds, date, time, or an age: 7d."),
-    ] = None,
-    end: Annotated[
-        float | None, typer.Option("--to", parser=parse_moment, metavar="TIME", help="The same for the end.")
-    ] = None,
+    since: Since = None,
+    until: Until = None,
     limit: Annotated[
         int | None, typer.Option("--limit", "-n", parser=whole(1, 10000), metavar="N", help=_OF_POINTS)
     ] = None,
@@ -38,14 +33,14 @@ def wanted(
     """The options of both plots."""
     from tradesdk_cli.charts.plots import Wanted
 
-    check_period(start, end)
-    return Wanted(start, end, limit or 500, width, height)
+    check_period(since, until)
+    return Wanted(since, until, limit or 500, width, height)
 
 
 @app.command(
     "token",
     cls=TradeCommand,
-    epilog=examples("trade plot token BRETT --chain base", "trade plot token BRETT --chain base --from 7d -o csv"),
+    epilog=examples("trade plot token BRETT --chain base", "trade plot token BRETT --chain base --since 7d -o csv"),
 )
 @gathered(wanted=wanted)
 def token(
@@ -72,7 +67,7 @@ def token(
 @app.command(
     "agent",
     cls=TradeCommand,
-    epilog=examples("trade plot agent AGENT_ID", "trade plot agent AGENT_ID --from 30d --height 12"),
+    epilog=examples("trade plot agent AGENT_ID", "trade plot agent AGENT_ID --since 30d --height 12"),
 )
 @gathered(wanted=wanted)
 def agent(
@@ -83,7 +78,7 @@ def agent(
 ) -> None:
     """Draw what an agent has won or lost over time.
 
-    The line adds up its closed trades; the last point adds what its open positions would bring now. With --from it
+    The line adds up its closed trades; the last point adds what its open positions would bring now. With --since it
     begins at zero there. With -o json or csv you get the points. --out chart.svg writes a picture, .html a page, .txt
     text.
     """

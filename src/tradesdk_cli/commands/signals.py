@@ -12,11 +12,12 @@ from tradesdk_cli.framework.group import TradeCommand, examples, gathered, noun
 from tradesdk_cli.framework.params import (
     Chain,
     Confidence,
+    Since,
+    Until,
     check_period,
     pages,
     parse_moment,
     parse_span,
-    parse_when,
     whole,
 )
 from tradesdk_cli.stream.deliver import actions
@@ -58,8 +59,8 @@ def latest(
     "history",
     cls=TradeCommand,
     epilog=examples(
-        "trade signals history --chain base --from 24h --limit 50",
-        "trade signals history --chain base --from 2026-01-01 --to 2026-01-01T12:00Z --all -o ndjson",
+        "trade signals history --chain base --since 24h --limit 50",
+        "trade signals history --chain base --since 2026-01-01 --until 2026-01-01T12:00Z --all -o ndjson",
     ),
 )
 @gathered(walk=pages)
@@ -67,31 +68,39 @@ def history(
     ctx: typer.Context,
     *,
     chain: Chain,
-    token_address: Annotated[
-        str | None, typer.Option("--token-address", metavar="ADDRESS", help="Only this token.")
+    since: Since = None,
+    until: Until = None,
+    token: Annotated[
+        str | None,
+        typer.Option("--token", "--token-address", metavar="TOKEN", help="Only this token: its address or symbol."),
     ] = None,
-    start: Annotated[
-        float | None,
-        typer.Option("--from", parser=parse_when, metavar="TIME", help="Unix seconds, date, time, or an age: 90m."),
-    ] = None,
-    end: Annotated[
-        float | None, typer.Option("--to", parser=parse_when, metavar="TIME", help="The same for the end.")
-    ] = None,
+    min_confidence: Confidence = None,
     walk: Walk,
 ) -> None:
     """List past signals of a chain, newest first; the first 20 by default.
 
-    With --checkpoint, ages and a missing --to stay the moments that they were when the pull began.
+    With --checkpoint, ages and a missing --until stay the moments that they were when the pull began.
     """
     from tradesdk_cli.lists.listing import show_list
     from tradesdk_cli.lists.paging import Source
     from tradesdk_cli.output.columns import SIGNALS
     from tradesdk_cli.output.outfile import PARQUET
 
-    check_period(start, end)
+    check_period(since, until)
+    address = token if token is not None and token[:2].lower() == "0x" else None
+    symbol = token.strip().casefold() if token is not None and address is None else None
+
+    def keep(signal: Any) -> bool:
+        good = min_confidence is None or signal.confidence >= min_confidence
+        return good and (symbol is None or signal.token_symbol.casefold() == symbol)
+
     with session(ctx, endings=(PARQUET,)) as run:
-        filters = {"chain": chain, "token_address": token_address, "start": start, "end": end}
-        found = Source("signals", "Signal", "/v1/signals/history", run.client.signals.history, filters, pins=("end",))
+        filters = {"chain": chain, "token_address": address, "start": since, "end": until}
+        found = Source(
+            *("signals", "Signal", "/v1/signals/history", run.client.signals.history, filters),
+            pins=("end",),
+            keep=None if min_confidence is None and symbol is None else keep,
+        )
         show_list(run, SIGNALS, walk, found, empty="no signals like this")
 
 

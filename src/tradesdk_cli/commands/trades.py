@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated
+from math import inf
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from tradesdk_cli.context import session
 from tradesdk_cli.framework.group import TradeCommand, examples, gathered, noun
-from tradesdk_cli.framework.params import AgentFilter, pages
+from tradesdk_cli.framework.params import AgentFilter, Since, Until, check_period, pages
 
 if TYPE_CHECKING:
     from tradesdk_cli.framework.params import Walk
@@ -27,7 +28,9 @@ class Status(StrEnum):
 @app.command(
     "list",
     cls=TradeCommand,
-    epilog=examples("trade trades list --status closed", "trade trades list --agent-id AGENT_ID --limit 50 -o ndjson"),
+    epilog=examples(
+        "trade trades list --status closed --since 7d", "trade trades list --agent-id AGENT_ID --limit 50 -o ndjson"
+    ),
 )
 @gathered(walk=pages)
 def list_trades(
@@ -35,20 +38,34 @@ def list_trades(
     *,
     agent_id: AgentFilter = None,
     status: Annotated[Status | None, typer.Option("--status", help="Only trades in this state.")] = None,
+    since: Since = None,
+    until: Until = None,
     walk: Walk,
 ) -> None:
-    """List trades; the first 20 by default."""
+    """List trades; the first 20 by default.
+
+    With --since or --until: those that were opened then. The service has no such filter, so page after page is read.
+    """
     from tradesdk_cli.lists.listing import show_list
     from tradesdk_cli.lists.paging import Source
     from tradesdk_cli.lookup import AGENTS, id_of
     from tradesdk_cli.output.columns import TRADES
     from tradesdk_cli.output.outfile import PARQUET
 
+    check_period(since, until)
+    period = None if since is None and until is None else (since or 0, inf if until is None else until)
+
+    def keep(trade: Any) -> bool:
+        return period is None or period[0] <= trade.opened_at.timestamp() <= period[1]
+
     with session(ctx, endings=(PARQUET,)) as run:
         agent_id = None if agent_id is None else id_of(run, AGENTS, agent_id)
         filters = {"agent_id": agent_id, "status": status.value if status else None}
-        found = Source("trades", "Trade", "/v1/trades", run.client.trades.list, filters)
-        show_list(run, TRADES, walk, found, empty="no trades" + (" like this" if agent_id or status else ""))
+        found = Source(
+            *("trades", "Trade", "/v1/trades", run.client.trades.list, filters), keep=None if period is None else keep
+        )
+        filtered = agent_id or status or period
+        show_list(run, TRADES, walk, found, empty="no trades" + (" like this" if filtered else ""))
 
 
 @app.command("get", cls=TradeCommand, epilog=examples("trade trades get TRADE_ID", "trade trades get TRADE_ID -o json"))

@@ -100,10 +100,10 @@ def check_period(start: float | None, end: float | None) -> None:
     """Refuses a period that ends before it begins.
 
     Raises:
-        UsageProblem: --from is later than --to.
+        UsageProblem: --since is later than --until.
     """
     if start is not None and end is not None and start > end:
-        raise UsageProblem("--from is later than --to", "nothing was sent; --help shows what is accepted")
+        raise UsageProblem("--since is later than --until", "nothing was sent; --help shows what is accepted")
 
 
 def parse_moment(value: str) -> float:
@@ -216,6 +216,12 @@ Checkpoint = Annotated[
 Restart = Annotated[bool, typer.Option("--restart", help="Start over what --checkpoint has begun.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask; needed where there is no terminal.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would be sent or changed, and do neither.")]
+SINCE = ("--since", "--from")
+"""The second is the older spelling."""
+UNTIL = ("--until", "--to")
+OF_TIME = "Unix seconds, date, time, or an age: 90m."
+Since = Annotated[float | None, typer.Option(*SINCE, parser=parse_when, metavar="TIME", help=OF_TIME)]
+Until = Annotated[float | None, typer.Option(*UNTIL, parser=parse_when, metavar="TIME", help="The same for the end.")]
 Confidence = Annotated[
     float | None,
     typer.Option("--min-confidence", parser=number(0, 1), metavar="X", help="Least confidence of a signal, 0 to 1."),

@@ -110,7 +110,7 @@ readable. All other formats have the service's own names and values.
 
   trade agents list -o csv --fields id,name,status
   trade trades list --all -o json --query "[?pnl_usd < `0`].id"
-  trade signals history --chain base --from 24h --all --out day.csv
+  trade signals history --chain base --since 24h --all --out day.csv
 
 --fields takes names with commas between them, nested ones as risk.stop_loss_pct. --query is JMESPath, and works on what
 -o json would print. --out writes into a file, whose ending says the format unless -o does (.json .ndjson .csv .tsv
@@ -186,8 +186,8 @@ Where a command takes a TIME, four forms fit:
 A time without a zone is refused, because it could mean two things. A SPAN, such as in --duration, is 30s, 10m, 2h
 or 1d.
 
-  trade signals history --chain base --from 24h
-  trade signals history --chain base --from 2026-01-01 --to 2026-01-02T12:00Z
+  trade signals history --chain base --since 24h
+  trade signals history --chain base --since 2026-01-01 --until 2026-01-02
 
 Tables show UTC, or how long ago something was; all other formats have the service's own numbers, mostly Unix seconds.
 With --mock, the mock's clock counts where things happen: trade mock clock.

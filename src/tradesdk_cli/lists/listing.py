@@ -6,7 +6,7 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 from tradesdk_cli import idcache
-from tradesdk_cli.errors import Interrupted
+from tradesdk_cli.errors import Interrupted, UsageProblem
 from tradesdk_cli.interrupts import DeferInterrupt, deferring
 from tradesdk_cli.output.stderr import Progress
 from tradesdk_cli.text import counted
@@ -32,6 +32,11 @@ def show_list(run: Session, columns: Sequence[Column], walk: Walk, source: Sourc
         from tradesdk_cli.output.parquet import refuse_unusable
 
         refuse_unusable(run.out, source.names(), checkpoint=walk.checkpoint is not None)
+    if walk.checkpoint is not None and source.keep is not None:
+        raise UsageProblem(
+            "--checkpoint keeps a place in a whole list, not in what a filter of trade leaves of it",
+            "leave out --checkpoint",
+        )
     if walk.checkpoint is None:
         _walk(run.out, columns, walk, source, source.pager(walk), empty=empty)
         return
@@ -61,7 +66,7 @@ def _walk(
     with ExitStack() as stack:
         stop = stack.enter_context(deferring())
         progress = stack.enter_context(Progress(out, source.what, total, done=before))
-        pages = _Pages(out, walk, pager, progress, stop, pull)
+        pages = _Pages(out, walk, source, pager, progress, stop, pull)
         try:
             if out.parquet:
                 from tradesdk_cli.output.parquet import write_list
@@ -74,11 +79,13 @@ def _walk(
             progress.clear()
             out.note("interrupted" if pages.count else "interrupted before anything came")
             raise Interrupted(_exit_code(interrupt)) from None
-    if pull is None and walk.cursor is None and walk.next_cursor is None and not source.typed():
+    if pull is None and walk.cursor is None and walk.next_cursor is None and not source.typed() and source.keep is None:
         idcache.all_seen(source.what)
     if pages.ended is not None:
         _tell_ended(out, walk, source, pages, pull)
-    if walk.next_cursor is not None and pull is None:
+    if pages.cut:
+        out.note(f"the first {pages.count}; there is more: --all, or a larger --limit")
+    elif walk.next_cursor is not None and pull is None:
         shown = f"the first {pages.count}" if walk.cursor is None else f"{pages.count} more"
         out.note(f"{shown}; there is more: --all, --limit N, or --cursor", next_cursor=_to_paste(out, walk))
 
@@ -122,16 +129,26 @@ class _Pages:
     Attributes:
         count: how many items there were.
         ended: what ended it on the way: then it just stops, so that what has come is printed.
+        cut: whether a filtered list has more in the page that it ended in, where no cursor goes on.
     """
 
     def __init__(
-        self, out: Output, walk: Walk, pager: AnyPager, progress: Progress, stop: DeferInterrupt, pull: Pull | None
+        self,
+        out: Output,
+        walk: Walk,
+        source: Source,
+        pager: AnyPager,
+        progress: Progress,
+        stop: DeferInterrupt,
+        pull: Pull | None,
     ) -> None:
         self._out, self._walk, self._progress, self._stop, self._pull = out, walk, progress, stop, pull
+        self._keep = source.keep
         self._pages = iter(pager.pages())
         self._before = 0 if pull is None else pull.count
         self.count = 0
         self.ended: BaseException | None = None
+        self.cut = False
 
     def __iter__(self) -> Iterator[list[dict[str, Any]]]:
         return (rows for rows, _ in self._walk_on())
@@ -162,15 +179,27 @@ class _Pages:
             first = False
             if self._pull is not None:
                 self._pull.page_came()
-            rows = [wire(item) for item in page.data]
+            items, done = self._kept(page.data)
+            rows = [wire(item) for item in items]
             self.count += len(rows)
             self._walk.next_cursor = page.next_cursor
-            yield rows, page.data
+            yield rows, items
             # Only now is the page out.
             if self._pull is not None:
                 self._pull.page_is_out(len(rows), page.next_cursor)
-            if page.next_cursor is None:
+            if page.next_cursor is None or done:
                 break
             self._progress.step(self._before + self.count)
         self._stop.over()
         self._progress.wipe()
+
+    def _kept(self, items: Sequence[Any]) -> tuple[Sequence[Any], bool]:
+        """Those of a page that are shown, and whether there are enough of them."""
+        if self._keep is None:
+            return items, False  # the pager counts
+        kept = [item for item in items if self._keep(item)]
+        if self._walk.total is None:
+            return kept, False
+        room = self._walk.total - self.count
+        self.cut = len(kept) > room
+        return kept[:room], len(kept) >= room

@@ -37,6 +37,7 @@ class Source:
         path: where it is: `/v1/trades`.
         find: the SDK's method.
         filters: that method's own arguments; None is not sent.
+        keep: which of its items are shown, where the service has no such filter.
         pins: which of them an absent value is pinned to the present for, so that pages do not move while they are read.
     """
 
@@ -46,10 +47,12 @@ class Source:
     find: Callable[..., AnyPager]
     filters: Mapping[str, Any] = field(default_factory=dict)
     pins: tuple[str, ...] = ()
+    keep: Callable[[Any], bool] | None = None
 
     def pager(self, walk: Walk, pinned: Mapping[str, float] | None = None) -> AnyPager:
         """The SDK's pager for this walk. `pinned` moments go before what was typed."""
-        return self.find(**{**self.filters, **(pinned or {}), **walk.asked})
+        asked = walk.asked if self.keep is None else {**walk.asked, "max_items": None}
+        return self.find(**{**self.filters, **(pinned or {}), **asked})
 
     def of(self) -> Any:
         """The SDK's model of one of them."""
