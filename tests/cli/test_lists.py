@@ -120,6 +120,46 @@ def test_what_the_service_cannot_filter(world: Terminal, argv: str, field: str, 
     assert (refused.code, refused.problem["hint"]) == (2, "leave out --checkpoint")
 
 
+@pytest.mark.parametrize("what", ["trades", "positions"])
+def test_a_terminal_has_the_names_of_agents(world: Terminal, server: MockServer, what: str) -> None:
+    names = {one["id"]: one["name"] for one in world("agents", "list").lines}
+    server.clear_journal()
+    rows = world(what, "list").lines
+    assert [entry.path for entry in server.journal()] == [f"/v1/{what}"], "a script makes no request more"
+    server.clear_journal()
+    table = world(what, "list", tty=True, columns=200, env={"NO_COLOR": "1"}).out.splitlines()
+    assert [entry.path for entry in server.journal()] == [f"/v1/{what}", "/v1/agents"]
+    at = table[0].index("agent ")
+    assert [line[at:].split("  ")[0] for line in table[1 : 1 + len(rows)]] == [names[row["agent_id"]] for row in rows]
+
+
+def test_without_the_names_it_is_the_ids(trade: Terminal, service: Scripted) -> None:
+    position: dict[str, object] = {
+        "id": "pos_1",
+        "agent_id": "agt_1",
+        "token_address": "0x" + "a" * 40,
+        "token_symbol": "ETH",
+    }
+    position |= {"chain_id": 8453, "opened_at": 1_700_000_000, "unrealized_pnl_usd": 1.5}
+    prices = ("entry_price_usd", "current_price_usd", "stop_loss_price", "take_profit_price", "trailing_stop_price")
+    service.says(200, {"data": [position | dict.fromkeys(prices, 1.0)]})
+    service.then(403, {"error": {"code": "forbidden", "message": "not with this key"}})
+    run = trade("positions", "list", tty=True, columns=200, env={"NO_COLOR": "1"})
+    assert run.code == 0
+    assert "  agt_1  " in run.out
+    assert "not with this key" not in run.err
+
+
+def test_open_positions_have_a_sum(world: Terminal) -> None:
+    rows = world("positions", "list", "--all").lines
+    assert len(rows) > 3
+    run = world("positions", "list", "--all", tty=True, columns=200, env={"NO_COLOR": "1"})
+    total = sum(row["unrealized_pnl_usd"] for row in rows)
+    sign = "-" if total < 0 else "+"
+    assert f"{len(rows)} positions, unrealized profit {sign}${abs(total):,.2f}" in " ".join(run.err.split())
+    assert "unrealized profit" not in world("positions", "list", "-o", "table").err
+
+
 def test_a_token_by_its_symbol_or_its_address(world: Terminal) -> None:
     history = ("signals", "history", "--chain", "base")
     known = world(*history, "-n", "1").lines[0]
@@ -166,7 +206,8 @@ def test_ids_can_be_pasted_at_any_width(world: Terminal, argv: str, columns: int
         assert all(len(line) <= columns for line in run.out.splitlines())
     if columns == 250:
         assert "not shown" not in run.err
-        assert set(shown) == {name for name in IDS if name in items[0]}
+        of_agent = {"agent_id"} & set(items[0])  # its name stands there, which works wherever an id does
+        assert set(shown) == {name for name in IDS if name in items[0]} - of_agent
     if columns == 60 and not argv.startswith("wallets"):
         assert "not shown at this width: " in run.err
 

@@ -46,6 +46,7 @@ def list_trades(
 
     With --since or --until: those that were opened then. The service has no such filter, so page after page is read.
     """
+    from tradesdk_cli.lists.agent_names import with_names
     from tradesdk_cli.lists.listing import show_list
     from tradesdk_cli.lists.paging import Source
     from tradesdk_cli.lookup import AGENTS, id_of
@@ -65,7 +66,8 @@ def list_trades(
             *("trades", "Trade", "/v1/trades", run.client.trades.list, filters), keep=None if period is None else keep
         )
         filtered = agent_id or status or period
-        show_list(run, TRADES, walk, found, empty="no trades" + (" like this" if filtered else ""))
+        columns = TRADES if agent_id else with_names(run, TRADES)
+        show_list(run, columns, walk, found, empty="no trades" + (" like this" if filtered else ""))
 
 
 @app.command("get", cls=TradeCommand, epilog=examples("trade trades get TRADE_ID", "trade trades get TRADE_ID -o json"))

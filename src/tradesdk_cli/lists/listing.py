@@ -12,7 +12,7 @@ from tradesdk_cli.output.stderr import Progress
 from tradesdk_cli.text import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from tradesdk_cli.framework.params import Walk
     from tradesdk_cli.lists.checkpoint import Pull
@@ -22,8 +22,16 @@ if TYPE_CHECKING:
     from tradesdk_cli.session import Session
 
 
-def show_list(run: Session, columns: Sequence[Column], walk: Walk, source: Source, *, empty: str) -> None:
-    """Prints a list as far as it was asked for, and says on stderr where it goes on.
+def show_list(
+    run: Session,
+    columns: Sequence[Column],
+    walk: Walk,
+    source: Source,
+    *,
+    empty: str,
+    seen: Callable[[Any], object] | None = None,
+) -> None:
+    """Prints a list as far as it was asked for, and says on stderr where it goes on. `seen` is called with each item.
 
     When Ctrl-C, SIGTERM or an error ends it on the way, what has come is printed first. Nothing is printed when not
     even the first page came.
@@ -38,7 +46,7 @@ def show_list(run: Session, columns: Sequence[Column], walk: Walk, source: Sourc
             "leave out --checkpoint",
         )
     if walk.checkpoint is None:
-        _walk(run.out, columns, walk, source, source.pager(walk), empty=empty)
+        _walk(run.out, columns, walk, source, source.pager(walk), empty=empty, seen=seen)
         return
     from tradesdk_cli.lists.checkpoint import Pull
 
@@ -47,7 +55,7 @@ def show_list(run: Session, columns: Sequence[Column], walk: Walk, source: Sourc
     if pull.complete:
         pull.tell_complete()
         return
-    _walk(run.out, columns, walk, source, pull.begin(), empty=empty, pull=pull)
+    _walk(run.out, columns, walk, source, pull.begin(), empty=empty, pull=pull, seen=seen)
     pull.tell()
 
 
@@ -60,13 +68,14 @@ def _walk(
     *,
     empty: str,
     pull: Pull | None = None,
+    seen: Callable[[Any], object] | None = None,
 ) -> None:
     before = 0 if pull is None else pull.count
     total = None if walk.total is None else before + walk.total
     with ExitStack() as stack:
         stop = stack.enter_context(deferring())
         progress = stack.enter_context(Progress(out, source.what, total, done=before))
-        pages = _Pages(out, walk, source, pager, progress, stop, pull)
+        pages = _Pages(out, walk, source, pager, progress, stop, pull, seen)
         try:
             if out.parquet:
                 from tradesdk_cli.output.parquet import write_list
@@ -141,9 +150,10 @@ class _Pages:
         progress: Progress,
         stop: DeferInterrupt,
         pull: Pull | None,
+        seen: Callable[[Any], object] | None,
     ) -> None:
         self._out, self._walk, self._progress, self._stop, self._pull = out, walk, progress, stop, pull
-        self._keep = source.keep
+        self._keep, self._seen = source.keep, seen
         self._pages = iter(pager.pages())
         self._before = 0 if pull is None else pull.count
         self.count = 0
@@ -183,6 +193,9 @@ class _Pages:
             rows = [wire(item) for item in items]
             self.count += len(rows)
             self._walk.next_cursor = page.next_cursor
+            if self._seen is not None:
+                for item in items:
+                    self._seen(item)
             yield rows, items
             # Only now is the page out.
             if self._pull is not None:

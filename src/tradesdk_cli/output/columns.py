@@ -115,16 +115,16 @@ WALLETS = (
 TRADES = (
     Column("id", "id"),
     Column("token_symbol", title="token"),
+    Column("direction", "state", title="side"),
     Column("pnl_usd", "pnl", title="pnl"),
     Column("roi_pct", "change", optional=True, title="roi"),
     Column("status", "state", optional=True),
-    Column("direction", "state", optional=True, title="side"),
+    Column("agent_id", "id", optional=True),
     Column("opened_at", "time", optional=True, title="opened"),
     Column("closed_at", "time", optional=True, title="closed"),
     Column("entry_price_usd", "price", optional=True, title="entry"),
     Column("exit_price_usd", "price", optional=True, title="exit"),
     Column("chain_id", "chain", optional=True, title="chain"),
-    Column("agent_id", "id", optional=True),
     Column("token_address", "id", optional=True),
 )
 
@@ -135,13 +135,13 @@ POSITIONS = (
     Column("current_price_usd", "price", optional=True, title="price"),
     Column("to_stop", "to_stop", optional=True, of=to_stop),
     Column("to_profit", "to_profit", optional=True, of=to_profit),
+    Column("agent_id", "id", optional=True),
     Column("opened_at", "time", optional=True, title="opened"),
     Column("entry_price_usd", "price", optional=True, title="entry"),
     Column("stop_loss_price", "trigger", optional=True, title="stop_loss"),
     Column("trailing_stop_price", "trigger", optional=True, title="trailing_stop"),
     Column("take_profit_price", "trigger", optional=True, title="take_profit"),
     Column("chain_id", "chain", optional=True, title="chain"),
-    Column("agent_id", "id", optional=True),
     Column("token_address", "id", optional=True),
 )
 """`to_stop` and `to_profit` are ours: how far the price is from there, in percent."""

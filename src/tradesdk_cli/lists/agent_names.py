@@ -1,0 +1,47 @@
+"""The names of agents beside their trades and positions."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from tradesdk_cli.output.columns import Column
+    from tradesdk_cli.session import Session
+
+_AT_MOST = 1000
+"""Agents that are asked for; the others are shown by their ids."""
+
+
+def with_names(run: Session, columns: Sequence[Column]) -> Sequence[Column]:
+    """`columns`, with the agent's name as `agent` in a table on a terminal.
+
+    The first row reads the list of agents once; scripts make no request more. Without a name the id is shown.
+    """
+    if not (run.out.on_terminal and run.out.draws(many=True)):
+        return columns
+    names: dict[str, str] = {}
+    asked = False
+
+    def name_of(row: Mapping[str, Any]) -> Any:
+        nonlocal asked
+        if not asked:
+            asked = True
+            names.update(_names(run))
+        return names.get(row.get("agent_id", ""), row.get("agent_id"))
+
+    return [
+        replace(column, key="agent", kind="text", of=name_of) if column.key == "agent_id" else column
+        for column in columns
+    ]
+
+
+def _names(run: Session) -> dict[str, str]:
+    from tradesdk import TradeError
+
+    try:
+        return {agent.id: agent.name for agent in run.client.agents.list(max_items=_AT_MOST)}
+    except TradeError:
+        return {}  # the list itself has come: its ids will do
