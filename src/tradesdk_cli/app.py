@@ -12,7 +12,7 @@ from typer.main import get_command
 
 from tradesdk_cli.errors import INTERRUPTED, ClosedPipe, Interrupted, Unwritable, UsageProblem
 from tradesdk_cli.framework import params
-from tradesdk_cli.framework.group import TradeGroup, UnknownCommand, add_lazily
+from tradesdk_cli.framework.group import TradeGroup, UnexpectedWords, add_lazily
 from tradesdk_cli.interrupts import say_interrupted
 from tradesdk_cli.text import visible
 
@@ -145,7 +145,7 @@ def run(argv: list[str]) -> int:
             _forget_stdout()
             return 0
         return end.code if isinstance(end.code, int) else 0
-    except (typer.TyperException, UnknownCommand) as error:
+    except (typer.TyperException, UnexpectedWords) as error:
         from tradesdk_cli.usage_errors import usage_problem
 
         problem = usage_problem(error, argv, command())

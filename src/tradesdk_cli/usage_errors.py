@@ -10,10 +10,20 @@ import shlex
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import typer
+
 from tradesdk_cli.config.settings import NAME, program_of
 from tradesdk_cli.errors import Problem, UsageProblem
 from tradesdk_cli.explain import continued
-from tradesdk_cli.framework.group import LazyCommand, UnknownCommand
+from tradesdk_cli.framework.group import (
+    ExtraArguments,
+    LazyCommand,
+    NotAChoice,
+    UnexpectedWords,
+    UnknownCommand,
+    choices,
+)
+from tradesdk_cli.framework.params import NotANumber
 from tradesdk_cli.framework.suggest import (
     ARGUMENT_FROM,
     ELSEWHERE,
@@ -27,8 +37,6 @@ from tradesdk_cli.redact import PRIVATE_KEY, looks_secret, safe
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-
-    import typer
 
 
 SECRET = re.compile(r"(?:mock|mocksk|sk|pk|ak|key|api|live)[_-]\S+", re.IGNORECASE)
@@ -65,16 +73,13 @@ def instead(argv: Sequence[str], path: str) -> str:
     return f"{WHOLE_LINE}{line}" if line else f"{path} --help"
 
 
-_NOT_ONE_OF = re.compile(r"(?P<value>'.*'|\".*\") is not one of (?P<choices>.+?)\.?$", re.DOTALL)
-_MEANT = re.compile(r"'(?P<value>.*)' is not a number: .*?(?P<right>[\d.]+)")
-"""What `not_a_number` says, when it knows better."""
 _ALLOWED = re.compile(r" (?:--yes|--max-price \S+)")
 _ABOUT_TOKENS = (["signals"], ["market"], ["trades"], ["positions"], ["plot"], ["replay"])
 _JQ = re.compile(r"\.(?:(?P<name>[A-Za-z_][\w.]*)|(?P<rest>\[\d*\](?:\.[A-Za-z_][\w.]*)?)?)")
 _SHOWN = 4
 
 
-def usage_problem(error: typer.TyperException | UnknownCommand, argv: Sequence[str], root: Any) -> Problem:
+def usage_problem(error: typer.TyperException | UnexpectedWords, argv: Sequence[str], root: Any) -> Problem:
     """What is wrong with `argv`, and what may be meant. Secrets that were typed are not repeated."""
     context = getattr(error, "ctx", None)
     path, command = (context.command_path, context.command) if context is not None else _reached(argv, root)
@@ -87,14 +92,14 @@ def usage_problem(error: typer.TyperException | UnknownCommand, argv: Sequence[s
         message, hint = _option(error, argv, path)
     elif kind == "MissingParameter":
         message, hint = _missing(error, argv, path, program)
-    elif kind == "BadParameter":
+    elif isinstance(error, typer.BadParameter):
         message, hint = _value(error, argv, path)
     elif kind == "BadOptionUsage":
         message, hint = _bare_option(error, command, root, path)
-    elif extra := re.match(r"Got unexpected extra arguments?(?:\(s\))? \((.*)\)", error.format_message(), re.DOTALL):
-        message, hint = _extra(context, extra[1], argv, path)
+    elif isinstance(error, ExtraArguments):
+        message, hint = _extra(error, argv, path)
     else:
-        message, hint = error.format_message(), None
+        message, hint = str(getattr(error, "message", error)), None
     hint = hint or f"{path} --help"
     if not hint.startswith(WHOLE_LINE):
         hint = continued(hint, program) or ""
@@ -301,12 +306,11 @@ def _options_of(context: Any) -> list[str]:
 
 def _bare_option(error: Any, command: Any, root: Any, path: str) -> tuple[str, str | None]:
     name: str = error.option_name
-    if "does not take a value" in error.message:
+    param = next((one for one in [*command.params, *root.params] if name in (*one.opts, *one.secondary_opts)), None)
+    if param is not None and param.is_flag:
         return f"{name} takes no value", f"leave it at {name}; {path} --help"
-    param = next((one for one in [*command.params, *root.params] if name in one.opts), None)
-    choices = _choices(param)
-    if choices:
-        return f"{name} needs a value: {either(choices)}", None
+    if words := choices(param):
+        return f"{name} needs a value: {either(words)}", None
     metavar = getattr(param, "metavar", None)
     return f"{name} needs a value" + (f": {name} {metavar}" if metavar else ""), None
 
@@ -325,27 +329,17 @@ def _name_of(param: Any, argv: Sequence[str]) -> str:
     return name
 
 
-def _choices(param: Any) -> list[str]:
-    described = getattr(param, "type_descriptor", None)
-    if described is None or not described.is_choice or described.choices is None:
-        return []
-    return [str(getattr(choice, "value", choice)) for choice in described.choices]
-
-
 def _value(error: Any, argv: Sequence[str], path: str) -> tuple[str, str | None]:
     name = _name_of(error.param, argv)
-    message = error.message.removeprefix("Value error, ")  # pydantic's prefix
-    found = _NOT_ONE_OF.search(message)
-    choices = _choices(error.param)
-    if better := _MEANT.fullmatch(message):
-        words = [_swapped(word, better["value"], better["right"]) for word in argv]
-        return f"{name}: {message}", instead(words, path)
-    if found is None or not choices:
-        return f"{name}: {message}", None
-    value = found["value"][1:-1]
+    if isinstance(error, NotANumber) and error.meant is not None:
+        words = [_swapped(word, error.value, error.meant) for word in argv]
+        return f"{name}: {error.message}", instead(words, path)
+    if not isinstance(error, NotAChoice):
+        return f"{name}: {error.message}", None
+    value, known = error.value, choices(error.param)
     # A word that stands for itself, such as the set of `pay budget set`, has no other name.
-    said = f"{value!r} is not {either(choices)}" if name in choices else f"{name} is {either(choices)}, not {value!r}"
-    near = [choice for choice in choices if choice.lower() == value.lower()] or closest(value.lower(), choices)
+    said = f"{value!r} is not {either(known)}" if name in known else f"{name} is {either(known)}, not {value!r}"
+    near = [choice for choice in known if choice.lower() == value.lower()] or closest(value.lower(), known)
     if len(near) != 1:
         return said, None
     words = [_swapped(word, value, near[0]) for word in argv]
@@ -385,12 +379,12 @@ def _example(command: Any) -> str | None:
     return _ALLOWED.sub("", lines[0].strip().removeprefix("trade ").removeprefix("--mock "))
 
 
-def _extra(context: Any, words: str, argv: Sequence[str], path: str) -> tuple[str, str | None]:
-    first, *more = words.split() or [""]
+def _extra(error: ExtraArguments, argv: Sequence[str], path: str) -> tuple[str, str | None]:
+    context, words, (first, *more) = error.ctx, " ".join(error.args_left), error.args_left
     params = context.command.get_params(context)
     if not more and first in argv and "login" not in path:
         for param in params:
-            right = next((choice for choice in _choices(param) if choice.lower() == first.lower()), None)
+            right = next((choice for choice in choices(param) if choice.lower() == first.lower()), None)
             if right is not None and param.param_type_name == "option":
                 index = list(argv).index(first)
                 flag = max(param.opts, key=len)

@@ -13,13 +13,6 @@ LOOKS_INTO = {
     *("find", "index", "count", "search", "match", "fullmatch", "sub", "findall", "finditer"),
 }
 OF_OTHERS = {
-    "Typer's and pydantic's words for what is wrong with a command line": {
-        "'does not take a value' in error.message",
-        "error.message.removeprefix('Value error, ')",
-        "_NOT_ONE_OF.search(message)",
-        "_MEANT.fullmatch(message)",
-        "re.match('Got unexpected extra arguments?(?:\\\\(s\\\\))? \\\\((.*)\\\\)', error.format_message(), re.DOTALL)",
-    },
     "the standard library's: line and column of a mistake in TOML": {
         "re.search(' \\\\(at (?:line (\\\\d+), column (\\\\d+)|end of document)\\\\)$', reason)",
     },

@@ -26,17 +26,39 @@ _WHOLE = 10_000
 _HELP_NAMES = {"help_option_names": ["-h", "--help"]}
 
 
+class NotAChoice(typer.BadParameter):
+    """A value that is none of a parameter's choices."""
+
+    def __init__(self, value: str, choices: Sequence[str], ctx: Any, param: Any) -> None:
+        super().__init__(f"{value!r} is none of {', '.join(choices)}", ctx=ctx, param=param)
+        self.value = value
+
+
 class _LightParam:
-    """Leaves absent values and plain text unchecked."""
+    """Leaves absent values and plain text unchecked, and says which value is no choice."""
 
     def process_value(self, ctx: Any, value: Any) -> Any:
         if value is None and not getattr(self, "required", False):
             return value
         text = _plain_text(self, value)
+        if names := choices(self):
+            exact = self.type_descriptor.parameter_info.case_sensitive  # type: ignore[attr-defined]  # as below
+            known = names if exact else [name.lower() for name in names]
+            for word in [value] if isinstance(value, str) else value or ():
+                if isinstance(word, str) and (word if exact else word.lower()) not in known:
+                    raise NotAChoice(word, names, ctx, self)
         if not text:
             return super().process_value(ctx, value)  # type: ignore[misc]  # the other base class has it
         callback = getattr(self, "callback", None)
         return text if callback is None else callback(ctx, self, text)
+
+
+def choices(param: Any) -> list[str]:
+    """The words that a parameter takes; empty where it takes others."""
+    described = getattr(param, "type_descriptor", None)
+    if described is None or not described.is_choice or described.choices is None:
+        return []
+    return [str(getattr(choice, "value", choice)) for choice in described.choices]
 
 
 def _plain_text(param: Any, value: Any) -> str | list[str]:
@@ -120,6 +142,13 @@ class _Ours:
 class TradeCommand(_Ours, TyperCommand):
     """A verb."""
 
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        ctx.allow_extra_args = True  # Typer would say which only in a text
+        left: list[str] = super().parse_args(ctx, args)
+        if left and not ctx.resilient_parsing:
+            raise ExtraArguments(ctx, left)
+        return left
+
     def invoke(self, ctx: Any) -> Any:
         raise_again()
         return super().invoke(ctx)
@@ -152,16 +181,32 @@ class TradeGroup(_Ours, TyperGroup):
         super().format_options(ctx, formatter)
 
 
-class UnknownCommand(UsageProblem):
-    """A word where a noun or a verb should be. `args_left` begins with it."""
+class UnexpectedWords(UsageProblem):
+    """Words that a command line has no place for.
+
+    Attributes:
+        ctx: where the first of them was found.
+        args_left: they themselves.
+    """
+
+    said = ""
 
     def __init__(self, ctx: Any, args_left: list[str]) -> None:
-        super().__init__(f"no such command: {args_left[0]}")
+        super().__init__(f"{self.said}: {args_left[0]}")
         self.ctx = ctx
         self.args_left = args_left
 
-    def format_message(self) -> str:
-        return self.message
+
+class UnknownCommand(UnexpectedWords):
+    """A word where a noun or a verb should be, and what follows it."""
+
+    said = "no such command"
+
+
+class ExtraArguments(UnexpectedWords):
+    """More arguments than the command takes: those that are too much."""
+
+    said = "too much"
 
 
 class LazyCommand(TyperCommand):

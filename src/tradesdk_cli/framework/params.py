@@ -22,15 +22,22 @@ _SHELL = re.compile(r"(?:\S*/|-)?(?:ba|c|da|fi|k|tc|z)?sh(\.\d+)?")
 """What a shell makes of `$0` and of `$0.05`: its own name comes first."""
 
 
-def not_a_number(text: str, *, share: bool = False) -> str:
-    """What to say of it; where it can be told which number is meant, that stands at the end. `share`: 0 to 1."""
-    said = f"{text!r} is not a number"
-    if percent := _PERCENT.fullmatch(text):
-        return f"{said}: {text} is {float(percent[1]) / 100:g}" if share else f"{said}: write {percent[1]}"
-    meant = dollars_meant(text)
-    if meant is None:
-        return said
-    return f"{said}: write {meant}" if text.startswith("$") else f"{said}: {why_a_shell(meant)}"
+class NotANumber(typer.BadParameter):
+    """A text where a number should be; `share`: 0 to 1.
+
+    Attributes:
+        value: the text.
+        meant: the number that is meant, where it can be told.
+    """
+
+    def __init__(self, text: str, *, share: bool = False) -> None:
+        said, self.value, self.meant = f"{text!r} is not a number", text, dollars_meant(text)
+        if percent := _PERCENT.fullmatch(text):
+            self.meant = f"{float(percent[1]) / 100:g}" if share else percent[1]
+            said = f"{said}: {text} is {self.meant}" if share else f"{said}: write {self.meant}"
+        elif self.meant is not None:
+            said = f"{said}: {f'write {self.meant}' if text.startswith('$') else why_a_shell(self.meant)}"
+        super().__init__(said)
 
 
 def dollars_meant(text: str) -> str | None:
@@ -157,7 +164,7 @@ def number(least: float | None = None, most: float | None = None) -> Callable[[s
         try:
             amount = float(value)
         except ValueError:
-            raise typer.BadParameter(not_a_number(str(value), share=(least, most) == (0, 1))) from None
+            raise NotANumber(str(value), share=(least, most) == (0, 1)) from None
         if not math.isfinite(amount):
             raise typer.BadParameter(f"a finite number is needed, not {value}")
         _within(amount, least, most)
