@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 _AT_MOST = 1000
 """Agents that are asked for; the others are shown by their ids."""
+_SECONDS = 5.0
 
 
 def with_names(run: Session, columns: Sequence[Column]) -> Sequence[Column]:
@@ -41,7 +42,8 @@ def with_names(run: Session, columns: Sequence[Column]) -> Sequence[Column]:
 def _names(run: Session) -> dict[str, str]:
     from tradesdk import TradeError
 
+    quick = run.client.with_options(max_retries=0, deadline=_SECONDS)  # the rows are waiting
     try:
-        return {agent.id: agent.name for agent in run.client.agents.list(max_items=_AT_MOST)}
+        return {agent.id: agent.name for agent in quick.agents.list(max_items=_AT_MOST)}
     except TradeError:
         return {}  # the list itself has come: its ids will do
