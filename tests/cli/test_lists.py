@@ -150,6 +150,15 @@ def test_without_the_names_it_is_the_ids(trade: Terminal, service: Scripted) -> 
     assert "not with this key" not in run.err
 
 
+def test_empty_columns_are_left_out_first(world: Terminal) -> None:
+    narrow = {
+        status: world("trades", "list", "--status", status, tty=True, columns=80, env={"NO_COLOR": "1"}).out.split("\n")
+        for status in ("open", "closed")
+    }
+    assert narrow["open"][0].split() == ["id", "token", "side", "pnl", "status", "agent", "opened"]
+    assert narrow["closed"][0].split()[:6] == ["id", "token", "side", "pnl", "roi", "status"]
+
+
 def test_open_positions_have_a_sum(world: Terminal) -> None:
     rows = world("positions", "list", "--all").lines
     assert len(rows) > 3

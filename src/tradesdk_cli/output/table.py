@@ -67,7 +67,8 @@ def render_list(
             for column, content in zip(columns, line, strict=True):
                 _cut(content, _widest(column))
     needed = [max(cell_len(text) for text in texts) for texts in _columns_of(columns, grid)]
-    shown = _fit(columns, needed, None if width is None else width - indent)
+    empty = [i for i in range(len(columns)) if all(line[i].plain == "-" for line in grid)]
+    shown = _fit(columns, needed, None if width is None else width - indent, empty)
     if shown is None:
         _render_blocks(console, columns, grid, None if width is None else width - indent, indent)
         return ""
@@ -167,8 +168,13 @@ def _cut(content: Text, width: int) -> None:
     content.truncate(width, overflow="ellipsis")
 
 
-def _fit(columns: Sequence[Column], needed: list[int], width: int | None) -> list[int] | None:
-    """The columns to show, with `needed` narrowed where text can be cut; None when they cannot stand side by side."""
+def _fit(
+    columns: Sequence[Column], needed: list[int], width: int | None, empty: Sequence[int] = ()
+) -> list[int] | None:
+    """The columns to show, with `needed` narrowed where text can be cut; None when they do not fit side by side.
+
+    Of the optional ones, those that are `empty` are left out first, then the last ones.
+    """
     shown = list(range(len(columns)))
     if width is None:
         return shown
@@ -183,10 +189,10 @@ def _fit(columns: Sequence[Column], needed: list[int], width: int | None) -> lis
                 needed[i] -= taken
                 excess -= taken
             return shown
-        last = next((i for i in reversed(shown) if columns[i].optional), None)
-        if last is None:
+        optional = [i for i in shown if columns[i].optional]
+        if not optional:
             return None
-        shown.remove(last)
+        shown.remove(max(optional, key=lambda i: (i in empty, i)))
 
 
 def _side_by_side(cells: list[Text], columns: Sequence[Column], needed: list[int], shown: list[int]) -> Text:
