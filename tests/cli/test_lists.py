@@ -150,6 +150,32 @@ def test_without_the_names_it_is_the_ids(trade: Terminal, service: Scripted) -> 
     assert "not with this key" not in run.err
 
 
+def test_watch(world: Terminal, server: MockServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is read, shown and cleared again and again until Ctrl-C; each time it is the present."""
+    waits: list[float] = []
+
+    def sleep(seconds: float) -> None:
+        waits.append(seconds)
+        if len(waits) == 3:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr("tradesdk_cli.lists.listing.time.sleep", sleep)
+    server.clear_journal()
+    run = world("positions", "list", "-w", "10s", tty=True, columns=120, env={"NO_COLOR": "1"})
+    assert (run.code, waits) == (130, [10.0, 10.0, 10.0])
+    assert run.out.count("id  ") == 3
+    assert run.err.count("unrealized profit") == 3
+    assert [entry.path for entry in server.journal()].count("/v1/positions") == 3
+    assert [entry.path for entry in server.journal()].count("/v1/agents") == 1, "names of agents are read once"
+    for line, said in (
+        ("positions list --watch 5s", "--watch needs a terminal"),
+        ("positions list --watch 5s --all --checkpoint x", "--watch and --checkpoint exclude each other"),
+        ("agents list --losing --watch 5s", "--watch is for plain lists"),
+    ):
+        refused = world(*line.split())
+        assert (refused.code, refused.problem["message"]) == (2, said)
+
+
 def test_empty_columns_are_left_out_first(world: Terminal) -> None:
     narrow = {
         status: world("trades", "list", "--status", status, tty=True, columns=80, env={"NO_COLOR": "1"}).out.split("\n")

@@ -108,6 +108,9 @@ def list_agents(
     if results or losing or sort is not None:
         from tradesdk_cli.commands.agent_results import show_results
 
+        if walk.watch is not None:
+            raise UsageProblem("--watch is for plain lists", "trade top shows results as they change")
+
         with session(ctx) as run:
             by = sort.value if sort else None
             show_results(run, walk, status=status.value if status else None, losing=losing, sort=by)

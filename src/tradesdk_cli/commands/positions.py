@@ -11,6 +11,9 @@ from tradesdk_cli.framework.group import TradeCommand, examples, gathered, noun
 from tradesdk_cli.framework.params import AgentFilter, pages
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tradesdk import Position
     from tradesdk_cli.framework.params import Walk
 
 app = noun("positions", "Open positions: list.")
@@ -33,20 +36,22 @@ def list_positions(
     from tradesdk_cli.lists.listing import show_list
     from tradesdk_cli.lists.paging import Source
     from tradesdk_cli.lookup import AGENTS, id_of
-    from tradesdk_cli.output.cells import cell
     from tradesdk_cli.output.columns import POSITIONS
     from tradesdk_cli.output.outfile import PARQUET
-    from tradesdk_cli.text import counted
 
     with session(ctx, endings=(PARQUET,)) as run:
         agent_id = None if agent_id is None else id_of(run, AGENTS, agent_id)
         found = Source("positions", "Position", "/v1/positions", run.client.positions.list, {"agent_id": agent_id})
-        profits: list[float] = []
         show_list(
             *(run, POSITIONS if agent_id else with_names(run, POSITIONS), walk, found),
             empty="no open positions" + (" of this agent" if agent_id else ""),
-            seen=lambda position: profits.append(position.unrealized_pnl_usd),
+            total=_total,
         )
-        if profits and run.out.on_terminal and run.out.draws(many=True):
-            total = cell("pnl", sum(profits)).plain
-            run.out.note(f"{counted(len(profits), 'positions')}, unrealized profit {total}")
+
+
+def _total(positions: Sequence[Position]) -> str:
+    from tradesdk_cli.output.cells import cell
+    from tradesdk_cli.text import counted
+
+    profit = cell("pnl", sum(position.unrealized_pnl_usd for position in positions)).plain
+    return f"{counted(len(positions), 'positions')}, unrealized profit {profit}"

@@ -242,9 +242,13 @@ def pages(
     page_size: PageSize = None,
     checkpoint: Checkpoint = None,
     restart: Restart = False,
+    watch: Annotated[
+        float | None,
+        typer.Option("--watch", "-w", parser=parse_span, metavar="SPAN", help="Show it again every 5s, until Ctrl-C."),
+    ] = None,
 ) -> Walk:
     """The options of every list, as the walk that they ask for."""
-    return plan(limit, everything, cursor, page_size, checkpoint, restart)
+    return plan(limit, everything, cursor, page_size, checkpoint, restart, watch)
 
 
 def _remember(ctx: typer.Context, param: typer.CallbackParam, value: object) -> object:
@@ -350,6 +354,7 @@ class Walk:
         next_cursor: where the last page says that it goes on.
         checkpoint: the file that keeps how far it is.
         restart: what that file says does not count.
+        watch: after how many seconds it is read again; None: it is read once.
     """
 
     total: int | None
@@ -358,6 +363,7 @@ class Walk:
     next_cursor: str | None = None
     checkpoint: Path | None = None
     restart: bool = False
+    watch: float | None = None
 
     @property
     def asked(self) -> dict[str, Any]:
@@ -372,6 +378,7 @@ def plan(
     page_size: int | None,
     checkpoint: Path | None = None,
     restart: bool = False,
+    watch: float | None = None,
 ) -> Walk:
     """The walk that the flags of a list ask for.
 
@@ -382,7 +389,9 @@ def plan(
         raise UsageProblem("--limit and --all exclude each other", "leave one of them out")
     if checkpoint is not None and not everything and limit is None:
         raise UsageProblem("--checkpoint is for long lists: how long?", "add --all, or --limit N")
+    if watch is not None and checkpoint is not None:
+        raise UsageProblem("--watch and --checkpoint exclude each other", "leave one of them out")
     if restart and checkpoint is None:
         raise UsageProblem("--restart belongs to --checkpoint", "it starts over what that file has begun")
     total = None if everything else limit if limit is not None else FIRST
-    return Walk(total, page_size or LARGEST_PAGE, cursor, checkpoint=checkpoint, restart=restart)
+    return Walk(total, page_size or LARGEST_PAGE, cursor, checkpoint=checkpoint, restart=restart, watch=watch)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
@@ -29,9 +30,11 @@ def show_list(
     source: Source,
     *,
     empty: str,
-    seen: Callable[[Any], object] | None = None,
+    total: Callable[[Sequence[Any]], str] | None = None,
 ) -> None:
-    """Prints a list as far as it was asked for, and says on stderr where it goes on. `seen` is called with each item.
+    """Prints a list as far as it was asked for, and says on stderr where it goes on.
+
+    Below a table on a terminal stands what `total` says of the items. With `--watch` all of it comes again and again.
 
     When Ctrl-C, SIGTERM or an error ends it on the way, what has come is printed first. Nothing is printed when not
     even the first page came.
@@ -45,9 +48,14 @@ def show_list(
             "--checkpoint keeps a place in a whole list, not in what a filter of trade leaves of it",
             "leave out --checkpoint",
         )
+    if walk.watch is not None and not run.out.on_terminal:
+        raise UsageProblem("--watch needs a terminal", "leave it out, and run the command again when you need to")
     if walk.checkpoint is None:
-        _walk(run.out, columns, walk, source, source.pager(walk), empty=empty, seen=seen)
-        return
+        while True:
+            _walk(run.out, columns, walk, source, source.pager(walk), empty=empty, total=total)
+            if walk.watch is None:
+                return
+            time.sleep(walk.watch)
     from tradesdk_cli.lists.checkpoint import Pull
 
     pull = Pull(run, walk, source)
@@ -55,7 +63,7 @@ def show_list(
     if pull.complete:
         pull.tell_complete()
         return
-    _walk(run.out, columns, walk, source, pull.begin(), empty=empty, pull=pull, seen=seen)
+    _walk(run.out, columns, walk, source, pull.begin(), empty=empty, pull=pull, total=total)
     pull.tell()
 
 
@@ -68,14 +76,15 @@ def _walk(
     *,
     empty: str,
     pull: Pull | None = None,
-    seen: Callable[[Any], object] | None = None,
+    total: Callable[[Sequence[Any]], str] | None = None,
 ) -> None:
     before = 0 if pull is None else pull.count
-    total = None if walk.total is None else before + walk.total
+    most = None if walk.total is None else before + walk.total
     with ExitStack() as stack:
         stop = stack.enter_context(deferring())
-        progress = stack.enter_context(Progress(out, source.what, total, done=before))
-        pages = _Pages(out, walk, source, pager, progress, stop, pull, seen)
+        progress = stack.enter_context(Progress(out, source.what, most, done=before))
+        pages = _Pages(out, walk, source, pager, progress, stop, pull)
+        pages.totalled = total is not None and out.on_terminal and out.draws(many=True)
         try:
             if out.parquet:
                 from tradesdk_cli.output.parquet import write_list
@@ -83,11 +92,16 @@ def _walk(
                 write_list(out, source.of(), pages.models(), empty=empty)
             else:
                 header = None if pull is None else source.names()
-                out.many(columns, iter(pages), empty="there are no more" if before else empty, header=header)
+                rows = iter(pages) if walk.watch is None else iter(list(pages))  # what is shown stays until the next
+                if walk.watch is not None:
+                    out.clear()
+                out.many(columns, rows, empty="there are no more" if before else empty, header=header)
         except KeyboardInterrupt as interrupt:
             progress.clear()
             out.note("interrupted" if pages.count else "interrupted before anything came")
             raise Interrupted(_exit_code(interrupt)) from None
+    if total is not None and pages.items:
+        out.note(total(pages.items))
     if pull is None and walk.cursor is None and walk.next_cursor is None and not source.typed() and source.keep is None:
         idcache.all_seen(source.what)
     if pages.ended is not None:
@@ -138,6 +152,7 @@ class _Pages:
     Attributes:
         count: how many items there were.
         ended: what ended it on the way: then it just stops, so that what has come is printed.
+        totalled: whether `items` are kept, for what is said below them.
         cut: whether a filtered list has more in the page that it ended in, where no cursor goes on.
     """
 
@@ -150,15 +165,16 @@ class _Pages:
         progress: Progress,
         stop: DeferInterrupt,
         pull: Pull | None,
-        seen: Callable[[Any], object] | None,
     ) -> None:
         self._out, self._walk, self._progress, self._stop, self._pull = out, walk, progress, stop, pull
-        self._keep, self._seen = source.keep, seen
+        self._keep = source.keep
         self._pages = iter(pager.pages())
         self._before = 0 if pull is None else pull.count
         self.count = 0
         self.ended: BaseException | None = None
         self.cut = False
+        self.totalled = False
+        self.items: list[Any] = []
 
     def __iter__(self) -> Iterator[list[dict[str, Any]]]:
         return (rows for rows, _ in self._walk_on())
@@ -193,9 +209,8 @@ class _Pages:
             rows = [wire(item) for item in items]
             self.count += len(rows)
             self._walk.next_cursor = page.next_cursor
-            if self._seen is not None:
-                for item in items:
-                    self._seen(item)
+            if self.totalled:
+                self.items += items
             yield rows, items
             # Only now is the page out.
             if self._pull is not None:

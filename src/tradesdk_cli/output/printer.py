@@ -644,6 +644,10 @@ class Output(Notes):
         self.write(capture.get())
         return result
 
+    def clear(self) -> None:
+        """Empties the terminal."""
+        self.put(lambda console: console.clear())
+
     def console(self) -> Console:
         """A console on stdout that interprets nothing."""
         from rich.console import Console
