@@ -234,7 +234,10 @@ BAD_URLS: dict[str, list[Any]] = {
         *("https:api.example.com", "ftp://api.example.com", "file:///etc/passwd", "wss://api.example.com"),
         "javascript:alert(1)",
     ],
-    "cannot be read": ["https://[::1", f"{URL}:99999", f"{URL}:x"],
+    "cannot be read": [
+        *("https://[::1", f"{URL}:99999", f"{URL}:x", "https://0[::]", "https://[::1]x", "https://[::1]x:80"),
+        *("https://[::1]]", "https://[[::1]"),
+    ],
     "port 0": [f"{URL}:0"],
     "must not contain ? or #": [f"{URL}?x=1", f"{URL}?", f"{URL}/#"],
     "space": [f"{URL}/a b"],

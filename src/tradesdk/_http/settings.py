@@ -26,6 +26,7 @@ _PORTS = {"http": 80, "https": 443}
 _A_DAY = 86400.0  # in place of "no limit": sockets take no timeout of more than 24 days
 _LONGEST_KEY = 512
 _IN_PATH = "/%:@!$&'()*+,;=~"
+_BRACKETS = re.compile(r"[^\[\]]*|\[[^\[\]]*\](:\d*)?")  # around a whole address, or none: urlsplit takes any
 _USER = re.compile(r"^((?:\w+:)?//)?.*@", re.DOTALL)
 _QUERY = re.compile(r"([?#]).+", re.DOTALL)
 
@@ -234,6 +235,8 @@ def check_base_url(url: str, *, allow_insecure: bool, why_https: str = KEY_IN_TH
     try:
         parts = urlsplit(url)
         host, port = parts.hostname, parts.port
+        if not _BRACKETS.fullmatch(parts.netloc.rpartition("@")[2]):
+            raise ValueError
     except ValueError:
         raise _bad_url(f"the {name} cannot be read: {display}") from None
     if parts.username is not None or parts.password is not None:
