@@ -235,6 +235,15 @@ Confidence = Annotated[
 ]
 
 
+def parse_span(value: str | float) -> float:
+    """`90`, `30s`, `10m`, `1.5h` or `2d` in seconds."""
+    found = _SPAN.fullmatch(str(value).strip().lower())
+    seconds = float(found[1]) * _SECONDS[found[2]] if found is not None else 0.0
+    if not 0 < seconds <= _LONGEST_SPAN:
+        raise typer.BadParameter("a span is a number above 0 with s, m, h or d, such as 30s or 10m; at most 366d")
+    return seconds
+
+
 def pages(
     limit: Limit = None,
     everything: All = False,
@@ -314,15 +323,6 @@ ColorWhen = Annotated[
 Verbose = Annotated[int | None, _global("--verbose", "-v", count=True, help="A line for each request; -vv says more.")]
 Debug = Annotated[bool | None, _global("--debug", help="Show requests and answers, secrets left out.")]
 Curl = Annotated[bool | None, _global("--curl", help="Show each request as a curl command, secrets left out.")]
-
-
-def parse_span(value: str | float) -> float:
-    """`90`, `30s`, `10m`, `1.5h` or `2d` in seconds."""
-    found = _SPAN.fullmatch(str(value).strip().lower())
-    seconds = float(found[1]) * _SECONDS[found[2]] if found is not None else 0.0
-    if not 0 < seconds <= _LONGEST_SPAN:
-        raise typer.BadParameter("a span is a number above 0 with s, m, h or d, such as 30s or 10m; at most 366d")
-    return seconds
 
 
 FIRST = 20

@@ -34,7 +34,7 @@ def show_list(
 ) -> None:
     """Prints a list as far as it was asked for, and says on stderr where it goes on.
 
-    Below a table on a terminal stands what `total` says of the items. With `--watch` all of it comes again and again.
+    `total` makes the line below a table on a terminal from the items. With `--watch` the list is read and shown again.
 
     When Ctrl-C, SIGTERM or an error ends it on the way, what has come is printed first. Nothing is printed when not
     even the first page came.
@@ -92,7 +92,7 @@ def _walk(
                 write_list(out, source.of(), pages.models(), empty=empty)
             else:
                 header = None if pull is None else source.names()
-                rows = iter(pages) if walk.watch is None else iter(list(pages))  # what is shown stays until the next
+                rows = iter(pages) if walk.watch is None else iter(list(pages))  # read before clearing
                 if walk.watch is not None:
                     out.clear()
                 out.many(columns, rows, empty="there are no more" if before else empty, header=header)
