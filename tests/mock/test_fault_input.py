@@ -21,7 +21,7 @@ from tradesdk_mock import MockServerError, MockService
 from ._http import client, error, ok, silent
 from ._streams import BASE_CHAIN, STREAM
 
-DOCS = Path(__file__).parents[2] / "docs" / "mock.md"
+DOCS = Path(__file__).parents[2] / "docs" / "reference" / "mock.md"
 
 PATH = "/v1/account"
 MIB8 = 8 * 2**20
