@@ -84,6 +84,31 @@ def test_what_a_killed_run_wrote_is_not_written_again(trade: Terminal, market: M
     assert len(file.read_text().splitlines()) == len(once.splitlines()) + 1
 
 
+@pytest.mark.parametrize(
+    ("ending", "torn", "comes_again"),
+    [("ndjson", 20, True), ("ndjson", 1, False), ("csv", 60, True), pytest.param("csv", 1, False, marks=LONG)],
+)
+def test_a_row_that_a_killed_run_did_not_write_whole(
+    trade: Terminal, market: MockServer, ending: str, torn: int, comes_again: bool
+) -> None:
+    """The kernel may end a write between two pages: the row is replaced when its signal comes again."""
+    file, place = trade.home / f"signals.{ending}", trade.home / "place.json"
+    resume = (*STREAM, "--checkpoint", str(place), "--until-idle", "0.1s", "--out", str(file))
+    assert trade(*resume).code == 0
+    first = emit(market, 2)
+    assert trade(*resume).code == 0
+    before = place.read_bytes()
+    second = emit(market, 1)
+    assert trade(*resume).code == 0
+    whole = file.read_bytes()
+    os.truncate(file, len(whole) - torn)
+    place.write_bytes(before)
+    assert trade(*resume).code == 0
+    assert in_file(file) == [*first, *second]
+    if not comes_again:  # only its line break was missing
+        assert file.read_bytes() == whole
+
+
 def test_what_a_killed_run_wrote_may_come_after_something_older(trade: Terminal, market: MockServer) -> None:
     file, place = trade.home / "signals.ndjson", trade.home / "place.json"
     resume = (*STREAM, "--checkpoint", str(place), "--until-idle", "0.1s", "--out", str(file))

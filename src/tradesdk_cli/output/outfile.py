@@ -148,6 +148,7 @@ def _row(fields: Mapping[str, object]) -> tuple[str, float | None] | None:
 PARQUET = ".parquet"
 """The ending of files that only lists are written to."""
 _BLOCK = 64 * 1024
+_LONGEST_ROW = 4 * 1024 * 1024
 FULL = {errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC)}
 """What says that there is no room."""
 GOES_ON = "make room on that disk; the same command goes on"
@@ -236,8 +237,17 @@ class OutFile:
 
     # Lines, one by one
 
-    def follow_on(self) -> str | None:
-        """Lines go to the end of the file itself from now on. Returns its first line, or None when it is empty."""
+    def follow_on(self, *, resumed: str | None = None) -> str | None:
+        """Lines go to the end of the file itself from now on. Returns its first line, or None when it is empty.
+
+        `resumed`: the format of an earlier run that goes on. A row that it did not write whole is removed, as a killed
+        process may leave one: its signal comes again.
+        """
+        if resumed is not None and not self._special and self.path.exists():
+            try:
+                _cut_torn_row(self.path, resumed)
+            except OSError as error:
+                raise self._problem(error) from None
         first = self.first_line()
         self._goes_on = True
         self._open("ab")
@@ -380,6 +390,25 @@ class OutFile:
         if error.errno in FULL:
             hint = GOES_ON if self._pulled else f"make room on that disk, or {hint}"
         return FileUnwritable(f"{self.shown} cannot be written: {error.strerror}", hint)
+
+
+def _cut_torn_row(path: Path, form: str) -> None:
+    """Removes what is behind the last line break, unless it is a whole row whose line break is missing."""
+    with open(path, "rb+") as file:
+        size = file.seek(0, os.SEEK_END)
+        file.seek(max(0, size - _LONGEST_ROW))
+        end = file.read()
+        if end.endswith(b"\n") or (b"\n" not in end and size > _LONGEST_ROW):
+            return
+        row = end.rpartition(b"\n")[2]
+        if form == "ndjson":
+            whole = _of_json(row) is not None
+        else:
+            file.seek(0)
+            delimiter = "," if form == "csv" else "\t"
+            whole = len(_cells(row, delimiter)) == len(_cells(file.readline(_TAIL), delimiter))
+        if not whole:
+            file.truncate(size - len(row))
 
 
 def _refuse_unwritable(path: Path, shown: str) -> bool:

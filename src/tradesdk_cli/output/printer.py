@@ -494,8 +494,10 @@ class Output(Notes):
         """True where items of a stream need not have the same fields."""
         return self.format_for(many=True) in ("ndjson", "yaml") and not self.selection.fields
 
-    def begin_lines(self) -> None:
+    def begin_lines(self, *, resumed: bool = False) -> None:
         """What comes now is a stream: `line` prints it. In a file it is appended.
+
+        `resumed`: after an earlier run; see `OutFile.follow_on`.
 
         Raises:
             UsageProblem: the format has an end, and a stream has none.
@@ -503,7 +505,8 @@ class Output(Notes):
         self.refuse_an_end()
         if self._lines is None:
             if self._file is not None:
-                self._first, self._added = self._file.follow_on(), 0
+                form = self.format_for(many=True) if resumed else None
+                self._first, self._added = self._file.follow_on(resumed=form), 0
             self._lines = Lines(self)
 
     def line(

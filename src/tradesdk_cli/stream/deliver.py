@@ -88,6 +88,7 @@ class Delivery:
         run.closing(run.out.close)
         self._out: Output = run.out
         self._wanted = wanted
+        self._resumed: Path | None = None
         self._written: Written | None = None
         if run.settings.out is not None and not run.out.on_stdout:
             from tradesdk import StreamSignal
@@ -95,9 +96,7 @@ class Delivery:
 
             refuse_others(run.out, run.settings.out, (*StreamSignal.model_fields, "replayed", "late"))
             if resumes:
-                from tradesdk_cli.output.outfile import Written
-
-                self._written = Written(run.settings.out, run.out.format_for(many=True))
+                self._resumed = run.settings.out
         self._begin = time.monotonic()
         self._tape: Tape | None = None
         self._tape_file, self._force = tape, force
@@ -145,7 +144,11 @@ class Delivery:
             CheckpointProblem: what the checkpoint is for cannot be written.
         """
         self._begin = time.monotonic()
-        self._out.begin_lines()
+        self._out.begin_lines(resumed=self._resumed is not None)
+        if self._resumed is not None:
+            from tradesdk_cli.output.outfile import Written
+
+            self._written = Written(self._resumed, self._out.format_for(many=True))
         if self._purpose is not None:
             self._purpose.keep()
         if self._tape_file is not None:
