@@ -117,6 +117,7 @@ STEADY = {
             "test_requests",
             "test_retries",
         ),
+        *("test_chain_witness", "test_named_purchases", "test_purchases", "test_paying_hostile"),
         *("test_market_batches", "test_market_payments", "test_paying_interrupted", "test_paying_schedules"),
         "test_service_agents",
         *("test_service_keys", "test_stream_behaviour_history", "test_stream_outage", "test_stream_promise"),

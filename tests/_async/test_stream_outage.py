@@ -42,7 +42,7 @@ async def test_an_outage_of_two_hours(kind: str) -> None:
         assert any(gap.start.timestamp() <= moment <= gap.end.timestamp() for gap in judge.gaps), number
 
 
-@pytest.mark.parametrize("keeps", [60.0, 3_000.0])
+@pytest.mark.parametrize("keeps", [60.0, pytest.param(3_000.0, marks=pytest.mark.long)])
 @pytest.mark.parametrize("kind", ["refused", "accepted, then cut", "accepted, then silence", "an empty body"])
 async def test_what_the_history_has_let_go_is_a_gap(kind: str, keeps: float) -> None:
     """It keeps less than the outage lasts: what is missing lies in a gap, and the gaps hold nothing that came."""

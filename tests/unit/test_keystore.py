@@ -182,6 +182,7 @@ def test_a_full_disk_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.M
     assert os.listdir(tmp_path) == []
 
 
+@pytest.mark.long
 def test_a_limit_on_the_size_of_files_leaves_nothing_behind(tmp_path: Path) -> None:
     """The real thing: the system takes the first bytes and refuses the rest."""
     resource = pytest.importorskip("resource", reason="limits of a process are POSIX's")
