@@ -144,7 +144,7 @@ STEADY = {
         *("test_market_signals", "test_market_strangers", "test_openapi_answers", "test_pages", "test_plugin"),
         *("test_population", "test_prices", "test_raw_http", "test_scenarios", "test_signals"),
         *("test_snapshots", "test_state_files", "test_strangers", "test_stream_life", "test_stream_trouble"),
-        *("test_threads", "test_transport_time"),
+        *("test_threads", "test_transport", "test_transport_time"),
     ),
     "tests": ("test_backtest", "test_backtest_runs", "test_package", "test_pictures", "test_stream_examples"),
     "unit": ("test_deduplicator_walks", "test_unasync"),
