@@ -22,7 +22,16 @@ def quiet(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.CRITICAL, "tradesdk")
 
 
-@pytest.mark.parametrize("kind", KINDS)
+LIKE_OTHERS = {
+    *("no answer", "503", "cut before the answer", "accepted, then reset", "accepted, then only comments"),
+    "accepted, then silence, without history",
+}
+"""Kinds that scripts/long plays: of each group one is quick."""
+
+
+@pytest.mark.parametrize(
+    "kind", [pytest.param(kind, marks=pytest.mark.long if kind in LIKE_OTHERS else ()) for kind in KINDS]
+)
 async def test_an_outage_of_two_hours(kind: str) -> None:
     """At most 20 tries to connect in any five minutes, it never gives up, and nothing is missing without a word."""
     outage = Outage(kind)

@@ -153,7 +153,6 @@ CASES = {
     "broken character before an end": Case(b"data: \xe2\x82\r\n\r\ndata\xc3: x\n\n", messages("\ufffd")),
     "characters of four bytes": Case("data: 🚀ä€\n\n".encode(), messages("🚀ä€")),
 }
-each_case = pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
 
 
 def outcome(chunks: Iterable[bytes]) -> Case:
@@ -169,12 +168,12 @@ def cut(stream: bytes, *places: int) -> Iterator[bytes]:
         yield stream[start:end]
 
 
-@each_case
-def test_whole_and_cut_at_every_byte(case: Case) -> None:
-    expected = case._replace(stream=b"")
-    assert outcome([case.stream]) == expected
-    for place in range(len(case.stream) + 1):
-        assert outcome(cut(case.stream, place)) == expected, place
+def test_whole_and_cut_at_every_byte() -> None:
+    for name, case in CASES.items():
+        expected = case._replace(stream=b"")
+        assert outcome([case.stream]) == expected, name
+        for place in range(len(case.stream) + 1):
+            assert outcome(cut(case.stream, place)) == expected, (name, place)
 
 
 def test_the_slow_reading_agrees() -> None:
@@ -183,7 +182,7 @@ def test_the_slow_reading_agrees() -> None:
         assert (reading.events, reading.last_event_id, reading.retry) == case[1:], name
 
 
-@each_case
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
 def test_nothing_comes_later_than_it_could(case: Case) -> None:
     """After every single byte it has said what those bytes say, also after a CR that may yet become CR LF."""
     decoder = SSEDecoder()
