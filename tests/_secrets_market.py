@@ -21,10 +21,10 @@ from tradesdk import (
     LocalSigner,
     MarketClient,
     Payment,
+    SignedHeader,
     create_keystore,
     keystore_address,
 )
-from tradesdk._values.payment import SignedHeader
 
 from ._secrets import TLS, WALLET_KEY, Place, Seen, answers, scenario
 

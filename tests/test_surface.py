@@ -172,10 +172,10 @@ def test_public_names_are_there_and_documented() -> None:
 @pytest.mark.parametrize("client", ["TradeClient", "AsyncTradeClient"])
 def test_every_public_method_is_documented(client: str) -> None:
     undocumented, seen = [], []
-    rooms = importlib.import_module(f"tradesdk.{'_async' if client.startswith('Async') else '_sync'}.resources")
+    resources = importlib.import_module(f"tradesdk.{'_async' if client.startswith('Async') else '_sync'}.resources")
     classes = [getattr(tradesdk, client), getattr(tradesdk, client.replace("TradeClient", "Pager"))]
-    for file in sorted(Path(str(rooms.__path__[0])).glob("[a-z]*.py")):
-        module = importlib.import_module(f"{rooms.__name__}.{file.stem}")
+    for file in sorted(Path(str(resources.__path__[0])).glob("[a-z]*.py")):
+        module = importlib.import_module(f"{resources.__name__}.{file.stem}")
         classes += [one for one in vars(module).values() if inspect.isclass(one) and one.__module__ == module.__name__]
     for one in classes:
         for name, member in vars(one).items():

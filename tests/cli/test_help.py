@@ -252,9 +252,9 @@ def test_example(trade: Terminal, request: pytest.FixtureRequest, monkeypatch: p
     same = ("--mock",) if in_the_world else ()
     address = LocalSigner.from_key(KEY).address
     values = {"ADDRESS": address, "0x1a64…": address, "SIGNATURE": "0x" + "11" * 65}
-    for name, words in LISTED.items():
+    for name, command_line in LISTED.items():
         if name in line:
-            values[name] = own(*same, "-o", "json", *words.split()).json[0]["id"]
+            values[name] = own(*same, "-o", "json", *command_line.split()).json[0]["id"]
     if "signals.tape" in line:
         values["signals.tape"] = str(tape_of(own.home / "signals.tape", (0, event(1)), (0.1, event(2))))
     if "before.sqlite3" in line:

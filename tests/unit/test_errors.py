@@ -15,34 +15,32 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tradesdk import (
-    Budget,
-    LocalSigner,
-    MarketClient,
-    RateLimit,
-    RawResponse,
-    RetryPolicy,
-    Timeout,
-    TradeClient,
-    create_keystore,
-    errors,
-    keystore_address,
-)
-from tradesdk._values.text import printable
-from tradesdk.errors import (
     AmbiguousOutcomeError,
     APIConnectionError,
     APIError,
     APIResponseError,
     APIStatusError,
+    Budget,
     BudgetDetails,
     CheckpointError,
     ConfigError,
     InvalidArgumentError,
+    LocalSigner,
+    MarketClient,
     PaymentError,
+    RateLimit,
     RateLimitError,
+    RawResponse,
+    RetryPolicy,
     StreamError,
+    Timeout,
+    TradeClient,
     TradeError,
+    create_keystore,
+    errors,
+    keystore_address,
 )
+from tradesdk._values.text import printable
 from tradesdk.payments.messages import rejected
 
 from .._payments import payment

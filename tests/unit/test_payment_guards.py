@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tradesdk import ConfigError
-from tradesdk.errors import PaymentRefusedError, PriceDetails, RecipientDetails
+from tradesdk import ConfigError, PaymentRefusedError, PriceDetails, RecipientDetails
 from tradesdk.payments.guards import Guards, check_url, choose, validity, window
 from tradesdk.payments.protocol import Requirement, parse_offer
 
