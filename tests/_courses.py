@@ -16,20 +16,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields, replace
 from typing import Any, NamedTuple
 
-from tradesdk import Budget, PaymentState, Receipt
-from tradesdk._http.retry import Failure, FailureCause, RetryPolicy
-from tradesdk._values.payment import (
-    FREE,
-    GRACE,
-    LIVE,
-    RELEASED,
-    RENEWABLE,
-    UNRESOLVED,
-    Payment,
-    SignedHeader,
-    newer_receipt,
-)
-from tradesdk.payments.budget import Spending
+from tradesdk import Budget, Failure, FailureCause, Payment, PaymentState, Receipt, RetryPolicy, SignedHeader, Spending
+from tradesdk._values.payment import FREE, GRACE, LIVE, RELEASED, RENEWABLE, UNRESOLVED, newer_receipt
 from tradesdk.payments.ledger import rules
 from tradesdk.payments.ledger.leases import LONGEST_CLAIM, holds, owner_name
 from tradesdk.payments.state_machine import MARGIN, Classification, PaymentResponse, PaymentStateMachine

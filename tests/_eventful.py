@@ -7,8 +7,7 @@ from decimal import Decimal
 from functools import partial
 from typing import Any
 
-from tradesdk import Budget, Ledger, PaymentState
-from tradesdk.errors import LedgerError
+from tradesdk import Budget, Ledger, LedgerError, PaymentState
 
 from ._paidservice import PRICE, PaidService
 

@@ -3,9 +3,7 @@
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from tradesdk._values.payment import Payment, PaymentState
-from tradesdk.payments.budget import Budget, Spending
-from tradesdk.payments.results import MarketResult, Quote
+from tradesdk import Budget, MarketResult, Payment, PaymentState, Quote, Spending
 
 T = TypeVar("T")
 

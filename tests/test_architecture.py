@@ -1,8 +1,9 @@
-"""The shape of the house: who may import whom, and whether the generated flavour is current."""
+"""The shape of the code: who may import whom, and whether the generated flavour is current."""
 
 import ast
 import os
 import random
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -33,16 +34,16 @@ THIRD_PARTY = {  # by what lies at the top of the SDK
     "models": {"pydantic_core"},
     "_frames": FRAMES,
 }
-HTTPX_ROOMS = {
+HTTPX_FILES = {
     *(
-        f"tradesdk/{flavour}/{room}.py"
+        f"tradesdk/{flavour}/{file}.py"
         for flavour in ("_async", "_sync")
-        for room in ("client", "connection_pool", "deadline_stream", "httpx_sender")
+        for file in ("client", "connection_pool", "deadline_stream", "httpx_sender")
     ),
     "tradesdk_mock/in_process/httpx_transport.py",
     "tradesdk_mock/in_process/reply_stream.py",
 }
-MOCK_ROOMS = (
+MOCK_FILES = (
     "tradesdk_cli/session.py",
     "tradesdk_cli/mockworld.py",
     "tradesdk_cli/commands/mock/",
@@ -59,14 +60,13 @@ DECIDING = (
     "service_clock",
     "state_machine",
 )
-SIGNER_ROOMS = {f"tradesdk/payments/signing/{room}.py" for room in ("secp256k1", "keystore")}
+SIGNER_FILES = {f"tradesdk/payments/signing/{file}.py" for file in ("secp256k1", "keystore")}
 CLI_THIRD_PARTY = {"typer", "rich", "jmespath", "tomli_w", "platformdirs", "anyio"}
 MOCK_THIRD_PARTY = {
     "uvicorn",
     "h11",
     "pydantic",
     "pydantic_core",
-    "eth_account",
     "eth_keys",
     "eth_utils",
     "anyio",
@@ -75,7 +75,7 @@ MOCK_THIRD_PARTY = {
 
 @dataclass(frozen=True)
 class Import:
-    room: str  # the importing file, from its package on
+    file: str  # the importing file, from its package on
     target: str  # absolute dotted name; for ``from x import y`` it is ``x.y``
     lazy: bool  # inside a function
     typing_only: bool
@@ -85,7 +85,7 @@ class Import:
         return self.target.partition(".")[0]
 
     def __str__(self) -> str:
-        return f"{self.room} imports {self.target}"
+        return f"{self.file} imports {self.target}"
 
 
 @cache
@@ -96,30 +96,30 @@ def parsed(file: Path) -> ast.Module:
 def imports_of(package: str) -> Iterator[Import]:
     root = PACKAGES[package]
     for file in sorted(root.rglob("*.py")):
-        room = f"{package}/{file.relative_to(root).as_posix()}"
-        yield from walk(parsed(file), room, lazy=False, typing_only=False)
+        name = f"{package}/{file.relative_to(root).as_posix()}"
+        yield from walk(parsed(file), name, lazy=False, typing_only=False)
 
 
-def walk(node: ast.AST, room: str, *, lazy: bool, typing_only: bool) -> Iterator[Import]:
+def walk(node: ast.AST, file: str, *, lazy: bool, typing_only: bool) -> Iterator[Import]:
     for child in ast.iter_child_nodes(node):
         if isinstance(child, ast.Import):
             for alias in child.names:
-                yield Import(room, alias.name, lazy, typing_only)
+                yield Import(file, alias.name, lazy, typing_only)
         elif isinstance(child, ast.ImportFrom):
             for alias in child.names:
-                yield Import(room, f"{absolute(child, room)}.{alias.name}".strip("."), lazy, typing_only)
+                yield Import(file, f"{absolute(child, file)}.{alias.name}".strip("."), lazy, typing_only)
         elif isinstance(child, ast.If) and isinstance(child.test, ast.Name) and child.test.id == "TYPE_CHECKING":
             for part in child.body:
-                yield from walk(ast.Module([part], []), room, lazy=lazy, typing_only=True)
+                yield from walk(ast.Module([part], []), file, lazy=lazy, typing_only=True)
             for part in child.orelse:
-                yield from walk(ast.Module([part], []), room, lazy=lazy, typing_only=typing_only)
+                yield from walk(ast.Module([part], []), file, lazy=lazy, typing_only=typing_only)
         elif not isinstance(child, ast.expr):  # no import stands inside an expression
             inside = isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef)
-            yield from walk(child, room, lazy=lazy or inside, typing_only=typing_only)
+            yield from walk(child, file, lazy=lazy or inside, typing_only=typing_only)
 
 
-def absolute(node: ast.ImportFrom, room: str) -> str:
-    parts = room.removesuffix(".py").split("/")
+def absolute(node: ast.ImportFrom, file: str) -> str:
+    parts = file.removesuffix(".py").split("/")
     base = parts[: len(parts) - node.level] if node.level else []
     return ".".join([*base, *filter(None, [node.module])])
 
@@ -138,7 +138,7 @@ def test_imports_are_found() -> None:
     """The tests below judge what this file finds; so it must find something of each kind."""
     assert any(one.lazy for one in every_import())
     assert any(one.typing_only for one in every_import())
-    assert {one.room.partition("/")[0] for one in every_import()} == set(PACKAGES)
+    assert {one.file.partition("/")[0] for one in every_import()} == set(PACKAGES)
     assert any(one.target == "tradesdk.errors.TradeError" for one in every_import())
 
 
@@ -157,15 +157,15 @@ def test_third_party_packages_of_the_sdk() -> None:
     wrong = [
         str(one)
         for one in alive()
-        if one.room.startswith("tradesdk/")
-        and one.top not in allowed | THIRD_PARTY.get(one.room.split("/")[1].removesuffix(".py"), set())
-        and not (one.lazy and (one.room, one.top) in ALLOWED_LAZILY)
+        if one.file.startswith("tradesdk/")
+        and one.top not in allowed | THIRD_PARTY.get(one.file.split("/")[1].removesuffix(".py"), set())
+        and not (one.lazy and (one.file, one.top) in ALLOWED_LAZILY)
     ]
     assert wrong == []
 
 
 def test_third_party_packages_of_the_mock() -> None:
-    mine = [one for one in every_import() if one.room.startswith("tradesdk_mock/")]
+    mine = [one for one in every_import() if one.file.startswith("tradesdk_mock/")]
     extra = {
         "tradesdk_mock/api/openapi.py": {"yaml"},
         "tradesdk_mock/in_process/httpx_transport.py": {"httpx"},
@@ -173,54 +173,54 @@ def test_third_party_packages_of_the_mock() -> None:
         "tradesdk_mock/pytest_plugin.py": {"pytest"},
     }
     allowed = sys.stdlib_module_names | MOCK_THIRD_PARTY | {"tradesdk_mock"}
-    assert [str(one) for one in mine if one.top not in allowed | extra.get(one.room, set())] == []
+    assert [str(one) for one in mine if one.top not in allowed | extra.get(one.file, set())] == []
 
 
 def test_cli_uses_public_names_only() -> None:
-    mine = [one for one in every_import() if one.room.startswith("tradesdk_cli/")]
+    mine = [one for one in every_import() if one.file.startswith("tradesdk_cli/")]
     inner = [str(one) for one in mine if one.top == "tradesdk" and one.target.partition(".")[2] not in PUBLIC | {""}]
     assert inner == []
     allowed = sys.stdlib_module_names | CLI_THIRD_PARTY | {"tradesdk", "tradesdk_cli", "tradesdk_mock"}
     parquet = [one for one in mine if one.top == "pyarrow"]
-    assert {(one.room, one.lazy) for one in parquet} == {("tradesdk_cli/output/parquet.py", True)}
+    assert {(one.file, one.lazy) for one in parquet} == {("tradesdk_cli/output/parquet.py", True)}
     assert [str(one) for one in mine if one.top not in allowed and one not in parquet] == []
 
 
 def test_cli_reaches_for_the_mock_lazily_and_in_few_rooms() -> None:
     for one in every_import():
-        if one.room.startswith("tradesdk_cli/") and one.top == "tradesdk_mock":
-            assert one.room.startswith(MOCK_ROOMS), one
+        if one.file.startswith("tradesdk_cli/") and one.top == "tradesdk_mock":
+            assert one.file.startswith(MOCK_FILES), one
             assert one.lazy or one.typing_only, f"{one} too early"
             assert one.target.count(".") <= 1, f"{one} is no public name"
 
 
 def test_httpx_stays_in_its_rooms() -> None:
-    rooms = {one.room for one in every_import() if one.top in {"httpx", "httpcore"}}
-    assert rooms - HTTPX_ROOMS == set()
+    files = {one.file for one in every_import() if one.top in {"httpx", "httpcore"}}
+    assert files - HTTPX_FILES == set()
 
 
 def test_ethereum_loads_only_when_something_is_signed() -> None:
     for one in alive():
-        if one.room.startswith(("tradesdk/", "tradesdk_cli/")) and one.top in ETHEREUM:
-            assert one.room in SIGNER_ROOMS, one
+        if one.file.startswith(("tradesdk/", "tradesdk_cli/")) and one.top in ETHEREUM:
+            assert one.file in SIGNER_FILES, one
             assert one.lazy, f"{one} too early"
 
 
 def test_only_the_ledger_knows_its_engine() -> None:
     """So that another store can take its place."""
-    rooms = {
-        one.room for one in alive() if one.top == "sqlite3" and one.room.startswith(("tradesdk/", "tradesdk_cli/"))
+    files = {
+        one.file for one in alive() if one.top == "sqlite3" and one.file.startswith(("tradesdk/", "tradesdk_cli/"))
     }
-    assert rooms
-    assert {room for room in rooms if not room.startswith("tradesdk/payments/ledger")} == set()
+    assert files
+    assert {file for file in files if not file.startswith("tradesdk/payments/ledger")} == set()
 
 
 def test_what_decides_about_money_does_nothing() -> None:
     """No file, no socket, no clock: it is told what time it is."""
-    rooms = {f"tradesdk/payments/{room}.py" for room in DECIDING} | {"tradesdk/_market.py"}
-    assert rooms <= {one.room for one in alive()}
+    files = {f"tradesdk/payments/{file}.py" for file in DECIDING} | {"tradesdk/_market.py"}
+    assert files <= {one.file for one in alive()}
     doing = {"os", "io", "socket", "ssl", "sqlite3", "time", "threading", "subprocess", "pathlib", "logging"}
-    assert [str(one) for one in alive() if one.room in rooms and one.top in doing | NETWORK | ETHEREUM] == []
+    assert [str(one) for one in alive() if one.file in files and one.top in doing | NETWORK | ETHEREUM] == []
 
 
 def test_nothing_imports_click() -> None:
@@ -270,6 +270,22 @@ def names_in(folder: Path) -> set[str]:
 @pytest.mark.parametrize("folder", ["src/tradesdk/{}", "tests/{}"])
 def test_both_flavours_have_the_same_names(folder: str) -> None:
     assert names_in(ROOT / folder.format("_async")) == names_in(ROOT / folder.format("_sync"))
+
+
+IMPORTS = re.compile(r"^ *from tradesdk\.[\w.]+ import (\([^)]*\)|.*)", re.M)
+
+
+def test_tests_import_public_names_from_the_package() -> None:
+    """So that moving what is inside breaks only the tests of what is inside."""
+    files = [file for file in (ROOT / "tests").rglob("*.py") if file.parent.name not in ("_sync", "typing")]
+    found = {
+        (file.name, name)
+        for file in files
+        for names in IMPORTS.findall(file.read_text(encoding="utf-8"))
+        for name in re.findall(r"\w+", names)
+        if name in PUBLIC
+    }
+    assert found == set()
 
 
 @pytest.mark.skipif("TRADE_SEED" in os.environ, reason="a seed was named")

@@ -89,7 +89,12 @@ class Checked:
 # Python
 
 
-@pytest.mark.parametrize("page", PAGES, ids=name_of)
+@pytest.mark.parametrize(
+    "page",
+    # Days of a market in which agents trade take seconds.
+    [pytest.param(page, marks=pytest.mark.long if page.name == "market.md" else ()) for page in PAGES],
+    ids=name_of,
+)
 def test_python(page: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     found = list(blocks(page))
     code = [block for block in found if block.language == "python" and not EMBED.search(block.text)]

@@ -84,6 +84,7 @@ def test_quickstart_uses_the_service_that_is_set_and_leaves_nothing_behind(name:
         assert (deleted.method, deleted.path, deleted.status) == ("DELETE", changed.path, 204)
 
 
+@pytest.mark.long
 def test_quickstart_on_an_empty_account(tmp_path: Path) -> None:
     with MockServer(seed=7) as server:
         told = run("quickstart.py", tmp_path, env={"TRADE_API_KEY": "mock_full_new", "TRADE_BASE_URL": server.url})
@@ -247,7 +248,15 @@ SIGNED_TYPES = {
 }
 
 
-@pytest.mark.parametrize("outcome", ["signed", "signed with another key", "refused", "garbage"])
+@pytest.mark.parametrize(
+    "outcome",
+    [
+        "signed",
+        pytest.param("signed with another key", marks=pytest.mark.long),
+        "refused",
+        pytest.param("garbage", marks=pytest.mark.long),
+    ],
+)
 def test_a_wallet_service_is_asked_as_its_documentation_says(
     outcome: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -20,7 +20,19 @@ from tradesdk import AsyncTradeClient, LocalSigner, TradeClient
 from tradesdk_mock import MockServer
 
 from . import _secrets_market  # noqa: F401 # its scenarios
-from ._secrets import SCENARIOS, TLS, WALLET_KEY, NowhereToConnect, Place, Scenario, Seen, Silent, answers, scenario
+from ._secrets import (
+    LONGEST,
+    SCENARIOS,
+    TLS,
+    WALLET_KEY,
+    NowhereToConnect,
+    Place,
+    Scenario,
+    Seen,
+    Silent,
+    answers,
+    scenario,
+)
 from .cli._terminal import Terminal
 
 FORMATS = ("auto", "table", "json", "ndjson")
@@ -255,6 +267,7 @@ def server() -> Iterator[MockServer]:
 
 @pytest.fixture
 def place(server: MockServer, monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> Place:
+    monkeypatch.setattr("tradesdk._http.response.MAX_BODY", LONGEST)
     for name in ("TRADE_API_KEY", "TRADE_BASE_URL"):
         monkeypatch.delenv(name, raising=False)
     key = server.create_key(name="marked", tenant="marked", plan="enterprise").value

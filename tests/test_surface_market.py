@@ -28,7 +28,7 @@ def market_classes(flavour: str) -> list[type]:
     """What a market client consists of, and its own classes first."""
     prefix = "Async" if flavour == "_async" else ""
     found = []
-    for room, name in (
+    for module, name in (
         ("market_client", "MarketClient"),
         ("market_methods", "Quotes"),
         ("market_methods", "DryRuns"),
@@ -37,7 +37,7 @@ def market_classes(flavour: str) -> list[type]:
         ("payment_history", "Payments"),
         ("chain_witness", "ChainWitness"),
     ):
-        found.append(getattr(importlib.import_module(f"tradesdk.{flavour}.{room}"), prefix + name))
+        found.append(getattr(importlib.import_module(f"tradesdk.{flavour}.{module}"), prefix + name))
     return found
 
 
@@ -134,7 +134,7 @@ def test_an_account_client_loads_nothing_about_money() -> None:
     )
 
 
-@pytest.mark.parametrize("client", ["MarketClient", "AsyncMarketClient"])
+@pytest.mark.parametrize("client", ["MarketClient", pytest.param("AsyncMarketClient", marks=pytest.mark.long)])
 def test_making_a_market_client_loads_nothing_that_signs(client: str) -> None:
     """And nothing of what most programs never ask it for."""
     flavour = "_async" if client.startswith("Async") else "_sync"
@@ -146,7 +146,7 @@ def test_making_a_market_client_loads_nothing_that_signs(client: str) -> None:
         other,
         "tradesdk.payments.signing.keystore",
     }
-    rarely = {f"tradesdk.{flavour}.{room}" for room in ("batches", "payment_history", "retry_loop", "pagination")}
+    rarely = {f"tradesdk.{flavour}.{module}" for module in ("batches", "payment_history", "retry_loop", "pagination")}
     assert loaded & (never | rarely) == set()
     assert [name for name in loaded if name.startswith("tradesdk.models.")] == [
         name for name in loaded if name in ("tradesdk.models._base", "tradesdk.models.market")

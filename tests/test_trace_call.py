@@ -1,5 +1,6 @@
 """scripts/trace_call.py: it runs, counts what its table shows, and finds the file of an endpoint."""
 
+import re
 import subprocess
 import sys
 from itertools import pairwise
@@ -9,23 +10,35 @@ ROOT = Path(__file__).parent.parent
 SCRIPT = ROOT / "scripts" / "trace_call.py"
 
 
-def test_a_call_of_each_package(tmp_path: Path) -> None:
-    command = [sys.executable, "-W", "error", str(SCRIPT), "--order", "agents", "sdk-get"]
+CALLS = ("agents", "paid", "tick", "stream", "sdk-get", "sdk-paid", "sdk-stream")
+"""In the order of the table in CONTRIBUTING.md."""
+
+
+def test_every_call(tmp_path: Path) -> None:
+    command = [sys.executable, "-W", "error", str(SCRIPT), "--order", *CALLS]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stderr) == (0, "")
     lines = done.stdout.splitlines()
     orders = {line.split()[0]: line.partition(" enters ")[2].split(" > ") for line in lines if " enters " in line}
-    assert orders.keys() == {"agents", "sdk-get"}
-    for name, order in orders.items():
+    assert orders.keys() == set(CALLS)
+    assert "agents" in {Path(file).stem for file in orders["agents"]} & {Path(file).stem for file in orders["sdk-get"]}
+    for (name, order), written in zip(orders.items(), figures(), strict=True):
         assert all((ROOT / folder_of(name) / file).is_file() for file in order)
-        assert "agents" in {Path(file).stem for file in order}
         assert all(before != after for before, after in pairwise(order))
         totals = next(line.split()[1:] for line in reversed(lines) if line.startswith(f"{name} "))
         files, entries, moves, returns = (int(number.replace(",", "")) for number in totals)
+        assert files <= written[0], f"{name} enters more files than CONTRIBUTING.md says"
+        assert moves <= 1.1 * written[1], f"{name} moves more often than CONTRIBUTING.md says"
         assert files == len(set(order))
         assert moves == len(order) - 1
         assert returns == sum(file in order[:place] for place, file in enumerate(order))
         assert entries == sum(int(line.split()[1]) for line in table_of(name, lines))
+
+
+def figures() -> list[tuple[int, int]]:
+    """(files, moves) of each call, as CONTRIBUTING.md has them."""
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    return [(int(files), int(moves)) for files, moves in re.findall(r"^\|[^|]+\| (\d+) \| (\d+) \| \d+ \|", text, re.M)]
 
 
 def folder_of(name: str) -> str:

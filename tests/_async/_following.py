@@ -9,9 +9,7 @@ from typing import Any, TypeVar
 
 import httpx
 
-from tradesdk import AsyncTradeClient
-from tradesdk._async.signal_stream import AsyncSignalStream
-from tradesdk.models.stream import StreamItem, StreamSignal, StreamStats
+from tradesdk import AsyncSignalStream, AsyncTradeClient, StreamItem, StreamSignal, StreamStats
 
 from .._answers import BASE, KEY
 from .._streamscript import CHAIN, StreamScript

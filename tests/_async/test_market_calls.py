@@ -10,16 +10,27 @@ from typing import Any
 
 import pytest
 
-from tradesdk import APIConnectionError, InvalidArgumentError, RawResponse, TradeError
-from tradesdk._async.batches import AsyncBatches, AsyncBatchRun
+from tradesdk import (
+    APIConnectionError,
+    AsyncBatchRun,
+    Batch,
+    DryRun,
+    InvalidArgumentError,
+    MarketResult,
+    PaymentOutcomeUnknownError,
+    PaymentRefusedError,
+    PaymentState,
+    Quote,
+    RawResponse,
+    TokenPrice,
+    TokenQuery,
+    TradeError,
+)
+from tradesdk._async.batches import AsyncBatches
 from tradesdk._async.market_methods import AsyncDryRuns, AsyncMarketMethods, AsyncQuotes
-from tradesdk._market import MarketRequest, TokenQuery, price
+from tradesdk._market import MarketRequest, price
 from tradesdk._values.http import Headers
-from tradesdk._values.payment import PaymentState
-from tradesdk.errors import PaymentOutcomeUnknownError, PaymentRefusedError
-from tradesdk.models.market import TokenPrice, TokenResults
-from tradesdk.payments.batches import Batch
-from tradesdk.payments.results import DryRun, MarketResult, Quote
+from tradesdk.models.market import TokenResults
 
 from .._payments import payment, quote, result
 from ._client import collected

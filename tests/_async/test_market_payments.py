@@ -21,8 +21,8 @@ from tradesdk import (
     PaymentState,
     PaymentUndeliveredError,
     Reconciliation,
+    SignedHeader,
 )
-from tradesdk._values.payment import SignedHeader
 from tradesdk_mock import MockService
 
 from .._clock import START

@@ -12,15 +12,18 @@ import pytest
 from tradesdk import (
     APIStatusError,
     AuthenticationError,
+    Disconnected,
+    Heartbeat,
     InternalServerError,
+    InvalidEvent,
     NotFoundError,
     PermissionDeniedError,
     ServiceUnavailableError,
     StreamEndedError,
     StreamError,
     TradeError,
+    UnknownEvent,
 )
-from tradesdk.models.stream import Disconnected, Heartbeat, InvalidEvent, UnknownEvent
 
 from .._answers import KEY, bare, failed
 from .._streamscript import SILENCE, Life, StreamScript, beat, event, fields, live

@@ -8,8 +8,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tradesdk import AsyncTradeClient, StreamError, TradeError
-from tradesdk.models.stream import Connected, Disconnected, StreamSignal
+from tradesdk import AsyncTradeClient, Connected, Disconnected, StreamError, StreamSignal, TradeError
 
 from .._answers import KEY, failed
 from .._clock import START

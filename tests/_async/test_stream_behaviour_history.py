@@ -10,8 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tradesdk import AuthenticationError
-from tradesdk.models.stream import Gap, InvalidEvent
+from tradesdk import AuthenticationError, Gap, InvalidEvent
 
 from .._answers import KEY, bare, failed, limited
 from .._clock import START

@@ -22,7 +22,16 @@ def quiet(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.CRITICAL, "tradesdk")
 
 
-@pytest.mark.parametrize("kind", KINDS)
+LIKE_OTHERS = {
+    *("no answer", "503", "cut before the answer", "accepted, then reset", "accepted, then only comments"),
+    "accepted, then silence, without history",
+}
+"""Kinds that scripts/long plays: of each group one is quick."""
+
+
+@pytest.mark.parametrize(
+    "kind", [pytest.param(kind, marks=pytest.mark.long if kind in LIKE_OTHERS else ()) for kind in KINDS]
+)
 async def test_an_outage_of_two_hours(kind: str) -> None:
     """At most 20 tries to connect in any five minutes, it never gives up, and nothing is missing without a word."""
     outage = Outage(kind)
@@ -42,7 +51,7 @@ async def test_an_outage_of_two_hours(kind: str) -> None:
         assert any(gap.start.timestamp() <= moment <= gap.end.timestamp() for gap in judge.gaps), number
 
 
-@pytest.mark.parametrize("keeps", [60.0, 3_000.0])
+@pytest.mark.parametrize("keeps", [60.0, pytest.param(3_000.0, marks=pytest.mark.long)])
 @pytest.mark.parametrize("kind", ["refused", "accepted, then cut", "accepted, then silence", "an empty body"])
 async def test_what_the_history_has_let_go_is_a_gap(kind: str, keeps: float) -> None:
     """It keeps less than the outage lasts: what is missing lies in a gap, and the gaps hold nothing that came."""

@@ -41,6 +41,7 @@ def server() -> Iterator[MockServer]:
     """One world; every test has a tenant of its own in it. Agents open no trades; prices move, and may close one."""
     with MockServer(signals="scripted") as running:
         running.populate("shared")
+        running.set_plan("shared", "enterprise")  # so many commands in a minute would wait for its end
         yield running
 
 

@@ -64,7 +64,11 @@ def test_all_is_well(world: Terminal) -> None:
     assert all(list(one) == ["check", "status", "said", "next", "facts"] for one in run.lines)
     assert "problem" not in status(run).values()
     api = found(run, "api")["facts"]
-    assert (api["plan"], api["api_key_source"], api["url"]) == ("pro", "TRADE_API_KEY", world.env["TRADE_BASE_URL"])
+    assert (api["plan"], api["api_key_source"], api["url"]) == (
+        "enterprise",
+        "TRADE_API_KEY",
+        world.env["TRADE_BASE_URL"],
+    )
     assert api["rate_limit"]["remaining"] < api["rate_limit"]["limit"]
     assert found(run, "key scope")["facts"] == {"full_access": True}
     assert abs(found(run, "clock")["facts"]["difference_seconds"]) < 3

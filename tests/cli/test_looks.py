@@ -210,12 +210,12 @@ def test_now_is_the_mocks_own(trade: Terminal) -> None:
     assert re.search(r" (now|\d+ (s|min) ago) ", run.out), "by this machine's clock it would be days ahead"
 
 
-def test_how_much_is_used_is_a_bar(world: Terminal) -> None:
-    person = world("account", "usage", tty=True, env={"NO_COLOR": "1"}).out.splitlines()
+def test_how_much_is_used_is_a_bar(own: Terminal) -> None:
+    person = own("account", "usage", tty=True, env={"NO_COLOR": "1"}).out.splitlines()
     assert person[0].startswith("requests  █")
     assert person[1] == "agents    █████░░░░░░░░░░░░░░░  6 of 25 (24%)"
-    assert world("account", "usage", "-o", "table").out.splitlines()[1] == "agents    6 of 25 (24%)"
-    ascii_only = world("account", "usage", tty=True, encoding="ascii", env={"NO_COLOR": "1"}).out.splitlines()
+    assert own("account", "usage", "-o", "table").out.splitlines()[1] == "agents    6 of 25 (24%)"
+    ascii_only = own("account", "usage", tty=True, encoding="ascii", env={"NO_COLOR": "1"}).out.splitlines()
     assert ascii_only[1] == "agents    #####...............  6 of 25 (24%)"
 
 

@@ -146,6 +146,7 @@ def test_a_list_in_a_pipe_needs_neither_tables_nor_the_mock_nor_a_signer(world: 
     assert not modules & {"httpx", "tradesdk_cli.output.table", "rich", "tradesdk_mock", "eth_account", "uvicorn"}
 
 
+@pytest.mark.long
 def test_the_command_line_of_httpx_is_loaded_for_others_only(world: Terminal) -> None:
     """It takes as long as the rest of httpx, and is there as soon as an extra brings click."""
     assert find_spec("click")

@@ -83,18 +83,11 @@ def test_unknown_fields_are_kept(model: type[BaseModel], record: Any) -> None:
     assert parsed.model_dump(mode="json", exclude_unset=True)["added_in_2030"] == {"deep": [1, None]}
 
 
-@pytest.mark.parametrize(
-    ("model", "record", "field"),
-    [
-        pytest.param(*param.values, field, id=f"{param.id}-{field}")
-        for param in every_record()
-        for field in param.values[1]
-        if field not in MAY_BE_ABSENT.get(param.values[0].__name__, set())
-    ],
-)
-def test_a_missing_field_is_not_invented(model: type[BaseModel], record: Any, field: str) -> None:
-    with pytest.raises(ValueError, match=field):
-        model.model_validate_json(json.dumps({key: value for key, value in record.items() if key != field}))
+@pytest.mark.parametrize(("model", "record"), every_record())
+def test_a_missing_field_is_not_invented(model: type[BaseModel], record: Any) -> None:
+    for field in record.keys() - MAY_BE_ABSENT.get(model.__name__, set()):
+        with pytest.raises(ValueError, match=field):
+            model.model_validate_json(json.dumps({key: value for key, value in record.items() if key != field}))
 
 
 @pytest.mark.rule("transport.unix-seconds")

@@ -12,11 +12,9 @@ ROOT = Path(__file__).parents[2]
 HEAD = """
 import json, os, random, signal, sys, threading
 from tests.unit._ledger import HEADER, NOW, PLENTY, draft, reserve
-from tradesdk.payments.budget import Budget
-from tradesdk.errors import LedgerError, PaymentRefusedError
-from tradesdk.payments.ledger.sqlite import Ledger
+from tradesdk import Budget, Ledger, LedgerError, PaymentRefusedError, PaymentState
 from tradesdk.payments.ledger.leases import owner_name
-from tradesdk._values.payment import FREE, PaymentState
+from tradesdk._values.payment import FREE
 
 path = sys.argv[1]
 

@@ -246,7 +246,7 @@ def test_at_every_suspension(kept: bool) -> None:
                 assert (await asyncio.wait_for(client.account.get(), 5)).id == "acc_1"
                 assert await asyncio.to_thread(partial(server.settled, open_connections=1))
 
-            assert await cancelled_everywhere(client.account.get, next_one) >= 3
+            assert await cancelled_everywhere(client.account.get, next_one) >= (2 if kept else 3)
 
     with hostile(answering) as server:
         asyncio.run(run())
@@ -314,8 +314,8 @@ def test_a_create_at_every_suspension(lost: bool) -> None:
             def create() -> Awaitable[object]:
                 return client.agents.create(name=next(names), wallet_id="w1", chain_id=8453)
 
-            assert await cancelled_everywhere(create, next_one) >= (8 if lost else 3)
-            assert len(posted) == len(set(posted)) > 10
+            assert await cancelled_everywhere(create, next_one) >= (8 if lost else 2)
+            assert len(posted) == len(set(posted)) > 5
 
     with hostile(answering) as server:
         asyncio.run(run())

@@ -64,7 +64,7 @@ def child(file, fatal):
     return done, status
 
 seen = {}
-for fatal in range(1, 500):
+for fatal in range(1, 500, int(sys.argv[2])):
     file = f"{path}-{fatal}"
     done, status = child(file, fatal)
     with Ledger(file, sync=False, timeout=0) as ledger:
@@ -95,8 +95,9 @@ print(json.dumps([done, fatal, seen]))
 """
 
 
-def test_a_kill_before_any_statement_leaves_whole_steps(tmp_path: Path) -> None:
-    done, fatal, seen = end(start(KILLED, tmp_path / "ledger"))
+@pytest.mark.parametrize("stride", [4, pytest.param(1, marks=pytest.mark.long)])
+def test_a_kill_before_any_statement_leaves_whole_steps(tmp_path: Path, stride: int) -> None:
+    done, fatal, seen = end(start(KILLED, tmp_path / "ledger", stride))
     assert done == 4  # the last one came to its end
     assert fatal > 50
     assert seen.keys() == {"None", "reserved", "submitted", "delivered"}

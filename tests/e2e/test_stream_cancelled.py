@@ -13,9 +13,8 @@ import anyio
 import httpx
 import pytest
 
-from tradesdk import AsyncTradeClient, RetryPolicy, TradeClient, TradeError
+from tradesdk import AsyncTradeClient, RetryPolicy, StreamSignal, TradeClient, TradeError
 from tradesdk._stream import checkpoint
-from tradesdk.models.stream import StreamSignal
 
 from .._answers import BASE, KEY
 from .._async._following import opened

@@ -7,7 +7,7 @@ import pytest
 
 from tradesdk_mock import MockClock, MockServer
 
-from ._http import READ, START, client
+from ._http import READ, START, in_process
 
 
 @pytest.fixture
@@ -20,21 +20,21 @@ def server() -> Iterator[MockServer]:
 @pytest.fixture
 def api(server: MockServer) -> Iterator[httpx.Client]:
     """The tenant `main` with full access, on the pro plan."""
-    with client(server) as http:
+    with in_process(server) as http:
         yield http
 
 
 @pytest.fixture
 def reader(server: MockServer) -> Iterator[httpx.Client]:
     """The same tenant with a read-only key."""
-    with client(server, READ) as http:
+    with in_process(server, READ) as http:
         yield http
 
 
 @pytest.fixture
 def anyone(server: MockServer) -> Iterator[httpx.Client]:
     """Somebody without a key."""
-    with client(server, None) as http:
+    with in_process(server, None) as http:
         yield http
 
 

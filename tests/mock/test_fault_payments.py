@@ -13,7 +13,7 @@ import pytest
 from tradesdk_mock import MockClock, MockService
 
 from ._buyer import BODY, PRICE
-from ._http import CARRIERS, START, client, silent
+from ._http import START, client, silent
 from ._paying import PAYER, Json, decode, encode, header_name, nonce_of, offer_of, payment, sign
 
 URL = "/v1/token-prices"
@@ -23,7 +23,7 @@ USED = "invalid_exact_evm_nonce_already_used"
 VERSIONS = pytest.mark.parametrize("version", [2, 1])
 
 
-@pytest.fixture(params=CARRIERS)
+@pytest.fixture(params=[pytest.param("sockets", marks=pytest.mark.long), "in process"])
 def mock(request: pytest.FixtureRequest) -> Iterator[MockService]:
     with silent(request.param) as made:
         yield made

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
+from tradesdk import CheckpointError
 from tradesdk._stream.checkpoint import CheckpointFile, CheckpointState, fingerprint
-from tradesdk.errors import CheckpointError
 
 URL = "https://api.trade.example"
 KEY = "trade_live_7Yh2kQ9vXw4LmN8pR3sT"

@@ -6,9 +6,8 @@ import base64
 import json
 from typing import Any
 
-from tradesdk import RawResponse
+from tradesdk import Payment, PaymentState, RawResponse
 from tradesdk._values.http import Headers
-from tradesdk._values.payment import Payment, PaymentState
 
 USDC = "0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913"
 PAY_TO = "0x209693Bc6afc0C5328bA36FaF03C514EF312287C"

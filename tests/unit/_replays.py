@@ -10,10 +10,9 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any
 
-from tradesdk import Signal
+from tradesdk import Gap, Signal, StreamItem, StreamSignal
 from tradesdk._stream.checkpoint import CheckpointState
 from tradesdk._stream.deduplication import BackfillWindow, Deduplicator
-from tradesdk.models.stream import Gap, StreamItem, StreamSignal
 
 from .._clock import START
 

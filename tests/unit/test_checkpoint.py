@@ -14,9 +14,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from tradesdk import CheckpointError, ConfigError, InvalidArgumentError
 from tradesdk._stream import checkpoint as checkpoint_module
 from tradesdk._stream.checkpoint import CheckpointFile, CheckpointState, default_path, fingerprint
-from tradesdk.errors import CheckpointError, ConfigError, InvalidArgumentError
 
 from ._checkpoints import BASE, KEY, NOW, PRINT, URL, checkpoint, in_use, kept, opened, refused, script, state
 
@@ -644,7 +644,7 @@ def test_a_forked_child_does_not_have_it(path: Path, text: str) -> None:
 COUNTING = """
 import os, random, sys
 from tests.unit._checkpoints import checkpoint, state, NOW
-from tradesdk.errors import CheckpointError
+from tradesdk import CheckpointError
 
 path, rounds = sys.argv[1], int(sys.argv[2])
 children = []

@@ -14,9 +14,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from tradesdk import CheckpointError
 from tradesdk._stream import checkpoint as checkpoint_module
 from tradesdk._stream.checkpoint import CheckpointFile, CheckpointState
-from tradesdk.errors import CheckpointError
 
 from ._checkpoints import BASE, NOW, PRINT, URL, checkpoint, in_use, kept, opened, refused, script, state
 from ._small_disk import on_a_small_disk, possible

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from tradesdk import StreamSignal
 from tradesdk._stream import deduplication, seen_ids
 from tradesdk._stream.deduplication import OVERLAP
 from tradesdk._stream.events import marked, utc
 from tradesdk._stream.seen_ids import MOST_REMEMBERED, REMEMBERED
 from tradesdk._stream.server_clock import AHEAD
-from tradesdk.models.stream import StreamSignal
 
 from .._clock import START
 from ._replays import Follows, History, listed, live

@@ -15,34 +15,32 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tradesdk import (
-    Budget,
-    LocalSigner,
-    MarketClient,
-    RateLimit,
-    RawResponse,
-    RetryPolicy,
-    Timeout,
-    TradeClient,
-    create_keystore,
-    errors,
-    keystore_address,
-)
-from tradesdk._values.text import printable
-from tradesdk.errors import (
     AmbiguousOutcomeError,
     APIConnectionError,
     APIError,
     APIResponseError,
     APIStatusError,
+    Budget,
     BudgetDetails,
     CheckpointError,
     ConfigError,
     InvalidArgumentError,
+    LocalSigner,
+    MarketClient,
     PaymentError,
+    RateLimit,
     RateLimitError,
+    RawResponse,
+    RetryPolicy,
     StreamError,
+    Timeout,
+    TradeClient,
     TradeError,
+    create_keystore,
+    errors,
+    keystore_address,
 )
+from tradesdk._values.text import printable
 from tradesdk.payments.messages import rejected
 
 from .._payments import payment
@@ -165,21 +163,21 @@ HOSTILE = [
 ]
 
 
-@pytest.mark.parametrize("text", HOSTILE, ids=lambda text: ascii(text)[:20])
 @pytest.mark.parametrize("cls", CLASSES)
-def test_hostile_text_stays_on_one_printable_line(cls: type[TradeError], text: str) -> None:
-    error = example(cls, text)
-    if isinstance(error, APIError):
-        error.url += text
-        error.method = text
-    if isinstance(error, APIStatusError):
-        error.service_code = text
-    if isinstance(error, PaymentError):
-        error.reason = text
-    assert str(error).isprintable()
-    assert "\n" not in repr(error)
-    assert len(str(error)) < 15_000
-    assert error.message == text
+def test_hostile_text_stays_on_one_printable_line(cls: type[TradeError]) -> None:
+    for text in HOSTILE:
+        error = example(cls, text)
+        if isinstance(error, APIError):
+            error.url += text
+            error.method = text
+        if isinstance(error, APIStatusError):
+            error.service_code = text
+        if isinstance(error, PaymentError):
+            error.reason = text
+        assert str(error).isprintable()
+        assert "\n" not in repr(error)
+        assert len(str(error)) < 15_000
+        assert error.message == text
 
 
 @given(st.text(), st.integers(1, 100))

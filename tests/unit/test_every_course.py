@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from tradesdk import Budget, Ledger, Payment, PaymentRefusedError, PaymentState
-from tradesdk._values.payment import FREE, UNRESOLVED, SignedHeader
+from tradesdk import Budget, Ledger, Payment, PaymentRefusedError, PaymentState, SignedHeader
+from tradesdk._values.payment import FREE, UNRESOLVED
 from tradesdk.payments.ledger import schema
 from tradesdk.payments.ledger.leases import LONGEST_CLAIM
 from tradesdk.payments.state_machine import MARGIN

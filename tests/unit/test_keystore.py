@@ -39,7 +39,7 @@ def path(tmp_path: Path) -> Path:
 # Made by others
 
 
-@pytest.mark.parametrize("document", [PBKDF2, SCRYPT], ids=["pbkdf2", "scrypt"])
+@pytest.mark.parametrize("document", [PBKDF2, pytest.param(SCRYPT, marks=pytest.mark.long)], ids=["pbkdf2", "scrypt"])
 def test_the_published_vectors(tmp_path: Path, document: dict[str, Any]) -> None:
     file = written(tmp_path / "vector.json", document)
     assert LocalSigner.from_keystore(file, "testpassword").address == LocalSigner.from_key(VECTOR_KEY).address
@@ -182,6 +182,7 @@ def test_a_full_disk_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.M
     assert os.listdir(tmp_path) == []
 
 
+@pytest.mark.long
 def test_a_limit_on_the_size_of_files_leaves_nothing_behind(tmp_path: Path) -> None:
     """The real thing: the system takes the first bytes and refuses the rest."""
     resource = pytest.importorskip("resource", reason="limits of a process are POSIX's")

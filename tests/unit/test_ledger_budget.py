@@ -8,12 +8,10 @@ from typing import Literal
 
 import pytest
 
-from tradesdk._values.payment import FREE, RELEASED, PaymentState, Receipt
-from tradesdk.errors import BudgetDetails, PaymentRefusedError
-from tradesdk.payments.budget import Budget
+from tradesdk import Budget, BudgetDetails, Ledger, PaymentRefusedError, PaymentState, Receipt
+from tradesdk._values.payment import FREE, RELEASED
 from tradesdk.payments.ledger import schema
 from tradesdk.payments.ledger.schema import to_row
-from tradesdk.payments.ledger.sqlite import Ledger
 
 from ._ledger import HEADER, MIDNIGHT, NOW, draft, in_state, reserve
 
@@ -269,7 +267,7 @@ def test_more_than_the_whole_limit_never_fits(ledger: Ledger) -> None:
 
 
 def test_sums_that_are_too_large_are_an_error_of_the_ledger(ledger: Ledger) -> None:
-    from tradesdk.errors import LedgerError
+    from tradesdk import LedgerError
 
     for _ in range(9):
         reserve(ledger, draft(amount=10**18), Budget.unlimited())

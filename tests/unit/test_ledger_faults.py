@@ -12,11 +12,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from tradesdk._values.payment import Payment, PaymentState
-from tradesdk.errors import LedgerError
-from tradesdk.payments.budget import Budget
+from tradesdk import Budget, Ledger, LedgerError, Payment, PaymentState
 from tradesdk.payments.ledger.errors import from_sqlite
-from tradesdk.payments.ledger.sqlite import Ledger
 from tradesdk.payments.ledger.transactions import _after_fork, _before_fork
 
 from ._ledger import HEADER, NOW, PLENTY, draft, reserve, submitted
@@ -97,8 +94,8 @@ READ_ONLY = """
 import os, sys, tempfile
 from pathlib import Path
 from tests.unit._ledger import NOW, submitted, reserve
-from tradesdk.errors import LedgerError
-from tradesdk.payments.ledger.sqlite import Ledger
+from tradesdk import LedgerError
+from tradesdk import Ledger
 
 if os.geteuid() == 0:
     os.seteuid(65534)  # nothing is read-only for root
@@ -199,8 +196,8 @@ def test_io_errors_never_send_anybody_to_another_folder(free: int, path: Path, m
 NO_ROOM = """
 import resource, sys
 from tests.unit._ledger import HEADER, NOW, PLENTY, draft, reserve
-from tradesdk.errors import LedgerError
-from tradesdk.payments.ledger.sqlite import Ledger
+from tradesdk import LedgerError
+from tradesdk import Ledger
 
 with Ledger(sys.argv[1]) as ledger:
     made = [reserve(ledger)]
@@ -534,10 +531,10 @@ def test_another_file_is_the_ledger_after_closing(tmp_path: Path, ledger: Ledger
 SMALL_DISK = """
 import os, sys
 from tests.unit._ledger import HEADER, NOW, PLENTY, reserve
-from tradesdk.payments.budget import Budget
-from tradesdk.errors import LedgerError
-from tradesdk.payments.ledger.sqlite import Ledger
-from tradesdk._values.payment import PaymentState
+from tradesdk import Budget
+from tradesdk import LedgerError
+from tradesdk import Ledger
+from tradesdk import PaymentState
 
 disk = sys.argv[1]
 

@@ -14,13 +14,18 @@ from pathlib import Path
 
 import pytest
 
-from tradesdk import ConfigError, InvalidArgumentError
-from tradesdk._values.payment import PaymentState, SignedHeader
-from tradesdk.errors import LedgerError, PaymentRefusedError
-from tradesdk.payments.budget import Budget
+from tradesdk import (
+    Budget,
+    ConfigError,
+    InvalidArgumentError,
+    Ledger,
+    LedgerError,
+    PaymentRefusedError,
+    PaymentState,
+    SignedHeader,
+)
 from tradesdk.payments.ledger import schema
 from tradesdk.payments.ledger.schema import to_row
-from tradesdk.payments.ledger.sqlite import Ledger
 from tradesdk.payments.purchases import item_name, named_fingerprint
 
 from ._ledger import NOW, PLENTY, draft, reserve, submitted
@@ -182,9 +187,9 @@ THAWED = """
 import os, sys, tempfile
 from pathlib import Path
 from tests.unit._ledger import reserve
-from tradesdk.errors import LedgerError, PaymentRefusedError
-from tradesdk.payments.budget import Budget
-from tradesdk.payments.ledger.sqlite import Ledger
+from tradesdk import LedgerError, PaymentRefusedError
+from tradesdk import Budget
+from tradesdk import Ledger
 from tradesdk.payments.purchases import item_name, named_fingerprint
 from tradesdk.payments.ledger.schema import to_row
 

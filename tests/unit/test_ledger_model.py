@@ -523,7 +523,7 @@ class Course(RuleBasedStateMachine):
 
 
 TestCourses = Course.TestCase
-TestCourses.settings = settings(max_examples=60, stateful_step_count=50)
+TestCourses.settings = settings(max_examples=25, stateful_step_count=50)
 
 
 @pytest.mark.long

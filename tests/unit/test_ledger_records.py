@@ -9,9 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tradesdk._values.payment import Payment, PaymentState, Receipt, SignedHeader
-from tradesdk.errors import LedgerError
-from tradesdk.payments.ledger.sqlite import Ledger
+from tradesdk import Ledger, LedgerError, Payment, PaymentState, Receipt, SignedHeader
 
 from ._ledger import HEADER, NOW, draft, reserve, submitted
 from ._pickled import pickled

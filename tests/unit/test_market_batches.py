@@ -9,12 +9,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tradesdk import APIConnectionError
-from tradesdk._market import MarketRequest, TokenQuery, token_prices
+from tradesdk import (
+    APIConnectionError,
+    BudgetDetails,
+    PaymentOutcomeUnknownError,
+    PaymentRefusedError,
+    PaymentState,
+    TokenPrice,
+    TokenQuery,
+)
+from tradesdk._market import MarketRequest, token_prices
 from tradesdk._values.money import usd
-from tradesdk._values.payment import PaymentState
-from tradesdk.errors import BudgetDetails, PaymentOutcomeUnknownError, PaymentRefusedError
-from tradesdk.models.market import TokenPrice, TokenResults
+from tradesdk.models.market import TokenResults
 from tradesdk.payments.batches import BatchOptions, BatchPlan
 
 from .._payments import payment, result

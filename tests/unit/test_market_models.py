@@ -11,17 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, ValidationError
 
-from tradesdk.models.market import (
-    AggregateMetrics,
-    SignalRecord,
-    SupportedTokens,
-    TokenAvgPrices,
-    TokenPrice,
-    TokenResults,
-    TokenSignals,
-    TokenWinRate,
-    TopPerformers,
-)
+from tradesdk import AggregateMetrics, SignalRecord, TokenAvgPrices, TokenPrice, TokenSignals, TokenWinRate
+from tradesdk.models.market import SupportedTokens, TokenResults, TopPerformers
 
 from ..contract._golden import load
 from ._pickled import pickled

@@ -13,17 +13,18 @@ from tradesdk import (
     Account,
     Agent,
     AgentStats,
+    Heartbeat,
     InvalidArgumentError,
     Page,
     Quota,
     Risk,
     Signal,
+    StreamSignal,
     TokenBalance,
     WalletBalance,
 )
 from tradesdk.models._base import Model
 from tradesdk.models.signals import SignalList
-from tradesdk.models.stream import Heartbeat, StreamSignal
 
 from .. import _answers
 from ..contract._golden import LISTS, load

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tradesdk import ConfigError, InvalidArgumentError
+from tradesdk import Budget, ConfigError, InvalidArgumentError, Spending
 from tradesdk._values.money import usd
-from tradesdk.payments.budget import LIMITS, Budget, Spending
+from tradesdk.payments.budget import LIMITS
 
 from ._pickled import pickled
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tradesdk._http.retry import Failure, FailureCause
-from tradesdk._values.http import Headers, RawResponse
+from tradesdk import Failure, FailureCause, RawResponse
+from tradesdk._values.http import Headers
 from tradesdk.payments.state_machine import Classification, classify, classify_failure
 
 BROKEN = Failure(FailureCause.STATUS, 402)

@@ -8,9 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tradesdk import InvalidArgumentError, RawResponse
+from tradesdk import InvalidArgumentError, PaymentRefusedError, RawResponse
 from tradesdk._values.http import Headers
-from tradesdk.errors import PaymentRefusedError
 from tradesdk.payments.protocol import (
     MAX_OFFER,
     RECEIPT_HEADER,

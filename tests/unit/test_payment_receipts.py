@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tradesdk import Payment, Receipt
 from tradesdk._values.http import Headers
-from tradesdk._values.payment import Payment, Receipt
 from tradesdk.payments.protocol import MAX_OFFER, read_receipt, receipt_warnings
 
 from ._offers import MISSING, PAY_TO, PAYER, changed, encoded, payment, receipt_headers

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tradesdk._http.retry import Failure, FailureCause, RetryPolicy
-from tradesdk._values.payment import LIVE, PaymentState, Receipt
+from tradesdk import Failure, FailureCause, PaymentState, Receipt, RetryPolicy
+from tradesdk._values.payment import LIVE
 from tradesdk.payments.state_machine import (
     MAX_RESENDS,
     MAX_RESENDS_NO_REASON,

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tradesdk import RetryPolicy
-from tradesdk._http.retry import Failure, FailureCause, Operation, Retries, RetryBudget
+from tradesdk import Failure, FailureCause, Operation, RetryPolicy
+from tradesdk._http.retry import Retries, RetryBudget
 
 NOW = 1_700_000_000.0
 LOST, NOT_SENT, HOPELESS = Failure(FailureCause.LOST), Failure(FailureCause.NOT_SENT), Failure(FailureCause.HOPELESS)

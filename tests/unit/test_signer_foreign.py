@@ -7,8 +7,7 @@ from eth_account import Account
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from tradesdk import ConfigError, LocalSigner, wallet_message
-from tradesdk.errors import InvalidArgumentError
+from tradesdk import ConfigError, InvalidArgumentError, LocalSigner, wallet_message
 from tradesdk.payments.signing.secp256k1 import ORDER
 from tradesdk.payments.signing.signer import check_signature, checked_signer, sign_message, signed
 

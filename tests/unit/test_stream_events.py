@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from tradesdk import APIResponseError
+from tradesdk import APIResponseError, Heartbeat, InvalidEvent, RawResponse, StreamSignal, UnknownEvent
 from tradesdk._stream.events import (
     Event,
     Gzip,
@@ -23,8 +23,7 @@ from tradesdk._stream.events import (
     signal_reader,
     unix,
 )
-from tradesdk._values.http import Headers, RawResponse
-from tradesdk.models.stream import Heartbeat, InvalidEvent, StreamSignal, UnknownEvent
+from tradesdk._values.http import Headers
 
 from .._streamscript import fields
 

@@ -9,11 +9,10 @@ from typing import Any
 
 import pytest
 
-from tradesdk import RetryPolicy
+from tradesdk import Gap, InvalidEvent, RetryPolicy, StreamSignal
 from tradesdk._stream.events import HistoryPage
 from tradesdk._stream.options import StreamOptions
 from tradesdk._stream.state_machine import AUDIT_EVERY, NextAction, StreamState
-from tradesdk.models.stream import Gap, InvalidEvent, StreamSignal
 
 from .._clock import START, http_date
 from .._streamscript import CHAIN, beat, live

@@ -9,9 +9,8 @@ import httpx
 import httpx2
 import pytest
 
-from tradesdk import APIConnectionError, APITimeoutError
+from tradesdk import APIConnectionError, APITimeoutError, FailureCause
 from tradesdk._http.response import failure_of
-from tradesdk._http.retry import FailureCause
 from tradesdk._http.transport_errors import before_sending, connection_error, transport_error
 
 

@@ -6,8 +6,7 @@ from email.utils import formatdate
 
 import pytest
 
-from tradesdk import RetryPolicy
-from tradesdk._http.retry import Failure, FailureCause
+from tradesdk import Failure, FailureCause, RetryPolicy
 from tradesdk._stream.state_machine import Watchdog
 
 from .._clock import START

@@ -12,7 +12,6 @@ from ..core.rate_limit import Verdict
 from ..faults.rules import Faults, MatchedFaults
 from ..market.tokens import Token
 from ..payments.header import Payment
-from ..payments.libraries import Libraries
 from ..state.tenants import Principal
 from ..state.world import World
 from .market_requests import MarketQuery, Reader, quoted
@@ -34,7 +33,7 @@ class Endpoint:
         trading: it shows or changes what agents do: they are brought up to date first.
         signals: it shows signals: they are published up to now first.
         option: it exists only under the gap option `no_routes=routes`.
-        libraries: slow imports that it needs.
+        signed: its body is signed: the library that recovers the signer is imported first.
     """
 
     handler: Callable[[Context], Answer]
@@ -43,7 +42,7 @@ class Endpoint:
     trading: bool = False
     signals: bool = False
     option: bool = False
-    libraries: Libraries | None = None
+    signed: bool = False
 
 
 @dataclass(frozen=True, slots=True)

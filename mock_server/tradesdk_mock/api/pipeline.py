@@ -15,8 +15,8 @@ from ..core.messages import Answer, Reply, Request, error_answer
 from ..core.rate_limit import anonymous, rate_headers
 from ..core.router import Router
 from ..faults.rules import Faults
+from ..payments import signatures
 from ..payments.header import has_payment
-from ..payments.libraries import TRANSFERS
 from ..state import tenants
 from ..trading import population, signal_feed
 from ..trading.background_tenant import BACKGROUND_TENANT
@@ -167,10 +167,9 @@ class Pipeline:
     def loads(self, context: Context) -> Callable[[], None] | None:
         """Heavy imports that the answer needs and that aren't loaded yet: a server runs this outside its event loop."""
         market, endpoint, request = context.market, context.endpoint, context.request
-        needed = endpoint.libraries if endpoint is not None else None
-        if market is not None and market.price and request.method == "POST" and has_payment(request):
-            needed = TRANSFERS
-        return None if needed is None or needed.loaded else needed.load
+        paid = market is not None and market.price and request.method == "POST" and has_payment(request)
+        signed = paid or (endpoint is not None and endpoint.signed)
+        return signatures.load if signed and not signatures.is_loaded() else None
 
     def is_behind(self, context: Context, goal: float) -> bool:
         """Do a part of the work that the answer needs after a jump of the clock; whether more was due at `goal`.

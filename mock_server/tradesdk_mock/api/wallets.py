@@ -8,7 +8,6 @@ from ..core.errors import conflict, unacceptable
 from ..core.messages import Answer
 from ..core.seeding import EVM_ADDRESS, checksum_address, ident
 from ..payments import wallet_proof
-from ..payments.libraries import MESSAGES
 from ..trading.balances import balance_record, initial_native
 from .context import Context, Endpoint, Routes
 from .pagination import page
@@ -78,7 +77,7 @@ ROUTES: Routes = [
         "/v1/wallets",
         {
             "GET": Endpoint(listing),
-            "POST": Endpoint(connect, needs="write", libraries=MESSAGES),
+            "POST": Endpoint(connect, needs="write", signed=True),
         },
     ),
     ("/v1/wallets/{wallet_id}", {"DELETE": Endpoint(remove, needs="write", option=True, trading=True)}),

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..core.errors import MockServerError
 from ..core.seeding import digest, tx_hash
-from . import eip3009, settlements
+from . import eip3009, settlements, signatures
 from .requirements import ASSET, ASSET_DOMAIN, NETWORK, PaymentFaults
 
 if TYPE_CHECKING:
@@ -156,7 +156,7 @@ def cancel(world: World, calldata: str) -> str:
     payer, nonce = f"0x{found[1]}", f"0x{found[2]}"
     domain = eip3009.Domain(ASSET_DOMAIN["name"], ASSET_DOMAIN["version"], CHAIN_ID, ASSET)
     digest_signed = eip3009.cancellation_digest(domain, payer, nonce)
-    if eip3009.signer(digest_signed, bytes.fromhex(found[3])) != payer:
+    if signatures.signer(digest_signed, bytes.fromhex(found[3])) != payer:
         raise MockServerError("calldata: its signature is not the payer's")
     if settlements.is_used(world, payer, nonce):
         raise MockServerError("calldata: the nonce is used or canceled already")

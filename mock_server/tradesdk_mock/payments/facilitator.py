@@ -15,7 +15,7 @@ from ..core.errors import Header
 from ..core.messages import Answer
 from ..core.seeding import EVM_ADDRESS
 from ..state import tenants
-from . import eip3009, settlements
+from . import eip3009, settlements, signatures
 from .header import Payment, same
 from .requirements import (
     ASSET,
@@ -255,7 +255,7 @@ def _signed(payment: Payment, name: str, version: str, asset: str) -> bool:
     if not EVM_ADDRESS.fullmatch(asset):
         return False
     domain = eip3009.Domain(name, version, int(NETWORK.partition(":")[2]), asset)
-    return eip3009.signer(eip3009.digest(domain, transfer), payment.signature) == transfer.payer
+    return signatures.signer(eip3009.digest(domain, transfer), payment.signature) == transfer.payer
 
 
 def _signed_for_usdc(payment: Payment) -> bool:

@@ -6,7 +6,7 @@ import re
 
 from ..core.errors import bad_signature
 from ..core.seeding import checksum_address
-from .libraries import HALF_ORDER, MESSAGES
+from .signatures import HALF_ORDER, keccak, signer
 
 _SIGNATURE = re.compile(r"0x[0-9a-fA-F]{64}(?P<s>[0-9a-fA-F]{64})(?P<v>[0-9a-fA-F]{2})", re.ASCII)
 
@@ -30,19 +30,15 @@ def verify(address: str, message: str, signature: str) -> None:
     parts = _SIGNATURE.fullmatch(signature)
     if not parts:
         raise bad_signature("signature: not 0x and 130 hex digits")
-    # The library also takes the recovery numbers of transactions, which hold a chain.
-    if int(parts["v"], 16) not in (0, 1, 27, 28):
+    v = int(parts["v"], 16)
+    if v not in (0, 1, 27, 28):
         raise bad_signature("signature: its last byte is not 0, 1, 27 or 28")
     if int(parts["s"], 16) > HALF_ORDER:
         raise bad_signature("signature: s is in the upper half of its range")
-    MESSAGES.load()
-    from eth_account import Account
-    from eth_account.messages import encode_defunct
-
-    try:
-        signer = str(Account.recover_message(encode_defunct(text=message), signature=signature))
-    except Exception:
-        # Points that don't exist raise many kinds of error; all mean the same.
-        raise bad_signature("signature: not a signature") from None
-    if signer.lower() != address.lower():
+    content = message.encode()
+    hashed = keccak(b"\x19Ethereum Signed Message:\n%d" % len(content) + content)
+    found = signer(hashed, bytes.fromhex(signature[2:-2]) + bytes([v if v > 1 else v + 27]))
+    if found is None:
+        raise bad_signature("signature: not a signature")
+    if found != address.lower():
         raise bad_signature("signature: not made by this address over the verification message")

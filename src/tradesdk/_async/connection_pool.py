@@ -118,6 +118,7 @@ class AsyncConnectionPool:
             if self._closed or not whole or not connection.is_idle() or connection.has_leftover():
                 await connection.aclose()
                 return
+            connection.unlock()
             idle = self._idle
             idle.append(connection)
             if self._closed:  # by another thread, in between

@@ -119,6 +119,7 @@ class ConnectionPool:
             if self._closed or not whole or not connection.is_idle() or connection.has_leftover():
                 connection.close()
                 return
+            connection.unlock()
             idle = self._idle
             idle.append(connection)
             if self._closed:  # by another thread, in between
