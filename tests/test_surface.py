@@ -79,6 +79,7 @@ PUBLIC = {
     "StreamError",
     "StreamEndedError",
     "CheckpointError",
+    "FleetError",
     "SignalStream",
     "AsyncSignalStream",
     "StreamSignal",
