@@ -19,5 +19,5 @@ class Script:
 @cache
 def script(name: str) -> Script:
     """The script in `lua/NAME.lua`."""
-    text = files(__package__).joinpath("lua", f"{name}.lua").read_text("utf-8")
+    text = files("tradesdk._fleet").joinpath("lua", f"{name}.lua").read_text("utf-8")
     return Script(text, hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest())
