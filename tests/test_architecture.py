@@ -28,8 +28,8 @@ ETHEREUM = {"eth_account", "eth_keyfile", "eth_keys", "eth_utils", "coincurve", 
 FRAMES = {"pyarrow", "pandas", "polars"}
 THIRD_PARTY = {  # by what lies at the top of the SDK
     "_http": {"idna"},
-    "_async": NETWORK,
-    "_sync": NETWORK,
+    "_async": NETWORK | {"redis"},
+    "_sync": NETWORK | {"redis"},
     "payments": ETHEREUM,
     "models": {"pydantic_core"},
     "_frames": FRAMES,

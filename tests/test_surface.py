@@ -18,6 +18,8 @@ SRC = Path(__file__).parent.parent / "src"
 PUBLIC = {
     "TradeClient",
     "AsyncTradeClient",
+    "RateLimiter",
+    "AsyncRateLimiter",
     "RawResponse",
     "RateLimit",
     "RetryPolicy",
@@ -79,6 +81,7 @@ PUBLIC = {
     "StreamError",
     "StreamEndedError",
     "CheckpointError",
+    "FleetError",
     "SignalStream",
     "AsyncSignalStream",
     "StreamSignal",

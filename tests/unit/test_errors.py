@@ -24,6 +24,7 @@ from tradesdk import (
     BudgetDetails,
     CheckpointError,
     ConfigError,
+    FleetError,
     InvalidArgumentError,
     LocalSigner,
     MarketClient,
@@ -78,6 +79,7 @@ TREE = {
     "StreamError": "APIError",
     "StreamEndedError": "StreamError",
     "CheckpointError": "TradeError",
+    "FleetError": "TradeError",
     "PaymentError": "TradeError",
     "PaymentRefusedError": "PaymentError",
     "PaymentRejectedError": "PaymentError",
@@ -105,6 +107,8 @@ def arguments(cls: type[TradeError]) -> dict[str, Any]:
         given |= {"retry_after": 5.0, "retry_at": MOMENT, "rate_limit": RateLimit(60, 0, MOMENT)}
     if issubclass(cls, CheckpointError):
         given |= {"path": "/home/me/place.json"}
+    if issubclass(cls, FleetError):
+        given |= {"may_have_run": True}
     if issubclass(cls, APIResponseError | StreamError):
         given["response"] = RESPONSE
     if issubclass(cls, AmbiguousOutcomeError):

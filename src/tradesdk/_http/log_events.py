@@ -28,6 +28,8 @@ LogEvent = Literal[
     "payment_warning",
     "ledger_failed",
     "service_time_unknown",
+    "fleet_away",
+    "fleet_back",
     "history_unread",
     "stream_connected",
     "stream_disconnected",
@@ -50,6 +52,7 @@ class LogFields(TypedDict, total=False):
     seconds: float
     payment_id: str
     chain: int
+    members: int
     tries: int
     start: datetime
     end: datetime
@@ -73,8 +76,10 @@ def log_retry(error: APIError, wait: float) -> None:
     logger.warning("%s (%s %s); trying again in %.1f s", reason, error.method, url, wait, extra=extra)
 
 
-def log_rate_limit_wait(wait: float) -> None:
-    """Log that nothing is sent for `wait` seconds, until the rate limit resets."""
-    reason = "the rate limit is used up"
-    extra = log_fields("rate_limit_wait", reason=reason, wait=wait)
+def log_rate_limit_wait(wait: float, members: int) -> None:
+    """Log that nothing is sent for `wait` seconds, until the rate limit that `members` clients share resets."""
+    if wait <= 1:  # too short to log, or the rest of a sleep that ended early
+        return
+    reason = "the rate limit is used up" if members == 1 else f"the rate limit that {members} clients share is used up"
+    extra = log_fields("rate_limit_wait", reason=reason, wait=wait, members=members)
     logger.warning("%s; waiting %.1f s for the reset", reason, wait, extra=extra)

@@ -10,10 +10,11 @@ from .response import rate_limit
 from .retry import reset_time, server_now
 
 _WINDOW = 60.0  # limits are per minute
-_FARTHEST = _WINDOW + 5  # a reset further away is not believed: it or a clock is wrong
+FARTHEST = _WINDOW + 5
+"""Seconds. A reset further away is not believed: it or a clock is wrong."""
 
 
-class RateLimiter:
+class RateLimitWindow:
     """Counts the requests left in the current window: the last number from the service, minus what was sent since.
 
     When none are left, requests wait for the reset. After it, the same limit is assumed until an answer names
@@ -75,7 +76,7 @@ class RateLimiter:
             if moment is None:
                 return
             away = moment - server_now(headers, now)
-            if away > _FARTHEST:
+            if away > FARTHEST:
                 return
             ends = monotonic + max(0.0, away)
             guessed = self._guessed and limit == self._limit

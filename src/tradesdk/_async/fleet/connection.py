@@ -1,0 +1,77 @@
+"""The connection to a fleet's Redis or Valkey server: scripts and commands, each sent once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..._fleet.address import ServerAddress
+from ..._fleet.client import client_options, load_redis
+from ..._fleet.failures import failure_of
+from ..._fleet.scripts import script
+from ...errors import FleetError
+
+
+class AsyncFleetConnection:
+    """Sends commands to the server of a fleet. Nothing is repeated: a lost reply may belong to a command that ran.
+
+    Args:
+        url: `redis://…` or `rediss://…`; by default TRADE_FLEET.
+        timeout: seconds to connect, and to wait for a reply.
+
+    Raises:
+        ConfigError: the URL cannot be used, or redis-py is not installed.
+    """
+
+    def __init__(self, url: str | None = None, *, timeout: float = 5.0) -> None:
+        self.address = ServerAddress.of(url)
+        redis = load_redis("redis.asyncio")
+        self._client: Any = redis.Redis(**client_options(self.address, timeout))
+
+    async def run(self, name: str, keys: list[str], arguments: list[str | bytes | int | float]) -> Any:
+        """Run the script `name` and return its reply.
+
+        Raises:
+            FleetError: it failed. `may_have_run` says whether its changes may have been made.
+        """
+        wanted = script(name)
+        try:
+            try:
+                return await self._client.evalsha(wanted.sha, len(keys), *keys, *arguments)
+            except Exception as error:
+                if not str(error).startswith("NOSCRIPT") and type(error).__name__ != "NoScriptError":
+                    raise
+            return await self._client.eval(wanted.text, len(keys), *keys, *arguments)
+        except Exception as error:
+            raise self._error(error) from None
+
+    async def command(self, *parts: str | bytes | int | float) -> Any:
+        """Send one command and return its reply.
+
+        Raises:
+            FleetError: it failed.
+        """
+        try:
+            return await self._client.execute_command(*parts)
+        except Exception as error:
+            raise self._error(error) from None
+
+    def _error(self, error: Exception) -> Exception:
+        failure = failure_of(error, self.address)
+        return (
+            error
+            if failure is None
+            else FleetError(failure.message, code=failure.code, hint=failure.hint, may_have_run=failure.may_have_run)
+        )
+
+    async def aclose(self) -> None:
+        """Close the connections."""
+        await self._client.aclose()
+
+    async def __aenter__(self) -> AsyncFleetConnection:
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        await self.aclose()
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.address}>"

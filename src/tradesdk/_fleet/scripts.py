@@ -1,0 +1,23 @@
+"""The Lua scripts that the server runs, each in a file of its own. A script is one atomic step."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    """A script, and the digest by which the server knows it."""
+
+    text: str
+    sha: str
+
+
+@cache
+def script(name: str) -> Script:
+    """The script in `lua/NAME.lua`."""
+    text = files("tradesdk._fleet").joinpath("lua", f"{name}.lua").read_text("utf-8")
+    return Script(text, hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest())

@@ -1,0 +1,111 @@
+"""The fleet's server: its URL, and what fails between us and it, in our words and without its password."""
+
+from __future__ import annotations
+
+import pickle
+import traceback
+from pathlib import Path
+
+import pytest
+
+from tradesdk import ConfigError
+from tradesdk._fleet.address import ServerAddress
+from tradesdk._sync.fleet.connection import FleetConnection
+from tradesdk.errors import FleetError
+
+from .._redis_server import RedisServer
+
+SECRET = "swordfish-and-more"
+
+
+@pytest.mark.parametrize(
+    ("url", "problem"),
+    [
+        ("", "is missing"),
+        ("http://127.0.0.1:6379", "has the scheme http"),
+        ("127.0.0.1:6379", "has the scheme"),
+        (f"redis://:{SECRET}@", "has no host"),
+        (f"redis://:{SECRET}@host:port", "cannot be read"),
+        (f"redis://:{SECRET}@host/zero", "a database that is not a number"),
+        (f"redis://:{SECRET}@host/0?db=1", "has a query"),
+        (f"redis://:{SECRET}\n@host", "cannot be printed"),
+        (f"redis://:{SECRET}@[::1", "cannot be read"),
+        ("redis://" + "h" * 3000, "more than 2000"),
+    ],
+)
+def test_urls_that_are_refused(url: str, problem: str) -> None:
+    with pytest.raises(ConfigError, match=problem) as caught:
+        ServerAddress.of(url)
+    shown = "".join(traceback.TracebackException.from_exception(caught.value, capture_locals=True).format())
+    assert SECRET not in shown.replace(repr(url), "")
+    assert "redis://" in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("redis://host", "redis://host:6379/0"),
+        ("rediss://host:7000/3", "rediss://host:7000/3"),
+        (f"redis://me:{SECRET}@[::1]/1", "redis://[::1]:6379/1"),
+    ],
+)
+def test_an_address_is_shown_without_its_login(url: str, shown: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TRADE_FLEET", url)
+    for address in (ServerAddress.of(url), ServerAddress.of(None)):
+        assert str(address) == shown
+        assert SECRET not in repr(address)
+        with pytest.raises(TypeError):
+            pickle.dumps(address)
+
+
+def failure(connection: FleetConnection, *command: str) -> FleetError:
+    with connection, pytest.raises(FleetError) as caught:
+        connection.command(*command)
+    assert SECRET not in str(caught.value)
+    return caught.value
+
+
+def test_nothing_listens(tmp_path: Path) -> None:
+    server = RedisServer("valkey", tmp_path)
+    error = failure(FleetConnection(server.url), "PING")
+    assert error.code == "server_unreachable"
+    assert f"nothing listens at {server.url}/0" in str(error)
+    assert not error.may_have_run
+
+
+def test_what_a_server_refuses(tmp_path: Path) -> None:
+    with RedisServer("redis", tmp_path, "--requirepass", SECRET) as server:
+        assert failure(FleetConnection(server.url), "PING").code == "server_refused"
+        wrong = f"redis://:{SECRET}x@127.0.0.1:{server.port}"
+        assert failure(FleetConnection(wrong), "PING").code == "server_refused"
+        right = f"redis://:{SECRET}@127.0.0.1:{server.port}"
+        with FleetConnection(right) as connection:
+            assert connection.command("PING") in (b"PONG", True)
+        failed = failure(FleetConnection(right), "EVAL", f"return redis.error_reply('no {SECRET}')", "0")
+        assert failed.code == "server_failed"
+        assert "no ****" in str(failed)
+
+
+def test_a_server_that_hangs(tmp_path: Path) -> None:
+    with RedisServer("valkey", tmp_path) as server:
+        server.pause()
+        error = failure(FleetConnection(server.url, timeout=0.2), "PING")
+        assert (error.code, error.may_have_run) == ("server_unreachable", True)
+
+
+def test_a_full_server(tmp_path: Path) -> None:
+    with RedisServer("redis", tmp_path, "--maxmemory", "1") as server:
+        assert failure(FleetConnection(server.url), "SET", "one", "1").code == "server_full"
+
+
+def test_a_replica(server: RedisServer, tmp_path: Path) -> None:
+    with RedisServer("valkey", tmp_path, "--replicaof", f"127.0.0.1 {server.port}") as replica:
+        assert failure(FleetConnection(replica.url), "SET", "one", "1").code in (
+            "server_read_only",
+            "server_unreachable",
+        )
+
+
+def test_keys_of_another_type(server: RedisServer) -> None:
+    server.command("SET", "one", "1")
+    assert failure(FleetConnection(server.url), "HGETALL", "one").code == "server_failed"
