@@ -60,7 +60,7 @@ DECIDING = (
     "state_machine",
 )
 SIGNER_ROOMS = {f"tradesdk/payments/signing/{room}.py" for room in ("secp256k1", "keystore")}
-CLI_THIRD_PARTY = {"typer", "rich", "jmespath", "tomli_w", "platformdirs", "anyio"}
+CLI_THIRD_PARTY = {"typer", "rich", "jmespath", "tomlkit", "platformdirs", "anyio"}
 MOCK_THIRD_PARTY = {
     "uvicorn",
     "h11",

@@ -137,7 +137,10 @@ def test_the_commands_are_all_there() -> None:
         "mock worlds list",
         "mock worlds remove",
         "completion install",
-        "completion show",
+        "completion bash",
+        "completion zsh",
+        "completion fish",
+        "completion powershell",
         "completion uninstall",
         "help",
     }
@@ -272,6 +275,8 @@ def test_example(
     words, typed = shlex.split(line)[1:], ""
     if words[-2:] == ["<", "key.txt"]:
         words, typed = words[:-2], own.env["TRADE_API_KEY"] if words[0] == "login" else KEY
+    if words[-2:-1] == [">"]:
+        words = words[:-2]
     if words[0] in ("config", "logout"):
         for profile in {"work", "paper"}.intersection(words):
             own("login", "--mock", "--profile", profile)

@@ -66,14 +66,6 @@ def install(ctx: typer.Context, shell: Shell = None, *, yes: Yes = False, dry_ru
         _show(run, place, "installed")
 
 
-@app.command("show", cls=TradeCommand, epilog=examples("trade completion show bash", "trade completion show fish"))
-def show(shell: Shell = None) -> None:
-    """Print the script, to keep or load it yourself."""
-    from tradesdk_cli.completion.shells import SCRIPTS, shell_of
-
-    print(SCRIPTS[shell_of(shell, os.environ)], end="")
-
-
 @app.command(
     "uninstall",
     cls=TradeCommand,
@@ -104,6 +96,26 @@ def uninstall(ctx: typer.Context, shell: Shell = None, *, yes: Yes = False, dry_
         _show(run, place, "removed")
 
 
+def _prints(shell: str) -> None:
+    lines = examples(f"trade completion {shell}", f"trade completion {shell} > {_FILES[shell]}")
+
+    @app.command(shell, cls=TradeCommand, epilog=lines, help=f"Print the script for {shell}.")
+    def show() -> None:
+        from tradesdk_cli.completion.shells import SCRIPTS
+
+        print(SCRIPTS[shell], end="")
+
+
+_FILES = {
+    "bash": "~/.local/share/bash-completion/completions/trade",
+    "zsh": "~/.zfunc/_trade",
+    "fish": "~/.config/fish/completions/trade.fish",
+    "powershell": "trade.ps1",
+}
+for _shell in _FILES:
+    _prints(_shell)
+
+
 def _place(shell: str | None) -> Place:
     from tradesdk_cli.completion.shells import place_of, shell_of
 
@@ -131,9 +143,9 @@ def _ask(run: Session, place: Place, question: str) -> None:
     if not ask(question):
         from tradesdk_cli.errors import Declined
 
-        raise Declined("nothing was changed", "trade completion show prints the script, to load it yourself")
+        raise Declined("nothing was changed", f"trade completion {place.shell} prints the script, to load it yourself")
 
 
 def _unwritten(error: OSError, place: Place) -> Unwritten:
     where = error.filename or place.script
-    return Unwritten(f"{where} cannot be written: {error.strerror}", f"trade completion show {place.shell} prints it")
+    return Unwritten(f"{where} cannot be written: {error.strerror}", f"trade completion {place.shell} prints it")

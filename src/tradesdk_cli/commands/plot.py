@@ -54,13 +54,13 @@ def token(
 
     The prices are those that the signals name, at their moments; between them the line is only a line. That costs
     nothing. Prices at any moment are sold: trade market prices. With -o json or csv you get the signals themselves,
-    oldest first. --out chart.svg writes a picture, .html a page, .txt text.
+    oldest first. --out chart.svg writes a picture.
     """
     from tradesdk_cli.charts.plots import plot_token
-    from tradesdk_cli.charts.svg import ENDINGS
+    from tradesdk_cli.charts.svg import ENDING
     from tradesdk_cli.session import open_session
 
-    with open_session(ctx, endings=ENDINGS) as run:
+    with open_session(ctx, endings=(ENDING,)) as run:
         plot_token(run, symbol, chain, wanted)
 
 
@@ -79,12 +79,11 @@ def agent(
     """Draw what an agent has won or lost over time.
 
     The line adds up its closed trades; the last point adds what its open positions would bring now. With --since it
-    begins at zero there. With -o json or csv you get the points. --out chart.svg writes a picture, .html a page, .txt
-    text.
+    begins at zero there. With -o json or csv you get the points. --out chart.svg writes a picture.
     """
     from tradesdk_cli.charts.plots import plot_agent
-    from tradesdk_cli.charts.svg import ENDINGS
+    from tradesdk_cli.charts.svg import ENDING
     from tradesdk_cli.session import open_session
 
-    with open_session(ctx, endings=ENDINGS) as run:
+    with open_session(ctx, endings=(ENDING,)) as run:
         plot_agent(run, agent_id, wanted)

@@ -189,7 +189,7 @@ ELSEWHERE: Mapping[tuple[str, ...], str] = {
     ("logout", "-y"): "leave it out: trade logout asks nothing",
     ("--page",): "a list goes on at a cursor: --cursor CURSOR, which the list before named; or --all",
     ("--install-completion",): "did you mean: trade completion install",
-    ("--show-completion",): "did you mean: trade completion show",
+    ("--show-completion",): "did you mean: trade completion bash",
 }
 """What people look for and nobody offers here, with what there is."""
 
