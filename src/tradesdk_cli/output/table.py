@@ -105,11 +105,11 @@ class GrowingTable:
         self._width = width
         self._short = False
         self._needed = [_usual_width(column, sample) for column in columns]
-        if width is not None and len(self._fitting()) < len(columns):
-            self._short = True
-            self._needed = [_usual_width(column, sample, short=True) for column in columns]
+        shortened = [_usual_width(column, sample, short=True) for column in columns]
+        if len(self._fitting(list(shortened))) > len(self._fitting(list(self._needed))):
+            self._short, self._needed = True, shortened
         roomy = [max(w, _WIDE_PRICE) if c.kind == "price" else w for w, c in zip(self._needed, columns, strict=True)]
-        self._shown = self._fitting()
+        self._shown = self._fitting(self._needed)
         if width is None or _fit(columns, list(roomy), width) == list(range(len(columns))):
             self._needed = roomy
 
@@ -141,7 +141,7 @@ class GrowingTable:
         if lent is not None:
             return self._line(cells, lent)
         self._needed = [max(width, size) for width, size in zip(self._needed, long, strict=True)]
-        self._shown = self._fitting()  # what no longer fits is left out from here on
+        self._shown = self._fitting(self._needed)  # what no longer fits is left out from here on
         return Text("\n").join((self.header(), self._line(cells)))
 
     def _lent(self, long: Sequence[int]) -> list[int] | None:
@@ -164,8 +164,8 @@ class GrowingTable:
                 return None
         return widths
 
-    def _fitting(self) -> list[int]:
-        fitting = _fit(self._columns, self._needed, self._width)
+    def _fitting(self, needed: list[int]) -> list[int]:
+        fitting = _fit(self._columns, needed, self._width)
         # Too narrow even for what is always shown: the terminal breaks the lines.
         return [i for i, c in enumerate(self._columns) if not c.optional] if fitting is None else fitting
 
