@@ -110,7 +110,7 @@ class GrowingTable:
             self._short, self._needed = True, shortened
         roomy = [max(w, _WIDE_PRICE) if c.kind == "price" else w for w, c in zip(self._needed, columns, strict=True)]
         self._shown = self._fitting(self._needed)
-        if width is None or _fit(columns, list(roomy), width) == list(range(len(columns))):
+        if width is None or _fit(columns, roomy, width) == list(range(len(columns))):
             self._needed = roomy
 
     @property
