@@ -313,6 +313,21 @@ def test_a_noun_alone_lists(own: Terminal, noun: str) -> None:
     assert len(alone.out.splitlines()) == len(listed.out.splitlines()) > 1
 
 
+@pytest.mark.parametrize(
+    ("line", "listed"),
+    [
+        ("agents --losing -n 1", "agents list --losing -n 1"),
+        ("-o json positions --limit=2", "positions list --limit 2 -o json"),
+        ("trades -n 1 -o json", "trades list -n 1 -o json"),
+    ],
+)
+def test_a_noun_alone_takes_the_options_of_its_list(own: Terminal, line: str, listed: str) -> None:
+    alone, same = own(*line.split()), own(*listed.split())
+    assert (alone.code, len(alone.out.splitlines())) == (0, len(same.out.splitlines()))
+    refused = own("agents", "--losng")
+    assert (refused.code, refused.problem["hint"]) == (2, "did you mean: trade agents --losing")
+
+
 @pytest.mark.parametrize("line", ["pay", "pay key", "account", "signals", "mock"])
 def test_a_noun_without_a_list_shows_its_help(own: Terminal, line: str) -> None:
     alone, helped = own(*line.split()), own(*line.split(), "--help")

@@ -56,7 +56,7 @@ def install(ctx: typer.Context, shell: Shell = None, *, yes: Yes = False, dry_ru
             _show(run, place, "not written")
             return
         if place.line_missing and not yes:
-            _ask(run, place, f"Add this line to {place.rc_file}?\n  {place.rc_line}\n")
+            _ask(run, place, "gets this line", "add it?")
         try:
             write(place)
         except OSError as error:
@@ -87,7 +87,7 @@ def uninstall(ctx: typer.Context, shell: Shell = None, *, yes: Yes = False, dry_
             _show(run, place, "not removed")
             return
         if there and not yes:
-            _ask(run, place, f"Take this line out of {place.rc_file}?\n  {place.rc_line}\n")
+            _ask(run, place, "loses this line", "remove it?")
         try:
             remove(place)
         except OSError as error:
@@ -133,13 +133,15 @@ def _show(run: Session, place: Place, result: str) -> None:
     run.out.one(found)
 
 
-def _ask(run: Session, place: Place, question: str) -> None:
+def _ask(run: Session, place: Place, change: str, question: str) -> None:
     from tradesdk_cli.confirm import ask, can_ask
 
     if not can_ask():
         raise UsageProblem(
             f"this changes {place.rc_file}, and nobody is there to be asked", "--yes does it; --dry-run shows the line"
         )
+    run.out.note(f"{place.rc_file} {change}:")
+    run.out.note(f"  {place.rc_line}")
     if not ask(question):
         from tradesdk_cli.errors import Declined
 

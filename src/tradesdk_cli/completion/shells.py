@@ -172,7 +172,11 @@ def shell_of(name: str | None, environ: Mapping[str, str]) -> str:
     shell = {"pwsh": "powershell"}.get(given.lower(), given.lower())
     if shell in SHELLS:
         return shell
-    said = f"completion is for {', '.join(SHELLS[:-1])} and {SHELLS[-1]}, not {given!r}" if given else "which shell?"
+    said = (
+        f"completion is for {', '.join(SHELLS[:-1])} and {SHELLS[-1]}, not {given!r}"
+        if given
+        else "SHELL is not set, so the shell is not known"
+    )
     raise UsageProblem(said, "name one: trade completion install bash")
 
 

@@ -17,13 +17,13 @@ from tradesdk_cli.config.settings import (
     Files,
     Settings,
     expanded,
-    is_secret,
     plain_name,
     platform_folder,
     resolve,
 )
 from tradesdk_cli.errors import ConfigProblem
 from tradesdk_cli.files import atomic_write
+from tradesdk_cli.redact import is_secret_setting
 from tradesdk_cli.text import visible
 
 if TYPE_CHECKING:
@@ -187,7 +187,7 @@ def _correct(line: str) -> str:
     that somebody put there."""
     name, equals, _ = line.partition("=")
     name = plain_name(name.strip().strip("\"'"))
-    if equals and (name in ENTRIES or is_secret(name)):
+    if equals and (name in ENTRIES or is_secret_setting(name)):
         return f"correct that line: {name} = …"
     return 'correct that line: a setting is NAME = VALUE with text in "", a profile begins with [profiles.NAME]'
 
