@@ -20,9 +20,9 @@ app = noun("completion", "Let your shell complete commands, ids and symbols.")
 
 Shell = Annotated[
     str | None,
-    typer.Argument(metavar="SHELL", help="bash, zsh, fish or powershell; the one of $SHELL when not said."),
+    typer.Argument(metavar="SHELL", help="bash, zsh, fish or powershell; by default the one of $SHELL."),
 ]
-Rehearsal = Annotated[bool, typer.Option("--dry-run", help="Say what would be written and write nothing.")]
+Rehearsal = Annotated[bool, typer.Option("--dry-run", help="Show what would be written, and write nothing.")]
 
 
 class Unwritten(CliError):
@@ -37,11 +37,10 @@ class Unwritten(CliError):
     epilog=examples("trade completion install bash --yes", "trade completion install zsh --dry-run"),
 )
 def install(ctx: typer.Context, shell: Shell = None, *, yes: Yes = False, dry_run: Rehearsal = False) -> None:
-    """Make your shell complete trade.
+    """Set up completion for your shell.
 
-    Writes a script and, for bash, zsh and PowerShell, one line into the file that the shell reads when it starts. It
-    asks before that, and never adds the line twice. Ids and symbols are those that earlier commands printed: completing
-    reads no network.
+    Writes a script and, for bash, zsh and PowerShell, one line into the shell's startup file; asks first, and never
+    adds the line twice. Ids and symbols come from what earlier commands printed, so completion needs no network.
     """
     from tradesdk_cli.completion.shells import install as write
 
