@@ -167,11 +167,11 @@ STREAM = (
     Column("direction", "state", title="side"),
     Column("confidence", "share"),
     Column("price_usd", "price", optional=True, title="price"),
-    Column("came", "state", optional=True),
+    Column("source", "state", optional=True),
     Column("timestamp", "time", optional=True, title="time"),
     Column("token_address", "id", optional=True),
 )
-"""`came` is ours: live, replayed or late."""
+"""`source` is ours: live, replayed or late."""
 
 _TOKEN = Column("tokenSymbol", title="token")
 _ADDRESS = Column("tokenAddress", "id", optional=True, title="token_address")

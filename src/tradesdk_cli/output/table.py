@@ -176,7 +176,7 @@ class GrowingTable:
 
 
 def _usual_width(column: Column, sample: Mapping[str, Any], *, short: bool = False) -> int:
-    least = _USUAL_WIDTHS.get(column.kind, 0) if column.key != "came" else len("replayed")
+    least = _USUAL_WIDTHS.get(column.kind, 0) if column.key != "source" else len("replayed")
     value = cell(column.kind, column.value(sample))
     value = _short(value, _IN_A_STREAM) if short and column.short else value
     shown = min(cell_len(value.plain), _ID_WIDTH) if column.kind == "id" else 0

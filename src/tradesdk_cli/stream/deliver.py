@@ -232,8 +232,8 @@ class Delivery:
 
         if self._written is not None and self._written.has(event):
             return  # the run that wrote it was killed before it could say so, or did not go on from the last one
-        came = "late" if event.get("late") is True else "replayed" if event.get("replayed") is True else "live"
-        self._out.line(event, STREAM, {**event, "came": came})
+        source = "late" if event.get("late") is True else "replayed" if event.get("replayed") is True else "live"
+        self._out.line(event, STREAM, {**event, "source": source})
 
     def _say_retry(self, problem: str, wait: float) -> None:
         self._out.event("forward_retry", f"{problem}; again in {wait:.0f} s", wait=round(wait, 1))
