@@ -299,14 +299,12 @@ def _put(table: Any, name: str, value: Any) -> None:
     """A new setting stands below the others; comments behind them are about the next table, and stay before that."""
     from tomlkit.items import Comment, Table, Whitespace
 
+    body: list[Any] = table.value.body if isinstance(table, Table) and name not in table else []
     behind: list[Any] = []
-    if name not in table and isinstance(table, Table):
-        body = table.value.body
-        while body and isinstance(body[-1][1], (Comment, Whitespace)):
-            behind.insert(0, body.pop())
+    while body and isinstance(body[-1][1], (Comment, Whitespace)):
+        behind.insert(0, body.pop())
     table[name] = value
-    if behind:
-        body.extend(behind)
+    body.extend(behind)
 
 
 def _changed(data: dict[str, Any], table: Sequence[str], name: str, value: Any) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import inspect
 from functools import wraps
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import typer
 from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
@@ -173,14 +173,12 @@ class TradeGroup(_Ours, TyperGroup):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         try:
-            return cast("list[str]", super().parse_args(ctx, list(args)))
+            return super().parse_args(ctx, list(args))
         except typer.TyperException as error:
             named = any(word in self.commands for word in args)
             if type(error).__name__ != "NoSuchOption" or named or "list" not in self.shown:
                 raise
-        return cast(
-            "list[str]", super().parse_args(ctx, ["list", *args])
-        )  # an option of the list: `trade agents -w 5s`
+        return super().parse_args(ctx, ["list", *args])  # an option of the list: `trade agents -w 5s`
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
         if args[0] not in self.commands and not args[0].startswith("-"):
