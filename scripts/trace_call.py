@@ -6,7 +6,8 @@
     python scripts/trace_call.py --package sdk        the totals of the calls that are traced in the SDK
 
 Every call runs in this process, in a world of its own with a frozen clock: once to warm up, then once traced. Only the
-files of one package count: those of `tradesdk_mock`, or those of `tradesdk` for the calls that begin with `sdk-`.
+files of one package count: those of `tradesdk_mock`, those of `tradesdk` for calls that begin with `sdk-`, and those of
+`tradesdk_cli` for those that begin with `cli-`: whole commands on the embedded mock.
 
 What is counted is the start of a function of the package. A generator that is resumed starts again; a function that
 ends is not counted, so coming back to the caller's file shows when that file starts its next function.
@@ -21,6 +22,9 @@ ends is not counted, so coming back to the caller's file shows when that file st
 from __future__ import annotations
 
 import argparse
+import contextlib
+import io
+import os
 import sys
 import tempfile
 import threading
@@ -35,8 +39,10 @@ from types import FrameType
 import httpx
 
 import tradesdk
+import tradesdk_cli
 import tradesdk_mock
 from tradesdk import Budget, Ledger, LocalSigner, MarketClient, TradeClient
+from tradesdk_cli.__main__ import main as trade
 from tradesdk_mock import MockClock, MockService
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
@@ -45,7 +51,7 @@ from tests.mock._paying import offer_of, pay
 
 START = 1_800_000_000
 KEY = "mock_full_main"
-FOLDERS = {"mock": tradesdk_mock.__file__, "sdk": tradesdk.__file__}
+FOLDERS = {"mock": tradesdk_mock.__file__, "sdk": tradesdk.__file__, "cli": tradesdk_cli.__file__}
 Call = Callable[[], object]
 
 
@@ -185,18 +191,42 @@ def sdk_stream(world: World) -> Call:
     return call
 
 
+def command(*words: str) -> Callable[[World], Call]:
+    """A command of `trade`, by what is typed behind it."""
+
+    def made(_: World) -> Call:
+        def call() -> None:
+            with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()) as said:
+                code = trade(["--mock", *words])
+            if code != 0:
+                raise RuntimeError(said.getvalue())
+
+        return call
+
+    made.__doc__ = f"trade --mock {' '.join(words)}"
+    return made
+
+
+COMMANDS = {
+    "cli-list": command("agents", "list", "-o", "json"),
+    "cli-update": command("agents", "update", "base-slow", "--stop-loss-pct", "4", "--yes"),
+    "cli-stream": command("signals", "stream", "--chain", "base", "--count", "1", "--since", "1h"),
+    "cli-prices": command("market", "prices", "ETH", "--max-price", "0.05"),
+    "cli-top": command("top", "--once"),
+}
 CALLS: dict[str, Callable[[World], Call]] = {
     call.__name__.replace("_", "-"): call for call in (agents, paid, tick, stream, sdk_get, sdk_paid, sdk_stream)
-}
+} | COMMANDS
 
 
 def package_of(name: str) -> str:
-    return "sdk" if name.startswith("sdk-") else "mock"
+    return {"sdk": "sdk", "cli": "cli"}.get(name.partition("-")[0], "mock")
 
 
 def traced(name: str) -> Trace:
     """One of `CALLS`, traced the second time."""
-    with world() as made:
+    with world() as made, tempfile.TemporaryDirectory() as home:
+        os.environ["TRADE_HOME"] = home
         call = CALLS[name](made)
         call()
         with tracing(package_of(name)) as found:
@@ -207,13 +237,15 @@ def traced(name: str) -> Trace:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("calls", nargs="*", metavar="CALL", help=f"by default all of: {', '.join(CALLS)}")
-    parser.add_argument("--package", choices=["mock", "sdk", "both"], default="both", help="only calls traced in it")
+    parser.add_argument(
+        "--package", choices=["mock", "sdk", "cli", "all"], default="all", help="only calls traced in it"
+    )
     parser.add_argument("--order", action="store_true", help="print the files in the order in which they are entered")
     chosen = parser.parse_args()
     for name in chosen.calls:
         if name not in CALLS:
             parser.error(f"{name!r} is not a call; there are: {', '.join(CALLS)}")
-    names = [name for name in chosen.calls or CALLS if chosen.package in (package_of(name), "both")]
+    names = [name for name in chosen.calls or CALLS if chosen.package in (package_of(name), "all")]
     traces = {name: traced(name) for name in names}
     for name, found in traces.items():
         if chosen.calls:

@@ -36,9 +36,9 @@ _GROUPS = {
     },
     "Account and settings": {
         "account": "Your plan and what is left of it: show, usage.",
-        "login": "Keep an API key for this and later commands.",
-        "logout": "Forget a kept API key.",
-        "whoami": "Which account and which service this is.",
+        "login": "Save an API key for later commands.",
+        "logout": "Remove a saved API key.",
+        "whoami": "Show which account and service are in use.",
         "config": "Settings and profiles, and where each value came from.",
         "doctor": "Check the settings, the services and this machine.",
     },

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from tradesdk_cli.errors import INTERRUPTED, Declined, Interrupted, UsageProblem
-from tradesdk_cli.redact import spoken
+from tradesdk_cli.redact import without_secrets
 from tradesdk_cli.text import one_line, visible
 
 if TYPE_CHECKING:
@@ -150,7 +150,7 @@ def _fields(run: Session, change: Change, *, brief: bool = False) -> dict[str, A
     if not brief and differences is not None:
         found["changes"] = differences
     elif not brief and change.body is not None:
-        found["body"] = spoken(change.body)
+        found["body"] = without_secrets(change.body)
     if change.about:
         found["about"] = dict(change.about)
     if change.warnings:
@@ -222,7 +222,7 @@ def _shown(name: str, value: Any) -> str:
     kind = kind_of(name.rpartition(".")[2])
     if name.endswith("signature") and isinstance(value, str) and value.startswith("0x"):
         return f"{value[:10]}…"  # whoever has it whole could connect the wallet elsewhere
-    value = spoken(value, name)
+    value = without_secrets(value, name)
     text = cell(kind, value).plain
     if text != str(value) and (kind == "chain" or not _is_exact(text, value)):
         text = f"{text} ({value})"  # what is agreed to is what is sent

@@ -1,4 +1,4 @@
-"""Output files must differ from each other and from `trade`'s own; standard streams that are closed."""
+"""Files that are written whole; files that must differ from each other; standard streams that are closed."""
 
 from __future__ import annotations
 
@@ -19,6 +19,37 @@ if TYPE_CHECKING:
 
 _OWN_ENDINGS = (".toml", ".sqlite3", ".lock")
 _OWN_FOLDERS = ("keys", "mock", "checkpoints")
+
+
+def atomic_write(path: Path, content: bytes | str, *, mode: int | None = None, sync: bool = True) -> None:
+    """Puts `content` (text as UTF-8) into the file, whole or not at all.
+
+    Args:
+        path: the file; what is there, a link too, is replaced.
+        content: all of it.
+        mode: who may read it, from the first byte on; without one, a file keeps its mode and a new one has the usual.
+        sync: it is on disk when this returns.
+
+    Raises:
+        OSError: it cannot be written; what was there is as before.
+    """
+    half = path.with_name(f".{path.name}.{os.getpid()}")
+    kept = None if mode is not None or not path.exists() else stat.S_IMODE(path.stat().st_mode)
+    half.unlink(missing_ok=True)  # of a process with our number that was killed
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
+    descriptor = os.open(half, flags, 0o644 if mode is None and kept is None else mode or 0o600)
+    try:
+        with open(descriptor, "wb") as file:
+            file.write(content.encode("utf-8", "surrogateescape") if isinstance(content, str) else content)
+            file.flush()
+            if sync:
+                os.fsync(file.fileno())
+        if kept is not None:
+            os.chmod(half, kept)
+        os.replace(half, path)
+    except BaseException:
+        half.unlink(missing_ok=True)
+        raise
 
 
 def refuse_same(files: Mapping[str, Path | None]) -> None:

@@ -6,13 +6,13 @@ Whatever goes wrong with it, commands do not mind: it is a convenience.
 
 from __future__ import annotations
 
-import os
 import re
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tradesdk_cli.errors import CliError
+from tradesdk_cli.files import atomic_write
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -159,17 +159,8 @@ def _write(path: Path) -> None:
     if new == (old or {kind: {} for kind in _KINDS}):
         return
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
-    beside.unlink(missing_ok=True)
-    descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     rows = [f"{kind}\t{value}\t{about}\n" for kind, seen in new.items() for value, about in seen.items()]
-    try:
-        with open(descriptor, "w", encoding="ascii", newline="\n") as stream:
-            stream.write("".join([f"{_HEAD}\n", *rows]))
-        os.replace(beside, path)
-    except BaseException:
-        beside.unlink(missing_ok=True)
-        raise
+    atomic_write(path, "".join([f"{_HEAD}\n", *rows]), mode=0o600, sync=False)
     files = sorted(path.parent.glob("*.tsv"), key=lambda one: one.stat().st_mtime_ns, reverse=True)
     for forgotten in files[MOST_FILES:]:
         forgotten.unlink(missing_ok=True)

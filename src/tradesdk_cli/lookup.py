@@ -67,6 +67,7 @@ def reached(run: Session, kind: Kind, text: str, read: Callable[[str], T], *, dr
     """
     from tradesdk import NotFoundError
 
+    text = _pasted(text)
     missing: Exception | None = None
     if not _may_name(kind, text):
         return read(text)
@@ -92,6 +93,12 @@ def reached(run: Session, kind: Kind, text: str, read: Callable[[str], T], *, dr
     return read(found)
 
 
+def _pasted(text: str) -> str:
+    """`text` without the `…` of a table, when it is the beginning of an id."""
+    beginning = text.removesuffix("…")
+    return beginning if _BEGINNING.fullmatch(beginning) else text
+
+
 def _is_whole(kind: Kind, text: str) -> bool:
     """Whether `text` is an id for sure, and neither a name nor the beginning of an id."""
     return re.fullmatch(rf"{kind.prefix}_[0-9A-Za-z]{{20,}}|{_UUID}", text) is not None
@@ -110,6 +117,7 @@ def id_of(run: Session, kind: Kind, text: str, *, dry_run: bool = False) -> str:
     Raises:
         NotThere, UsageProblem: `text` names nothing, or several.
     """
+    text = _pasted(text)
     if _is_whole(kind, text) or not _may_name(kind, text):
         return text
     from tradesdk import APIConnectionError, ConfigError
@@ -137,6 +145,7 @@ def the_one(run: Session, kind: Kind, text: str, things: Sequence[T]) -> T | Non
     Raises:
         UsageProblem: `text` names several.
     """
+    text = _pasted(text)
     found = _meant(kind, text, things)
     if not found:
         return None

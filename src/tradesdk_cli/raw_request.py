@@ -14,6 +14,7 @@ from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
 from tradesdk_cli.errors import INVALID, SERVER, CliError, Interrupted, UsageProblem
 from tradesdk_cli.purchase.calls import ENDPOINTS, Call
+from tradesdk_cli.redact import HIDDEN, is_secret_header
 from tradesdk_cli.text import one_line, visible
 
 if TYPE_CHECKING:
@@ -501,7 +502,6 @@ def _nothing_is_signed() -> Any:
     raise UsageProblem("nothing is signed without --pay", "add --pay --max-price USD")
 
 
-_HIDDEN = re.compile(r"cookie|authorization|payment|token|secret|signature|api-?key", re.IGNORECASE)
 _SIGNED = re.compile(r"eyJ[\w+/=-]{200}|(?:0x)?[0-9a-fA-F]{130}")
 """A payment, as its header is written, or a signature."""
 _KIND = re.compile(r"[a-z]{1,20}/[a-z]{1,20}\b", re.IGNORECASE)
@@ -530,8 +530,8 @@ def told_anyway(run: Session, *, include: bool) -> Iterator[None]:
 def tell_headers(run: Session, answer: RawResponse) -> None:
     """Status and headers on stderr, so that stdout is the body alone. What could be a secret is not shown."""
     out = run.out
-    secret = {name for name, value in answer.headers.items() if _HIDDEN.search(name) or _has_key(run, value)}
-    shown = {name: "(not shown)" if name in secret else answer.headers[name] for name in sorted(answer.headers)}
+    secret = {name for name, value in answer.headers.items() if is_secret_header(name) or _has_key(run, value)}
+    shown = {name: HIDDEN if name in secret else answer.headers[name] for name in sorted(answer.headers)}
     if out.machine_notes:
         out.report({"type": "headers", "status": answer.status, "headers": shown})
         return

@@ -1,4 +1,4 @@
-"""What is a secret: it may be sent, but is not shown on a screen or in a log."""
+"""What is a secret: it may be sent, but is not shown on a screen or in a log. The only list of names of secrets."""
 
 from __future__ import annotations
 
@@ -16,26 +16,49 @@ _NAME = re.compile(
     r"|seed_?phrase|authorization|access_?token)",
     re.IGNORECASE,
 )
+_SETTING = ("token", "key_value")
+_OPTION = ("token", "key")
+_HEADER = re.compile(r"cookie|authorization|payment|token|secret|signature|api-?key", re.IGNORECASE)
 
 
-def is_unspoken(name: str) -> bool:
-    """Whether the field of this name, dotted or not, holds a secret."""
+def is_secret_field(name: str) -> bool:
+    """Whether the field of this name, dotted or not, holds a secret. A token is none: that is what is traded."""
     return _NAME.fullmatch(name.rpartition(".")[2].replace("-", "_")) is not None
 
 
-def spoken(value: Any, name: str = "") -> Any:
-    """`value`, the field `name` of something, as it may be said: secrets in it, at any depth, are left out."""
-    if value is not None and is_unspoken(name):
+def is_secret_setting(name: str) -> bool:
+    """Whether a setting of this name would be a key or a password."""
+    return is_secret_field(name) or name.lower().replace("-", "_") in _SETTING
+
+
+def is_secret_option(word: str) -> bool:
+    """Whether the value of this option, `--api-key` or `--api-key=…`, would show a secret to all on the machine."""
+    name = word.partition("=")[0]
+    return name.startswith("--") and (is_secret_field(name[2:]) or name[2:] in _OPTION)
+
+
+def is_secret_header(name: str) -> bool:
+    """Whether a header of an answer holds a secret, or a payment that somebody could send again."""
+    return _HEADER.search(name) is not None
+
+
+def without_secrets(value: Any, name: str = "") -> Any:
+    """`value`, the field `name` of something, as it may be shown: secrets in it, at any depth, are left out."""
+    if value is not None and is_secret_field(name):
         return HIDDEN
     if isinstance(value, dict):
-        return {inner: spoken(item, str(inner)) for inner, item in value.items()}
+        return {inner: without_secrets(item, str(inner)) for inner, item in value.items()}
     if isinstance(value, list):
-        return [spoken(item) for item in value]
+        return [without_secrets(item) for item in value]
     return value
 
 
 PRIVATE_KEY = re.compile(r"[0-9A-Za-z]{48,}")
 """A private key, perhaps a mistyped one: no address and no id is as long."""
+API_KEY = re.compile(r"(?:mock|mocksk|sk|pk|ak|key|api|live)[_-]\S+", re.IGNORECASE)
+"""A word that may be an API key, where a word of a command belongs."""
+_KEY_AS_NAME = re.compile(r"(?:sk|pk|mocksk|bearer)[_ -]", re.IGNORECASE)
+_LONG_NAME = 20
 
 
 def safe(text: str) -> str:
@@ -43,10 +66,6 @@ def safe(text: str) -> str:
     return PRIVATE_KEY.sub("****", one_line(text))
 
 
-_API_KEY = re.compile(r"(?:sk|pk|mocksk|bearer)[_ -]", re.IGNORECASE)
-_LONG_NAME = 20
-
-
 def looks_secret(name: str) -> bool:
-    """Whether what stands where a name belongs may be a key: it is not repeated then."""
-    return _API_KEY.match(name) is not None or (len(name) >= _LONG_NAME and any(letter.isdigit() for letter in name))
+    """Whether what stands where a name belongs, such as `live-eu`, may be a key: it is not repeated then."""
+    return _KEY_AS_NAME.match(name) is not None or (len(name) >= _LONG_NAME and any(map(str.isdigit, name)))

@@ -29,17 +29,15 @@ from tradesdk_cli.framework.suggest import (
     ELSEWHERE,
     OPTION_WORDS,
     ROOT_WORDS,
-    SECRET_OPTIONS,
     VERB_WORDS,
     closest,
 )
-from tradesdk_cli.redact import PRIVATE_KEY, looks_secret, safe
+from tradesdk_cli.redact import API_KEY, PRIVATE_KEY, is_secret_option, looks_secret, safe
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 
-SECRET = re.compile(r"(?:mock|mocksk|sk|pk|ak|key|api|live)[_-]\S+", re.IGNORECASE)
 WHOLE_LINE = "did you mean: "
 """What begins a hint with all that was typed, where it was typed."""
 
@@ -62,7 +60,7 @@ def program_typed(argv: Sequence[str]) -> str:
 def _again(argv: Sequence[str]) -> str | None:
     """The whole line, to paste. None where it holds what may be a secret."""
     for word in argv:
-        if word.partition("=")[0] in SECRET_OPTIONS or PRIVATE_KEY.search(word) or SECRET.fullmatch(word):
+        if is_secret_option(word) or PRIVATE_KEY.search(word) or API_KEY.fullmatch(word):
             return None
     line = shlex.join(["trade", *argv])
     return line if line.isprintable() else None
@@ -128,7 +126,7 @@ def _command(error: UnknownCommand, argv: Sequence[str]) -> tuple[str, str]:
     word, path, group = error.args_left[0], error.ctx.command_path, error.ctx.command
     at_root = error.ctx.parent is None
     before, after = list(argv[: len(argv) - len(error.args_left)]), error.args_left[1:]
-    shown = "that" if SECRET.fullmatch(word) else f"{word!r}"
+    shown = "that" if API_KEY.fullmatch(word) else f"{word!r}"
     message = f"there is no command {shown}" if at_root else f"{path} has no verb {shown}"
     explained = ELSEWHERE.get((*path.split()[1:], word.lower()))
     if explained is not None:
@@ -221,7 +219,7 @@ def _option(error: Any, argv: Sequence[str], path: str) -> tuple[str, str | None
         name = word.partition("=")[0] if word else name
     known = _options_of(error.ctx)
     message = f"{path} has no option {name}"
-    secret = name in SECRET_OPTIONS and not (name == "--token" and path.split()[1:2] in _ABOUT_TOKENS)
+    secret = is_secret_option(name) and not (name == "--token" and path.split()[1:2] in _ABOUT_TOKENS)
     forms = [option for option in known if option.startswith(name) and name.startswith("--")]
     if secret:
         if path.startswith("trade pay"):
@@ -393,6 +391,6 @@ def _extra(error: ExtraArguments, argv: Sequence[str], path: str) -> tuple[str, 
     takes = [
         piece for param in params if param.param_type_name == "argument" for piece in param.get_usage_pieces(context)
     ]
-    shown = "that" if "login" in path or SECRET.fullmatch(first) else repr(words)
+    shown = "that" if "login" in path or API_KEY.fullmatch(first) else repr(words)
     said = f"it takes {' '.join(takes)} only" if takes else "it takes options only"
     return f"{shown} is too much for {path}: {said}", None

@@ -117,7 +117,10 @@ NO_DATA = {
     "agents stop": "the same",
     "mock serve": "runs until it is ended; what it prints first is shown by its own tests",
     "demo": "a story on the screen, with a summary for programs that its own tests read",
-    "completion show": "a script for the shell, in whatever format",
+    **dict.fromkeys(
+        ("completion bash", "completion zsh", "completion fish", "completion powershell"),
+        "a script for the shell, in whatever format",
+    ),
 }
 """Commands that print no data, and why."""
 

@@ -62,7 +62,7 @@ def test_for_people_there_is_a_line_of_results(own: Terminal) -> None:
 def test_a_table_without_room_says_what_is_missing(own: Terminal) -> None:
     run = own("agents", "list", "--results", tty=True, columns=60, env={"NO_COLOR": "1"})
     assert all(len(line) <= 60 for line in run.out.splitlines())
-    assert "results" in run.err
+    assert "not shown at this width: win_rate, trades" in run.err
 
 
 def test_many_requests_are_announced(trade: Terminal, service: Scripted) -> None:

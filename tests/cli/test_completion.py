@@ -74,7 +74,7 @@ def complete(trade: Terminal, line: str, shell: str = "bash", **env: str) -> lis
         ("trade agents list --fields id,na", ["id,name"]),
         ("trade agents get --fields stats.w", ["stats.win_rate_pct"]),
         ("trade help pay", ["payments", "pay"]),
-        ("trade completion show z", ["zsh"]),
+        ("trade completion z", ["zsh"]),
         ("trade nonsense ", []),
         ("trade agents list -- --", []),
         ("trade 'agents' li", ["list"]),

@@ -137,7 +137,10 @@ def test_the_commands_are_all_there() -> None:
         "mock worlds list",
         "mock worlds remove",
         "completion install",
-        "completion show",
+        "completion bash",
+        "completion zsh",
+        "completion fish",
+        "completion powershell",
         "completion uninstall",
         "help",
     }
@@ -272,6 +275,8 @@ def test_example(trade: Terminal, request: pytest.FixtureRequest, monkeypatch: p
     words, typed = shlex.split(line)[1:], ""
     if words[-2:] == ["<", "key.txt"]:
         words, typed = words[:-2], own.env["TRADE_API_KEY"] if words[0] == "login" else KEY
+    if words[-2:-1] == [">"]:
+        words = words[:-2]
     if words[0] in ("config", "logout"):
         for profile in {"work", "paper"}.intersection(words):
             own("login", "--mock", "--profile", profile)
@@ -306,6 +311,21 @@ def test_a_noun_alone_lists(own: Terminal, noun: str) -> None:
     assert (alone.code, alone.err) == (0, listed.err)
     assert alone.out.splitlines()[0] == listed.out.splitlines()[0]
     assert len(alone.out.splitlines()) == len(listed.out.splitlines()) > 1
+
+
+@pytest.mark.parametrize(
+    ("line", "listed"),
+    [
+        ("agents --losing -n 1", "agents list --losing -n 1"),
+        ("-o json positions --limit=2", "positions list --limit 2 -o json"),
+        ("trades -n 1 -o json", "trades list -n 1 -o json"),
+    ],
+)
+def test_a_noun_alone_takes_the_options_of_its_list(own: Terminal, line: str, listed: str) -> None:
+    alone, same = own(*line.split()), own(*listed.split())
+    assert (alone.code, len(alone.out.splitlines())) == (0, len(same.out.splitlines()))
+    refused = own("agents", "--losng")
+    assert (refused.code, refused.problem["hint"]) == (2, "did you mean: trade agents --losing")
 
 
 @pytest.mark.parametrize("line", ["pay", "pay key", "account", "signals", "mock"])

@@ -303,6 +303,18 @@ def straight(lines: list[str], ends: tuple[str, ...] = ("END", "end")) -> None:
     assert len(places) == 1, lines
 
 
+def test_ids_are_shortened_where_that_shows_more_and_stay_apart() -> None:
+    columns = (Column("id", "id", short=True), Column("name"), Column("at", "id", optional=True))
+    rows = [{"id": f"agt_1cee9c02f9{end}dee7667e2b87f", "name": "a", "at": "2026-10-21"} for end in "012"]
+    whole = drawn(lambda console: render_list(console, columns, rows, 46))
+    assert whole[1] == "agt_1cee9c02f90dee7667e2b87f  a     2026-10-21"
+    short = drawn(lambda console: render_list(console, columns, rows, 45))
+    assert short[1:] == [f"agt_1cee9c02f9{end}…  a     2026-10-21" for end in "012"]
+    assert drawn(lambda console: render_list(console, columns[:2], rows, 36))[1] == "agt_1cee9c02f90dee7667e2b87f  a"
+    odd = [{"id": "1cee9c02f91dee7667e2b87f1cee", "name": "a", "at": "2026-10-21"}]
+    assert drawn(lambda console: render_list(console, columns, odd, 40))[1] == "1cee9c02f91dee7667e2b87f1cee  a"
+
+
 @given(ROWS, st.one_of(st.none(), st.integers(20, 220)))
 @example([{"id": "a", "name": "\u0301", "side": "🏽", "price": 0.0, "at": "🇩"}], None)
 @example([{"id": "a", "name": "🇩", "side": "🇪", "price": 0.0, "at": "x\ufe0f"}, {"id": "b" * 24, "name": ""}], 100)

@@ -61,6 +61,21 @@ def test_a_name_or_a_beginning_is_as_good_as_the_id(
     assert (run.out, run.err.splitlines()[1:]) == (same.out, same.err.splitlines())
 
 
+@pytest.mark.parametrize(
+    ("listed", "read"),
+    [("agents list", "agents get"), ("wallets list", "wallets balance"), ("trades list -n 3", "trades get")],
+)
+def test_an_id_that_a_narrow_table_shortens_is_taken_as_it_is_shown(world: Terminal, listed: str, read: str) -> None:
+    run = world(*listed.split(), tty=True, columns=78, env={"NO_COLOR": "1"})
+    whole = [row["id"] for row in world(*listed.split(), "-o", "json").json]
+    shown = [line.split()[0] for line in run.out.splitlines()[1:]]
+    assert shown == [f"{one[:12]}…" for one in whole]
+    assert (
+        world(*read.split(), shown[-1], "-o", "csv", "--fields", "id" if "get" in read else "wallet_id").out.split()[1]
+        == (whole[-1])
+    )
+
+
 def test_whatever_state_it_is_put_into_on_a_mock(own: Terminal, client: TradeClient) -> None:
     chosen = next(one for one in client.agents.list() if one.name == "base-slow")
     assert own("mock", "agent", "base-slow", "paused").json == {"id": chosen.id, "status": "paused"}

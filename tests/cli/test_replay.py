@@ -79,7 +79,7 @@ def test_neither_an_account_nor_a_network_is_needed(trade: Terminal, tape: Path)
 def test_as_a_table(trade: Terminal, tape: Path) -> None:
     run = trade("replay", str(tape), "--speed", "max", tty=True, env=PLAIN)
     header, *rows = run.out.splitlines()
-    assert header.split() == ["id", "token", "side", "confidence", "price", "came"]
+    assert header.split() == ["id", "token", "side", "confidence", "price", "source"]
     assert [row.split()[-1] for row in rows] == ["live", "replayed", "live"]
     assert run.err.splitlines()[-1].startswith("3 signals in ")
     assert (

@@ -32,7 +32,7 @@ HEAVY = (
     "yaml",
     "jmespath",
     "tomllib",
-    "tomli_w",
+    "tomlkit",
     "sqlite3",
     "plotext",
 )

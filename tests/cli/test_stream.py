@@ -163,9 +163,10 @@ def test_a_growing_table(trade: Terminal, market: MockServer) -> None:
     market.emit_signal(token="AVERYLONGTOKENNAMEINDEED", direction="SELL", confidence=0.5, price_usd=3912.444)
     emitted = [market.emit_signal(token="[bold]\u6f22[/bold]:smile:").id]
     for columns, headings in (
-        (80, "id token side confidence price came"),
-        (120, "id token side confidence price came time"),
-        (150, "id token side confidence price came time token_address"),
+        (80, "id token side confidence price source"),
+        (100, "id token side confidence price source time"),
+        (120, "id token side confidence price source time"),
+        (150, "id token side confidence price source time token_address"),
     ):
         run = trade(*recent(market), "--count", "3", tty=True, columns=columns, env=PLAIN)
         assert run.code == 0
@@ -173,12 +174,12 @@ def test_a_growing_table(trade: Terminal, market: MockServer) -> None:
         assert header.split() == headings.split()
         assert len(rows) == 3
         assert all(len(line) <= columns for line in (header, *rows[:2])), run.out
-        for place in ("side", "came"):
+        for place in ("side", "source"):
             column = header.index(place)
             assert all(cells(row)[column - 1] == " " and cells(row)[column] != " " for row in rows), run.out
         assert rows[1].startswith(rows[1].split()[0] + "  AVERYLON")
         assert "…" in rows[1]
-        assert emitted[0] in rows[2]
+        assert rows[2].startswith(emitted[0] if columns != 100 else f"{emitted[0][:16]}…")
         assert "\x1b" not in run.out
         assert "connected\n" in run.err
         assert "3 signals in " in run.err.splitlines()[-1]
@@ -198,7 +199,7 @@ def test_a_price_that_needs_more_room_moves_nothing_but_its_neighbour(
         ["$0.0000008003", "replayed"],
         ["$0.5000", "replayed"],
     ]
-    for title, value in (("side", "BUY"), ("came", "replayed")):
+    for title, value in (("side", "BUY"), ("source", "replayed")):
         assert {row.index(value) for row in rows} == {header.index(title)}, run.out
     assert all(len(line) <= columns for line in (header, *rows))
 

@@ -8,10 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from tradesdk import ConfigError
+from tradesdk import ConfigError, FleetError
 from tradesdk._fleet.address import ServerAddress
 from tradesdk._sync.fleet.connection import FleetConnection
-from tradesdk.errors import FleetError
 
 from .._redis_server import RedisServer
 

@@ -19,6 +19,7 @@ from tradesdk_cli.charts.chart import shows_ascii_only, spark
 from tradesdk_cli.errors import INTERRUPTED, Interrupted
 from tradesdk_cli.interrupts import StopRequested, told_to_stop
 from tradesdk_cli.output.cells import ago, cell
+from tradesdk_cli.output.table import LUXURY
 from tradesdk_cli.text import visible
 
 if TYPE_CHECKING:
@@ -211,11 +212,11 @@ def _columns(part: str, now: Moment, *, ascii_only: bool) -> tuple[Col, ...]:
             Col("open", "open", "number"),
             Col("unrealized", "unrealized_pnl_usd", "pnl", drop=1),
             Col("realized", "total_pnl_usd", "pnl", waits="read"),
-            Col("trades", "total_trades", "number", drop=5, waits="read"),
+            Col("trades", "total_trades", "number", drop=LUXURY, waits="read"),
             Col("won", "win_rate_pct", "percent", drop=2, waits="read"),
             Col("trend", "results", drop=3, shows=trend),
-            Col("chain", "chain_id", "chain", drop=6),
-            Col("id", "id", "id", drop=7),
+            Col("chain", "chain_id", "chain", drop=LUXURY + 1),
+            Col("id", "id", "id", drop=LUXURY + 2),
         )
     if part == "positions":
         return (
@@ -223,11 +224,11 @@ def _columns(part: str, now: Moment, *, ascii_only: bool) -> tuple[Col, ...]:
             Col("agent", "agent", least=8, drop=3),
             Col("unrealized", "unrealized_pnl_usd", "pnl"),
             Col("price", "current_price_usd", "price", drop=2),
-            Col("entry", "entry_price_usd", "price", drop=5),
+            Col("entry", "entry_price_usd", "price", drop=LUXURY),
             Col("to_stop", "to_stop_pct", "to_stop"),
             Col("to_profit", "to_profit_pct", "to_profit", drop=1),
             Col("opened", "opened_at", drop=4, shows=age),
-            Col("id", "id", "id", drop=7),
+            Col("id", "id", "id", drop=LUXURY + 2),
         )
     return (
         Col("side", "direction", "state", least=4),

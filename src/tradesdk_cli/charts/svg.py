@@ -1,14 +1,12 @@
-"""Charts as files: a picture (.svg), a page (.html), or text (.txt), complete in one file."""
+"""Charts as pictures: SVG, complete in one file."""
 
 from __future__ import annotations
 
-import contextlib
 import io
-import os
-import tempfile
 from typing import TYPE_CHECKING
 
 from tradesdk_cli.errors import Unwritable, UsageProblem
+from tradesdk_cli.files import atomic_write
 from tradesdk_cli.text import visible
 
 if TYPE_CHECKING:
@@ -17,7 +15,7 @@ if TYPE_CHECKING:
 
     from rich.text import Text
 
-ENDINGS = (".svg", ".html", ".txt")
+ENDING = ".svg"
 _MONOSPACE = "ui-monospace, Menlo, Consolas, 'DejaVu Sans Mono', 'Liberation Mono', monospace"
 # Rich's own frame names a font on the network. It carries its dark ground with it, so it looks the same everywhere.
 _SVG = f"""<svg class="rich-terminal" viewBox="0 0 {{width}} {{height}}" xmlns="http://www.w3.org/2000/svg">
@@ -44,22 +42,6 @@ white-space: pre;
 </g>
 </svg>
 """
-_HTML = f"""<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="UTF-8">
-<title>trade plot</title>
-<style>
-{{stylesheet}}
-body {{{{ color: {{foreground}}; background-color: {{background}}; }}}}
-pre {{{{ font-family: {_MONOSPACE}; line-height: 1.2; }}}}
-</style>
-</head>
-<body>
-<pre><code style="font-family: inherit">{{code}}</code></pre>
-</body>
-</html>
-"""
 
 
 def writable(path: Path) -> bool:
@@ -69,9 +51,9 @@ def writable(path: Path) -> bool:
         UsageProblem: the name looks like a picture of another kind.
     """
     ending = path.suffix.lower()
-    if ending in (".png", ".jpg", ".jpeg", ".gif", ".pdf", ".webp", ".htm"):
-        raise UsageProblem(f"a chart is not written as {ending}", "use .svg, .html or .txt")
-    return ending in ENDINGS
+    if ending in (".png", ".jpg", ".jpeg", ".gif", ".pdf", ".webp", ".htm", ".html"):
+        raise UsageProblem(f"a chart is not written as {ending}", "use .svg")
+    return ending == ENDING
 
 
 def write(path: Path, lines: Sequence[Text], width: int) -> None:
@@ -81,17 +63,16 @@ def write(path: Path, lines: Sequence[Text], width: int) -> None:
         Unwritable: the folder or the file cannot be written.
     """
     try:
-        _replace(path, render(path.suffix.lower(), lines, width))
+        atomic_write(path, render(lines, width))
     except OSError as error:
         raise Unwritable(
             f"cannot write {visible(str(path))}: {error.strerror}", "choose another file with --out"
         ) from None
 
 
-def render(ending: str, lines: Sequence[Text], width: int) -> str:
-    """The chart as the text of a file with this ending."""
+def render(lines: Sequence[Text], width: int) -> str:
+    """The chart as SVG."""
     from rich.console import Console
-    from rich.terminal_theme import SVG_EXPORT_THEME
 
     record = Console(
         record=True,
@@ -104,25 +85,6 @@ def render(ending: str, lines: Sequence[Text], width: int) -> str:
     )
     for line in lines:
         record.print(line, soft_wrap=True, markup=False, highlight=False, emoji=False)
-    if ending == ".svg":
-        # A Braille cell is as wide as any other; the id is fixed, so that the same chart is the same file. Its first
-        # line is the title already.
-        return record.export_svg(title="", code_format=_SVG, unique_id="trade-plot")
-    if ending == ".html":
-        return record.export_html(theme=SVG_EXPORT_THEME, code_format=_HTML, inline_styles=True)
-    return "".join(f"{line.plain.rstrip()}\n" for line in lines)
-
-
-def _replace(path: Path, content: str) -> None:
-    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-    try:
-        with open(handle, "w", encoding="utf-8", newline="\n") as file:
-            file.write(content)
-        mask = os.umask(0)
-        os.umask(mask)
-        os.chmod(name, 0o644 & ~mask)
-        os.replace(name, path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(name)
-        raise
+    # A Braille cell is as wide as any other; the id is fixed, so that the same chart is the same file. Its first line
+    # is the title already.
+    return record.export_svg(title="", code_format=_SVG, unique_id="trade-plot")

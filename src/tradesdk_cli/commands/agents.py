@@ -39,22 +39,31 @@ class ResultSort(StrEnum):
 
 MaxPositions = Annotated[
     int | None,
-    typer.Option("--max-positions", parser=whole(), metavar="N", help="Open positions at the same time."),
+    typer.Option("--max-positions", parser=whole(), metavar="N", help="Maximum number of open positions."),
 ]
 PositionSize = Annotated[
     float | None,
-    typer.Option("--position-size-pct", parser=number(), metavar="PCT", help="Share of the balance per position."),
+    typer.Option(
+        "--position-size-pct", parser=number(), metavar="PCT", help="Size of a position, in percent of the balance."
+    ),
 ]
 StopLoss = Annotated[
     float | None,
-    typer.Option("--stop-loss-pct", parser=number(), metavar="PCT", help="Stop loss below the entry price."),
+    typer.Option(
+        "--stop-loss-pct", parser=number(), metavar="PCT", help="Stop loss, in percent below the entry price."
+    ),
 ]
 TrailingStop = Annotated[
-    float | None, typer.Option("--trailing-stop-pct", parser=number(), metavar="PCT", help="Trailing stop.")
+    float | None,
+    typer.Option(
+        "--trailing-stop-pct", parser=number(), metavar="PCT", help="Trailing stop, in percent below the highest price."
+    ),
 ]
 TakeProfit = Annotated[
     float | None,
-    typer.Option("--take-profit-pct", parser=number(), metavar="PCT", help="Take profit above the entry price."),
+    typer.Option(
+        "--take-profit-pct", parser=number(), metavar="PCT", help="Take profit, in percent above the entry price."
+    ),
 ]
 
 
@@ -87,21 +96,20 @@ def list_agents(
     *,
     status: Annotated[Status | None, typer.Option("--status", help="Only agents in this state.")] = None,
     results: Annotated[
-        bool, typer.Option("--results", help="With what each has won or lost; a request or two for each.")
+        bool, typer.Option("--results", help="Add each agent's results; one or two requests per agent.")
     ] = False,
     losing: Annotated[
-        bool, typer.Option("--losing", help="Only those that have lost money, the worst first; implies --results.")
+        bool, typer.Option("--losing", help="Only agents that lost money, worst first; implies --results.")
     ] = False,
     sort: Annotated[
-        ResultSort | None, typer.Option("--sort", help="The best first, or by name; implies --results.")
+        ResultSort | None, typer.Option("--sort", help="Best first, or by name; implies --results.")
     ] = None,
     walk: Walk,
 ) -> None:
     """List agents; the first 20 by default.
 
-    With --results, the line of characters is what the latest closed trades add up to, at most 100 of them. Each line
-    has a scale of its own: it shows ups and downs, not how much. --losing and --sort rank all agents, and --limit cuts
-    the ranked list.
+    With --results, the column results charts the running total of the latest closed trades, at most 100. Each chart has
+    its own scale. --losing and --sort rank all agents, then --limit cuts the list.
     """
     from tradesdk_cli.lists.listing import show_list
 
@@ -194,9 +202,9 @@ def update(
     yes: Yes = False,
     dry_run: DryRun = False,
 ) -> None:
-    """Change an agent; what is not named stays as it is. It need not be stopped for this.
+    """Change an agent. What you leave out stays as it is; the agent may be active.
 
-    What becomes different is shown first, beside what it is now. Where nothing does, nothing is sent.
+    Shows each change beside the current value, then asks. Sends nothing if nothing would change.
     """
     from tradesdk_cli.confirm import approve
 

@@ -49,14 +49,16 @@ def api(
     include: Annotated[bool, typer.Option("--include", "-i", help="Status and headers too, on stderr.")] = False,
     pay: Annotated[bool, typer.Option("--pay", help="Pay for market data that costs something.")] = False,
     max_price: Annotated[
-        str | None, typer.Option("--max-price", metavar="USD", help="With --pay: the most that it may cost.")
+        str | None, typer.Option("--max-price", metavar="USD", help="With --pay: the maximum price.")
     ] = None,
     purchase: Annotated[
         str | None, typer.Option("--purchase", metavar="NAME", help="With --pay: pay for this name once.")
     ] = None,
     new_purchase: Annotated[
         str | None,
-        typer.Option("--new-purchase", metavar="PAYMENT_ID", help="With --pay: buy once more what that one was for."),
+        typer.Option(
+            "--new-purchase", metavar="PAYMENT_ID", help="With --pay: buy again what this earlier payment was for."
+        ),
     ] = None,
     wallet: Annotated[
         Path | None, typer.Option("--wallet", metavar="FILE", help="With --pay: the keystore that pays.")
@@ -65,13 +67,13 @@ def api(
         bool, typer.Option("--send-api-key", help="For market data: send the API key too, should the service want it.")
     ] = False,
     yes: Yes = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the request and send no write.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the request; send nothing that writes.")] = False,
 ) -> None:
     """Send any request, with the same key, retries and budgets.
 
-    Without a method it is a GET, and a POST when there is a body. -f sends text; -F numbers, true, false, null, JSON.
-    Dots make nested fields, [] adds to a list: -F risk.stop_loss_pct=4, -f tokens[].identifier=ETH. Of what a GET
-    asks, -f is the query. What is not a GET is shown and asked about first, or takes --yes.
+    The method is GET by default, or POST with a body. -f sends text; -F sends numbers, true, false, null or JSON. Dots
+    make nested fields, [] adds to a list: -F risk.stop_loss_pct=4, -f tokens[].identifier=ETH. In a GET, -f is the
+    query. Other methods show the request and ask first, or need --yes.
     """
     from tradesdk_cli import raw_request
     from tradesdk_cli.raw_request import read_request

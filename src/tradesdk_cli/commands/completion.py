@@ -20,9 +20,9 @@ app = noun("completion", "Let your shell complete commands, ids and symbols.")
 
 Shell = Annotated[
     str | None,
-    typer.Argument(metavar="SHELL", help="bash, zsh, fish or powershell; the one of $SHELL when not said."),
+    typer.Argument(metavar="SHELL", help="bash, zsh, fish or powershell; by default the one of $SHELL."),
 ]
-Rehearsal = Annotated[bool, typer.Option("--dry-run", help="Say what would be written and write nothing.")]
+Rehearsal = Annotated[bool, typer.Option("--dry-run", help="Show what would be written, and write nothing.")]
 
 
 class Unwritten(CliError):
@@ -37,11 +37,10 @@ class Unwritten(CliError):
     epilog=examples("trade completion install bash --yes", "trade completion install zsh --dry-run"),
 )
 def install(ctx: typer.Context, shell: Shell = None, *, yes: Yes = False, dry_run: Rehearsal = False) -> None:
-    """Make your shell complete trade.
+    """Set up completion for your shell.
 
-    Writes a script and, for bash, zsh and PowerShell, one line into the file that the shell reads when it starts. It
-    asks before that, and never adds the line twice. Ids and symbols are those that earlier commands printed: completing
-    reads no network.
+    Writes a script and, for bash, zsh and PowerShell, one line into the shell's startup file; asks first, and never
+    adds the line twice. Ids and symbols come from what earlier commands printed, so completion needs no network.
     """
     from tradesdk_cli.completion.shells import install as write
 
@@ -56,7 +55,7 @@ def install(ctx: typer.Context, shell: Shell = None, *, yes: Yes = False, dry_ru
             _show(run, place, "not written")
             return
         if place.line_missing and not yes:
-            _ask(run, place, f"Add this line to {place.rc_file}?\n  {place.rc_line}\n")
+            _ask(run, place, "gets this line", "add it?")
         try:
             write(place)
         except OSError as error:
@@ -64,14 +63,6 @@ def install(ctx: typer.Context, shell: Shell = None, *, yes: Yes = False, dry_ru
         here = f", this one after: {place.activate}" if place.activate else ""
         run.out.note(f"completion for {place.shell} is installed; new shells have it{here}")
         _show(run, place, "installed")
-
-
-@app.command("show", cls=TradeCommand, epilog=examples("trade completion show bash", "trade completion show fish"))
-def show(shell: Shell = None) -> None:
-    """Print the script, to keep or load it yourself."""
-    from tradesdk_cli.completion.shells import SCRIPTS, shell_of
-
-    print(SCRIPTS[shell_of(shell, os.environ)], end="")
 
 
 @app.command(
@@ -95,13 +86,33 @@ def uninstall(ctx: typer.Context, shell: Shell = None, *, yes: Yes = False, dry_
             _show(run, place, "not removed")
             return
         if there and not yes:
-            _ask(run, place, f"Take this line out of {place.rc_file}?\n  {place.rc_line}\n")
+            _ask(run, place, "loses this line", "remove it?")
         try:
             remove(place)
         except OSError as error:
             raise _unwritten(error, place) from None
         run.out.note(f"completion for {place.shell} is removed; new shells are without it")
         _show(run, place, "removed")
+
+
+def _prints(shell: str) -> None:
+    lines = examples(f"trade completion {shell}", f"trade completion {shell} > {_FILES[shell]}")
+
+    @app.command(shell, cls=TradeCommand, epilog=lines, help=f"Print the script for {shell}.")
+    def show() -> None:
+        from tradesdk_cli.completion.shells import SCRIPTS
+
+        print(SCRIPTS[shell], end="")
+
+
+_FILES = {
+    "bash": "~/.local/share/bash-completion/completions/trade",
+    "zsh": "~/.zfunc/_trade",
+    "fish": "~/.config/fish/completions/trade.fish",
+    "powershell": "trade.ps1",
+}
+for _shell in _FILES:
+    _prints(_shell)
 
 
 def _place(shell: str | None) -> Place:
@@ -121,19 +132,21 @@ def _show(run: Session, place: Place, result: str) -> None:
     run.out.one(found)
 
 
-def _ask(run: Session, place: Place, question: str) -> None:
+def _ask(run: Session, place: Place, change: str, question: str) -> None:
     from tradesdk_cli.confirm import ask, can_ask
 
     if not can_ask():
         raise UsageProblem(
             f"this changes {place.rc_file}, and nobody is there to be asked", "--yes does it; --dry-run shows the line"
         )
+    run.out.note(f"{place.rc_file} {change}:")
+    run.out.note(f"  {place.rc_line}")
     if not ask(question):
         from tradesdk_cli.errors import Declined
 
-        raise Declined("nothing was changed", "trade completion show prints the script, to load it yourself")
+        raise Declined("nothing was changed", f"trade completion {place.shell} prints the script, to load it yourself")
 
 
 def _unwritten(error: OSError, place: Place) -> Unwritten:
     where = error.filename or place.script
-    return Unwritten(f"{where} cannot be written: {error.strerror}", f"trade completion show {place.shell} prints it")
+    return Unwritten(f"{where} cannot be written: {error.strerror}", f"trade completion {place.shell} prints it")

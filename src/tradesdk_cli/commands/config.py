@@ -38,12 +38,12 @@ SettingName = Annotated[str, typer.Argument(metavar="NAME", autocompletion=_comp
 )
 def list_(
     ctx: typer.Context,
-    sources: Annotated[bool, typer.Option("--sources", help="Say of each where it comes from.")] = False,
+    sources: Annotated[bool, typer.Option("--sources", help="Show where each value comes from.")] = False,
 ) -> None:
-    """Show every setting as it is now.
+    """Show all settings.
 
-    A flag counts more than the environment, then come the project's .trade.toml, the profile, and what holds by itself.
-    Keys are never shown.
+    Flags override the environment, which overrides the project's .trade.toml, the profile and the defaults. Keys are
+    never shown.
     """
     from tradesdk_cli.config.settings import SHOWN
     from tradesdk_cli.output.columns import Column
@@ -58,9 +58,9 @@ def list_(
 
 @app.command("get", cls=TradeCommand, epilog=examples("trade config get output", "trade config get base_url -o json"))
 def get(ctx: typer.Context, name: SettingName) -> None:
-    """Show one setting as it is now: its bare value, for scripts.
+    """Print the value of one setting, for scripts.
 
-    With -o json its source as well.
+    With -o json also its source.
     """
     from tradesdk_cli.config.settings import shown_name
 
@@ -81,12 +81,14 @@ def set_(
     name: SettingName,
     value: Annotated[str, typer.Argument(metavar="VALUE")],
     project: Project = False,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask when a kept key would go elsewhere.")] = False,
+    yes: Annotated[
+        bool, typer.Option("--yes", "-y", help="Skip the question when a saved key would go to another address.")
+    ] = False,
 ) -> None:
     """Change a setting of the profile, or of the project.
 
-    The file keeps its comments and everything else. A project's file can be anybody's, so it has neither addresses nor
-    keys. The key itself is kept by `trade login`.
+    Comments in the file stay. A project's file may come from anybody, so it cannot have addresses or keys. trade login
+    saves keys.
     """
     from tradesdk_cli.config.settings import parse, plain_name, settable_name
     from tradesdk_cli.session import open_session
@@ -113,7 +115,7 @@ def set_(
     "unset", cls=TradeCommand, epilog=examples("trade config unset output", "trade config unset timeout --profile work")
 )
 def unset(ctx: typer.Context, name: SettingName, project: Project = False) -> None:
-    """Take a setting out of the profile, or of the project."""
+    """Remove a setting from the profile, or from the project."""
     from tradesdk_cli.config.settings import plain_name, settable_name
     from tradesdk_cli.errors import UsageProblem
 
@@ -139,9 +141,9 @@ def unset(ctx: typer.Context, name: SettingName, project: Project = False) -> No
 
 @app.command("path", cls=TradeCommand, epilog=examples("trade config path", "trade config path -o json"))
 def path(ctx: typer.Context) -> None:
-    """Show where the settings file is, or would be; with -o json the other places as well.
+    """Print the path of the settings file; with -o json also the other places.
 
-    It works with a broken file too.
+    Works with a broken file, too.
     """
     from tradesdk_cli.config.files import config_folder, project_file
     from tradesdk_cli.config.settings import resolve
@@ -162,7 +164,7 @@ def path(ctx: typer.Context) -> None:
 
 @app.command("profiles", cls=TradeCommand, epilog=examples("trade config profiles", "trade config profiles -o json"))
 def profiles(ctx: typer.Context) -> None:
-    """List the profiles: what they stand for, and where their keys are kept."""
+    """List profiles, their services and where their keys are saved."""
     from tradesdk_cli.config.credentials import without_password
     from tradesdk_cli.config.target import mode_of
     from tradesdk_cli.output.columns import Column

@@ -17,14 +17,14 @@ app = single("See it all work, without an account or a network.")
 def demo(
     ctx: typer.Context,
     seed: Annotated[
-        int, typer.Option("--seed", parser=whole(), metavar="N", help="Another seed shows another world.")
+        int, typer.Option("--seed", parser=whole(), metavar="N", help="Another seed gives another world.")
     ] = 7,
 ) -> None:
-    """See it all work: real calls through the real client against the mock service on this machine.
+    """Run a tour: real calls with the real client, against a mock service on this machine.
 
-    Account and plan, a wallet with a real signature, agents, trades, signals, a rate limit that is waited out on the
-    mock's clock, and market data that is paid for with play money: under a limit, and once although the connection is
-    lost. Every answer is checked; when one is wrong the exit code says so.
+    Account and plan, a wallet with a real signature, agents, trades, signals, a rate limit, and market data paid for
+    with play money: within a budget, and only once although the connection is lost. Every answer is checked; the exit
+    code is 1 when one is wrong.
     """
     from tradesdk_cli.demo.story import tell
     from tradesdk_cli.idcache import forget_pending

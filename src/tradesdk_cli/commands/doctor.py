@@ -25,9 +25,9 @@ app = single("Check the settings, the services and this machine.")
 def doctor(ctx: typer.Context) -> None:
     """Check the settings, the services and this machine.
 
-    Versions, where each setting comes from, both interfaces, the API key, the clock, wallet, ledger and budget, files
-    and folders, shell and terminal. Nothing is changed and nothing is paid. Exit code 0: all checks passed,
-    warnings or not; 3: a setting is wrong; 1: something else is.
+    Versions, settings and their sources, both APIs, the API key, the clock, wallet, ledger and budget, files and
+    folders, shell and terminal. Changes nothing and pays nothing. Exit code 0: no problem (warnings allowed); 3: a
+    setting is wrong; 1: another problem.
     """
     from tradesdk_cli.health import exit_code, show, summary
     from tradesdk_cli.output.columns import DOCTOR

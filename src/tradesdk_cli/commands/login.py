@@ -25,7 +25,7 @@ _PRINTED = (
     "key_kept_in",
     "default",
 )
-app = single("Keep an API key for this and later commands.")
+app = single("Save an API key for later commands.")
 
 
 @app.command(
@@ -39,21 +39,19 @@ app = single("Keep an API key for this and later commands.")
 def login(
     ctx: typer.Context,
     keyring: Annotated[
-        bool | None, typer.Option("--keyring/--file", help="Keep the key in the system's keyring, or in a file.")
+        bool | None, typer.Option("--keyring/--file", help="Save the key in the system's keyring, or in a file.")
     ] = None,
     verify: Annotated[
-        bool, typer.Option("--verify/--no-verify", help="Try the key before it is kept.", show_default=False)
+        bool, typer.Option("--verify/--no-verify", help="Test the key before it is saved.", show_default=False)
     ] = True,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Replace a login that is there without asking.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Replace an existing login without asking.")] = False,
 ) -> None:
-    """Keep an API key for this and later commands.
+    """Save an API key for later commands.
 
-    It asks for the service's address, unless --base-url names it, and for the key, which is not shown; in a script,
-    --api-key-stdin reads the key from a pipe. One request tries it. Only a key that the service takes is kept: in a
-    file that only you can read, or with --keyring in the system's keyring.
-
-    Address and key make a profile, which --profile names; the first one becomes the default. With --mock the profile
-    stands for a mock world and needs no key.
+    Asks for the service's address, unless --base-url names it, and for the key, which is not shown; in a script,
+    --api-key-stdin reads the key from a pipe. Tests the key with one request, then saves it in a file that only you can
+    read, or with --keyring in the system's keyring. Address and key are a profile, named with --profile; the first one
+    is the default. With --mock the profile is a mock world and needs no key.
     """
     from tradesdk_cli.session import open_session
 

@@ -9,15 +9,15 @@ import typer
 from tradesdk_cli.context import session
 from tradesdk_cli.framework.group import TradeCommand, examples, single
 
-app = single("Forget a kept API key.")
+app = single("Remove a saved API key.")
 
 
 @app.command("logout", cls=TradeCommand, epilog=examples("trade logout", "trade logout --profile work"))
 def logout(ctx: typer.Context) -> None:
-    """Forget a kept API key.
+    """Remove a saved API key.
 
-    The key of the profile is removed from wherever it was kept; the profile stays, with its address and all else.
-    At the service the key stays valid: it is revoked in the dashboard.
+    Removes the profile's key from its file or keyring; everything else of the profile stays. The key stays valid at the
+    service: revoke it in the dashboard.
     """
     from tradesdk_cli.commands.login import say_way_back
     from tradesdk_cli.config.credentials import forget, place_of

@@ -42,33 +42,39 @@ class Sort(StrEnum):
 Tokens = Annotated[
     list[str],
     typer.Argument(
-        metavar="TOKEN...", help="Symbols, addresses on Base, or coin-registry ids, with spaces or commas between."
+        metavar="TOKEN...", help="Symbols, addresses on Base, or coin-registry ids, separated by spaces or commas."
     ),
 ]
 MaxPrice = Annotated[
     str | None,
-    typer.Option("--max-price", metavar="USD", help="The most that it may cost, all batches together."),
+    typer.Option("--max-price", metavar="USD", help="Maximum price, for all batches together."),
 ]
 Rehearsal = Annotated[
     bool, typer.Option("--dry-run", help="Show request, price and what would be signed; pay nothing.")
 ]
 Purchase = Annotated[
     str | None,
-    typer.Option("--purchase", metavar="NAME", help="Pay for this name once, on all machines with this wallet."),
+    typer.Option(
+        "--purchase", metavar="NAME", help="Name the purchase: it is paid once, on all machines with this wallet."
+    ),
 ]
 NewPurchase = Annotated[
     str | None,
-    typer.Option("--new-purchase", metavar="PAYMENT_ID", help="Buy once more what that earlier payment was for."),
+    typer.Option("--new-purchase", metavar="PAYMENT_ID", help="Buy again what this earlier payment was for."),
 ]
 WalletFile = Annotated[
     Path | None, typer.Option("--wallet", metavar="FILE", help="The keystore that pays [env: TRADE_KEYSTORE].")
 ]
-Receipt = Annotated[bool, typer.Option("--receipt", help="Print {data, payment, receipt} instead of the data alone.")]
-SendKey = Annotated[bool, typer.Option("--send-api-key", help="Send the API key too, should the service want it.")]
-Batches = Annotated[bool, typer.Option("--batches", help="Take any number of tokens, and buy them five at a time.")]
+Receipt = Annotated[bool, typer.Option("--receipt", help="Print {data, payment, receipt} instead of only the data.")]
+SendKey = Annotated[bool, typer.Option("--send-api-key", help="Send the API key too, if the service requires it.")]
+Batches = Annotated[bool, typer.Option("--batches", help="Buy any number of tokens, five at a time.")]
 Job = Annotated[
     str | None,
-    typer.Option("--job", metavar="NAME", help="Keep the batches: the same command goes on, and pays for none twice."),
+    typer.Option(
+        "--job",
+        metavar="NAME",
+        help="Save the batches under this name: the same command continues and pays for none twice.",
+    ),
 ]
 
 
@@ -127,7 +133,7 @@ def signals(
     *,
     limit: Annotated[
         int | None,
-        typer.Option("--limit", "-n", parser=whole(1, 100), metavar="N", help="Signals of each token (10)."),
+        typer.Option("--limit", "-n", parser=whole(1, 100), metavar="N", help="Signals per token (default 10)."),
     ] = None,
     terms: Terms,
 ) -> None:
@@ -149,7 +155,7 @@ def signals(
 )
 @gathered(terms=about_tokens)
 def prices(ctx: typer.Context, tokens: Tokens, *, terms: Terms) -> None:
-    """Buy what tokens cost now, in USD and in ETH: $0.03 a token."""
+    """Buy current prices of tokens, in USD and ETH: $0.03 a token."""
     from tradesdk_cli.purchase.calls import Call
 
     buy(ctx, Call("prices", tokens), terms)
@@ -185,12 +191,12 @@ def history(
         typer.Option(*SINCE, parser=_moment, metavar="TIME", help=OF_TIME),
     ] = None,
     end: Annotated[
-        float | None, typer.Option(*UNTIL, parser=_moment, metavar="TIME", help="The same for the end.")
+        float | None, typer.Option(*UNTIL, parser=_moment, metavar="TIME", help="End, in the same forms.")
     ] = None,
     signal: Annotated[SignalKind | None, typer.Option("--signal", help="Only signals of this kind.")] = None,
     terms: Terms,
 ) -> None:
-    """Buy signals of tokens in a period, at most 100 of each: $0.05 a token."""
+    """Buy past signals of tokens, at most 100 each: $0.05 a token."""
     from tradesdk_cli.purchase.calls import Call
 
     if terms.job is not None and (isinstance(start, Ago) or isinstance(end, Ago)):
@@ -213,7 +219,7 @@ def history(
 )
 @gathered(terms=about_tokens)
 def win_rate(ctx: typer.Context, tokens: Tokens, *, terms: Terms) -> None:
-    """Buy how often agents won with tokens, in percent: $0.03 a token."""
+    """Buy win rates of tokens, in percent: $0.03 a token."""
     from tradesdk_cli.purchase.calls import Call
 
     buy(ctx, Call("win-rate", tokens), terms)
@@ -229,7 +235,7 @@ def win_rate(ctx: typer.Context, tokens: Tokens, *, terms: Terms) -> None:
 )
 @gathered(terms=about_tokens)
 def avg_prices(ctx: typer.Context, tokens: Tokens, *, terms: Terms) -> None:
-    """Buy what agents paid and got for tokens on average: $0.02 a token."""
+    """Buy average buy and sell prices of tokens: $0.02 a token."""
     from tradesdk_cli.purchase.calls import Call
 
     buy(ctx, Call("avg-prices", tokens), terms)
@@ -247,7 +253,7 @@ def avg_prices(ctx: typer.Context, tokens: Tokens, *, terms: Terms) -> None:
 def top(
     ctx: typer.Context,
     *,
-    sort: Annotated[Sort, typer.Option("--sort", help="The best by what.")],
+    sort: Annotated[Sort, typer.Option("--sort", help="Rank by win rate or by ROI.")],
     limit: Annotated[
         int | None,
         typer.Option("--limit", "-n", parser=whole(1, 300), metavar="N", help="How many, 1 to 300 (300)."),
@@ -269,7 +275,7 @@ def top(
 )
 @gathered(terms=once)
 def metrics(ctx: typer.Context, *, terms: Terms) -> None:
-    """Buy the whole platform in numbers: $0.06."""
+    """Buy metrics of the whole platform: $0.06."""
     from tradesdk_cli.purchase.calls import Call
 
     buy(ctx, Call("metrics"), terms)

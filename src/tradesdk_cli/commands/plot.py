@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 app = noun("plot", "Draw a token's price or an agent's result.")
 
-_OF_POINTS = "At most so many points, the newest (500 by default)."
+_OF_POINTS = "At most N points, the newest (default 500)."
 
 
 def wanted(
@@ -24,10 +24,10 @@ def wanted(
         int | None, typer.Option("--limit", "-n", parser=whole(1, 10000), metavar="N", help=_OF_POINTS)
     ] = None,
     width: Annotated[
-        int | None, typer.Option("--width", parser=whole(30, 400), metavar="N", help="Cells, 30 to 400.")
+        int | None, typer.Option("--width", parser=whole(30, 400), metavar="N", help="Width in characters, 30 to 400.")
     ] = None,
     height: Annotated[
-        int | None, typer.Option("--height", parser=whole(8, 200), metavar="N", help="Lines, 8 to 200.")
+        int | None, typer.Option("--height", parser=whole(8, 200), metavar="N", help="Height in lines, 8 to 200.")
     ] = None,
 ) -> Wanted:
     """The options of both plots."""
@@ -50,17 +50,16 @@ def token(
     chain: AnyChain = None,
     wanted: Wanted,
 ) -> None:
-    """Draw a token's price, with BUY and SELL where the signals were.
+    """Plot a token's price with its BUY and SELL signals.
 
-    The prices are those that the signals name, at their moments; between them the line is only a line. That costs
-    nothing. Prices at any moment are sold: trade market prices. With -o json or csv you get the signals themselves,
-    oldest first. --out chart.svg writes a picture, .html a page, .txt text.
+    Shows the prices that signals report, which are free; the line connects them. Current prices are sold: trade market
+    prices. -o json and -o csv print the signals, oldest first. --out chart.svg writes a picture.
     """
     from tradesdk_cli.charts.plots import plot_token
-    from tradesdk_cli.charts.svg import ENDINGS
+    from tradesdk_cli.charts.svg import ENDING
     from tradesdk_cli.session import open_session
 
-    with open_session(ctx, endings=ENDINGS) as run:
+    with open_session(ctx, endings=(ENDING,)) as run:
         plot_token(run, symbol, chain, wanted)
 
 
@@ -76,15 +75,14 @@ def agent(
     agent_id: AgentId,
     wanted: Wanted,
 ) -> None:
-    """Draw what an agent has won or lost over time.
+    """Plot an agent's result over time.
 
-    The line adds up its closed trades; the last point adds what its open positions would bring now. With --since it
-    begins at zero there. With -o json or csv you get the points. --out chart.svg writes a picture, .html a page, .txt
-    text.
+    Adds up its closed trades; the last point includes the unrealized result of open positions. With --since the sum
+    starts at zero there. -o json and -o csv print the points. --out chart.svg writes a picture.
     """
     from tradesdk_cli.charts.plots import plot_agent
-    from tradesdk_cli.charts.svg import ENDINGS
+    from tradesdk_cli.charts.svg import ENDING
     from tradesdk_cli.session import open_session
 
-    with open_session(ctx, endings=ENDINGS) as run:
+    with open_session(ctx, endings=(ENDING,)) as run:
         plot_agent(run, agent_id, wanted)

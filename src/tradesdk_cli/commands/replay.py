@@ -37,20 +37,19 @@ app = single("Play a recorded stream back.")
 def replay(
     ctx: typer.Context,
     *,
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="What signals stream --tape recorded.")],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A file recorded with signals stream --tape.")],
     speed: Annotated[
         float | None,
-        typer.Option("--speed", parser=parse_speed, metavar="N|max", help="So many times as fast, or without pauses."),
+        typer.Option("--speed", parser=parse_speed, metavar="N|max", help="N times as fast, or max: without pauses."),
     ] = None,
     wanted: Actions,
     skip_bad: Annotated[
-        bool, typer.Option("--skip-bad", help="Leave out lines that cannot be read, instead of ending there.")
+        bool, typer.Option("--skip-bad", help="Skip lines that cannot be read, instead of stopping.")
     ] = False,
 ) -> None:
     """Play a recorded stream back.
 
-    Signals are printed, handed to commands and forwarded as by signals stream, at the pace at which they came. Neither
-    an account nor a network is needed.
+    Prints, runs commands and forwards as signals stream does, at the original pace. Needs no account and no network.
     """
     from tradesdk_cli.files import refuse_same
     from tradesdk_cli.stream.deliver import Delivery

@@ -79,7 +79,7 @@ def history(
 ) -> None:
     """List past signals of a chain, newest first; the first 20 by default.
 
-    With --checkpoint, ages and a missing --until stay the moments that they were when the pull began.
+    With --checkpoint, ages such as 24h and a missing --until are fixed when the first run begins.
     """
     from tradesdk_cli.lists.listing import show_list
     from tradesdk_cli.lists.paging import Source
@@ -134,7 +134,7 @@ def stream(
     checkpoint: Annotated[
         Path | None,
         typer.Option(
-            "--checkpoint", metavar="FILE", help="Remember what is done; once it exists, it goes before --since."
+            "--checkpoint", metavar="FILE", help="Save the position there; an existing file overrides --since."
         ),
     ] = None,
     min_confidence: Confidence = None,
@@ -147,15 +147,23 @@ def stream(
     ] = None,
     wanted: Actions,
     duration: Annotated[
-        float | None, typer.Option("--duration", parser=parse_span, metavar="SPAN", help="End after this time: 10m.")
+        float | None,
+        typer.Option("--duration", parser=parse_span, metavar="SPAN", help="Stop after this time, such as 10m."),
     ] = None,
     until_idle: Annotated[
         float | None,
-        typer.Option("--until-idle", parser=parse_span, metavar="SPAN", help="End when nothing came for so long: 30s."),
+        typer.Option(
+            "--until-idle",
+            parser=parse_span,
+            metavar="SPAN",
+            help="Stop when no signal came for this long, such as 30s.",
+        ),
     ] = None,
     heartbeats: Annotated[bool, typer.Option("--heartbeats", help="Include heartbeats.")] = False,
-    tape: Annotated[Path | None, typer.Option("--tape", metavar="FILE", help="Record it, for trade replay.")] = None,
-    force: Annotated[bool, typer.Option("--force", help="Record over a tape that exists.")] = False,
+    tape: Annotated[
+        Path | None, typer.Option("--tape", metavar="FILE", help="Record the stream for trade replay.")
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite an existing tape.")] = False,
 ) -> None:
     """Print signals as they come, each once, until Ctrl-C.
 

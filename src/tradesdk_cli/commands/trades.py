@@ -44,7 +44,7 @@ def list_trades(
 ) -> None:
     """List trades; the first 20 by default.
 
-    With --since or --until: those that were opened then. The service has no such filter, so page after page is read.
+    --since and --until select by opening time. The service has no such filter, so all pages are read.
     """
     from tradesdk_cli.lists.agent_names import with_names
     from tradesdk_cli.lists.listing import show_list

@@ -67,7 +67,7 @@ def connect(
     """Connect a wallet by proving that it is yours.
 
     Either sign the verification message elsewhere and give --address and --signature, or let this program sign it with
-    the private key in the variable TRADE_WALLET_KEY. The key itself is never sent and never stands on a command line.
+    the private key in the variable TRADE_WALLET_KEY. The key is never sent.
     """
     from tradesdk_cli.confirm import approve
 

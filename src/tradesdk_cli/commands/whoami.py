@@ -7,15 +7,14 @@ import typer
 from tradesdk_cli.context import session
 from tradesdk_cli.framework.group import TradeCommand, examples, single
 
-app = single("Which account and which service this is.")
+app = single("Show which account and service are in use.")
 
 
 @app.command("whoami", cls=TradeCommand, epilog=examples("trade whoami", "trade whoami -o json"))
 def whoami(ctx: typer.Context) -> None:
-    """Which account and which service this is.
+    """Show which account and service are in use.
 
-    It asks the service, so that the answer is about the key that commands really use. Of the key, the last four
-    characters are shown, as the service knows them, and where it came from.
+    Asks the service, with the key that commands use. Shows the last four characters of the key and where it came from.
     """
     with session(ctx) as run:
         account = run.client.account.get()

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tradesdk_cli.errors import ConfigProblem, UsageProblem
+from tradesdk_cli.files import atomic_write
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -171,7 +172,11 @@ def shell_of(name: str | None, environ: Mapping[str, str]) -> str:
     shell = {"pwsh": "powershell"}.get(given.lower(), given.lower())
     if shell in SHELLS:
         return shell
-    said = f"completion is for {', '.join(SHELLS[:-1])} and {SHELLS[-1]}, not {given!r}" if given else "which shell?"
+    said = (
+        f"completion is for {', '.join(SHELLS[:-1])} and {SHELLS[-1]}, not {given!r}"
+        if given
+        else "SHELL is not set, so the shell is not known"
+    )
     raise UsageProblem(said, "name one: trade completion install bash")
 
 
@@ -183,7 +188,9 @@ def place_of(shell: str, environ: Mapping[str, str]) -> Place:
     """
     home = Path(os.path.expanduser("~"))
     if not home.is_absolute():
-        raise ConfigProblem("there is no home folder for the script", "set HOME; or use: trade completion show")
+        raise ConfigProblem(
+            "there is no home folder for the script", f"set HOME; or print it: trade completion {shell}"
+        )
     data = Path(environ.get("XDG_DATA_HOME") or home / ".local" / "share") / "trade"
     config = Path(environ.get("XDG_CONFIG_HOME") or home / ".config")
     if shell == "fish":
@@ -230,14 +237,5 @@ def uninstall(place: Place) -> None:
 
 
 def _replace(path: Path, content: bytes) -> None:
-    """Writes all or nothing, through a link where the file is one, and leaves its mode."""
-    real = Path(os.path.realpath(path))
-    beside = real.with_name(f".{real.name}.{os.getpid()}")
-    mode = real.stat().st_mode & 0o777 if real.exists() else 0o644
-    try:
-        beside.write_bytes(content)
-        beside.chmod(mode)
-        os.replace(beside, real)
-    except BaseException:
-        beside.unlink(missing_ok=True)
-        raise
+    """Through a link where the file is one."""
+    atomic_write(Path(os.path.realpath(path)), content)

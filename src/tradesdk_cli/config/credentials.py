@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 
 from tradesdk_cli.config.settings import NAME, NAME_RULE, PROJECT_FILE, is_loopback
 from tradesdk_cli.errors import ConfigProblem, UsageProblem
+from tradesdk_cli.files import atomic_write
 from tradesdk_cli.text import one_line
 
 if TYPE_CHECKING:
@@ -173,19 +174,7 @@ def _write(path: Path, key: str) -> None:
         if folder.stat().st_uid != os.geteuid():
             raise ConfigProblem(f"{folder} belongs to somebody else", "move it away")
         folder.chmod(0o700)
-    half = folder / f".{path.name}.{os.getpid()}"
-    with contextlib.suppress(FileNotFoundError):
-        half.unlink()
-    descriptor = os.open(half, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0), 0o600)
-    try:
-        with open(descriptor, "w", encoding="utf-8") as stream:
-            stream.write(key + "\n")
-            stream.flush()
-            os.fsync(stream.fileno())
-        os.replace(half, path)
-    except BaseException:
-        half.unlink(missing_ok=True)
-        raise
+    atomic_write(path, key + "\n", mode=0o600)
 
 
 # The keyring

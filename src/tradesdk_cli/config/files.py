@@ -17,12 +17,13 @@ from tradesdk_cli.config.settings import (
     Files,
     Settings,
     expanded,
-    is_secret,
     plain_name,
     platform_folder,
     resolve,
 )
 from tradesdk_cli.errors import ConfigProblem
+from tradesdk_cli.files import atomic_write
+from tradesdk_cli.redact import is_secret_setting
 from tradesdk_cli.text import visible
 
 if TYPE_CHECKING:
@@ -168,7 +169,6 @@ def parse_toml(text: str, path: Path) -> dict[str, Any]:
 
 
 def _broken(text: str, path: Path, reason: str) -> ConfigProblem:
-    import re
 
     what, where = reason, ""
     found = re.search(r" \(at (?:line (\d+), column (\d+)|end of document)\)$", reason)
@@ -187,7 +187,7 @@ def _correct(line: str) -> str:
     that somebody put there."""
     name, equals, _ = line.partition("=")
     name = plain_name(name.strip().strip("\"'"))
-    if equals and (name in ENTRIES or is_secret(name)):
+    if equals and (name in ENTRIES or is_secret_setting(name)):
         return f"correct that line: {name} = …"
     return 'correct that line: a setting is NAME = VALUE with text in "", a profile begins with [profiles.NAME]'
 
@@ -198,7 +198,6 @@ def _lowered(text: str) -> str:
 
 _PATIENCE = 10.0
 _PAUSE = 0.02
-_HEADER = re.compile(r"\s*\[(?!\[)([^\[\]]+)\]\s*(?:#.*)?")
 
 
 def change(path: Path, table: Sequence[str], values: Mapping[str, Any], *, private: bool = False) -> None:
@@ -223,7 +222,8 @@ def change(path: Path, table: Sequence[str], values: Mapping[str, Any], *, priva
         for name, value in values.items():
             text = with_value(text, path, table, name, value)
         if text != before:
-            _write(real, text, private=private)
+            with _told(path):
+                atomic_write(real, text, mode=0o600 if private and not real.exists() else None)
 
 
 @contextlib.contextmanager
@@ -274,17 +274,37 @@ def with_value(text: str, path: Path, table: Sequence[str], name: str, value: An
     expected = _changed(data, table, name, value)
     if expected == data:
         return text
-    edited = _edited(text, table, name, value)
-    with contextlib.suppress(ConfigProblem):
-        if parse_toml(edited, path) == expected:
-            return edited
-    if "#" not in text:  # nothing would be lost
-        import tomli_w
+    import tomlkit
 
-        return tomli_w.dumps(expected)
+    with contextlib.suppress(Exception):  # tomlkit knows all of TOML but for odd corners; what comes out is read again
+        edited = tomlkit.parse(text)
+        place: Any = edited
+        for part in table:
+            place = place.setdefault(part, {} if value is None else tomlkit.table())
+        if value is None:
+            place.pop(name)
+        else:
+            _put(place, name, value)
+        after = tomlkit.dumps(edited)
+        if parse_toml(after, path) == expected:
+            return after
+    if "#" not in text:  # nothing would be lost
+        return tomlkit.dumps(expected)
     where = f"[{'.'.join(table)}] of {path}" if table else f"the top of {path}"
-    todo = f"take {name} out" if value is None else f"write there: {_line(name, value).strip()}"
+    todo = f"take {name} out" if value is None else f"write there: {tomlkit.dumps({name: value}).strip()}"
     raise ConfigProblem(f"{where} cannot be changed without losing what else is written there", todo)
+
+
+def _put(table: Any, name: str, value: Any) -> None:
+    """A new setting stands below the others; comments behind them are about the next table, and stay before that."""
+    from tomlkit.items import Comment, Table, Whitespace
+
+    body: list[Any] = table.value.body if isinstance(table, Table) and name not in table else []
+    behind: list[Any] = []
+    while body and isinstance(body[-1][1], (Comment, Whitespace)):
+        behind.insert(0, body.pop())
+    table[name] = value
+    body.extend(behind)
 
 
 def _changed(data: dict[str, Any], table: Sequence[str], name: str, value: Any) -> dict[str, Any]:
@@ -304,89 +324,12 @@ def _changed(data: dict[str, Any], table: Sequence[str], name: str, value: Any) 
     return changed
 
 
-def _edited(text: str, table: Sequence[str], name: str, value: Any) -> str:
-    lines = text.splitlines(keepends=True)
-    if lines and not lines[-1].endswith("\n"):
-        lines[-1] += "\n"
-    begin, end = _section(lines, table)
-    if begin is None:
-        if value is None:
-            return text  # it stands there in another way: as name.name = …, or in { }
-        gap = ["\n"] if lines else []
-        return "".join([*lines, *gap, f"[{'.'.join(table)}]\n", _line(name, value)])
-    setting = re.compile(rf"\s*(?:{name}|\"{name}\"|'{name}')\s*=")
-    for index in range(begin, end):
-        if setting.match(lines[index]):
-            new = [] if value is None else [_line(name, value).rstrip("\n") + _comment(lines[index])]
-            return "".join([*lines[:index], *new, *lines[index + 1 :]])
-    if value is None:
-        return text
-    last = max((index + 1 for index in range(begin, end) if _says_something(lines[index])), default=begin)
-    gap = ["\n"] if not table and last == 0 and lines else []
-    return "".join([*lines[:last], _line(name, value), *gap, *lines[last:]])
-
-
-def _section(lines: list[str], table: Sequence[str]) -> tuple[int | None, int]:
-    """The lines of a table, from the one after its header to the one before the next header."""
-    begin: int | None = None if table else 0
-    for index, line in enumerate(lines):
-        if not line.lstrip().startswith("["):
-            continue
-        if begin is not None:
-            return begin, index
-        found = _HEADER.fullmatch(line.rstrip("\r\n"))
-        if found is not None and [part.strip().strip("\"'") for part in found[1].split(".")] == list(table):
-            begin = index + 1
-    return begin, len(lines)
-
-
-def _says_something(line: str) -> bool:
-    return bool(line.strip()) and not line.lstrip().startswith("#")
-
-
-def _line(name: str, value: Any) -> str:
-    import tomli_w
-
-    return tomli_w.dumps({name: value})
-
-
-def _comment(line: str) -> str:
-    """What stands behind a value, with the end of the line."""
-    import tomllib
-
-    body = line.rstrip("\r\n")
-    ending = line[len(body) :] or "\n"
-    for found in re.finditer(r"\s*#", body):
-        with contextlib.suppress(tomllib.TOMLDecodeError):
-            tomllib.loads(body[: found.start()])
-            return body[found.start() :] + ending
-    return ending
-
-
-def _write(path: Path, text: str, *, private: bool) -> None:
-    """Whole or not at all; with the rights that it had."""
-    half = path.with_name(f".{path.name}.{os.getpid()}")
-    with _told(path, half):
-        mode = path.stat().st_mode & 0o777 if path.exists() else 0o600 if private else 0o644
-        with contextlib.suppress(FileNotFoundError):
-            half.unlink()
-        descriptor = os.open(half, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
-        with open(descriptor, "w", encoding="utf-8", newline="") as stream:
-            stream.write(text)
-            stream.flush()
-            os.fsync(stream.fileno())
-        os.replace(half, path)
-
-
 @contextlib.contextmanager
-def _told(path: Path, half: Path | None = None) -> Iterator[None]:
-    """What goes wrong is said of the file, and what was half written is removed."""
+def _told(path: Path) -> Iterator[None]:
+    """What goes wrong is said of the file."""
     try:
         yield
     except OSError as error:
-        if half is not None:
-            with contextlib.suppress(OSError):
-                half.unlink()
         raise ConfigProblem(
             f"cannot write {path}: {error.strerror}; nothing was changed", "TRADE_HOME chooses another folder"
         ) from None

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from tradesdk_cli.errors import ConfigProblem, UsageProblem
-from tradesdk_cli.redact import looks_secret
+from tradesdk_cli.redact import is_secret_setting, looks_secret
 from tradesdk_cli.text import one_line, visible
 
 TYPE_CHECKING = False
@@ -29,7 +29,6 @@ NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,39}")
 """Names of profiles and of mock worlds: they become names of files."""
 NAME_RULE = "letters, digits, - and _ (at most 40)"
 PROJECT_FILE = ".trade.toml"
-_SECRET = ("api_key", "apikey", "key_value", "token", "secret", "wallet_key", "private_key", "password")
 _YES, _NO = ("1", "true", "yes", "on"), ("0", "false", "no", "off")
 
 
@@ -175,11 +174,6 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
     return found[0] if found else None
 
 
-def is_secret(name: str) -> bool:
-    """Whether a setting of this name would be a key or a password."""
-    return name.lower().replace("-", "_") in _SECRET
-
-
 def check(values: Mapping[str, Any], where: str, *, project: bool) -> tuple[dict[str, Any], list[str]]:
     """What of a table is known, and warnings about the rest. `where` is how the table is called.
 
@@ -190,7 +184,7 @@ def check(values: Mapping[str, Any], where: str, *, project: bool) -> tuple[dict
     warnings = []
     names = names_in(project=project)
     for name, value in values.items():
-        if is_secret(name):
+        if is_secret_setting(name):
             raise ConfigProblem(
                 f"{where} has {visible(name)}: keys and passwords do not belong into settings",
                 "remove the line, and keep the key with: trade login",
@@ -265,7 +259,7 @@ def shown_name(name: str) -> str:
         UsageProblem: there is none of that name.
     """
     found = plain_name(name)
-    if is_secret(found):
+    if is_secret_setting(found):
         raise UsageProblem("keys are never shown", "trade whoami says which one it is, and where it comes from")
     if found not in SHOWN:
         close = nearest(found, SHOWN)
@@ -281,7 +275,7 @@ def settable_name(name: str, *, project: bool) -> str:
         UsageProblem: it can not; the hint says what to do.
     """
     found = plain_name(name)
-    if found == "key" or is_secret(found):
+    if found == "key" or is_secret_setting(found):
         raise UsageProblem("keys do not stand in settings", "trade login keeps one, trade logout forgets it")
     names = [known for known in names_in(project=project) if known != "key"]
     if found in names:

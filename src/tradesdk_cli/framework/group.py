@@ -171,6 +171,15 @@ class TradeGroup(_Ours, TyperGroup):
             with formatter.section(title):
                 formatter.write_dl([(name.ljust(width), self.commands[name].get_short_help_str()) for name in names])
 
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        try:
+            return super().parse_args(ctx, list(args))
+        except typer.TyperException as error:
+            named = any(word in self.commands for word in args)
+            if type(error).__name__ != "NoSuchOption" or named or "list" not in self.shown:
+                raise
+        return super().parse_args(ctx, ["list", *args])  # an option of the list: `trade agents -w 5s`
+
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
         if args[0] not in self.commands and not args[0].startswith("-"):
             raise UnknownCommand(ctx, args)

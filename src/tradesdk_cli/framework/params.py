@@ -206,7 +206,7 @@ Limit = Annotated[
     int | None,
     typer.Option("--limit", "-n", parser=whole(1), metavar="N", help="How many in total (20 by default)."),
 ]
-All = Annotated[bool, typer.Option("--all", "-a", help="Everything there is, page after page.")]
+All = Annotated[bool, typer.Option("--all", "-a", help="All of them, page by page.")]
 Cursor = Annotated[str | None, typer.Option("--cursor", metavar="CURSOR", help="Continue an earlier list.")]
 PageSize = Annotated[
     int | None, typer.Option("--page-size", parser=whole(1, 100), metavar="N", help="Items per request, 1 to 100.")
@@ -216,22 +216,22 @@ Checkpoint = Annotated[
     typer.Option(
         "--checkpoint",
         metavar="FILE",
-        help="Keep there how far it is: the same command goes on. With --out no row is doubled or lost; on stdout a "
-        "page may come twice after a crash.",
+        help="Save progress there, so that the same command continues. With --out no row is lost or repeated; on "
+        "stdout a page may repeat after a crash.",
     ),
 ]
-Restart = Annotated[bool, typer.Option("--restart", help="Start over what --checkpoint has begun.")]
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask; needed where there is no terminal.")]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would be sent or changed, and do neither.")]
+Restart = Annotated[bool, typer.Option("--restart", help="Ignore the checkpoint and start over.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Skip the question; required without a terminal.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would be sent or changed, and do nothing.")]
 SINCE = ("--since", "--from")
 """The second is the older spelling."""
 UNTIL = ("--until", "--to")
-OF_TIME = "Unix seconds, date, time, or an age: 90m."
+OF_TIME = "Start: an age (90m), a date, a time with its zone, or Unix seconds."
 Since = Annotated[float | None, typer.Option(*SINCE, parser=parse_when, metavar="TIME", help=OF_TIME)]
-Until = Annotated[float | None, typer.Option(*UNTIL, parser=parse_when, metavar="TIME", help="The same for the end.")]
+Until = Annotated[float | None, typer.Option(*UNTIL, parser=parse_when, metavar="TIME", help="End, in the same forms.")]
 Confidence = Annotated[
     float | None,
-    typer.Option("--min-confidence", parser=number(0, 1), metavar="X", help="Least confidence of a signal, 0 to 1."),
+    typer.Option("--min-confidence", parser=number(0, 1), metavar="X", help="Minimum confidence of a signal, 0 to 1."),
 ]
 
 
@@ -253,7 +253,13 @@ def pages(
     restart: Restart = False,
     watch: Annotated[
         float | None,
-        typer.Option("--watch", "-w", parser=parse_span, metavar="SPAN", help="Show it again every 5s, until Ctrl-C."),
+        typer.Option(
+            "--watch",
+            "-w",
+            parser=parse_span,
+            metavar="SPAN",
+            help="Refresh at this interval, such as 5s, until Ctrl-C.",
+        ),
     ] = None,
 ) -> Walk:
     """The options of every list, as the walk that they ask for."""

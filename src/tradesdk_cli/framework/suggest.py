@@ -165,10 +165,6 @@ OPTION_WORDS: Mapping[str, tuple[str, ...]] = {
 """Other programs' options, each with ours, the likeliest first; one that the command does not have is not meant."""
 
 
-SECRET_OPTIONS = ("--api-key", "--apikey", "--key", "--token", "--private-key", "--secret", "--password")
-"""Options that people expect, and that would show a secret to everybody on the machine."""
-
-
 ELSEWHERE: Mapping[tuple[str, ...], str] = {
     ("install",): "to let your shell complete commands: trade completion install",
     ("update",): "this program is updated by pip or whatever installed it; an agent: trade agents update AGENT_ID",
@@ -189,7 +185,7 @@ ELSEWHERE: Mapping[tuple[str, ...], str] = {
     ("logout", "-y"): "leave it out: trade logout asks nothing",
     ("--page",): "a list goes on at a cursor: --cursor CURSOR, which the list before named; or --all",
     ("--install-completion",): "did you mean: trade completion install",
-    ("--show-completion",): "did you mean: trade completion show",
+    ("--show-completion",): "did you mean: trade completion bash",
 }
 """What people look for and nobody offers here, with what there is."""
 

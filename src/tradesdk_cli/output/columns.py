@@ -38,13 +38,17 @@ RIGHT = ("number", "share", "usd", "price", "trigger", "rate", "pnl", "change", 
 
 @dataclass(frozen=True)
 class Column:
-    """One column: the field of the item it shows, and how; with `of`, what follows from the item."""
+    """One column: the field of the item it shows, and how; with `of`, what follows from the item.
+
+    `short`: an id of which commands take the beginning, so a narrow terminal may have only that.
+    """
 
     key: str
     kind: Kind = "text"
     optional: bool = False
     title: str | None = None
     of: Callable[[Mapping[str, Any]], Any] | None = None
+    short: bool = False
 
     def value(self, item: Mapping[str, Any]) -> Any:
         """The value of the column, before it is made readable; None: nothing."""
@@ -81,11 +85,11 @@ def _away(position: Mapping[str, Any], name: str) -> float | None:
 
 
 AGENTS = (
-    Column("id", "id"),
+    Column("id", "id", short=True),
     Column("name"),
     Column("status", "state"),
     Column("chain_id", "chain", title="chain"),
-    Column("wallet_id", "id", optional=True),
+    Column("wallet_id", "id", optional=True, short=True),
     Column("created_at", "time", optional=True, title="created"),
 )
 
@@ -95,7 +99,7 @@ def _stat(name: str) -> Callable[[Mapping[str, Any]], Any]:
 
 
 AGENT_RESULTS = (
-    Column("id", "id"),
+    Column("id", "id", short=True),
     Column("name"),
     Column("status", "state"),
     Column("total_pnl_usd", "pnl", title="pnl_usd", of=_stat("total_pnl_usd")),
@@ -105,7 +109,7 @@ AGENT_RESULTS = (
 )
 
 WALLETS = (
-    Column("id", "id"),
+    Column("id", "id", short=True),
     Column("label"),
     Column("chain_id", "chain", title="chain"),
     Column("address", "id"),
@@ -113,13 +117,13 @@ WALLETS = (
 )
 
 TRADES = (
-    Column("id", "id"),
+    Column("id", "id", short=True),
     Column("token_symbol", title="token"),
     Column("direction", "state", title="side"),
     Column("pnl_usd", "pnl", title="pnl"),
     Column("roi_pct", "change", optional=True, title="roi"),
     Column("status", "state", optional=True),
-    Column("agent_id", "id", optional=True),
+    Column("agent_id", "id", optional=True, short=True),
     Column("opened_at", "time", optional=True, title="opened"),
     Column("closed_at", "time", optional=True, title="closed"),
     Column("entry_price_usd", "price", optional=True, title="entry"),
@@ -129,13 +133,13 @@ TRADES = (
 )
 
 POSITIONS = (
-    Column("id", "id"),
+    Column("id", "id", short=True),
     Column("token_symbol", title="token"),
     Column("unrealized_pnl_usd", "pnl", title="pnl"),
     Column("current_price_usd", "price", optional=True, title="price"),
     Column("to_stop", "to_stop", optional=True, of=to_stop),
     Column("to_profit", "to_profit", optional=True, of=to_profit),
-    Column("agent_id", "id", optional=True),
+    Column("agent_id", "id", optional=True, short=True),
     Column("opened_at", "time", optional=True, title="opened"),
     Column("entry_price_usd", "price", optional=True, title="entry"),
     Column("stop_loss_price", "trigger", optional=True, title="stop_loss"),
@@ -147,7 +151,7 @@ POSITIONS = (
 """`to_stop` and `to_profit` are ours: how far the price is from there, in percent."""
 
 SIGNALS = (
-    Column("id", "id"),
+    Column("id", "id", short=True),
     Column("token_symbol", title="token"),
     Column("direction", "state", title="side"),
     Column("confidence", "share"),
@@ -158,16 +162,16 @@ SIGNALS = (
 )
 
 STREAM = (
-    Column("id", "id"),
+    Column("id", "id", short=True),
     Column("token_symbol", title="token"),
     Column("direction", "state", title="side"),
     Column("confidence", "share"),
     Column("price_usd", "price", optional=True, title="price"),
-    Column("came", "state", optional=True),
+    Column("source", "state", optional=True),
     Column("timestamp", "time", optional=True, title="time"),
     Column("token_address", "id", optional=True),
 )
-"""`came` is ours: live, replayed or late."""
+"""`source` is ours: live, replayed or late."""
 
 _TOKEN = Column("tokenSymbol", title="token")
 _ADDRESS = Column("tokenAddress", "id", optional=True, title="token_address")
@@ -221,7 +225,7 @@ MARKET = {
 """By verb of `trade market`."""
 
 PAYMENTS = (
-    Column("id", "id"),
+    Column("id", "id", short=True),
     Column("state", "state"),
     Column("amount_usd", "usd", title="amount"),
     Column("endpoint", "id", optional=True),
@@ -242,7 +246,7 @@ BUDGETS = (
 )
 
 RECONCILED = (
-    Column("id", "id"),
+    Column("id", "id", short=True),
     Column("outcome", "state"),
     Column("amount_usd", "usd", title="amount"),
     Column("endpoint", "id", optional=True),

@@ -1,11 +1,15 @@
 """Results for people: tables that fit the terminal, and one thing as a list of fields.
 
-An id, an address or a hash is never cut: when a table does not fit, optional columns are left out (and named on
-stderr); when the needed ones do not fit either, every item becomes a block of lines. Only what no service means
-seriously, such as a name of 100 kB, ends with `…` on a terminal; in a pipe everything is whole.
+When a table does not fit, columns that are empty are left out, then ids end with `…` after as much as tells them apart
+(commands take that, with or without the `…`), then other optional columns are left out. What was left out is named on
+stderr. When the needed columns do not fit either, every item becomes a block of lines. Addresses and hashes are never
+cut, and in a pipe everything is whole.
 """
 
 from __future__ import annotations
+
+import re
+from typing import Protocol
 
 from rich.cells import cell_len
 from rich.text import Text
@@ -24,8 +28,11 @@ if TYPE_CHECKING:
     from tradesdk_cli.output.columns import Kind
 
 __all__ = (
+    "GAP",
+    "LUXURY",
     "GrowingTable",
     "cell",
+    "fit",
     "kind_of",
     "moment",
     "price",
@@ -33,9 +40,12 @@ __all__ = (
     "render_choices",
     "render_list",
     "render_one",
+    "side_by_side",
 )
 
-_GAP = 2
+GAP = 2
+LUXURY = 100
+"""A column with this rank or a higher one is left out before any text is cut."""
 _TEXT_WIDTH = 32
 _TEXT_FLOOR = 10
 _ID_WIDTH = 200
@@ -45,6 +55,8 @@ _VALUE_FLOOR = 12
 _BAR = 20
 _WIDE_PRICE = 13
 _TEXTS: tuple[Kind, ...] = ("text", "state")
+_LONG_ID = re.compile(r"([a-z]{2,8}_)([0-9A-Za-z]{16,})")
+_LEAST_OF_AN_ID, _IN_A_STREAM = 8, 12
 _USUAL_WIDTHS: dict[Kind, int] = {"text": 12, "state": 4, "share": 5, "number": 5, "price": 10, "time": 20}
 
 
@@ -66,15 +78,21 @@ def render_list(
         for line in grid:
             for column, content in zip(columns, line, strict=True):
                 _cut(content, _widest(column))
-    needed = [max(cell_len(text) for text in texts) for texts in _columns_of(columns, grid)]
-    empty = [i for i in range(len(columns)) if all(line[i].plain == "-" for line in grid)]
-    shown = _fit(columns, needed, None if width is None else width - indent, empty)
+    room = None if width is None else width - indent
+    needed, shown = _laid_out(columns, grid, room)
+    if room is not None and (shown is None or len(shown) < len(columns)):
+        shortened = _with_short_ids(columns, grid)
+        short_needed, short_shown = _laid_out(columns, shortened, room)
+        if short_shown is not None and (
+            shown is None or _told_by(shortened, short_shown, short_needed) > _told_by(grid, shown, needed)
+        ):
+            grid, needed, shown = shortened, short_needed, short_shown
     if shown is None:
-        _render_blocks(console, columns, grid, None if width is None else width - indent, indent)
+        _render_blocks(console, columns, grid, room, indent)
         return ""
     headings = [Text(column.heading, style="bold") for column in columns]
     for line in (headings, *grid):
-        print_line(console, Text(" " * indent) + _side_by_side(line, columns, needed, shown))
+        print_line(console, Text(" " * indent) + side_by_side(line, columns, needed, shown))
     return ", ".join(column.heading for i, column in enumerate(columns) if i not in shown)
 
 
@@ -85,9 +103,13 @@ class GrowingTable:
         """`sample` shows how long ids are; `width` is in cells, None without a limit."""
         self._columns = columns
         self._width = width
+        self._short = False
         self._needed = [_usual_width(column, sample) for column in columns]
+        shortened = [_usual_width(column, sample, short=True) for column in columns]
+        if len(self._fitting(list(shortened))) > len(self._fitting(list(self._needed))):
+            self._short, self._needed = True, shortened
         roomy = [max(w, _WIDE_PRICE) if c.kind == "price" else w for w, c in zip(self._needed, columns, strict=True)]
-        self._shown = self._fitting()
+        self._shown = self._fitting(self._needed)
         if width is None or _fit(columns, roomy, width) == list(range(len(columns))):
             self._needed = roomy
 
@@ -106,6 +128,10 @@ class GrowingTable:
         Where they have too little, the columns grow and the headings are repeated above it.
         """
         cells = [cell(column.kind, column.value(item)) for column in self._columns]
+        if self._short:
+            cells = [
+                _short(c, _IN_A_STREAM) if column.short else c for c, column in zip(cells, self._columns, strict=True)
+            ]
         if self._width is not None:
             for i, column in enumerate(self._columns):
                 # Times are not told from now: the row stays on the screen while they grow old.
@@ -115,7 +141,7 @@ class GrowingTable:
         if lent is not None:
             return self._line(cells, lent)
         self._needed = [max(width, size) for width, size in zip(self._needed, long, strict=True)]
-        self._shown = self._fitting()  # what no longer fits is left out from here on
+        self._shown = self._fitting(self._needed)  # what no longer fits is left out from here on
         return Text("\n").join((self.header(), self._line(cells)))
 
     def _lent(self, long: Sequence[int]) -> list[int] | None:
@@ -138,20 +164,22 @@ class GrowingTable:
                 return None
         return widths
 
-    def _fitting(self) -> list[int]:
-        fitting = _fit(self._columns, self._needed, self._width)
+    def _fitting(self, needed: list[int]) -> list[int]:
+        fitting = _fit(self._columns, needed, self._width)
         # Too narrow even for what is always shown: the terminal breaks the lines.
         return [i for i, c in enumerate(self._columns) if not c.optional] if fitting is None else fitting
 
     def _line(self, cells: list[Text], widths: list[int] | None = None) -> Text:
-        line = _side_by_side(cells, self._columns, widths or self._needed, self._shown)
+        line = side_by_side(cells, self._columns, widths or self._needed, self._shown)
         line.rstrip()
         return line
 
 
-def _usual_width(column: Column, sample: Mapping[str, Any]) -> int:
-    least = _USUAL_WIDTHS.get(column.kind, 0) if column.key != "came" else len("replayed")
-    shown = min(cell_len(cell(column.kind, column.value(sample)).plain), _ID_WIDTH) if column.kind == "id" else 0
+def _usual_width(column: Column, sample: Mapping[str, Any], *, short: bool = False) -> int:
+    least = _USUAL_WIDTHS.get(column.kind, 0) if column.key != "source" else len("replayed")
+    value = cell(column.kind, column.value(sample))
+    value = _short(value, _IN_A_STREAM) if short and column.short else value
+    shown = min(cell_len(value.plain), _ID_WIDTH) if column.kind == "id" else 0
     return max(least, shown, cell_len(column.heading))
 
 
@@ -168,6 +196,40 @@ def _cut(content: Text, width: int) -> None:
     content.truncate(width, overflow="ellipsis")
 
 
+def _laid_out(
+    columns: Sequence[Column], grid: list[list[Text]], width: int | None
+) -> tuple[list[int], list[int] | None]:
+    """How wide each column is, and which ones are shown."""
+    needed = [max(cell_len(text) for text in texts) for texts in _columns_of(columns, grid)]
+    empty = [i for i in range(len(columns)) if all(line[i].plain == "-" for line in grid)]
+    return needed, _fit(columns, needed, width, empty)
+
+
+def _told_by(grid: list[list[Text]], shown: list[int], widths: list[int]) -> tuple[int, int]:
+    """How many of the columns that are shown say something, and how many of their cells are whole."""
+    told = sum(any(line[i].plain != "-" for line in grid) for i in shown)
+    return told, sum(cell_len(line[i].plain) <= widths[i] for line in grid for i in shown)
+
+
+def _with_short_ids(columns: Sequence[Column], grid: list[list[Text]]) -> list[list[Text]]:
+    """The same rows with ids as short as can be told apart."""
+    shortened = [list(line) for line in grid]
+    for i, column in enumerate(columns):
+        if column.short:
+            whole = {line[i].plain for line in grid}
+            for digits in range(_LEAST_OF_AN_ID, 16):
+                if len({_short(line[i], digits).plain for line in grid}) == len(whole):
+                    for line in shortened:
+                        line[i] = _short(line[i], digits)
+                    break
+    return shortened
+
+
+def _short(content: Text, digits: int) -> Text:
+    found = _LONG_ID.fullmatch(content.plain)
+    return content if found is None else Text(f"{found[1]}{found[2][:digits]}…", style=content.style)
+
+
 def _fit(
     columns: Sequence[Column], needed: list[int], width: int | None, empty: Sequence[int] = ()
 ) -> list[int] | None:
@@ -175,37 +237,62 @@ def _fit(
 
     Of the optional ones, those that are `empty` are left out first, then the last ones.
     """
-    shown = list(range(len(columns)))
     if width is None:
-        return shown
+        return list(range(len(columns)))
+    rank = [(i + 1 + LUXURY * (i in empty)) * column.optional for i, column in enumerate(columns)]
+    least = [max(_TEXT_FLOOR, len(column.heading)) if column.kind == "text" else 0 for column in columns]
+    return fit(needed, width, rank, least)
+
+
+def fit(needed: list[int], width: int, rank: Sequence[int], least: Sequence[int]) -> list[int] | None:
+    """Which columns are shown within `width`; None when even those that must be are too wide together.
+
+    Args:
+        needed: their widths; narrowed where text is cut.
+        width: cells of the terminal.
+        rank: the highest is left out first, from `LUXURY` on before any text is cut; 0 stays.
+        least: cells to which a column's text may be cut; 0: it may not.
+    """
+    shown = list(range(len(needed)))
     while True:
-        excess = sum(needed[i] for i in shown) + _GAP * (len(shown) - 1) - width
+        excess = sum(needed[i] for i in shown) + GAP * (len(shown) - 1) - width
         if excess <= 0:
             return shown
-        spare = {i: needed[i] - max(_TEXT_FLOOR, len(columns[i].heading)) for i in shown if columns[i].kind == "text"}
-        if sum(max(0, room) for room in spare.values()) >= excess:
-            for i, room in sorted(spare.items(), key=lambda pair: -pair[1]):
-                taken = min(max(0, room), excess)
-                needed[i] -= taken
-                excess -= taken
+        spare = {i: needed[i] - least[i] for i in shown if least[i] and needed[i] > least[i]}
+        last = max(shown, key=lambda i: rank[i])
+        if excess <= sum(spare.values()) and rank[last] < LUXURY:
+            for _ in range(excess):
+                widest = max(spare, key=lambda i: spare[i])
+                needed[widest] -= 1
+                spare[widest] -= 1
             return shown
-        optional = [i for i in shown if columns[i].optional]
-        if not optional:
+        if rank[last] == 0:
             return None
-        shown.remove(max(optional, key=lambda i: (i in empty, i)))
+        shown.remove(last)
 
 
-def _side_by_side(cells: list[Text], columns: Sequence[Column], needed: list[int], shown: list[int]) -> Text:
+class Aligned(Protocol):
+    """A column, as far as it matters for its place in a line."""
+
+    @property
+    def right(self) -> bool: ...
+
+
+def side_by_side(
+    cells: Sequence[Text], columns: Sequence[Aligned], needed: Sequence[int], shown: Sequence[int]
+) -> Text:
+    """One line of a table: the cells that are shown, each as wide as its column."""
     line = Text()
     for i in shown:
-        content, column = cells[i], columns[i]
-        if column.kind == "text":
+        content = cells[i]
+        if cell_len(content.plain) > needed[i]:
+            content = content.copy()
             _cut(content, needed[i])
         padding = " " * (needed[i] - cell_len(content.plain))
-        line.append(padding if column.right else "")
+        line.append(padding if columns[i].right else "")
         line.append_text(content)
         if i != shown[-1]:
-            line.append(" " * _GAP if column.right else padding + " " * _GAP)
+            line.append(" " * GAP if columns[i].right else padding + " " * GAP)
     return line
 
 
@@ -223,11 +310,11 @@ def _render_blocks(
 
 def _named(name: str, content: Text, room: int, width: int | None) -> Iterator[Text]:
     """A field's name and its value, `room` cells from the left; a longer name moves its own value only."""
-    if width is not None and width < room + _GAP + _VALUE_FLOOR:
+    if width is not None and width < room + GAP + _VALUE_FLOOR:
         yield Text(name, style="bold")
-        yield Text(" " * _GAP) + content
+        yield Text(" " * GAP) + content
     else:
-        yield Text.assemble((name, "bold"), " " * max(0, room - cell_len(name)), " " * _GAP, content)
+        yield Text.assemble((name, "bold"), " " * max(0, room - cell_len(name)), " " * GAP, content)
 
 
 def print_line(console: Console, line: Text) -> None:

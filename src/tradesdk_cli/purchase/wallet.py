@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tradesdk_cli.errors import CliError, ConfigProblem
+from tradesdk_cli.files import atomic_write
 from tradesdk_cli.text import visible
 
 if TYPE_CHECKING:
@@ -250,9 +251,5 @@ def _make(path: Path, seed: int) -> tuple[str, str]:
     key = "0x" + sha256(b"play money of the mock world %d" % seed).hexdigest()
     address = LocalSigner.from_key(key).address
     about = "play money of a mock world; anybody can know this key, so never send real money to it"
-    half = path.with_name(f".{path.name}.{os.getpid()}")
-    descriptor = os.open(half, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with open(descriptor, "w", encoding="utf-8") as stream:
-        json.dump({"address": address, "key": key, "about": about}, stream, indent=2)
-    os.replace(half, path)  # whole or not at all, for commands that run at the same time
+    atomic_write(path, json.dumps({"address": address, "key": key, "about": about}, indent=2), mode=0o600)
     return address, key

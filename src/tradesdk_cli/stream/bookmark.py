@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from tradesdk_cli.errors import ConfigProblem, UsageProblem
+from tradesdk_cli.files import atomic_write
 from tradesdk_cli.lists.checkpoint import CheckpointProblem, told_apart
 from tradesdk_cli.output.outfile import FULL, GOES_ON
 from tradesdk_cli.text import one_line
@@ -171,13 +172,8 @@ class BookmarkKind:
         """
         if self._kept == self._kind:
             return
-        part = f"{self._beside}.tmp"
         try:
-            with open(part, "w", encoding="utf-8") as file:
-                file.write(json.dumps(self._kind) + "\n")
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(part, self._beside)
+            atomic_write(Path(self._beside), json.dumps(self._kind) + "\n")
         except OSError as error:
             raise self._failed("written", error) from None
 

@@ -39,18 +39,24 @@ class Actions:
 
 def actions(
     count: Annotated[
-        int | None, typer.Option("--count", "-n", parser=whole(1), metavar="N", help="End after so many signals.")
+        int | None, typer.Option("--count", "-n", parser=whole(1), metavar="N", help="Stop after N signals.")
     ] = None,
     execute: Annotated[
         list[str] | None,
-        typer.Option("--exec", metavar="COMMAND", help="Run it for every signal, without a shell; {id} and so on."),
+        typer.Option(
+            "--exec",
+            metavar="COMMAND",
+            help="Run this for each signal, without a shell; {id} and other fields are replaced.",
+        ),
     ] = None,
     exec_timeout: Annotated[
         float | None,
-        typer.Option("--exec-timeout", parser=parse_span, metavar="SPAN", help="How long it may take; else 60s."),
+        typer.Option(
+            "--exec-timeout", parser=parse_span, metavar="SPAN", help="Time limit for the command (default 60s)."
+        ),
     ] = None,
     forward_to: Annotated[
-        str | None, typer.Option("--forward-to", metavar="URL", help="POST every signal there as JSON.")
+        str | None, typer.Option("--forward-to", metavar="URL", help="POST each signal to this URL as JSON.")
     ] = None,
 ) -> Actions:
     """The options that `signals stream` and `replay` share."""
@@ -229,8 +235,8 @@ class Delivery:
 
         if self._written is not None and self._written.has(event):
             return  # the run that wrote it was killed before it could say so, or did not go on from the last one
-        came = "late" if event.get("late") is True else "replayed" if event.get("replayed") is True else "live"
-        self._out.line(event, STREAM, {**event, "came": came})
+        source = "late" if event.get("late") is True else "replayed" if event.get("replayed") is True else "live"
+        self._out.line(event, STREAM, {**event, "source": source})
 
     def _say_retry(self, problem: str, wait: float) -> None:
         self._out.event("forward_retry", f"{problem}; again in {wait:.0f} s", wait=round(wait, 1))

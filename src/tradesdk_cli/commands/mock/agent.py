@@ -34,7 +34,7 @@ class Move(StrEnum):
 def agent(
     ctx: typer.Context,
     agent_id: AgentId,
-    move: Annotated[Move, typer.Argument(metavar="start|stop|active|idle|paused|error", help="What becomes of it.")],
+    move: Annotated[Move, typer.Argument(metavar="start|stop|active|idle|paused|error", help="The new state.")],
 ) -> None:
     """Start or stop an agent, or put it into another state.
 

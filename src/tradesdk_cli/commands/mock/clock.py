@@ -26,13 +26,13 @@ def clock(
         float | None, typer.Option("--advance", parser=number(0), metavar="SECONDS", help="Move it on.")
     ] = None,
     set_to: Annotated[
-        float | None, typer.Option("--set", parser=number(), metavar="UNIX", help="Put it to these Unix seconds.")
+        float | None, typer.Option("--set", parser=number(), metavar="UNIX", help="Set it to these Unix seconds.")
     ] = None,
-    backwards: Annotated[bool, typer.Option("--allow-backwards", help="Let --set go into its past.")] = False,
+    backwards: Annotated[bool, typer.Option("--allow-backwards", help="Let --set go back in time.")] = False,
     freeze: Annotated[bool | None, typer.Option("--freeze/--resume", help="Stop it, or let it run again.")] = None,
     speed: Annotated[
         float | None,
-        typer.Option("--speed", parser=number(0), metavar="N", help="N times real time; 1 is as time goes."),
+        typer.Option("--speed", parser=number(0), metavar="N", help="N times real time (1: real time)."),
     ] = None,
 ) -> None:
     """Show, move, stop or speed up the mock's clock."""

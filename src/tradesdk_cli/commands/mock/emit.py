@@ -34,11 +34,11 @@ def signal(
     ctx: typer.Context,
     chain: AnyChain = None,
     token: Annotated[
-        str | None, typer.Option("--token", metavar="SYMBOL|ADDRESS", help="Which token; any address will do.")
+        str | None, typer.Option("--token", metavar="SYMBOL|ADDRESS", help="The token; any address is accepted.")
     ] = None,
     direction: Annotated[
         Direction | None,
-        typer.Option("--direction", case_sensitive=False, metavar="buy|sell", help="What it says to do."),
+        typer.Option("--direction", case_sensitive=False, metavar="buy|sell", help="The signal's direction."),
     ] = None,
     confidence: Annotated[
         float | None, typer.Option("--confidence", parser=number(0, 1), metavar="X", help="0 to 1.")
@@ -48,13 +48,13 @@ def signal(
     ] = None,
     timestamp: Annotated[
         int | None,
-        typer.Option(
-            "--timestamp", parser=whole(), metavar="UNIX", help="What it says of its time; by default the truth."
-        ),
+        typer.Option("--timestamp", parser=whole(), metavar="UNIX", help="The signal's own time (default: now)."),
     ] = None,
     after: Annotated[
         float | None,
-        typer.Option("--in", parser=number(0), metavar="SECONDS", help="Publish it so much later on the mock's clock."),
+        typer.Option(
+            "--in", parser=number(0), metavar="SECONDS", help="Publish it this much later, by the mock's clock."
+        ),
     ] = None,
     at: Annotated[
         float | None,
@@ -65,7 +65,9 @@ def signal(
     ] = None,
     every: Annotated[
         float | None,
-        typer.Option("--every", parser=number(0, 86_400), metavar="SECONDS", help="From one of --count to the next."),
+        typer.Option(
+            "--every", parser=number(0, 86_400), metavar="SECONDS", help="Time between the signals of --count."
+        ),
     ] = None,
 ) -> None:
     """Publish signals: on the stream, among the latest, and in the history.

@@ -144,7 +144,7 @@ def list_faults(ctx: typer.Context) -> None:
 
 @app.command("kinds", cls=TradeCommand, epilog=examples("trade mock fault kinds", "trade mock fault kinds -o json"))
 def kinds(ctx: typer.Context) -> None:
-    """List the kinds of faults and their parameters. Needs no mock that runs."""
+    """List the kinds of faults and their parameters. Needs no running mock."""
     from dataclasses import asdict
 
     from tradesdk_cli.commands.mock.show import show_kinds
@@ -160,7 +160,7 @@ def kinds(ctx: typer.Context) -> None:
     epilog=examples("trade --mock mock fault remove FAULT_ID", "trade --mock mock fault remove FAULT_ID -o json"),
 )
 def remove(ctx: typer.Context, fault_id: Annotated[str, typer.Argument(metavar="FAULT_ID")]) -> None:
-    """Take one fault back."""
+    """Remove a fault."""
     with session(ctx) as run:
         left = rows(run, "DELETE", f"faults/{word(fault_id)}", each=RULE, look="mock fault list")
         run.out.one({"id": fault_id, "removed": True, "faults": len(left)})
@@ -170,7 +170,7 @@ def remove(ctx: typer.Context, fault_id: Annotated[str, typer.Argument(metavar="
     "clear", cls=TradeCommand, epilog=examples("trade --mock mock fault clear", "trade --mock mock fault clear -o json")
 )
 def clear(ctx: typer.Context) -> None:
-    """Take every fault back."""
+    """Remove all faults."""
     with session(ctx) as run:
         ask(run, "DELETE", "faults")
         run.out.one({"faults": 0})

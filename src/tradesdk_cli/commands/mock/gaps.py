@@ -28,11 +28,11 @@ GIVES: Shape = {"options": dict}
 def gaps(
     ctx: typer.Context,
     current: Annotated[
-        bool, typer.Option("--current", help="What a running mock, or the embedded one, does now.")
+        bool, typer.Option("--current", help="Show the values of the running mock, or of the embedded one.")
     ] = False,
     change: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="NAME=VALUE", help="Change it there; may be given several times."),
+        typer.Option("--set", metavar="NAME=VALUE", help="Change a value there; may be repeated."),
     ] = None,
 ) -> None:
     """List what the service's specification leaves open, and the mock's choices.

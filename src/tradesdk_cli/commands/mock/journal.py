@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from tradesdk_cli.session import Session
 
-app = single("List the requests that the mock was asked.")
+app = single("List the requests that the mock received.")
 
 USUAL = 20
 EMBEDDED = (
@@ -52,12 +52,11 @@ def journal(
         typer.Option("--limit", "-n", parser=whole(1), metavar="N", help=f"The latest N ({USUAL} by default)."),
     ] = None,
     everything: Annotated[bool, typer.Option("--all", "-a", help="All of them: the mock keeps 10,000.")] = False,
-    clear: Annotated[bool, typer.Option("--clear", help="Forget the requests so far.")] = False,
+    clear: Annotated[bool, typer.Option("--clear", help="Clear the journal.")] = False,
 ) -> None:
-    """List the requests that the mock was asked.
+    """List the requests that the mock received.
 
-    Oldest first; the latest 20 by default. Their queries and bodies are in -o json. Requests to the
-    control API are not among them.
+    Oldest first; the latest 20 by default. -o json has queries and bodies. Requests to the control API are left out.
     """
     if clear and (tenant or limit or everything):
         raise UsageProblem("--clear forgets every request", "give it alone: trade mock journal --clear")

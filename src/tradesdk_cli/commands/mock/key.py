@@ -43,14 +43,14 @@ def create(
     tenant: Annotated[
         str | None,
         typer.Option(
-            "--tenant", metavar="NAME", help="Whose it is: me has agents and trades; by default a new, empty one."
+            "--tenant", metavar="NAME", help="The tenant: me has agents and trades; by default a new, empty one."
         ),
     ] = None,
     plan: Annotated[
         Plan | None, typer.Option("--plan", help="The plan of a new tenant, pro by default; others keep theirs.")
     ] = None,
 ) -> None:
-    """Make a key. Its value is shown this once."""
+    """Create a key. Its value is shown only once."""
     body = given(name=name, scope=scope.value, tenant=tenant, plan=plan.value if plan else None)
     with session(ctx) as run:
         run.out.one(ask(run, "POST", "keys", body))
@@ -58,7 +58,7 @@ def create(
 
 @app.command("list", cls=TradeCommand, epilog=examples("trade --mock mock key list", "trade mock key list -o json"))
 def list_keys(ctx: typer.Context) -> None:
-    """List keys; their values are not kept anywhere."""
+    """List keys, without their values."""
     from tradesdk_cli.output.columns import KEYS
 
     with session(ctx) as run:
@@ -91,7 +91,7 @@ def expire(
         typer.Option("--at", parser=number(), metavar="UNIX", help="When the service's time is this; by default now."),
     ] = None,
 ) -> None:
-    """Let a key end, now or at a time."""
+    """Let a key expire, now or at a time."""
     with session(ctx) as run:
         run.out.one(_change(run, key_id, "expire", given(at=at)))
 
@@ -102,7 +102,7 @@ def expire(
     epilog=examples("trade --mock mock key rotate KEY_ID", "trade mock key rotate KEY_ID -o json"),
 )
 def rotate(ctx: typer.Context, key_id: KeyId) -> None:
-    """Revoke a key and make one of the same name, scope and tenant. The new value is shown this once."""
+    """Revoke a key and create one of the same name, scope and tenant. The new value is shown only once."""
     with session(ctx) as run:
         run.out.one(_change(run, key_id, "rotate"))
 
@@ -113,7 +113,7 @@ def rotate(ctx: typer.Context, key_id: KeyId) -> None:
     epilog=examples("trade --mock mock key revoke KEY_ID", "trade mock key revoke KEY_ID -o json"),
 )
 def revoke(ctx: typer.Context, key_id: KeyId) -> None:
-    """End a key for good; it is answered with 401."""
+    """Revoke a key; requests with it get 401."""
     with session(ctx) as run:
         run.out.one(_change(run, key_id, "revoke"))
 

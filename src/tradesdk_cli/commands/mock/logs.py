@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tradesdk_cli.output.printer import Output
     from tradesdk_cli.session import Session
 
-app = single("Print the requests that the mock is asked, a line each.")
+app = single("Print the requests that the mock receives, a line each.")
 
 _EVERY = 0.5
 
@@ -33,13 +33,13 @@ _EVERY = 0.5
 )
 def logs(
     ctx: typer.Context,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until Ctrl-C.")] = False,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Follow until Ctrl-C.")] = False,
     since_start: Annotated[
-        bool, typer.Option("--since-start", help=f"Begin with all that the mock still knows, not the latest {USUAL}.")
+        bool, typer.Option("--since-start", help=f"Begin with all that the mock has kept, not the latest {USUAL}.")
     ] = False,
     tenant: Tenant = None,
 ) -> None:
-    """Print the requests that the mock is asked, a line each.
+    """Print the requests that the mock receives, a line each.
 
     Time, tenant, method, path, status, error, faults; what is not there is a dash. The status is 0 where a fault tore
     the connection down.

@@ -13,7 +13,7 @@ from tradesdk_cli.context import session
 from tradesdk_cli.framework.group import TradeCommand, examples, single
 from tradesdk_cli.framework.params import DryRun, Yes, whole
 
-app = single("Forget everything but the clock and the gap options.")
+app = single("Delete everything but the clock and the gap options.")
 
 
 @app.command(
@@ -24,17 +24,17 @@ app = single("Forget everything but the clock and the gap options.")
 def reset(
     ctx: typer.Context,
     seed: Annotated[
-        int | None, typer.Option("--seed", parser=whole(), metavar="N", help="Go on as the world of this seed.")
+        int | None, typer.Option("--seed", parser=whole(), metavar="N", help="Start the world of this seed.")
     ] = None,
     scenario: ScenarioOption = None,
     populate: Annotated[
         list[str] | None,
-        typer.Option("--populate", metavar="TENANT", help="Fill this tenant afterwards; may be given several times."),
+        typer.Option("--populate", metavar="TENANT", help="Populate this tenant afterwards; may be repeated."),
     ] = None,
     yes: Yes = False,
     dry_run: DryRun = False,
 ) -> None:
-    """Forget everything but the clock and the gap options.
+    """Delete everything but the clock and the gap options.
 
     Agents, trades, keys, signals and faults are gone, and open streams end. The embedded world's own tenant is filled
     again by itself, and what was paid in that world is forgotten on both sides.

@@ -19,7 +19,7 @@ from tradesdk_cli.framework.params import DryRun, Yes
 if TYPE_CHECKING:
     from tradesdk_cli.session import Session
 
-app = single("Go back to a snapshot, or on from a state file.")
+app = single("Restore a snapshot, or load a state file.")
 
 _HINT = "trade mock snapshot writes one"
 
@@ -35,7 +35,7 @@ def restore(
     yes: Yes = False,
     dry_run: DryRun = False,
 ) -> None:
-    """Go back to a snapshot, or on from a state file.
+    """Restore a snapshot, or load a state file.
 
     State, seed, scenario, clock, gap options, faults and keys are those of the file, which stays as it is. What the
     mock holds now is forgotten, and open streams end. What was paid in the embedded world is forgotten on both sides.

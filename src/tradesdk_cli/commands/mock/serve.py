@@ -44,7 +44,7 @@ ScenarioOption = Annotated[
 ]
 
 
-app = single("Serve the mock until Ctrl-C.")
+app = single("Serve the mock on a port until Ctrl-C.")
 
 FIRST_SIGNAL_WITHIN = 2.0
 _MARKETS: dict[bool | None, Literal["live", "scripted"] | None] = {None: None, True: "scripted", False: "live"}
@@ -67,8 +67,8 @@ def serve(
         int | None, typer.Option("--seed", parser=whole(), metavar="N", help="The same seed, the same world.")
     ] = None,
     db: Annotated[Path | None, typer.Option("--db", metavar="FILE", help="Keep the state in this file.")] = None,
-    tenant: Annotated[str, typer.Option("--tenant", metavar="NAME", help="The tenant that is filled.")] = "me",
-    empty: Annotated[bool, typer.Option("--empty", help="Fill nothing.")] = False,
+    tenant: Annotated[str, typer.Option("--tenant", metavar="NAME", help="The tenant to populate.")] = "me",
+    empty: Annotated[bool, typer.Option("--empty", help="Start without a populated tenant.")] = False,
     gap: Annotated[list[str] | None, typer.Option("--gap", metavar="NAME=VALUE", help="See trade mock gaps.")] = None,
     scripted: Annotated[
         bool | None,
@@ -83,14 +83,12 @@ def serve(
         float | None,
         typer.Option("--speed", parser=number(0), metavar="N", help="The clock runs N times as fast as real time."),
     ] = None,
-    freeze: Annotated[
-        bool, typer.Option("--freeze", help="The clock stands still: trade mock clock moves it.")
-    ] = False,
+    freeze: Annotated[bool, typer.Option("--freeze", help="Stop the clock; trade mock clock moves it.")] = False,
     allow_remote_control: Annotated[
-        bool, typer.Option("--allow-remote-control", help="Let other machines control it, too.")
+        bool, typer.Option("--allow-remote-control", help="Let other machines control the mock, too.")
     ] = False,
 ) -> None:
-    """Serve the mock until Ctrl-C.
+    """Serve the mock on a port until Ctrl-C.
 
     Keys make their tenant on first use: mock_full_NAME, mock_read_NAME, and with a plan mock_full_free_NAME. With
     --world NAME, that embedded world is served, and commands with the same --world go on working on it.

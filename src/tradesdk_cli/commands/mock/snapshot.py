@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import http.client
 import json
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,6 +13,7 @@ from tradesdk_cli.commands.mock.control import ControlProblem, served_at
 from tradesdk_cli.config.settings import is_loopback
 from tradesdk_cli.context import session
 from tradesdk_cli.errors import CliError, ConfigProblem, RefusedByMock, UsageProblem
+from tradesdk_cli.files import atomic_write
 from tradesdk_cli.framework.group import TradeCommand, examples, single
 from tradesdk_cli.text import one_line
 
@@ -35,8 +35,8 @@ _START = "start one: trade mock serve"
 )
 def snapshot(
     ctx: typer.Context,
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="Where to; all of it is written, or nothing.")],
-    force: Annotated[bool, typer.Option("--force", help="Write over a file that is there.")] = False,
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="The file; written whole or not at all.")],
+    force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
 ) -> None:
     """Write the mock's state into a file.
 
@@ -108,14 +108,7 @@ def _refusal(where: str, status: int, answered: bytes) -> CliError:
 def _write(file: Path, content: bytes) -> None:
     if any(file.with_name(file.name + end).exists() for end in ("-wal", "-shm")):
         raise CliError(f"{file} is a state file in use, or one that was not closed", "take another file")
-    part = file.with_name(f".{file.name}.{os.getpid()}")
     try:
-        with part.open("xb") as stream:
-            stream.write(content)
-            stream.flush()
-            os.fsync(stream.fileno())
-        os.replace(part, file)
+        atomic_write(file, content)
     except OSError as error:
         raise CliError(f"cannot write {file}: {error.strerror}", "take another file") from None
-    finally:
-        part.unlink(missing_ok=True)

@@ -40,7 +40,7 @@ def populate(
 ) -> None:
     """Give a tenant wallets, agents, trades and positions, once.
 
-    One that does not exist is made; one that is filled already is left as it is.
+    Creates the tenant if needed; a populated one stays as it is.
     """
     with session(ctx) as run:
         run.out.one(ask(run, "POST", f"tenants/{word(name)}/populate", given(trades=trades)))

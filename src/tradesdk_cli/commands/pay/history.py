@@ -50,7 +50,7 @@ def history(
 ) -> None:
     """List payments, newest first.
 
-    They are read from the ledger as it is; trade pay reconcile brings it up to date.
+    Reads the ledger as it is; trade pay reconcile updates it.
     """
     from tradesdk import PaymentState
     from tradesdk_cli import idcache

@@ -40,7 +40,7 @@ def quote(
 ) -> None:
     """Show what market data costs, and what the budgets leave.
 
-    By the published prices: no key is needed and nothing is sent.
+    Uses the published prices; needs no key and sends nothing.
     """
     from tradesdk_cli.money import plain_dollars
     from tradesdk_cli.purchase.checkout import NO_SERVICE, market_client

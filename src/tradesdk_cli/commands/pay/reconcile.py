@@ -59,7 +59,7 @@ def reconcile(
         bool, typer.Option("--cancel-calldata", help="Print a signed transaction's data that cancels a payment.")
     ] = False,
     send_api_key: Annotated[
-        bool, typer.Option("--send-api-key", help="Send the API key too, should the service want it.")
+        bool, typer.Option("--send-api-key", help="Send the API key too, if the service requires it.")
     ] = False,
     yes: Yes = False,
     dry_run: DryRun = False,

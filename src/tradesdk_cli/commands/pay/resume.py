@@ -26,17 +26,17 @@ def resume(
     ctx: typer.Context,
     payment_id: Annotated[str, typer.Argument(metavar="PAYMENT_ID", help="Its id, or the beginning of its id.")],
     receipt: Annotated[
-        bool, typer.Option("--receipt", help="Print {data, payment, receipt} instead of the data alone.")
+        bool, typer.Option("--receipt", help="Print {data, payment, receipt} instead of only the data.")
     ] = False,
     send_api_key: Annotated[
-        bool, typer.Option("--send-api-key", help="Send the API key too, should the service want it.")
+        bool, typer.Option("--send-api-key", help="Send the API key too, if the service requires it.")
     ] = False,
     dry_run: DryRun = False,
 ) -> None:
     """Resend a payment and print what it bought.
 
-    These are the same bytes, so it cannot be taken twice. No wallet is needed. What trade market has bought already is
-    kept in the ledger and only printed again.
+    Sends the same signed bytes, which cannot be taken twice; needs no wallet. An answer that is in the ledger already
+    is only printed.
     """
     from tradesdk_cli.purchase.buy import kept, show
     from tradesdk_cli.purchase.checkout import tell, tell_before
