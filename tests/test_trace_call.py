@@ -6,14 +6,20 @@ import sys
 from itertools import pairwise
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parent.parent
 SCRIPT = ROOT / "scripts" / "trace_call.py"
 
 
-CALLS = ("agents", "paid", "tick", "stream", "sdk-get", "sdk-paid", "sdk-stream")
+CALLS = (
+    *("agents", "paid", "tick", "stream", "sdk-get", "sdk-paid", "sdk-stream"),
+    *("cli-list", "cli-update", "cli-stream", "cli-prices", "cli-top"),
+)
 """In the order of the table in CONTRIBUTING.md."""
 
 
+@pytest.mark.long
 def test_every_call(tmp_path: Path) -> None:
     command = [sys.executable, "-W", "error", str(SCRIPT), "--order", *CALLS]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60)
@@ -38,11 +44,13 @@ def test_every_call(tmp_path: Path) -> None:
 def figures() -> list[tuple[int, int]]:
     """(files, moves) of each call, as CONTRIBUTING.md has them."""
     text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
-    return [(int(files), int(moves)) for files, moves in re.findall(r"^\|[^|]+\| (\d+) \| (\d+) \| \d+ \|", text, re.M)]
+    rows = re.findall(r"^\|[^|]+\| (\d+) \| ([\d,]+) \| [\d,]+ \|", text, re.M)
+    return [(int(files), int(moves.replace(",", ""))) for files, moves in rows]
 
 
 def folder_of(name: str) -> str:
-    return "src/tradesdk" if name.startswith("sdk-") else "mock_server/tradesdk_mock"
+    folders = {"sdk": "src/tradesdk", "cli": "src/tradesdk_cli"}
+    return folders.get(name.partition("-")[0], "mock_server/tradesdk_mock")
 
 
 def table_of(name: str, lines: list[str]) -> list[str]:
