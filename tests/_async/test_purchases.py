@@ -302,14 +302,16 @@ async def test_all_that_expired_long_ago_may_be_marked_at_once(paid: bool, mock:
 
 @pytest.mark.parametrize("change", ["recipient", "price", "budget", "signer"])
 async def test_what_stops_the_next_signature_changes_nothing(change: str) -> None:
-    """The payment keeps its state, its nonce and what it counts."""
-    seller = Seller(sold=lambda _: asks_2())
+    """The payment keeps its state, its nonce, what it counts and until when."""
+    half = offer_2(requirement_2(amount=str(ONE)))
+    seller = Seller(sold=lambda _: asks_2(half), offer=half)
     ledger, signer = Ledger.memory(), BreakingSigner()
     client = market_of(seller, signer=signer, ledger=ledger, budget=Budget(total="0.10"))
     with pytest.raises(PaymentOutcomeUnknownError):
         await client.token_prices(TWO)
     seller.clock.advance(EXPIRED)
     (before,) = await client.payments.list()
+    seller.offer = offer_2()
     if change == "recipient":
         seller.offer = offer_2(requirement_2(payTo="0x209693Bc6afc0C5328bA36FaF03C514EF312287D"))
     elif change == "price":
@@ -322,8 +324,9 @@ async def test_what_stops_the_next_signature_changes_nothing(change: str) -> Non
         await client.token_prices(TWO)
     (after,) = await client.payments.list()
     assert after.state in (PaymentState.EXPIRED_UNKNOWN, PaymentState.UNKNOWN)
-    assert (after.nonce, after.counted, after.signatures) == (before.nonce, PRICE, 1)
-    assert (await client.payments.spending()).held == PRICE
+    assert (after.nonce, after.counted, after.signatures) == (before.nonce, ONE, 1)
+    assert (after.valid_before, after.counts_until) == (before.valid_before, before.counts_until)
+    assert (await client.payments.spending()).held == ONE
 
 
 async def test_a_date_in_the_past_shortens_nothing(mock: MockService) -> None:
