@@ -214,11 +214,16 @@ async def test_a_rejected_call_holds_its_price_once(mock: MockService) -> None:
     assert len(await client.payments.list()) == 1
 
 
-async def test_an_outage_of_an_hour(mock: MockService) -> None:
-    """Each call holds its price once, and succeeds afterwards without a person, paid once."""
+@pytest.mark.parametrize("settled", [None, "kept", "lost"])
+async def test_an_outage_of_an_hour(mock: MockService, settled: str | None) -> None:
+    """Each call holds its price once, and is paid once.
+
+    Afterwards it succeeds without a person, unless it was settled and the service kept no answer.
+    """
+    mock.set_gaps(payment_identifier="optional" if settled == "kept" else "none")
     client = buyer_of(mock, budget=Budget(total="0.09")).with_options(max_retries=0)
     calls = [["ETH"], ["BRETT"], ["TOSHI"]]
-    outage = mock.add_fault("status", status=502, paid="only")
+    outage = mock.add_fault("status", status=502, paid="only", executed=settled is not None)
     for _ in range(12):
         for tokens in calls:
             with pytest.raises(PaymentOutcomeUnknownError):
@@ -227,9 +232,17 @@ async def test_an_outage_of_an_hour(mock: MockService) -> None:
         mock.clock.advance(300)
     mock.remove_fault(outage.id)
     for tokens in calls:
-        assert (await client.token_prices(tokens)).charged is True
+        if settled == "lost":
+            with pytest.raises(PaymentUndeliveredError, match="paid_undelivered") as caught:
+                await client.token_prices(tokens)
+            assert caught.value.payment is not None
+            assert f"new_purchase='{caught.value.payment.id}'" in caught.value.hint
+        else:
+            assert (await client.token_prices(tokens)).charged is True
     assert len(nonces(mock)) == len(set(nonces(mock))) == 3
-    assert (await client.payments.spending()).spent == mock.payments.spent() == 3 * ONE
+    spending = await client.payments.spending()
+    assert spending.total == mock.payments.spent() == 3 * ONE
+    assert spending.held == (3 * ONE if settled == "lost" else 0)
 
 
 async def test_two_signatures_that_were_not_settled_need_a_person(mock: MockService) -> None:
