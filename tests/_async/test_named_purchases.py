@@ -56,11 +56,11 @@ async def failed(client: AsyncMarketClient, code: str, **more: Any) -> PaymentEr
     return caught.value
 
 
-async def in_doubt(client: AsyncMarketClient, mock: MockService, **fault: Any) -> str:
-    """A payment for the name that expires without a word about its outcome."""
+async def in_doubt(client: AsyncMarketClient, mock: MockService, purchase: str | None = NAME, **fault: Any) -> str:
+    """A payment that expires without a word about its outcome; for the name, or for none."""
     rule = mock.add_fault("reset", paid="only", **fault)
     with pytest.raises(PaymentOutcomeUnknownError) as caught:
-        await client.with_options(max_retries=0).token_prices(TWO, purchase=NAME)
+        await client.with_options(max_retries=0).token_prices(TWO, purchase=purchase)
     mock.remove_fault(rule.id)
     assert caught.value.payment is not None
     return caught.value.payment.id
@@ -158,28 +158,32 @@ async def test_another_ledger_does_not_pay_again(mock: MockService) -> None:
     mock.payments.assert_charged(times=3)
 
 
+@pytest.mark.parametrize("purchase", [NAME, None])
 @pytest.mark.parametrize("executed", [True, False])
-async def test_a_ledger_that_was_lost(mock: MockService, executed: bool) -> None:
-    await in_doubt(buyer_of(mock), mock, executed=executed)
+async def test_a_ledger_that_was_lost(mock: MockService, executed: bool, purchase: str | None) -> None:
+    """Without a name, a new ledger makes another nonce: the docs say so."""
+    await in_doubt(buyer_of(mock), mock, purchase, executed=executed)
     client = buyer_of(mock)
-    if executed:
+    if executed and purchase:
         await failed(client, "taken_elsewhere")
     else:
-        assert (await client.token_prices(TWO, purchase=NAME)).charged is True
-    mock.payments.assert_charged(times=1)
+        assert (await client.token_prices(TWO, purchase=purchase)).charged is True
+    mock.payments.assert_charged(times=2 if executed and not purchase else 1)
 
 
-async def test_a_ledger_that_was_copied_or_set_back(mock: MockService, tmp_path: Path) -> None:
+@pytest.mark.parametrize("purchase", [NAME, None])
+async def test_a_ledger_that_was_copied_or_set_back(mock: MockService, tmp_path: Path, purchase: str | None) -> None:
+    """What it knew is safe without a name, too: the nonce is in the copy."""
     first, copy = tmp_path / "first.sqlite3", tmp_path / "copy.sqlite3"
     with Ledger(first) as ledger:
-        await in_doubt(buyer_of(mock, ledger=ledger), mock)
+        await in_doubt(buyer_of(mock, ledger=ledger), mock, purchase)
     shutil.copy2(first, copy)
     mock.clock.advance(EXPIRED)
     with Ledger(first) as ledger:
-        assert (await buyer_of(mock, ledger=ledger).token_prices(TWO, purchase=NAME)).charged is True
+        assert (await buyer_of(mock, ledger=ledger).token_prices(TWO, purchase=purchase)).charged is True
     with Ledger(copy) as ledger:
-        await failed(buyer_of(mock, ledger=ledger), "paid_undelivered")
-        await failed(buyer_of(mock, ledger=ledger), "unresolved_payment")
+        await failed(buyer_of(mock, ledger=ledger), "paid_undelivered", purchase=purchase)
+        await failed(buyer_of(mock, ledger=ledger), "unresolved_payment", purchase=purchase)
     mock.payments.assert_charged(times=1)
 
 
