@@ -17,6 +17,7 @@ import httpx
 import pytest
 
 from tradesdk import (
+    APIConnectionError,
     AsyncMarketClient,
     Budget,
     InvalidArgumentError,
@@ -35,7 +36,7 @@ from tradesdk_mock import MockService
 from .._clock import VirtualClock
 from .._hostilepayee import PUBLISHED, HostilePayee
 from .._paidservice import CountingSigner
-from .._seller import BASE, PRICE, TWO, Seller, asks_2
+from .._seller import BASE, PRICE, TWO, Seller
 from ._client import collected
 from ._market import buyer_of, market_of
 
@@ -425,6 +426,24 @@ async def test_a_faster_call_under_the_same_name_for_other_data(mock: MockServic
     mock.payments.assert_charged(times=int(not lost))
 
 
+async def never_sent(client: AsyncMarketClient, mock: MockService, **purchase: str | None) -> str:
+    """A payment on the ledger of `client` that is signed, and does not reach the service."""
+    inside = mock.transport()
+
+    async def handle(request: httpx.Request) -> httpx.Response:
+        if "PAYMENT-SIGNATURE" in request.headers:
+            raise httpx.ConnectError("refused")
+        return await inside.handle_async_request(request)
+
+    http = httpx.AsyncClient(transport=httpx.MockTransport(handle))
+    other = buyer_of(mock, ledger=client._paying.authorizer.store, http_client=http, base_url=mock.url)
+    with pytest.raises(APIConnectionError) as caught:
+        await other.with_options(max_retries=0).token_prices(TWO, **purchase)
+    assert caught.value.payment is not None
+    assert (caught.value.payment.signatures, caught.value.charged) == (1, False)
+    return caught.value.payment.id
+
+
 @pytest.mark.parametrize("purchase", [None, NAME])
 async def test_a_replacement_that_was_never_sent_replaces_nothing(mock: MockService, purchase: str | None) -> None:
     client = buyer_of(mock)
@@ -434,23 +453,44 @@ async def test_a_replacement_that_was_never_sent_replaces_nothing(mock: MockServ
     lost = caught.value.payment
     assert lost is not None
 
-    def refuse(request: httpx.Request) -> httpx.Response:
-        if "PAYMENT-SIGNATURE" in request.headers:
-            raise httpx.ConnectError("refused")
-        return asks_2()
-
-    unreachable = httpx.AsyncClient(transport=httpx.MockTransport(refuse))
-    other = buyer_of(
-        mock, ledger=client._paying.authorizer.store, http_client=unreachable, base_url=mock.url, check_tokens=False
-    )
-    with pytest.raises(TradeError):
-        await other.with_options(max_retries=0).token_prices(TWO, purchase=purchase, new_purchase=lost.id)
+    await never_sent(client, mock, purchase=purchase, new_purchase=lost.id)
     mock.clock.advance(EXPIRED)
     with pytest.raises(PaymentUndeliveredError) as again:
         await client.token_prices(TWO, purchase=purchase)
     assert again.value.payment is not None
     assert (again.value.payment.id, again.value.code) == (lost.id, "paid_undelivered")
     mock.payments.assert_charged(times=1)
+
+
+@pytest.mark.parametrize("purchase", [None, NAME])
+async def test_new_purchase_of_a_closed_payment(mock: MockService, purchase: str | None) -> None:
+    """A delivered one is bought once more. One that was never sent replaces nothing: a name keeps its nonce."""
+    client = buyer_of(mock)
+    unsent = await never_sent(client, mock, purchase=purchase)
+    mock.clock.advance(EXPIRED)
+    await client.payments.reconcile()
+    assert (await client.payments.get(unsent)).state is PaymentState.CANCELLED
+    first = (await client.token_prices(TWO, purchase=purchase, new_purchase=unsent)).payment
+    assert first is not None
+    assert first.replaces is None
+    if purchase is not None:
+        assert first.nonce == expected_nonce(own_secret(), NAME)
+    second = (await client.token_prices(TWO, purchase=purchase, new_purchase=first.id)).payment
+    assert second is not None
+    assert second.nonce != first.nonce
+    mock.payments.assert_charged(times=2)
+
+
+@pytest.mark.parametrize("purchase", [None, NAME])
+async def test_new_purchase_of_another_payment(mock: MockService, purchase: str | None) -> None:
+    signer = CountingSigner()
+    client = buyer_of(mock, signer=signer)
+    other = (await client.token_prices(["DEGEN"])).payment
+    assert other is not None
+    for payment_id, why in (("pay_0", "is not in this ledger"), (other.id, "pays for something else")):
+        with pytest.raises(InvalidArgumentError, match=f"new_purchase: payment {payment_id} {why}"):
+            await client.token_prices(TWO, purchase=purchase, new_purchase=payment_id)
+    assert (len(signer.digests), await client.payments.list()) == (1, [other])
 
 
 async def test_a_replacement_is_not_replaced_by_itself(mock: MockService) -> None:
