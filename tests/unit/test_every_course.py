@@ -178,6 +178,7 @@ LONG = {
     "claims that do not count": (Case(2, "a", budget(1), SHORT, once=True, marks=False, void=True), 56_906),
     "a person who is wrong": (Case(1, "a", budget(2), MARGINAL, wrong=True), 116_014),
     "a name, and the ledger is lost": (Case(2, "a", budget(1), MARGINAL, named=True, lost=True), 6_929),
+    "two names, and the ledger is lost": (Case(2, "ab", budget(1), SHORT, named=True, lost=True), 23_444),
     "a name, and two copies": (Case(2, "a", budget(1), (0,), named=True, copied=True), 35_390),
 }
 """Worlds, and how many states each has: a change of these numbers is a change of what can happen."""
