@@ -17,7 +17,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any, NamedTuple
 
 from tradesdk import Budget, Failure, FailureCause, Payment, PaymentState, Receipt, RetryPolicy, SignedHeader, Spending
-from tradesdk._values.payment import FREE, GRACE, LIVE, RELEASED, RENEWABLE, UNRESOLVED, newer_receipt
+from tradesdk._values.payment import FREE, GRACE, LIVE, RELEASED, RENEWABLE, UNRESOLVED, Earlier, newer_receipt
 from tradesdk.payments.ledger import rules
 from tradesdk.payments.ledger.leases import LONGEST_CLAIM, holds, owner_name
 from tradesdk.payments.state_machine import MARGIN, Classification, PaymentResponse, PaymentStateMachine
@@ -68,7 +68,7 @@ def entry(payment: Payment) -> Entry:
         "reply": payment.reply if state is PaymentState.DELIVERED else None,
         "reason": "",
         "receipt": PAID if payment.receipt is not None and payment.receipt.success else None,
-        "earlier": payment.earlier if state in (PaymentState.RESERVED, PaymentState.SUBMITTED) else None,
+        "earlier": _earlier(payment),
         # How many there were counts only while the newest one may not have been sent.
         "submissions": min(payment.submissions, 2 if state is PaymentState.SUBMITTED else 1),
         "signatures": 0 if closed else payment.signatures,
@@ -76,6 +76,13 @@ def entry(payment: Payment) -> Entry:
         "valid_before": payment.counts_until if closed else payment.valid_before,
     }
     return _ENTRIES.setdefault(tuple(values.values()), Entry(**values))
+
+
+def _earlier(payment: Payment) -> Earlier | None:
+    """What it was before it was reserved; only its state once it is signed."""
+    if payment.earlier is None or payment.state is PaymentState.RESERVED:
+        return payment.earlier
+    return Earlier(payment.earlier.state, 0, 0, 0) if payment.state is PaymentState.SUBMITTED else None
 
 
 def _failed(payment: Payment) -> int:
@@ -237,11 +244,12 @@ class Report(NamedTuple):
 def settle(book: Book, payment_id: str, report: Report, now: float) -> Result:
     row = row_of(book, payment_id)
     one, state = row.payment, report.state
+    unsent = rules.when_not_sent(one)
     is_own = report.owner is not None and row.owner == report.owner
     if state is PaymentState.CANCELLED:
         if not (rules.may_be_unsent(one, is_own=is_own) and _is_of(row, report.owner)):
             return book, one
-        state = rules.state_when_not_signed(one)
+        state = unsent.state
     if rules.state_after(one.state, state) is not state:
         return book, one
     if not rules.report_counts(one, state, signatures=report.signatures, is_own=is_own or report.owner is None):
@@ -257,6 +265,9 @@ def settle(book: Book, payment_id: str, report: Report, now: float) -> Result:
         reply=one.reply if report.reply is None else report.reply,
         submissions=one.submissions if report.submissions is None else report.submissions,
         settle_failed=one.settle_failed if report.settle_failed is None else report.settle_failed,
+        counted=unsent.counted,
+        valid_before=unsent.valid_before,
+        counts_until=unsent.counts_until,
     )
 
 
@@ -313,7 +324,9 @@ def reopen(book: Book, payment_id: str, owner: str) -> Result:
 def expire(book: Book, now: float) -> Result:
     for row in book:
         if row.payment.live and row.payment.valid_before <= now - GRACE:
-            book, _ = _change(book, row, now, state=rules.state_when_expired(row.payment))
+            after = rules.when_expired(row.payment)
+            counts = {name: getattr(after, name) for name in ("counted", "valid_before", "counts_until")}
+            book, _ = _change(book, row, now, state=after.state, **counts)
     return book, None
 
 

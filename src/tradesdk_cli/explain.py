@@ -412,7 +412,12 @@ def _budget(details: BudgetDetails, program: str) -> str:
     room = ""
     if details.room_at is not None:
         room = f"there is room from {details.room_at:%Y-%m-%d %H:%M:%S} UTC on; "
-    return f"{room}see what is left: {program} pay budget; {_raise_it(details.limit, details.limit_amount, program)}"
+    look = (
+        f"find out what of it was taken: {program} pay reconcile"
+        if details.held
+        else f"see what is left: {program} pay budget"
+    )
+    return f"{room}{look}; {_raise_it(details.limit, details.limit_amount, program)}"
 
 
 def _raise_it(name: str, amount: Decimal | None, program: str) -> str:

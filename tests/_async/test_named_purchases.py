@@ -17,6 +17,7 @@ import httpx
 import pytest
 
 from tradesdk import (
+    APIConnectionError,
     AsyncMarketClient,
     Budget,
     InvalidArgumentError,
@@ -35,7 +36,7 @@ from tradesdk_mock import MockService
 from .._clock import VirtualClock
 from .._hostilepayee import PUBLISHED, HostilePayee
 from .._paidservice import CountingSigner
-from .._seller import BASE, PRICE, TWO, Seller, asks_2
+from .._seller import BASE, PRICE, TWO, Seller
 from ._client import collected
 from ._market import buyer_of, market_of
 
@@ -46,6 +47,7 @@ EXPIRED = 200
 """Seconds after which no signature of these tests is valid any more."""
 DAY = 86_400
 COURSES = int(os.environ.get("TRADE_MACHINE_COURSES", "300"))
+FIRST, CHUNK = 1000, 300
 
 
 async def failed(client: AsyncMarketClient, code: str, **more: Any) -> PaymentError:
@@ -55,11 +57,11 @@ async def failed(client: AsyncMarketClient, code: str, **more: Any) -> PaymentEr
     return caught.value
 
 
-async def in_doubt(client: AsyncMarketClient, mock: MockService, **fault: Any) -> str:
-    """A payment for the name that expires without a word about its outcome."""
+async def in_doubt(client: AsyncMarketClient, mock: MockService, purchase: str | None = NAME, **fault: Any) -> str:
+    """A payment that expires without a word about its outcome; for the name, or for none."""
     rule = mock.add_fault("reset", paid="only", **fault)
     with pytest.raises(PaymentOutcomeUnknownError) as caught:
-        await client.with_options(max_retries=0).token_prices(TWO, purchase=NAME)
+        await client.with_options(max_retries=0).token_prices(TWO, purchase=purchase)
     mock.remove_fault(rule.id)
     assert caught.value.payment is not None
     return caught.value.payment.id
@@ -157,28 +159,32 @@ async def test_another_ledger_does_not_pay_again(mock: MockService) -> None:
     mock.payments.assert_charged(times=3)
 
 
+@pytest.mark.parametrize("purchase", [NAME, None])
 @pytest.mark.parametrize("executed", [True, False])
-async def test_a_ledger_that_was_lost(mock: MockService, executed: bool) -> None:
-    await in_doubt(buyer_of(mock), mock, executed=executed)
+async def test_a_ledger_that_was_lost(mock: MockService, executed: bool, purchase: str | None) -> None:
+    """Without a name, a new ledger makes another nonce: the docs say so."""
+    await in_doubt(buyer_of(mock), mock, purchase, executed=executed)
     client = buyer_of(mock)
-    if executed:
+    if executed and purchase:
         await failed(client, "taken_elsewhere")
     else:
-        assert (await client.token_prices(TWO, purchase=NAME)).charged is True
-    mock.payments.assert_charged(times=1)
+        assert (await client.token_prices(TWO, purchase=purchase)).charged is True
+    mock.payments.assert_charged(times=2 if executed and not purchase else 1)
 
 
-async def test_a_ledger_that_was_copied_or_set_back(mock: MockService, tmp_path: Path) -> None:
+@pytest.mark.parametrize("purchase", [NAME, None])
+async def test_a_ledger_that_was_copied_or_set_back(mock: MockService, tmp_path: Path, purchase: str | None) -> None:
+    """What it knew is safe without a name, too: the nonce is in the copy."""
     first, copy = tmp_path / "first.sqlite3", tmp_path / "copy.sqlite3"
     with Ledger(first) as ledger:
-        await in_doubt(buyer_of(mock, ledger=ledger), mock)
+        await in_doubt(buyer_of(mock, ledger=ledger), mock, purchase)
     shutil.copy2(first, copy)
     mock.clock.advance(EXPIRED)
     with Ledger(first) as ledger:
-        assert (await buyer_of(mock, ledger=ledger).token_prices(TWO, purchase=NAME)).charged is True
+        assert (await buyer_of(mock, ledger=ledger).token_prices(TWO, purchase=purchase)).charged is True
     with Ledger(copy) as ledger:
-        await failed(buyer_of(mock, ledger=ledger), "paid_undelivered")
-        await failed(buyer_of(mock, ledger=ledger), "unresolved_payment")
+        await failed(buyer_of(mock, ledger=ledger), "paid_undelivered", purchase=purchase)
+        await failed(buyer_of(mock, ledger=ledger), "unresolved_payment", purchase=purchase)
     mock.payments.assert_charged(times=1)
 
 
@@ -420,6 +426,24 @@ async def test_a_faster_call_under_the_same_name_for_other_data(mock: MockServic
     mock.payments.assert_charged(times=int(not lost))
 
 
+async def never_sent(client: AsyncMarketClient, mock: MockService, **purchase: str | None) -> str:
+    """A payment on the ledger of `client` that is signed, and does not reach the service."""
+    inside = mock.transport()
+
+    async def handle(request: httpx.Request) -> httpx.Response:
+        if "PAYMENT-SIGNATURE" in request.headers:
+            raise httpx.ConnectError("refused")
+        return await inside.handle_async_request(request)
+
+    http = httpx.AsyncClient(transport=httpx.MockTransport(handle))
+    other = buyer_of(mock, ledger=client._paying.authorizer.store, http_client=http, base_url=mock.url)
+    with pytest.raises(APIConnectionError) as caught:
+        await other.with_options(max_retries=0).token_prices(TWO, **purchase)
+    assert caught.value.payment is not None
+    assert (caught.value.payment.signatures, caught.value.charged) == (1, False)
+    return caught.value.payment.id
+
+
 @pytest.mark.parametrize("purchase", [None, NAME])
 async def test_a_replacement_that_was_never_sent_replaces_nothing(mock: MockService, purchase: str | None) -> None:
     client = buyer_of(mock)
@@ -429,23 +453,44 @@ async def test_a_replacement_that_was_never_sent_replaces_nothing(mock: MockServ
     lost = caught.value.payment
     assert lost is not None
 
-    def refuse(request: httpx.Request) -> httpx.Response:
-        if "PAYMENT-SIGNATURE" in request.headers:
-            raise httpx.ConnectError("refused")
-        return asks_2()
-
-    unreachable = httpx.AsyncClient(transport=httpx.MockTransport(refuse))
-    other = buyer_of(
-        mock, ledger=client._paying.authorizer.store, http_client=unreachable, base_url=mock.url, check_tokens=False
-    )
-    with pytest.raises(TradeError):
-        await other.with_options(max_retries=0).token_prices(TWO, purchase=purchase, new_purchase=lost.id)
+    await never_sent(client, mock, purchase=purchase, new_purchase=lost.id)
     mock.clock.advance(EXPIRED)
     with pytest.raises(PaymentUndeliveredError) as again:
         await client.token_prices(TWO, purchase=purchase)
     assert again.value.payment is not None
     assert (again.value.payment.id, again.value.code) == (lost.id, "paid_undelivered")
     mock.payments.assert_charged(times=1)
+
+
+@pytest.mark.parametrize("purchase", [None, NAME])
+async def test_new_purchase_of_a_closed_payment(mock: MockService, purchase: str | None) -> None:
+    """A delivered one is bought once more. One that was never sent replaces nothing: a name keeps its nonce."""
+    client = buyer_of(mock)
+    unsent = await never_sent(client, mock, purchase=purchase)
+    mock.clock.advance(EXPIRED)
+    await client.payments.reconcile()
+    assert (await client.payments.get(unsent)).state is PaymentState.CANCELLED
+    first = (await client.token_prices(TWO, purchase=purchase, new_purchase=unsent)).payment
+    assert first is not None
+    assert first.replaces is None
+    if purchase is not None:
+        assert first.nonce == expected_nonce(own_secret(), NAME)
+    second = (await client.token_prices(TWO, purchase=purchase, new_purchase=first.id)).payment
+    assert second is not None
+    assert second.nonce != first.nonce
+    mock.payments.assert_charged(times=2)
+
+
+@pytest.mark.parametrize("purchase", [None, NAME])
+async def test_new_purchase_of_another_payment(mock: MockService, purchase: str | None) -> None:
+    signer = CountingSigner()
+    client = buyer_of(mock, signer=signer)
+    other = (await client.token_prices(["DEGEN"])).payment
+    assert other is not None
+    for payment_id, why in (("pay_0", "is not in this ledger"), (other.id, "pays for something else")):
+        with pytest.raises(InvalidArgumentError, match=f"new_purchase: payment {payment_id} {why}"):
+            await client.token_prices(TWO, purchase=purchase, new_purchase=payment_id)
+    assert (len(signer.digests), await client.payments.list()) == (1, [other])
 
 
 async def test_a_replacement_is_not_replaced_by_itself(mock: MockService) -> None:
@@ -572,7 +617,9 @@ async def test_three_machines_whose_ledgers_are_lost_and_copied(tmp_path: Path) 
 
 
 @pytest.mark.long
-async def test_three_machines_in_many_courses(tmp_path: Path) -> None:
+@pytest.mark.parametrize("first", range(FIRST, FIRST + COURSES, CHUNK))
+async def test_three_machines_in_many_courses(first: int, tmp_path: Path) -> None:
     """300 courses, a third with ledgers that are lost, or as many as TRADE_MACHINE_COURSES says."""
-    taken = [await machines(seed, tmp_path if seed % 3 == 0 else None) for seed in range(1000, 1000 + COURSES)]
-    assert sum(taken) > COURSES
+    seeds = range(first, min(first + CHUNK, FIRST + COURSES))
+    taken = [await machines(seed, tmp_path if seed % 3 == 0 else None) for seed in seeds]
+    assert sum(taken) > len(seeds)

@@ -214,11 +214,16 @@ async def test_a_rejected_call_holds_its_price_once(mock: MockService) -> None:
     assert len(await client.payments.list()) == 1
 
 
-async def test_an_outage_of_an_hour(mock: MockService) -> None:
-    """Each call holds its price once, and succeeds afterwards without a person, paid once."""
+@pytest.mark.parametrize("settled", [None, "kept", "lost"])
+async def test_an_outage_of_an_hour(mock: MockService, settled: str | None) -> None:
+    """Each call holds its price once, and is paid once.
+
+    Afterwards it succeeds without a person, unless it was settled and the service kept no answer.
+    """
+    mock.set_gaps(payment_identifier="optional" if settled == "kept" else "none")
     client = buyer_of(mock, budget=Budget(total="0.09")).with_options(max_retries=0)
     calls = [["ETH"], ["BRETT"], ["TOSHI"]]
-    outage = mock.add_fault("status", status=502, paid="only")
+    outage = mock.add_fault("status", status=502, paid="only", executed=settled is not None)
     for _ in range(12):
         for tokens in calls:
             with pytest.raises(PaymentOutcomeUnknownError):
@@ -227,9 +232,17 @@ async def test_an_outage_of_an_hour(mock: MockService) -> None:
         mock.clock.advance(300)
     mock.remove_fault(outage.id)
     for tokens in calls:
-        assert (await client.token_prices(tokens)).charged is True
+        if settled == "lost":
+            with pytest.raises(PaymentUndeliveredError, match="paid_undelivered") as caught:
+                await client.token_prices(tokens)
+            assert caught.value.payment is not None
+            assert f"new_purchase='{caught.value.payment.id}'" in caught.value.hint
+        else:
+            assert (await client.token_prices(tokens)).charged is True
     assert len(nonces(mock)) == len(set(nonces(mock))) == 3
-    assert (await client.payments.spending()).spent == mock.payments.spent() == 3 * ONE
+    spending = await client.payments.spending()
+    assert spending.total == mock.payments.spent() == 3 * ONE
+    assert spending.held == (3 * ONE if settled == "lost" else 0)
 
 
 async def test_two_signatures_that_were_not_settled_need_a_person(mock: MockService) -> None:
@@ -302,14 +315,16 @@ async def test_all_that_expired_long_ago_may_be_marked_at_once(paid: bool, mock:
 
 @pytest.mark.parametrize("change", ["recipient", "price", "budget", "signer"])
 async def test_what_stops_the_next_signature_changes_nothing(change: str) -> None:
-    """The payment keeps its state, its nonce and what it counts."""
-    seller = Seller(sold=lambda _: asks_2())
+    """The payment keeps its state, its nonce, what it counts and until when."""
+    half = offer_2(requirement_2(amount=str(ONE)))
+    seller = Seller(sold=lambda _: asks_2(half), offer=half)
     ledger, signer = Ledger.memory(), BreakingSigner()
     client = market_of(seller, signer=signer, ledger=ledger, budget=Budget(total="0.10"))
     with pytest.raises(PaymentOutcomeUnknownError):
         await client.token_prices(TWO)
     seller.clock.advance(EXPIRED)
     (before,) = await client.payments.list()
+    seller.offer = offer_2()
     if change == "recipient":
         seller.offer = offer_2(requirement_2(payTo="0x209693Bc6afc0C5328bA36FaF03C514EF312287D"))
     elif change == "price":
@@ -322,8 +337,9 @@ async def test_what_stops_the_next_signature_changes_nothing(change: str) -> Non
         await client.token_prices(TWO)
     (after,) = await client.payments.list()
     assert after.state in (PaymentState.EXPIRED_UNKNOWN, PaymentState.UNKNOWN)
-    assert (after.nonce, after.counted, after.signatures) == (before.nonce, PRICE, 1)
-    assert (await client.payments.spending()).held == PRICE
+    assert (after.nonce, after.counted, after.signatures) == (before.nonce, ONE, 1)
+    assert (after.valid_before, after.counts_until) == (before.valid_before, before.counts_until)
+    assert (await client.payments.spending()).held == ONE
 
 
 async def test_a_date_in_the_past_shortens_nothing(mock: MockService) -> None:

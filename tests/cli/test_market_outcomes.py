@@ -380,6 +380,25 @@ def test_ctrl_c_says_what_was_under_way(buyer: Terminal, shop: MockServer, monke
     shop.payments.assert_charged(times=1)
 
 
+def test_ctrl_c_names_an_older_payment_that_is_signed_again(
+    buyer: Terminal, shop: MockServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shop.add_fault("status", status=500, paid="only", count=1)
+    older = buyer("market", "prices", "ETH", "--max-price", "0.03", "--no-retry").problem["payment"]["id"]
+    assert buyer("market", "prices", "BRETT", "--max-price", "0.03").code == 0
+    with Ledger(buyer.home / "ledger.sqlite3") as ledger, ledger._file.writing("") as db:  # long ago
+        db.execute("UPDATE payments SET valid_before = valid_before - 9000 WHERE id = ?", (older,))
+
+    def enough(self: object, seconds: float) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(SayingClock, "sleep", enough)
+    shop.add_fault("status", status=500, paid="only", count=1)
+    run = buyer("market", "prices", "ETH", "--max-price", "0.03")
+    assert run.code == 130
+    assert f"was being paid: trade pay resume {older}" in run.err
+
+
 def test_a_budget_in_the_ledger_counts(buyer: Terminal, shop: MockServer) -> None:
     with Ledger(buyer.home / "ledger.sqlite3") as ledger:
         ledger.set_budget(Budget(per_day="0.07"))

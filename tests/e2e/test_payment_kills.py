@@ -23,8 +23,9 @@ PRICE = 30_000
 DRIVER = """
 import json, os, signal, sys
 import httpx
+from tests._clock import VirtualClock
 from tests._eventful import READS, EventfulLedger
-from tradesdk import Budget, LocalSigner, MarketClient, PaymentError, RetryPolicy
+from tradesdk import Budget, LocalSigner, MarketClient, PaymentError, RetryPolicy, SystemClock
 
 url, folder, kind, base, ways = sys.argv[1:]
 quickly = RetryPolicy(base=0, jitter=0)
@@ -73,16 +74,42 @@ def child(number, way, at=0, after=False, place=""):
     os.close(read)
     return (json.loads(told) if told else None), status
 
+class Lost(httpx.BaseTransport):
+    # A service an hour ago: it asked, and then the payment was lost on its way.
+    def __init__(self):
+        self.offer = httpx.post(f"{url}/v1/token-prices", json={"tokens": [{"identifier": "ETH"}]}, trust_env=False)
+
+    def handle_request(self, request):
+        if "payment-signature" in request.headers:
+            raise httpx.ReadError("lost", request=request)
+        header = "payment-required"
+        return httpx.Response(402, json={}, headers={header: self.offer.headers[header]})
+
+def lost_an_hour_ago(number):
+    clock = VirtualClock()
+    clock.advance(SystemClock().now() - 3600 - clock.now())
+    with httpx.Client(transport=Lost()) as http, EventfulLedger(f"{folder}/{kind}-{number}", sync=False) as ledger:
+        try:
+            client_of(http, ledger, number, clock=clock, check_tokens=False).token_prices(["ETH"])
+        except PaymentError as error:
+            assert error.code == "outcome_unknown", error
+        else:
+            raise AssertionError("it was not lost")
+
+def client_of(http, ledger, number, **more):
+    return MarketClient(
+        base_url=url,
+        signer=LocalSigner.from_key(f"0x{int(base) + number:064x}"),
+        budget=Budget(total="0.09"),
+        ledger=ledger,
+        retry=quickly,
+        http_client=http,
+        **more,
+    )
+
 def used(ledger, number, way):
     with httpx.Client(transport=Wire(ledger)) as http, ledger:
-        client = MarketClient(
-            base_url=url,
-            signer=LocalSigner.from_key(f"0x{int(base) + number:064x}"),
-            budget=Budget(total="0.09"),
-            ledger=ledger,
-            retry=quickly,
-            http_client=http,
-        )
+        client = client_of(http, ledger, number)
         try:
             if way == "call":
                 return "kept" if client.token_prices(["ETH"], purchase=name).again else "delivered"
@@ -101,6 +128,8 @@ def seen(number):
         return [payment.state.value for payment in ledger.history()]
 
 used(EventfulLedger.memory(), 10**6, "call")  # so that the children need not import everything
+if kind == "signed again":
+    lost_an_hour_ago(0)
 told, status = child(0, "call")
 assert (told["outcome"], status) in (("delivered", 0), ("paid_undelivered", 0)), told
 steps, cases, number = told["steps"], [], 0
@@ -112,6 +141,8 @@ for at, step in enumerate(steps, 1):
             if ways == "any":
                 way = ("call", "resume", "call", "reconcile")[number % 4]
             number += 1
+            if kind == "signed again":
+                lost_an_hour_ago(number)
             _, status = child(number, "call", at, after)
             assert os.WTERMSIG(status) == signal.SIGKILL, (step, after, status)
             left = seen(number)
@@ -133,7 +164,7 @@ def server() -> Iterator[MockServer]:
     ("kind", "ways"),
     [
         ("clean", "any"),
-        *(pytest.param(kind, "call", marks=pytest.mark.long) for kind in ("named", "ledger lost")),
+        *(pytest.param(kind, "call", marks=pytest.mark.long) for kind in ("named", "ledger lost", "signed again")),
         pytest.param("429", "any", marks=pytest.mark.long),
         *(pytest.param(kind, "call,resume,reconcile", marks=pytest.mark.long) for kind in ("clean", "429", "lost")),
     ],
@@ -168,6 +199,9 @@ def test_killed_at_any_step(tmp_path: Path, server: MockServer, kind: str, ways:
         assert server.payments.signatures(payer) <= 1 + anew, told
         assert settled <= 1 + anew, told
         assert outcome not in ("crashed", "in_progress", "over_budget", "reservation_lost"), told
+        if kind == "signed again" and not anew:
+            with Ledger(tmp_path / f"{kind}-{number}", sync=False) as ledger:
+                assert [one.signatures for one in ledger.history()] == [2], told
         if way == "call":
             assert settled == 1 + anew, told
             known = left == ["paid_undelivered"]

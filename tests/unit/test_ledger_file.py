@@ -24,11 +24,12 @@ from tradesdk import (
     PaymentState,
     SignedHeader,
 )
+from tradesdk._values.payment import Earlier
 from tradesdk.payments.ledger import schema
 from tradesdk.payments.ledger.schema import to_row
 from tradesdk.payments.purchases import item_name, named_fingerprint
 
-from ._ledger import NOW, PLENTY, draft, reserve, submitted
+from ._ledger import NOW, ORIGIN, PLENTY, draft, in_state, reserve, submitted
 
 SECRET = SignedHeader("c2VjcmV0LWNoZXF1ZQ==" * 200)
 posix = pytest.mark.skipif(os.name == "nt", reason="modes of files are POSIX's")
@@ -303,7 +304,7 @@ def test_the_versions_are_those_that_were_released() -> None:
     """A step that somebody's file has been through must stay as it is: a change needs a step of its own."""
     released = [" ".join(" ".join(step).split()) for step in schema.MIGRATIONS]
     marks = [hashlib.sha256(step.encode()).hexdigest()[:16] for step in released]
-    assert marks == ["6586eac8413b69f7", "41582ca772e7d2f0", "483e52489658e544", "67b4df985c8006c7"]
+    assert marks == ["6586eac8413b69f7", "41582ca772e7d2f0", "483e52489658e544", "67b4df985c8006c7", "c30a41059a013403"]
 
 
 def test_a_file_of_the_first_version_is_brought_up_to_date(path: Path) -> None:
@@ -342,6 +343,24 @@ def test_a_file_of_the_first_version_is_brought_up_to_date(path: Path) -> None:
         assert ledger.find("rejected", now=NOW) == rejected
         answered = ledger.settle(standing.id, PaymentState.DELIVERED, reply=b"prices", now=NOW)
         assert ledger.find("standing", now=NOW) == answered
+
+
+def test_a_reservation_of_the_fourth_version_to_sign_again(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It knew only the state of before: what it counts since then stays."""
+    with monkeypatch.context() as patch:
+        patch.setattr(schema, "MIGRATIONS", schema.MIGRATIONS[:4])
+        with Ledger(path) as ledger:
+            first = in_state(ledger, PaymentState.EXPIRED_UNKNOWN, fingerprint="call")
+            again, _ = ledger.reserve(
+                draft("call"), PLENTY, origin=ORIGIN, pay_to=(), owner="me", until=NOW, expired=0, over=NOW, now=NOW
+            )
+    assert again.earlier is not None
+    write(path, "UPDATE payments SET earlier = 'expired_unknown'")
+    with Ledger(path) as ledger:
+        earlier = Earlier(PaymentState.EXPIRED_UNKNOWN, again.counted, again.valid_before, again.counts_until)
+        assert ledger.get(first.id) == replace(again, earlier=earlier)
+        canceled = ledger.settle(first.id, PaymentState.CANCELLED, now=NOW)
+        assert (canceled.state, canceled.counted) == (first.state, first.counted)
 
 
 def test_every_reading_of_a_new_ledger_is_empty(path: Path) -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 
 from tradesdk import Budget, Ledger, Payment, PaymentRefusedError, PaymentState, Receipt
-from tradesdk._values.payment import FREE, GRACE, LIVE, RENEWABLE, UNRESOLVED
+from tradesdk._values.payment import FREE, GRACE, LIVE, RENEWABLE, UNRESOLVED, Earlier
 from tradesdk.payments.budget import LIMITS
 from tradesdk.payments.ledger import schema
 
@@ -135,15 +135,21 @@ class Course(RuleBasedStateMachine):
         for payment in list(self.payments):
             if payment.live and payment.valid_before + GRACE <= self.now and origin in (None, payment.origin):
                 reason = "expired before it was signed" if payment.state is PaymentState.RESERVED else payment.reason
-                state = self.unsigned(payment) if payment.state is PaymentState.RESERVED else EXPIRED_UNKNOWN
-                state = PaymentState.EXPIRED_UNPAID if payment.state is PaymentState.REJECTED_LIVE else state
-                if payment.state is not PaymentState.RESERVED and payment.submissions == 0:
-                    state = PaymentState.CANCELLED
-                closed.append(self.put(payment, state=state, reason=payment.reason or reason))
+                after: dict[str, Any] = {"state": EXPIRED_UNKNOWN}
+                if payment.state is PaymentState.RESERVED:
+                    after = self.unsent(payment)
+                elif payment.submissions == 0:
+                    after = {"state": PaymentState.CANCELLED}
+                elif payment.state is PaymentState.REJECTED_LIVE:
+                    after = {"state": PaymentState.EXPIRED_UNPAID}
+                closed.append(self.put(payment, **after, reason=payment.reason or reason))
         return closed
 
-    def unsigned(self, payment: Payment) -> PaymentState:
-        return payment.earlier or PaymentState.CANCELLED
+    def unsent(self, payment: Payment) -> dict[str, Any]:
+        if payment.earlier is None:
+            return {"state": PaymentState.CANCELLED}
+        before = payment.earlier._asdict()
+        return before if payment.state is PaymentState.RESERVED else {"state": before["state"]}
 
     def renewed(self, earlier: Payment, wanted: Payment, owner: str) -> Payment | None:
         """The same payment, reserved again; None where it can still be sent, or somebody else has claimed it."""
@@ -158,7 +164,9 @@ class Course(RuleBasedStateMachine):
         return replace(
             earlier,
             state=PaymentState.RESERVED,
-            earlier=expired if earlier.live else earlier.state,
+            earlier=Earlier(
+                expired if earlier.live else earlier.state, earlier.counted, earlier.valid_before, earlier.counts_until
+            ),
             counted=max(earlier.counted, wanted.amount),
             valid_before=wanted.valid_before,
             counts_until=max(earlier.counts_until, wanted.counts_until),
@@ -368,7 +376,7 @@ class Course(RuleBasedStateMachine):
             if not unsent or self.is_of_another(payment, owner):
                 assert self.ledger.settle(payment.id, asked, owner=owner, now=self.now) == payment
                 return
-            reported = self.unsigned(payment)
+            reported = self.unsent(payment)["state"]
         moves = payment.live or (reported in PAID and payment.state in RENEWABLE)
         moves = moves or (reported is PaymentState.DELIVERED and payment.state in UNRESOLVED)
         expected = payment
@@ -380,7 +388,7 @@ class Course(RuleBasedStateMachine):
             kept = before is not None and (receipt is None or (before.success and not receipt.success))
             expected = self.put(
                 payment,
-                state=reported,
+                **(self.unsent(payment) if reported is not PaymentState.RESERVED else {}) | {"state": reported},
                 reason=payment.reason if not reason and reported is payment.state else reason,
                 receipt=before if kept else receipt,
                 reply=payment.reply if reply is None else reply,

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tradesdk import Failure, FailureCause, PaymentState, Receipt, RetryPolicy
-from tradesdk._values.payment import LIVE
+from tradesdk._values.payment import LIVE, Earlier
 from tradesdk.payments.state_machine import (
     MAX_RESENDS,
     MAX_RESENDS_NO_REASON,
@@ -59,7 +59,7 @@ def flow(
         valid_before=int(NOW + valid),
         submissions=signatures if fresh else 1,
         signatures=signatures,
-        earlier=earlier,
+        earlier=None if earlier is None else Earlier(earlier, 30_000, 0, 0),
         settle_failed=settle_failed,
     )
     return PaymentStateMachine(policy or RetryPolicy(), payment, fresh=fresh, random=lambda: 0.0)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
 from decimal import Decimal
 from enum import StrEnum
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 from urllib.parse import urlsplit
 
 from .money import shown_usd, usd
@@ -144,6 +144,22 @@ def newer_receipt(before: Receipt | None, now: Receipt | None) -> Receipt | None
     return before if now is None or (before is not None and before.success and not now.success) else now
 
 
+class Earlier(NamedTuple):
+    """What a payment was before it was reserved to be signed again.
+
+    Attributes:
+        state: its state.
+        counted: micro-dollars that counted in budgets.
+        valid_before: when its newest signature expires, by the service's clock.
+        counts_until: the same by the local clock.
+    """
+
+    state: PaymentState
+    counted: int
+    valid_before: int
+    counts_until: int
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Payment:
     """A payment in the ledger. Its `header` is secret, as it can be cashed.
@@ -177,7 +193,7 @@ class Payment:
         submissions: how many times it may have reached the service.
         signatures: how many times it was signed, each time with the same nonce.
         settle_failed: the number of the newest signature that the service failed to settle; 0: none.
-        earlier: its state before it was reserved to be signed again; None if it never was.
+        earlier: what it was before it was reserved to be signed again; None if it never was.
         replaces: the id of the payment that it was bought to replace, with `new_purchase=`.
         witnessed: the chain says that it was taken, and `reason` has the transaction; or a person says so of a
             delivered one.
@@ -219,7 +235,7 @@ class Payment:
     superseded: bool = False
     signatures: int = 0
     settle_failed: int = 0
-    earlier: PaymentState | None = None
+    earlier: Earlier | None = None
     witnessed: bool = False
     replaces: str | None = None
 

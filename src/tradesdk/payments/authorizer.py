@@ -514,8 +514,11 @@ class PaymentAuthorizer:
 
     def _named_nonce(self, purchase: PurchaseIntent, secret: PurchaseSecret, draft: Payment) -> str:
         new = purchase.new_purchase
-        before = None if new is None else self.replaced(new, [purchase])[0].nonce
-        return secret.nonce(purchase.name or "", payer=draft.payer, asset=draft.asset, replaced=before)
+        before = None if new is None else self.replaced(new, [purchase])[0]
+        if before is not None and before.state is PaymentState.CANCELLED:
+            before = None  # it was never sent: the name itself is still to be paid for, here or by another machine
+        replaced = None if before is None else before.nonce
+        return secret.nonce(purchase.name or "", payer=draft.payer, asset=draft.asset, replaced=replaced)
 
     def secret_ids(self) -> tuple[str | None, str]:
         """The id of the purchase secret in the ledger, if there is one, and that of this client's."""

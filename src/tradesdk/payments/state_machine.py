@@ -216,7 +216,8 @@ class PaymentStateMachine:
         self.submissions = payment.submissions - fresh
         self.settle_failed = payment.settle_failed
         self._failed_before = payment.settle_failed not in (0, payment.signatures)
-        self.in_doubt = (payment.earlier if fresh else payment.state) in _IN_DOUBT
+        before = payment.earlier and payment.earlier.state
+        self.in_doubt = (before if fresh else payment.state) in _IN_DOUBT
 
     @property
     def state_if_not_sent(self) -> PaymentState:

@@ -270,9 +270,11 @@ class Checkout:
         from tradesdk import LedgerError, PaymentState
 
         try:
-            found = self.run.ledger.history(states=[PaymentState(state) for state in (*IN_DOUBT, "delivered")], limit=1)
+            states = [PaymentState(state) for state in (*IN_DOUBT, "delivered")]
+            # Not always the newest: an older one may be signed again.
+            last = max(self.run.ledger.history(states=states), key=lambda one: one.updated, default=None)
             # What was given already is not among those that `find` still keeps for the next command.
-            payment = self.run.ledger.find(found[0].fingerprint, now=self.run.now()) if found else None
+            payment = None if last is None else self.run.ledger.find(last.fingerprint, now=self.run.now())
         except LedgerError:
             return
         if payment is None or payment.updated < self._began:

@@ -118,7 +118,7 @@ class LedgerStore(Protocol):
 
         `signatures`: how many there were when it was sent, and `owner`: the call; see `rules.report_counts`.
 
-        CANCELLED ends a reservation: see `rules.state_when_not_signed`. It changes nothing where `rules.may_be_unsent`
+        CANCELLED ends a reservation: see `rules.when_not_sent`. It changes nothing where `rules.may_be_unsent`
         says no, or another owner than `owner` (None: any) has claimed it.
 
         The `reply` of a payment that becomes DELIVERED is kept until `collect`.
@@ -172,7 +172,7 @@ class LedgerStore(Protocol):
         `origin` is the service whose time it is (`https://host`, with a port if the URLs have one). Payments for other
         services stay as they are, as their clocks may differ. Without `origin`, payments for all services are closed.
 
-        `rules.state_when_expired` says what becomes of each.
+        `rules.when_expired` says what becomes of each.
         """
         ...
 

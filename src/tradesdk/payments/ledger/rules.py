@@ -9,7 +9,18 @@ from datetime import UTC, datetime
 from typing import Literal
 
 from ..._values.money import shown_usd, usd
-from ..._values.payment import FREE, GRACE, LIVE, RELEASED, RENEWABLE, UNRESOLVED, WITHOUT_PROOF, Payment, PaymentState
+from ..._values.payment import (
+    FREE,
+    GRACE,
+    LIVE,
+    RELEASED,
+    RENEWABLE,
+    UNRESOLVED,
+    WITHOUT_PROOF,
+    Earlier,
+    Payment,
+    PaymentState,
+)
 from ..._values.text import printable
 from ...errors import BudgetDetails, PaymentRefusedError, RecipientDetails
 from ..budget import Spending
@@ -56,18 +67,27 @@ def reply_window(now: float) -> tuple[float, float]:
     return now - REPLY_AGE, now + _SLACK
 
 
-def state_when_expired(payment: Payment) -> PaymentState:
-    """The state of a live payment after it has expired."""
+def when_expired(payment: Payment) -> Payment:
+    """A live payment after it has expired."""
     if payment.state is PaymentState.RESERVED:
-        return state_when_not_signed(payment)
+        return when_not_sent(payment)
     if payment.submissions == 0:
-        return PaymentState.CANCELLED
-    return PaymentState.EXPIRED_UNPAID if payment.state is PaymentState.REJECTED_LIVE else PaymentState.EXPIRED_UNKNOWN
+        state = PaymentState.CANCELLED
+    elif payment.state is PaymentState.REJECTED_LIVE:
+        state = PaymentState.EXPIRED_UNPAID
+    else:
+        state = PaymentState.EXPIRED_UNKNOWN
+    return replace(payment, state=state)
 
 
-def state_when_not_signed(payment: Payment) -> PaymentState:
-    """The state of a reservation that ends without a signature: that of before, if it was signed before."""
-    return payment.earlier or PaymentState.CANCELLED
+def when_not_sent(payment: Payment) -> Payment:
+    """A payment that ends before it was sent: as it was before, if it was signed before. A signature counts."""
+    earlier = payment.earlier
+    if earlier is None:
+        return replace(payment, state=PaymentState.CANCELLED)
+    if payment.state is PaymentState.RESERVED:
+        return replace(payment, **earlier._asdict())
+    return replace(payment, state=earlier.state)
 
 
 def may_be_unsent(payment: Payment, *, is_own: bool) -> bool:
@@ -89,7 +109,7 @@ def is_renewable(payment: Payment, over: float) -> bool:
 
 def renewed(payment: Payment, draft: Payment) -> Payment:
     """The reservation to sign the nonce of `payment` again. Its terms and its header stay until it is signed."""
-    expired = state_when_expired(payment) if payment.live else payment.state
+    expired = when_expired(payment).state if payment.live else payment.state
     return replace(
         payment,
         state=draft.state,
@@ -98,7 +118,7 @@ def renewed(payment: Payment, draft: Payment) -> Payment:
         # A service's date may have made the new validity end before the old one.
         counts_until=max(payment.counts_until, draft.counts_until),
         updated=draft.updated,
-        earlier=expired,
+        earlier=Earlier(expired, payment.counted, payment.valid_before, payment.counts_until),
     )
 
 

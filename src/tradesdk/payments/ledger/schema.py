@@ -7,7 +7,18 @@ from collections.abc import Callable, Sequence
 from dataclasses import fields
 from typing import Any
 
-from ..._values.payment import FREE, LIVE, RELEASED, RENEWABLE, UNRESOLVED, Payment, PaymentState, Receipt, SignedHeader
+from ..._values.payment import (
+    FREE,
+    LIVE,
+    RELEASED,
+    RENEWABLE,
+    UNRESOLVED,
+    Earlier,
+    Payment,
+    PaymentState,
+    Receipt,
+    SignedHeader,
+)
 from ..budget import LIMITS, Budget, Release
 from ..purchases import named_fingerprint, stored_item_name
 
@@ -233,9 +244,18 @@ _VERSION_4 = (
     "CREATE TABLE secrets (payer TEXT PRIMARY KEY COLLATE NOCASE, id TEXT NOT NULL)",
 )
 
+# A payment that is not signed again after all counts what it counted before: `earlier` was its state only.
+_VERSION_5 = (
+    """
+    UPDATE payments
+    SET earlier = '["' || earlier || '", ' || counted || ', ' || valid_before || ', ' || second || ']'
+    WHERE earlier IS NOT NULL
+    """,
+)
+
 FUNCTIONS: tuple[Callable[..., str], ...] = (stored_item_name, named_fingerprint)
 """The functions that migrations call, by their names."""
-MIGRATIONS: tuple[tuple[str, ...], ...] = (_VERSION_1, _VERSION_2, _VERSION_3, _VERSION_4)
+MIGRATIONS: tuple[tuple[str, ...], ...] = (_VERSION_1, _VERSION_2, _VERSION_3, _VERSION_4, _VERSION_5)
 """The statements that lead from each version to the next. A released step never changes."""
 
 COLUMNS = tuple(field.name for field in fields(Payment))
@@ -276,7 +296,8 @@ EXPIRING_OF = (
 )
 CHANGE = (
     "UPDATE payments SET state = ?, reason = ?, receipt = ?, reply = ?, presentations = ?, header = ?, counted = ?, "
-    "signatures = ?, settle_failed = ?, witnessed = ?, proven = ?, updated = ? WHERE id = ?"
+    "signatures = ?, settle_failed = ?, witnessed = ?, valid_before = ?, second = ?, proven = ?, updated = ? "
+    "WHERE id = ?"
 )
 KEEP = "UPDATE payments SET collected = 0 WHERE id = ?"
 COLLECT = """
@@ -343,7 +364,7 @@ def to_row(payment: Payment) -> list[object]:
     """The values of a payment in the order of `COLUMNS`."""
     values = {name: getattr(payment, name) for name in COLUMNS}
     values["state"] = stored_state(payment.state)
-    values["earlier"] = payment.earlier and stored_state(payment.earlier)
+    values["earlier"] = payment.earlier and _earlier_text(payment.earlier)
     values["receipt"] = receipt_text(payment.receipt)
     values["reason"] = plain(payment.reason)
     return list(values.values())
@@ -371,7 +392,7 @@ def to_payment(row: Sequence[Any]) -> Payment:
         values["header"] = SignedHeader(values["header"])
     values["state"] = state_of(values["state"])
     if values["earlier"] is not None:
-        values["earlier"] = state_of(values["earlier"])
+        values["earlier"] = _earlier(values["earlier"])
     values["identified"] = bool(values["identified"])
     values["superseded"] = bool(values["superseded"])
     values["witnessed"] = bool(values["witnessed"])
@@ -408,6 +429,15 @@ def to_budget(row: Sequence[Any] | None) -> Budget:
 def budget_row(budget: Budget) -> list[object]:
     """The values of a budget."""
     return [*(getattr(budget, name) for name in LIMITS), int(budget.is_unlimited), budget.release]
+
+
+def _earlier_text(earlier: Earlier) -> str:
+    return json.dumps([stored_state(earlier.state), *earlier[1:]])
+
+
+def _earlier(text: str) -> Earlier:
+    state, *numbers = json.loads(text)
+    return Earlier(state_of(state), *numbers)
 
 
 def _receipt(text: str) -> Receipt:

@@ -242,7 +242,7 @@ class Ledger:
         In a final state nothing changes unless the same state is given again. Two exceptions: DELIVERED and
         PAID_UNDELIVERED overrule states of expiry and MARKED_UNPAID, and DELIVERED overrules PAID_UNDELIVERED and
         SUSPECT_PAID. CANCELLED ends a reservation that `owner` (None: anyone) has claimed, or its signature that was
-        never sent: one that was signed before gets its earlier state back. With another number of `signatures` than
+        never sent: one that was signed before is as it was before. With another number of `signatures` than
         when it was sent, only DELIVERED and PAID_UNDELIVERED change it; REJECTED_LIVE only while `owner` has it.
         The reply of a payment that becomes DELIVERED is kept until it is collected.
 
@@ -253,16 +253,18 @@ class Ledger:
         with self._file.writing(consequence) as db:
             payment = _need(db, payment_id, consequence)
             is_own = owner is not None and _holder(db, payment_id) == owner
+            unsent = rules.when_not_sent(payment)
             if state is PaymentState.CANCELLED:
                 if not (rules.may_be_unsent(payment, is_own=is_own) and _is_of(db, payment_id, owner)):
                     return payment  # another caller has gone on with it
-                state = rules.state_when_not_signed(payment)
+                state = unsent.state
             if rules.state_after(payment.state, state) is not state:
                 return payment
             if not rules.report_counts(payment, state, signatures=signatures, is_own=is_own or owner is None):
                 return payment
             if state is PaymentState.DELIVERED is not payment.state and reply is not None:
                 db.execute(sql.KEEP, (payment_id,))
+            counts = payment if state is PaymentState.RESERVED else unsent  # a report ends a reservation
             return _change(
                 db,
                 payment,
@@ -272,6 +274,9 @@ class Ledger:
                 reply=payment.reply if reply is None else reply,
                 submissions=payment.submissions if submissions is None else submissions,
                 settle_failed=payment.settle_failed if settle_failed is None else settle_failed,
+                counted=counts.counted,
+                valid_before=counts.valid_before,
+                counts_until=counts.counts_until,
                 now=now,
             )
 
@@ -492,6 +497,8 @@ def _change(db: sqlite3.Connection, payment: Payment, *, now: float, **changes: 
             changed.signatures,
             changed.settle_failed,
             changed.witnessed,
+            changed.valid_before,
+            changed.counts_until,
             changed.proven_paid,
             changed.updated,
             changed.id,
@@ -518,10 +525,21 @@ def _close_expired(db: sqlite3.Connection, at: float, now: float, origin: str | 
     expired = (
         _every(db, sql.EXPIRING, (dead,)) if origin is None else _every(db, sql.EXPIRING_OF, (origin, origin, dead))
     )
-    return [
-        _change(db, payment, state=rules.state_when_expired(payment), reason=_expiry_reason(payment), now=now)
-        for payment in expired
-    ]
+    return [_expire(db, payment, now) for payment in expired]
+
+
+def _expire(db: sqlite3.Connection, payment: Payment, now: float) -> Payment:
+    after = rules.when_expired(payment)
+    return _change(
+        db,
+        payment,
+        state=after.state,
+        reason=_expiry_reason(payment),
+        counted=after.counted,
+        valid_before=after.valid_before,
+        counts_until=after.counts_until,
+        now=now,
+    )
 
 
 def _spending(db: sqlite3.Connection, budget: Budget, now: float) -> Spending:

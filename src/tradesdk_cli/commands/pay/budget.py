@@ -134,6 +134,8 @@ def _show(run: Session) -> None:
     if stricter:
         names = ", ".join(f"TRADE_BUDGET_{name.upper()}" for name in stricter)
         run.out.note(f"stricter than the ledger's own: {names}")
+    if spending.held:
+        run.out.note(f"held was sent, and nothing proves whether it was taken: {run.settings.program} pay reconcile")
     if not spending.budget.is_set:
         run.out.note(f"no budget is set: {run.settings.program} pay budget set --per-day 5")
 

@@ -118,7 +118,7 @@ def _mark(run: Session, payment_id: str, *, paid: bool, yes: bool, dry_run: bool
 
 
 def _mark_expired(run: Session, older_than: float, *, paid: bool, yes: bool, dry_run: bool) -> None:
-    from tradesdk import PaymentState
+    from tradesdk import PaymentRefusedError, PaymentState
     from tradesdk_cli.confirm import LEDGER, Change, approve
     from tradesdk_cli.money import dollars, usd
     from tradesdk_cli.output.columns import PAYMENTS
@@ -142,7 +142,12 @@ def _mark_expired(run: Session, older_than: float, *, paid: bool, yes: bool, dry
     if not found:
         run.out.note("no payment expired so long ago without proof; trade pay reconcile brings the ledger up to date")
     elif approve(run, change, yes=yes, dry_run=dry_run):
-        marked = client_for(run, None).payments.mark_expired(paid=paid, older_than=older_than)
+        client, marked = client_for(run, None), []
+        for one in found:  # only what was asked about: meanwhile more may have expired
+            try:
+                marked.append(client.payments.mark(one.id, paid=paid))
+            except PaymentRefusedError:  # another process was faster
+                continue
         run.out.many(PAYMENTS, [[brief(payment) for payment in marked]], empty="nothing was marked")
 
 
