@@ -10,6 +10,7 @@ import typer
 from tradesdk_cli.context import session
 from tradesdk_cli.errors import Declined, UsageProblem
 from tradesdk_cli.framework.group import TradeCommand, examples, single
+from tradesdk_cli.text import to_json
 
 if TYPE_CHECKING:
     from tradesdk_cli.mcp.approvals import Action
@@ -115,7 +116,11 @@ def _changes(content: dict[str, Any]) -> list[tuple[str, str]]:
 
     before = content.get("before") or {}
     body = dict(flat(content.get("body") or {}))
-    rows = [(name, str(value)) for name, value in before.items() if name not in body]
+    rows = [(name, _shown(value)) for name, value in before.items() if name not in body]
     for name, value in body.items():
-        rows.append((name, f"{before[name]} → {value}" if name in before else str(value)))
+        rows.append((name, f"{_shown(before[name])} → {_shown(value)}" if name in before else _shown(value)))
     return rows
+
+
+def _shown(value: Any) -> str:
+    return value if isinstance(value, str) else "not set" if value is None else to_json(value)

@@ -215,7 +215,7 @@ def own(code: str, message: str | None = None, **more: Any) -> Fault:
 
 def fault_of(error: Exception, program: str) -> Fault:
     """Any error as a fault: with the words of this server, and those of others set apart."""
-    from tradesdk import PaymentError, RateLimitError, TradeError
+    from tradesdk import InvalidArgumentError, PaymentError, RateLimitError, TradeError
     from tradesdk_cli.errors import CliError
     from tradesdk_cli.explain import problem_of
 
@@ -230,6 +230,8 @@ def fault_of(error: Exception, program: str) -> Fault:
         return own("internal", about={"kind": type(error).__name__})
     code = error.code
     message, step = STEPS.get(code, _OTHERWISE)
+    if isinstance(error, InvalidArgumentError):  # our words about what the agent gave
+        return Fault(code, one_line(str(error), 300), step)
     about: dict[str, Any] = {}
     if problem.status is not None:
         about["status"] = problem.status
@@ -270,9 +272,12 @@ def opened(cursor: str | None) -> str | None:
     if cursor is None or not cursor.startswith(_SEALED):
         return cursor
     try:
-        return base64.urlsafe_b64decode(cursor.removeprefix(_SEALED)).decode("utf-8", "surrogatepass")
+        found = base64.b64decode(cursor.removeprefix(_SEALED), b"-_", validate=True).decode("utf-8", "surrogatepass")
     except ValueError:
-        raise own("invalid_arguments", "cursor is none that this server gave") from None
+        found = ""
+    if not found:
+        raise own("invalid_arguments", "cursor is none that this server gave")
+    return found
 
 
 def page(

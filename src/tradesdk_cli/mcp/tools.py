@@ -244,7 +244,7 @@ class Toolbox:
                 "where": self._run.target(market=True).text,
                 "payer": None if wallet is None else wallet.address,
             }
-            summary = visible(f"buy {call.told()} ({', '.join(call.tokens) or call.endpoint}) as {purchase}", 300)
+            summary = visible(f"buy {call.told()}{_listed(call.tokens)} as {purchase}", 300)
             action = self._settled(given, content)
             begun = action is not None and action.state in ("started", "done", "unknown")
             if not begun:
@@ -614,6 +614,10 @@ def _call(given: Mapping[str, Any]) -> Call:
         asked = {"start": moment("since", given), "end": moment("until", given)}
         return Call(data, tokens, {**asked, "signal_type": given.get("signal_type")})
     return Call(data, tokens)
+
+
+def _listed(tokens: Sequence[str]) -> str:
+    return f" ({', '.join(tokens)})" if tokens else ""
 
 
 def _body(given: Mapping[str, Any]) -> Answer:
