@@ -17,6 +17,8 @@ NOT_RUN = {
     'python3 -m venv .venv && .venv/bin/pip install -q ".[mock]" && .venv/bin/trade demo',
     'python3 -m venv .venv && .venv/bin/pip install -q -e ".[test]" && '
     '.venv/bin/pytest -q -n 3 -m "not long and not peers"',
+    'pip install "tradesdk[mcp]"',
+    "trade mcp --http --port 8765",
     "trade mock serve",
     "trade mock serve --seed 7",
     'curl -N -H "Authorization: Bearer mock_full_me" "http://127.0.0.1:8787/v1/signals/stream?chain=8453"',

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
+import socket
 import subprocess
 import time
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import anyio
+import anyio.to_thread
 import httpx2
 import mcp_types as types
 import pytest
@@ -19,7 +21,7 @@ from mcp.client.stdio import stdio_client
 from mcp.client.streamable_http import streamable_http_client
 
 from tradesdk_cli.mcp.catalog import TOKENS_LIMIT, TOOLS_LIMIT, Scope, token_count, tools
-from tradesdk_cli.mcp.server import server_of
+from tradesdk_cli.mcp.server import serve_http, server_of
 from tradesdk_mock import MockServer
 
 from .._stock import stocked
@@ -40,19 +42,6 @@ def stock() -> Iterator[MockServer]:
     with MockServer(seed=7, signals="scripted") as running:
         stocked(running)
         yield running
-
-
-@contextmanager
-def served(home: Path, server: MockServer, *options: str) -> Iterator[dict[str, str]]:
-    """`trade mcp --http`: what it says first."""
-    argv = [*TRADE, "mcp", "--http", *options, "-o", "ndjson"]
-    process = subprocess.Popen(argv, env=environment(home, server), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    with process:
-        try:
-            assert process.stdout is not None
-            yield json.loads(process.stdout.readline())
-        finally:
-            process.terminate()
 
 
 @asynccontextmanager
@@ -97,27 +86,58 @@ def test_the_client_uses_every_tool_over_stdio_though_a_library_prints(home: Pat
 
 
 def test_the_client_uses_every_tool_over_http_with_the_token(home: Path, stock: MockServer) -> None:
-    async def drive(url: str, token: str) -> None:
-        for mode in ("legacy", "auto"):
-            async with over_http(url, token, mode) as client:
-                assert client.protocol_version == VERSIONS[mode]
-                listed = {tool.name for tool in (await client.list_tools()).tools}
-        async with over_http(url, token) as client:
-            assert await every_tool(client, Person(home, time.time)) == listed
+    token = "a-token-of-this-test"
 
-    with served(home, stock, *ALL) as said:
-        body: dict[str, Any] = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
-        headers = {"Accept": "application/json, text/event-stream"}
-        with httpx2.Client(trust_env=False, headers=headers) as http:
-            for token in ("x", "wrong", said["token"][:-1]):
-                answer = http.post(said["url"], json=body, headers={"Authorization": f"Bearer {token}"})
-                assert (answer.status_code, "tools" in answer.text) == (401, False)
-            there = {"Authorization": f"Bearer {said['token']}"}
-            assert http.post(said["url"], json=body, headers={**there, "Host": "evil.example"}).status_code == 421
-            assert (
-                http.post(said["url"], json=body, headers={**there, "Origin": "http://evil.example"}).status_code == 403
-            )
-        anyio.run(drive, said["url"], said["token"])
+    async def drive() -> None:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(serve_http, box, listening, token)
+            await anyio.to_thread.run_sync(knock, url, token)
+            async with over_http(url, token, "legacy") as client:
+                assert client.protocol_version == VERSIONS["legacy"]
+                listed = {tool.name for tool in (await client.list_tools()).tools}
+            async with over_http(url, token) as client:
+                assert client.protocol_version == VERSIONS["auto"]
+                assert await every_tool(client, Person(home, time.time)) == listed == set(box.tools)
+            tasks.cancel_scope.cancel()
+
+    with socket.socket() as listening, toolbox(home, stock) as box:
+        listening.bind(("127.0.0.1", 0))
+        listening.listen()
+        url = f"http://127.0.0.1:{listening.getsockname()[1]}/mcp"
+        anyio.run(drive)
+
+
+def knock(url: str, token: str) -> None:
+    """Without the token, or from a page of somebody else, there is nothing."""
+    body: dict[str, Any] = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
+    with httpx2.Client(trust_env=False, headers={"Accept": "application/json, text/event-stream"}) as http:
+        assert http.post(url, json=body).status_code == 401
+        for wrong in ("x", token[:-1], token + "x"):
+            answer = http.post(url, json=body, headers={"Authorization": f"Bearer {wrong}"})
+            assert (answer.status_code, "tools" in answer.text) == (401, False)
+        there = {"Authorization": f"Bearer {token}"}
+        assert http.post(url, json=body, headers={**there, "Host": "evil.example"}).status_code == 421
+        assert http.post(url, json=body, headers={**there, "Origin": "http://evil.example"}).status_code == 403
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("token", [None, "a-token-of-this-test"])
+def test_trade_mcp_http_says_where_it_is(home: Path, stock: MockServer, token: str | None) -> None:
+    env = environment(home, stock) | ({} if token is None else {"TRADE_MCP_TOKEN": token})
+
+    async def drive(said: dict[str, str]) -> None:
+        async with over_http(said["url"], token or said["token"]) as client:
+            assert (await calling(client)("agents"))["items"]
+
+    argv = [*TRADE, "mcp", "--http", "-o", "ndjson"]
+    with subprocess.Popen(argv, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        said = json.loads(process.stdout.readline())
+        assert ("token" in said) == (token is None)
+        anyio.run(drive, said)
+        process.terminate()
+        assert process.stderr is not None
+        assert b"Traceback" not in process.stderr.read()
 
 
 @pytest.mark.parametrize("mode", VERSIONS)

@@ -23,7 +23,7 @@ _KEY = re.compile(r"\w{1,60}", re.ASCII)
 
 
 def marked(item: Mapping[str, Any], *, ours: Iterable[str] = (), depth: int = 0) -> dict[str, Any]:
-    """A record of the service with what strangers wrote in a field of its own, `untrusted`.
+    """A record of the service with strangers' text in a field of its own, `untrusted`.
 
     Args:
         item: the record, as JSON.

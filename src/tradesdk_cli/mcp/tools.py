@@ -186,6 +186,9 @@ class Toolbox:
         return _page(pager.page(), given)
 
     def _market_tokens(self, given: Answer) -> Answer:
+        cursor = given.get("cursor", "0")
+        if not (cursor.isascii() and cursor.isdigit() and len(cursor) < 6):
+            raise own("invalid_arguments", "cursor is none that this tool gave")
         wanted = given.get("search", "").casefold()
         listed = self._market.supported_tokens(limit=_MOST_TOKENS).data.tokens
         rows = [
@@ -195,9 +198,6 @@ class Toolbox:
             or wanted in token.name.casefold()
             or wanted == token.token_address.casefold()
         ]
-        cursor = given.get("cursor", "0")
-        if not (cursor.isascii() and cursor.isdigit() and len(cursor) < 6):
-            raise own("invalid_arguments", "cursor is none that this tool gave")
         start, limit = int(cursor), given.get("limit", FEW_ROWS)
         following = str(start + limit) if start + limit < len(rows) else None
         return page(rows[start : start + limit], following, given.get("fields", ()), total=len(rows))
