@@ -213,13 +213,14 @@ def test_ethereum_loads_only_when_something_is_signed() -> None:
             assert one.lazy, f"{one} too early"
 
 
-def test_only_the_ledger_knows_its_engine() -> None:
-    """So that another store can take its place."""
+def test_only_stores_know_their_engine() -> None:
+    """So that another store can take the place of the ledger's, or of that of approvals."""
     rooms = {
         one.room for one in alive() if one.top == "sqlite3" and one.room.startswith(("tradesdk/", "tradesdk_cli/"))
     }
     assert rooms
-    assert {room for room in rooms if not room.startswith("tradesdk/payments/ledger")} == set()
+    stores = ("tradesdk/payments/ledger", "tradesdk_cli/mcp/approval_store.py")
+    assert {room for room in rooms if not room.startswith(stores)} == set()
 
 
 def test_what_decides_about_money_does_nothing() -> None:

@@ -15,7 +15,8 @@ import pytest
 
 import tradesdk_cli.output.printer as printing
 from tradesdk import LocalSigner, TradeClient
-from tradesdk_cli.mcp.approvals import Approvals, SqliteApprovals, approvals_file
+from tradesdk_cli.mcp.approval_store import SqliteApprovals, approvals_file
+from tradesdk_cli.mcp.approvals import Approvals
 from tradesdk_mock import MockServer
 
 from ._reading import Handed

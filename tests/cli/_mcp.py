@@ -13,7 +13,8 @@ from typing import Any
 from mcp import Client
 
 from tradesdk_cli.config.files import settings_of
-from tradesdk_cli.mcp.approvals import Action, Decisions, SqliteApprovals, approvals_file
+from tradesdk_cli.mcp.approval_store import SqliteApprovals, approvals_file
+from tradesdk_cli.mcp.approvals import Action, Decisions
 from tradesdk_cli.mcp.catalog import Scope
 from tradesdk_cli.mcp.tools import Toolbox
 from tradesdk_cli.output.printer import Output

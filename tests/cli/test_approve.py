@@ -12,7 +12,8 @@ import pytest
 
 from tradesdk import LocalSigner, TradeClient
 from tradesdk_cli.mcp.answers import Fault
-from tradesdk_cli.mcp.approvals import MOST_PENDING, VALID, Approvals, SqliteApprovals, approvals_file
+from tradesdk_cli.mcp.approval_store import SqliteApprovals, approvals_file
+from tradesdk_cli.mcp.approvals import MOST_PENDING, VALID, Approvals
 from tradesdk_cli.mcp.catalog import Scope
 from tradesdk_cli.mcp.tools import Toolbox
 from tradesdk_mock import MockServer
@@ -268,7 +269,8 @@ def test_a_flood_hides_nothing(box: Toolbox, person: Person) -> None:
 
 
 def at_once(*works: Callable[[], Any]) -> list[Any]:
-    barrier, found = threading.Barrier(len(works)), [None] * len(works)
+    barrier = threading.Barrier(len(works))
+    found: list[Any] = [None] * len(works)
 
     def work(number: int) -> None:
         barrier.wait()

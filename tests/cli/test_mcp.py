@@ -420,9 +420,10 @@ def test_no_answer_of_a_client_approves_or_refuses(home: Path, stock: MockServer
     async def drive() -> None:
         async with Client(server_of(box), mode=mode, elicitation_callback=elicit) as client:
             call = calling(client)
-            for _ in range(3):
-                asked = await call("market_buy", data="metrics", purchase="totals")
-                assert asked["status"] == "approval_required"
+            asked = await call("market_buy", data="metrics", purchase="totals")
+            for _ in range(2):
+                assert (await call("market_buy", data="metrics", purchase="totals"))["code"] == asked["code"]
+            assert asked["status"] == "approval_required"
             assert [asked["approve_with"] in text for text in seen] == [True], "shown once"
             person.approve(asked["code"])
             assert (await call("market_buy", data="metrics", purchase="totals"))["status"] == "done"

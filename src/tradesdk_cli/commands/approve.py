@@ -34,7 +34,8 @@ def approve(
     are asked. There is no option that answers for you. An action expires 10 minutes after it was prepared, and is
     carried out once.
     """
-    from tradesdk_cli.mcp.approvals import Decisions, SqliteApprovals, approvals_file
+    from tradesdk_cli.mcp.approval_store import SqliteApprovals, approvals_file
+    from tradesdk_cli.mcp.approvals import Decisions
 
     if code is not None and refuse is not None:
         raise UsageProblem("a code and --refuse exclude each other", "trade approve --refuse CODE")

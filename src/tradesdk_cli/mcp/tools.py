@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from tradesdk_cli.confirm import flat
 from tradesdk_cli.mcp.answers import NOTE, fault_of, marked, opened, own, page, selected
-from tradesdk_cli.mcp.approvals import Action, Approvals, SqliteApprovals, approvals_file
+from tradesdk_cli.mcp.approval_store import SqliteApprovals, approvals_file
+from tradesdk_cli.mcp.approvals import Action, Approvals
 from tradesdk_cli.mcp.catalog import FEW_ROWS, MOST_ROWS, Scope, Tool, tools
 from tradesdk_cli.mcp.spending import SessionLimit
 from tradesdk_cli.money import dollars, plain_dollars, usd
