@@ -365,7 +365,7 @@ def test_what_was_surely_not_sent_may_be_begun_again(tmp_path: Path, person: Per
 @posix
 def test_a_file_that_others_can_write_is_not_believed(box: Toolbox, person: Person, tmp_path: Path) -> None:
     person.approve(box.call("market_buy", BUY)["code"])
-    file = tmp_path / "ledger.approvals.sqlite3"
+    file = tmp_path / "ledger.sqlite3-approvals"
     assert file.stat().st_mode & 0o777 == 0o600
     file.chmod(0o660)
     assert refused(box, "market_buy", **BUY) == "approvals_exposed"
@@ -374,7 +374,7 @@ def test_a_file_that_others_can_write_is_not_believed(box: Toolbox, person: Pers
 
 
 def test_a_damaged_file_stops_everything(box: Toolbox, tmp_path: Path) -> None:
-    file = tmp_path / "ledger.approvals.sqlite3"
+    file = tmp_path / "ledger.sqlite3-approvals"
     file.write_bytes(b"no database" * 100)
     file.chmod(0o600)
     assert refused(box, "market_buy", **BUY) == "approvals_unusable"
@@ -447,3 +447,11 @@ def test_codes_that_are_none(trade: Terminal) -> None:
         run = trade("approve", code, answers="y\n", env={"NO_COLOR": "1"})
         assert (run.code, "\x1b" in run.err) == (6, False)
     assert trade("approve", "A", "--refuse", "B").code == 2
+
+
+def test_a_world_that_is_reset_forgets_approvals(trade: Terminal) -> None:
+    with toolbox(trade.home, None) as box:
+        code = box.call("market_buy", BUY)["code"]
+    assert [one["code"] for one in trade("--mock", "approve", "-o", "json").json] == [code]
+    assert trade("--mock", "mock", "reset", "--yes").code == 0
+    assert trade("--mock", "approve", "-o", "json").json == []

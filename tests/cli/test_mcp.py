@@ -223,7 +223,7 @@ def test_tools_that_read_send_only_reads(home: Path, stock: MockServer) -> None:
         anyio.run(drive)
     sent = stock.journal(after=last)
     assert {entry.method for entry in sent if entry.path != "/v1/supported-tokens"} == {"GET"}
-    assert not (home / "ledger.approvals.sqlite3").exists()
+    assert not (home / "ledger.sqlite3-approvals").exists()
 
 
 def test_trade_mcp_tools_shows_what_an_agent_sees(trade: Terminal) -> None:

@@ -18,7 +18,7 @@ _SCHEMA = """
 CREATE TABLE IF NOT EXISTS action (
   code TEXT PRIMARY KEY, kind TEXT NOT NULL, digest TEXT NOT NULL, content TEXT NOT NULL, summary TEXT NOT NULL,
   price INTEGER NOT NULL, created REAL NOT NULL, updated REAL NOT NULL, state TEXT NOT NULL, by TEXT, outcome TEXT
-) STRICT;
+);
 CREATE INDEX IF NOT EXISTS action_digest ON action (digest);
 """
 _FIELDS = "code, kind, digest, content, summary, price, created, updated, state, by, outcome"
@@ -161,4 +161,4 @@ def approvals_file(ledger: Path | None) -> Path:
     """
     if ledger is None:
         raise ApprovalError("approvals_unusable", "a ledger in memory has no approvals", exit_code=CONFIG)
-    return ledger.with_name(ledger.name.removesuffix(".sqlite3").removesuffix(".ledger") + ".approvals.sqlite3")
+    return ledger.with_name(ledger.name + "-approvals")
