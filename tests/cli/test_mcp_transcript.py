@@ -1,7 +1,7 @@
 """The transcripts of docs/mcp.md are played: what an agent calls, what a person types, and what comes of it.
 
 In a block `mcp`, lines `> TOOL {…}` are calls and `$ …` commands, `< …` is typed into the latter; the lines below are
-what comes out. `mcp auto` is a session with --auto-spend. With --update the page is rewritten.
+what comes out. The first line, `# trade mcp …`, says how the session was started. With --update the page is rewritten.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from ._terminal import Terminal
 
 PAGE = Path(__file__).parents[2] / "docs" / "mcp.md"
 SHOWN_AT = 1_795_262_400
-BLOCK = re.compile(r"(?ms)^```mcp(?P<auto> auto)?\n(?P<text>.*?)^```$")
+BLOCK = re.compile(r"(?ms)^```mcp\n# trade mcp --write --spend 0\.50(?P<auto> --auto-spend 0\.10)?\n(?P<text>.*?)^```$")
 CODE = re.compile(r'(?<="code": ")\w{8}(?=")')
 RANDOM = [
     (re.compile(r"pay_[0-9a-f]{24}"), "pay_5f2b0c9d1e3a47586b7c8d9e"),
@@ -88,11 +88,11 @@ def test_the_transcripts_are_what_happens(
     page = PAGE.read_text(encoding="utf-8")
 
     def play(block: re.Match[str]) -> str:
-        home = trade.home / (block["auto"] or "asked").strip()
+        home = trade.home / ("auto" if block["auto"] else "asked")
         trade.env["TRADE_HOME"] = str(home)
         scope = Scope(write=True, spend=500_000, auto=100_000 if block["auto"] else 0)
         with toolbox(home, server, scope, tenant="me", wallet="0x" + "11" * 32) as box:
-            return f"```mcp{block['auto'] or ''}\n{played(block['text'], Player(box, trade))}```"
+            return f"{block[0].partition(block['text'])[0]}{played(block['text'], Player(box, trade))}```"
 
     with MockServer(seed=7, clock=MockClock(SHOWN_AT)) as server:
         server.populate("me")
