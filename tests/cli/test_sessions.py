@@ -11,7 +11,10 @@ from ._terminal import Terminal
 from .test_help import LEAVES
 
 FILES = sorted(SESSIONS.glob("*.txt"))
-NOT_PLAYED = {"mock serve": "runs until it is ended: test_mock_serve.py; served.txt has a server"}
+NOT_PLAYED = {
+    "mcp config": "names the program by its path on this machine: test_mcp.py",
+    "mock serve": "runs until it is ended: test_mock_serve.py; served.txt has a server",
+}
 """Commands that are in no session, and why."""
 
 

@@ -202,7 +202,8 @@ def tools(ctx: typer.Context, *, scope: Scope) -> None:
         rows = [{**tool.listed(), "tokens": token_count([tool])} for tool in found]
         run.out.many(TOOLS, [rows], empty="no tools")
         total = token_count(found)
-        run.out.note(f"{len(found)} tools, about {total:,} tokens (at most {TOKENS_LIMIT:,})", tokens=total)
+        told = f"{len(found)} tools, about {total:,} tokens (at most {TOKENS_LIMIT:,})"
+        run.out.note(told, **({"tokens": total} if run.out.machine_notes else {}))
 
 
 def _needs_mcp() -> None:
