@@ -34,6 +34,13 @@ def stock() -> Iterator[MockServer]:
 
 
 @pytest.fixture
+def faulty(stock: MockServer) -> Iterator[MockServer]:
+    """The same, for faults that end with the test."""
+    yield stock
+    stock.clear_faults()
+
+
+@pytest.fixture
 def clock() -> Clock:
     return Clock()
 
@@ -131,8 +138,9 @@ def test_an_agent_cannot_take_a_persons_names(box: Toolbox, person: Person) -> N
     assert payment["item"]["untrusted"]["purchase"] == "mcp/job/1"
 
 
-def test_an_unknown_outcome_names_the_tool_that_goes_on(tmp_path: Path, person: Person) -> None:
-    with MockServer(seed=3, signals="scripted") as server, toolbox(tmp_path, server, now=person.now) as box:
+def test_an_unknown_outcome_names_the_tool_that_goes_on(tmp_path: Path, person: Person, faulty: MockServer) -> None:
+    server = faulty
+    with toolbox(tmp_path, server, now=person.now) as box:
         code = box.call("market_buy", BUY)["code"]
         person.approve(code)
         server.add_fault("status", route="/v1/aggregate-metrics", paid="only", status=500)
@@ -330,33 +338,28 @@ def test_a_change_that_was_begun_is_never_begun_again(
     assert changes(stock, agent) == 0
 
 
-def test_a_change_whose_answer_is_lost_is_told_as_unknown(tmp_path: Path, person: Person) -> None:
-    with MockServer(signals="scripted") as server:
-        server.populate("house")
-        with toolbox(tmp_path, server, now=person.now) as box:
-            agent = box.call("agents", {"status": "idle", "limit": 1})["items"][0]["id"]
-            delete = {"operation": "delete", "id": agent}
-            code = box.call("agent_change", delete)["code"]
-            person.approve(code)
-            server.add_fault("reset", route="/v1/agents/{agent_id}", method="DELETE")
-            with pytest.raises(Fault) as caught:
-                box.call("agent_change", delete)
-            assert "list the agents" in caught.value.next_step
-            server.clear_faults()
-            assert [one.state for one in person.all()] == ["unknown"]
-            assert refused(box, "agent_change", **delete) in ("approval_unfinished", "not_found")
+def test_a_change_whose_answer_is_lost_is_told_as_unknown(
+    box: Toolbox, person: Person, faulty: MockServer, agent: str
+) -> None:
+    delete = {"operation": "delete", "id": agent}
+    person.approve(box.call("agent_change", delete)["code"])
+    faulty.add_fault("reset", route="/v1/agents/{agent_id}", method="DELETE")
+    with pytest.raises(Fault) as caught:
+        box.call("agent_change", delete)
+    assert "list the agents" in caught.value.next_step
+    faulty.clear_faults()
+    assert [one.state for one in person.all()] == ["unknown"]
+    assert refused(box, "agent_change", **delete) in ("approval_unfinished", "not_found")
 
 
-def test_what_was_surely_not_sent_may_be_begun_again(tmp_path: Path, person: Person) -> None:
-    with MockServer(signals="scripted") as server:
-        server.populate("house")
-        with toolbox(tmp_path, server, now=person.now) as box:
-            agent = box.call("agents", {"limit": 1})["items"][0]["id"]
-            update = {"operation": "update", "id": agent, "max_positions": 7}
-            person.approve(box.call("agent_change", update)["code"])
-            server.add_fault("status", route="/v1/agents/{agent_id}", method="PATCH", status=422, count=1)
-            assert refused(box, "agent_change", **update) == "validation_error"
-            assert box.call("agent_change", update)["status"] == "done"
+def test_what_surely_changed_nothing_may_be_begun_again(
+    box: Toolbox, person: Person, faulty: MockServer, agent: str
+) -> None:
+    update = {"operation": "update", "id": agent, "max_positions": 7}
+    person.approve(box.call("agent_change", update)["code"])
+    faulty.add_fault("status", route="/v1/agents/{agent_id}", method="PATCH", status=422, count=1)
+    assert refused(box, "agent_change", **update) == "validation_error"
+    assert box.call("agent_change", update)["status"] == "done"
 
 
 # The file
@@ -449,6 +452,7 @@ def test_codes_that_are_none(trade: Terminal) -> None:
     assert trade("approve", "A", "--refuse", "B").code == 2
 
 
+@pytest.mark.long
 def test_a_world_that_is_reset_forgets_approvals(trade: Terminal) -> None:
     with toolbox(trade.home, None) as box:
         code = box.call("market_buy", BUY)["code"]

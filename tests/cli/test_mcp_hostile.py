@@ -30,7 +30,7 @@ from tradesdk_mock import MockServer
 from .._stock import stocked
 from ._mcp import Clock, Person, toolbox
 
-QUICK = 10
+QUICK = 6
 LONG = int(os.environ.get("TRADE_HOSTILE_SEEDS", "120"))
 ONE = os.environ.get("TRADE_HOSTILE_SEED")
 STEPS = 40

@@ -110,6 +110,8 @@ def mcp(
         if http:
             _serve_http(run, scope, port)
             return
+        if run.settings.api_key_stdin:
+            raise UsageProblem("stdin is the client's: it cannot have the API key as well", "keep the key: trade login")
         if sys.stdin.isatty():
             run.out.note("an MCP client is awaited on stdin; clients start this by themselves: trade mcp config claude")
         _serve_stdio(run, scope)
