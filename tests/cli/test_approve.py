@@ -161,6 +161,20 @@ def test_an_unknown_outcome_names_the_tool_that_goes_on(tmp_path: Path, person: 
         assert settled(server, tmp_path) == 1
 
 
+def test_a_payment_that_the_service_refuses_stays_counted(
+    box: Toolbox, person: Person, stock: MockServer, tmp_path: Path
+) -> None:
+    """A service's word proves nothing: it could cash what it called refused."""
+    stock.payments.set_balance(LocalSigner.from_key(wallet_of(tmp_path)).address, 0)
+    person.approve(box.call("market_buy", BUY)["code"])
+    with pytest.raises(Fault) as caught:
+        box.call("market_buy", BUY)
+    assert (caught.value.code, caught.value.about["charged"]) == ("insufficient_funds", "unknown")
+    assert "tell the person" in caught.value.next_step
+    assert box.limit.spent == 60_000
+    assert settled(stock, tmp_path) == 0
+
+
 def test_a_persons_own_payments_are_not_an_agents_to_resume(buyer: Terminal, shop: MockServer) -> None:
     buyer.env |= {"TRADE_BASE_URL": shop.url, "TRADE_API_KEY": "mock_full_house"}
     shop.add_fault("status", paid="only", status=500)
