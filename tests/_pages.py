@@ -17,6 +17,8 @@ NOT_RUN = {
     'python3 -m venv .venv && .venv/bin/pip install -q ".[mock]" && .venv/bin/trade demo',
     'python3 -m venv .venv && .venv/bin/pip install -q -e ".[test]" && '
     '.venv/bin/pytest -q -n 3 -m "not long and not peers"',
+    'pip install "tradesdk[mcp]"',
+    "trade mcp --http --port 8765",
     "trade mock serve",
     "trade mock serve --seed 7",
     'curl -N -H "Authorization: Bearer mock_full_me" "http://127.0.0.1:8787/v1/signals/stream?chain=8453"',
@@ -28,7 +30,8 @@ NOT_RUN = {
     "./your-tests",
     "kill $!",
     'curl -H "Content-Type: application/json" -d \'{"advance": 3600}\' http://127.0.0.1:8787/_mock/clock',
-    'python3 -m venv .venv-bench && .venv-bench/bin/pip install -q -e ".[mock,fast]" -r benchmarks/requirements.txt',
+    'python3 -m venv .venv-bench && .venv-bench/bin/pip install -q -e ".[mock,fast,mcp]" '
+    "-r benchmarks/requirements.txt",
     ".venv-bench/bin/python -m compileall -q .venv-bench/lib src mock_server",
     "npm install --silent --prefix .venv-bench @stoplight/prism-cli",
     *(f".venv-bench/bin/python benchmarks/{each.name}" for each in (ROOT / "benchmarks").glob("[!_]*.py")),

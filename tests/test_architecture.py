@@ -183,7 +183,14 @@ def test_cli_uses_public_names_only() -> None:
     allowed = sys.stdlib_module_names | CLI_THIRD_PARTY | {"tradesdk", "tradesdk_cli", "tradesdk_mock"}
     parquet = [one for one in mine if one.top == "pyarrow"]
     assert {(one.file, one.lazy) for one in parquet} == {("tradesdk_cli/output/parquet.py", True)}
-    assert [str(one) for one in mine if one.top not in allowed and one not in parquet] == []
+    # What the extra mcp installs: only its server needs it, and is imported when it is started.
+    extra = {
+        "tradesdk_cli/mcp/server.py": {"mcp", "mcp_types", "uvicorn"},
+        "tradesdk_cli/mcp/tools.py": {"jsonschema"},
+    }
+    left = [one for one in mine if one.top not in allowed | extra.get(one.file, set()) and one not in parquet]
+    assert [str(one) for one in left] == []
+    assert [str(one) for one in mine if one.target == "tradesdk_cli.mcp.server.serve_stdio" and not one.lazy] == []
 
 
 def test_cli_reaches_for_the_mock_lazily_and_in_few_rooms() -> None:
@@ -206,13 +213,14 @@ def test_ethereum_loads_only_when_something_is_signed() -> None:
             assert one.lazy, f"{one} too early"
 
 
-def test_only_the_ledger_knows_its_engine() -> None:
-    """So that another store can take its place."""
+def test_only_stores_know_their_engine() -> None:
+    """So that another store can take the place of the ledger's, or of that of approvals."""
     files = {
         one.file for one in alive() if one.top == "sqlite3" and one.file.startswith(("tradesdk/", "tradesdk_cli/"))
     }
     assert files
-    assert {file for file in files if not file.startswith("tradesdk/payments/ledger")} == set()
+    stores = ("tradesdk/payments/ledger", "tradesdk_cli/mcp/approval_store.py")
+    assert {file for file in files if not file.startswith(stores)} == set()
 
 
 def test_what_decides_about_money_does_nothing() -> None:

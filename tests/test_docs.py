@@ -167,7 +167,7 @@ DRAWN = (
 )  # seen as a terminal draws them, without colors; elsewhere, in plain characters
 # On these pages so many commands are shown, each a process of its own, that they take as long as all others together.
 MANY_COMMANDS = (
-    *("README.md", *CLI, "docs/frames.md", "docs/market.md", "docs/payments.md", "docs/quickstart.md"),
+    *("README.md", *CLI, "docs/frames.md", "docs/market.md", "docs/mcp.md", "docs/payments.md", "docs/quickstart.md"),
     *("docs/signals.md", "docs/testing.md"),
 )
 
@@ -277,7 +277,8 @@ def test_every_block_is_of_a_kind_that_is_run_or_is_an_output() -> None:
         found = list(blocks(page))
         for place, block in enumerate(found):
             where = f"{name_of(page)}:{block.start}"
-            assert block.language in ("python", "console", "bash", "text"), f"{where}: {block.language!r}"
+            # mcp: transcripts of agents, which tests/cli/test_mcp_transcript.py plays
+            assert block.language in ("python", "console", "bash", "text", "mcp"), f"{where}: {block.language!r}"
             if block.language == "text":
                 assert place > 0, where
                 assert found[place - 1].language == "python", f"{where}: not the output of anything"

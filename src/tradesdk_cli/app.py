@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from tradesdk_cli.errors import Problem
 
 _GROUPS = {
-    "Trading": {
+    "Trading and market data": {
         "agents": "Trading agents: list, get, create, update, delete.",
         "wallets": "Wallets: list, connect, balance.",
         "trades": "Trades that agents made: list, get.",
@@ -29,8 +29,6 @@ _GROUPS = {
         "replay": "Play a recorded stream back.",
         "top": "A live board: agents, positions, signals, money.",
         "plot": "Draw a token's price or an agent's result.",
-    },
-    "Market data": {
         "market": "Data about tokens, bought request by request.",
         "pay": "What was paid, what may be spent, and the wallet that pays.",
     },
@@ -45,6 +43,8 @@ _GROUPS = {
     "More": {
         "demo": "See it all work, without an account or a network.",
         "mock": "The mock service on this machine, served and controlled.",
+        "mcp": "Tools for AI agents, under your limits: config, tools.",
+        "approve": "Approve or refuse what an AI agent wants done.",
         "api": "Send any request, with the same key, retries and budgets.",
         "completion": "Let your shell complete commands, ids and symbols.",
         "help": "Help about a topic or a command: trade help TOPIC.",

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from typing import TextIO
 
 
-_OWN_ENDINGS = (".toml", ".sqlite3", ".lock")
+_OWN_ENDINGS = (".toml", ".sqlite3", ".sqlite3-approvals", ".lock")
 _OWN_FOLDERS = ("keys", "mock", "checkpoints")
 
 

@@ -22,7 +22,7 @@ FIRST_SIGNAL_WITHIN = 2.0
 CATCH_UP_LIMIT = 24 * 3600.0
 """Seconds of the market that a command makes up for; what is older than that never happened."""
 
-LEDGER_ENDS = ("-signed", "", "-wal", "-shm", "-journal")
+LEDGER_ENDS = ("-signed", "", "-wal", "-shm", "-journal", "-approvals")
 """What the names of a ledger's files end with. The first one says that there must be a ledger: it is removed first."""
 
 

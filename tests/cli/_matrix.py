@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -14,6 +15,8 @@ import pytest
 
 import tradesdk_cli.output.printer as printing
 from tradesdk import LocalSigner, TradeClient
+from tradesdk_cli.mcp.approval_store import SqliteApprovals, approvals_file
+from tradesdk_cli.mcp.approvals import Approvals
 from tradesdk_mock import MockServer
 
 from ._reading import Handed
@@ -104,6 +107,8 @@ CALLS = {
     "mock journal": "--limit 3",
     "mock logs": "",
     "mock gaps": "",
+    "mcp tools": "--write --spend 0.50",
+    "approve": "ACTION_BEFORE",
     "api": "/v1/agents",
     "completion install": "fish --dry-run",
     "completion uninstall": "fish --dry-run",
@@ -117,6 +122,7 @@ NO_DATA = {
     "agents stop": "the same",
     "mock serve": "runs until it is ended; what it prints first is shown by its own tests",
     "demo": "a story on the screen, with a summary for programs that its own tests read",
+    "mcp config": "settings of another program, in the format of their file",
     **dict.fromkeys(
         ("completion bash", "completion zsh", "completion fish", "completion powershell"),
         "a script for the shell, in whatever format",
@@ -182,6 +188,7 @@ class Things:
             "FAULT": lambda: self._id("mock", "fault", "add", "status", "--route", "/v1/nothing", "status=503"),
             "KEY_ID": lambda: self._id("mock", "key", "create", "--name", "some"),
             "KEY": lambda: self._id("mock", "key", "create", "--name", "some"),
+            "ACTION": self._action,
             "TENANT": lambda: f"other{number}",
         }
         return makers[word]()
@@ -216,6 +223,11 @@ class Things:
         self._did("", "mock", "fault", "add", "status", "--paid", "only", "--count", "1")
         self.trade("market", "prices", "ETH", "--max-price", "0.20", "--no-retry")
         return ""
+
+    def _action(self) -> str:
+        approvals = Approvals(SqliteApprovals(approvals_file(self.trade.home / "ledger.sqlite3")))
+        content = {"do": "buy", "purchase": f"mcp/{next(numbers)}", "where": "here"}
+        return approvals.prepare("purchase", content, "buy something", 30_000, time.time()).code
 
     def _timed(self) -> str:
         name = self._make("LOGGED_IN")

@@ -40,7 +40,7 @@ def complete(trade: Terminal, line: str, shell: str = "bash", **env: str) -> lis
 @pytest.mark.parametrize(
     ("words", "offered"),
     [
-        ("trade a", ["agents", "account", "api"]),
+        ("trade a", ["agents", "account", "approve", "api"]),
         ("trade wallets ", ["list", "connect", "balance"]),
         ("trade mock key c", ["create"]),
         ("trade --mock agents list --status ", ["active", "idle", "paused", "error"]),

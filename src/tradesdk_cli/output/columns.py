@@ -237,6 +237,22 @@ PAYMENTS = (
     Column("payer", "id", optional=True),
 )
 
+ACTIONS = (
+    Column("code", "id"),
+    Column("state", "state"),
+    Column("what"),
+    Column("price_usd", "usd", title="price"),
+    Column("expires_at", "time", title="expires"),
+    Column("where", optional=True),
+    Column("by", optional=True),
+)
+
+TOOLS = (
+    Column("name", "id", title="tool"),
+    Column("tokens", "number"),
+    Column("description"),
+)
+
 BUDGETS = (
     Column("budget", "id"),
     Column("limit", "usd"),

@@ -1,0 +1,215 @@
+"""`trade mcp`: tools for AI agents, under a person's limits."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tradesdk_cli.context import session
+from tradesdk_cli.errors import CliError, ConfigProblem, UsageProblem
+from tradesdk_cli.framework.group import TradeCommand, TradeGroup, examples, gathered
+from tradesdk_cli.framework.params import whole
+
+if TYPE_CHECKING:
+    import socket
+
+    from tradesdk_cli.mcp.catalog import Scope
+    from tradesdk_cli.session import Session
+
+TOKEN = "TRADE_MCP_TOKEN"  # noqa: S105 - the name of a variable
+_SHORTEST_TOKEN = 16
+
+_SUMMARY = "Tools for AI agents, under your limits: config, tools."
+app = typer.Typer(
+    name="mcp",
+    cls=TradeGroup,
+    rich_markup_mode=None,
+    add_completion=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+class Client(StrEnum):
+    """The clients whose settings are known."""
+
+    claude = "claude"
+    cursor = "cursor"
+    codex = "codex"
+    vscode = "vscode"
+
+
+Write = Annotated[bool, typer.Option("--write", help="Let agents be changed, each change approved by you.")]
+Spend = Annotated[
+    str | None, typer.Option("--spend", metavar="USD", help="Let the session spend this much on market data.")
+]
+AutoSpend = Annotated[
+    str | None, typer.Option("--auto-spend", metavar="USD", help="Approve no purchase of up to this much yourself.")
+]
+
+
+def scope_of(write: Write = False, spend: Spend = None, auto_spend: AutoSpend = None) -> Scope:
+    """What a session may do."""
+    from tradesdk_cli.mcp.catalog import Scope
+
+    most, auto = _micro("--spend", spend), _micro("--auto-spend", auto_spend)
+    if auto > most:
+        raise UsageProblem(
+            "--auto-spend cannot be more than --spend", f"--spend {auto_spend} --auto-spend {auto_spend}"
+        )
+    return Scope(write, most, auto)
+
+
+def _micro(option: str, text: str | None) -> int:
+    if text is None:
+        return 0
+    from tradesdk import Budget
+    from tradesdk_cli.purchase.checkout import amount_of
+
+    return Budget(per_call=amount_of(option, text)).per_call or 0
+
+
+@app.callback(
+    invoke_without_command=True,
+    epilog=examples("trade --mock mcp", "trade mcp --write --spend 0.50 --auto-spend 0.10"),
+)
+@gathered(scope=scope_of)
+def mcp(
+    ctx: typer.Context,
+    *,
+    scope: Scope,
+    http: Annotated[bool, typer.Option("--http", help="Serve HTTP on this machine, not stdin and stdout.")] = False,
+    port: Annotated[
+        int, typer.Option("--port", parser=whole(0, 65535), metavar="N", help="With --http; 0 takes any free one.")
+    ] = 0,
+) -> None:
+    """Tools for AI agents, under your limits: config, tools.
+
+    Without a verb, it serves an MCP client over stdin and stdout; clients start it by themselves. Read-only by
+    default. With --write agents can be changed, and with --spend market data can be bought; you approve each change and
+    each purchase with trade approve, in another terminal. --auto-spend lets small purchases through. The budgets of
+    trade pay budget hold as well.
+
+    With --http, clients need the token in TRADE_MCP_TOKEN; without one, a new token is shown.
+    """
+    from tradesdk_cli.mcp.catalog import Scope
+
+    if ctx.invoked_subcommand is not None:
+        if http or port or scope != Scope():
+            verb = ctx.invoked_subcommand
+            raise UsageProblem(f"options of trade mcp go behind {verb}", f"trade mcp {verb} --help")
+        return
+    if port and not http:
+        raise UsageProblem("--port belongs to --http", "add --http")
+    _needs_mcp()
+    with session(ctx) as run:
+        if http:
+            _serve_http(run, scope, port)
+            return
+        if run.settings.api_key_stdin:
+            raise UsageProblem("stdin is the client's: it cannot have the API key as well", "keep the key: trade login")
+        if sys.stdin.isatty():
+            run.out.note("an MCP client is awaited on stdin; clients start this by themselves: trade mcp config claude")
+        _serve_stdio(run, scope)
+
+
+def _serve_stdio(run: Session, scope: Scope) -> None:
+    import anyio
+
+    from tradesdk_cli.mcp.server import serve_stdio
+    from tradesdk_cli.mcp.tools import Toolbox
+
+    anyio.run(serve_stdio, Toolbox(run, scope))
+
+
+def _serve_http(run: Session, scope: Scope, port: int) -> None:
+    import secrets
+
+    import anyio
+
+    from tradesdk_cli.mcp.server import serve_http
+    from tradesdk_cli.mcp.tools import Toolbox
+
+    given = os.environ.get(TOKEN)
+    if given is not None and (len(given) < _SHORTEST_TOKEN or not given.isascii() or not given.isprintable()):
+        raise ConfigProblem(
+            f"{TOKEN} must be {_SHORTEST_TOKEN} or more printable ASCII characters", "unset it for a new one"
+        )
+    token = given or secrets.token_urlsafe(24)
+    with _listening(port) as listening:
+        said = {"url": f"http://127.0.0.1:{listening.getsockname()[1]}/mcp"}
+        run.out.one(said if given else {**said, "token": token})
+        anyio.run(serve_http, Toolbox(run, scope), listening, token)
+
+
+def _listening(port: int) -> socket.socket:
+    import socket
+
+    listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    try:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind(("127.0.0.1", port))
+        listening.listen(64)
+    except OSError as error:
+        listening.close()
+        raise CliError(f"cannot listen on port {port}: {error.strerror}", "--port 0 takes any free port") from None
+    return listening
+
+
+@app.command("config", cls=TradeCommand, epilog=examples("trade mcp config claude", "trade --mock mcp config codex"))
+@gathered(scope=scope_of)
+def config(
+    ctx: typer.Context,
+    client: Annotated[Client, typer.Argument(metavar="CLIENT", help="claude, cursor, codex or vscode.")],
+    *,
+    scope: Scope,
+) -> None:
+    """Print the settings with which an MCP client starts this server.
+
+    Options such as --mock, --profile, --write and --spend are written into them. No key is: the server reads it where
+    trade login keeps it, or from its environment.
+    """
+    from tradesdk_cli.mcp.clients import CLIENTS, configuration
+    from tradesdk_cli.money import plain_dollars, usd
+
+    with session(ctx) as run:
+        words = [*run.settings.program.split()[1:], "mcp"]
+        words += ["--write"] if scope.write else []
+        words += ["--spend", plain_dollars(usd(scope.spend))] if scope.spend else []
+        words += ["--auto-spend", plain_dollars(usd(scope.auto))] if scope.auto else []
+        print(configuration(client.value, shutil.which("trade") or "trade", words))
+        run.out.note(CLIENTS[client.value])
+
+
+@app.command(
+    "tools", cls=TradeCommand, epilog=examples("trade mcp tools", "trade mcp tools --write --spend 0.50 -o json")
+)
+@gathered(scope=scope_of)
+def tools(ctx: typer.Context, *, scope: Scope) -> None:
+    """List the tools that an agent sees, and how many tokens they take.
+
+    For programs, with their schemas and hints. Tokens are estimated from the whole list, schemas included; tokenizers
+    make about a fifth fewer of it.
+    """
+    from tradesdk_cli.mcp.catalog import TOKENS_LIMIT, token_count
+    from tradesdk_cli.mcp.catalog import tools as listed
+    from tradesdk_cli.output.columns import TOOLS
+
+    found = listed(scope)
+    with session(ctx) as run:
+        rows = [{**tool.listed(), "tokens": token_count([tool])} for tool in found]
+        run.out.many(TOOLS, [rows], empty="no tools")
+        total = token_count(found)
+        told = f"{len(found)} tools, about {total:,} tokens (at most {TOKENS_LIMIT:,})"
+        run.out.note(told, **({"tokens": total} if run.out.machine_notes else {}))
+
+
+def _needs_mcp() -> None:
+    from importlib.util import find_spec
+
+    if find_spec("mcp") is None:
+        raise ConfigProblem("this needs the package mcp, which is not installed", "pip install 'tradesdk[mcp]'")

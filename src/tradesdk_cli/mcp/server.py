@@ -1,0 +1,149 @@
+"""The tools behind the Model Context Protocol: stdio, or HTTP on this machine with a token."""
+
+from __future__ import annotations
+
+import hmac
+import socket
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import TYPE_CHECKING, Any
+
+import anyio
+import anyio.to_thread
+import mcp_types as types
+from mcp.server.lowlevel import Server
+from mcp.server.stdio import stdio_server
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+
+from tradesdk import __version__
+from tradesdk_cli.mcp.answers import Fault
+from tradesdk_cli.mcp.catalog import INSTRUCTIONS
+from tradesdk_cli.text import to_json
+
+if TYPE_CHECKING:
+    from mcp.server.context import ServerRequestContext
+
+    from tradesdk_cli.mcp.tools import Toolbox
+
+AT_ONCE = 8
+"""Calls that are worked on at the same time; more of them wait."""
+_ANSWER_WITHIN = 120.0
+"""Seconds in which a person may answer what a client shows them; the action waits on."""
+_QUESTION = "approve"
+_NO_FIELDS: dict[str, Any] = {"type": "object", "properties": {}}
+
+_Scope = MutableMapping[str, Any]
+_App = Callable[[_Scope, Any, Any], Awaitable[None]]
+
+
+def server_of(toolbox: Toolbox) -> Server[Any]:
+    """The protocol's server for these tools."""
+    return _Handlers(toolbox).server
+
+
+async def serve_stdio(toolbox: Toolbox) -> None:
+    """Serve one client over standard input and output, until it closes its end.
+
+    What libraries print meanwhile goes to stderr: the SDK keeps the real stdout for the protocol.
+    """
+    server = server_of(toolbox)
+    async with stdio_server() as (reader, writer):
+        await server.run(reader, writer, server.create_initialization_options())
+
+
+def http_app(toolbox: Toolbox, token: str) -> _App:
+    """The same over HTTP at `/mcp`, for whoever has the token."""
+    app = server_of(toolbox).streamable_http_app(host="127.0.0.1")
+    wanted = f"Bearer {token}".encode()
+
+    async def guarded(scope: _Scope, receive: Any, send: Any) -> None:
+        if scope["type"] == "http":
+            given = dict(scope["headers"]).get(b"authorization", b"")
+            if not hmac.compare_digest(given, wanted):
+                await _refuse(send)
+                return
+        await app(scope, receive, send)
+
+    return guarded
+
+
+async def serve_http(toolbox: Toolbox, listening: socket.socket, token: str) -> None:
+    """Serve clients on a socket of this machine, until Ctrl-C or SIGTERM."""
+    import uvicorn
+
+    config = uvicorn.Config(
+        http_app(toolbox, token), log_level="warning", access_log=False, timeout_graceful_shutdown=5
+    )
+    await uvicorn.Server(config).serve(sockets=[listening])
+
+
+async def _refuse(send: Any) -> None:
+    body = b'{"error": "the token is missing or wrong"}'
+    headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]
+    headers.append((b"www-authenticate", b"Bearer"))
+    await send({"type": "http.response.start", "status": 401, "headers": headers})
+    await send({"type": "http.response.body", "body": body})
+
+
+class _Handlers:
+    def __init__(self, toolbox: Toolbox) -> None:
+        self._toolbox = toolbox
+        self._reads = anyio.CapacityLimiter(AT_ONCE)
+        self._writes = anyio.CapacityLimiter(1)  # those that wait keep no thread from a read
+        self._shown: set[str] = set()
+        self._listed = [types.Tool.model_validate(tool.listed()) for tool in toolbox.tools.values()]
+        self.server: Server[Any] = Server(
+            "trade",
+            version=__version__,
+            title="trade",
+            instructions=INSTRUCTIONS,
+            on_list_tools=self._list,
+            on_call_tool=self._call,
+        )
+
+    async def _list(self, ctx: Any, params: types.PaginatedRequestParams | None) -> types.ListToolsResult:
+        return types.ListToolsResult(tools=self._listed)
+
+    async def _call(
+        self, ctx: ServerRequestContext[Any, Any], params: types.CallToolRequestParams
+    ) -> types.CallToolResult | types.InputRequiredResult:
+        result, waiting = await self._answer(params)
+        # The question is a courtesy: whatever a client answers, only the approval counts, which it cannot give.
+        if waiting is None or params.input_responses is not None or not _can_ask(ctx):
+            return result
+        code = waiting["code"]
+        if code in self._shown:
+            return result
+        self._shown.add(code)
+        question = f"To approve, run this in a terminal, then answer here: {waiting['approve_with']}"
+        if ctx.protocol_version in MODERN_PROTOCOL_VERSIONS:
+            form = types.ElicitRequestFormParams(message=question, requested_schema=_NO_FIELDS)
+            return types.InputRequiredResult(input_requests={_QUESTION: types.ElicitRequest(params=form)})
+        with anyio.move_on_after(_ANSWER_WITHIN):
+            try:
+                await ctx.session.elicit_form(question, _NO_FIELDS, related_request_id=ctx.request_id)
+            except Exception:  # a client that cannot ask, or answers nonsense: the action waits all the same
+                return result
+        return (await self._answer(params))[0]
+
+    async def _answer(self, params: types.CallToolRequestParams) -> tuple[types.CallToolResult, dict[str, Any] | None]:
+        """The result of a call; and what waits for a person, if that is the result."""
+
+        def work() -> tuple[dict[str, Any], bool]:
+            try:
+                return self._toolbox.call(params.name, params.arguments or {}), False
+            except Fault as fault:
+                return fault.as_dict(), True
+
+        # Never abandoned: what is being paid or changed is written down to its end.
+        tool = self._toolbox.tools.get(params.name)
+        limiter = self._reads if tool is None or tool.read_only else self._writes
+        found, failed = await anyio.to_thread.run_sync(work, limiter=limiter)
+        content: list[types.ContentBlock] = [types.TextContent(type="text", text=to_json(found))]
+        result = types.CallToolResult(content=content, structured_content=found, is_error=failed)
+        return result, found if found.get("status") == "approval_required" else None
+
+
+def _can_ask(ctx: ServerRequestContext[Any, Any]) -> bool:
+    capabilities = ctx.session.client_capabilities
+    asks = None if capabilities is None else capabilities.elicitation
+    return asks is not None and (asks.form is not None or asks.url is None)

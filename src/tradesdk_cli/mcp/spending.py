@@ -1,0 +1,66 @@
+"""What one session may spend, on top of the budgets of the ledger."""
+
+from __future__ import annotations
+
+import threading
+
+from tradesdk_cli.mcp.answers import own
+from tradesdk_cli.money import dollars, usd
+
+
+class SessionLimit:
+    """Counts each purchase once, by its name, before it is bought; only what was surely not sent is given back."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._counted: dict[str, int] = {}
+        self._lock = threading.Lock()
+
+    @property
+    def limit(self) -> int:
+        """Micro-dollars that the session may spend."""
+        return self._limit
+
+    @property
+    def spent(self) -> int:
+        """Micro-dollars that were, or may have been, spent."""
+        return sum(self._counted.values())
+
+    @property
+    def left(self) -> int:
+        """Micro-dollars that are left."""
+        return self._limit - self.spent
+
+    def take(self, purchase: str, price: int) -> bool:
+        """Count a purchase; False if it was counted before.
+
+        Raises:
+            Fault: `over_session_limit`.
+        """
+        with self._lock:
+            before = self._counted.get(purchase, 0)
+            if price - before > self.left:
+                raise self.refusal(price)
+            self._counted[purchase] = max(price, before)
+            return before == 0
+
+    def give_back(self, purchase: str) -> None:
+        """Nothing was sent for it, or it was paid before."""
+        with self._lock:
+            self._counted.pop(purchase, None)
+
+    def check(self, purchase: str, price: int) -> None:
+        """Refuse what would not fit, before anybody is asked about it.
+
+        Raises:
+            Fault: `over_session_limit`.
+        """
+        if price - self._counted.get(purchase, 0) > self.left:
+            raise self.refusal(price)
+
+    def refusal(self, price: int) -> Exception:
+        left, limit = dollars(usd(max(0, self.left))), dollars(usd(self._limit))
+        return own(
+            "over_session_limit",
+            f"it costs {dollars(usd(price))}, and of {limit} for this session {left} is left; nothing was done",
+        )

@@ -1,0 +1,475 @@
+"""What an agent prepares is done once, after a person's yes, exactly as it was shown; and `trade approve`."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tradesdk import LocalSigner, TradeClient
+from tradesdk_cli.mcp.answers import Fault
+from tradesdk_cli.mcp.approval_store import SqliteApprovals, approvals_file
+from tradesdk_cli.mcp.approvals import MOST_PENDING, VALID, Approvals
+from tradesdk_cli.mcp.catalog import Scope
+from tradesdk_cli.mcp.tools import Toolbox
+from tradesdk_mock import MockServer
+
+from .._stock import stocked
+from ._mcp import EVERYTHING, Clock, Person, toolbox, wallet_of
+from ._terminal import Terminal
+
+BUY = {"data": "metrics", "purchase": "totals"}
+posix = pytest.mark.skipif(os.name == "nt", reason="there are no modes of files")
+
+
+@pytest.fixture(scope="module")
+def stock() -> Iterator[MockServer]:
+    with MockServer(seed=7, signals="scripted") as running:
+        stocked(running)
+        yield running
+
+
+@pytest.fixture
+def faulty(stock: MockServer) -> Iterator[MockServer]:
+    """The same, for faults that end with the test."""
+    yield stock
+    stock.clear_faults()
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def person(tmp_path: Path, clock: Clock) -> Person:
+    return Person(tmp_path, clock)
+
+
+@pytest.fixture
+def box(tmp_path: Path, stock: MockServer, clock: Clock) -> Iterator[Toolbox]:
+    with toolbox(tmp_path, stock, now=clock) as made:
+        yield made
+
+
+@pytest.fixture
+def trade_client(stock: MockServer) -> Iterator[TradeClient]:
+    with TradeClient(base_url=stock.url, api_key="mock_full_house") as client:
+        yield client
+
+
+@pytest.fixture
+def agent(trade_client: TradeClient) -> str:
+    """An agent of this test."""
+    wallet = next(one for one in trade_client.wallets.list() if one.chain_id == 8453)
+    return trade_client.agents.create(name="mine", wallet_id=wallet.id, chain_id=8453, max_positions=2).id
+
+
+def refused(box: Toolbox, tool: str, **arguments: Any) -> str:
+    with pytest.raises(Fault) as caught:
+        box.call(tool, arguments)
+    return caught.value.code
+
+
+def settled(server: MockServer, home: Path) -> int:
+    return len(server.payments.settlements(LocalSigner.from_key(wallet_of(home)).address))
+
+
+def changes(server: MockServer, agent: str) -> int:
+    return sum(entry.method != "GET" and entry.path == f"/v1/agents/{agent}" for entry in server.journal())
+
+
+# Purchases
+
+
+def test_a_purchase_waits_and_is_then_paid_once(
+    box: Toolbox, person: Person, stock: MockServer, tmp_path: Path
+) -> None:
+    first, second = box.call("market_buy", BUY), box.call("market_buy", BUY)
+    assert first["status"] == second["status"] == "approval_required"
+    assert first["code"] == second["code"]
+    assert settled(stock, tmp_path) == 0
+    person.approve(first["code"])
+    answers = [box.call("market_buy", BUY) for _ in range(3)]
+    assert [one["again"] for one in answers] == [False, True, True]
+    assert settled(stock, tmp_path) == 1
+    assert box.limit.spent == 60_000
+
+
+def test_small_purchases_need_no_person(tmp_path: Path, stock: MockServer, person: Person) -> None:
+    with toolbox(tmp_path, stock, Scope(spend=100_000, auto=30_000), now=person.now) as box:
+        assert box.call("market_buy", {"data": "prices", "tokens": ["ETH"], "purchase": "one"})["status"] == "done"
+        assert box.call("market_buy", BUY)["status"] == "approval_required"
+        bought = {"data": "prices", "tokens": ["ETH"]}
+        for name in ("two", "three"):
+            assert box.call("market_buy", {**bought, "purchase": name})["status"] == "done"
+        assert refused(box, "market_buy", **bought, purchase="four") == "over_session_limit"
+    assert settled(stock, tmp_path) == 3
+    assert {one.by for one in person.all() if one.state == "done"} == {"auto"}
+
+
+def test_the_budgets_hold_as_well(tmp_path: Path, stock: MockServer, clock: Clock) -> None:
+    with toolbox(
+        tmp_path, stock, Scope(spend=500_000, auto=500_000), env={"TRADE_BUDGET_TOTAL": "0.05"}, now=clock
+    ) as box:
+        assert refused(box, "market_buy", **BUY) == "over_budget"
+        assert box.call("market_buy", {"data": "prices", "tokens": ["ETH"], "purchase": "one"})["status"] == "done"
+        assert refused(box, "market_buy", data="prices", tokens=["ETH"], purchase="two") == "over_budget"
+    assert settled(stock, tmp_path) == 1
+
+
+def test_a_name_is_for_one_thing(box: Toolbox, person: Person) -> None:
+    person.approve(box.call("market_buy", BUY)["code"])
+    box.call("market_buy", BUY)
+    other = {"data": "top", "sort_by": "ROI", "purchase": BUY["purchase"]}
+    person.approve(box.call("market_buy", other)["code"])
+    assert refused(box, "market_buy", **other) == "purchase_changed"
+    assert box.limit.spent == 60_000, "nothing was signed for the other one"
+
+
+def test_an_agent_cannot_take_a_persons_names(box: Toolbox, person: Person) -> None:
+    person.approve(box.call("market_buy", {**BUY, "purchase": "job/1"})["code"])
+    bought = box.call("market_buy", {**BUY, "purchase": "job/1"})
+    payment = box.call("payments", {"id": bought["payment"]})
+    assert payment["item"]["untrusted"]["purchase"] == "mcp/job/1"
+
+
+def test_an_unknown_outcome_names_the_tool_that_goes_on(tmp_path: Path, person: Person, faulty: MockServer) -> None:
+    server = faulty
+    with toolbox(tmp_path, server, now=person.now) as box:
+        code = box.call("market_buy", BUY)["code"]
+        person.approve(code)
+        server.add_fault("status", route="/v1/aggregate-metrics", paid="only", status=500)
+        with pytest.raises(Fault) as caught:
+            box.call("market_buy", BUY)
+        told = caught.value
+        assert (told.code, told.about["charged"]) == ("outcome_unknown", "unknown")
+        assert "action=resume" in told.next_step
+        assert "again under" not in told.next_step
+        payment = told.about["payment"]["id"]
+        assert box.limit.spent == 60_000, "it may have been taken"
+        assert [one.state for one in person.all()] == ["unknown"]
+        server.clear_faults()
+        resumed = box.call("payments", {"action": "resume", "id": payment})
+        assert (resumed["status"], resumed["total"]) == ("done", 1)
+        assert box.call("market_buy", BUY)["items"] == resumed["items"]
+        assert box.limit.spent == 60_000
+        assert settled(server, tmp_path) == 1
+
+
+def test_a_payment_that_the_service_refuses_stays_counted(
+    box: Toolbox, person: Person, stock: MockServer, tmp_path: Path
+) -> None:
+    """A service's word proves nothing: it could cash what it called refused."""
+    stock.payments.set_balance(LocalSigner.from_key(wallet_of(tmp_path)).address, 0)
+    person.approve(box.call("market_buy", BUY)["code"])
+    with pytest.raises(Fault) as caught:
+        box.call("market_buy", BUY)
+    assert (caught.value.code, caught.value.about["charged"]) == ("insufficient_funds", "unknown")
+    assert "tell the person" in caught.value.next_step
+    assert box.limit.spent == 60_000
+    assert settled(stock, tmp_path) == 0
+
+
+def test_a_persons_own_payments_are_not_an_agents_to_resume(buyer: Terminal, shop: MockServer) -> None:
+    buyer.env |= {"TRADE_BASE_URL": shop.url, "TRADE_API_KEY": "mock_full_house"}
+    shop.add_fault("status", paid="only", status=500)
+    assert buyer("market", "metrics", "--max-price", "0.06", "--no-retry").code == 14
+    shop.clear_faults()
+    payment = buyer("pay", "history", "-o", "json").json[0]["id"]
+    with toolbox(buyer.home, shop, wallet=buyer.env["TRADE_WALLET_KEY"]) as box:
+        assert refused(box, "payments", action="resume", id=payment) == "not_yours"
+        assert refused(box, "payments", action="resume", id="pay_1") == "no_such_payment"
+
+
+# Approvals that do not fit
+
+
+def test_an_expired_approval(box: Toolbox, person: Person, clock: Clock, stock: MockServer, tmp_path: Path) -> None:
+    code = box.call("market_buy", BUY)["code"]
+    clock.time += VALID
+    with pytest.raises(Exception, match="has expired"):
+        person.approve(code)
+    assert refused(box, "market_buy", **BUY, approval=code) == "approval_expired"
+    again = box.call("market_buy", BUY)
+    assert again["code"] != code
+    person.approve(again["code"])
+    clock.time += VALID
+    assert refused(box, "market_buy", **BUY, approval=again["code"]) == "approval_expired"
+    assert box.call("market_buy", BUY)["status"] == "approval_required"
+    assert settled(stock, tmp_path) == 0
+
+
+def test_a_foreign_approval(box: Toolbox, person: Person, tmp_path: Path, clock: Clock) -> None:
+    code = box.call("market_buy", BUY)["code"]
+    person.approve(code)
+    assert refused(box, "market_buy", **BUY, approval="AAAAAAAA") == "approval_unknown"
+    with MockServer(signals="scripted") as elsewhere, toolbox(tmp_path, elsewhere, now=clock) as other:
+        assert refused(other, "market_buy", **BUY, approval=code) == "approval_unknown"
+        assert other.call("market_buy", BUY)["status"] == "approval_required"
+
+
+def test_an_altered_call(box: Toolbox, person: Person, stock: MockServer, tmp_path: Path, agent: str) -> None:
+    code = box.call("market_buy", BUY)["code"]
+    person.approve(code)
+    for more in ({"purchase": "other"}, {"data": "top", "sort_by": "ROI"}, {"data": "prices", "tokens": ["ETH"]}):
+        assert refused(box, "market_buy", **{**BUY, **more}, approval=code) == "approval_mismatch"
+    update = {"operation": "update", "id": agent, "max_positions": 3}
+    assert refused(box, "agent_change", **update, approval=code) in ("approval_mismatch", "approval_unknown")
+    assert settled(stock, tmp_path) == 0
+    assert changes(stock, agent) == 0
+
+
+def test_an_agent_that_was_changed_meanwhile(
+    box: Toolbox, person: Person, trade_client: TradeClient, agent: str
+) -> None:
+    update = {"operation": "update", "id": agent, "max_positions": 3}
+    code = box.call("agent_change", update)["code"]
+    person.approve(code)
+    trade_client.agents.update(agent, max_positions=4)
+    assert refused(box, "agent_change", **update, approval=code) == "approval_mismatch"
+    assert box.call("agent_change", update)["changes"] == {"max_positions": {"before": 4, "after": 3}}
+    assert trade_client.agents.get(agent).max_positions == 4
+
+
+def test_a_used_approval(box: Toolbox, person: Person, stock: MockServer, agent: str) -> None:
+    update = {"operation": "update", "id": agent, "max_positions": 3}
+    code = box.call("agent_change", update)["code"]
+    person.approve(code)
+    assert box.call("agent_change", update)["status"] == "done"
+    assert refused(box, "agent_change", **update, approval=code) == "approval_used"
+    assert refused(box, "agent_change", **update) == "nothing_to_change"
+    assert changes(stock, agent) == 1
+
+
+def test_a_create_is_repeated_only_with_a_new_approval(
+    box: Toolbox, person: Person, trade_client: TradeClient, clock: Clock
+) -> None:
+    wallet = next(one for one in trade_client.wallets.list() if one.chain_id == 8453)
+    create = {"operation": "create", "name": "twin", "wallet_id": wallet.id, "chain_id": 8453}
+    assert refused(box, "agent_change", **{**create, "wallet_id": "wal_1"}) == "not_found"
+    person.approve(box.call("agent_change", create)["code"])
+    made = box.call("agent_change", create)["id"]
+    with pytest.raises(Fault) as caught:
+        box.call("agent_change", create)
+    assert (caught.value.code, caught.value.about) == ("approval_used", {"outcome": {"agent": made}})
+    clock.time += VALID
+    assert box.call("agent_change", create)["status"] == "approval_required"
+    assert [one.id for one in trade_client.agents.list() if one.name == "twin"] == [made]
+
+
+def test_a_refusal_holds(box: Toolbox, person: Person, agent: str, stock: MockServer) -> None:
+    delete = {"operation": "delete", "id": agent}
+    code = box.call("agent_change", delete)["code"]
+    person.refuse(code)
+    assert refused(box, "agent_change", **delete) == "approval_refused"
+    assert refused(box, "agent_change", **delete, approval=code) == "approval_refused"
+    assert changes(stock, agent) == 0
+
+
+def test_an_active_agent_is_not_even_prepared(box: Toolbox, stock: MockServer, agent: str, person: Person) -> None:
+    stock.start_agent(agent)
+    assert refused(box, "agent_change", operation="delete", id=agent) == "still_active"
+    assert not person.all()
+
+
+def test_a_flood_hides_nothing(box: Toolbox, person: Person) -> None:
+    codes = [box.call("market_buy", {**BUY, "purchase": f"p{n}"})["code"] for n in range(8)]
+    update = {"operation": "update", "id": box.call("agents", {"limit": 1})["items"][0]["id"]}
+    codes += [box.call("agent_change", {**update, "max_positions": n})["code"] for n in range(50, 62)]
+    assert len(codes) == MOST_PENDING
+    assert refused(box, "agent_change", **update, max_positions=90) == "too_many_pending"
+    person.refuse(codes[0])
+    assert box.call("agent_change", {**update, "max_positions": 90})["status"] == "approval_required"
+
+
+# Two at once, and the end of a process in the middle
+
+
+def at_once(*works: Callable[[], Any]) -> list[Any]:
+    barrier = threading.Barrier(len(works))
+    found: list[Any] = [None] * len(works)
+
+    def work(number: int) -> None:
+        barrier.wait()
+        try:
+            found[number] = works[number]()
+        except Fault as fault:
+            found[number] = fault.code
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(len(works))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return found
+
+
+def test_two_clients_with_one_approval_change_once(
+    box: Toolbox, person: Person, stock: MockServer, agent: str, tmp_path: Path, clock: Clock
+) -> None:
+    with toolbox(tmp_path, stock, now=clock) as other:
+        for number in range(10):
+            update = {"operation": "update", "id": agent, "max_positions": 10 + number}
+            code = box.call("agent_change", update)["code"]
+            person.approve(code)
+            given = {**update, "approval": code}
+            found = at_once(lambda: box.call("agent_change", given), lambda: other.call("agent_change", given))  # noqa: B023
+            assert sum(isinstance(one, dict) for one in found) == 1, found
+            assert changes(stock, agent) == number + 1
+
+
+def test_two_clients_with_one_approval_pay_once(
+    box: Toolbox, person: Person, stock: MockServer, tmp_path: Path, clock: Clock
+) -> None:
+    with toolbox(tmp_path, stock, now=clock) as other:
+        for number in range(5):
+            buy = {**BUY, "purchase": f"both-{number}"}
+            person.approve(box.call("market_buy", buy)["code"])
+            at_once(lambda: box.call("market_buy", buy), lambda: other.call("market_buy", buy))  # noqa: B023
+            assert box.call("market_buy", buy)["again"]
+            assert settled(stock, tmp_path) == number + 1
+
+
+def test_a_change_that_was_begun_is_never_begun_again(
+    box: Toolbox, person: Person, agent: str, stock: MockServer, tmp_path: Path, clock: Clock
+) -> None:
+    """The process ended between the start of a change and its answer."""
+    update = {"operation": "update", "id": agent, "max_positions": 3}
+    code = box.call("agent_change", update)["code"]
+    person.approve(code)
+    approvals = Approvals(SqliteApprovals(approvals_file(tmp_path / "ledger.sqlite3")))
+    action = approvals.get(code)
+    assert action is not None
+    assert approvals.begin(action, clock())
+    assert not approvals.begin(action, clock())
+    assert refused(box, "agent_change", **update) == "approval_unfinished"
+    assert refused(box, "agent_change", **update, approval=code) == "approval_unfinished"
+    assert changes(stock, agent) == 0
+
+
+def test_a_change_whose_answer_is_lost_is_told_as_unknown(
+    box: Toolbox, person: Person, faulty: MockServer, agent: str
+) -> None:
+    delete = {"operation": "delete", "id": agent}
+    person.approve(box.call("agent_change", delete)["code"])
+    faulty.add_fault("reset", route="/v1/agents/{agent_id}", method="DELETE")
+    with pytest.raises(Fault) as caught:
+        box.call("agent_change", delete)
+    assert "list the agents" in caught.value.next_step
+    faulty.clear_faults()
+    assert [one.state for one in person.all()] == ["unknown"]
+    assert refused(box, "agent_change", **delete) in ("approval_unfinished", "not_found")
+
+
+def test_what_surely_changed_nothing_may_be_begun_again(
+    box: Toolbox, person: Person, faulty: MockServer, agent: str
+) -> None:
+    update = {"operation": "update", "id": agent, "max_positions": 7}
+    person.approve(box.call("agent_change", update)["code"])
+    faulty.add_fault("status", route="/v1/agents/{agent_id}", method="PATCH", status=422, count=1)
+    assert refused(box, "agent_change", **update) == "validation_error"
+    assert box.call("agent_change", update)["status"] == "done"
+
+
+# The file
+
+
+@posix
+def test_a_file_that_others_can_write_is_not_believed(box: Toolbox, person: Person, tmp_path: Path) -> None:
+    person.approve(box.call("market_buy", BUY)["code"])
+    file = tmp_path / "ledger.sqlite3-approvals"
+    assert file.stat().st_mode & 0o777 == 0o600
+    file.chmod(0o660)
+    assert refused(box, "market_buy", **BUY) == "approvals_exposed"
+    file.chmod(0o600)
+    assert box.call("market_buy", BUY)["status"] == "done"
+
+
+def test_a_damaged_file_stops_everything(box: Toolbox, tmp_path: Path) -> None:
+    file = tmp_path / "ledger.sqlite3-approvals"
+    file.write_bytes(b"no database" * 100)
+    file.chmod(0o600)
+    assert refused(box, "market_buy", **BUY) == "approvals_unusable"
+
+
+def test_old_actions_are_forgotten(box: Toolbox, person: Person, clock: Clock) -> None:
+    person.refuse(box.call("market_buy", BUY)["code"])
+    clock.time += 40 * 24 * 3600
+    assert not person.all()
+    box.call("market_buy", BUY)
+    assert len(person.all()) == 1
+
+
+def test_tools_have_no_way_to_decide() -> None:
+    """Only `trade approve` makes a `Decisions`."""
+    package = Path(__file__).parents[2] / "src" / "tradesdk_cli"
+    users = [file.relative_to(package).as_posix() for file in package.rglob("*.py") if "Decisions" in file.read_text()]
+    assert sorted(users) == ["commands/approve.py", "mcp/approvals.py"]
+    assert not hasattr(Approvals, "decide")
+    assert EVERYTHING.auto == 0
+
+
+# trade approve
+
+
+@pytest.fixture
+def prepared(trade: Terminal, stock: MockServer) -> Iterator[tuple[Terminal, Toolbox, str]]:
+    """A terminal, a session of an agent, and the code of a purchase."""
+    with toolbox(trade.home, stock) as box:
+        yield trade, box, box.call("market_buy", BUY)["code"]
+
+
+def test_the_screen_shows_all_of_it(prepared: tuple[Terminal, Toolbox, str], agent: str) -> None:
+    trade, box, code = prepared
+    change = box.call("agent_change", {"operation": "update", "id": agent, "max_positions": 9})["code"]
+    run = trade("approve", code, answers="y\n", env={"NO_COLOR": "1"})
+    assert run.code == 0
+    assert "  price     $0.06\n" in run.err
+    assert "  purchase  mcp/totals\n" in run.err
+    assert "Pay when the agent asks for it? [y/N] approved" in run.err
+    assert box.call("market_buy", BUY)["status"] == "done"
+    run = trade("approve", change.lower(), answers="y\n")
+    assert "  max_positions  2 → 9\n" in run.err
+    assert f"update the agent mine ({agent})" in run.err
+    assert trade("approve").notes == [{"note": "nothing waits for you"}]
+    listed = trade("approve", "--all", "-o", "json").json
+    assert [(one["code"], one["state"]) for one in listed] == [(change, "approved"), (code, "done")]
+
+
+def test_no_is_not_a_refusal_and_a_refusal_is_final(prepared: tuple[Terminal, Toolbox, str]) -> None:
+    trade, box, code = prepared
+    run = trade("approve", code, answers="n\n")
+    assert (run.code, "nothing was approved" in run.err) == (1, True)
+    assert [one["code"] for one in trade("approve", "-o", "json").json] == [code]
+    assert trade("approve", "--refuse", code, "-o", "json").json["state"] == "refused"
+    assert refused(box, "market_buy", **BUY) == "approval_refused"
+    run = trade("approve", code, answers="y\n")
+    assert (run.code, "is refused already" in run.err) == (7, True)
+
+
+def test_nobody_approves_through_a_pipe(prepared: tuple[Terminal, Toolbox, str]) -> None:
+    trade, box, code = prepared
+    for argv in (["approve", code], ["approve", code, "--yes"], ["approve", "--yes", code]):
+        assert trade(*argv, stdin="y\n").code == 2
+    assert box.call("market_buy", BUY)["status"] == "approval_required"
+
+
+def test_codes_that_are_none(trade: Terminal) -> None:
+    for code in ("NOPE2345", "\x1b[31m", "../x"):
+        run = trade("approve", code, answers="y\n", env={"NO_COLOR": "1"})
+        assert (run.code, "\x1b" in run.err) == (6, False)
+    assert trade("approve", "A", "--refuse", "B").code == 2
+
+
+@pytest.mark.long
+def test_a_world_that_is_reset_forgets_approvals(trade: Terminal) -> None:
+    with toolbox(trade.home, None) as box:
+        code = box.call("market_buy", BUY)["code"]
+    assert [one["code"] for one in trade("--mock", "approve", "-o", "json").json] == [code]
+    assert trade("--mock", "mock", "reset", "--yes").code == 0
+    assert trade("--mock", "approve", "-o", "json").json == []

@@ -1,0 +1,122 @@
+"""A server is killed in the middle of a purchase; the next one goes on with the same name, and it is paid once.
+
+TRADE_MCP_KILLS=200 pytest -m long -k mcp_kills plays more.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tradesdk import LocalSigner
+from tradesdk_cli.mcp.answers import Fault
+from tradesdk_cli.mcp.catalog import Scope
+from tradesdk_cli.mcp.tools import Toolbox
+from tradesdk_mock import MockServer
+
+from ._mcp import Person, toolbox, wallet_of
+
+pytestmark = [
+    pytest.mark.long,
+    pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork on this system"),
+]
+KILLS = int(os.environ.get("TRADE_MCP_KILLS", "40"))
+SEED = int(os.environ.get("TRADE_SEED") or 5)
+ROOT = Path(__file__).parents[2]
+
+# A fork of a process that has imported everything buys, and is killed after a part of the time that this takes.
+DRIVER = """
+import os, signal, sys, time
+from pathlib import Path
+from tests.cli._mcp import toolbox
+from tradesdk_cli.mcp.catalog import Scope
+
+class Server:
+    url = market_url = sys.argv[1]
+
+def buy(home, auto):
+    with toolbox(Path(home), Server(), Scope(spend=500_000, auto=auto), tenant="kills") as box:
+        box.call("market_buy", {"data": "metrics", "purchase": "totals"})
+
+def child(home, auto=0, seconds=None):
+    begin = time.perf_counter()
+    pid = os.fork()
+    if not pid:
+        try:
+            buy(home, auto)
+        finally:
+            os._exit(0)
+    if seconds is not None:
+        time.sleep(seconds)
+        os.kill(pid, signal.SIGKILL)
+    os.waitpid(pid, 0)
+    return time.perf_counter() - begin
+
+Path(sys.argv[2], "warm").mkdir()
+buy(f"{sys.argv[2]}/warm", 500_000)
+usual = 0
+for number in range(3):
+    Path(sys.argv[2], f"usual{number}").mkdir()
+    usual = max(usual, child(f"{sys.argv[2]}/usual{number}", 500_000))
+print("ready", flush=True)
+for line in sys.stdin:
+    home, part = line.split()
+    child(home, seconds=usual * float(part))
+    print("killed", flush=True)
+"""
+
+
+@pytest.fixture
+def server() -> Iterator[MockServer]:
+    with MockServer(seed=5, signals="scripted") as running:
+        running.populate("kills")
+        yield running
+
+
+def finished(box: Toolbox) -> str:
+    """How the same purchase ends: delivered; or paid, when its answer was lost with the process that was killed."""
+    try:
+        return str(box.call("market_buy", {"data": "metrics", "purchase": "totals"})["status"])
+    except Fault as fault:
+        if fault.code not in ("paid_undelivered", "unresolved_payment"):
+            raise
+        return fault.code
+
+
+def test_killed_in_the_middle_of_purchases(tmp_path: Path, server: MockServer) -> None:
+    dice = random.Random(SEED)
+    argv = [sys.executable, "-W", "error", "-c", DRIVER, server.url, str(tmp_path)]
+    scope = Scope(spend=500_000)
+    states: list[str] = []
+    ends: list[str] = []
+    with subprocess.Popen(argv, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as driver:
+        assert driver.stdin is not None
+        assert driver.stdout is not None
+        assert driver.stdout.readline() == "ready\n"
+        for number in range(KILLS):
+            home = tmp_path / str(number)
+            home.mkdir()
+            person = Person(home, time.time)
+            with toolbox(home, server, scope, tenant="kills") as box:
+                asked = box.call("market_buy", {"data": "metrics", "purchase": "totals"})
+            person.approve(asked["code"])
+            for _ in range(2):
+                driver.stdin.write(f"{home} {dice.random():.4f}\n")
+                driver.stdin.flush()
+                driver.stdout.readline()
+            states.append(person.all()[0].state)
+            with toolbox(home, server, scope, tenant="kills") as box:
+                ends += [finished(box), finished(box)]
+            payer = LocalSigner.from_key(wallet_of(home)).address
+            assert len(server.payments.settlements(payer)) == 1, (number, states[-1])
+            assert server.payments.signatures(payer) == 1
+        driver.stdin.close()
+    assert ends.count("done") > len(ends) / 2, ends
+    assert {"approved", "started", "done"} <= set(states), "they were killed before, in and after the purchase"
