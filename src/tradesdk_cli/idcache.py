@@ -15,7 +15,7 @@ from tradesdk_cli.errors import CliError
 from tradesdk_cli.files import atomic_write
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from tradesdk_cli.config.settings import Settings
 
@@ -89,11 +89,12 @@ _READERS: Mapping[str, Callable[[Mapping[str, Any]], None]] = {
 }
 
 
-def note(model: str, row: Mapping[str, Any]) -> None:
-    """Takes down what is worth completing in `row`, an item in wire form; `model` is the name of its class."""
+def note(model: str, rows: Iterable[Mapping[str, Any]]) -> None:
+    """Takes down what is worth completing in `rows`, items in wire form; `model` is the name of their class."""
     reader = _READERS.get(model.partition("[")[0])
     if reader is not None:
-        reader(row)
+        for row in rows:
+            reader(row)
 
 
 def note_payment(payment_id: str, about: str) -> None:

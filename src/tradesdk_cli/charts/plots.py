@@ -10,7 +10,7 @@ from tradesdk_cli.charts.chart import shows_ascii_only
 from tradesdk_cli.errors import UsageProblem
 from tradesdk_cli.framework.params import CHAINS
 from tradesdk_cli.output.columns import SIGNALS, Column
-from tradesdk_cli.session import wire
+from tradesdk_cli.session import wire_all
 from tradesdk_cli.text import one_line, to_paste
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ def plot_agent(run: Session, agent_id: str, wanted: Wanted) -> None:
 
     agent_id, agent = reached(run, AGENTS, agent_id, lambda found: (found, run.client.agents.get(found)))
     found = run.client.trades.list(agent_id=agent_id, status="closed", limit=_PAGE, max_items=wanted.limit)
-    read = [wire(trade) for trade in found]
+    read = wire_all(found)
     closed = sorted(
         (trade for trade in read if trade.get("closed_at") is not None and _within(trade["closed_at"], wanted)),
         key=lambda trade: trade["closed_at"],
@@ -214,7 +214,7 @@ def _signals(run: Session, chain: int, address: str, wanted: Wanted) -> list[dic
         limit=min(_PAGE, wanted.limit),
         max_items=wanted.limit,
     )
-    return sorted((wire(signal) for signal in found), key=lambda row: row["timestamp"])
+    return sorted(wire_all(found), key=lambda row: row["timestamp"])
 
 
 def _show(run: Session, chart: Chart, columns: Sequence[Column], rows: list[dict[str, Any]], wanted: Wanted) -> None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -370,11 +370,6 @@ class Walk:
     checkpoint: Path | None = None
     restart: bool = False
     watch: float | None = None
-
-    @property
-    def asked(self) -> dict[str, Any]:
-        """Arguments of the SDK's `list`. Its last page asks for what is missing, so its cursor goes on right there."""
-        return {"limit": self.page_size, "cursor": self.cursor, "max_items": self.total}
 
 
 def plan(

@@ -174,7 +174,7 @@ def _ndjson(out: Output, pages: Iterable[list[Any]]) -> int:
     count = 0
     for page in pages:
         if page:
-            out.write("".join(out.json(out.selection.pick(item)) + "\n" for item in page))
+            out.write("\n".join(out.jsons(out.selection.pick_all(page))) + "\n")
         count += len(page)
     return count
 
@@ -189,14 +189,14 @@ def _spool() -> IO[str]:
 def _array(out: Output, form: str, pages: Iterable[list[Any]]) -> int:
     count = 0
     with _spool() as spool:
-        for item in chain.from_iterable(pages):
-            value = out.selection.pick(item)
+        for page in pages:
+            picked = out.selection.pick_all(page)
             if form == "yaml":
-                spool.write(yaml_item(value, ascii_only=out.ascii_only))
+                spool.writelines([yaml_item(value, ascii_only=out.ascii_only) for value in picked])
             else:
-                spool.write(",\n  " if count else "[\n  ")
-                spool.write(out.json(value, indent=2).replace("\n", "\n  "))
-            count += 1
+                for number, text in enumerate(out.jsons(picked, indent=2), count):
+                    spool.write((",\n  " if number else "[\n  ") + text.replace("\n", "\n  "))
+            count += len(page)
         spool.write("[]\n" if not count else "\n]\n" if form == "json" else "")
         spool.seek(0)
         while chunk := spool.read(_CHUNK):
@@ -614,7 +614,12 @@ class Output(Notes):
 
     def json(self, value: Any, indent: int | None = None) -> str:
         """JSON for where results go."""
-        return to_json(value, indent=indent, ascii_only=self.ascii_only)
+        return self.jsons([value], indent)[0]
+
+    def jsons(self, values: Iterable[Any], indent: int | None = None) -> list[str]:
+        """The same for each of several values."""
+        ascii_only = self.ascii_only
+        return [to_json(value, indent=indent, ascii_only=ascii_only) for value in values]
 
     def write(self, text: str) -> None:
         """Writes a part of a result. Only `printing` does that."""

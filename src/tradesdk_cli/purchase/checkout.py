@@ -132,7 +132,8 @@ def market_client(
             "no address for market data: set TRADE_MARKET_BASE_URL or TRADE_BASE_URL, or use --market-url",
             "try it without an account or a network: trade --mock market prices ETH",
         )
-    refuse_http(at, "TRADE_MARKET_BASE_URL or --market-url", "the address of market data", "a payment")
+    if not settings.mock:
+        refuse_http(at, "TRADE_MARKET_BASE_URL or --market-url", "the address of market data", "a payment")
     key = run.api_key(at, market=True) if send_api_key else None
     if send_api_key and key is None:
         raise ConfigProblem("no API key to send: trade login keeps one", "or leave --send-api-key out")
@@ -185,12 +186,13 @@ class Checkout:
         Raises:
             Declined: the person said no.
         """
-        quote = getattr(self.client.quote, self.call.method)(**self.call.given)
+        name, given = self.call.method, self.call.given
+        quote = getattr(self.client.quote, name)(**given)
         most = self.agreed(quote.price, quote.spending.budget.is_set, self.call.told())
-        method = getattr(self.client, self.call.method)
+        method = getattr(self.client, name)
         found: MarketResult[Any] = self.signing(
             lambda: method(
-                **self.call.given,
+                **given,
                 max_price=most,
                 purchase=self.terms.purchase,
                 new_purchase=self.terms.new_purchase,
