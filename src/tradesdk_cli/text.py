@@ -80,7 +80,8 @@ def _json_escape(char: str) -> str:
 
 def counted(number: int, things: str) -> str:
     """`1 trade`, `2 trades`; `things` is the plural."""
-    return f"{number} {things.removesuffix('s') if number == 1 else things}"
+    ending = "es" if things.endswith("ches") else "s"
+    return f"{number} {things.removesuffix(ending) if number == 1 else things}"
 
 
 def span(seconds: float) -> str:

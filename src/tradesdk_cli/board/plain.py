@@ -11,9 +11,9 @@ from tradesdk_cli.board.reader import Source, is_about_one, limit_of, quiet, rea
 from tradesdk_cli.board.state import Board, Item, News, after, changes, snapshot
 from tradesdk_cli.board.view import Moment, View, draw, header
 from tradesdk_cli.charts.chart import shows_ascii_only
+from tradesdk_cli.choices import CHAINS
 from tradesdk_cli.errors import Interrupted, UsageProblem
 from tradesdk_cli.explain import problem_of
-from tradesdk_cli.framework.params import CHAINS
 from tradesdk_cli.interrupts import exit_code_of, told_to_stop
 from tradesdk_cli.output.cells import moment
 from tradesdk_cli.text import one_line, visible

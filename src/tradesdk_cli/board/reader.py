@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from tradesdk_cli.board.budget import Allowance
 from tradesdk_cli.board.state import CONNECTING, Board, Limit, News, after
+from tradesdk_cli.choices import CHAIN_NAMES, CHAINS
 from tradesdk_cli.explain import problem_of
-from tradesdk_cli.framework.params import CHAINS
 from tradesdk_cli.output.printer import Output
 from tradesdk_cli.session import wire, wire_all
 from tradesdk_cli.text import one_line
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 _PAGE = 100
 _PAGES = 5
 _CLOSED_PAGES = 1
-_NAMES = {number: name for name, number in CHAINS.items()}
 _STREAM_AGAIN = 30.0
 _TICK = 0.5
 _JOIN = 2.0
@@ -148,7 +147,7 @@ class Source:
     def _follow(self, chain: int) -> None:
         from tradesdk import StreamEndedError
 
-        name = _NAMES[chain]
+        name = CHAIN_NAMES[chain]
         while not self._over.is_set():
             self.put("stream", CONNECTING, name)
             try:

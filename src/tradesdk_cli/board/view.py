@@ -20,7 +20,7 @@ from tradesdk_cli.errors import Interrupted
 from tradesdk_cli.interrupts import exit_code_of, told_to_stop
 from tradesdk_cli.output.cells import ago, cell
 from tradesdk_cli.output.table import LUXURY
-from tradesdk_cli.text import visible
+from tradesdk_cli.text import counted, visible
 
 if TYPE_CHECKING:
     from tradesdk_cli.board.state import Board
@@ -184,8 +184,7 @@ def _title(
     elif age is None:
         text.append(" reading …", style="dim")
     else:
-        word = {"agents": "agent", "positions": "open position"}[part]
-        text.append(f" {count} {word}{'' if count == 1 else 's'}, ")
+        text.append(f" {counted(count, 'agents' if part == 'agents' else 'open positions')}, ")
         text.append(f"{age:.0f} s ago" if age >= 1 else "now", style="yellow" if age > _OLD else "dim")
     if sort_name(view, part):
         text.append(

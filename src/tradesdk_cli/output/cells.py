@@ -11,7 +11,7 @@ from decimal import Decimal
 
 from rich.text import Text
 
-from tradesdk_cli.framework.params import CHAINS
+from tradesdk_cli.choices import CHAIN_NAMES
 from tradesdk_cli.text import to_json, visible
 
 TYPE_CHECKING = False
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
     from tradesdk_cli.output.columns import Kind
 
-_CHAIN_NAMES = {number: name for name, number in CHAINS.items()}
 _STATES = {
     "active": "green",
     "idle": "cyan",
@@ -79,7 +78,7 @@ def cells(kind: Kind, values: Iterable[Any], now: float | None = None) -> list[T
 
 def _number(kind: Kind, value: float) -> Text:
     if kind == "chain":
-        return Text(_CHAIN_NAMES.get(value, str(value)) if isinstance(value, int) else str(value))
+        return Text(CHAIN_NAMES.get(value, str(value)) if isinstance(value, int) else str(value))
     if kind == "pnl":
         return _colored(value, _signed(value, f"{_amount(abs(value))}", "$"))
     if (kind == "to_stop" and value > 0) or (kind == "to_profit" and value < 0):

@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import Any
 
 from tradesdk_cli.errors import ClosedPipe, Unwritable, UsageProblem
-from tradesdk_cli.output.formats import ROWS, Rows, as_rows, is_number, names_of, to_yaml, yaml_item
+from tradesdk_cli.output.formats import GROWING, ROWS, Rows, as_rows, is_number, names_of, to_yaml, yaml_item
 from tradesdk_cli.output.select import Selection
 from tradesdk_cli.output.stderr import Notes
-from tradesdk_cli.text import one_line, to_json, visible
+from tradesdk_cli.text import counted, one_line, to_json, visible
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -353,9 +353,6 @@ class Lines:
         out.put(lambda console: print_line(console, line))
 
 
-_GROWING = ("ndjson", "csv", "tsv")
-
-
 @dataclass
 class Told:
     """One result that is being printed: how many items it has, where it is a list."""
@@ -544,7 +541,7 @@ class Output(Notes):
         if items is None and place in self._places:
             return  # said already
         self._places.add(place)
-        much = "" if items is None else f"{items} item{'' if items == 1 else 's'} "
+        much = "" if items is None else f"{counted(items, 'items')} "
         done = "added to" if self.in_place or self._added is not None else "written to"
         fields: dict[str, Any] = {"file": place} if items is None else {"file": place, "items": items}
         kept = f"; {self.place} is as it was" if self._file is not None and place != self.place else ""
@@ -563,7 +560,7 @@ class Output(Notes):
         if self._file is None:
             return
         form = self.format_for(many=True)
-        if form not in _GROWING or self.selection.asks:
+        if form not in GROWING or self.selection.asks:
             what = "a result of --query" if self.selection.asks else f"-o {form}"
             raise UsageProblem(f"{what} cannot go on in a file", "use -o ndjson, csv or tsv, without --query")
         self._file.go_on_at(offset)

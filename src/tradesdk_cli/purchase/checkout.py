@@ -11,10 +11,10 @@ from tradesdk_cli.config.credentials import refuse_http
 from tradesdk_cli.errors import ConfigProblem, Declined, UsageProblem
 from tradesdk_cli.interrupts import StopRequested, hearing
 from tradesdk_cli.money import dollars, plain_dollars, usd
-from tradesdk_cli.purchase.calls import MOST, Call, plural
+from tradesdk_cli.purchase.calls import MOST, Call
 from tradesdk_cli.purchase.records import left_over
 from tradesdk_cli.purchase.wallet import Wallet, wallet_of
-from tradesdk_cli.text import one_line
+from tradesdk_cli.text import counted, one_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -70,7 +70,7 @@ class Terms:
         if len(call.tokens) > MOST and not self.batches:
             raise UsageProblem(
                 f"{len(call.tokens)} tokens are more than the {MOST} that one request takes",
-                f"add --batches to buy them {MOST} at a time, in {plural(-(-len(call.tokens) // MOST), 'payment')}",
+                f"add --batches to buy them {MOST} at a time, in {counted(-(-len(call.tokens) // MOST), 'payments')}",
             )
 
 
