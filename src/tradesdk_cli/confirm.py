@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from tradesdk_cli.errors import INTERRUPTED, Declined, Interrupted, UsageProblem
 from tradesdk_cli.output.formats import flatten
 from tradesdk_cli.redact import without_secrets
-from tradesdk_cli.text import one_line, visible
+from tradesdk_cli.text import is_unicode, one_line, visible
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -203,7 +203,7 @@ def _change_of(out: Output, name: str, value: Any, before: Mapping[str, Any] | N
     if name in before and old == value:
         return f"{new} {_painted(out, 'dim', '(as it is)')}"
     was = _shown(name, old)
-    arrow = "→" if (out.stderr.encoding or "").lower().replace("-", "").startswith("utf") else "->"
+    arrow = "→" if is_unicode(out.stderr.encoding) else "->"
     return f"{_painted(out, 'old', was)} {arrow} {_painted(out, 'new', new)}"
 
 

@@ -78,6 +78,11 @@ def _json_escape(char: str) -> str:
     return f"\\u{code:04x}"
 
 
+def is_unicode(encoding: str | None) -> bool:
+    """Whether this encoding has every character."""
+    return (encoding or "").lower().startswith("utf")
+
+
 def counted(number: int, things: str) -> str:
     """`1 trade`, `2 trades`; `things` is the plural."""
     ending = "es" if things.endswith("ches") else "s"

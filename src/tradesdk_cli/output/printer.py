@@ -11,6 +11,7 @@ import time
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from tradesdk_cli.errors import ClosedPipe, Unwritable, UsageProblem
 from tradesdk_cli.output.formats import GROWING, ROWS, Rows, as_rows, is_number, names_of, to_yaml, yaml_item
 from tradesdk_cli.output.select import Selection
 from tradesdk_cli.output.stderr import Notes
-from tradesdk_cli.text import counted, one_line, to_json, visible
+from tradesdk_cli.text import counted, is_unicode, one_line, to_json, visible
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     Item = Mapping[str, Any]
     Page = list[dict[str, Any]]
     from collections.abc import Callable, Mapping
-    from typing import Any, TextIO
+    from typing import Any
 
     from rich.console import Console
 
@@ -604,10 +605,10 @@ class Output(Notes):
 
     # Writing
 
-    @property
+    @cached_property
     def ascii_only(self) -> bool:
         """True where the result goes to something that takes no other characters."""
-        return self._file is None and not _is_utf8(self.stdout)
+        return self._file is None and not is_unicode(self.stdout.encoding)
 
     def json(self, value: Any, indent: int | None = None) -> str:
         """JSON for where results go."""
@@ -669,10 +670,6 @@ class Output(Notes):
             highlight=False,
             legacy_windows=False,
         )
-
-
-def _is_utf8(stream: TextIO) -> bool:
-    return (stream.encoding or "").lower().replace("-", "").replace("_", "") in ("utf8", "utf8sig")
 
 
 def _out_file(settings: Settings, endings: Iterable[str]) -> OutFile | None:

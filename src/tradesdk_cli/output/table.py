@@ -15,7 +15,7 @@ from rich.text import Text
 
 from tradesdk_cli.output.cells import ago, cell, kind_of, moment, price, seconds_of
 from tradesdk_cli.output.columns import NESTED, Column
-from tradesdk_cli.text import visible
+from tradesdk_cli.text import is_unicode, visible
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -392,7 +392,7 @@ def _meter(value: Mapping[str, Any], console: Console, width: int | None) -> Tex
     text += f" ({'<1' if 0 < share < 0.01 else f'{min(share, 99):.0%}'.rstrip('%')}%)"
     if width is None or width < 60:
         return Text(text)
-    full, empty = ("█", "░") if console.encoding.startswith("utf") else ("#", ".")
+    full, empty = ("█", "░") if is_unicode(console.encoding) else ("#", ".")
     filled = max(round(min(share, 1) * _BAR), int(share > 0))
     color = "green" if share < 0.75 else "yellow" if share < 0.9 else "red"
     return Text.assemble((full * filled, color), (empty * (_BAR - filled), "dim"), "  ", text)
