@@ -12,7 +12,7 @@ from typer.main import get_command
 
 from tradesdk_cli.errors import INTERRUPTED, ClosedPipe, Interrupted, Unwritable, UsageProblem
 from tradesdk_cli.framework import params
-from tradesdk_cli.framework.group import TradeGroup, UnexpectedWords, add_lazily
+from tradesdk_cli.framework.group import RootGroup, UnexpectedWords, add_lazily
 from tradesdk_cli.interrupts import say_interrupted
 from tradesdk_cli.text import visible
 
@@ -55,19 +55,9 @@ _GROUPS = {
 _NOUNS = {name: summary for nouns in _GROUPS.values() for name, summary in nouns.items()}
 
 
-class _Root(TradeGroup):
-    """The root. Typer would end with 130 for every `KeyboardInterrupt`, and SIGTERM raises one too."""
-
-    def invoke(self, ctx: Any) -> Any:
-        try:
-            return super().invoke(ctx)
-        except KeyboardInterrupt as interrupt:
-            raise Interrupted(_interrupted(interrupt)) from None
-
-
 app = typer.Typer(
     name="trade",
-    cls=_Root,
+    cls=RootGroup,
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
@@ -75,7 +65,7 @@ app = typer.Typer(
 )
 
 
-def _version(value: bool) -> None:
+def _version(value: bool | None) -> None:
     if value:
         from tradesdk import __version__
 
@@ -103,8 +93,9 @@ def root(
     debug: params.Debug = None,
     curl: params.Curl = None,
     version: Annotated[
-        bool, typer.Option("--version", "-V", callback=_version, is_eager=True, help="Print the version and stop.")
-    ] = False,
+        bool | None,
+        typer.Option("--version", "-V", callback=_version, is_eager=True, help="Print the version and stop."),
+    ] = None,
 ) -> None:
     """Trading agents, signals and market data from the terminal.
 
@@ -118,7 +109,7 @@ def command() -> Any:
     """The whole command tree; nouns are imported when they are used."""
     group: Any = get_command(app)
     add_lazily(group, _NOUNS, "tradesdk_cli.commands")
-    group.sections = {title: tuple(nouns) for title, nouns in _GROUPS.items()}
+    group.sections = _GROUPS
     return group
 
 
@@ -129,7 +120,7 @@ def run(argv: list[str]) -> int:
         result = command().main(argv, prog_name="trade", standalone_mode=False, obj=flags)
         _flush()
         if result == INTERRUPTED:
-            return _interrupted()
+            return say_interrupted()
         return result if isinstance(result, int) else 0
     except (ClosedPipe, BrokenPipeError):
         _forget_stdout()
@@ -137,9 +128,9 @@ def run(argv: list[str]) -> int:
     except Interrupted as interrupted:
         return interrupted.exit_code
     except KeyboardInterrupt as interrupt:
-        return _interrupted(interrupt)
+        return say_interrupted(interrupt)
     except typer.Abort:
-        return _interrupted()
+        return say_interrupted()
     except SystemExit as end:  # Typer's way out of a pipe that closed while it printed help
         if isinstance(end.__context__, BrokenPipeError):
             _forget_stdout()
@@ -183,15 +174,6 @@ def _print_traceback() -> None:
 
     for line in traceback.format_exc().splitlines():
         print(visible(line), file=sys.stderr)
-
-
-def _interrupted(interrupt: KeyboardInterrupt | None = None) -> int:
-    say_interrupted()
-    if interrupt is None:
-        return INTERRUPTED
-    from tradesdk_cli.interrupts import exit_code_of
-
-    return exit_code_of(interrupt)
 
 
 def _flush() -> None:

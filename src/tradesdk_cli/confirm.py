@@ -8,11 +8,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from tradesdk_cli.errors import INTERRUPTED, Declined, Interrupted, UsageProblem
+from tradesdk_cli.output.formats import flatten
 from tradesdk_cli.redact import without_secrets
-from tradesdk_cli.text import one_line, visible
+from tradesdk_cli.text import is_unicode, one_line, visible
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable
 
     from tradesdk_cli.config.target import Target
     from tradesdk_cli.output.printer import Output
@@ -61,9 +62,10 @@ class Change:
             shown["query"] = dict(self.query)
         return shown if self.body is None else {**shown, "body": self.body}
 
-    def fields(self) -> Iterator[tuple[str, Any]]:
+    def fields(self) -> Iterable[tuple[str, Any]]:
         """What is set, by dotted names."""
-        return flat(self.body if isinstance(self.body, Mapping) else {} if self.body is None else {"body": self.body})
+        body = self.body if isinstance(self.body, Mapping) else {} if self.body is None else {"body": self.body}
+        return flatten(body).items()
 
     def differences(self) -> dict[str, dict[str, Any]] | None:
         """What becomes another value: `{name: {"from", "to"}}`; None where it is not known what there was."""
@@ -74,15 +76,6 @@ class Change:
             for name, value in self.fields()
             if name not in self.before or self.before[name] != value
         }
-
-
-def flat(item: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """The fields of an object, nested ones by dotted names."""
-    for name, value in item.items():
-        if isinstance(value, Mapping) and value:
-            yield from flat(value, f"{prefix}{name}.")
-        else:
-            yield f"{prefix}{name}", value
 
 
 def approve(run: Session, change: Change, *, yes: bool, dry_run: bool) -> bool:
@@ -210,7 +203,7 @@ def _change_of(out: Output, name: str, value: Any, before: Mapping[str, Any] | N
     if name in before and old == value:
         return f"{new} {_painted(out, 'dim', '(as it is)')}"
     was = _shown(name, old)
-    arrow = "→" if (out.stderr.encoding or "").lower().replace("-", "").startswith("utf") else "->"
+    arrow = "→" if is_unicode(out.stderr.encoding) else "->"
     return f"{_painted(out, 'old', was)} {arrow} {_painted(out, 'new', new)}"
 
 

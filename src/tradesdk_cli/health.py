@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from tradesdk_cli.errors import CONFIG, OTHER
-from tradesdk_cli.text import one_line
+from tradesdk_cli.text import is_unicode, one_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -526,7 +526,7 @@ _LEAST = 20
 
 def show(out: Output, findings: Sequence[Finding]) -> None:
     """Draws them, wrapped to the terminal."""
-    utf8 = (out.stdout.encoding or "").lower().replace("-", "") == "utf8"
+    utf8 = is_unicode(out.stdout.encoding)
     marks = MARKS if utf8 else MARKS | {"ok": "+", "problem": "x"}
     names = max(len(one.check) for one in findings)
     states = max(len(one.status) for one in findings)

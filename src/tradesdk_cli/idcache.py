@@ -11,11 +11,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tradesdk_cli.choices import CHAIN_NAMES
 from tradesdk_cli.errors import CliError
 from tradesdk_cli.files import atomic_write
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from tradesdk_cli.config.settings import Settings
 
@@ -30,7 +31,6 @@ _HEAD = "trade completion 1"
 _SAFE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,79}")
 _UNSAFE_WORD = re.compile(r"[^A-Za-z0-9 _.,+-]+")
 _SAFE_WORDS = re.compile(r"[A-Za-z0-9 _.,+-]{0,48}")
-_CHAINS = {8453: "base", 56: "bnb"}
 
 _seen: dict[str, dict[str, str]] = {kind: {} for kind in _KINDS}
 _gone: dict[str, set[str]] = {kind: set() for kind in _KINDS}
@@ -51,7 +51,7 @@ def _agent(row: Mapping[str, Any]) -> None:
 
 
 def _wallet(row: Mapping[str, Any]) -> None:
-    _add(WALLETS, row.get("id"), _words(row.get("label"), _CHAINS.get(row.get("chain_id", 0))))
+    _add(WALLETS, row.get("id"), _words(row.get("label"), CHAIN_NAMES.get(row.get("chain_id", 0))))
 
 
 def _trade(row: Mapping[str, Any]) -> None:
@@ -89,11 +89,12 @@ _READERS: Mapping[str, Callable[[Mapping[str, Any]], None]] = {
 }
 
 
-def note(model: str, row: Mapping[str, Any]) -> None:
-    """Takes down what is worth completing in `row`, an item in wire form; `model` is the name of its class."""
+def note(model: str, rows: Iterable[Mapping[str, Any]]) -> None:
+    """Takes down what is worth completing in `rows`, items in wire form; `model` is the name of their class."""
     reader = _READERS.get(model.partition("[")[0])
     if reader is not None:
-        reader(row)
+        for row in rows:
+            reader(row)
 
 
 def note_payment(payment_id: str, about: str) -> None:

@@ -10,7 +10,7 @@ import threading
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from tradesdk_cli.errors import INTERRUPTED, TERMINATED
+from tradesdk_cli.errors import INTERRUPTED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -28,11 +28,11 @@ def raise_again() -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-def say_interrupted() -> int:
+def say_interrupted(interrupt: KeyboardInterrupt | None = None) -> int:
     """Says so, and returns the exit code. On a terminal the line already holds ^C."""
     with contextlib.suppress(KeyboardInterrupt, OSError):
         print("\ninterrupted" if sys.stderr.isatty() else "interrupted", file=sys.stderr, flush=True)
-    return INTERRUPTED
+    return exit_code_of(interrupt)
 
 
 def _end(number: int, frame: object) -> None:
@@ -140,8 +140,6 @@ def hearing(hear: Callable[[int], bool]) -> Iterator[None]:
             signal.signal(number, signal.SIG_DFL if was is None else was)  # None: one that Python did not set
 
 
-def exit_code_of(interrupt: KeyboardInterrupt) -> int:
-    """130 for Ctrl-C, 143 for SIGTERM."""
-    import signal
-
-    return TERMINATED if isinstance(interrupt, StopRequested) and interrupt.number == signal.SIGTERM else INTERRUPTED
+def exit_code_of(interrupt: BaseException | None) -> int:
+    """130 for Ctrl-C, 143 for SIGTERM, as shells say it."""
+    return 128 + interrupt.number if isinstance(interrupt, StopRequested) else INTERRUPTED

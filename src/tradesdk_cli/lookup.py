@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from tradesdk_cli import idcache
 from tradesdk_cli.errors import NOT_FOUND, CliError, ConfigProblem, RefusedByMock, UsageProblem
-from tradesdk_cli.session import wire
+from tradesdk_cli.session import wire_all
 from tradesdk_cli.text import one_line, to_paste
 
 if TYPE_CHECKING:
@@ -131,8 +131,7 @@ def id_of(run: Session, kind: Kind, text: str, *, dry_run: bool = False) -> str:
         return text
     if kind.most is None:
         idcache.all_seen(kind.many)
-    for thing in things:
-        wire(thing)
+    wire_all(things)
     thing = the_one(run, kind, text, things)
     if thing is None:
         raise _not_there(run, kind, text, things)

@@ -11,7 +11,7 @@ from tradesdk_cli.config.settings import MOCK_TENANT
 from tradesdk_cli.errors import ConfigProblem
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from tradesdk_cli.config.settings import Settings
@@ -48,9 +48,10 @@ class EmbeddedMock:
         """The address of a node of its chain."""
         return self.service.rpc_url
 
-    def now(self) -> float:
-        """What its clock shows, in Unix seconds."""
-        return self.service.clock.now()
+    @property
+    def now(self) -> Callable[[], float]:
+        """Its clock, in Unix seconds."""
+        return self.service.clock.now
 
     def http_client(self) -> Any:
         """An `httpx.Client` that reaches it. Whoever asks closes it."""

@@ -62,18 +62,21 @@ class Session:
         key, origin = found
         if self.settings.verbose > 1:
             self.out.note(f"the service is {where}, the key is from {origin}")
-        return self.connect(base_url, key, http)
+        return self._connected(base_url, key, http)
 
-    def connect(self, base_url: str, key: str, http: Any = None) -> TradeClient:
+    def connect(self, base_url: str, key: str) -> TradeClient:
         """A client for another address or with another key than those of the settings; closed at the end.
 
         Raises:
             ConfigError, ConfigProblem: an address or a key that cannot be used.
         """
+        refuse_http(base_url, "TRADE_BASE_URL or --base-url", "the base URL", "the API key")
+        return self._connected(base_url, key, None)
+
+    def _connected(self, base_url: str, key: str, http: Any) -> TradeClient:
         from tradesdk import TradeClient
         from tradesdk_cli.clock import OneMoreTry
 
-        refuse_http(base_url, "TRADE_BASE_URL or --base-url", "the base URL", "the API key")
         client = TradeClient(
             api_key=key,
             base_url=base_url,
@@ -195,7 +198,7 @@ def open_session(ctx: typer.Context, *, new_profile: bool = False, endings: Iter
     try:
         for warning in settings.warnings:
             opened.out.note(f"warning: {warning}")
-        if not opened.out.machine_notes:
+        if settings.notes and not opened.out.machine_notes:
             for note in settings.notes:
                 opened.out.note(note)
         if settings.debug or settings.curl:
@@ -210,6 +213,14 @@ def open_session(ctx: typer.Context, *, new_profile: bool = False, endings: Iter
 
 def wire(model: Any) -> dict[str, Any]:
     """A model with the service's own names and values; fields that it did not send are absent."""
-    dumped: dict[str, Any] = model.model_dump(mode="json", exclude_unset=True)
-    idcache.note(type(model).__name__, dumped)
+    return wire_all([model])[0]
+
+
+def wire_all(models: Iterable[Any]) -> list[dict[str, Any]]:
+    """The same for all models of a list, which are of one class."""
+    name, dumped = "", []
+    for model in models:
+        name = type(model).__name__
+        dumped.append(model.model_dump(mode="json", exclude_unset=True))
+    idcache.note(name, dumped)
     return dumped

@@ -78,9 +78,15 @@ def _json_escape(char: str) -> str:
     return f"\\u{code:04x}"
 
 
+def is_unicode(encoding: str | None) -> bool:
+    """Whether this encoding has every character."""
+    return (encoding or "").lower().startswith("utf")
+
+
 def counted(number: int, things: str) -> str:
     """`1 trade`, `2 trades`; `things` is the plural."""
-    return f"{number} {things.removesuffix('s') if number == 1 else things}"
+    ending = "es" if things.endswith("ches") else "s"
+    return f"{number} {things.removesuffix(ending) if number == 1 else things}"
 
 
 def span(seconds: float) -> str:

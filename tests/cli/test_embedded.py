@@ -42,13 +42,6 @@ def test_nothing_is_started_for_it(trade: Terminal, line: str) -> None:
     assert done.stderr.splitlines()[-1].split() in (["1"], ["1", "http.client"])
 
 
-def test_it_needs_none_of_what_a_server_needs(trade: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("uvicorn", "tradesdk_mock.serving.uvicorn_server"):
-        monkeypatch.setitem(sys.modules, name, None)
-    assert trade("--mock", "agents", "list").code == 0
-    assert trade("--mock", "mock", "status").code == 0
-
-
 def test_verbose_says_what_it_is(trade: Terminal) -> None:
     run = trade("--mock", "-vv", "account", "show")
     file = trade.home / "mock" / "default.sqlite3"
@@ -100,10 +93,3 @@ def test_at_most_a_day_of_the_market_is_caught_up_with(trade: Terminal) -> None:
     # One in 18 seconds, as the market has it.
     assert len(since) == pytest.approx(86_400 / 18, rel=0.1)
     assert now - 86_400 - 1 <= min(since) < now - 86_400 + 600
-
-
-def test_worlds_are_apart(trade: Terminal) -> None:
-    trade("--world", "one", "mock", "clock", "--freeze", "--set", "4000000000")
-    assert trade("--world", "one", "mock", "clock").json["now"] == 4_000_000_000
-    assert trade("--world", "two", "mock", "clock").json["now"] < 4_000_000_000
-    assert sorted(file.name for file in (trade.home / "mock").glob("*.sqlite3")) == ["one.sqlite3", "two.sqlite3"]

@@ -48,107 +48,6 @@ LEAVES = dict(leaves(ROOT))
 EXAMPLES = {words: [line.strip() for line in leaf.epilog.splitlines()[2:]] for words, leaf in LEAVES.items()}
 
 
-def test_the_commands_are_all_there() -> None:
-    assert {" ".join(words) for words in LEAVES} == {
-        "account show",
-        "account usage",
-        "agents list",
-        "agents get",
-        "agents create",
-        "agents update",
-        "agents delete",
-        "agents pause",
-        "agents resume",
-        "agents start",
-        "agents stop",
-        "wallets list",
-        "wallets connect",
-        "wallets balance",
-        "trades list",
-        "trades get",
-        "positions list",
-        "signals latest",
-        "signals history",
-        "signals stream",
-        "replay",
-        "market signals",
-        "market prices",
-        "market history",
-        "market win-rate",
-        "market avg-prices",
-        "market top",
-        "market metrics",
-        "market tokens",
-        "pay quote",
-        "pay history",
-        "pay show",
-        "pay budget",
-        "pay resume",
-        "pay reconcile",
-        "pay trust",
-        "pay key new",
-        "pay key import",
-        "pay key address",
-        "pay key accept-secret",
-        "mock serve",
-        "mock status",
-        "mock reset",
-        "mock snapshot",
-        "mock restore",
-        "mock clock",
-        "mock fault add",
-        "mock fault list",
-        "mock fault kinds",
-        "mock fault remove",
-        "mock fault clear",
-        "mock emit signal",
-        "mock market",
-        "mock agent",
-        "mock key create",
-        "mock key list",
-        "mock key scope",
-        "mock key expire",
-        "mock key rotate",
-        "mock key revoke",
-        "mock tenant populate",
-        "mock tenant plan",
-        "mock payments list",
-        "mock payments balance",
-        "mock payments check",
-        "mock journal",
-        "mock logs",
-        "mock gaps",
-        "mcp config",
-        "mcp tools",
-        "approve",
-        "demo",
-        "top",
-        "plot token",
-        "plot agent",
-        "api",
-        "login",
-        "logout",
-        "whoami",
-        "config list",
-        "config get",
-        "config set",
-        "config unset",
-        "config path",
-        "config profiles",
-        "config use",
-        "doctor",
-        "mock worlds list",
-        "mock worlds remove",
-        "completion install",
-        "completion bash",
-        "completion zsh",
-        "completion fish",
-        "completion powershell",
-        "completion uninstall",
-        "help",
-    }
-
-
 def test_two_examples_of_the_command_itself() -> None:
     for words in LEAVES:
         assert len(EXAMPLES[words]) == 2
@@ -225,17 +124,6 @@ def keystores_cost_nothing(trade: Terminal, patch: pytest.MonkeyPatch) -> None:
     trade.env["TRADE_KEYSTORE_PASSWORD_FILE"] = str(password)
     patch.chdir(trade.home)
     patch.setitem(create_keystore.__kwdefaults__ or {}, "work", 2)
-
-
-def test_bare_trade_is_help(trade: Terminal) -> None:
-    assert trade().out == trade("--help").out
-
-
-def test_version_anywhere(trade: Terminal) -> None:
-    first = trade("--version")
-    assert (first.code, first.err) == (0, "")
-    assert first.out.startswith("trade ")
-    assert trade("-v", "--version").out == first.out
 
 
 LISTED = {

@@ -58,11 +58,6 @@ def test_the_cursor_goes_on_right_after_the_last_item(world: Terminal) -> None:
     assert "5 more" in second.err
 
 
-def test_the_end_is_quiet(world: Terminal) -> None:
-    run = world("agents", "list")
-    assert (len(run.lines), run.err) == (6, "")
-
-
 def test_an_empty_list_says_so(world: Terminal) -> None:
     nobody = f"agt_{0:024x}"
     run = world("trades", "list", "--agent-id", nobody)
@@ -246,8 +241,8 @@ def test_ids_can_be_pasted_at_any_width(world: Terminal, argv: str, columns: int
     for name in shown:
         assert all(is_shown(item, name) for item in items)
     assert "…0x" not in run.out
-    if columns >= 60 and not argv.startswith("wallets"):
-        assert all(len(line) <= columns for line in run.out.splitlines())
+    if columns >= 60:  # only where each item is a block of lines, an address may be longer
+        assert all(len(line) <= columns or len(line.split()) <= 2 for line in run.out.splitlines())
     if columns == 250:
         assert "not shown" not in run.err
         of_agent = {"agent_id"} & set(items[0])  # its name stands there, which works wherever an id does

@@ -144,11 +144,6 @@ def test_a_key_where_a_name_belongs_is_not_repeated(world: Terminal, line: str, 
     assert typed not in run.out + run.err
 
 
-def test_what_is_deleted_is_shown_with_its_name_and_id_in_the_question(world: Terminal, named: dict[str, str]) -> None:
-    run = world("agents", "delete", named["AGENT"][:12], answers="n\n", env={"NO_COLOR": "1"})
-    assert f"delete the agent base-slow ({named['AGENT']}) for good? [y/N]" in run.err
-
-
 def test_a_dry_run_needs_no_service(trade: Terminal) -> None:
     run = trade("agents", "delete", "made-slow", "--dry-run")
     assert (run.code, run.json) == (0, {"method": "DELETE", "path": "/v1/agents/made-slow"})

@@ -261,15 +261,6 @@ def test_a_dry_run_says_that_a_kept_answer_costs_nothing(buyer: Terminal, shop: 
 # What a person sees
 
 
-def test_on_a_terminal(buyer: Terminal) -> None:
-    run = buyer(*PRICES, tty=True, columns=60, env={"NO_COLOR": "1", "TRADE_BUDGET_PER_DAY": "5"})
-    lines = run.out.splitlines()
-    assert [line.split()[0] for line in lines] == ["token", "ETH", "BRETT"]
-    assert all(len(line) <= 60 for line in lines)
-    assert "paid by 0x" in " ".join(run.err.splitlines()[1:3])
-    assert run.err.splitlines()[-1].startswith("paid $0.06 from 0x") or "not shown" in run.err
-
-
 def test_verbose_says_where_and_into_which_ledger(buyer: Terminal, shop: MockServer) -> None:
     run = buyer(*PRICES, "-vv", "-o", "table")
     host = shop.url.removeprefix("http://")

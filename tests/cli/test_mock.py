@@ -9,19 +9,6 @@ import pytest
 from ._terminal import Terminal
 
 
-def test_state_is_kept_between_processes(trade: Terminal) -> None:
-    wallet = trade("--mock", "wallets", "list", "--chain", "base").lines[0]["id"]
-    line = f"--mock agents create --name kept --wallet-id {wallet} --chain-id 8453 --yes -o json"
-    made = trade.process(*line.split()).json
-    listed = trade.process("--mock", "agents", "list", "-o", "json").json
-    assert {key: listed[0][key] for key in ("id", "name", "status")} == {
-        "id": made["id"],
-        "name": "kept",
-        "status": "idle",
-    }
-    assert (trade.home / "mock" / "default.sqlite3").is_file()
-
-
 def test_a_new_world_is_filled_and_the_same_everywhere(trade: Terminal, tmp_path: Path) -> None:
     trade("--mock", "mock", "clock", "--freeze")  # or else its agents go on trading
     first = trade("--mock", "agents", "list").lines

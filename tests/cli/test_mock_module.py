@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -92,12 +93,17 @@ def test_remote_control_is_off_unless_asked_for(monkeypatch: pytest.MonkeyPatch)
     assert allowed == [False, True]
 
 
-@pytest.mark.skipif(os.name != "posix", reason="signals as POSIX has them")
-def test_a_state_keeps_its_market_and_options(tmp_path: Path) -> None:
+def test_a_state_keeps_its_market_and_options(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found: list[dict[str, Any]] = []
+
+    def meanwhile(stop: object) -> None:
+        found.append(control(capsys.readouterr().out.split()[0], "GET", "status"))
+
+    monkeypatch.setattr("tradesdk_mock.serving.uvicorn_server.wait_for", meanwhile)
     file = str(tmp_path / "kept.sqlite3")
     for argv in (("--scripted", "--gap", "write_status=200/200"), ("--gap", "order=oldest")):
-        with module("--db", file, *argv) as process:
-            assert process.stdout is not None
-            status = control(process.stdout.readline().strip(), "GET", "status")
-            assert status["market"] == "scripted"
-    assert status["gaps"] == {"write_status": "200/200", "order": "oldest"}
+        assert main(["--port", "0", "--db", file, *argv]) == 0
+    assert [status["market"] for status in found] == ["scripted", "scripted"]
+    assert found[1]["gaps"] == {"write_status": "200/200", "order": "oldest"}

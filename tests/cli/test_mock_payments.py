@@ -107,13 +107,6 @@ def test_check(own: Terminal, server: MockServer) -> None:
     assert own("mock", "payments", "check", "--within", "-1").code == 2
 
 
-def test_of_the_embedded_mock(trade: Terminal) -> None:
-    assert trade("--mock", "mock", "payments", "list").code == 0
-    assert trade("--mock", "mock", "payments", "balance", PAYER.address, "--set", "1").json["balance"] == 1_000_000
-    assert trade("--mock", "mock", "payments", "balance").lines[0]["balance"] == 1_000_000
-    assert trade("--mock", "mock", "payments", "check").code == 0
-
-
 def test_a_fault_for_requests_that_pay(trade: Terminal) -> None:
     rule = trade(
         "--mock",

@@ -12,7 +12,7 @@ from tradesdk_cli.commands.mock.control import ControlProblem, control
 from tradesdk_cli.errors import ConfigProblem
 from tradesdk_mock import GapOptions, MockServer
 
-from ._services import HOSTILE, Scripted
+from ._services import Scripted
 from ._terminal import Run, Terminal
 
 PLAIN = {"NO_COLOR": "1"}
@@ -58,21 +58,6 @@ def test_status_of_an_empty_world(trade: Terminal) -> None:
         fields = lines(trade("mock", "status", "-o", "table", env={"TRADE_BASE_URL": running.url}))
     assert (fields["tenants"], fields["gaps"], fields["state"]) == ("none", "defaults", "in memory")
     assert fields["clock"] == "runs, 60 times real time"
-
-
-def test_status_shows_nothing_that_moves_a_cursor(trade: Terminal, service: Scripted) -> None:
-    counts = dict.fromkeys(("keys", "agents", "trades", "signals", "streams", "faults"), 0)
-    text = {
-        **dict.fromkeys(("market", "scenario", "db"), HOSTILE),
-        "tenants": [HOSTILE],
-        "gaps": {HOSTILE: HOSTILE},
-    }
-    clock = {"now": 1e300, "service_now": 1e300, "frozen": False, "speed": 1.0}
-    service.says(200, {"seed": 7, "price_failure": [HOSTILE]} | clock | counts | text)
-    for argv in ((), ("-o", "table"), ("-o", "json")):
-        run = trade("mock", "status", *argv)
-        assert run.code == 0
-        assert all(line.isprintable() for line in run.out.splitlines())
 
 
 # reset
@@ -198,14 +183,6 @@ def test_agents_are_moved(own: Terminal, trade: Terminal) -> None:
 # gaps
 
 
-def test_gaps(trade: Terminal) -> None:
-    run = trade("mock", "gaps")
-    assert [gap["name"] for gap in run.lines] == list(GapOptions().as_dict())
-    assert [row.split()[0] for row in trade("mock", "gaps", "-o", "table").out.splitlines()[1:]] == list(
-        GapOptions().as_dict()
-    )
-
-
 @pytest.mark.parametrize("columns", [60, 80, 120])
 def test_gaps_on_a_terminal_are_explained_in_full(trade: Terminal, columns: int) -> None:
     run = trade("mock", "gaps", tty=True, columns=columns, env=PLAIN)
@@ -238,13 +215,6 @@ def test_gaps_that_there_are_not(trade: Terminal, served: MockServer) -> None:
         assert refused.problem["hint"] == "see what there is: trade mock gaps"
     assert trade("mock", "gaps", "--set", "order").problem["code"] == "usage"
     assert served.gaps == GapOptions(), "nothing was changed"
-
-
-def test_gaps_of_the_embedded_world_are_kept(trade: Terminal) -> None:
-    trade("--mock", "mock", "gaps", "--set", "write_status=200/200")
-    now = {row["name"]: row["value"] for row in trade("--mock", "mock", "gaps", "--current").lines}
-    assert now["write_status"] == "200/200"
-    assert trade("--mock", "mock", "status").json["gaps"] == {"write_status": "200/200"}
 
 
 # market

@@ -300,22 +300,6 @@ def test_reconcile_says_what_to_do_at_any_width(buyer: Terminal, shop: MockServe
     assert f"still in doubt: trade pay resume {lost}, or trade pay reconcile after " in " ".join(run.err.split())
 
 
-def test_history_shows_what_and_when_at_80_columns(buyer: Terminal, shop: MockServer) -> None:
-    assert buyer(*PRICES).code == 0
-    run = buyer("pay", "history", tty=True, env={"NO_COLOR": "1"})
-    assert run.out.splitlines()[0].split() == ["id", "state", "amount", "endpoint", "when", "charged"]
-    assert all(len(line) <= 80 for line in run.out.splitlines())
-
-
-def test_in_a_table_what_reconcile_brings_is_shown_below(buyer: Terminal, shop: MockServer) -> None:
-    shop.add_fault("status", status=500, paid="only", count=1)
-    name = buyer(*PRICES).problem["payment"]["id"]
-    run = buyer("pay", "reconcile", "-o", "table")
-    assert run.out.splitlines()[1].split()[:2] == [name, "delivered"]
-    assert f"what {name} bought:" in run.err
-    assert [line.split()[0] for line in run.out.splitlines()[-3:]] == ["token", "ETH", "BRETT"]
-
-
 def chained(buyer: Terminal, shop: MockServer, *, taken: bool) -> str:
     """A payment whose outcome only the chain knows: it has expired, and its last block is finalized."""
     buyer.env["TRADE_RPC_URL"] = shop.rpc_url

@@ -101,7 +101,7 @@ def test_mock_serve_stops_when_told_to(trade: Terminal, number: signal.Signals, 
         assert process.wait(30) == code
 
 
-def on_a_terminal(trade: Terminal, *argv: str, types: str = "", columns: int = 100) -> tuple[int, str]:
+def on_a_terminal(trade: Terminal, *argv: str, columns: int = 100) -> tuple[int, str]:
     """Runs `trade` on a pseudo-terminal; exit code, and all that the screen got."""
     import pty
 
@@ -113,7 +113,6 @@ def on_a_terminal(trade: Terminal, *argv: str, types: str = "", columns: int = 1
     os.close(side)
     screen = b""
     try:
-        os.write(main, types.encode())
         while True:
             try:
                 piece = os.read(main, 65536)
@@ -127,23 +126,3 @@ def on_a_terminal(trade: Terminal, *argv: str, types: str = "", columns: int = 1
         os.close(main)
         process.kill()
         process.wait(30)
-
-
-def test_a_table_on_a_real_terminal(trade: Terminal) -> None:
-    code, screen = on_a_terminal(trade, "--mock", "agents", "list")
-    assert code == 0
-    assert "\x1b[1mid" in screen
-    assert screen.count("agt_") == 6
-    assert "\x1b[32mactive" in screen
-
-
-@pytest.mark.long
-def test_a_question_on_a_real_terminal(trade: Terminal) -> None:
-    victim = trade("--mock", "agents", "list", "--status", "idle").lines[0]["id"]
-    code, screen = on_a_terminal(trade, "--mock", "agents", "delete", victim, types="n\n")
-    assert code == 1
-    assert "[y/N]" in screen
-    assert "nothing was changed" in screen
-    code, screen = on_a_terminal(trade, "--mock", "agents", "delete", victim, types="y\n")
-    assert code == 0
-    assert trade("--mock", "agents", "get", victim).code == 6

@@ -55,14 +55,14 @@ def agent(agent_id: str, name: str = "calm") -> dict[str, Any]:
 
 def test_what_was_seen_last_comes_first_and_there_is_a_bound(settings: Settings) -> None:
     for number in range(idcache.MOST):
-        idcache.note("AgentSummary", agent(f"old{number}"))
+        idcache.note("AgentSummary", [agent(f"old{number}")])
     idcache.keep(settings)
-    idcache.note("Agent", agent("new", "fast"))
+    idcache.note("Agent", [agent("new", "fast")])
     idcache.keep(settings)
     found = idcache.read(settings, "agents")
     assert (next(iter(found)), found["new"], len(found)) == ("new", "fast, idle", idcache.MOST)
     for number in range(2 * idcache.MOST):
-        idcache.note("Signal", {"token_symbol": f"T{number}"})
+        idcache.note("Signal", [{"token_symbol": f"T{number}"}])
     idcache.keep(settings)
     assert len(idcache.read(settings, "tokens")) == idcache.MOST
     assert idcache.file_of(settings).stat().st_size < 1_000_000
@@ -71,17 +71,17 @@ def test_what_was_seen_last_comes_first_and_there_is_a_bound(settings: Settings)
 def test_what_was_not_used_for_long_is_forgotten(tmp_path: Path) -> None:
     worlds = [Settings(mock=True, home=tmp_path, world=f"w{number}") for number in range(idcache.MOST_FILES + 2)]
     for number, one in enumerate(worlds):
-        idcache.note("AgentSummary", agent("agt_1"))
+        idcache.note("AgentSummary", [agent("agt_1")])
         idcache.keep(one)
         os.utime(idcache.file_of(one), (number, number))
-    idcache.note("AgentSummary", agent("agt_2"))
+    idcache.note("AgentSummary", [agent("agt_2")])
     idcache.keep(worlds[-1])
     kept = [number for number, one in enumerate(worlds) if idcache.read(one, "agents")]
     assert kept == list(range(2, idcache.MOST_FILES + 2))
 
 
 def test_it_is_for_nobody_else_and_written_only_when_it_is_new(settings: Settings) -> None:
-    idcache.note("Wallet", {"id": "wal_1", "label": "Main", "chain_id": 8453})
+    idcache.note("Wallet", [{"id": "wal_1", "label": "Main", "chain_id": 8453}])
     idcache.keep(settings)
     path = idcache.file_of(settings)
     if sys.platform != "win32":
@@ -89,7 +89,7 @@ def test_it_is_for_nobody_else_and_written_only_when_it_is_new(settings: Setting
         assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
     assert idcache.read(settings, "wallets") == {"wal_1": "Main, base"}
     before = path.stat().st_mtime_ns, path.stat().st_ino
-    idcache.note("Wallet", {"id": "wal_1", "label": "Main", "chain_id": 8453})
+    idcache.note("Wallet", [{"id": "wal_1", "label": "Main", "chain_id": 8453}])
     idcache.keep(settings)
     assert (path.stat().st_mtime_ns, path.stat().st_ino) == before
     assert [found.name for found in path.parent.iterdir()] == [path.name]
@@ -97,8 +97,8 @@ def test_it_is_for_nobody_else_and_written_only_when_it_is_new(settings: Setting
 
 @pytest.mark.parametrize("text", HOSTILE)
 def test_hostile_ids_and_symbols_are_left_out(settings: Settings, text: str) -> None:
-    idcache.note("AgentSummary", agent(text))
-    idcache.note("Trade", {"id": "trd_1", "token_symbol": text, "direction": "BUY", "status": "open"})
+    idcache.note("AgentSummary", [agent(text)])
+    idcache.note("Trade", [{"id": "trd_1", "token_symbol": text, "direction": "BUY", "status": "open"}])
     idcache.keep(settings)
     assert idcache.read(settings, "agents") == {}
     assert idcache.read(settings, "tokens") == {}
@@ -132,7 +132,7 @@ def test_a_file_that_is_not_ours_offers_nothing(settings: Settings, content: byt
     path.parent.mkdir(parents=True)
     path.write_bytes(content)
     assert idcache.read(settings, "agents") == {}
-    idcache.note("AgentSummary", agent("agt_9"))
+    idcache.note("AgentSummary", [agent("agt_9")])
     idcache.keep(settings)
     assert set(idcache.read(settings, "agents")) == {"agt_9"}
 
@@ -141,7 +141,7 @@ def test_a_file_that_is_not_ours_offers_nothing(settings: Settings, content: byt
 def test_a_folder_that_cannot_be_written_is_no_error(settings: Settings) -> None:
     assert settings.home is not None
     settings.home.chmod(0o500)
-    idcache.note("AgentSummary", agent("agt_1"))
+    idcache.note("AgentSummary", [agent("agt_1")])
     idcache.keep(settings)
     settings.home.chmod(0o700)
     assert idcache.read(settings, "agents") == {}
@@ -149,7 +149,7 @@ def test_a_folder_that_cannot_be_written_is_no_error(settings: Settings) -> None
 
 def test_a_file_in_place_of_the_folder_is_no_error(settings: Settings, tmp_path: Path) -> None:
     (tmp_path / "completion").write_text("mine")
-    idcache.note("AgentSummary", agent("agt_1"))
+    idcache.note("AgentSummary", [agent("agt_1")])
     idcache.keep(settings)
     assert (tmp_path / "completion").read_text() == "mine"
 

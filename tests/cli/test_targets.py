@@ -9,7 +9,6 @@ from contextlib import suppress
 import pytest
 
 from tradesdk import Ledger
-from tradesdk_mock import MockServer
 
 from ._terminal import TRADE, Terminal, press_ctrl_c
 from .test_help import LEAVES, in_doubt, keystores_cost_nothing
@@ -131,13 +130,6 @@ def test_payments_in_doubt_are_shown_before_anything_is_done_about_them(trade: T
     assert trade(*mark, "--dry-run").json["body"] == {"mark": "unpaid"}
     assert trade("--mock", "pay", "show", name).json["state"] == "expired_unknown"
     assert trade(*mark, "--yes").json["state"] == "marked_unpaid"
-
-
-def test_a_purchase_says_where_it_goes_before_it_is_made(buyer: Terminal, shop: MockServer) -> None:
-    host = shop.url.removeprefix("http://")
-    run = buyer("market", "prices", "ETH", answers="n\n", env={"NO_COLOR": "1"})
-    assert (run.code, run.err.splitlines()[0]) == (1, f"{host} · this machine")
-    assert shop.payments.submissions() == []
 
 
 def test_keys_are_made_nowhere_in_a_dry_run(trade: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -28,19 +28,6 @@ def writes(server: MockServer, trade: Terminal) -> list[tuple[str, str, object]]
     return [(entry.method, entry.path, entry.body) for entry in server.journal(tenant) if entry.method != "GET"]
 
 
-def test_the_life_of_an_agent(own: Terminal, wallet: str) -> None:
-    made = own("agents", "create", "--name", "first", "--wallet-id", wallet, "--chain", "base", "--yes").json
-    assert (made["name"], made["status"], made["chain_id"]) == ("first", "idle", 8453)
-    assert own("agents", "list").lines[0]["id"] == made["id"]
-    line = f"agents update {made['id']} --stop-loss-pct 4 --take-profit-pct 9 --max-positions 2 --min-confidence 0.9 -y"
-    changed = own(*line.split()).json
-    assert changed["risk"] == {"stop_loss_pct": 4.0, "take_profit_pct": 9.0}
-    assert (changed["max_positions"], changed["min_confidence"], changed["name"]) == (2, 0.9, "first")
-    assert own("agents", "get", made["id"]).json == changed
-    assert own("agents", "delete", made["id"], "--yes").json == {"id": made["id"], "deleted": True}
-    assert own("agents", "get", made["id"]).code == 6
-
-
 @pytest.mark.rule("agent.delete.active")
 def test_deleting_a_running_agent(own: Terminal, server: MockServer, agent: str) -> None:
     server.start_agent(agent)
@@ -111,16 +98,6 @@ def test_an_update_says_what_is_open(own: Terminal, client: TradeClient) -> None
     for more, told in ((("--stop-loss-pct", "7"), True), (("--name", "calmer"), False)):
         run = own("agents", "update", holder, *more, answers="n\n")
         assert (f"  open positions      {count}; whether they follow" in run.err) is told
-
-
-def test_a_deletion_shows_what_goes(own: Terminal, client: TradeClient) -> None:
-    idle = next(iter(client.agents.list(status="idle")))
-    run = own("agents", "delete", idle.id, answers="n\n")
-    stats = client.agents.get(idle.id).stats
-    assert stats is not None
-    rows = dict(line.split(maxsplit=1) for line in run.err.splitlines() if line.startswith("  "))
-    assert (rows["agent"], rows["status"], rows["total_trades"]) == (idle.name, "idle", str(stats.total_trades))
-    assert f"delete the agent {idle.name} ({idle.id}) for good? [y/N] " in run.err
 
 
 def test_an_active_agent_is_not_even_asked_about(own: Terminal, server: MockServer, agent: str) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from rich.cells import cell_len
 from rich.text import Text
 
-from tradesdk_cli.output.cells import cell
+from tradesdk_cli.output.cells import cells
 from tradesdk_cli.output.columns import RIGHT
 from tradesdk_cli.output.table import fit, side_by_side
 
@@ -39,32 +39,28 @@ class Col:
     shows: Callable[[Any], Text] | None = None
     waits: str = ""
 
-    @property
-    def right(self) -> bool:
-        """True when it is aligned to the right."""
-        return self.kind in RIGHT
-
-    def text(self, row: Mapping[str, Any]) -> Text:
-        """The cells of this row."""
-        value = row.get(self.key)
-        if value is None and self.waits and not row.get(self.waits):
-            return Text("…", style="dim")
-        return self.shows(value) if self.shows is not None else cell(self.kind, value)
+    def texts(self, rows: Sequence[Mapping[str, Any]]) -> list[Text]:
+        """Its cells in these rows."""
+        values = [row.get(self.key) for row in rows]
+        shown = [self.shows(value) for value in values] if self.shows is not None else cells(self.kind, values)
+        if not self.waits:
+            return shown
+        missing = [value is None and not row.get(self.waits) for value, row in zip(values, rows, strict=True)]
+        return [Text("…", style="dim") if gap else text for gap, text in zip(missing, shown, strict=True)]
 
 
 def lines(columns: Sequence[Col], rows: Sequence[Mapping[str, Any]], width: int, visible: slice) -> list[Text]:
     """The heading and the `visible` rows. Widths follow from all rows, so that scrolling moves nothing."""
-    table = [[column.text(row) for column in columns] for row in rows[:500]]
-    needed = [
-        max([cell_len(column.title), *(cell_len(line[i].plain) for line in table)]) for i, column in enumerate(columns)
-    ]
+    table = [[Text(column.title, style="dim"), *column.texts(rows[:500])] for column in columns]
+    needed = [max(cell_len(text.plain) for text in texts) for texts in table]
     needed = [min(need, 32) if column.least else need for need, column in zip(needed, columns, strict=True)]
     rank, least = [column.drop for column in columns], [column.least for column in columns]
     shown = fit(needed, width, rank, least)
     if shown is None:
         shown = [i for i, column in enumerate(columns) if not column.drop]
-    heading = [Text(column.title, style="dim") for column in columns]
-    found = [side_by_side(cells, columns, needed, shown) for cells in (heading, *table[visible])]
+    heading, *body = zip(*table, strict=True)
+    right = [column.kind in RIGHT for column in columns]
+    found = [side_by_side(line, right, needed, shown) for line in (heading, *body[visible])]
     for line in found:
         line.rstrip()
         line.truncate(width)

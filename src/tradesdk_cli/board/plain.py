@@ -11,9 +11,9 @@ from tradesdk_cli.board.reader import Source, is_about_one, limit_of, quiet, rea
 from tradesdk_cli.board.state import Board, Item, News, after, changes, snapshot
 from tradesdk_cli.board.view import Moment, View, draw, header
 from tradesdk_cli.charts.chart import shows_ascii_only
+from tradesdk_cli.choices import CHAINS
 from tradesdk_cli.errors import Interrupted, UsageProblem
 from tradesdk_cli.explain import problem_of
-from tradesdk_cli.framework.params import CHAINS
 from tradesdk_cli.interrupts import exit_code_of, told_to_stop
 from tradesdk_cli.output.cells import moment
 from tradesdk_cli.text import one_line, visible
@@ -43,27 +43,20 @@ def once(run: Session, chain: int | None) -> None:
     rows = 40 + len(board.agents) + len(board.positions) + len(board.signals)
     frame = draw(board, View(), out.width or _WIDTH, rows, now, ascii_only=shows_ascii_only(out))
     lines = frame.lines[:-1]  # without the keys
+    for line in lines:
+        # The bar that shows where the keys go is only a heading here.
+        line.spans = [span._replace(style="bold") if span.style == "bold reverse" else span for span in line.spans]
+        line.rstrip()
+    while len(lines) > 1 and not lines[-1].plain:
+        lines.pop()
 
     def show(console: Console) -> None:
         from tradesdk_cli.output.table import print_line
 
-        for line in lines[: _last(lines) + 1]:
-            text = line.copy()
-            # What is marked for the keys is only a heading here.
-            text.spans = [_unmarked(span) for span in text.spans]
-            text.rstrip()
-            print_line(console, text)
+        for line in lines:
+            print_line(console, line)
 
     out.draw(show)
-
-
-def _unmarked(span: Any) -> Any:
-    """The same style without the bar that shows where the keys go."""
-    return span._replace(style="bold") if span.style == "bold reverse" else span
-
-
-def _last(lines: list[Any]) -> int:
-    return max((number for number, line in enumerate(lines) if line.plain.strip()), default=0)
 
 
 def _read_all(run: Session, chain: int | None) -> Board:

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from tradesdk_cli.board.budget import Allowance
 from tradesdk_cli.board.state import CONNECTING, Board, Limit, News, after
+from tradesdk_cli.choices import CHAIN_NAMES, CHAINS
 from tradesdk_cli.explain import problem_of
-from tradesdk_cli.framework.params import CHAINS
 from tradesdk_cli.output.printer import Output
-from tradesdk_cli.session import wire
+from tradesdk_cli.session import wire, wire_all
 from tradesdk_cli.text import one_line
 
 if TYPE_CHECKING:
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 _PAGE = 100
 _PAGES = 5
 _CLOSED_PAGES = 1
-_NAMES = {number: name for name, number in CHAINS.items()}
 _STREAM_AGAIN = 30.0
 _TICK = 0.5
 _JOIN = 2.0
@@ -148,7 +147,7 @@ class Source:
     def _follow(self, chain: int) -> None:
         from tradesdk import StreamEndedError
 
-        name = _NAMES[chain]
+        name = CHAIN_NAMES[chain]
         while not self._over.is_set():
             self.put("stream", CONNECTING, name)
             try:
@@ -227,12 +226,12 @@ def read(run: Session, job: str, chain: int | None) -> Iterator[News]:
             pager = getattr(client, kind).list(limit=_PAGE)
         for page in pages(pager, _CLOSED_PAGES if kind == "trades" else _PAGES):
             yield news("page", None)
-            found += [wire(item) for item in page.data]
+            found += wire_all(page.data)
         yield news(kind, found)
     elif kind == "agent":
         yield news("agent", wire(client.agents.get(key)))
     elif kind == "signals":
-        yield news("signals", [wire(signal) for signal in client.signals.latest(chain=int(key), limit=50)])
+        yield news("signals", wire_all(client.signals.latest(chain=int(key), limit=50)))
     elif kind == "usage":
         yield news("usage", wire(client.account.usage()))
         yield news("money", money(run))

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from tradesdk_cli.errors import ClosedPipe
 from tradesdk_cli.interrupts import StopRequested
+from tradesdk_cli.text import is_unicode
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -239,7 +240,7 @@ class Screen:
     def _rendered(self, lines: Sequence[Text]) -> list[str]:
         console = self._out.console()
         encoding = self._out.stdout.encoding or "ascii"
-        plain = not encoding.lower().replace("-", "").startswith("utf")
+        plain = not is_unicode(encoding)
         found = []
         for line in lines:
             with console.capture() as capture:

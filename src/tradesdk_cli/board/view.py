@@ -16,11 +16,11 @@ from tradesdk_cli.board.reader import Source, quiet
 from tradesdk_cli.board.screen import Screen
 from tradesdk_cli.board.state import Board, agent_rows, position_rows
 from tradesdk_cli.charts.chart import shows_ascii_only, spark
-from tradesdk_cli.errors import INTERRUPTED, Interrupted
-from tradesdk_cli.interrupts import StopRequested, told_to_stop
+from tradesdk_cli.errors import Interrupted
+from tradesdk_cli.interrupts import exit_code_of, told_to_stop
 from tradesdk_cli.output.cells import ago, cell
 from tradesdk_cli.output.table import LUXURY
-from tradesdk_cli.text import visible
+from tradesdk_cli.text import counted, visible
 
 if TYPE_CHECKING:
     from tradesdk_cli.board.state import Board
@@ -184,8 +184,7 @@ def _title(
     elif age is None:
         text.append(" reading …", style="dim")
     else:
-        word = {"agents": "agent", "positions": "open position"}[part]
-        text.append(f" {count} {word}{'' if count == 1 else 's'}, ")
+        text.append(f" {counted(count, 'agents' if part == 'agents' else 'open positions')}, ")
         text.append(f"{age:.0f} s ago" if age >= 1 else "now", style="yellow" if age > _OLD else "dim")
     if sort_name(view, part):
         text.append(
@@ -433,7 +432,7 @@ def show_board(run: Session, chain: int | None, interval: float) -> None:
                 finally:
                     screen.give_back()  # first of all: what reads may take a moment to end
     except KeyboardInterrupt as interrupt:
-        raise Interrupted(128 + interrupt.number if isinstance(interrupt, StopRequested) else INTERRUPTED) from None
+        raise Interrupted(exit_code_of(interrupt)) from None
 
 
 def _loop(run: Session, source: Source, screen: Screen, board: Board) -> None:

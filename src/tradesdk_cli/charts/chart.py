@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from rich.cells import cell_len
 from rich.text import Text
 
-from tradesdk_cli.text import visible
+from tradesdk_cli.text import is_unicode, visible
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -317,5 +317,4 @@ def closed_results(trades: Iterable[Mapping[str, Any]]) -> list[float]:
 
 def shows_ascii_only(out: Output) -> bool:
     """True where blocks and Braille would not be shown: another encoding than UTF-8, or a terminal that can little."""
-    encoding = (out.stdout.encoding or "").lower().replace("-", "").replace("_", "")
-    return not encoding.startswith("utf") or out.environ.get("TERM") in ("dumb", "linux")
+    return not is_unicode(out.stdout.encoding) or out.environ.get("TERM") in ("dumb", "linux")

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tradesdk_cli.charts.chart import shows_ascii_only
+from tradesdk_cli.choices import CHAIN_NAMES, CHAINS
 from tradesdk_cli.errors import UsageProblem
-from tradesdk_cli.framework.params import CHAINS
 from tradesdk_cli.output.columns import SIGNALS, Column
-from tradesdk_cli.session import wire
+from tradesdk_cli.session import wire_all
 from tradesdk_cli.text import one_line, to_paste
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def plot_token(run: Session, symbol: str, chain: int | None, wanted: Wanted) -> 
         UsageProblem: several tokens call themselves so.
     """
     chains = [chain] if chain is not None else list(CHAINS.values())
-    named = " or ".join(name for name, number in CHAINS.items() if number in chains)
+    named = " or ".join(CHAIN_NAMES[number] for number in chains)
     limited = wanted.start is not None or wanted.end is not None
     known, others = False, dict[str, str]()
     for number in chains:
@@ -67,7 +67,7 @@ def plot_token(run: Session, symbol: str, chain: int | None, wanted: Wanted) -> 
     else:
         from tradesdk_cli.redact import safe
 
-        where = next(name for name, number in CHAINS.items() if number == chains[0])
+        where = CHAIN_NAMES[chains[0]]
         text = f"no signals of {one_line(safe(symbol), 80)}"
         see = f"{run.settings.program} signals latest --chain {where}"
         if not known or not limited:
@@ -79,7 +79,7 @@ def plot_token(run: Session, symbol: str, chain: int | None, wanted: Wanted) -> 
     from tradesdk_cli.output.cells import price
 
     newest = rows[-1]
-    name = next((name for name, known in CHAINS.items() if known == number), str(number))
+    name = CHAIN_NAMES.get(number, str(number))
     points = [(float(row["timestamp"]), float(row["price_usd"])) for row in rows]
     marks = [
         Mark(row["direction"], at, value)
@@ -102,7 +102,7 @@ def plot_agent(run: Session, agent_id: str, wanted: Wanted) -> None:
 
     agent_id, agent = reached(run, AGENTS, agent_id, lambda found: (found, run.client.agents.get(found)))
     found = run.client.trades.list(agent_id=agent_id, status="closed", limit=_PAGE, max_items=wanted.limit)
-    read = [wire(trade) for trade in found]
+    read = wire_all(found)
     closed = sorted(
         (trade for trade in read if trade.get("closed_at") is not None and _within(trade["closed_at"], wanted)),
         key=lambda trade: trade["closed_at"],
@@ -214,7 +214,7 @@ def _signals(run: Session, chain: int, address: str, wanted: Wanted) -> list[dic
         limit=min(_PAGE, wanted.limit),
         max_items=wanted.limit,
     )
-    return sorted((wire(signal) for signal in found), key=lambda row: row["timestamp"])
+    return sorted(wire_all(found), key=lambda row: row["timestamp"])
 
 
 def _show(run: Session, chart: Chart, columns: Sequence[Column], rows: list[dict[str, Any]], wanted: Wanted) -> None:

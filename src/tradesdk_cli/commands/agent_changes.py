@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tradesdk_cli.confirm import Change, flat
+from tradesdk_cli.choices import CHAIN_NAMES
+from tradesdk_cli.confirm import Change
 from tradesdk_cli.errors import CONFLICT, CliError, ConfigProblem, UsageProblem
+from tradesdk_cli.output.formats import flatten
 from tradesdk_cli.session import wire
 from tradesdk_cli.text import one_line
 
@@ -65,7 +67,7 @@ def modification(
         known = "they keep the rules they have" if run.settings.mock else "whether they follow is not documented"
         about |= _open_positions(run, agent_id, known)
     what = f"change the agent {one_line(agent.name, 60)} ({agent_id})"
-    return Change(what, "PATCH", path, body, dict(flat(wire(agent))), about), agent_id, agent
+    return Change(what, "PATCH", path, body, flatten(wire(agent)), about), agent_id, agent
 
 
 def deletion(run: Session, agent_id: str, *, yes: bool, dry_run: bool) -> tuple[Change, str]:
@@ -135,4 +137,4 @@ def _looked_up(run: Session, read: Callable[[TradeClient], Any], *, dry_run: boo
 
 
 def _chain(number: int) -> str:
-    return {8453: "base", 56: "bnb"}.get(number, str(number))
+    return CHAIN_NAMES.get(number, str(number))

@@ -10,7 +10,7 @@ from tradesdk_cli.charts.chart import closed_results, shows_ascii_only, spark
 from tradesdk_cli.errors import UsageProblem
 from tradesdk_cli.output.columns import AGENT_RESULTS
 from tradesdk_cli.output.stderr import Progress
-from tradesdk_cli.session import wire
+from tradesdk_cli.session import wire, wire_all
 from tradesdk_cli.text import counted, one_line
 
 if TYPE_CHECKING:
@@ -73,16 +73,16 @@ def show_results(run: Session, walk: Walk, *, status: str | None, losing: bool, 
 def _summaries(run: Session, walk: Walk, status: str | None, *, ranked: bool) -> list[Any]:
     """The agents of the walk, or all of them where they are to be `ranked`."""
     found: list[Any] = []
-    asked: dict[str, Any] = {"limit": walk.page_size} if ranked else dict(walk.asked)
-    asked["status"] = status
+    asked: dict[str, Any] = {"status": status, "limit": walk.page_size}
+    if not ranked:
+        asked |= {"cursor": walk.cursor, "max_items": walk.total}
     with Progress(run.out, "agents") as progress:
         for page in run.client.agents.list(**asked).pages():
             found += page.data
             walk.next_cursor = page.next_cursor
             progress.step(len(found))
     if status is None and walk.cursor is None and walk.next_cursor is None:
-        for summary in found:
-            wire(summary)
+        wire_all(found)
         idcache.all_seen("agents")
     return found
 
@@ -132,7 +132,7 @@ def _is_losing(agent: Mapping[str, Any]) -> bool:
 def _line(run: Session, agent_id: str) -> str:
     """What the latest closed trades add up to, as a sparkline."""
     trades = run.client.trades.list(agent_id=agent_id, status="closed", limit=_TRADES, max_items=_TRADES)
-    results = closed_results(wire(trade) for trade in trades)
+    results = closed_results(wire_all(trades))
     return spark(results, _WIDTH, ascii_only=shows_ascii_only(run.out))
 
 

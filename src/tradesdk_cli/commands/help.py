@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
 app = single("Help about a topic or a command: trade help TOPIC.")
 
-_MACHINE = ("json", "ndjson", "csv", "tsv", "yaml", "md")
-
 
 @app.command(cls=TradeCommand, epilog=examples("trade help options", "trade help exit-codes -o json"))
 def help(
@@ -34,19 +32,19 @@ def help(
     from tradesdk_cli.framework.topics import TOPICS
 
     asked = [word.lower() for word in words or () if not word.startswith("-")]
-    form = str(ctx.obj.get("output") or "")
+    for_people = ctx.obj.get("output") in (None, "auto", "table")
     if not asked or asked in (["topics"], ["list"]):
-        if form in _MACHINE:
-            _print_rows(ctx, [{"topic": topic.name, "summary": topic.summary} for topic in TOPICS.values()])
-        else:
+        if for_people:
             _print_topics(ctx)
+        else:
+            _print_rows(ctx, [{"topic": topic.name, "summary": topic.summary} for topic in TOPICS.values()])
         return
     topic = TOPICS.get("-".join(asked)) or TOPICS.get(asked[0].removesuffix("s") + "s") if len(asked) < 3 else None
     if topic is not None and topic.name == "options":
         topic = replace(topic, rows=tuple(global_options(ctx)))
     if topic is None:
         _print_command(ctx, asked)
-    elif form not in _MACHINE:
+    elif for_people:
         _print_topic(ctx, topic)
     elif topic.rows:
         _print_rows(ctx, topic.as_dicts())

@@ -48,11 +48,11 @@ def latest(
 ) -> None:
     """Show the latest signals of a chain, at most 100."""
     from tradesdk_cli.output.columns import SIGNALS
-    from tradesdk_cli.session import wire
+    from tradesdk_cli.session import wire_all
 
     with session(ctx) as run:
         found = run.client.signals.latest(chain=chain, limit=limit, min_confidence=min_confidence)
-        run.out.many(SIGNALS, [[wire(signal) for signal in found]], empty="no signals like this")
+        run.out.many(SIGNALS, [wire_all(found)], empty="no signals like this")
 
 
 @app.command(

@@ -10,9 +10,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from tradesdk_cli.choices import Color, Format
 from tradesdk_cli.errors import ConfigProblem, UsageProblem
 from tradesdk_cli.redact import is_secret_setting, looks_secret
-from tradesdk_cli.text import one_line, visible
+from tradesdk_cli.text import counted, one_line, visible
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,8 +22,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 
-FORMATS = ("auto", "table", "json", "ndjson", "csv", "tsv", "yaml", "md")
-COLORS = ("auto", "always", "never")
+FORMATS, COLORS = tuple(Format), tuple(Color)
 KINDS = ("live", "mock")
 KEY_PLACES = ("file", "keyring")
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,39}")
@@ -215,7 +215,7 @@ def _unknown(name: str, where: str, names: list[str]) -> str:
 def _kind_of(value: Any) -> str:
     """What a value is, without repeating it: somebody may have put a key or a password there."""
     if isinstance(value, str):
-        return f"a text of {len(value)} character{'' if len(value) == 1 else 's'}"
+        return f"a text of {counted(len(value), 'characters')}"
     if isinstance(value, bool):
         return "true" if value else "false"
     kinds: tuple[tuple[type | tuple[type, ...], str], ...] = (
@@ -436,8 +436,6 @@ __all__ = [
     "requested_output",
     "resolve",
 ]
-
-_TRUE, _FALSE = ("1", "true", "yes", "on"), ("0", "false", "no", "off")
 
 
 @dataclass(frozen=True)
@@ -693,9 +691,9 @@ def _env_mock(environ: Mapping[str, str]) -> bool | None:
     value = environ.get("TRADE_MOCK", "").strip().lower()
     if not value:
         return None
-    if value in _TRUE:
+    if value in _YES:
         return True
-    if value in _FALSE:
+    if value in _NO:
         return False
     raise ConfigProblem("TRADE_MOCK is neither 1 nor 0", "export TRADE_MOCK=1 turns the embedded mock on")
 

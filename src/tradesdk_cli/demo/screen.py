@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from rich.text import Text
 
 from tradesdk_cli.output.table import print_line, render_list
-from tradesdk_cli.text import visible
+from tradesdk_cli.text import is_unicode, visible
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -94,7 +94,7 @@ class Screen:
 
     def _mark(self) -> str:
         encoding = (self._out.stdout.encoding or "ascii").lower()
-        return "✓ " if encoding.startswith("utf") else "+ "
+        return "✓ " if is_unicode(encoding) else "+ "
 
     def _width(self) -> int:
         return self._out.width or _WIDTH_IN_A_PIPE

@@ -12,7 +12,7 @@ from tradesdk_cli.demo.screen import Screen
 from tradesdk_cli.diagnostics import LastReason, listening
 from tradesdk_cli.mockworld import mock_server_class
 from tradesdk_cli.output.columns import Column
-from tradesdk_cli.session import wire
+from tradesdk_cli.session import wire_all
 
 if TYPE_CHECKING:
     from tradesdk import Signal, TradeClient
@@ -145,7 +145,7 @@ def _agents(screen: Screen, client: TradeClient, server: MockServer, wallet_id: 
     screen.call("agents = list(client.agents.list())")
     listed = list(client.agents.list())
     check(any(found.id == agent.id for found in listed), "the new agent is not listed")
-    screen.table(_AGENT_COLUMNS, [wire(found) for found in listed[:4]])
+    screen.table(_AGENT_COLUMNS, wire_all(listed[:4]))
 
     screen.call("client.agents.delete(agent.id)  # while it is running")
     server.start_agent(agent.id)
@@ -208,7 +208,7 @@ def _signals(screen: Screen, client: TradeClient) -> Signal:
     check(all(signal.confidence >= CONFIDENCE for signal in signals), "a signal is less certain than was asked for")
     check(all(signal.chain_id == BASE for signal in signals), "a signal is of another chain")
     screen.result(f"{len(signals)} of them; the first three:")
-    screen.table(_SIGNAL_COLUMNS, [wire(signal) for signal in signals[:3]])
+    screen.table(_SIGNAL_COLUMNS, wire_all(signals[:3]))
     return signals[0]
 
 

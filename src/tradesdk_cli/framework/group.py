@@ -14,8 +14,8 @@ import typer
 from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 from typer.main import get_command
 
-from tradesdk_cli.errors import UsageProblem
-from tradesdk_cli.interrupts import raise_again
+from tradesdk_cli.errors import Interrupted, UsageProblem
+from tradesdk_cli.interrupts import raise_again, say_interrupted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -157,7 +157,7 @@ class TradeCommand(_Ours, TyperCommand):
 class TradeGroup(_Ours, TyperGroup):
     """A noun, or the root."""
 
-    sections: Mapping[str, Sequence[str]] | None = None
+    sections: Mapping[str, Iterable[str]] | None = None
     """Of the root: the titles that its nouns stand under."""
 
     @property
@@ -188,6 +188,16 @@ class TradeGroup(_Ours, TyperGroup):
     def format_options(self, ctx: Any, formatter: Any) -> None:
         self.format_commands(ctx, formatter)
         super().format_options(ctx, formatter)
+
+
+class RootGroup(TradeGroup):
+    """The root. Typer would end with 130 for every `KeyboardInterrupt`, and SIGTERM raises one too."""
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt as interrupt:
+            raise Interrupted(say_interrupted(interrupt)) from None
 
 
 class UnexpectedWords(UsageProblem):

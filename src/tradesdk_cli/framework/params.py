@@ -7,12 +7,12 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
+from tradesdk_cli.choices import CHAINS, Color, Format
 from tradesdk_cli.errors import UsageProblem
 from tradesdk_cli.framework.group import GLOBAL_PANEL
 
@@ -65,32 +65,10 @@ def why_a_shell(meant: str) -> str:
     return f"a shell puts its own name in place of $0, so without the dollar sign: {meant}"
 
 
-CHAINS = {"base": 8453, "bnb": 56}
 _AGO = re.compile(r"(\d{1,6})([smhd])")
 _SPAN = re.compile(r"(\d{1,9}(?:\.\d{1,6})?)([smhd]?)")
 _SECONDS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
 _LONGEST_SPAN = 366 * 86400.0
-
-
-class Format(StrEnum):
-    """How results are printed."""
-
-    auto = "auto"
-    table = "table"
-    json = "json"
-    ndjson = "ndjson"
-    csv = "csv"
-    tsv = "tsv"
-    yaml = "yaml"
-    md = "md"
-
-
-class Color(StrEnum):
-    """When colors are used."""
-
-    auto = "auto"
-    always = "always"
-    never = "never"
 
 
 def parse_chain(value: str) -> int:
@@ -370,11 +348,6 @@ class Walk:
     checkpoint: Path | None = None
     restart: bool = False
     watch: float | None = None
-
-    @property
-    def asked(self) -> dict[str, Any]:
-        """Arguments of the SDK's `list`. Its last page asks for what is missing, so its cursor goes on right there."""
-        return {"limit": self.page_size, "cursor": self.cursor, "max_items": self.total}
 
 
 def plan(

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from tradesdk_cli.errors import INVALID, CliError, ConfigProblem, UsageProblem
 from tradesdk_cli.files import refuse_same
+from tradesdk_cli.output.formats import GROWING
 from tradesdk_cli.output.outfile import FULL, GOES_ON
 from tradesdk_cli.text import counted, one_line
 
@@ -312,8 +313,6 @@ def told_apart(key: str | None) -> str | None:
     return None if key is None else hashlib.sha256(b"trade pull\0" + key.encode()).hexdigest()[:16]
 
 
-STEPWISE = ("ndjson", "csv", "tsv")
-"""Formats whose rows stand for themselves, so that more can follow in another run."""
 _NO_SUCH_PLACE = (400, 404, 410, 422)
 
 
@@ -530,7 +529,7 @@ def _refuse(form: str, file: Path | None, query: str | None) -> None:
         raise UsageProblem(
             "--query looks at a whole list, and --checkpoint goes page by page", "leave one of them out; --fields works"
         )
-    if form not in STEPWISE:
+    if form not in GROWING:
         raise UsageProblem(
             f"--checkpoint goes page by page, and {form} is one piece",
             "add --out FILE.ndjson or FILE.csv, or -o ndjson",

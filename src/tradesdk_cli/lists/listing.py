@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from tradesdk_cli import idcache
 from tradesdk_cli.errors import Interrupted, UsageProblem
-from tradesdk_cli.interrupts import DeferInterrupt, deferring
+from tradesdk_cli.interrupts import DeferInterrupt, deferring, exit_code_of
 from tradesdk_cli.output.stderr import Progress
 from tradesdk_cli.text import counted
 
@@ -99,7 +99,7 @@ def _walk(
         except KeyboardInterrupt as interrupt:
             progress.clear()
             out.note("interrupted" if pages.count else "interrupted before anything came")
-            raise Interrupted(_exit_code(interrupt)) from None
+            raise Interrupted(exit_code_of(interrupt)) from None
     if total is not None and pages.items:
         out.note(total(pages.items))
     if pull is None and walk.cursor is None and walk.next_cursor is None and not source.typed() and source.keep is None:
@@ -125,7 +125,7 @@ def _tell_ended(out: Output, walk: Walk, source: Source, pages: _Pages, pull: Pu
         what = f"the {counted(pages.count, source.what)} {are} {'printed' if out.on_stdout else 'kept'}"
         out.note(f"{begin}{what}; --cursor goes on there", next_cursor=_to_paste(out, walk))
     if isinstance(ended, KeyboardInterrupt):
-        raise Interrupted(_exit_code(ended)) from None
+        raise Interrupted(exit_code_of(ended)) from None
     assert ended is not None  # noqa: S101  # else nobody calls
     raise ended
 
@@ -138,12 +138,6 @@ def _to_paste(out: Output, walk: Walk) -> str | None:
     from shlex import quote
 
     return quote(cursor)
-
-
-def _exit_code(interrupt: KeyboardInterrupt) -> int:
-    from tradesdk_cli.interrupts import exit_code_of
-
-    return exit_code_of(interrupt)
 
 
 class _Pages:
@@ -184,7 +178,7 @@ class _Pages:
         return (models for _, models in self._walk_on())
 
     def _walk_on(self) -> Iterator[tuple[list[dict[str, Any]], Sequence[Any]]]:
-        from tradesdk_cli.session import wire
+        from tradesdk_cli.session import wire_all
 
         first = True
         while True:
@@ -206,7 +200,7 @@ class _Pages:
             if self._pull is not None:
                 self._pull.page_came()
             items, done = self._kept(page.data)
-            rows = [wire(item) for item in items]
+            rows = wire_all(items)
             self.count += len(rows)
             self._walk.next_cursor = page.next_cursor
             if self.totalled:
@@ -219,7 +213,6 @@ class _Pages:
                 break
             self._progress.step(self._before + self.count)
         self._stop.over()
-        self._progress.wipe()
 
     def _kept(self, items: Sequence[Any]) -> tuple[Sequence[Any], bool]:
         """Those of a page that are shown, and whether there are enough of them."""

@@ -51,7 +51,9 @@ class Source:
 
     def pager(self, walk: Walk, pinned: Mapping[str, float] | None = None) -> AnyPager:
         """The SDK's pager for this walk. `pinned` moments go before what was typed."""
-        asked = walk.asked if self.keep is None else {**walk.asked, "max_items": None}
+        # The last page asks for what is missing, so that its cursor goes on right there.
+        most = walk.total if self.keep is None else None
+        asked = {"limit": walk.page_size, "cursor": walk.cursor, "max_items": most}
         return self.find(**{**self.filters, **(pinned or {}), **asked})
 
     def of(self) -> Any:

@@ -11,16 +11,16 @@ from decimal import Decimal
 
 from rich.text import Text
 
-from tradesdk_cli.framework.params import CHAINS
+from tradesdk_cli.choices import CHAIN_NAMES
 from tradesdk_cli.text import to_json, visible
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from typing import Any
 
     from tradesdk_cli.output.columns import Kind
 
-_CHAIN_NAMES = {number: name for name, number in CHAINS.items()}
 _STATES = {
     "active": "green",
     "idle": "cyan",
@@ -71,9 +71,14 @@ def cell(kind: Kind, value: Any, now: float | None = None) -> Text:
     return _number(kind, value)
 
 
+def cells(kind: Kind, values: Iterable[Any], now: float | None = None) -> list[Text]:
+    """A column of cells."""
+    return [cell(kind, value, now) for value in values]
+
+
 def _number(kind: Kind, value: float) -> Text:
     if kind == "chain":
-        return Text(_CHAIN_NAMES.get(value, str(value)) if isinstance(value, int) else str(value))
+        return Text(CHAIN_NAMES.get(value, str(value)) if isinstance(value, int) else str(value))
     if kind == "pnl":
         return _colored(value, _signed(value, f"{_amount(abs(value))}", "$"))
     if (kind == "to_stop" and value > 0) or (kind == "to_profit" and value < 0):

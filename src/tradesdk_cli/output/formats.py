@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from typing import Any
 
 ROWS = ("csv", "tsv", "md")
+GROWING = ("ndjson", "csv", "tsv")
+"""Formats whose rows stand for themselves, so that more can follow in another run."""
 """Formats with a header and rows."""
 
 ENDINGS = {

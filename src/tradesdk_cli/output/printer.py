@@ -11,15 +11,16 @@ import time
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from tradesdk_cli.errors import ClosedPipe, Unwritable, UsageProblem
-from tradesdk_cli.output.formats import ROWS, Rows, as_rows, is_number, names_of, to_yaml, yaml_item
+from tradesdk_cli.output.formats import GROWING, ROWS, Rows, as_rows, is_number, names_of, to_yaml, yaml_item
 from tradesdk_cli.output.select import Selection
 from tradesdk_cli.output.stderr import Notes
-from tradesdk_cli.text import one_line, to_json, visible
+from tradesdk_cli.text import counted, is_unicode, one_line, to_json, visible
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     Item = Mapping[str, Any]
     Page = list[dict[str, Any]]
     from collections.abc import Callable, Mapping
-    from typing import Any, TextIO
+    from typing import Any
 
     from rich.console import Console
 
@@ -174,7 +175,7 @@ def _ndjson(out: Output, pages: Iterable[list[Any]]) -> int:
     count = 0
     for page in pages:
         if page:
-            out.write("".join(out.json(out.selection.pick(item)) + "\n" for item in page))
+            out.write("\n".join(out.jsons(out.selection.pick_all(page))) + "\n")
         count += len(page)
     return count
 
@@ -189,14 +190,14 @@ def _spool() -> IO[str]:
 def _array(out: Output, form: str, pages: Iterable[list[Any]]) -> int:
     count = 0
     with _spool() as spool:
-        for item in chain.from_iterable(pages):
-            value = out.selection.pick(item)
+        for page in pages:
+            picked = out.selection.pick_all(page)
             if form == "yaml":
-                spool.write(yaml_item(value, ascii_only=out.ascii_only))
+                spool.writelines([yaml_item(value, ascii_only=out.ascii_only) for value in picked])
             else:
-                spool.write(",\n  " if count else "[\n  ")
-                spool.write(out.json(value, indent=2).replace("\n", "\n  "))
-            count += 1
+                for number, text in enumerate(out.jsons(picked, indent=2), count):
+                    spool.write((",\n  " if number else "[\n  ") + text.replace("\n", "\n  "))
+            count += len(page)
         spool.write("[]\n" if not count else "\n]\n" if form == "json" else "")
         spool.seek(0)
         while chunk := spool.read(_CHUNK):
@@ -351,9 +352,6 @@ class Lines:
             headings = self._table.header()
             out.put(lambda console: print_line(console, headings))
         out.put(lambda console: print_line(console, line))
-
-
-_GROWING = ("ndjson", "csv", "tsv")
 
 
 @dataclass
@@ -544,7 +542,7 @@ class Output(Notes):
         if items is None and place in self._places:
             return  # said already
         self._places.add(place)
-        much = "" if items is None else f"{items} item{'' if items == 1 else 's'} "
+        much = "" if items is None else f"{counted(items, 'items')} "
         done = "added to" if self.in_place or self._added is not None else "written to"
         fields: dict[str, Any] = {"file": place} if items is None else {"file": place, "items": items}
         kept = f"; {self.place} is as it was" if self._file is not None and place != self.place else ""
@@ -563,7 +561,7 @@ class Output(Notes):
         if self._file is None:
             return
         form = self.format_for(many=True)
-        if form not in _GROWING or self.selection.asks:
+        if form not in GROWING or self.selection.asks:
             what = "a result of --query" if self.selection.asks else f"-o {form}"
             raise UsageProblem(f"{what} cannot go on in a file", "use -o ndjson, csv or tsv, without --query")
         self._file.go_on_at(offset)
@@ -607,14 +605,19 @@ class Output(Notes):
 
     # Writing
 
-    @property
+    @cached_property
     def ascii_only(self) -> bool:
         """True where the result goes to something that takes no other characters."""
-        return self._file is None and not _is_utf8(self.stdout)
+        return self._file is None and not is_unicode(self.stdout.encoding)
 
     def json(self, value: Any, indent: int | None = None) -> str:
         """JSON for where results go."""
-        return to_json(value, indent=indent, ascii_only=self.ascii_only)
+        return self.jsons([value], indent)[0]
+
+    def jsons(self, values: Iterable[Any], indent: int | None = None) -> list[str]:
+        """The same for each of several values."""
+        ascii_only = self.ascii_only
+        return [to_json(value, indent=indent, ascii_only=ascii_only) for value in values]
 
     def write(self, text: str) -> None:
         """Writes a part of a result. Only `printing` does that."""
@@ -667,10 +670,6 @@ class Output(Notes):
             highlight=False,
             legacy_windows=False,
         )
-
-
-def _is_utf8(stream: TextIO) -> bool:
-    return (stream.encoding or "").lower().replace("-", "").replace("_", "") in ("utf8", "utf8sig")
 
 
 def _out_file(settings: Settings, endings: Iterable[str]) -> OutFile | None:

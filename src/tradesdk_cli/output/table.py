@@ -9,14 +9,13 @@ cut, and in a pipe everything is whole.
 from __future__ import annotations
 
 import re
-from typing import Protocol
 
 from rich.cells import cell_len
 from rich.text import Text
 
 from tradesdk_cli.output.cells import ago, cell, kind_of, moment, price, seconds_of
 from tradesdk_cli.output.columns import NESTED, Column
-from tradesdk_cli.text import visible
+from tradesdk_cli.text import is_unicode, visible
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -91,8 +90,9 @@ def render_list(
         _render_blocks(console, columns, grid, room, indent)
         return ""
     headings = [Text(column.heading, style="bold") for column in columns]
+    right = [column.right for column in columns]
     for line in (headings, *grid):
-        print_line(console, Text(" " * indent) + side_by_side(line, columns, needed, shown))
+        print_line(console, Text(" " * indent) + side_by_side(line, right, needed, shown))
     return ", ".join(column.heading for i, column in enumerate(columns) if i not in shown)
 
 
@@ -102,6 +102,7 @@ class GrowingTable:
     def __init__(self, columns: Sequence[Column], sample: Mapping[str, Any], width: int | None) -> None:
         """`sample` shows how long ids are; `width` is in cells, None without a limit."""
         self._columns = columns
+        self._right = [column.right for column in columns]
         self._width = width
         self._short = False
         self._needed = [_usual_width(column, sample) for column in columns]
@@ -170,7 +171,7 @@ class GrowingTable:
         return [i for i, c in enumerate(self._columns) if not c.optional] if fitting is None else fitting
 
     def _line(self, cells: list[Text], widths: list[int] | None = None) -> Text:
-        line = side_by_side(cells, self._columns, widths or self._needed, self._shown)
+        line = side_by_side(cells, self._right, widths or self._needed, self._shown)
         line.rstrip()
         return line
 
@@ -271,17 +272,8 @@ def fit(needed: list[int], width: int, rank: Sequence[int], least: Sequence[int]
         shown.remove(last)
 
 
-class Aligned(Protocol):
-    """A column, as far as it matters for its place in a line."""
-
-    @property
-    def right(self) -> bool: ...
-
-
-def side_by_side(
-    cells: Sequence[Text], columns: Sequence[Aligned], needed: Sequence[int], shown: Sequence[int]
-) -> Text:
-    """One line of a table: the cells that are shown, each as wide as its column."""
+def side_by_side(cells: Sequence[Text], right: Sequence[bool], needed: Sequence[int], shown: Sequence[int]) -> Text:
+    """One line of a table: the cells that are shown, each as wide as its column; `right`: aligned to the right."""
     line = Text()
     for i in shown:
         content = cells[i]
@@ -289,10 +281,10 @@ def side_by_side(
             content = content.copy()
             _cut(content, needed[i])
         padding = " " * (needed[i] - cell_len(content.plain))
-        line.append(padding if columns[i].right else "")
+        line.append(padding if right[i] else "")
         line.append_text(content)
         if i != shown[-1]:
-            line.append(" " * GAP if columns[i].right else padding + " " * GAP)
+            line.append(" " * GAP if right[i] else padding + " " * GAP)
     return line
 
 
@@ -400,7 +392,7 @@ def _meter(value: Mapping[str, Any], console: Console, width: int | None) -> Tex
     text += f" ({'<1' if 0 < share < 0.01 else f'{min(share, 99):.0%}'.rstrip('%')}%)"
     if width is None or width < 60:
         return Text(text)
-    full, empty = ("█", "░") if console.encoding.startswith("utf") else ("#", ".")
+    full, empty = ("█", "░") if is_unicode(console.encoding) else ("#", ".")
     filled = max(round(min(share, 1) * _BAR), int(share > 0))
     color = "green" if share < 0.75 else "yellow" if share < 0.9 else "red"
     return Text.assemble((full * filled, color), (empty * (_BAR - filled), "dim"), "  ", text)

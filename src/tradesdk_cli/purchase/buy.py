@@ -11,12 +11,12 @@ from tradesdk_cli.explain import of_error
 from tradesdk_cli.interrupts import StopRequested, deferring, exit_code_of
 from tradesdk_cli.money import dollars, plain_dollars, usd
 from tradesdk_cli.output.stderr import Progress
-from tradesdk_cli.purchase.calls import Call, plural
+from tradesdk_cli.purchase.calls import Call
 from tradesdk_cli.purchase.checkout import Checkout, Terms
 from tradesdk_cli.purchase.dryrun import left_to_buy, over_total, rehearse
 from tradesdk_cli.purchase.records import IN_BRIEF, IN_RECEIPT, Unprinted, brief, receipt_record
 from tradesdk_cli.session import wire
-from tradesdk_cli.text import one_line
+from tradesdk_cli.text import counted, one_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -155,7 +155,7 @@ def _in_batches(checkout: Checkout) -> None:
     batches = checkout.in_batches()
     budget = checkout.client.payments.spending().budget
     _refuse_too_little(checkout, batches)
-    told = f"{checkout.call.told(len(batches.tokens))} in {plural(batches.count, 'batch')}"
+    told = f"{checkout.call.told(len(batches.tokens))} in {counted(batches.count, 'batches')}"
     most = checkout.agreed(batches.price, budget.is_set, told)
     batches = checkout.in_batches(most)
     results: list[Any] = []
@@ -221,7 +221,7 @@ def _in_batches(checkout: Checkout) -> None:
         had = "the ledger" if terms.job is None else f"the job {one_line(terms.job, 80)}"
         run.out.note(f"nothing was paid: {had} had all of it")
     if ended:
-        _say_how_to_go_on(checkout, f"{len(results)} of {plural(batches.count, 'batch')}", ended[0])
+        _say_how_to_go_on(checkout, f"{len(results)} of {counted(batches.count, 'batches')}", ended[0])
         raise ended[0]
     _end(checkout)
 

@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from tradesdk_cli.errors import UsageProblem
+from tradesdk_cli.text import counted
 
 ENDPOINTS = {
     "signals": "token-signals",
@@ -88,7 +89,7 @@ class Call:
     def told(self, count: int | None = None) -> str:
         """What it is, in a few words: `token-prices for 2 tokens`."""
         number = len(self.tokens) if count is None else count
-        return self.endpoint + (f" for {plural(number, 'token')}" if number else "")
+        return self.endpoint + (f" for {counted(number, 'tokens')}" if number else "")
 
     def body(self) -> dict[str, Any]:
         """What would be sent."""
@@ -117,11 +118,6 @@ def split_token(text: str) -> tuple[str, int | None]:
     if not (number.isascii() and number.isdigit() and len(number) < 10 and name):
         raise UsageProblem(f"{text!r} is no token", "a token's own number of signals stands behind a colon: BRETT:5")
     return name, int(number)
-
-
-def plural(number: int, what: str) -> str:
-    """`1 token`, `2 tokens`, `3 batches`."""
-    return f"{number} {what}" + ("" if number == 1 else "es" if what.endswith("ch") else "s")
 
 
 def _sent(**fields: Any) -> dict[str, Any]:

@@ -11,10 +11,10 @@ from tradesdk_cli.config.credentials import refuse_http
 from tradesdk_cli.errors import ConfigProblem, Declined, UsageProblem
 from tradesdk_cli.interrupts import StopRequested, hearing
 from tradesdk_cli.money import dollars, plain_dollars, usd
-from tradesdk_cli.purchase.calls import MOST, Call, plural
+from tradesdk_cli.purchase.calls import MOST, Call
 from tradesdk_cli.purchase.records import left_over
 from tradesdk_cli.purchase.wallet import Wallet, wallet_of
-from tradesdk_cli.text import one_line
+from tradesdk_cli.text import counted, one_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -70,7 +70,7 @@ class Terms:
         if len(call.tokens) > MOST and not self.batches:
             raise UsageProblem(
                 f"{len(call.tokens)} tokens are more than the {MOST} that one request takes",
-                f"add --batches to buy them {MOST} at a time, in {plural(-(-len(call.tokens) // MOST), 'payment')}",
+                f"add --batches to buy them {MOST} at a time, in {counted(-(-len(call.tokens) // MOST), 'payments')}",
             )
 
 
@@ -132,7 +132,8 @@ def market_client(
             "no address for market data: set TRADE_MARKET_BASE_URL or TRADE_BASE_URL, or use --market-url",
             "try it without an account or a network: trade --mock market prices ETH",
         )
-    refuse_http(at, "TRADE_MARKET_BASE_URL or --market-url", "the address of market data", "a payment")
+    if not settings.mock:
+        refuse_http(at, "TRADE_MARKET_BASE_URL or --market-url", "the address of market data", "a payment")
     key = run.api_key(at, market=True) if send_api_key else None
     if send_api_key and key is None:
         raise ConfigProblem("no API key to send: trade login keeps one", "or leave --send-api-key out")
@@ -185,12 +186,13 @@ class Checkout:
         Raises:
             Declined: the person said no.
         """
-        quote = getattr(self.client.quote, self.call.method)(**self.call.given)
+        name, given = self.call.method, self.call.given
+        quote = getattr(self.client.quote, name)(**given)
         most = self.agreed(quote.price, quote.spending.budget.is_set, self.call.told())
-        method = getattr(self.client, self.call.method)
+        method = getattr(self.client, name)
         found: MarketResult[Any] = self.signing(
             lambda: method(
-                **self.call.given,
+                **given,
                 max_price=most,
                 purchase=self.terms.purchase,
                 new_purchase=self.terms.new_purchase,

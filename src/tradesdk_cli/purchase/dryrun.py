@@ -7,8 +7,9 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from tradesdk_cli.money import dollars, plain_dollars, usd
-from tradesdk_cli.purchase.calls import MOST, plural
+from tradesdk_cli.purchase.calls import MOST
 from tradesdk_cli.purchase.records import room
+from tradesdk_cli.text import counted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -72,7 +73,7 @@ def left_to_buy(checkout: Checkout, batches: Any) -> list[int]:
 def over_total(most: Any, price: Any, batches: int) -> str:
     """Why not even the first batch is bought."""
     cost = "costs" if batches == 1 else "cost"
-    return f"{plural(batches, 'batch')} {cost} {dollars(price)}, and --max-price is {dollars(most)}"
+    return f"{counted(batches, 'batches')} {cost} {dollars(price)}, and --max-price is {dollars(most)}"
 
 
 def _had(checkout: Checkout) -> int:
@@ -105,7 +106,7 @@ def _refusal(checkout: Checkout, amounts: Sequence[int], spending: Spending) -> 
     spent = 0
     for number, amount in enumerate(amounts, 1):
         costs = f"a batch costs {dollars(usd(amount))}"
-        after = f" after {plural(number - 1, 'batch')}" if number > 1 else ""
+        after = f" after {counted(number - 1, 'batches')}" if number > 1 else ""
         left = replace(
             spending,
             last_hour=spending.last_hour + spent,

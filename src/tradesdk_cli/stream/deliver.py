@@ -11,7 +11,7 @@ import typer
 
 from tradesdk_cli.errors import OTHER, UsageProblem
 from tradesdk_cli.framework.params import parse_span, whole
-from tradesdk_cli.text import counted, one_line
+from tradesdk_cli.text import counted, one_line, span
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -222,7 +222,8 @@ class Delivery:
             "forwards_failed": self.forwards_failed,
             "seconds": round(seconds, 3),
         }
-        text = f"{counted(self.signals, 'signals')} in {_span(seconds)}" + (": " + ", ".join(parts) if parts else "")
+        took = span(seconds) if seconds >= 60 else f"{seconds:.1f} s"
+        text = f"{counted(self.signals, 'signals')} in {took}" + (": " + ", ".join(parts) if parts else "")
         self._out.event("summary", text, **counts)
 
     def finish(self) -> None:
@@ -245,11 +246,3 @@ class Delivery:
         self.forwards_failed += 1
         url = "" if self._receiver is None else self._receiver.shown
         self._out.report({"type": "forward_failed", "url": url, "error": one_line(error), "event": event})
-
-
-def _span(seconds: float) -> str:
-    if seconds < 60:
-        return f"{seconds:.1f} s"
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s"

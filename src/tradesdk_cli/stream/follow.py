@@ -135,7 +135,7 @@ def _deliver(
 
     teller = _Teller(out)
     delivery.begin()
-    tick = tally.tick if tally is not None else lambda: None
+    tick = tally.tick if tally is not None else None
     with Watch(stop, out.stdout, duration=duration, idle=idle, busy=lambda: stream.catching_up, tick=tick) as watch:
         watch.idle()
         for item in stream:
@@ -145,7 +145,7 @@ def _deliver(
                 with told.shut():  # what is raised inside the model's own code would come out as another error
                     event = wire_of(item)
                 # What is in a file is acknowledged as well, whenever Ctrl-C comes: else it would be there twice.
-                with told.shut() if delivery.into_file else nullcontext():
+                with told.shut() if tally is not None else nullcontext():
                     delivery.signal(event)
                     if not delivery.cut_off:  # else it comes again
                         acknowledge(stream, item)

@@ -31,7 +31,7 @@ class Watch:
         duration: float | None = None,
         idle: float | None = None,
         busy: Callable[[], bool] = lambda: False,
-        tick: Callable[[], object] = lambda: None,
+        tick: Callable[[], object] | None = None,
     ) -> None:
         """Times are in seconds. While `busy` says so, more may come although nothing does: that is not idleness.
 
@@ -77,7 +77,8 @@ class Watch:
     def _run(self) -> None:
         unread = self._poller()
         while not self._over.is_set():
-            self._tick()
+            if self._tick is not None:
+                self._tick()
             now = time.monotonic()
             ends = {"duration": self._end, "idle": self._no_more(now)}
             for reason, end in ends.items():
