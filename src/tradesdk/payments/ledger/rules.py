@@ -315,6 +315,40 @@ def check_submittable(stored: Payment, *, owner: str | None, holder: str | None)
         )
 
 
+_SAYS_MORE = (
+    (PaymentState.CANCELLED,),
+    (PaymentState.RESERVED,),
+    tuple(RENEWABLE),
+    tuple(LIVE - {PaymentState.RESERVED}),
+    (PaymentState.TAKEN_ELSEWHERE, PaymentState.SUSPECT_PAID),
+    (PaymentState.MARKED_PAID,),
+    (PaymentState.PAID_UNDELIVERED,),
+    (PaymentState.DELIVERED,),
+)
+
+
+def joined(one: Payment, other: Payment) -> Payment:
+    """Two histories of the same payment as one, after a store lost a part of it and others went on.
+
+    It counts what either of them counted.
+    """
+
+    def says(payment: Payment) -> tuple[int, int]:
+        rank = next(place for place, states in enumerate(_SAYS_MORE) if payment.state in states)
+        return payment.signatures, rank
+
+    less, more = sorted((one, other), key=says)
+    return replace(
+        more,
+        counted=max(one.counted, other.counted),
+        counts_until=max(one.counts_until, other.counts_until),
+        submissions=max(one.submissions, other.submissions),
+        signatures=max(one.signatures, other.signatures),
+        receipt=newer_receipt(less.receipt, more.receipt),
+        witnessed=one.witnessed or other.witnessed,
+    )
+
+
 def _may_be_taken(payment: Payment, now: float) -> bool:
     return max(payment.valid_before, payment.counts_until) + GRACE > now
 
