@@ -1244,7 +1244,7 @@ class RedisLedger:
                 raise self._failed(str(reply), NOTHING_CHANGED)
             cursor, flat = reply
             for name, value in zip(flat[::2], flat[1::2], strict=True):
-                yield self._decoded(value, None) if key == 0 else (name.decode("utf-8", "surrogateescape"), value)
+                yield self._decoded(value, b"") if key == 0 else (name.decode("utf-8", "surrogateescape"), value)
             if cursor == b"0":
                 return
 
