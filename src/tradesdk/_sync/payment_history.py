@@ -102,7 +102,9 @@ class Payments:
     def reconcile(self) -> Reconciliation:
         """Resend payments with an unknown outcome, and list what a person must check.
 
-        On a fleet's ledger, it first puts back what the server has lost and this machine knows. With a witness, the chain is asked about the latter. One that was not taken, and can no longer be, is marked as
+        On a fleet's ledger, it first puts back what the server has lost and this machine's journal has.
+
+        With a witness, the chain is asked about the latter. One that was not taken, and can no longer be, is marked as
         unpaid. One that was taken is PAID_UNDELIVERED, with the transaction as its reason: it stays `unresolved`, as
         its answer is missing, and only a person can say that it may be bought again. A delivered one without a receipt
         stays delivered: its money is spent, or no longer held.
