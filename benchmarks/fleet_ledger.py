@@ -84,7 +84,7 @@ def grown(server: RedisServer, folder: Path, size: int) -> RedisLedger:
     """A ledger with so many payments, the newest a moment ago. They are written past the script, in bulk."""
     ledger = RedisLedger(server.url, signer=SIGNER, prefix=f"of{size}", journal=folder / f"{size}.journal")
     written(ledger)
-    seal, _, keys = ledger._open()
+    seal, _, keys = ledger._store.opened()
     with server.client() as client:
         for start in range(0, size, 500):
             pipeline: Any = client.pipeline(transaction=False)

@@ -138,7 +138,7 @@ def test_a_failover_to_a_replica_that_lacks_the_last_records(tmp_path: Path, cau
         CuttingProxy(primary.port) as proxy,
     ):
         make = ledgers(primary, tmp_path, url=proxy.url)
-        with make(replicas=1, timeout=3) as one, make() as other:
+        with make(replicas=1, timeout=4) as one, make() as other:
             kept = submitted(one)  # on both
             replica.command("REPLICAOF", "NO", "ONE")
             with pytest.raises(LedgerError) as caught:
@@ -209,7 +209,7 @@ def rebuilt(server: RedisServer, ledger: RedisLedger, payment: Payment) -> None:
     from tradesdk._fleet import ledger_records as records
 
     text = server.command("HGET", keys(server, "payments"), payment.id)
-    record = records.read(text, None, ledger._open()[0])
+    record = records.read(text, None, ledger._store.opened()[0])
     tag = keys(server, "payments").removesuffix("payments")
     for member in records.members(record):
         server.command("ZADD", f"{tag}index", "0", member)

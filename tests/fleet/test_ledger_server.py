@@ -115,15 +115,15 @@ def test_replicas_that_must_have_it(engine: str, tmp_path: Path) -> None:
         while replica.command("INFO", "replication")["master_link_status"] != "up":
             assert time.monotonic() < deadline
             time.sleep(0.05)
-        make = ledgers(primary, tmp_path, timeout=3)  # Valkey may take a second to say what its replica has synced
-        with make(replicas=1) as ledger, make(url=replica.url) as reader, make(replicas=2, timeout=0.2) as more:
+        make = ledgers(primary, tmp_path, timeout=4)  # Valkey may take a second to say what its replica has synced
+        with make(replicas=1) as ledger, make(url=replica.url) as reader, make(replicas=2, timeout=1) as more:
             payment = submitted(ledger)
             assert reader.history() == [payment]
             assert refused(reader, "server_read_only").code == "server_read_only"
             assert "of 2 replicas" in refused(more, "ledger_not_durable").message
             replica.pause()
             waiting = reserve(make())  # without replicas it need not wait
-            with make(replicas=1, timeout=0.5) as quick, pytest.raises(LedgerError, match="0 of 1 replicas") as caught:
+            with make(replicas=1, timeout=1) as quick, pytest.raises(LedgerError, match="0 of 1 replicas") as caught:
                 quick.submit(waiting, HEADER, now=NOW)
             assert "nothing was sent" in caught.value.message
             replica.go_on()
@@ -189,7 +189,7 @@ def test_another_purchase_secret(server: RedisServer, tmp_path: Path, monkeypatc
         with pytest.raises(PaymentRefusedError, match="purchase_secret_changed"):
             foreign.get(payment.id)
         assert foreign.purchase_secret(OTHER) is None
-        foreign.set_purchase_secret(OTHER, foreign._open()[0].id)
+        foreign.set_purchase_secret(OTHER, foreign._store.opened()[0].id)
         found = foreign.get(payment.id)
         assert found is not None
         assert (found.state, found.header) == (payment.state, None)
@@ -385,7 +385,7 @@ def test_the_signer_and_the_journal_of_the_environment(
 def test_a_forked_child_has_its_own_connection(server: RedisServer, tmp_path: Path) -> None:
     with ledgers(server, tmp_path)() as ledger:
         first = reserve(ledger)
-        ledger._lock.acquire()  # by another thread, as far as the child can know
+        ledger._store._lock.acquire()  # by another thread, as far as the child can know
         pid = os.fork()
         if not pid:
             code = 1
@@ -394,7 +394,7 @@ def test_a_forked_child_has_its_own_connection(server: RedisServer, tmp_path: Pa
                 code = 0
             finally:
                 os._exit(code)
-        ledger._lock.release()
+        ledger._store._lock.release()
         assert os.waitpid(pid, 0)[1] == 0
         assert {one.id for one in ledger.history()} == {first.id, "pay_child"}
         submitted(ledger)
