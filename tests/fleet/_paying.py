@@ -86,10 +86,11 @@ def play(
         tokens = [token.token_address for token in _free(mock, members)]
 
         def start(number: int) -> subprocess.Popen[bytes]:
-            arguments = [mock.market_url, proxy.url, folder / f"{number}.journal", folder / f"{number}.done"]
+            files = [str(folder / f"{number}.{what}") for what in ("journal", "done")]
+            arguments = [mock.market_url, proxy.url, *files, tokens[number], str(micro), str(calls), str(LEASE)]
             with (folder / f"{number}.errors").open("ab") as errors:
                 return subprocess.Popen(
-                    [sys.executable, "-c", MEMBER, *arguments, tokens[number], str(micro), str(calls), str(LEASE)],
+                    [sys.executable, "-c", MEMBER, *arguments],
                     cwd=ROOT,
                     env={**os.environ, "KEY": KEY},
                     stderr=errors,

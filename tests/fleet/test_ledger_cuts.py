@@ -33,12 +33,16 @@ def course(ledger: RedisLedger, number: int) -> list[Any]:
     payment = ledger.submit(asked, HEADER, owner="me", secret_id="s", now=NOW)
     told += [payment, ledger.resubmit(payment.id, signatures=1, owner="me", now=NOW + 1)]
     told += [ledger.settle(payment.id, PaymentState.DELIVERED, reply=b"prices", owner="me", now=NOW + 2)]
-    told += [ledger.collect(payment.id, owner="me"), ledger.claim(payment.id, owner="you", until=NOW + 60, now=NOW)]
-    told += [ledger.reopen(payment.id, owner="you", reply=b"prices"), ledger.get(payment.id)]
+    ledger.collect(payment.id, owner="me")
+    told += [ledger.get(payment.id), ledger.claim(payment.id, owner="you", until=NOW + 60, now=NOW)]
+    ledger.reopen(payment.id, owner="you", reply=b"prices")
+    told += [ledger.get(payment.id)]
     other = submitted(ledger, draft(id=f"pay_other_{number}", fingerprint=f"other {number}", nonce="0x02"))
-    told += [other, ledger.expire(NOW + 10**6, now=NOW + 3)]
-    told += [ledger.mark(other.id, paid=False, now=NOW + 10**6), ledger.give_back(payment.id, owner="you")]
-    told += [ledger.trust(ORIGIN, OTHER, now=NOW), ledger.trusted(ORIGIN), ledger.set_budget(Budget(total="9"))]
+    told += [other, ledger.expire(NOW + 10**6, now=NOW + 3), ledger.mark(other.id, paid=False, now=NOW + 10**6)]
+    ledger.give_back(payment.id, owner="you")
+    ledger.trust(ORIGIN, OTHER, now=NOW)
+    ledger.set_budget(Budget(total="9"))
+    told += [ledger.trusted(ORIGIN)]
     return [*told, ledger.budget(), ledger.history(), ledger.spending(Budget(), now=NOW)]
 
 

@@ -643,9 +643,7 @@ class RedisLedger:
 
     def _counted(self, since: float, limits: Budget, without: Payment | None) -> Iterator[tuple[float, int]]:
         """Until when the payments that count since `since` may be taken, and their amounts, in order, without one."""
-        for _, until, counted, _, released, payment_id in self._members(
-            records.counting(), int(since // 1) + 1, change
-        ):
+        for _, until, counted, _, released, payment_id in self._members(records.counting(), int(since // 1) + 1):
             if released == "r" and limits.release == "service":
                 continue
             if without is None or payment_id != without.id:
