@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -284,3 +285,43 @@ def test_a_member_that_slept_longer_than_the_server_remembers(
         server.command("HSET", log, number, digest)
         server.command("HDEL", keys(server, "payments"), mine.id)
         stopped(sleeper)
+
+
+def test_a_loss_between_reading_and_writing(
+    server: RedisServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The script that writes looks once more: what was read may be of a server that is gone."""
+    make = ledgers(server, tmp_path)
+    with make() as one, make() as two:
+        payment = reserve(one)
+        log, meta = keys(server, "log"), keys(server, "meta")
+        number, digest = server.command("HMGET", meta, "seq", "hash")
+        two.give_back(payment.id, owner="nobody")
+        two.claim(reserve(two).id, owner="me", until=NOW + 1, now=NOW)
+        commit = one._store._commit
+
+        def late(*args: Any, **options: Any) -> Any:
+            server.command("HSET", meta, "seq", number, "hash", digest)
+            for later in server.command("HKEYS", log):
+                if int(later) > int(number):
+                    server.command("HDEL", log, later)
+            return commit(*args, **options)
+
+        current = one.get(payment.id)
+        assert current is not None
+        monkeypatch.setattr(one._store, "_commit", late)
+        with pytest.raises(LedgerError, match="ledger_went_back"):
+            one.submit(current, HEADER, now=NOW)
+        assert one.get(payment.id) == current
+
+
+def test_the_server_remembers_ten_thousand_positions(server: RedisServer, tmp_path: Path) -> None:
+    with ledgers(server, tmp_path)() as ledger:
+        for _ in range(3):
+            submitted(ledger)
+        log = keys(server, "log")
+        assert sorted(map(int, server.command("HKEYS", log))) == [1, 2, 3, 4, 5, 6]
+        server.command("HSET", keys(server, "meta"), "seq", "10001")
+        server.command("HSET", log, "10001", server.command("HGET", log, "6"))
+        reserve(ledger)
+        assert sorted(map(int, server.command("HKEYS", log))) == [1, 3, 4, 5, 6, 10001, 10002]

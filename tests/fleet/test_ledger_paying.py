@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,6 @@ from tradesdk import (
     LedgerError,
     LocalSigner,
     MarketClient,
-    Payment,
     PaymentRefusedError,
     PaymentState,
     PaymentUndeliveredError,
@@ -24,7 +23,7 @@ from tradesdk_mock import MockServer
 
 from .._async.test_paying_schedules import Run
 from .._redis_server import RedisServer
-from ..unit._ledger import NOW, draft, reserve, submitted
+from ..unit._ledger import HEADER, NOW, OTHER, draft, reserve, submitted
 from ._cutting import CuttingProxy
 from ._ledger import KEY, ledgers
 
@@ -82,24 +81,52 @@ def test_a_named_purchase_settles_once_after_a_failover(server: RedisServer, moc
         one.check()
 
 
+def between(monkeypatch: pytest.MonkeyPatch, ledger: RedisLedger, event: Callable[[], object]) -> None:
+    """Something happens after a ledger has read, and before it writes."""
+    commit, events = ledger._store._commit, [event]
+
+    def late(*args: Any, **options: Any) -> Any:
+        while events:
+            events.pop()()
+        return commit(*args, **options)
+
+    monkeypatch.setattr(ledger._store, "_commit", late)
+
+
 def test_check_then_increment(server: RedisServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two look at the same time, see room for one, and both write. The second decides again."""
     make = ledgers(server, tmp_path)
     budget = Budget(total="0.05")
     with make() as one, make() as two:
-        commit = one._store._commit
-        between: list[Payment] = []
-
-        def late(*args: Any, **options: Any) -> Any:
-            if not between:
-                between.append(reserve(two, budget=budget))
-            return commit(*args, **options)
-
-        monkeypatch.setattr(one._store, "_commit", late)
+        between(monkeypatch, one, lambda: reserve(two, budget=budget))
         with pytest.raises(PaymentRefusedError, match="over_budget"):
             reserve(one, budget=budget)
-        assert one.history() == between
+        assert len(one.history()) == 1
         assert one.spending(budget, now=NOW).total == 3 * CENT
+
+
+def test_two_at_the_same_payment(server: RedisServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One claims it; one counts what the other has counted; and the word of a call that is late is not written."""
+    make = ledgers(server, tmp_path)
+    with make() as one, make() as two:
+        payment = submitted(two)
+        between(monkeypatch, one, lambda: two.claim(payment.id, owner="two", until=NOW + 60, now=NOW))
+        assert not one.claim(payment.id, owner="one", until=NOW + 60, now=NOW)
+        between(monkeypatch, one, lambda: two.resubmit(payment.id, signatures=1, owner="two", now=NOW))
+        assert one.resubmit(payment.id, signatures=1, now=NOW)[0].submissions == 3
+        between(monkeypatch, one, lambda: two.settle(payment.id, PaymentState.DELIVERED, reply=b"x", now=NOW))
+        assert one.settle(payment.id, PaymentState.UNKNOWN, now=NOW).state is PaymentState.DELIVERED
+        one.check()
+
+
+def test_two_first_recipients(server: RedisServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    make = ledgers(server, tmp_path)
+    with make() as one, make() as two:
+        mine, other = reserve(one), reserve(two, draft(pay_to=OTHER))
+        between(monkeypatch, one, lambda: two.submit(other, HEADER, now=NOW))
+        with pytest.raises(PaymentRefusedError, match="recipient_changed"):
+            one.submit(mine, HEADER, now=NOW)
+        assert one.trusted(mine.origin) == [OTHER]
 
 
 def test_a_reservation_that_leaks_on_an_error_path(server: RedisServer, mock: MockServer, tmp_path: Path) -> None:
