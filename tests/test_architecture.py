@@ -59,7 +59,7 @@ DECIDING = (
     "service_clock",
     "state_machine",
 )
-SIGNER_ROOMS = {f"tradesdk/payments/signing/{room}.py" for room in ("secp256k1", "keystore")}
+SIGNER_ROOMS = {f"tradesdk/payments/signing/{room}.py" for room in ("secp256k1", "keystore", "sealing")}
 CLI_THIRD_PARTY = {"typer", "rich", "jmespath", "tomli_w", "platformdirs", "anyio"}
 MOCK_THIRD_PARTY = {
     "uvicorn",
