@@ -143,9 +143,7 @@ with tempfile.TemporaryDirectory() as folder:
         title = "The same, in a ledger that holds already"
         held &= report(title, figures, [Bar(many, few, 1.25)], unit="µs", peers=[])
         held &= by_the_wall(figures, many, few, 1.25)
-        for _, one in members.values():
-            one.close()
-        for one in ledgers.values():
-            one.close()
+        for ledger in (*ledgers.values(), *(one for _, one in members.values())):
+            ledger.close()
         sqlite.close()
 finish(held)

@@ -67,12 +67,11 @@ def own(tmp_path: Path) -> Any:
 def test_settings_that_can_lose_money(own: RedisServer, tmp_path: Path, name: str, value: str, later: bool) -> None:
     """Also those that are changed later: they are read again with every claim."""
     with ledgers(own, tmp_path)() as ledger:
-        if later:
-            payment = reserve(ledger)
+        payment = reserve(ledger) if later else None
         own.command("CONFIG", "SET", name, value)
         error = refused(ledger, "ledger_not_durable")
         assert f"{name} is {value}" in error.message
-        if later:
+        if payment is not None:
             with pytest.raises(LedgerError, match="ledger_not_durable"):
                 ledger.claim(payment.id, owner="me", until=NOW + 1, now=NOW)
 

@@ -301,7 +301,7 @@ class SharedStore:
         if settings:
             self._check_settings(told, consequence)
         names = ("version", "seq", "hash", "money", "budget", "sealed_by", "secret")
-        meta = dict(zip(names, reply[1], strict=True))
+        meta: dict[str, bytes | None] = dict(zip(names, reply[1], strict=True))
         version = meta["version"]
         if version not in (None, records.VERSION.encode()):
             raise self._error(
