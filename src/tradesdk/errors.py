@@ -167,6 +167,8 @@ ErrorCode = Literal[
     "ledger_version",
     "ledger_exposed",
     "ledger_failed",
+    "ledger_not_durable",
+    "ledger_went_back",
     # the server of a fleet
     "server_unreachable",
     "server_refused",

@@ -27,6 +27,8 @@ LogEvent = Literal[
     "payment_resent",
     "payment_warning",
     "ledger_failed",
+    "claim_overrun",
+    "durability_unchecked",
     "service_time_unknown",
     "fleet_away",
     "fleet_back",

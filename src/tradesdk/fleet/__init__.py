@@ -6,10 +6,12 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .._async.fleet.rate_limiter import AsyncRedisRateLimiter as AsyncRedisRateLimiter
     from .._sync.fleet.rate_limiter import RedisRateLimiter as RedisRateLimiter
+    from .redis_ledger import RedisLedger as RedisLedger
 
 _HOME = {
     "AsyncRedisRateLimiter": "_async.fleet.rate_limiter",
     "RedisRateLimiter": "_sync.fleet.rate_limiter",
+    "RedisLedger": "fleet.redis_ledger",
 }
 
 if not TYPE_CHECKING:  # with it, type checkers would accept any misspelled name
