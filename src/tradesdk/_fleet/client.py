@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
@@ -23,14 +24,17 @@ def load_redis(module: str) -> Any:
     raise ConfigError('redis is not installed: pip install "tradesdk[redis]"', code="missing_package")
 
 
-def client_options(address: ServerAddress, timeout: float) -> dict[str, Any]:
-    """The arguments of a client. It never repeats a command: by default redis-py does, and then a script runs twice."""
-    backoff, retry = load_redis("redis.backoff"), load_redis("redis.retry")
+def client_options(address: ServerAddress, timeout: float, retry: Callable[[Any, int], Any]) -> dict[str, Any]:
+    """The arguments of a client. It never repeats a command: by default redis-py does, and then a script runs twice.
+
+    `retry`: redis-py's class `Retry` of the flavor.
+    """
+    backoff = load_redis("redis.backoff")
     return {
         **address.options(),
         "socket_timeout": timeout,
         "socket_connect_timeout": timeout,
-        "retry": retry.Retry(backoff.NoBackoff(), 0),
+        "retry": retry(backoff.NoBackoff(), 0),
         "retry_on_error": [],
         "client_name": "tradesdk",
         "protocol": 2,
