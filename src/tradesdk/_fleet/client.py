@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import socket
 from collections.abc import Callable
 from importlib import import_module
 from typing import Any
+from weakref import WeakSet
 
 from ..errors import ConfigError
 from .address import ServerAddress
@@ -39,3 +42,22 @@ def client_options(address: ServerAddress, timeout: float, retry: Callable[[Any,
         "client_name": "tradesdk",
         "protocol": 2,
     }
+
+
+class OpenSockets:
+    """The sockets of blocking connections: another thread can end what waits on them."""
+
+    def __init__(self) -> None:
+        self._connections: WeakSet[Any] = WeakSet()
+
+    def add(self, connection: Any) -> None:
+        """Take a connection of redis-py."""
+        self._connections.add(connection)
+
+    def close(self) -> None:
+        """End all reads. Its own `disconnect` would close buffers that another thread reads from."""
+        for connection in list(self._connections):
+            sock = getattr(connection, "_sock", None)  # async ones have none: they are canceled
+            if sock is not None:
+                with contextlib.suppress(OSError):
+                    socket.socket.shutdown(sock, socket.SHUT_RDWR)

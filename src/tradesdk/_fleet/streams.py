@@ -28,6 +28,7 @@ from ..models.stream import Gap, StreamSignal
 WAITED_FOR: frozenset[ErrorCode] = frozenset({"server_unreachable", "server_read_only", "server_full"})
 """Failures of the server that are waited out: it may come back, or a replica takes over."""
 _MOST_IN_TAIL = 10_000
+_REMEMBERED = max(REMEMBERED, OVERLAP + 1)  # seconds before the relay's position in which ids are known
 _NAME = re.compile(r"[A-Za-z0-9._:@-]{1,64}")
 _FIRST_WAIT, _LONGEST_WAIT = 0.1, 2.0
 
@@ -198,18 +199,20 @@ class MissedPeriod:
     last: int
     start: float
     end: float
-    why: Literal["trimmed", "lost"]
+    why: Literal["trimmed", "pending", "lost"]
 
     @classmethod
     def of(cls, fields: dict[str, bytes]) -> MissedPeriod:
         start, end = float(fields["start"]), float(fields["end"])
-        why: Literal["trimmed", "lost"] = "lost" if fields.get("why") == b"lost" else "trimmed"
+        known: dict[bytes, Literal["pending", "lost"]] = {b"pending": "pending", b"lost": "lost"}
+        why = known.get(fields.get("why", b""), "trimmed")
         return cls(int(fields["first"]), int(fields["last"]), min(start, end), max(start, end), why)
 
     @property
     def gap(self) -> Gap:
         reasons = {
             "trimmed": "the fleet's server has dropped them before they were delivered",
+            "pending": "the fleet's server has dropped one that a dead member had",
             "lost": "the fleet's server has lost its data",
         }
         return Gap(utc(self.start), utc(self.end), reasons[self.why])
@@ -219,11 +222,17 @@ class MissedPeriod:
         """The period of the history to read: signals may be published out of the order of their times."""
         return max(0.0, self.start - OVERLAP), self.end + OVERLAP
 
-    def has(self, number: int | None, when: float) -> bool:
-        """Whether a signal is one of them. `number`: of its entry, if that is known."""
-        if number is not None and self.last > 0:
+    def has(self, number: int | None, when: float, position: float) -> bool:
+        """Whether a signal is one of them.
+
+        `number`: of its entry; None: the relay has not written it, or it is so far before the relay's `position` that
+        the number was forgotten.
+        """
+        if self.last <= 0:  # nobody has written them, and nobody will
+            return number is None and self.start <= when <= self.end
+        if number is not None:
             return self.first <= number <= self.last
-        return number is None and self.start - OVERLAP <= when <= self.end
+        return when < position - _REMEMBERED and self.start - OVERLAP <= when <= self.end
 
 
 def entries(reply: Iterable[Any], incarnation: str) -> list[Entry]:
@@ -320,7 +329,7 @@ def publish_arguments(
     if state is None:
         arguments += ["", "", ""]
     else:
-        arguments += [state.begin, state.position, state.position - max(REMEMBERED, OVERLAP + 1)]
+        arguments += [state.begin, state.position, state.position - _REMEMBERED]
     arguments.append(len(known))
     for signal_id, when in known:
         arguments += (signal_id, when)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..._fleet.client import OpenSockets
 from ..._fleet.streams import AnotherRun, run_id
 from ...errors import FleetError
 from .connection import AsyncFleetConnection
@@ -17,6 +18,7 @@ class AsyncPinnedConnection(AsyncFleetConnection):
 
     def __init__(self, url: str | None = None, *, timeout: float = 5.0) -> None:
         super().__init__(url, timeout=timeout, on_connect=self._check)
+        self.sockets = OpenSockets()
         self._run: str | None = None
 
     async def run_of_server(self) -> str:
@@ -39,10 +41,11 @@ class AsyncPinnedConnection(AsyncFleetConnection):
         self._run = None
 
     async def drop(self) -> None:
-        """Close the connections; the next command opens one."""
-        await self._client.connection_pool.disconnect()
+        """Close the connections that nobody uses; the next command opens one."""
+        await self._client.connection_pool.disconnect(inuse_connections=False)
 
     async def _check(self, connection: Any) -> None:
+        self.sockets.add(connection)
         await connection.on_connect()
         await connection.send_command("INFO", "server")
         try:

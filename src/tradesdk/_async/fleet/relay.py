@@ -372,6 +372,7 @@ class AsyncSignalRelay:
         """
         self._working.stop()
         self._renewing.stop()
+        self._connection.sockets.close()  # they may wait for replies
         if self._upstream is not None:
             await self._upstream.aclose()
         with suppress(Exception):

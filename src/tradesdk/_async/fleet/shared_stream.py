@@ -19,7 +19,7 @@ from ..._stream.events import explained, signal_reader, unix, utc
 from ..._stream.seen_ids import SeenIds
 from ..._stream.state_machine import Reports, StreamState
 from ...errors import FleetError, InvalidArgumentError, TradeError
-from ...models.stream import InvalidEvent, StreamItem, StreamSignal, StreamStats
+from ...models.stream import Gap, InvalidEvent, StreamItem, StreamSignal, StreamStats
 from ..concurrency import AsyncBackground, AsyncInterruptible, Interrupted, require_asyncio, run_to_completion
 from ..stream_backfill import AsyncBackfill
 from .once import AsyncOnce
@@ -188,7 +188,7 @@ class AsyncSharedStream(Generic[ItemT]):
             raise
 
     async def _go_on(self) -> None:
-        self._interruptible.watch(self._connection)
+        self._interruptible.watch(self._connection.sockets)
         try:
             if not self._incarnation:
                 await self._join()
@@ -303,13 +303,18 @@ class AsyncSharedStream(Generic[ItemT]):
     def _take_entry(self, entry: Entry, *, again: bool) -> None:
         try:
             if entry.kind == "gap":
-                self._reports.gap(entry.gap())
+                self._gap(entry.gap())
             else:
                 self._add(signal_reader()(entry.payload), entry, again=again)
         except ValidationError as error:
             self._reports.invalid(InvalidEvent(explained(error), entry.payload))
         except (ValueError, KeyError, TypeError):
             self._reports.invalid(InvalidEvent("it is not an entry of a relay", entry.payload))
+
+    def _gap(self, gap: Gap) -> None:
+        self._reports.gap(gap)
+        if self._options.reports:
+            self._items.rotate(-1)  # it comes after what waits
 
     def _add(self, signal: StreamSignal, entry: Entry, *, again: bool) -> None:
         """Yield a signal, unless this member had it."""
@@ -350,7 +355,7 @@ class AsyncSharedStream(Generic[ItemT]):
     async def _recover(self, entry: Entry, *, again: bool) -> None:
         """Read a period that the group has missed from the service's history."""
         period = MissedPeriod.of(entry.fields)
-        self._reports.gap(period.gap)
+        self._gap(period.gap)
         start, end = period.searched
         options = replace(
             self._options, since=int(start), predicate=None, reports=False, checkpointed=False, manual_ack=False
@@ -360,16 +365,17 @@ class AsyncSharedStream(Generic[ItemT]):
         state.begin(None)
         backfill = AsyncBackfill(self._session, self._interruptible, state, self.chain, self._options.recovery_timeout)
         reason = await backfill.period(start, end)
-        self._interruptible.watch(self._connection)
+        self._interruptible.watch(self._connection.sockets)
         if reason is not None:
             self._reports.history_unread(reason)
         found = [item for item in state.items if isinstance(item, StreamSignal)]
+        position = float(await self._connection.command("HGET", self._keys.meta, "position") or 0)
         numbers = await self._connection.command("HMGET", self._keys.seen, "", *(signal.id for signal in found))
         for signal, number in zip(found, numbers[1:], strict=True):
             when = unix(signal.timestamp)
-            if period.has(None if number is None else int(number), when):
-                overlaps = period.why == "lost" or (number is None and when <= period.start)
-                self._add(signal.marked(replayed=True, late=signal.late), entry, again=again or overlaps)
+            if period.has(None if number is None else int(number), when, position):
+                unsure = period.why != "trimmed" or (number is None and when <= period.start)
+                self._add(signal.marked(replayed=True, late=signal.late), entry, again=again or unsure)
 
     # the lease
 
@@ -393,8 +399,7 @@ class AsyncSharedStream(Generic[ItemT]):
 
     async def _release(self) -> None:
         self._renewing.stop()
-        with suppress(FleetError):
-            await self._connection.drop()  # it may wait for a reply
+        self._connection.sockets.close()  # it may wait for a reply
         await self._renewing.wait()
         await self._connection.aclose()
         await self._once.aclose()
@@ -417,7 +422,7 @@ class AsyncSharedStream(Generic[ItemT]):
         while not self._incarnation:
             if self._interruptible.shut:
                 raise Interrupted
-            self._interruptible.watch(self._connection)
+            self._interruptible.watch(self._connection.sockets)
             try:
                 await self._join()
             except AnotherRun:
@@ -437,6 +442,7 @@ class AsyncSharedStream(Generic[ItemT]):
             if exc_type is None and self._taken is not None:
                 self._done(self._taken)
             self._interruptible.close()
+            self._renewing.stop()
             await run_to_completion(self._leave)
         finally:
             self._entered = False

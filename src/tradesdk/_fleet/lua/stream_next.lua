@@ -23,7 +23,7 @@ local function content(which, id)
   redis.call('XACK', KEYS[which], group, id)
   if which == 2 then
     local at = tonumber(string.match(id, '^%d+')) / 1000
-    note_missing(number(id), number(id), at - 10, at + 1, 'trimmed')
+    note_missing(number(id), number(id), at - 10, at + 1, 'pending')
   end
 end
 
@@ -59,7 +59,7 @@ if mode == 'drain' then -- what it was given and may not know of
       end
     end
   end
-  if #got > 0 then return answer() end
+  return answer()
 end
 
 for which = 3, 2, -1 do -- what a dead member has left

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..._fleet.client import OpenSockets
 from ..._fleet.streams import AnotherRun, run_id
 from ...errors import FleetError
 from .connection import FleetConnection
@@ -18,6 +19,7 @@ class PinnedConnection(FleetConnection):
 
     def __init__(self, url: str | None = None, *, timeout: float = 5.0) -> None:
         super().__init__(url, timeout=timeout, on_connect=self._check)
+        self.sockets = OpenSockets()
         self._run: str | None = None
 
     def run_of_server(self) -> str:
@@ -40,10 +42,11 @@ class PinnedConnection(FleetConnection):
         self._run = None
 
     def drop(self) -> None:
-        """Close the connections; the next command opens one."""
-        self._client.connection_pool.disconnect()
+        """Close the connections that nobody uses; the next command opens one."""
+        self._client.connection_pool.disconnect(inuse_connections=False)
 
     def _check(self, connection: Any) -> None:
+        self.sockets.add(connection)
         connection.on_connect()
         connection.send_command("INFO", "server")
         try:

@@ -7,7 +7,7 @@ import secrets
 from contextlib import suppress
 from dataclasses import dataclass
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ..._fleet.streams import (
     WAITED_FOR,
@@ -230,8 +230,8 @@ class SignalRelay:
         self._terms += 1
         return self._term
 
-    def _ask(self, fence: int, *, release: bool = False) -> list[object]:
-        reply: list[object] = self._connection.run(
+    def _ask(self, fence: int, *, release: bool = False) -> list[Any]:
+        reply: list[Any] = self._connection.run(
             "relay_lease",
             [self._keys.meta, self._keys.stream],
             [self._incarnation, self._owner, int(self._lease * 1000), fence, int(release)],
@@ -336,7 +336,7 @@ class SignalRelay:
             except (FleetError, AnotherRun):
                 continue  # the next writing reports it, and the server refuses an old number
             if text(reply[0]) == "held":
-                self._tail.through(int(str(reply[5])))
+                self._tail.through(int(reply[5]))
             elif self._term is term and self._upstream is not None:
                 if text(reply[0]) == "changed":
                     self._went_back = True
@@ -371,6 +371,7 @@ class SignalRelay:
         """
         self._working.stop()
         self._renewing.stop()
+        self._connection.sockets.close()  # they may wait for replies
         if self._upstream is not None:
             self._upstream.close()
         with suppress(Exception):
