@@ -163,7 +163,9 @@ def judged(published: Sequence[str], found: Sequence[Taken]) -> Verdict:
             continue
         times.setdefault(each.id, []).append(each)
         if not each.redelivered:
-            disorder += place < last.get(each.life, -1)
+            if place < last.get(each.life, -1):
+                print("out of order", each, place, last[each.life])
+                disorder += 1
             last[each.life] = max(place, last.get(each.life, -1))
     doubles = sum(len(each) > 1 for each in times.values())
     unmarked = sum(sum(not one.redelivered for one in each) > 1 for each in times.values())

@@ -8,12 +8,14 @@ local known = redis.call('HMGET', KEYS[1], 'run', 'incarnation', 'n', 'begin', '
 local incarnation, n, begun = known[2], tonumber(known[3] or 0), known[4]
 
 if known[1] ~= ARGV[1] then
-  -- After a failover the last writes may be gone: whatever is here may have been delivered before.
+  -- After a failover the last writes may be gone: whatever is here, or is older, may have been delivered before.
   incarnation = ARGV[2]
-  redis.call('HSET', KEYS[1], 'run', ARGV[1], 'incarnation', incarnation, 'suspect', n)
+  redis.call('HSET', KEYS[1], 'run', ARGV[1], 'incarnation', incarnation, 'suspect', n,
+    'changed', known[1] and clock[1] or 0)
 end
 
 local back = ARGV[6] == '1'
+if back and redis.call('HGET', KEYS[1], 'changed') == '0' then redis.call('HSET', KEYS[1], 'changed', clock[1]) end
 local from = tonumber(ARGV[7])
 if back and from and not begun and (not known[5] or tonumber(known[5]) > from) then
   redis.call('HSET', KEYS[1], 'wanted', ARGV[7]) -- where the relay has to begin
@@ -50,4 +52,5 @@ if group ~= '' then
   end
   redis.call('HSET', KEYS[5], ARGV[3], ARGV[4] .. ' ' .. now)
 end
-return {incarnation, tonumber(redis.call('HGET', KEYS[1], 'suspect'))}
+local suspect = redis.call('HMGET', KEYS[1], 'suspect', 'changed')
+return {incarnation, tonumber(suspect[1]), tonumber(suspect[2])}

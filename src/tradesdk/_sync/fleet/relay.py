@@ -24,6 +24,7 @@ from ..._http.log_events import log_fields, logger
 from ..._http.retry import with_jitter
 from ..._stream.checkpoint import CheckpointState
 from ..._stream.deduplication import OVERLAP
+from ..._stream.seen_ids import SeenIds
 from ...errors import APIConnectionError, APIError, APIStatusError, FleetError, StreamError, TradeError
 from ...models.stream import Gap, RelayStats, StreamItem, StreamSignal
 from ..concurrency import Background, require_asyncio, run_to_completion
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from ..session import Session
 
 _AT_ONCE = 256  # items that one script writes at most
+_LOOK_AGAIN = 1.0  # seconds
 _LONGEST_WAIT = 30.0  # seconds until the service is tried again
 
 
@@ -99,6 +101,8 @@ class SignalRelay:
         self._term: _Term | None = None
         self._upstream: SignalStream[StreamItem] | None = None
         self._tail = Tail()
+        self._known = SeenIds()
+        self._newest = 0.0
         self._last: CheckpointState | None = None  # for a server that lost its own
         self._went_back = False  # what is in the tail may be missing on the server
         self._tries = 0
@@ -109,13 +113,14 @@ class SignalRelay:
     def stats(self) -> RelayStats:
         """What it does, and did so far."""
         upstream = self._upstream
+        stream = None if upstream is None else upstream.stats
         return RelayStats(
-            relaying=self._term is not None and upstream is not None,
+            relaying=self._term is not None and stream is not None and stream.connects > 0,
             relayed_by=self._owned_by or None,
             published=self._published,
             duplicates=self._duplicates,
             terms=self._terms,
-            stream=None if upstream is None else upstream.stats,
+            stream=stream,
         )
 
     def once(self, action: str, *, keep: float = 7 * 86_400.0) -> bool:
@@ -163,6 +168,7 @@ class SignalRelay:
             if term is not None:
                 self._relay(term)
         except _Ended as ended:
+            self._term = None
             if not self._working.stopping:
                 self._log_end(str(ended))
         except AnotherRun:
@@ -184,7 +190,6 @@ class SignalRelay:
         return self._tries
 
     def _log_end(self, reason: str) -> None:
-        self._term = None
         extra = log_fields("relay_ended", chain=self.chain, reason=reason)
         logger.warning("chain %d is no longer relayed by %s: %s", self.chain, self.member, reason, extra=extra)
 
@@ -202,6 +207,7 @@ class SignalRelay:
         self._connection.adopt()
         self._incarnation, self._went_back = "", True
         if self._term is not None:
+            self._term = None
             self._log_end("the fleet's server was restarted or replaced")
 
     def _take_lease(self) -> _Term | None:
@@ -209,7 +215,7 @@ class SignalRelay:
         if not self._incarnation:
             run = self._connection.run_of_server()
             reply = self._connection.run(
-                "stream_join", self._keys.of_members, [run, secrets.token_hex(8), "", "", "", 0, ""]
+                "stream_join", self._keys.of_members, [run, secrets.token_hex(8), "", "", "", int(self._terms > 0), ""]
             )
             self._incarnation = text(reply[0])
         reply = self._ask(0)
@@ -221,7 +227,7 @@ class SignalRelay:
             self._owned_by = text(reply[1]).partition(" ")[0]
             self._tries = 0
             # The lease may be given back before it ends.
-            self._working.pause(min(int(reply[2]) / 1000, self._lease / 3))
+            self._working.pause(min(int(reply[2]) / 1000, self._lease / 3, _LOOK_AGAIN))
             return None
         fence, begin, position, wanted = int(reply[1]), text(reply[2]), text(reply[3]), text(reply[4])
         self._owned_by = self.member
@@ -247,8 +253,10 @@ class SignalRelay:
         start = float(position)
         pairs = self._connection.command("ZRANGEBYSCORE", self._keys.times, start - OVERLAP - 1, "+inf", "WITHSCORES")
         handled = [(text(pairs[at]), float(pairs[at + 1])) for at in range(0, len(pairs), 2)]
-        marked = tuple(pair for pair in handled if not pair[0].startswith("\0"))
-        return CheckpointState(float(begin), start, marked)
+        signals = tuple(pair for pair in handled if not pair[0].startswith("\0"))
+        for signal_id, when in signals:
+            self._know(signal_id, when)
+        return CheckpointState(float(begin), start, signals)
 
     def _relay(self, term: _Term) -> None:
         if self._went_back and self._tail.items:
@@ -264,14 +272,14 @@ class SignalRelay:
                 self._publish(term, [])  # the next relay begins here, even if nothing comes until then
             for item in stream:
                 signals = [item] if isinstance(item, StreamSignal) else []
-                batch = _entry_of(item)
+                batch = self._entry_of(item)
                 while stream.ready and len(batch) < _AT_ONCE:
                     more = next(stream, None)
                     if more is None:  # it was closed
                         break
                     if isinstance(more, StreamSignal):
                         signals.append(more)
-                    batch += _entry_of(more)
+                    batch += self._entry_of(more)
                 if batch:
                     self._publish(term, batch)
                 for signal in signals:
@@ -324,6 +332,21 @@ class SignalRelay:
         self._published += int(reply[1])
         self._duplicates += len(batch) - int(reply[1])
         self._tail.add(reply[2], batch)
+        for item in batch:
+            self._know(item.id, item.when)
+
+    def _know(self, signal_id: str, when: float) -> None:
+        """Remember that it was written: if it comes again, the server has lost it."""
+        if signal_id not in self._known.fingerprints:
+            self._newest = max(self._newest, min(when, self._session.clock.now()))
+            if self._known.add(signal_id, self._newest, 0, self._newest):
+                self._known.forget(self._newest)
+
+    def _entry_of(self, item: StreamItem) -> list[Published]:
+        if isinstance(item, StreamSignal):
+            entry = Published.signal(item)
+            return [entry.again() if item.id in self._known.fingerprints else entry]
+        return [Published.gap(item)] if isinstance(item, Gap) else []
 
     def _renew(self) -> None:
         """Keep the lease, also while the stream is silent. Without it, the stream is closed."""
@@ -382,12 +405,6 @@ class SignalRelay:
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} of chain {self.chain} at {self._connection.address}>"
-
-
-def _entry_of(item: StreamItem) -> list[Published]:
-    if isinstance(item, StreamSignal):
-        return [Published.signal(item)]
-    return [Published.gap(item)] if isinstance(item, Gap) else []
 
 
 def _temporary(error: APIError) -> bool:

@@ -95,7 +95,7 @@ class SharedStream(Generic[ItemT]):
         self._reached = 0.0  # by the server's clock
         self._position: float | None = None
         self._incarnation = ""
-        self._suspect = 0  # entries up to this number were there before the server changed
+        self._suspect, self._changed = 0, 0  # the last entry when the server changed, and the time of that
         self._here = self._connected = self._entered = False
         self._fresh = True  # what is pending at first is left by an earlier process of this name
         self._drain = True
@@ -233,7 +233,7 @@ class SharedStream(Generic[ItemT]):
             self._keys.of_members,
             [run, secrets.token_hex(8), self._me, self._token, self._group, int(self._here), since],
         )
-        self._incarnation, self._suspect = text(reply[0]), int(reply[1])
+        self._incarnation, self._suspect, self._changed = text(reply[0]), int(reply[1]), int(reply[2])
         self._acks.clear()  # their entries were those of another incarnation, or are read again
         self._drain = True
         if self._here and self._position is not None:
@@ -338,7 +338,7 @@ class SharedStream(Generic[ItemT]):
         if matches is not None and not matches(signal):
             self._stats = replace(stats, filtered=stats.filtered + 1)
             return
-        again = again or signal.redelivered
+        again = again or signal.redelivered or when <= self._changed
         if again and not signal.redelivered:
             signal = signal.marked(replayed=signal.replayed, late=signal.late, redelivered=True)
         self._stats = replace(
