@@ -48,11 +48,13 @@ def trade(service: MockServer, key: str | None = None) -> AsyncTradeClient:
 
 
 def relay(client: AsyncTradeClient, redis: RedisServer, **options: Any) -> Any:
-    return client.signals.relay(**{"chain": 8453, "redis": redis.url, "lease": 1, "settle": 0.1} | options)
+    settings: dict[str, Any] = {"chain": 8453, "redis": redis.url, "lease": 1, "settle": 0.1}
+    return client.signals.relay(**settings | options)
 
 
 def shared(client: AsyncTradeClient, redis: RedisServer, **options: Any) -> Any:
-    return client.signals.shared(**{"chain": 8453, "group": "bots", "redis": redis.url, "lease": 1} | options)
+    settings: dict[str, Any] = {"chain": 8453, "group": "bots", "redis": redis.url, "lease": 1}
+    return client.signals.shared(**settings | options)
 
 
 def emit(service: MockServer, count: int) -> list[str]:
@@ -226,9 +228,7 @@ async def test_keys_of_another_type(service: MockServer, redis: RedisServer) -> 
 
 
 @pytest.mark.parametrize("options", [{"keep": 0}, {"lease": "1"}, {"member": ""}, {"chain": 1}, {"prefix": ""}])
-async def test_arguments_that_are_refused(
-    service: MockServer, redis: RedisServer, options: dict[str, Any]
-) -> None:
+async def test_arguments_that_are_refused(service: MockServer, redis: RedisServer, options: dict[str, Any]) -> None:
     async with trade(service) as client:
         with pytest.raises(InvalidArgumentError):
             relay(client, redis, **options)

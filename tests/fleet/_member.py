@@ -14,12 +14,13 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
-import redis.retry  # all that a member needs, before it is forked
+
 from tradesdk import RetryPolicy, TradeClient
+from tradesdk._fleet.client import load_redis
 from tradesdk._sync.fleet import relay as _relay
 from tradesdk._sync.fleet import shared_stream as _shared_stream
 
-assert redis, (_relay, _shared_stream)
+PRELOADED = (_relay, _shared_stream, load_redis("redis"))  # before processes are forked
 QUICKLY = RetryPolicy(base=0.05, jitter=0.5, cap=0.5)
 CHAIN = 8453
 

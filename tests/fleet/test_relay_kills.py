@@ -39,14 +39,23 @@ def processes(service: MockServer, tmp_path: Path, request: pytest.FixtureReques
             processes.end()
 
 
-def owner(processes: Processes) -> str:
-    """Who relays, as the server has it."""
+def noted(processes: Processes, field: str) -> str:
+    """What the relay's hash on the server has."""
     import redis
 
     with redis.Redis.from_url(processes.place.server, decode_responses=True) as client:
         for key in client.scan_iter("tradesdk:*:relay"):
-            return str(client.hget(key, "owner") or "").partition(" ")[0]
+            return str(client.hget(key, field) or "")
     return ""
+
+
+def owner(processes: Processes) -> str:
+    return noted(processes, "owner").partition(" ")[0]
+
+
+def begun(processes: Processes) -> bool:
+    """Whether the stream of the service is open: only what is published from then on has to come."""
+    return noted(processes, "position") != ""
 
 
 def settled(processes: Processes, publisher: Publisher, seconds: float = 40.0) -> bool:
@@ -56,14 +65,13 @@ def settled(processes: Processes, publisher: Publisher, seconds: float = 40.0) -
 
 
 @pytest.mark.parametrize("how", ["killed", "paused"])
-def test_another_relay_takes_over_within_twice_the_lease(
-    service: MockServer, processes: Processes, how: str
-) -> None:
+def test_another_relay_takes_over_within_twice_the_lease(service: MockServer, processes: Processes, how: str) -> None:
     processes.relay("one")
     processes.member("bot")
     assert soon(lambda: owner(processes) == "one", 20)
     processes.relay("two")
     processes.wait_started("two", "bot")
+    assert soon(lambda: begun(processes), 20)
     publisher = Publisher(service, every=0.02)
     publisher.start()
     try:
@@ -99,7 +107,7 @@ def test_kills(service: MockServer, processes: Processes, record_property: Any) 
     for name in members:
         processes.member(name)
     processes.wait_started(*members, *relays)
-    assert soon(lambda: owner(processes) != "", 20)
+    assert soon(lambda: begun(processes), 20)
     publisher = Publisher(service, every=0.005)
     publisher.start()
     kills = {"member": 0, "relay": 0, "stop": 0}

@@ -46,7 +46,8 @@ def trade() -> Iterator[TradeClient]:
 
 
 def shared(trade: TradeClient, server: RedisServer, **options: Any) -> Any:
-    return trade.signals.shared(**{"chain": 8453, "group": "bots", "redis": server.url, "lease": LEASE} | options)
+    settings: dict[str, Any] = {"chain": 8453, "group": "bots", "redis": server.url, "lease": LEASE}
+    return trade.signals.shared(**settings | options)
 
 
 def pending(server: RedisServer, group: str = "bots") -> int:
@@ -81,9 +82,7 @@ def test_without_a_group_every_member_gets_all_and_a_name_continues(
     assert groups == ["member/one"]  # a member without a name leaves nothing behind
 
 
-def test_what_a_dead_member_had_comes_again_and_is_marked(
-    server: RedisServer, hand: Hand, trade: TradeClient
-) -> None:
+def test_what_a_dead_member_had_comes_again_and_is_marked(server: RedisServer, hand: Hand, trade: TradeClient) -> None:
     with ExitStack() as stack:
         dead = shared(trade, server, member="dead")
         dead.__enter__()
@@ -130,10 +129,15 @@ def test_only_the_owner_acknowledges(
 
 def test_leaving_with_an_error_hands_over_at_once(server: RedisServer, hand: Hand, trade: TradeClient) -> None:
     with shared(trade, server, lease=60) as other:
-        with pytest.raises(ZeroDivisionError), shared(trade, server, lease=60) as failing:
-            hand.publish(["a"])
-            taken(failing, 1)
-            raise ZeroDivisionError
+
+        def fail() -> None:
+            with shared(trade, server, lease=60) as failing:
+                hand.publish(["a"])
+                taken(failing, 1)
+                raise ZeroDivisionError
+
+        with pytest.raises(ZeroDivisionError):
+            fail()
         got = taken(other, 1)
     assert (ids(got), got[0].redelivered) == (["a"], True)
 

@@ -43,8 +43,18 @@ class Reader(threading.Thread):
             self.error = error
 
 
-@pytest.mark.parametrize("engine", ["redis", "valkey"])
-@pytest.mark.parametrize("behind", [0, 7, 40])
+@pytest.mark.parametrize(
+    ("engine", "behind"),
+    [
+        ("valkey", 7),
+        *(
+            pytest.param(engine, behind, marks=pytest.mark.long)
+            for engine in ("redis", "valkey")
+            for behind in (0, 7, 40)
+            if (engine, behind) != ("valkey", 7)
+        ),
+    ],
+)
 def test_a_replica_that_lacks_the_last_writes_takes_over(
     service: MockServer, tmp_path: Path, engine: str, behind: int
 ) -> None:
@@ -54,7 +64,7 @@ def test_a_replica_that_lacks_the_last_writes_takes_over(
     def emit(count: int) -> None:
         published.extend(service.emit_signal(chain_id=8453).id for _ in range(count))
 
-    primary = RedisServer(engine, tmp_path / "primary").start()
+    primary = RedisServer(engine, tmp_path / "primary", "--repl-diskless-sync-delay", "0").start()
     with TradeClient(api_key=key_of(service), base_url=service.url, retry=QUICKLY) as trade:
         readers = [Reader(trade, primary.url, name) for name in ("one", "two")]
         try:
@@ -64,12 +74,12 @@ def test_a_replica_that_lacks_the_last_writes_takes_over(
                 assert soon(lambda: relay.stats.relaying)
                 emit(10)
                 assert soon(lambda: sum(len(reader.got) for reader in readers) == 10)
-                with RedisServer(engine, tmp_path / "replica", "--replicaof", "127.0.0.1", str(primary.port)) as replica:
-                    assert soon(lambda: "master_link_status:up" in str(replica.command("INFO", "replication")) or (
-                        replica.client().info("replication")["master_link_status"] == "up"), 20)
+                with RedisServer(
+                    engine, tmp_path / "replica", "--replicaof", "127.0.0.1", str(primary.port)
+                ) as replica:
+                    assert soon(lambda: replica.client().info("replication")["master_link_status"] == "up", 20)
                     emit(5)
                     assert soon(lambda: sum(len(reader.got) for reader in readers) == 15)
-                    assert soon(lambda: replica.client().exists("x") == 0)
                     replica.command("REPLICAOF", "NO", "ONE")
                 emit(behind)
                 assert soon(lambda: sum(len(reader.got) for reader in readers) == 15 + behind, 20)
@@ -77,13 +87,13 @@ def test_a_replica_that_lacks_the_last_writes_takes_over(
                 emit(5)
                 with RedisServer(engine, tmp_path / "replica", port=primary.port):
                     emit(5)
-                    assert soon(
-                        lambda: set(published) <= {each.id for reader in readers for each in reader.got}, 30
-                    ), [reader.error for reader in readers]
+                    assert soon(lambda: set(published) <= {each.id for reader in readers for each in reader.got}, 30), [
+                        reader.error for reader in readers
+                    ]
                     emit(5)
-                    assert soon(
-                        lambda: set(published) <= {each.id for reader in readers for each in reader.got}, 30
-                    ), [reader.error for reader in readers]
+                    assert soon(lambda: set(published) <= {each.id for reader in readers for each in reader.got}, 30), [
+                        reader.error for reader in readers
+                    ]
                     for reader in readers:
                         reader.stream.close()
                         reader.join(10)

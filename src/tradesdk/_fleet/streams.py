@@ -204,8 +204,8 @@ class MissedPeriod:
     @classmethod
     def of(cls, fields: dict[str, bytes]) -> MissedPeriod:
         start, end = float(fields["start"]), float(fields["end"])
-        known: dict[bytes, Literal["pending", "lost"]] = {b"pending": "pending", b"lost": "lost"}
-        why = known.get(fields.get("why", b""), "trimmed")
+        known: dict[str, Literal["pending", "lost"]] = {"pending": "pending", "lost": "lost"}
+        why: Literal["trimmed", "pending", "lost"] = known.get(text(fields.get("why", b"")), "trimmed")
         return cls(int(fields["first"]), int(fields["last"]), min(start, end), max(start, end), why)
 
     @property
