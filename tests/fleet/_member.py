@@ -14,7 +14,6 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
-
 from tradesdk import RetryPolicy, TradeClient
 from tradesdk._fleet.client import load_redis
 from tradesdk._sync.fleet import relay as _relay

@@ -93,7 +93,7 @@ class Delivery:
             from tradesdk import StreamSignal
             from tradesdk_cli.output.printer import refuse_others
 
-            refuse_others(run.out, run.settings.out, (*StreamSignal.model_fields, "replayed", "late"))
+            refuse_others(run.out, run.settings.out, (*StreamSignal.model_fields, "replayed", "late", "redelivered"))
             if resumes:
                 from tradesdk_cli.output.outfile import Written
 

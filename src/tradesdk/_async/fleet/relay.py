@@ -265,6 +265,8 @@ class AsyncSignalRelay:
         self._went_back = False
         stream: AsyncSignalStream[StreamItem] = AsyncSignalStream(self._session, self._options, term.checkpoint)
         self._upstream = stream
+        if self._working.stopping:  # it was closed before there was a stream to close
+            return
         extra = log_fields("relay_started", chain=self.chain)
         logger.info("chain %d is relayed by %s", self.chain, self.member, extra=extra)
         async with stream:

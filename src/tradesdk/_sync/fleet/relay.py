@@ -264,6 +264,8 @@ class SignalRelay:
         self._went_back = False
         stream: SignalStream[StreamItem] = SignalStream(self._session, self._options, term.checkpoint)
         self._upstream = stream
+        if self._working.stopping:  # it was closed before there was a stream to close
+            return
         extra = log_fields("relay_started", chain=self.chain)
         logger.info("chain %d is relayed by %s", self.chain, self.member, extra=extra)
         with stream:
