@@ -216,14 +216,14 @@ class Background:
         self._error: BaseException | None = None
 
     def start(self, work: Callable[[], None]) -> None:
-        self._thread = threading.Thread(target=self._run, args=(work,), name=self._name, daemon=True)
-        self._thread.start()
+        def run() -> None:
+            try:
+                work()
+            except BaseException as error:
+                self._error = error
 
-    def _run(self, work: Callable[[], None]) -> None:
-        try:
-            work()
-        except BaseException as error:
-            self._error = error
+        self._thread = threading.Thread(target=run, name=self._name, daemon=True)
+        self._thread.start()
 
     @property
     def stopping(self) -> bool:
