@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack
 from typing import Any
 
+import anyio
 import pytest
 
-from tradesdk import InvalidArgumentError, TradeClient
+from tradesdk import AsyncTradeClient, ConfigError, InvalidArgumentError, TradeClient
 from tradesdk.errors import FleetError
 from tradesdk.models.stream import Connected, Gap, InvalidEvent
 
 from .._redis_server import RedisServer
-from ._hand import KEYS, NOW, Hand, client, ids, made, soon, taken
+from ._hand import BASE, KEYS, NOW, Hand, client, ids, made, soon, taken
 
 LEASE = 0.3
 
@@ -315,3 +317,30 @@ def test_arguments_that_are_refused(
 ) -> None:
     with pytest.raises(InvalidArgumentError, match=problem):
         shared(trade, server, **options)
+
+
+def test_trio_is_refused(server: RedisServer) -> None:
+    """redis-py runs on asyncio only."""
+
+    async def enter(name: str) -> None:
+        async with AsyncTradeClient(api_key="mock_full_x", base_url=BASE) as trade:
+            if name == "relay":
+                async with trade.signals.relay(chain=8453, redis=server.url):
+                    pass
+            else:
+                async with trade.signals.shared(chain=8453, group="bots", redis=server.url):
+                    pass
+
+    for name in ("relay", "shared"):
+        with pytest.raises(ConfigError, match="asyncio"):
+            anyio.run(enter, name, backend="trio")
+
+
+def test_without_redis_py(monkeypatch: pytest.MonkeyPatch, trade: TradeClient) -> None:
+    monkeypatch.setitem(sys.modules, "redis", None)
+    with pytest.raises(ConfigError) as caught:
+        trade.signals.shared(chain=8453, group="bots", redis="redis://127.0.0.1")
+    assert caught.value.code == "missing_package"
+    monkeypatch.delenv("TRADE_FLEET", raising=False)
+    with pytest.raises(ConfigError, match="TRADE_FLEET is missing"):
+        trade.signals.relay(chain=8453)
