@@ -176,6 +176,7 @@ ErrorCode = Literal[
     "server_read_only",
     "server_full",
     "server_failed",
+    "member_replaced",
 ]
 """Every code that an error of the SDK can have. A release may add codes; it never renames one."""
 

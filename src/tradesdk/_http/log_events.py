@@ -39,6 +39,10 @@ LogEvent = Literal[
     "stream_position_reset",
     "stream_invalid_event",
     "stream_unknown_event",
+    "relay_started",
+    "relay_ended",
+    "fleet_waiting",
+    "lease_overrun",
 ]
 
 

@@ -39,9 +39,9 @@ class LedgerLine:
 
     def __init__(self, address: ServerAddress, timeout: float) -> None:
         self.address = address
-        options = client_options(address, timeout)
-        tls = options.pop("ssl")
         redis = load_redis("redis")
+        options = client_options(address, timeout, load_redis("redis.retry").Retry)
+        tls = options.pop("ssl")
         self._make = (redis.SSLConnection if tls else redis.Connection, options)
         self._response_error: type[Exception] = redis.ResponseError
         self._connection: Any = None
