@@ -13,10 +13,9 @@ pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="SIGSTOP needs a
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("engine", ["redis", "valkey"])
-def test_exactly_what_the_budget_allows(tmp_path: Path, engine: str) -> None:
+def test_exactly_what_the_budget_allows(tmp_path: Path) -> None:
     """`scripts/fleet_money.py` plays more."""
     seed = int(os.environ.get("TRADE_SEED", "1"))
-    outcome = play(tmp_path, seed, purchases=120, calls=40, engine=engine)
+    outcome = play(tmp_path, seed, purchases=90, calls=30, engine=("redis", "valkey")[seed % 2])
     print(outcome)
     assert outcome.happened["members killed"] > 0
