@@ -18,8 +18,6 @@ SRC = Path(__file__).parent.parent / "src"
 PUBLIC = {
     "TradeClient",
     "AsyncTradeClient",
-    "RateLimiter",
-    "AsyncRateLimiter",
     "RawResponse",
     "RateLimit",
     "RetryPolicy",

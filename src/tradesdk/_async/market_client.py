@@ -27,7 +27,6 @@ from ..payments.signing.signer import LocalSigner, Signer, checked_signer
 from .client import open_sender
 from .market_methods import AsyncDryRuns, AsyncMarketMethods, AsyncQuotes
 from .payment_flow import AsyncPaymentFlow
-from .rate_limiting import AsyncLocalRateLimiter, AsyncRateLimiter
 from .session import AsyncSession
 
 if TYPE_CHECKING:
@@ -77,8 +76,6 @@ class AsyncMarketClient(AsyncMarketMethods):
         retry: when a failed request is sent again.
         throttle: wait for the reset when the rate limit is used up.
         allow_insecure: allow plain http to other machines. Nothing is paid there.
-        rate_limiter: holds requests back for the rate limit, such as an `AsyncRedisRateLimiter` that machines share; by
-            default each client has one of its own. The client does not close it.
         clock: Clock to use (tests pass their own).
         http_client: an httpx or httpx2 client to send with; it is never closed or changed.
 
@@ -112,14 +109,12 @@ class AsyncMarketClient(AsyncMarketMethods):
         deadline: float = 180.0,
         retry: RetryPolicy | None = None,
         throttle: bool = True,
-        rate_limiter: AsyncRateLimiter | None = None,
         allow_insecure: bool = False,
         clock: Clock | None = None,
         http_client: AsyncHttpClient | None = None,
     ) -> None:
         settings.http_client(http_client, "AsyncClient")
         settings.instance("clock", clock, Clock, "a Clock with now, monotonic, sleep and sleep_async")
-        settings.instance("rate_limiter", rate_limiter, AsyncRateLimiter, "a limiter, such as AsyncRedisRateLimiter")
         settings.instance("retry", retry, RetryPolicy, "a RetryPolicy; for a number use max_retries=")
         settings.instance("budget", budget, Budget, 'a Budget, such as Budget(per_day="5.00")')
         settings.instance("ledger", ledger, LedgerStore, "a Ledger")
@@ -151,7 +146,6 @@ class AsyncMarketClient(AsyncMarketMethods):
             policy=settings.policy(retry or RetryPolicy(), max_retries),
             deadline=settings.deadline(deadline),
             hold_back=throttle,
-            limiter=rate_limiter or AsyncLocalRateLimiter(),
             clock=clock,
             sender=open_sender(url, http_client),
         )
@@ -210,7 +204,7 @@ class AsyncMarketClient(AsyncMarketMethods):
     @property
     def rate_limit(self) -> RateLimit | None:
         """The rate limit in the last answer that had one; None before that."""
-        return self._paying.session.limiter.rate_limit
+        return self._paying.session.throttle.rate_limit
 
     async def _buy(
         self,

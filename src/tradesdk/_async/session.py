@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, TypeVar
 from weakref import ReferenceType, ref
 
 from .._http.log_events import log_fields, log_rate_limit_wait, logger
+from .._http.rate_limit import RateLimiter
 from .._http.request import Request
 from .._http.response import BodyReader, decode_nothing, moment_after, status_error
-from .._http.retry import Operation, RetryBudget, RetryPolicy
+from .._http.retry import Operation, RetryBudget, RetryPolicy, with_jitter
 from .._http.settings import USER_AGENT, ApiKey, Timeout
 from .._http.transport_errors import connection_error, root_cause, transport_error
 from .._http.wire_logging import LoggedExchange, wire
@@ -21,7 +22,6 @@ from .._system.clock import Clock
 from .._values.http import RawResponse, SentHeaders
 from ..errors import APIError, APIResponseError, APIStatusError, RateLimitError, TradeError
 from .concurrency import Place, sleep
-from .rate_limiting import AsyncLocalRateLimiter, AsyncRateLimiter, Claim
 from .sending import AsyncAnswer, AsyncSender, Outgoing
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ class AsyncSession:
     secrets: tuple[str, ...] = field(default=(), repr=False)
     """What logs must not show, besides the key: a service may repeat it."""
 
-    limiter: AsyncRateLimiter = field(default_factory=AsyncLocalRateLimiter)
+    throttle: RateLimiter = field(default_factory=RateLimiter)
     budget: RetryBudget = field(default_factory=RetryBudget)
     made: deque[str] = field(default_factory=lambda: deque(maxlen=1000))
     """Ids that this client created: none of them can be the result of another create."""
@@ -113,10 +113,10 @@ class AsyncSession:
             return result
         return await retries.run()
 
-    async def attempt(self, request: Request[T], give_up: float, *, claim: Claim | None = None) -> T:
-        """Send `request` once and read its answer. `claim`: of the rate limit, if it has one already."""
+    async def attempt(self, request: Request[T], give_up: float) -> T:
+        """Send `request` once and read its answer."""
         try:
-            response = await self.exchange(request, give_up, claim=claim)
+            response = await self.exchange(request, give_up)
             if 200 <= response.status < 300:
                 return self.read(request, response)
         except APIResponseError as error:  # the request was carried out, only its answer is unreadable
@@ -143,13 +143,11 @@ class AsyncSession:
             self.made.append(request.lookup.id_of(result))
         return result
 
-    async def exchange(
-        self, request: Request[T], give_up: float, payment: Payment | None = None, *, claim: Claim | None = None
-    ) -> RawResponse:
+    async def exchange(self, request: Request[T], give_up: float, payment: Payment | None = None) -> RawResponse:
         """Send `request` once, with a payment's header if there is one. Any status counts as an answer."""
         url = self.base_url + request.target
         if self.hold_back:
-            claim = await self._wait_for_limit(request, url, give_up)
+            await self._wait_for_limit(request, url, give_up)
         if self.sender.is_closed:
             raise TradeError("this client is closed; make a new one")
         clock = self.clock
@@ -176,8 +174,8 @@ class AsyncSession:
             lost = connection_error(error, request.method, url)
             if payment is not None and not self.sender.tells_if_sent(error):
                 lost.sent = lost.temporary = True  # a payment that may have arrived counts as sent
-            if claim is not None and not lost.sent:
-                await self.limiter.not_sent(claim, clock)
+            if self.hold_back and not lost.sent:
+                self.throttle.give_back()
             extra = log_fields("request_failed", lost, method=request.method, url=url)
             logger.debug("%s %s: %s", request.method, url, lost.message, extra=extra)
             if looked is not None:
@@ -187,7 +185,7 @@ class AsyncSession:
             del place  # now: a traceback may keep this frame
         ended = clock.monotonic()
         response = RawResponse(status, headers, content)
-        await self.limiter.answered(claim, status, headers, clock)
+        self.throttle.observe(headers, now=clock.now(), monotonic=ended)
         if logger.isEnabledFor(logging.DEBUG):
             logger.debug(
                 "%s %s: %d in %.0f ms",
@@ -266,21 +264,21 @@ class AsyncSession:
             headers.append((b"Content-Type", b"application/json"))
         return headers
 
-    async def _wait_for_limit(self, request: Request[T], url: str, give_up: float) -> Claim:
-        while (claim := await self.limiter.claim(self.clock)).wait:
-            if self.clock.monotonic() + claim.pause > give_up:
+    async def _wait_for_limit(self, request: Request[T], url: str, give_up: float) -> None:
+        while wait := self.throttle.claim(now := self.clock.monotonic()):
+            pause = with_jitter(wait)
+            if now + pause > give_up:
                 raise RateLimitError(
-                    f"not sent: the rate limit resets in {claim.wait:.0f} s, which is after the deadline",
+                    f"not sent: the rate limit resets in {wait:.0f} s, which is after the deadline",
                     method=request.method,
                     url=url,
                     status=429,
-                    retry_after=claim.wait,
-                    retry_at=moment_after(self.clock.now(), claim.wait),
-                    rate_limit=self.limiter.rate_limit,
+                    retry_after=wait,
+                    retry_at=moment_after(self.clock.now(), wait),
+                    rate_limit=self.throttle.rate_limit,
                 )
-            log_rate_limit_wait(claim.pause, claim.members)
-            await sleep(self.clock, claim.pause)
-        return claim
+            log_rate_limit_wait(pause)
+            await sleep(self.clock, pause)
 
     async def aclose(self) -> None:
         """Close the connections, but not a given client's."""

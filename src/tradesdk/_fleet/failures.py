@@ -49,7 +49,7 @@ def failure_of(error: Exception, address: ServerAddress) -> Failure | None:
     if "TimeoutError" in names or isinstance(error, TimeoutError):
         return Failure("server_unreachable", f"{where} did not answer in time", _UNREACHABLE, may_have_run=True)
     if "ConnectionError" in names or isinstance(error, OSError | EOFError):
-        refused = _errno(error) == errno.ECONNREFUSED or text.startswith(f"Error {errno.ECONNREFUSED} connecting")
+        refused = _errno(error) == errno.ECONNREFUSED
         if refused:
             return Failure("server_unreachable", f"nothing listens at {address}", _UNREACHABLE)
         return Failure(

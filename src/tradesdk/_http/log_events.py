@@ -30,8 +30,6 @@ LogEvent = Literal[
     "claim_overrun",
     "durability_unchecked",
     "service_time_unknown",
-    "fleet_away",
-    "fleet_back",
     "history_unread",
     "stream_connected",
     "stream_disconnected",
@@ -58,7 +56,6 @@ class LogFields(TypedDict, total=False):
     seconds: float
     payment_id: str
     chain: int
-    members: int
     tries: int
     start: datetime
     end: datetime
@@ -82,10 +79,8 @@ def log_retry(error: APIError, wait: float) -> None:
     logger.warning("%s (%s %s); trying again in %.1f s", reason, error.method, url, wait, extra=extra)
 
 
-def log_rate_limit_wait(wait: float, members: int) -> None:
-    """Log that nothing is sent for `wait` seconds, until the rate limit that `members` clients share resets."""
-    if wait <= 1:  # too short to log, or the rest of a sleep that ended early
-        return
-    reason = "the rate limit is used up" if members == 1 else f"the rate limit that {members} clients share is used up"
-    extra = log_fields("rate_limit_wait", reason=reason, wait=wait, members=members)
+def log_rate_limit_wait(wait: float) -> None:
+    """Log that nothing is sent for `wait` seconds, until the rate limit resets."""
+    reason = "the rate limit is used up"
+    extra = log_fields("rate_limit_wait", reason=reason, wait=wait)
     logger.warning("%s; waiting %.1f s for the reset", reason, wait, extra=extra)

@@ -28,7 +28,6 @@ from ..payments.signing.signer import LocalSigner, Signer, checked_signer
 from .client import open_sender
 from .market_methods import DryRuns, MarketMethods, Quotes
 from .payment_flow import PaymentFlow
-from .rate_limiting import LocalRateLimiter, RateLimiter
 from .session import Session
 
 if TYPE_CHECKING:
@@ -78,8 +77,6 @@ class MarketClient(MarketMethods):
         retry: when a failed request is sent again.
         throttle: wait for the reset when the rate limit is used up.
         allow_insecure: allow plain http to other machines. Nothing is paid there.
-        rate_limiter: holds requests back for the rate limit, such as an `RedisRateLimiter` that machines share; by
-            default each client has one of its own. The client does not close it.
         clock: Clock to use (tests pass their own).
         http_client: an httpx or httpx2 client to send with; it is never closed or changed.
 
@@ -113,14 +110,12 @@ class MarketClient(MarketMethods):
         deadline: float = 180.0,
         retry: RetryPolicy | None = None,
         throttle: bool = True,
-        rate_limiter: RateLimiter | None = None,
         allow_insecure: bool = False,
         clock: Clock | None = None,
         http_client: HttpClient | None = None,
     ) -> None:
         settings.http_client(http_client, "Client")
         settings.instance("clock", clock, Clock, "a Clock with now, monotonic, sleep and sleep_async")
-        settings.instance("rate_limiter", rate_limiter, RateLimiter, "a limiter, such as RedisRateLimiter")
         settings.instance("retry", retry, RetryPolicy, "a RetryPolicy; for a number use max_retries=")
         settings.instance("budget", budget, Budget, 'a Budget, such as Budget(per_day="5.00")')
         settings.instance("ledger", ledger, LedgerStore, "a Ledger")
@@ -152,7 +147,6 @@ class MarketClient(MarketMethods):
             policy=settings.policy(retry or RetryPolicy(), max_retries),
             deadline=settings.deadline(deadline),
             hold_back=throttle,
-            limiter=rate_limiter or LocalRateLimiter(),
             clock=clock,
             sender=open_sender(url, http_client),
         )
@@ -211,7 +205,7 @@ class MarketClient(MarketMethods):
     @property
     def rate_limit(self) -> RateLimit | None:
         """The rate limit in the last answer that had one; None before that."""
-        return self._paying.session.limiter.rate_limit
+        return self._paying.session.throttle.rate_limit
 
     def _buy(
         self,
