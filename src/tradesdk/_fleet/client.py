@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from asyncio import get_running_loop
 from importlib import import_module
 from typing import Any
 
@@ -21,6 +22,16 @@ def load_redis(module: str) -> Any:
         if error.name != "redis":
             raise
     raise ConfigError('redis is not installed: pip install "tradesdk[redis]"', code="missing_package")
+
+
+def require_asyncio() -> None:
+    """Raise a ConfigError where another event loop runs, such as trio's: redis-py knows asyncio only."""
+    try:
+        get_running_loop()
+    except RuntimeError:
+        raise ConfigError(
+            "the async part of redis-py runs on asyncio only; under trio use the blocking class"
+        ) from None
 
 
 def client_options(address: ServerAddress, timeout: float) -> dict[str, Any]:

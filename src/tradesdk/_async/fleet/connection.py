@@ -5,7 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from ..._fleet.address import ServerAddress
-from ..._fleet.client import client_options, load_redis
+from ..._fleet.client import (
+    client_options,
+    load_redis,
+    require_asyncio,  # async only
+)
 from ..._fleet.failures import failure_of
 from ..._fleet.scripts import script
 from ...errors import FleetError
@@ -33,6 +37,7 @@ class AsyncFleetConnection:
         Raises:
             FleetError: it failed. `may_have_run` says whether its changes may have been made.
         """
+        require_asyncio()  # async only
         wanted = script(name)
         try:
             try:
@@ -50,6 +55,7 @@ class AsyncFleetConnection:
         Raises:
             FleetError: it failed.
         """
+        require_asyncio()  # async only
         try:
             return await self._client.execute_command(*parts)
         except Exception as error:

@@ -6,7 +6,10 @@ from __future__ import annotations
 from typing import Any
 
 from ..._fleet.address import ServerAddress
-from ..._fleet.client import client_options, load_redis
+from ..._fleet.client import (
+    client_options,
+    load_redis,
+)
 from ..._fleet.failures import failure_of
 from ..._fleet.scripts import script
 from ...errors import FleetError
