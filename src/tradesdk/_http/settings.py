@@ -344,9 +344,10 @@ def rate_limiter(given: object, kind: type) -> None:
     from inspect import iscoroutinefunction
 
     name = kind.__name__
-    instance("rate_limiter", given, kind, f"a rate limiter with the methods of {name}")
+    if isinstance(given, type) or not isinstance(given, kind):
+        raise ConfigError(f"rate_limiter must be an object with the methods of {name}")
     if iscoroutinefunction(getattr(given, "claim", None)) != iscoroutinefunction(getattr(kind, "claim", None)):
-        raise ConfigError(f"rate_limiter is of the other flavor: this client takes a {name}, and not a class")
+        raise ConfigError(f"rate_limiter is of the other flavor: this client takes a {name}")
 
 
 def policy(given: RetryPolicy, max_retries: int | None) -> RetryPolicy:
