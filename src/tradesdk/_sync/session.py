@@ -195,18 +195,19 @@ class Session:
             raise lost from root_cause(error)
         finally:
             del place  # now: a traceback may keep this frame
-        ended = clock.monotonic()
         response = RawResponse(status, headers, content)
+        logged = logger.isEnabledFor(logging.DEBUG)
+        seconds = clock.monotonic() - started if logged else 0.0
         self.throttle.answered(claim, status, headers)
-        if logger.isEnabledFor(logging.DEBUG):
+        if logged:
             logger.debug(
                 "%s %s: %d in %.0f ms",
                 request.method,
                 url,
                 response.status,
-                (ended - started) * 1000,
+                seconds * 1000,
                 extra=log_fields(
-                    "request_answered", method=request.method, url=url, status=response.status, seconds=ended - started
+                    "request_answered", method=request.method, url=url, status=response.status, seconds=seconds
                 ),
             )
         if looked is not None:
@@ -285,7 +286,9 @@ class Session:
 
     def _claim(self, request: Request[T], url: str, give_up: float) -> RateClaim:
         """Wait until the rate limit allows one request."""
-        window = self.window
+        window = self._window
+        if window is None:
+            window = self.window
         if not self.hold_back:
             return RateClaim(window=window) if window else NO_CLAIM
         while wait := (claim := self.throttle.claim(window)).wait:
