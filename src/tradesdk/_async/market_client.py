@@ -27,6 +27,7 @@ from ..payments.signing.signer import LocalSigner, Signer, checked_signer
 from .client import open_sender
 from .market_methods import AsyncDryRuns, AsyncMarketMethods, AsyncQuotes
 from .payment_flow import AsyncPaymentFlow
+from .rate_limit import AsyncRateLimiter
 from .session import AsyncSession
 
 if TYPE_CHECKING:
@@ -75,6 +76,8 @@ class AsyncMarketClient(AsyncMarketMethods):
         deadline: seconds that one call may take with all its retries (default 180).
         retry: when a failed request is sent again.
         throttle: wait for the reset when the rate limit is used up.
+        rate_limiter: a rate limiter to share with others, such as `tradesdk.fleet.AsyncRedisRateLimiter`; only with
+            `send_api_key=True`, because they share the rate limit of a key. It is never closed.
         allow_insecure: allow plain http to other machines. Nothing is paid there.
         clock: Clock to use (tests pass their own).
         http_client: an httpx or httpx2 client to send with; it is never closed or changed.
@@ -109,18 +112,24 @@ class AsyncMarketClient(AsyncMarketMethods):
         deadline: float = 180.0,
         retry: RetryPolicy | None = None,
         throttle: bool = True,
+        rate_limiter: AsyncRateLimiter | None = None,
         allow_insecure: bool = False,
         clock: Clock | None = None,
         http_client: AsyncHttpClient | None = None,
     ) -> None:
         settings.http_client(http_client, "AsyncClient")
         settings.instance("clock", clock, Clock, "a Clock with now, monotonic, sleep and sleep_async")
+        settings.rate_limiter(rate_limiter, AsyncRateLimiter)
         settings.instance("retry", retry, RetryPolicy, "a RetryPolicy; for a number use max_retries=")
         settings.instance("budget", budget, Budget, 'a Budget, such as Budget(per_day="5.00")')
         settings.instance("ledger", ledger, LedgerStore, "a Ledger")
         if api_key is not None and not send_api_key:
             raise ConfigError(
                 "api_key= has no effect without send_api_key=True: market data is paid for, without a key"
+            )
+        if rate_limiter is not None and not send_api_key:
+            raise ConfigError(
+                "rate_limiter= has no effect without send_api_key=True: it is for the rate limit of a key"
             )
         if witness is not None:
             from .chain_witness import AsyncChainWitness
@@ -146,6 +155,8 @@ class AsyncMarketClient(AsyncMarketMethods):
             policy=settings.policy(retry or RetryPolicy(), max_retries),
             deadline=settings.deadline(deadline),
             hold_back=throttle,
+            limiter=rate_limiter,
+            api="market",
             clock=clock,
             sender=open_sender(url, http_client),
         )

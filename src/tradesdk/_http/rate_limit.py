@@ -13,7 +13,7 @@ _WINDOW = 60.0  # limits are per minute
 _FARTHEST = _WINDOW + 5  # a reset further away is not believed: it or a clock is wrong
 
 
-class RateLimiter:
+class RateWindow:
     """Counts the requests left in the current window: the last number from the service, minus what was sent since.
 
     When none are left, requests wait for the reset. After it, the same limit is assumed until an answer names

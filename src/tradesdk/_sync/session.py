@@ -12,17 +12,17 @@ from typing import TYPE_CHECKING, TypeVar
 from weakref import ReferenceType, ref
 
 from .._http.log_events import log_fields, log_rate_limit_wait, logger
-from .._http.rate_limit import RateLimiter
 from .._http.request import Request
 from .._http.response import BodyReader, decode_nothing, moment_after, status_error
-from .._http.retry import Operation, RetryBudget, RetryPolicy, with_jitter
+from .._http.retry import Operation, RetryBudget, RetryPolicy
 from .._http.settings import USER_AGENT, ApiKey, Timeout
 from .._http.transport_errors import connection_error, root_cause, transport_error
 from .._http.wire_logging import LoggedExchange, wire
 from .._system.clock import Clock
-from .._values.http import RawResponse, SentHeaders
+from .._values.http import RateClaim, RawResponse, SentHeaders
 from ..errors import APIError, APIResponseError, APIStatusError, RateLimitError, TradeError
 from .concurrency import Place, sleep
+from .rate_limit import NO_CLAIM, LocalRateLimiter, RateLimiter
 from .sending import Answer, Outgoing, Sender
 
 if TYPE_CHECKING:
@@ -48,7 +48,12 @@ class Session:
     secrets: tuple[str, ...] = field(default=(), repr=False)
     """What logs must not show, besides the key: a service may repeat it."""
 
-    throttle: RateLimiter = field(default_factory=RateLimiter)
+    limiter: RateLimiter | None = None
+    """The rate limiter to use; None: one that this client has alone."""
+
+    api: str = "account"
+    """What the rate limit belongs to, besides the key."""
+
     budget: RetryBudget = field(default_factory=RetryBudget)
     made: deque[str] = field(default_factory=lambda: deque(maxlen=1000))
     """Ids that this client created: none of them can be the result of another create."""
@@ -64,6 +69,10 @@ class Session:
 
     def __post_init__(self) -> None:
         fixed = self.key is None or self.key.fixed
+        self.throttle: RateLimiter = self.limiter or LocalRateLimiter(self.clock)
+        self._window = "" if self.limiter is None or self.key is None else None
+        if self._window is None and self.key is not None and fixed:
+            self._window = self.key.fingerprint(self.api)
         self._headers = self.header_list(None) if fixed else None
         self._headers_json = self.header_list(b"") if fixed else None
 
@@ -114,10 +123,10 @@ class Session:
             return result
         return retries.run()
 
-    def attempt(self, request: Request[T], give_up: float) -> T:
-        """Send `request` once and read its answer."""
+    def attempt(self, request: Request[T], give_up: float, claim: RateClaim | None = None) -> T:
+        """Send `request` once and read its answer. `claim` is one that was made for it."""
         try:
-            response = self.exchange(request, give_up)
+            response = self.exchange(request, give_up, claim=claim)
             if 200 <= response.status < 300:
                 return self.read(request, response)
         except APIResponseError as error:  # the request was carried out, only its answer is unreadable
@@ -144,12 +153,15 @@ class Session:
             self.made.append(request.lookup.id_of(result))
         return result
 
-    def exchange(self, request: Request[T], give_up: float, payment: Payment | None = None) -> RawResponse:
+    def exchange(
+        self, request: Request[T], give_up: float, payment: Payment | None = None, claim: RateClaim | None = None
+    ) -> RawResponse:
         """Send `request` once, with a payment's header if there is one. Any status counts as an answer."""
         url = self.base_url + request.target
-        if self.hold_back:
-            self._wait_for_limit(request, url, give_up)
+        if claim is None:
+            claim = self._claim(request, url, give_up)
         if self.sender.is_closed:
+            self.throttle.failed(claim, sent=False)
             raise TradeError("this client is closed; make a new one")
         clock = self.clock
         started = clock.monotonic()
@@ -175,8 +187,7 @@ class Session:
             lost = connection_error(error, request.method, url)
             if payment is not None and not self.sender.tells_if_sent(error):
                 lost.sent = lost.temporary = True  # a payment that may have arrived counts as sent
-            if self.hold_back and not lost.sent:
-                self.throttle.give_back()
+            self.throttle.failed(claim, sent=lost.sent)
             extra = log_fields("request_failed", lost, method=request.method, url=url)
             logger.debug("%s %s: %s", request.method, url, lost.message, extra=extra)
             if looked is not None:
@@ -184,18 +195,19 @@ class Session:
             raise lost from root_cause(error)
         finally:
             del place  # now: a traceback may keep this frame
-        ended = clock.monotonic()
         response = RawResponse(status, headers, content)
-        self.throttle.observe(headers, now=clock.now(), monotonic=ended)
-        if logger.isEnabledFor(logging.DEBUG):
+        logged = logger.isEnabledFor(logging.DEBUG)
+        seconds = clock.monotonic() - started if logged else 0.0
+        self.throttle.answered(claim, status, headers)
+        if logged:
             logger.debug(
                 "%s %s: %d in %.0f ms",
                 request.method,
                 url,
                 response.status,
-                (ended - started) * 1000,
+                seconds * 1000,
                 extra=log_fields(
-                    "request_answered", method=request.method, url=url, status=response.status, seconds=ended - started
+                    "request_answered", method=request.method, url=url, status=response.status, seconds=seconds
                 ),
             )
         if looked is not None:
@@ -265,10 +277,22 @@ class Session:
             headers.append((b"Content-Type", b"application/json"))
         return headers
 
-    def _wait_for_limit(self, request: Request[T], url: str, give_up: float) -> None:
-        while wait := self.throttle.claim(now := self.clock.monotonic()):
-            pause = with_jitter(wait)
-            if now + pause > give_up:
+    @property
+    def window(self) -> str:
+        """The name of the rate limit: the same for all clients with this key; empty for a limiter of this client."""
+        if self._window is not None or self.key is None:
+            return self._window or ""
+        return self.key.fingerprint(self.api)
+
+    def _claim(self, request: Request[T], url: str, give_up: float) -> RateClaim:
+        """Wait until the rate limit allows one request."""
+        window = self._window
+        if window is None:
+            window = self.window
+        if not self.hold_back:
+            return RateClaim(window=window) if window else NO_CLAIM
+        while wait := (claim := self.throttle.claim(window)).wait:
+            if self.clock.monotonic() + wait > give_up:
                 raise RateLimitError(
                     f"not sent: the rate limit resets in {wait:.0f} s, which is after the deadline",
                     method=request.method,
@@ -278,8 +302,10 @@ class Session:
                     retry_at=moment_after(self.clock.now(), wait),
                     rate_limit=self.throttle.rate_limit,
                 )
-            log_rate_limit_wait(pause)
-            sleep(self.clock, pause)
+            if wait > 1:  # else it waits for its turn, not for the reset
+                log_rate_limit_wait(wait, claim.members)
+            sleep(self.clock, wait)
+        return claim
 
     def close(self) -> None:
         """Close the connections, but not a given client's."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from .._http.log_events import log_fields, log_rate_limit_wait, log_retry, logger
 from .._http.request import MAX_PAGE, endpoint, request
 from .._http.response import failure_of
-from .._http.retry import FailureCause, with_jitter
+from .._http.retry import FailureCause
 from .._stream.deduplication import BackfillWindow
 from .._stream.events import HistoryPage, decode_history
 from .._stream.state_machine import StreamState
@@ -121,13 +121,13 @@ class Backfill:
 
     def _read_page(self, query: Mapping[str, object], patience: float) -> HistoryPage:
         session = self._session
-        while wait := session.throttle.claim(session.clock.monotonic()) if session.throttled else 0.0:
-            wait = with_jitter(wait)
+        claim = None
+        while session.throttled and (wait := (claim := session.throttle.claim(session.window)).wait):
             if wait > 1:  # else it is too short to log, or the rest of a sleep that ended early
-                log_rate_limit_wait(wait)
+                log_rate_limit_wait(wait, claim.members)
             self._interruptible.sleep(session.clock, wait)
         page = request("GET", endpoint("signals", "history"), partial(decode_history, self._chain), query=query)
-        return session.attempt(page, session.clock.monotonic() + max(patience, 1.0))
+        return session.attempt(page, session.clock.monotonic() + max(patience, 1.0), claim)
 
 
 def _final(error: APIError) -> bool:

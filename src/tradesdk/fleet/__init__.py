@@ -11,6 +11,7 @@ if TYPE_CHECKING:  # `as` makes the names public to type checkers
     from .._async.fleet.rate_limiter import AsyncRedisRateLimiter as AsyncRedisRateLimiter
     from .._async.fleet.relay import AsyncSignalRelay as AsyncSignalRelay
     from .._async.fleet.shared_stream import AsyncSharedStream as AsyncSharedStream
+    from .._fleet.rate_window import SharedWindow as SharedWindow
     from .._sync.fleet.rate_limiter import RedisRateLimiter as RedisRateLimiter
     from .._sync.fleet.relay import SignalRelay as SignalRelay
     from .._sync.fleet.shared_stream import SharedStream as SharedStream
@@ -25,6 +26,7 @@ _HOME = {
     "RedisLedger": "fleet.redis_ledger",
     "RedisRateLimiter": "_sync.fleet.rate_limiter",
     "RelayStats": "models.stream",
+    "SharedWindow": "_fleet.rate_window",
     "SharedStream": "_sync.fleet.shared_stream",
     "SignalRelay": "_sync.fleet.relay",
 }

@@ -10,6 +10,7 @@ from ..._fleet.client import client_options, load_redis
 from ..._fleet.failures import failure_of
 from ..._fleet.scripts import script
 from ...errors import FleetError
+from ..concurrency import require_asyncio
 
 
 class AsyncFleetConnection:
@@ -43,6 +44,7 @@ class AsyncFleetConnection:
         Raises:
             FleetError: it failed. `may_have_run` says whether its changes may have been made.
         """
+        require_asyncio("a fleet")
         wanted = script(name)
         try:
             try:
@@ -60,6 +62,7 @@ class AsyncFleetConnection:
         Raises:
             FleetError: it failed.
         """
+        require_asyncio("a fleet")
         try:
             return await self._client.execute_command(*parts)
         except Exception as error:

@@ -11,6 +11,7 @@ from ..._fleet.client import client_options, load_redis
 from ..._fleet.failures import failure_of
 from ..._fleet.scripts import script
 from ...errors import FleetError
+from ..concurrency import require_asyncio
 
 
 class FleetConnection:
@@ -44,6 +45,7 @@ class FleetConnection:
         Raises:
             FleetError: it failed. `may_have_run` says whether its changes may have been made.
         """
+        require_asyncio("a fleet")
         wanted = script(name)
         try:
             try:
@@ -61,6 +63,7 @@ class FleetConnection:
         Raises:
             FleetError: it failed.
         """
+        require_asyncio("a fleet")
         try:
             return self._client.execute_command(*parts)
         except Exception as error:
