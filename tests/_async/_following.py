@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import httpx
 
-from tradesdk import AsyncTradeClient
+from tradesdk import AsyncRateLimiter, AsyncTradeClient
 from tradesdk._async.signal_stream import AsyncSignalStream
 from tradesdk.models.stream import StreamItem, StreamSignal, StreamStats
 
@@ -40,11 +40,14 @@ class Followed:
 
 
 @asynccontextmanager
-async def opened(script: StreamScript, **options: Any) -> AsyncIterator[AsyncSignalStream[StreamItem]]:
+async def opened(
+    script: StreamScript, *, rate_limiter: AsyncRateLimiter | None = None, **options: Any
+) -> AsyncIterator[AsyncSignalStream[StreamItem]]:
     """A stream of it with reports, not entered yet."""
     settings: dict[str, Any] = {"chain": CHAIN, "reports": True} | options
     http = httpx.AsyncClient(transport=script)
-    async with http, AsyncTradeClient(api_key=KEY, base_url=BASE, clock=script.clock, http_client=http) as client:
+    about: dict[str, Any] = {"api_key": KEY, "base_url": BASE, "clock": script.clock, "rate_limiter": rate_limiter}
+    async with http, AsyncTradeClient(**about, http_client=http) as client:
         yield client.signals.stream(**settings)
     assert script.open == 0, "a stream was left open"
 
