@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping
 from datetime import UTC, datetime
 from itertools import count
 from pathlib import Path
@@ -18,6 +18,8 @@ from tradesdk import (
     AsyncTradeClient,
     ConfigError,
     FleetError,
+    NotFoundError,
+    RateClaim,
     RateLimit,
     RateLimitError,
     SystemClock,
@@ -27,14 +29,15 @@ from tradesdk.fleet import AsyncRedisRateLimiter
 from .._answers import ACCOUNT, KEY, Service, failed, limited, ok
 from .._clock import START, VirtualClock, http_date
 from .._redis_server import RedisServer
+from .._streamscript import StreamScript, fields, live
 from ._client import client_of
+from ._following import followed
 
 prefixes = (f"test{number}" for number in count())
 
 
-@pytest.fixture  # async only
-def anyio_backend() -> str:  # async only
-    return "asyncio"  # async only
+# redis-py knows asyncio only.  # async only
+pytestmark = pytest.mark.parametrize("anyio_backend", ["asyncio"])  # async only
 
 
 @pytest.fixture(scope="module")
@@ -322,10 +325,78 @@ async def test_what_the_server_lacks_holds_nobody_back(
                     await limiter.look(KEY)
 
 
+# Limiters of others
+
+
+class Recorder:
+    """A limiter that lets everything through but every third claim, and writes down what it is asked."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[Any, ...]] = []
+
+    @property
+    def rate_limit(self) -> RateLimit | None:
+        return None
+
+    async def claim(self, window: str, /) -> RateClaim:
+        number = len([call for call in self.calls if call[0] == "claim"])
+        self.calls.append(("claim", window))
+        return RateClaim(wait=0.5) if number % 3 == 2 else RateClaim(id=f"claim {number}")
+
+    async def answered(self, claim: RateClaim, status: int, headers: Mapping[str, str], /) -> None:
+        self.calls.append(("answered", claim.id, status, headers.get("x-answer")))
+
+    async def failed(self, claim: RateClaim, /, *, sent: bool) -> None:
+        self.calls.append(("failed", claim.id, sent))
+
+
+async def test_what_a_limiter_is_asked_and_told() -> None:
+    service = Service(
+        ok(ACCOUNT, x_answer="one"),
+        httpx.ReadError("lost"),
+        failed(404, x_answer="two"),
+        httpx.ConnectError("refused"),
+        ok(ACCOUNT, x_answer="three"),
+    )
+    recorder, clock = Recorder(), VirtualClock()
+    client = client_of(service, clock, rate_limiter=recorder)
+    await client.account.get()
+    with pytest.raises(NotFoundError):
+        await client.account.get()
+    await client.with_options(max_retries=1).account.get()
+    (window,) = {call[1] for call in recorder.calls if call[0] == "claim"}
+    assert len(window) == 16
+    assert KEY not in window
+    claim = ("claim", window)
+    assert recorder.calls == [
+        *(claim, ("answered", "claim 0", 200, "one")),
+        *(claim, ("failed", "claim 1", True)),
+        *(claim, claim, ("answered", "claim 3", 404, "two")),
+        *(claim, ("failed", "claim 4", False)),
+        *(claim, claim, ("answered", "claim 6", 200, "three")),
+    ]
+    assert clock.waits.count(0.5) == 2
+    hasty = client_of(Service(ok(ACCOUNT, x_answer="four")), clock, rate_limiter=recorder, throttle=False)
+    await hasty.account.get()
+    assert recorder.calls[-2][0] == "answered"
+    assert recorder.calls[-1] == ("answered", "", 200, "four")
+
+
+async def test_the_history_of_a_stream_asks_as_well_and_the_stream_does_not() -> None:
+    recorder = Recorder()
+    script = StreamScript([5.0, live("a", 5), 5.0], [1.0, live("end", 40)], listed=[fields("a", 5), fields("b", 7)])
+    found = await followed(script, rate_limiter=recorder)
+    assert found.ids == ["a", "b"]
+    asked = [call for call in recorder.calls if call[0] == "claim"]
+    told = [call for call in recorder.calls if call[0] == "answered"]
+    assert len(asked) >= len(told) >= 1
+    assert {call[1] for call in told} <= {f"claim {number}" for number in range(len(asked))}
+
+
 # What is refused
 
 
-def test_a_limiter_of_the_other_flavor_is_refused(redis: RedisServer) -> None:
+async def test_a_limiter_of_the_other_flavor_is_refused(redis: RedisServer) -> None:
     class Other:
         rate_limit = None
 
@@ -340,12 +411,12 @@ def test_a_limiter_of_the_other_flavor_is_refused(redis: RedisServer) -> None:
         client_of(Service(), rate_limiter=Other())  # async only
 
 
-def test_a_market_client_shares_the_limit_of_a_key_only(redis: RedisServer) -> None:
+async def test_a_market_client_shares_the_limit_of_a_key_only(redis: RedisServer) -> None:
     with pytest.raises(ConfigError, match="send_api_key=True"):
         AsyncMarketClient(base_url="https://service.example", rate_limiter=AsyncRedisRateLimiter(redis.url))
 
 
 @pytest.mark.parametrize("prefix", ["", "a b", "{a}", "a\n", "x" * 101, None])
-def test_a_prefix_that_is_refused(redis: RedisServer, prefix: Any) -> None:
+async def test_a_prefix_that_is_refused(redis: RedisServer, prefix: Any) -> None:
     with pytest.raises(ConfigError, match="prefix"):
         AsyncRedisRateLimiter(redis.url, prefix=prefix)

@@ -1,7 +1,7 @@
 """Members of a fleet in a process of their own: they ask for the account as fast as they may, until the end.
 
-`python -m tests.fleet._rate_member JSON` reads when that is, and prints how many requests were answered and
-refused, and how many records of each event were logged.
+`python -m tests.fleet._rate_member JSON` reads when that is, and prints how many requests were answered and refused,
+and how many records of each event were logged.
 """
 
 from __future__ import annotations

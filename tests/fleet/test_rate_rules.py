@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterator
+from functools import partial
 from itertools import count
 from typing import Any
 
@@ -164,7 +165,7 @@ def play(window: Script | Model, service: Fixed | Sliding, planned: list[tuple[i
 
             heapq.heappush(events, (now + back, next(order), answer))
         elif fate == "lost":
-            heapq.heappush(events, (now + back, next(order), lambda time: window.lost(claim, time)))
+            heapq.heappush(events, (now + back, next(order), partial(window.lost, claim)))
 
     for number, (pause, there, back, fate) in enumerate(planned):
         now += pause
@@ -180,17 +181,10 @@ def play(window: Script | Model, service: Fixed | Sliding, planned: list[tuple[i
             now += wait
             happen(now)
         if fate == "not sent":
-            heapq.heappush(events, (now + there, next(order), lambda time, claim=claim: window.give_back(claim, time)))
+            heapq.heappush(events, (now + there, next(order), partial(window.give_back, claim)))
         elif fate != "killed unsent":
             sent += 1
-            heapq.heappush(
-                events,
-                (
-                    now + there,
-                    next(order),
-                    lambda time, claim=claim, back=back, fate=fate: arrive(claim, back, fate, time),
-                ),
-            )
+            heapq.heappush(events, (now + there, next(order), partial(arrive, claim, back, fate)))
     happen(now + 10**9)
     return sent
 
