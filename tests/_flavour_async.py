@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
@@ -28,3 +29,13 @@ async def at_once(calls: Sequence[Callable[[], Awaitable[T]]]) -> list[T]:
 async def until(event: threading.Event) -> None:
     """Wait for something that happens in a thread."""
     assert await anyio.to_thread.run_sync(event.wait, 10)
+
+
+async def soon(condition: Callable[[], bool], seconds: float = 15.0) -> bool:
+    """Whether it holds before so many seconds are over."""
+    end = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > end:
+            return False
+        await anyio.sleep(0.005)
+    return True

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
@@ -19,3 +20,13 @@ def at_once(calls: Sequence[Callable[[], T]]) -> list[T]:
 def until(event: threading.Event) -> None:
     """Wait for something that happens in a thread."""
     assert event.wait(10)
+
+
+def soon(condition: Callable[[], bool], seconds: float = 15.0) -> bool:
+    """Whether it holds before so many seconds are over."""
+    end = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.005)
+    return True

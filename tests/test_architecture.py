@@ -60,7 +60,7 @@ DECIDING = (
     "service_clock",
     "state_machine",
 )
-SIGNER_FILES = {f"tradesdk/payments/signing/{file}.py" for file in ("secp256k1", "keystore")}
+SIGNER_FILES = {f"tradesdk/payments/signing/{file}.py" for file in ("secp256k1", "keystore", "sealing")}
 CLI_THIRD_PARTY = {"typer", "rich", "jmespath", "tomlkit", "platformdirs", "anyio"}
 MOCK_THIRD_PARTY = {
     "uvicorn",

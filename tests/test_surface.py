@@ -18,10 +18,11 @@ SRC = Path(__file__).parent.parent / "src"
 PUBLIC = {
     "TradeClient",
     "AsyncTradeClient",
-    "RateLimiter",
-    "AsyncRateLimiter",
     "RawResponse",
     "RateLimit",
+    "RateClaim",
+    "RateLimiter",
+    "AsyncRateLimiter",
     "RetryPolicy",
     "RetryAction",
     "RetryWait",

@@ -25,7 +25,7 @@ What they take and return:
     stream          SignalStream, StreamSignal, Gap, Heartbeat, StreamStats, ...
     market data     MarketResult, Quote, DryRun, BatchRun, TokenQuery, TokenPrice, TokenSignals, ...
     payments        LocalSigner, Budget, Spending, Ledger, Payment, Receipt, ChainWitness, ...
-    settings        RetryPolicy, Timeout, Clock, RateLimiter
+    settings        RetryPolicy, Timeout, Clock
 
 All errors are TradeError:
 
@@ -46,7 +46,7 @@ if TYPE_CHECKING:  # `as` makes the names public to type checkers
     from ._async.client import AsyncTradeClient as AsyncTradeClient
     from ._async.market_client import AsyncMarketClient as AsyncMarketClient
     from ._async.pagination import AsyncPager as AsyncPager
-    from ._async.rate_limiting import AsyncRateLimiter as AsyncRateLimiter
+    from ._async.rate_limit import AsyncRateLimiter as AsyncRateLimiter
     from ._async.signal_stream import AsyncSignalStream as AsyncSignalStream
     from ._frames import arrow_table as arrow_table
     from ._http.retry import Failure as Failure
@@ -62,10 +62,11 @@ if TYPE_CHECKING:  # `as` makes the names public to type checkers
     from ._sync.client import TradeClient as TradeClient
     from ._sync.market_client import MarketClient as MarketClient
     from ._sync.pagination import Pager as Pager
-    from ._sync.rate_limiting import RateLimiter as RateLimiter
+    from ._sync.rate_limit import RateLimiter as RateLimiter
     from ._sync.signal_stream import SignalStream as SignalStream
     from ._system.clock import Clock as Clock
     from ._system.clock import SystemClock as SystemClock
+    from ._values.http import RateClaim as RateClaim
     from ._values.http import RateLimit as RateLimit
     from ._values.http import RawResponse as RawResponse
     from ._values.payment import Payment as Payment
@@ -165,7 +166,7 @@ _HOMES = {
     "_async.client": ("AsyncTradeClient",),
     "_async.market_client": ("AsyncMarketClient",),
     "_async.pagination": ("AsyncPager",),
-    "_async.rate_limiting": ("AsyncRateLimiter",),
+    "_async.rate_limit": ("AsyncRateLimiter",),
     "_async.signal_stream": ("AsyncSignalStream",),
     "_frames": ("arrow_table",),
     "_http.retry": (
@@ -183,13 +184,14 @@ _HOMES = {
     "_sync.client": ("TradeClient",),
     "_sync.market_client": ("MarketClient",),
     "_sync.pagination": ("Pager",),
-    "_sync.rate_limiting": ("RateLimiter",),
+    "_sync.rate_limit": ("RateLimiter",),
     "_sync.signal_stream": ("SignalStream",),
     "_system.clock": (
         "Clock",
         "SystemClock",
     ),
     "_values.http": (
+        "RateClaim",
         "RateLimit",
         "RawResponse",
     ),

@@ -167,6 +167,8 @@ ErrorCode = Literal[
     "ledger_version",
     "ledger_exposed",
     "ledger_failed",
+    "ledger_not_durable",
+    "ledger_went_back",
     # the server of a fleet
     "server_unreachable",
     "server_refused",
@@ -174,6 +176,7 @@ ErrorCode = Literal[
     "server_read_only",
     "server_full",
     "server_failed",
+    "member_replaced",
 ]
 """Every code that an error of the SDK can have. A release may add codes; it never renames one."""
 

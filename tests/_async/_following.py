@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import httpx
 
-from tradesdk import AsyncSignalStream, AsyncTradeClient, StreamItem, StreamSignal, StreamStats
+from tradesdk import AsyncRateLimiter, AsyncSignalStream, AsyncTradeClient, StreamItem, StreamSignal, StreamStats
 
 from .._answers import BASE, KEY
 from .._streamscript import CHAIN, StreamScript
@@ -38,11 +38,14 @@ class Followed:
 
 
 @asynccontextmanager
-async def opened(script: StreamScript, **options: Any) -> AsyncIterator[AsyncSignalStream[StreamItem]]:
+async def opened(
+    script: StreamScript, *, rate_limiter: AsyncRateLimiter | None = None, **options: Any
+) -> AsyncIterator[AsyncSignalStream[StreamItem]]:
     """A stream of it with reports, not entered yet."""
     settings: dict[str, Any] = {"chain": CHAIN, "reports": True} | options
     http = httpx.AsyncClient(transport=script)
-    async with http, AsyncTradeClient(api_key=KEY, base_url=BASE, clock=script.clock, http_client=http) as client:
+    about: dict[str, Any] = {"api_key": KEY, "base_url": BASE, "clock": script.clock, "rate_limiter": rate_limiter}
+    async with http, AsyncTradeClient(**about, http_client=http) as client:
         yield client.signals.stream(**settings)
     assert script.open == 0, "a stream was left open"
 

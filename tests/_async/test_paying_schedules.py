@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tradesdk import AsyncMarketClient, Budget, Ledger, Payment, PaymentState, TradeError
+from tradesdk import AsyncMarketClient, Budget, Ledger, LedgerStore, Payment, PaymentState, TradeError
 
 from .._paidservice import BASE, PRICE, CountingSigner, JumpingClock, PaidService, Schedule
 from .._schedules import CHUNK, chunks
@@ -20,15 +20,15 @@ CALLS = {"call": "ETH", "other call": "BRETT"}
 
 
 class Run:
-    """One schedule, played."""
+    """One schedule, played on a ledger: by default one in memory."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, ledger: LedgerStore | None = None) -> None:
         self.seed = seed
         self.schedule = Schedule.of(seed)
         self.clock = JumpingClock()
         version, kinds, dated = self.schedule.version, list(self.schedule.kinds), self.schedule.dated
         self.service = PaidService(self.clock, version, kinds, dated=dated)
-        self.ledger = Ledger.memory()
+        self.ledger = Ledger.memory() if ledger is None else ledger
         self.signer = CountingSigner()
         self.delivered = 0
         self.client = self._new()

@@ -19,7 +19,7 @@ from ._terminal import Terminal
 
 
 def signal() -> dict[str, Any]:
-    return {key: value for key, value in event().items() if key not in ("type", "replayed", "late")}
+    return {key: value for key, value in event().items() if key not in ("type", "replayed", "late", "redelivered")}
 
 
 ALL = ("trades", "list", "--all", "--page-size", "40")

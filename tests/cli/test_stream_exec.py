@@ -53,7 +53,7 @@ def test_placeholders_are_replaced_inside_words(line: str, expected: list[str]) 
 
 
 def test_every_field_has_its_placeholder() -> None:
-    assert set(PLACEHOLDERS) == set(event()) - {"type", "replayed", "late"}
+    assert set(PLACEHOLDERS) == set(event()) - {"type", "replayed", "late", "redelivered"}
     assert words("echo " + " ".join(f"{{{name}}}" for name in PLACEHOLDERS)) == [
         str(event()[name]) for name in PLACEHOLDERS
     ]

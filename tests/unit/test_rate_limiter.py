@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tradesdk._http.rate_limit import RateLimitWindow
+from tradesdk._http.rate_limit import RateWindow
 
 EPOCH = 1_700_000_000.0
 
@@ -18,7 +18,7 @@ class World:
     """A throttle, and a clock whose two readings run together."""
 
     def __init__(self, *, local_off: float = 0.0) -> None:
-        self.throttle = RateLimitWindow()
+        self.throttle = RateWindow()
         self.time = 0.0  # seconds since EPOCH on the service's clock
         self.local_off = local_off
 
@@ -249,7 +249,7 @@ local_clock = st.sampled_from([0.0, 600.0, -600.0, 3e8, -3e8])
 
 @given(st.integers(1, 20), st.lists(seconds(30), max_size=150), local_clock)
 def test_one_after_the_other_never_collects_a_429(limit: int, pauses: list[float], off: float) -> None:
-    service, throttle, time = Service(limit), RateLimitWindow(), 0.0
+    service, throttle, time = Service(limit), RateWindow(), 0.0
     for pause in pauses:
         time += pause
         while wait := throttle.claim(MONOTONIC + time):
@@ -269,7 +269,7 @@ def test_answers_that_come_late_and_out_of_order_open_nothing(
     limit: int, requests: list[tuple[float, float]], off: float
 ) -> None:
     """Each request is a pause before it and the time its answer travels. The service answers at once."""
-    service, throttle = Service(limit), RateLimitWindow()
+    service, throttle = Service(limit), RateWindow()
     _, headers = service.answer(0.0)
     throttle.observe(headers, now=WINDOWS + off, monotonic=MONOTONIC)
     time = 0.0
@@ -292,7 +292,7 @@ def test_answers_that_come_late_and_out_of_order_open_nothing(
 
 @given(st.integers(1, 5), st.lists(st.text(max_size=15) | st.integers(-5, 10**12).map(str), max_size=60))
 def test_it_always_recovers(limit: int, texts: list[str]) -> None:
-    throttle, time = RateLimitWindow(), 0.0
+    throttle, time = RateWindow(), 0.0
     names = ("x-ratelimit-limit", "x-ratelimit-remaining", "x-ratelimit-reset", "date")
     for text in texts:
         time += 1

@@ -17,7 +17,7 @@ from .._http.settings import Timeout
 from .._system.clock import Clock, SystemClock
 from .._values.http import RateLimit, RawResponse
 from ..errors import ConfigError
-from .rate_limiting import AsyncLocalRateLimiter, AsyncRateLimiter
+from .rate_limit import AsyncRateLimiter
 from .sending import AsyncSender
 from .session import AsyncSession
 
@@ -45,9 +45,9 @@ class AsyncTradeClient:
         deadline: seconds that one call may take with all its retries (default 180).
         retry: when a failed request is sent again.
         throttle: wait for the reset when the rate limit is used up, instead of failing.
+        rate_limiter: a rate limiter to share with others, such as `tradesdk.fleet.AsyncRedisRateLimiter`; by default
+            this client and its copies have one of their own. It is never closed.
         allow_insecure: allow plain http to other machines.
-        rate_limiter: holds requests back for the rate limit, such as an `AsyncRedisRateLimiter` that machines share; by
-            default each client has one of its own. The client does not close it.
         clock: Clock to use (tests pass their own).
         http_client: an httpx or httpx2 client to send with. Its headers, proxies and hooks apply; the SDK's
             authentication, timeouts and no-redirects rule win. It is never closed or changed.
@@ -82,7 +82,7 @@ class AsyncTradeClient:
         of_client = "" if http_client is None else str(http_client.base_url)
         url = settings.base_url(base_url, allow_insecure=allow_insecure, of_client=of_client)
         settings.instance("clock", clock, Clock, "a Clock with now, monotonic, sleep and sleep_async")
-        settings.instance("rate_limiter", rate_limiter, AsyncRateLimiter, "a limiter, such as AsyncRedisRateLimiter")
+        settings.rate_limiter(rate_limiter, AsyncRateLimiter)
         settings.instance("retry", retry, RetryPolicy, "a RetryPolicy; for a number use max_retries=")
         self._owner = True
         self._session = AsyncSession(
@@ -92,7 +92,7 @@ class AsyncTradeClient:
             policy=settings.policy(retry or RetryPolicy(), max_retries),
             deadline=settings.deadline(deadline),
             hold_back=throttle,
-            limiter=rate_limiter or AsyncLocalRateLimiter(),
+            limiter=rate_limiter,
             clock=clock or SystemClock(),
             sender=open_sender(url, http_client),
         )
@@ -147,7 +147,7 @@ class AsyncTradeClient:
     @property
     def rate_limit(self) -> RateLimit | None:
         """The rate limit in the last answer that had one; None before that."""
-        return self._session.limiter.rate_limit
+        return self._session.throttle.rate_limit
 
     async def request(
         self, method: str, path: str, *, query: Mapping[str, Any] | None = None, json: Any = None

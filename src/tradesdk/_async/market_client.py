@@ -27,7 +27,7 @@ from ..payments.signing.signer import LocalSigner, Signer, checked_signer
 from .client import open_sender
 from .market_methods import AsyncDryRuns, AsyncMarketMethods, AsyncQuotes
 from .payment_flow import AsyncPaymentFlow
-from .rate_limiting import AsyncLocalRateLimiter, AsyncRateLimiter
+from .rate_limit import AsyncRateLimiter
 from .session import AsyncSession
 
 if TYPE_CHECKING:
@@ -76,9 +76,9 @@ class AsyncMarketClient(AsyncMarketMethods):
         deadline: seconds that one call may take with all its retries (default 180).
         retry: when a failed request is sent again.
         throttle: wait for the reset when the rate limit is used up.
+        rate_limiter: a rate limiter to share with others, such as `tradesdk.fleet.AsyncRedisRateLimiter`; only with
+            `send_api_key=True`, because they share the rate limit of a key. It is never closed.
         allow_insecure: allow plain http to other machines. Nothing is paid there.
-        rate_limiter: holds requests back for the rate limit, such as an `AsyncRedisRateLimiter` that machines share; by
-            default each client has one of its own. The client does not close it.
         clock: Clock to use (tests pass their own).
         http_client: an httpx or httpx2 client to send with; it is never closed or changed.
 
@@ -119,13 +119,17 @@ class AsyncMarketClient(AsyncMarketMethods):
     ) -> None:
         settings.http_client(http_client, "AsyncClient")
         settings.instance("clock", clock, Clock, "a Clock with now, monotonic, sleep and sleep_async")
-        settings.instance("rate_limiter", rate_limiter, AsyncRateLimiter, "a limiter, such as AsyncRedisRateLimiter")
+        settings.rate_limiter(rate_limiter, AsyncRateLimiter)
         settings.instance("retry", retry, RetryPolicy, "a RetryPolicy; for a number use max_retries=")
         settings.instance("budget", budget, Budget, 'a Budget, such as Budget(per_day="5.00")')
         settings.instance("ledger", ledger, LedgerStore, "a Ledger")
         if api_key is not None and not send_api_key:
             raise ConfigError(
                 "api_key= has no effect without send_api_key=True: market data is paid for, without a key"
+            )
+        if rate_limiter is not None and not send_api_key:
+            raise ConfigError(
+                "rate_limiter= has no effect without send_api_key=True: it is for the rate limit of a key"
             )
         if witness is not None:
             from .chain_witness import AsyncChainWitness
@@ -151,7 +155,8 @@ class AsyncMarketClient(AsyncMarketMethods):
             policy=settings.policy(retry or RetryPolicy(), max_retries),
             deadline=settings.deadline(deadline),
             hold_back=throttle,
-            limiter=rate_limiter or AsyncLocalRateLimiter(),
+            limiter=rate_limiter,
+            api="market",
             clock=clock,
             sender=open_sender(url, http_client),
         )
@@ -210,7 +215,7 @@ class AsyncMarketClient(AsyncMarketMethods):
     @property
     def rate_limit(self) -> RateLimit | None:
         """The rate limit in the last answer that had one; None before that."""
-        return self._paying.session.limiter.rate_limit
+        return self._paying.session.throttle.rate_limit
 
     async def _buy(
         self,

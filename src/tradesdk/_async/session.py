@@ -18,10 +18,10 @@ from .._http.settings import USER_AGENT, ApiKey, Timeout
 from .._http.transport_errors import connection_error, root_cause, transport_error
 from .._http.wire_logging import LoggedExchange, wire
 from .._system.clock import Clock
-from .._values.http import RawResponse, SentHeaders
+from .._values.http import RateClaim, RawResponse, SentHeaders
 from ..errors import APIError, APIResponseError, APIStatusError, RateLimitError, TradeError
 from .concurrency import Place, sleep
-from .rate_limiting import AsyncLocalRateLimiter, AsyncRateLimiter, Claim
+from .rate_limit import NO_CLAIM, AsyncLocalRateLimiter, AsyncRateLimiter
 from .sending import AsyncAnswer, AsyncSender, Outgoing
 
 if TYPE_CHECKING:
@@ -47,7 +47,12 @@ class AsyncSession:
     secrets: tuple[str, ...] = field(default=(), repr=False)
     """What logs must not show, besides the key: a service may repeat it."""
 
-    limiter: AsyncRateLimiter = field(default_factory=AsyncLocalRateLimiter)
+    limiter: AsyncRateLimiter | None = None
+    """The rate limiter to use; None: one that this client has alone."""
+
+    api: str = "account"
+    """What the rate limit belongs to, besides the key."""
+
     budget: RetryBudget = field(default_factory=RetryBudget)
     made: deque[str] = field(default_factory=lambda: deque(maxlen=1000))
     """Ids that this client created: none of them can be the result of another create."""
@@ -63,6 +68,10 @@ class AsyncSession:
 
     def __post_init__(self) -> None:
         fixed = self.key is None or self.key.fixed
+        self.throttle: AsyncRateLimiter = self.limiter or AsyncLocalRateLimiter(self.clock)
+        self._window = "" if self.limiter is None or self.key is None else None
+        if self._window is None and self.key is not None and fixed:
+            self._window = self.key.fingerprint(self.api)
         self._headers = self.header_list(None) if fixed else None
         self._headers_json = self.header_list(b"") if fixed else None
 
@@ -113,8 +122,8 @@ class AsyncSession:
             return result
         return await retries.run()
 
-    async def attempt(self, request: Request[T], give_up: float, *, claim: Claim | None = None) -> T:
-        """Send `request` once and read its answer. `claim`: of the rate limit, if it has one already."""
+    async def attempt(self, request: Request[T], give_up: float, claim: RateClaim | None = None) -> T:
+        """Send `request` once and read its answer. `claim` is one that was made for it."""
         try:
             response = await self.exchange(request, give_up, claim=claim)
             if 200 <= response.status < 300:
@@ -144,13 +153,14 @@ class AsyncSession:
         return result
 
     async def exchange(
-        self, request: Request[T], give_up: float, payment: Payment | None = None, *, claim: Claim | None = None
+        self, request: Request[T], give_up: float, payment: Payment | None = None, claim: RateClaim | None = None
     ) -> RawResponse:
         """Send `request` once, with a payment's header if there is one. Any status counts as an answer."""
         url = self.base_url + request.target
-        if self.hold_back:
-            claim = await self._wait_for_limit(request, url, give_up)
+        if claim is None:
+            claim = await self._claim(request, url, give_up)
         if self.sender.is_closed:
+            await self.throttle.failed(claim, sent=False)
             raise TradeError("this client is closed; make a new one")
         clock = self.clock
         started = clock.monotonic()
@@ -176,8 +186,7 @@ class AsyncSession:
             lost = connection_error(error, request.method, url)
             if payment is not None and not self.sender.tells_if_sent(error):
                 lost.sent = lost.temporary = True  # a payment that may have arrived counts as sent
-            if claim is not None and not lost.sent:
-                await self.limiter.not_sent(claim, clock)
+            await self.throttle.failed(claim, sent=lost.sent)
             extra = log_fields("request_failed", lost, method=request.method, url=url)
             logger.debug("%s %s: %s", request.method, url, lost.message, extra=extra)
             if looked is not None:
@@ -185,18 +194,19 @@ class AsyncSession:
             raise lost from root_cause(error)
         finally:
             del place  # now: a traceback may keep this frame
-        ended = clock.monotonic()
         response = RawResponse(status, headers, content)
-        await self.limiter.answered(claim, status, headers, clock)
-        if logger.isEnabledFor(logging.DEBUG):
+        logged = logger.isEnabledFor(logging.DEBUG)
+        seconds = clock.monotonic() - started if logged else 0.0
+        await self.throttle.answered(claim, status, headers)
+        if logged:
             logger.debug(
                 "%s %s: %d in %.0f ms",
                 request.method,
                 url,
                 response.status,
-                (ended - started) * 1000,
+                seconds * 1000,
                 extra=log_fields(
-                    "request_answered", method=request.method, url=url, status=response.status, seconds=ended - started
+                    "request_answered", method=request.method, url=url, status=response.status, seconds=seconds
                 ),
             )
         if looked is not None:
@@ -266,20 +276,34 @@ class AsyncSession:
             headers.append((b"Content-Type", b"application/json"))
         return headers
 
-    async def _wait_for_limit(self, request: Request[T], url: str, give_up: float) -> Claim:
-        while (claim := await self.limiter.claim(self.clock)).wait:
-            if self.clock.monotonic() + claim.pause > give_up:
+    @property
+    def window(self) -> str:
+        """The name of the rate limit: the same for all clients with this key; empty for a limiter of this client."""
+        if self._window is not None or self.key is None:
+            return self._window or ""
+        return self.key.fingerprint(self.api)
+
+    async def _claim(self, request: Request[T], url: str, give_up: float) -> RateClaim:
+        """Wait until the rate limit allows one request."""
+        window = self._window
+        if window is None:
+            window = self.window
+        if not self.hold_back:
+            return RateClaim(window=window) if window else NO_CLAIM
+        while wait := (claim := await self.throttle.claim(window)).wait:
+            if self.clock.monotonic() + wait > give_up:
                 raise RateLimitError(
-                    f"not sent: the rate limit resets in {claim.wait:.0f} s, which is after the deadline",
+                    f"not sent: the rate limit resets in {wait:.0f} s, which is after the deadline",
                     method=request.method,
                     url=url,
                     status=429,
-                    retry_after=claim.wait,
-                    retry_at=moment_after(self.clock.now(), claim.wait),
-                    rate_limit=self.limiter.rate_limit,
+                    retry_after=wait,
+                    retry_at=moment_after(self.clock.now(), wait),
+                    rate_limit=self.throttle.rate_limit,
                 )
-            log_rate_limit_wait(claim.pause, claim.members)
-            await sleep(self.clock, claim.pause)
+            if wait > 1:  # else it waits for its turn, not for the reset
+                log_rate_limit_wait(wait, claim.members)
+            await sleep(self.clock, wait)
         return claim
 
     async def aclose(self) -> None:

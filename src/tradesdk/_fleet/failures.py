@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import errno
+import re
 from dataclasses import dataclass
 
 from .._values.text import printable
 from ..errors import ErrorCode
 from .address import ServerAddress
 
+# Redis 6.2 puts the error of a command in a script behind the place of that command.
+_IN_SCRIPT = re.compile(r"Error running script .*?@user_script: ?\d+: -?(?=[A-Z]+ )")
 _DURING_START = "wait until the server has started"
 _LARGER = "give the server more memory (maxmemory), or remove old data of other programs"
 
@@ -38,7 +41,7 @@ def failure_of(error: Exception, address: ServerAddress) -> Failure | None:
     names = {cls.__name__ for cls in type(error).__mro__ if cls.__module__.partition(".")[0] == "redis"}
     if not names and not isinstance(error, OSError | EOFError):
         return None
-    text = printable(address.hidden_in(str(error)), 300)
+    text = printable(_IN_SCRIPT.sub("", address.hidden_in(str(error))), 300)
     where = f"the fleet's server at {address}"
     for known, code, message, hint in _KNOWN:
         if known in names or text.startswith(known):
@@ -46,7 +49,7 @@ def failure_of(error: Exception, address: ServerAddress) -> Failure | None:
     if "TimeoutError" in names or isinstance(error, TimeoutError):
         return Failure("server_unreachable", f"{where} did not answer in time", _UNREACHABLE, may_have_run=True)
     if "ConnectionError" in names or isinstance(error, OSError | EOFError):
-        refused = _errno(error) == errno.ECONNREFUSED or text.startswith(f"Error {errno.ECONNREFUSED} connecting")
+        refused = _errno(error) == errno.ECONNREFUSED
         if refused:
             return Failure("server_unreachable", f"nothing listens at {address}", _UNREACHABLE)
         return Failure(

@@ -21,15 +21,17 @@ LogEvent = Literal[
     "request_failed",
     "retry",
     "rate_limit_wait",
+    "rate_limit_alone",
+    "rate_limit_shared",
     "create_found",
     "tokens_unchecked",
     "clock_difference",
     "payment_resent",
     "payment_warning",
     "ledger_failed",
+    "claim_overrun",
+    "durability_unchecked",
     "service_time_unknown",
-    "fleet_away",
-    "fleet_back",
     "history_unread",
     "stream_connected",
     "stream_disconnected",
@@ -37,6 +39,10 @@ LogEvent = Literal[
     "stream_position_reset",
     "stream_invalid_event",
     "stream_unknown_event",
+    "relay_started",
+    "relay_ended",
+    "fleet_waiting",
+    "lease_overrun",
 ]
 
 
@@ -46,13 +52,13 @@ class LogFields(TypedDict, total=False):
     reason: str
     code: ErrorCode
     wait: float
+    members: int
     method: str
     url: str
     status: int
     seconds: float
     payment_id: str
     chain: int
-    members: int
     tries: int
     start: datetime
     end: datetime
@@ -77,9 +83,7 @@ def log_retry(error: APIError, wait: float) -> None:
 
 
 def log_rate_limit_wait(wait: float, members: int) -> None:
-    """Log that nothing is sent for `wait` seconds, until the rate limit that `members` clients share resets."""
-    if wait <= 1:  # too short to log, or the rest of a sleep that ended early
-        return
-    reason = "the rate limit is used up" if members == 1 else f"the rate limit that {members} clients share is used up"
+    """Log that nothing is sent for `wait` seconds, until the rate limit resets."""
+    reason = "the rate limit is used up" + (f" by the {members} members that share it" if members > 1 else "")
     extra = log_fields("rate_limit_wait", reason=reason, wait=wait, members=members)
     logger.warning("%s; waiting %.1f s for the reset", reason, wait, extra=extra)

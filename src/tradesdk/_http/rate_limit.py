@@ -10,11 +10,10 @@ from .response import rate_limit
 from .retry import reset_time, server_now
 
 _WINDOW = 60.0  # limits are per minute
-FARTHEST = _WINDOW + 5
-"""Seconds. A reset further away is not believed: it or a clock is wrong."""
+_FARTHEST = _WINDOW + 5  # a reset further away is not believed: it or a clock is wrong
 
 
-class RateLimitWindow:
+class RateWindow:
     """Counts the requests left in the current window: the last number from the service, minus what was sent since.
 
     When none are left, requests wait for the reset. After it, the same limit is assumed until an answer names
@@ -76,7 +75,7 @@ class RateLimitWindow:
             if moment is None:
                 return
             away = moment - server_now(headers, now)
-            if away > FARTHEST:
+            if away > _FARTHEST:
                 return
             ends = monotonic + max(0.0, away)
             guessed = self._guessed and limit == self._limit

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import ipaddress
 import math
 import os
@@ -147,6 +148,10 @@ class ApiKey:
         """The value of the Authorization header."""
         self.__last = check_api_key(_called(self.__source) if callable(self.__source) else self.__source)
         return b"Bearer " + self.__last.encode("ascii")
+
+    def fingerprint(self, of: str) -> str:
+        """The name of the key's rate limit at the API `of`. Nobody can tell the key from it."""
+        return hashlib.sha256(f"{of} rate limit ".encode() + self.header()).hexdigest()[:16]
 
     def hidden_in(self, text: str) -> str:
         """`text` with the key replaced by `****`: a service may repeat it."""
@@ -330,6 +335,19 @@ def http_client(given: object, kind: str) -> None:
         base.__name__ == kind and base.__module__.partition(".")[0] in ("httpx", "httpx2") for base in bases
     ):
         raise ConfigError(f"http_client must be an httpx.{kind} or httpx2.{kind}, not {type(given).__name__}")
+
+
+def rate_limiter(given: object, kind: type) -> None:
+    """Refuse anything but a rate limiter of this flavor: `kind` is its protocol."""
+    if given is None:
+        return
+    from inspect import iscoroutinefunction
+
+    name = kind.__name__
+    if isinstance(given, type) or not isinstance(given, kind):
+        raise ConfigError(f"rate_limiter must be an object with the methods of {name}")
+    if iscoroutinefunction(getattr(given, "claim", None)) != iscoroutinefunction(getattr(kind, "claim", None)):
+        raise ConfigError(f"rate_limiter is of the other flavor: this client takes a {name}")
 
 
 def policy(given: RetryPolicy, max_retries: int | None) -> RetryPolicy:

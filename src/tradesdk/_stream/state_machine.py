@@ -512,6 +512,13 @@ class StreamState:
         if not self.replay.goes_on(look):
             self._look_is_over(mono, audit=audit)
 
+    def period_read(self, look: BackfillWindow, mono: float) -> None:
+        """Finish a walk through one period, which is no look of a stream."""
+        with self._lock:
+            gap = self.replay.found(look, self.clock.now(mono), self.items)
+        if gap is not None:
+            self._reports.gap(gap)
+
     def look_failed(self, look: BackfillWindow, reason: str, mono: float, *, audit: bool = False) -> None:
         """Finish a walk that could not read the history."""
         if audit or self._first_look:

@@ -18,7 +18,7 @@ from .._http.settings import Timeout
 from .._system.clock import Clock, SystemClock
 from .._values.http import RateLimit, RawResponse
 from ..errors import ConfigError
-from .rate_limiting import LocalRateLimiter, RateLimiter
+from .rate_limit import RateLimiter
 from .sending import Sender
 from .session import Session
 
@@ -46,9 +46,9 @@ class TradeClient:
         deadline: seconds that one call may take with all its retries (default 180).
         retry: when a failed request is sent again.
         throttle: wait for the reset when the rate limit is used up, instead of failing.
+        rate_limiter: a rate limiter to share with others, such as `tradesdk.fleet.RedisRateLimiter`; by default
+            this client and its copies have one of their own. It is never closed.
         allow_insecure: allow plain http to other machines.
-        rate_limiter: holds requests back for the rate limit, such as an `RedisRateLimiter` that machines share; by
-            default each client has one of its own. The client does not close it.
         clock: Clock to use (tests pass their own).
         http_client: an httpx or httpx2 client to send with. Its headers, proxies and hooks apply; the SDK's
             authentication, timeouts and no-redirects rule win. It is never closed or changed.
@@ -83,7 +83,7 @@ class TradeClient:
         of_client = "" if http_client is None else str(http_client.base_url)
         url = settings.base_url(base_url, allow_insecure=allow_insecure, of_client=of_client)
         settings.instance("clock", clock, Clock, "a Clock with now, monotonic, sleep and sleep_async")
-        settings.instance("rate_limiter", rate_limiter, RateLimiter, "a limiter, such as RedisRateLimiter")
+        settings.rate_limiter(rate_limiter, RateLimiter)
         settings.instance("retry", retry, RetryPolicy, "a RetryPolicy; for a number use max_retries=")
         self._owner = True
         self._session = Session(
@@ -93,7 +93,7 @@ class TradeClient:
             policy=settings.policy(retry or RetryPolicy(), max_retries),
             deadline=settings.deadline(deadline),
             hold_back=throttle,
-            limiter=rate_limiter or LocalRateLimiter(),
+            limiter=rate_limiter,
             clock=clock or SystemClock(),
             sender=open_sender(url, http_client),
         )
@@ -148,7 +148,7 @@ class TradeClient:
     @property
     def rate_limit(self) -> RateLimit | None:
         """The rate limit in the last answer that had one; None before that."""
-        return self._session.limiter.rate_limit
+        return self._session.throttle.rate_limit
 
     def request(
         self, method: str, path: str, *, query: Mapping[str, Any] | None = None, json: Any = None

@@ -200,3 +200,46 @@ class KeyedLock:
         guard, turns = self._of.setdefault(os.getpid(), (threading.Lock(), WeakValueDictionary()))
         with guard:
             return turns.get(key) or turns.setdefault(key, Semaphore(1))
+
+
+def require_asyncio(what: str) -> None:
+    """Do nothing: blocking code needs no event loop."""
+
+
+class Background:
+    """Work that runs beside its owner, in a thread, and ends when it is told to."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._stop = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._error: BaseException | None = None
+
+    def start(self, work: Callable[[], None]) -> None:
+        def run() -> None:
+            try:
+                work()
+            except BaseException as error:
+                self._error = error
+
+        self._thread = threading.Thread(target=run, name=self._name, daemon=True)
+        self._thread.start()
+
+    @property
+    def stopping(self) -> bool:
+        return self._stop.is_set()
+
+    def pause(self, seconds: float) -> bool:
+        """Wait, at most until it has to end. Whether it has to."""
+        return self._stop.wait(seconds)
+
+    def stop(self) -> None:
+        """Tell it to end."""
+        self._stop.set()
+
+    def wait(self) -> None:
+        """Wait until it has ended. Raises what ended it."""
+        if self._thread is not None:
+            self._thread.join()
+            if self._error is not None:
+                raise self._error

@@ -28,7 +28,7 @@ from ..payments.signing.signer import LocalSigner, Signer, checked_signer
 from .client import open_sender
 from .market_methods import DryRuns, MarketMethods, Quotes
 from .payment_flow import PaymentFlow
-from .rate_limiting import LocalRateLimiter, RateLimiter
+from .rate_limit import RateLimiter
 from .session import Session
 
 if TYPE_CHECKING:
@@ -77,9 +77,9 @@ class MarketClient(MarketMethods):
         deadline: seconds that one call may take with all its retries (default 180).
         retry: when a failed request is sent again.
         throttle: wait for the reset when the rate limit is used up.
+        rate_limiter: a rate limiter to share with others, such as `tradesdk.fleet.RedisRateLimiter`; only with
+            `send_api_key=True`, because they share the rate limit of a key. It is never closed.
         allow_insecure: allow plain http to other machines. Nothing is paid there.
-        rate_limiter: holds requests back for the rate limit, such as an `RedisRateLimiter` that machines share; by
-            default each client has one of its own. The client does not close it.
         clock: Clock to use (tests pass their own).
         http_client: an httpx or httpx2 client to send with; it is never closed or changed.
 
@@ -120,13 +120,17 @@ class MarketClient(MarketMethods):
     ) -> None:
         settings.http_client(http_client, "Client")
         settings.instance("clock", clock, Clock, "a Clock with now, monotonic, sleep and sleep_async")
-        settings.instance("rate_limiter", rate_limiter, RateLimiter, "a limiter, such as RedisRateLimiter")
+        settings.rate_limiter(rate_limiter, RateLimiter)
         settings.instance("retry", retry, RetryPolicy, "a RetryPolicy; for a number use max_retries=")
         settings.instance("budget", budget, Budget, 'a Budget, such as Budget(per_day="5.00")')
         settings.instance("ledger", ledger, LedgerStore, "a Ledger")
         if api_key is not None and not send_api_key:
             raise ConfigError(
                 "api_key= has no effect without send_api_key=True: market data is paid for, without a key"
+            )
+        if rate_limiter is not None and not send_api_key:
+            raise ConfigError(
+                "rate_limiter= has no effect without send_api_key=True: it is for the rate limit of a key"
             )
         if witness is not None:
             from .chain_witness import ChainWitness
@@ -152,7 +156,8 @@ class MarketClient(MarketMethods):
             policy=settings.policy(retry or RetryPolicy(), max_retries),
             deadline=settings.deadline(deadline),
             hold_back=throttle,
-            limiter=rate_limiter or LocalRateLimiter(),
+            limiter=rate_limiter,
+            api="market",
             clock=clock,
             sender=open_sender(url, http_client),
         )
@@ -211,7 +216,7 @@ class MarketClient(MarketMethods):
     @property
     def rate_limit(self) -> RateLimit | None:
         """The rate limit in the last answer that had one; None before that."""
-        return self._paying.session.limiter.rate_limit
+        return self._paying.session.throttle.rate_limit
 
     def _buy(
         self,

@@ -19,10 +19,10 @@ from .._http.settings import USER_AGENT, ApiKey, Timeout
 from .._http.transport_errors import connection_error, root_cause, transport_error
 from .._http.wire_logging import LoggedExchange, wire
 from .._system.clock import Clock
-from .._values.http import RawResponse, SentHeaders
+from .._values.http import RateClaim, RawResponse, SentHeaders
 from ..errors import APIError, APIResponseError, APIStatusError, RateLimitError, TradeError
 from .concurrency import Place, sleep
-from .rate_limiting import Claim, LocalRateLimiter, RateLimiter
+from .rate_limit import NO_CLAIM, LocalRateLimiter, RateLimiter
 from .sending import Answer, Outgoing, Sender
 
 if TYPE_CHECKING:
@@ -48,7 +48,12 @@ class Session:
     secrets: tuple[str, ...] = field(default=(), repr=False)
     """What logs must not show, besides the key: a service may repeat it."""
 
-    limiter: RateLimiter = field(default_factory=LocalRateLimiter)
+    limiter: RateLimiter | None = None
+    """The rate limiter to use; None: one that this client has alone."""
+
+    api: str = "account"
+    """What the rate limit belongs to, besides the key."""
+
     budget: RetryBudget = field(default_factory=RetryBudget)
     made: deque[str] = field(default_factory=lambda: deque(maxlen=1000))
     """Ids that this client created: none of them can be the result of another create."""
@@ -64,6 +69,10 @@ class Session:
 
     def __post_init__(self) -> None:
         fixed = self.key is None or self.key.fixed
+        self.throttle: RateLimiter = self.limiter or LocalRateLimiter(self.clock)
+        self._window = "" if self.limiter is None or self.key is None else None
+        if self._window is None and self.key is not None and fixed:
+            self._window = self.key.fingerprint(self.api)
         self._headers = self.header_list(None) if fixed else None
         self._headers_json = self.header_list(b"") if fixed else None
 
@@ -114,8 +123,8 @@ class Session:
             return result
         return retries.run()
 
-    def attempt(self, request: Request[T], give_up: float, *, claim: Claim | None = None) -> T:
-        """Send `request` once and read its answer. `claim`: of the rate limit, if it has one already."""
+    def attempt(self, request: Request[T], give_up: float, claim: RateClaim | None = None) -> T:
+        """Send `request` once and read its answer. `claim` is one that was made for it."""
         try:
             response = self.exchange(request, give_up, claim=claim)
             if 200 <= response.status < 300:
@@ -145,13 +154,14 @@ class Session:
         return result
 
     def exchange(
-        self, request: Request[T], give_up: float, payment: Payment | None = None, *, claim: Claim | None = None
+        self, request: Request[T], give_up: float, payment: Payment | None = None, claim: RateClaim | None = None
     ) -> RawResponse:
         """Send `request` once, with a payment's header if there is one. Any status counts as an answer."""
         url = self.base_url + request.target
-        if self.hold_back:
-            claim = self._wait_for_limit(request, url, give_up)
+        if claim is None:
+            claim = self._claim(request, url, give_up)
         if self.sender.is_closed:
+            self.throttle.failed(claim, sent=False)
             raise TradeError("this client is closed; make a new one")
         clock = self.clock
         started = clock.monotonic()
@@ -177,8 +187,7 @@ class Session:
             lost = connection_error(error, request.method, url)
             if payment is not None and not self.sender.tells_if_sent(error):
                 lost.sent = lost.temporary = True  # a payment that may have arrived counts as sent
-            if claim is not None and not lost.sent:
-                self.limiter.not_sent(claim, clock)
+            self.throttle.failed(claim, sent=lost.sent)
             extra = log_fields("request_failed", lost, method=request.method, url=url)
             logger.debug("%s %s: %s", request.method, url, lost.message, extra=extra)
             if looked is not None:
@@ -186,18 +195,19 @@ class Session:
             raise lost from root_cause(error)
         finally:
             del place  # now: a traceback may keep this frame
-        ended = clock.monotonic()
         response = RawResponse(status, headers, content)
-        self.limiter.answered(claim, status, headers, clock)
-        if logger.isEnabledFor(logging.DEBUG):
+        logged = logger.isEnabledFor(logging.DEBUG)
+        seconds = clock.monotonic() - started if logged else 0.0
+        self.throttle.answered(claim, status, headers)
+        if logged:
             logger.debug(
                 "%s %s: %d in %.0f ms",
                 request.method,
                 url,
                 response.status,
-                (ended - started) * 1000,
+                seconds * 1000,
                 extra=log_fields(
-                    "request_answered", method=request.method, url=url, status=response.status, seconds=ended - started
+                    "request_answered", method=request.method, url=url, status=response.status, seconds=seconds
                 ),
             )
         if looked is not None:
@@ -267,20 +277,34 @@ class Session:
             headers.append((b"Content-Type", b"application/json"))
         return headers
 
-    def _wait_for_limit(self, request: Request[T], url: str, give_up: float) -> Claim:
-        while (claim := self.limiter.claim(self.clock)).wait:
-            if self.clock.monotonic() + claim.pause > give_up:
+    @property
+    def window(self) -> str:
+        """The name of the rate limit: the same for all clients with this key; empty for a limiter of this client."""
+        if self._window is not None or self.key is None:
+            return self._window or ""
+        return self.key.fingerprint(self.api)
+
+    def _claim(self, request: Request[T], url: str, give_up: float) -> RateClaim:
+        """Wait until the rate limit allows one request."""
+        window = self._window
+        if window is None:
+            window = self.window
+        if not self.hold_back:
+            return RateClaim(window=window) if window else NO_CLAIM
+        while wait := (claim := self.throttle.claim(window)).wait:
+            if self.clock.monotonic() + wait > give_up:
                 raise RateLimitError(
-                    f"not sent: the rate limit resets in {claim.wait:.0f} s, which is after the deadline",
+                    f"not sent: the rate limit resets in {wait:.0f} s, which is after the deadline",
                     method=request.method,
                     url=url,
                     status=429,
-                    retry_after=claim.wait,
-                    retry_at=moment_after(self.clock.now(), claim.wait),
-                    rate_limit=self.limiter.rate_limit,
+                    retry_after=wait,
+                    retry_at=moment_after(self.clock.now(), wait),
+                    rate_limit=self.throttle.rate_limit,
                 )
-            log_rate_limit_wait(claim.pause, claim.members)
-            sleep(self.clock, claim.pause)
+            if wait > 1:  # else it waits for its turn, not for the reset
+                log_rate_limit_wait(wait, claim.members)
+            sleep(self.clock, wait)
         return claim
 
     def close(self) -> None:

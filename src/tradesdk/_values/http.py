@@ -70,6 +70,23 @@ class RawResponse:
 
 
 @dataclass(frozen=True, slots=True)
+class RateClaim:
+    """What a rate limiter says to one request.
+
+    Attributes:
+        wait: seconds until the request may ask again, with jitter; 0 when it may be sent now.
+        members: how many programs share the rate limit, as far as is known.
+        window: which rate limit it is: a fingerprint of the API key. Empty for a limiter that one client has alone.
+        id: what the limiter knows the claim by; empty when none was made.
+    """
+
+    wait: float = 0.0
+    members: int = 1
+    window: str = ""
+    id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class RateLimit:
     """The rate limit in an answer. Each value is None when the answer does not have it.
 

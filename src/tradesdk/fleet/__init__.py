@@ -1,15 +1,34 @@
-"""Many machines with one API key, one wallet and one stream, on Redis 6.2 or newer, or Valkey. Extra: `redis`."""
+"""Many machines with one API key, one wallet and one stream, on Redis 6.2 or newer, or Valkey. Extra: `redis`.
 
-from __future__ import annotations
+RedisLedger         payments and budgets: MarketClient(ledger=RedisLedger(...))
+RedisRateLimiter    the rate limit of a key: TradeClient(rate_limiter=RedisRateLimiter(...))
+SignalRelay         made by client.signals.relay: one upstream stream for all
+SharedStream        made by client.signals.shared: each signal to one member, or to all
+"""
 
 TYPE_CHECKING = False
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # `as` makes the names public to type checkers
     from .._async.fleet.rate_limiter import AsyncRedisRateLimiter as AsyncRedisRateLimiter
+    from .._async.fleet.relay import AsyncSignalRelay as AsyncSignalRelay
+    from .._async.fleet.shared_stream import AsyncSharedStream as AsyncSharedStream
+    from .._fleet.rate_window import SharedWindow as SharedWindow
     from .._sync.fleet.rate_limiter import RedisRateLimiter as RedisRateLimiter
+    from .._sync.fleet.relay import SignalRelay as SignalRelay
+    from .._sync.fleet.shared_stream import SharedStream as SharedStream
+    from ..models.stream import RelayStats as RelayStats
+    from .redis_ledger import RedisLedger as RedisLedger
 
+# Modules are imported at first use.
 _HOME = {
     "AsyncRedisRateLimiter": "_async.fleet.rate_limiter",
+    "AsyncSharedStream": "_async.fleet.shared_stream",
+    "AsyncSignalRelay": "_async.fleet.relay",
+    "RedisLedger": "fleet.redis_ledger",
     "RedisRateLimiter": "_sync.fleet.rate_limiter",
+    "RelayStats": "models.stream",
+    "SharedWindow": "_fleet.rate_window",
+    "SharedStream": "_sync.fleet.shared_stream",
+    "SignalRelay": "_sync.fleet.relay",
 }
 
 if not TYPE_CHECKING:  # with it, type checkers would accept any misspelled name

@@ -13,19 +13,20 @@ from ._base import Model
 from ._types import Timestamp
 from .signals import Signal
 
-MARKS = frozenset({"replayed", "late"})
+MARKS = frozenset({"replayed", "late", "redelivered"})
 """Marks of a signal that the SDK sets, not the service."""
 
 
 class StreamSignal(Signal):
-    """A signal from a stream. Dumps have the service's names and values, then `replayed` and `late`.
+    """A signal from a stream. Dumps have the service's names and values, then `replayed`, `late` and `redelivered`.
 
-    `model_dump(mode="json", exclude_computed_fields=True)` leaves these two out. They are not compared by `==`.
+    `model_dump(mode="json", exclude_computed_fields=True)` leaves these three out. They are not compared by `==`.
 
     Attributes:
         type: always `signal`.
         replayed: whether it comes from the history instead of live, after a disconnect or in an audit.
         late: whether it is older than an earlier item, that is, out of order.
+        redelivered: whether another member of the fleet may have had it before. Only shared streams deliver again.
     """
 
     type: Literal["signal"]
@@ -44,6 +45,12 @@ class StreamSignal(Signal):
         """Whether it is older than an earlier item, that is, out of order."""
         return False
 
+    @computed_field  # type: ignore[prop-decorator]  # as pydantic says
+    @cached_property
+    def redelivered(self) -> bool:
+        """Whether another member of the fleet may have had it before. Only shared streams deliver again."""
+        return False
+
     @model_validator(mode="after")
     def _from_a_dump(self) -> Self:
         if extra := self.__pydantic_extra__:
@@ -52,10 +59,10 @@ class StreamSignal(Signal):
                 self.__pydantic_fields_set__.discard(name)
         return self
 
-    def marked(self, *, replayed: bool, late: bool) -> Self:
+    def marked(self, *, replayed: bool, late: bool, redelivered: bool = False) -> Self:
         """A copy with these marks."""
         copy = self.model_copy()
-        vars(copy).update(replayed=replayed, late=late)
+        vars(copy).update(replayed=replayed, late=late, redelivered=redelivered)
         return copy
 
 
@@ -175,6 +182,7 @@ class StreamStats:
         signals: signals yielded or ready to be, including replayed and late ones.
         replayed: signals from the history.
         late: signals out of order.
+        redelivered: signals of a shared stream that another member may have had before.
         duplicates: signals that came again and were dropped.
         filtered: signals removed by the filters.
         conflicts: ids that came again with other content.
@@ -192,6 +200,7 @@ class StreamStats:
     signals: int = 0
     replayed: int = 0
     late: int = 0
+    redelivered: int = 0
     duplicates: int = 0
     filtered: int = 0
     conflicts: int = 0
@@ -203,3 +212,24 @@ class StreamStats:
     lag: float | None = None
     heartbeat_lag: float | None = None
     position: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RelayStats:
+    """What a relay of a fleet does, and did so far.
+
+    Attributes:
+        relaying: whether this member has the lease and the stream of the service.
+        relayed_by: the member that has the lease, as last heard; None when none is known.
+        published: entries that this member wrote.
+        duplicates: signals that were there already, written by an earlier relay or by a step that was repeated.
+        terms: how often this member took the lease.
+        stream: counts and times of the stream of the service; None when this member has none.
+    """
+
+    relaying: bool = False
+    relayed_by: str | None = None
+    published: int = 0
+    duplicates: int = 0
+    terms: int = 0
+    stream: StreamStats | None = None

@@ -139,6 +139,11 @@ class PurchaseSecret:
         message = _NAMED + parts if replaced is None else _REPLACED + parts + _bytes(replaced)
         return "0x" + hmac.digest(self.__value, message, "sha256").hex()
 
+    def key(self, label: bytes) -> bytes:
+        """32 bytes for another use: HKDF-SHA256 (RFC 5869), for one block."""
+        extracted = hmac.digest(b"tradesdk", self.__value, "sha256")
+        return hmac.digest(extracted, label + b"\x01", "sha256")
+
     def __repr__(self) -> str:
         return f"PurchaseSecret({self.id})"
 

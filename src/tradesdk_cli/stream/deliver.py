@@ -100,7 +100,7 @@ class Delivery:
             from tradesdk import StreamSignal
             from tradesdk_cli.output.printer import refuse_others
 
-            refuse_others(run.out, run.settings.out, (*StreamSignal.model_fields, "replayed", "late"))
+            refuse_others(run.out, run.settings.out, (*StreamSignal.model_fields, "replayed", "late", "redelivered"))
             if resumes:
                 self._resumed = run.settings.out
         self._begin = time.monotonic()

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from ..._fleet.address import ServerAddress
@@ -10,6 +11,7 @@ from ..._fleet.client import client_options, load_redis
 from ..._fleet.failures import failure_of
 from ..._fleet.scripts import script
 from ...errors import FleetError
+from ..concurrency import require_asyncio
 
 
 class FleetConnection:
@@ -18,15 +20,24 @@ class FleetConnection:
     Args:
         url: `redis://…` or `rediss://…`; by default TRADE_FLEET.
         timeout: seconds to connect, and to wait for a reply.
+        on_connect: called with each new connection of redis-py, in the place of its own `on_connect`.
 
     Raises:
         ConfigError: the URL cannot be used, or redis-py is not installed.
     """
 
-    def __init__(self, url: str | None = None, *, timeout: float = 5.0) -> None:
+    def __init__(
+        self,
+        url: str | None = None,
+        *,
+        timeout: float = 5.0,
+        on_connect: Callable[[Any], Any] | None = None,
+    ) -> None:
         self.address = ServerAddress.of(url)
         redis = load_redis("redis")
-        self._client: Any = redis.Redis(**client_options(self.address, timeout))
+        retry = load_redis("redis.retry").Retry  # each flavor has its own
+        options = client_options(self.address, timeout, retry)
+        self._client: Any = redis.Redis(**options, redis_connect_func=on_connect)
 
     def run(self, name: str, keys: list[str], arguments: list[str | bytes | int | float]) -> Any:
         """Run the script `name` and return its reply.
@@ -34,6 +45,7 @@ class FleetConnection:
         Raises:
             FleetError: it failed. `may_have_run` says whether its changes may have been made.
         """
+        require_asyncio("a fleet")
         wanted = script(name)
         try:
             try:
@@ -51,6 +63,7 @@ class FleetConnection:
         Raises:
             FleetError: it failed.
         """
+        require_asyncio("a fleet")
         try:
             return self._client.execute_command(*parts)
         except Exception as error:

@@ -1,135 +1,148 @@
 # Generated from src/tradesdk/_async/fleet/rate_limiter.py by scripts/unasync.py: change that file instead.
-"""One rate limit for all machines with the same API key, on Redis or Valkey."""
+"""A rate limiter that the members of a fleet share. Its rules are in `_fleet/lua/rate.lua`."""
 
 from __future__ import annotations
 
-import math
+import logging
 import secrets
 from collections.abc import Callable, Mapping
-from random import random as _random
+from itertools import count
+from typing import Any
 
-from ..._fleet.local_share import LocalShare
+from ..._fleet.rate_window import ALONE, Share, SharedWindow, checked_prefix, has_numbers, spread_out, told, window_keys
 from ..._http import settings
-from ..._http.log_events import log_fields, logger
-from ..._http.rate_limit import FARTHEST
+from ..._http.log_events import log_fields
 from ..._http.response import rate_limit
-from ..._http.retry import server_now, server_wait, with_jitter
-from ..._stream.checkpoint import fingerprint
-from ..._system.clock import Clock
-from ..._values.http import RateLimit
-from ...errors import FleetError, InvalidArgumentError
-from ..rate_limiting import Claim
+from ..._http.retry import with_jitter
+from ..._system.clock import Clock, SystemClock
+from ..._system.forks import bind
+from ..._values.http import RateClaim, RateLimit
+from ...errors import FleetError
 from .connection import FleetConnection
 
-_PROBE = 5_000
-"""Milliseconds to wait for the answer of the request that asks what a new window has left."""
-_AGAIN = 5.0
-"""Seconds until the server is tried again after it failed."""
-_LONGEST_NAME = 100
+logger = logging.getLogger("tradesdk")
+
+_TRY_AGAIN = 5.0  # seconds between two tries while the server is away
+_MOST_WINDOWS = 1000
 
 
 class RedisRateLimiter:
-    """Shares the rate limit of an API key among all clients that use the same server and key.
+    """The rate limit of an API key, shared by all programs that use it, on any number of machines.
 
-    What answers say about the limit is known to all; each request is claimed on the server before it is sent. After a
-    reset one request asks what the new window has, and the others follow. While the server is away each member goes on
-    with its share, and a warning says so. A request whose answer never came counts until `lease` is over.
+    Before each request one place is taken, in one atomic step; each answer tells all members what is left. After a
+    reset one member asks first. While the server is away, each member goes on with its last known share.
+
+    Pass it to clients as `rate_limiter=`, and close it after them. Threads may share it.
 
     Args:
         url: `redis://…` or `rediss://…`; by default TRADE_FLEET.
-        api_key: the key whose limit is shared, or a function that returns it; by default TRADE_API_KEY.
-        window: a name to share a limit by, in the place of a key: for market data, which takes none.
-        prefix: begins all keys on the server.
-        lease: seconds, at least as long as one request may take.
-        timeout: seconds to wait for the server.
+        prefix: what all keys on the server begin with.
+        timeout: seconds to wait for the server, before this member goes on alone.
+        clock: Clock to use (tests pass their own; its time then also replaces the server's).
 
     Raises:
-        ConfigError: the URL or the key cannot be used, or redis-py is not installed.
-        FleetError: the first claim: the server refuses the user, or cannot be used for another reason.
+        ConfigError: an argument cannot be used, or redis-py is not installed.
 
     Example:
         ```python
         with RedisRateLimiter("redis://10.0.0.5") as limiter:
-            client = TradeClient(rate_limiter=limiter)
+            with TradeClient(rate_limiter=limiter) as client:
+                client.account.get()
         ```
     """
 
     def __init__(
-        self,
-        url: str | None = None,
-        *,
-        api_key: str | Callable[[], str] | None = None,
-        window: str | None = None,
-        prefix: str = "tradesdk",
-        lease: float = 120.0,
-        timeout: float = 1.0,
+        self, url: str | None = None, *, prefix: str = "tradesdk", timeout: float = 1.0, clock: Clock | None = None
     ) -> None:
-        if not (isinstance(lease, int | float) and 1 <= lease <= 3600):
-            raise InvalidArgumentError("lease must be seconds from 1 to 3600")
-        for name, text in (("window", window), ("prefix", prefix)):
-            if text is not None and not (
-                isinstance(text, str) and 0 < len(text) <= _LONGEST_NAME and text.isprintable()
-            ):
-                raise InvalidArgumentError(f"{name} must be 1 to {_LONGEST_NAME} printable characters")
-        if api_key is not None and window is not None:
-            raise InvalidArgumentError("api_key and window exclude each other: each names whose limit is shared")
-        self._key = None if window is not None else settings.api_key(api_key)
-        self._window, self._prefix = window, prefix
+        settings.instance("clock", clock, Clock, "a Clock with now, monotonic, sleep and sleep_async")
+        self._prefix = checked_prefix(prefix)
         self._connection = FleetConnection(url, timeout=timeout)
-        self._lease = math.ceil(lease * 1000)
-        self._member = secrets.token_hex(8)
-        self._alone = LocalShare()
-        self._worked = self._away = False
-        self._again = -math.inf  # monotonic time of the next attempt after the server failed
-        self._draw: Callable[[], float] = _random
-        self._time: Callable[[], float] | None = None  # tests have a time of their own; else the server's counts
+        self._clock = clock or SystemClock()
+        self._given_time = clock is not None
+        self._shares: dict[str, Share] = {}
+        self._latest: Mapping[str, str] | None = None
+        self._try_again: float | None = None  # None: the server answers
+        self.forked()
+        bind(self)
+
+    def forked(self) -> None:
+        """Become another member in a forked process."""
+        self._member = secrets.token_hex(4)
+        self._numbers = count()
 
     @property
     def rate_limit(self) -> RateLimit | None:
-        """The rate limit in the last answer to this client that had one; None before that."""
-        return self._alone.rate_limit
+        """The rate limit in the last answer that had one; None before that."""
+        return None if self._latest is None else rate_limit(self._latest)
 
-    @property
-    def members(self) -> int:
-        """How many clients shared the limit at the last claim."""
-        return self._alone.members
+    def claim(self, window: str, /) -> RateClaim:
+        """Ask for one request. Clients call this."""
+        share = self._share(window)
+        if self._is_alone():
+            return self._claim_alone(share, window)
+        try:
+            unreported = share.to_report(self._clock.monotonic())
+            if unreported is not None:
+                self._run(window, "answer", "", unreported)
+            claim = f"{self._member}-{next(self._numbers)}"
+            may_be_sent, wait, members = self._run(window, "claim", claim)
+        except FleetError as error:
+            self._go_alone(error, share)
+            return self._claim_alone(share, window)
+        share.members = members
+        self._go_together(members)
+        share.together()
+        if may_be_sent:
+            return RateClaim(0.0, members, window, claim)
+        return RateClaim(spread_out(wait / 1000), members, window)
 
-    def claim(self, clock: Clock) -> Claim:
-        """Claim one request, or say how long to wait."""
-        name = secrets.token_hex(8)
-        reply = self._run("rate_claim", 3, [name, self._member, self._lease, _PROBE], clock)
-        if reply is None:
-            wait = self._alone.claim(clock.monotonic())
-            return Claim(wait, with_jitter(wait) if wait else 0.0, members=self._alone.members)
-        wait, spread, members, _ = reply
-        self._alone.members = members
-        seconds = wait / 1000
-        return Claim(seconds, seconds + self._draw() * spread / 1000, "" if wait else name, members)
+    def answered(self, claim: RateClaim, status: int, headers: Mapping[str, str], /) -> None:
+        """Tell the members what an answer says. Clients call this."""
+        share = self._share(claim.window)
+        numbers = has_numbers(headers)
+        if numbers:
+            self._latest = headers
+            share.note(headers, self._clock.now(), self._clock.monotonic())
+        elif not claim.id and status != 429:
+            return
+        if self._try_again is not None:
+            share.answered()
+            return
+        try:
+            self._run(claim.window, "answer", claim.id, told(status, headers, now=self._clock.now()))
+        except FleetError as error:
+            self._go_alone(error, share)
+            share.answered()
 
-    def not_sent(self, claim: Claim, clock: Clock) -> None:
-        """The claimed request never reached the service."""
-        if claim.id:
-            self._run("rate_answer", 2, [claim.id, "unsent", 0, 0, "", 0, 0], clock)
-        else:
-            self._alone.give_back()
+    def failed(self, claim: RateClaim, /, *, sent: bool) -> None:
+        """Note that there is no answer. Clients call this."""
+        if claim.id == ALONE:
+            if not sent:
+                self._share(claim.window).give_back()
+        elif claim.id and self._try_again is None:
+            try:
+                self._run(claim.window, "lost" if sent else "return", claim.id)
+            except FleetError as error:  # the claim is given up after a minute
+                self._go_alone(error, self._share(claim.window))
 
-    def answered(self, claim: Claim | None, status: int, headers: Mapping[str, str], clock: Clock) -> None:
-        """An answer came."""
-        now = clock.now()
-        self._alone.observe(headers, now=now, monotonic=clock.monotonic())
-        known, closed = rate_limit(headers), 0
-        if status == 429:
-            closed = math.ceil(1000 * min(server_wait(headers, now) or 1.0, 3600.0))
-        said: list[str | bytes | int | float] = ["nothing", 0, 0, "", 0]
-        if known is not None and known.remaining is not None and known.reset is not None:
-            reset = int(known.reset.timestamp())
-            away = reset - server_now(headers, now)
-            said = ["odd" if away > FARTHEST else "limit", reset, known.remaining, str(known.limit or "")]
-            said.append(max(0, math.ceil(1000 * away)))
-        self._run("rate_answer", 2, ["" if claim is None else claim.id, *said, closed], clock)
+    def look(self, api_key: str | Callable[[], str] | None = None) -> SharedWindow:
+        """The window of an API key (by default TRADE_API_KEY), as the server has it. Claims nothing.
+
+        Raises:
+            FleetError: the server cannot be used.
+        """
+        window = settings.api_key(api_key).fingerprint("account")
+        _, _, members, in_flight, left, limit, to_end = self._run(window, "look", "")
+        return SharedWindow(
+            members,
+            in_flight,
+            None if left < 0 else left,
+            None if limit < 0 else limit,
+            None if to_end < 0 else to_end / 1000,
+        )
 
     def close(self) -> None:
-        """Close the connection to the server."""
+        """Close the connections to the server."""
         self._connection.close()
 
     def __enter__(self) -> RedisRateLimiter:
@@ -138,43 +151,54 @@ class RedisRateLimiter:
     def __exit__(self, *exc: object) -> None:
         self.close()
 
-    def _run(
-        self, script: str, keys: int, arguments: list[str | bytes | int | float], clock: Clock
-    ) -> list[int] | None:
-        """The reply of a script; None while the server is away."""
-        if self._away and clock.monotonic() < self._again:
-            return None
-        now = "" if self._time is None else math.ceil(self._time() * 1000)
-        try:
-            reply: list[int] = self._connection.run(script, self._keys()[:keys], [now, *arguments])
-        except FleetError as error:
-            if not self._worked and error.code != "server_unreachable":
-                raise
-            self._again = clock.monotonic() + _AGAIN
-            if not self._away:
-                self._away = True
-                members = self._alone.members
-                logger.warning(
-                    "%s; the rate limit is not shared until it is back: this client uses a share of 1 in %d",
-                    error.message,
-                    members,
-                    extra=log_fields("fleet_away", error, members=members),
-                )
-            return None
-        self._worked = True
-        if self._away:
-            self._away = False
-            logger.warning(
-                "the fleet's server is back: the rate limit is shared again",
-                extra=log_fields("fleet_back", members=self._alone.members),
-            )
-        return reply
-
-    def _keys(self) -> list[str]:
-        whose = self._window
-        if self._key is not None:
-            whose = fingerprint(self._key.header().decode("ascii").removeprefix("Bearer "))
-        return [f"{self._prefix}:{{rate:{whose}}}:{part}" for part in ("window", "claims", "members")]
-
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self._connection.address}>"
+
+    def _run(self, window: str, action: str, claim: str, answer: list[str | int] | None = None) -> Any:
+        now: str | int = int(self._clock.now() * 1000) if self._given_time else ""
+        return self._connection.run(
+            "rate", window_keys(self._prefix, window), [action, claim, self._member, now, *(answer or ())]
+        )
+
+    def _share(self, window: str) -> Share:
+        share = self._shares.get(window)
+        if share is None:
+            if len(self._shares) >= _MOST_WINDOWS:  # a key that changes often leaves one behind each time
+                self._shares.clear()
+            share = self._shares.setdefault(window, Share())
+        return share
+
+    def _is_alone(self) -> bool:
+        """Whether the server is away. From time to time one request is sent there, to see whether it is back."""
+        if self._try_again is None:
+            return False
+        now = self._clock.monotonic()
+        if now < self._try_again:
+            return True
+        self._try_again = now + _TRY_AGAIN
+        return False
+
+    def _claim_alone(self, share: Share, window: str) -> RateClaim:
+        claim = share.claim(window, self._clock.monotonic())
+        return RateClaim(with_jitter(claim.wait), claim.members, window) if claim.wait else claim
+
+    def _go_alone(self, error: FleetError, share: Share) -> None:
+        first = self._try_again is None
+        self._try_again = self._clock.monotonic() + _TRY_AGAIN
+        if first:
+            members = share.members
+            logger.warning(
+                "%s; this member goes on alone with %s of the rate limit",
+                error.message,
+                f"1/{members}" if members > 1 else "all",
+                extra=log_fields("rate_limit_alone", error, members=members),
+            )
+
+    def _go_together(self, members: int) -> None:
+        if self._try_again is not None:
+            self._try_again = None
+            logger.info(
+                "the fleet's server is back: the rate limit is shared by %d",
+                members,
+                extra=log_fields("rate_limit_shared", members=members),
+            )

@@ -15,6 +15,8 @@ from ..session import Session
 
 if TYPE_CHECKING:
     from ...models.stream import StreamItem, StreamSignal
+    from ..fleet.relay import SignalRelay
+    from ..fleet.shared_stream import SharedStream
     from ..signal_stream import SignalStream
 
 
@@ -178,3 +180,185 @@ class SignalsResource:
             max_reconnects=max_reconnects,
         )
         return SignalStream(self._session, options, checkpoint_file)
+
+    def relay(
+        self,
+        *,
+        chain: int,
+        redis: str | None = None,
+        prefix: str = "tradesdk",
+        member: str | None = None,
+        lease: float = 10.0,
+        keep: int = 10_000,
+        nautilus: bool = False,
+        idle_timeout: float = 90.0,
+        settle: float = 3.0,
+        recovery_timeout: float = 600.0,
+    ) -> SignalRelay:
+        """Offer to relay the stream of a chain to a fleet, on Redis 6.2 or newer, or Valkey (extra `redis`).
+
+        Any number of members may offer. One of them reads the service's stream and writes each signal once to the
+        fleet's server; when it dies another one goes on, without a gap, within twice the lease. It works beside your
+        code from entering the context manager until leaving it. Members read with `shared`.
+
+        Args:
+            chain: 8453 (Base) or 56 (BNB Chain).
+            redis: the server, `redis://[user:password@]host[:port][/database]` or `rediss://…`; else TRADE_FLEET.
+            prefix: the beginning of all keys there. All members of the fleet use the same.
+            member: this member's name in logs and stats; by default one of its own.
+            lease: seconds after which a relay that shows no sign of life is replaced. All members use the same.
+            keep: entries that the server keeps for members that are behind; older ones are read from the history.
+            nautilus: also write the fields that a LiveNode of nautilus_trader reads from an external stream.
+            idle_timeout, settle, recovery_timeout: as in `stream`.
+
+        Raises:
+            InvalidArgumentError: an argument was refused; nothing was sent.
+            ConfigError: the URL cannot be used, or redis-py is not installed.
+        """
+        from dataclasses import replace
+
+        from ..._fleet import streams as rules
+        from ..._stream.options import stream_options
+        from ..fleet.relay import SignalRelay
+
+        options, _ = stream_options(
+            self._session.base_url,
+            self._session.key,
+            chain=chain,
+            since=None,
+            min_confidence=None,
+            direction=None,
+            token=None,
+            checkpoint=False,
+            manual_ack=False,
+            heartbeats=False,
+            unknown_events=False,
+            reports=True,
+            idle_timeout=idle_timeout,
+            settle=settle,
+            recovery_timeout=recovery_timeout,
+            max_reconnects=None,
+        )
+        return SignalRelay(
+            self._session,
+            replace(options, manual_ack=True, checkpointed=True),
+            rules.Keys.of(prefix, self._session.base_url, options.chain),
+            redis,
+            member=rules.member_name() if member is None else rules.checked_name("member", member),
+            lease=rules.checked_lease(lease),
+            keep=rules.checked_keep(keep),
+            topic=f"signals.{options.chain}" if nautilus else "",
+        )
+
+    @overload
+    def shared(
+        self,
+        *,
+        chain: int,
+        group: str | None,
+        redis: str | None = None,
+        prefix: str = "tradesdk",
+        member: str | None = None,
+        lease: float = 10.0,
+        min_confidence: float | None = None,
+        direction: Literal["BUY", "SELL"] | None = None,
+        token: str | None = None,
+        manual_ack: bool = False,
+        reports: Literal[False] = False,
+        recovery_timeout: float = 600.0,
+    ) -> SharedStream[StreamSignal]: ...
+
+    @overload
+    def shared(
+        self,
+        *,
+        chain: int,
+        group: str | None,
+        redis: str | None = None,
+        prefix: str = "tradesdk",
+        member: str | None = None,
+        lease: float = 10.0,
+        min_confidence: float | None = None,
+        direction: Literal["BUY", "SELL"] | None = None,
+        token: str | None = None,
+        manual_ack: bool = False,
+        reports: bool,
+        recovery_timeout: float = 600.0,
+    ) -> SharedStream[StreamItem]: ...
+
+    def shared(
+        self,
+        *,
+        chain: int,
+        group: str | None,
+        redis: str | None = None,
+        prefix: str = "tradesdk",
+        member: str | None = None,
+        lease: float = 10.0,
+        min_confidence: float | None = None,
+        direction: Literal["BUY", "SELL"] | None = None,
+        token: str | None = None,
+        manual_ack: bool = False,
+        reports: bool = False,
+        recovery_timeout: float = 600.0,
+    ) -> SharedStream[Any]:
+        """Signals that a fleet's `relay` writes, shared by the members of a group (extra `redis`).
+
+        Each signal goes to one member of the group, and counts as done when that member asks for the next. What a dead
+        member had not done goes to another one, marked `redelivered`: it may come twice. With `group=None` every
+        member gets every signal. A new group begins with the next signal, and continues when its members come back.
+
+        Args:
+            chain: 8453 (Base) or 56 (BNB Chain).
+            group: the name of the group: members with the same name share its signals. None: every member gets all.
+            redis: the server, `redis://[user:password@]host[:port][/database]` or `rediss://…`; else TRADE_FLEET.
+            prefix: the beginning of all keys there. All members of the fleet use the same.
+            member: this member's name; by default one of its own for each process. With `group=None`, a named member
+                continues after a restart where it ended. A second process with the same name replaces the first.
+            lease: seconds without a sign of life after which what a member has goes to another one. A member shows one
+                every third of it, also while your code works on a signal. All members use the same.
+            min_confidence: only signals with this confidence or more, 0.0 to 1.0. Filtered ones count as done.
+            direction: only `BUY` or only `SELL`.
+            token: only signals of this token, by address or symbol, in any case.
+            manual_ack: signals count as done when `ack` is called, not when the next one is taken.
+            reports: also yield `Gap`, `PositionReset`, `InvalidEvent`, `Connected` and `Disconnected`, in order.
+            recovery_timeout: seconds to keep trying when missed signals cannot be read from the service's history.
+
+        Raises:
+            InvalidArgumentError: an argument was refused; nothing was sent.
+            ConfigError: the URL cannot be used, or redis-py is not installed.
+        """
+        from dataclasses import replace
+
+        from ..._fleet import streams as rules
+        from ..._stream.options import stream_options
+        from ..fleet.shared_stream import SharedStream
+
+        options, _ = stream_options(
+            self._session.base_url,
+            self._session.key,
+            chain=chain,
+            since=None,
+            min_confidence=min_confidence,
+            direction=direction,
+            token=token,
+            checkpoint=False,
+            manual_ack=False,
+            heartbeats=False,
+            unknown_events=False,
+            reports=reports,
+            idle_timeout=90.0,
+            settle=0.0,
+            recovery_timeout=recovery_timeout,
+            max_reconnects=None,
+        )
+        return SharedStream(
+            self._session,
+            replace(options, manual_ack=manual_ack),
+            rules.Keys.of(prefix, self._session.base_url, options.chain),
+            redis,
+            group=None if group is None else rules.checked_name("group", group),
+            member=rules.member_name() if member is None else rules.checked_name("member", member),
+            lease=rules.checked_lease(lease),
+            keeps_position=member is not None,
+        )

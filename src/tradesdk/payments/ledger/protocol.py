@@ -225,3 +225,12 @@ class LedgerStore(Protocol):
     def close(self) -> None:
         """Close files and connections. The next use opens them again."""
         ...
+
+
+@runtime_checkable
+class RestorableLedger(Protocol):
+    """A `LedgerStore` on a server that may lose what was written, and can put back what this machine knows."""
+
+    def restore(self) -> list[Payment]:
+        """Put back what the server has lost. Returns those payments; until then, nothing is signed."""
+        ...

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Literal
+from typing import Any, Literal
 
 from ..._values.money import shown_usd, usd
 from ..._values.payment import (
@@ -20,6 +20,9 @@ from ..._values.payment import (
     Earlier,
     Payment,
     PaymentState,
+    Receipt,
+    SignedHeader,
+    newer_receipt,
 )
 from ..._values.text import printable
 from ...errors import BudgetDetails, PaymentRefusedError, RecipientDetails
@@ -193,6 +196,181 @@ def report_counts(payment: Payment, reported: PaymentState, *, signatures: int |
     if reported in _PROOF:
         return True
     return signatures in (None, payment.signatures) and (is_own or reported is not PaymentState.REJECTED_LIVE)
+
+
+def changed(payment: Payment, *, now: float, **changes: Any) -> Payment:
+    """A payment with `changes`. Its header is deleted when nothing can be done with it any more."""
+    state = changes.get("state", payment.state)
+    if state is not payment.state:
+        changes["updated"] = now
+    # A service may keep the answer for the identifier in the header, also after it has expired.
+    if state not in LIVE and not (payment.identified and state in RENEWABLE):
+        changes["header"] = None
+    return replace(payment, **changes)
+
+
+def expired(payment: Payment, *, now: float) -> Payment:
+    """A live payment that has expired. The others keep the reason that the service gave."""
+    reason = payment.reason or ("expired before it was signed" if payment.state is PaymentState.RESERVED else "")
+    after = when_expired(payment)
+    return changed(
+        payment,
+        state=after.state,
+        reason=reason,
+        counted=after.counted,
+        valid_before=after.valid_before,
+        counts_until=after.counts_until,
+        now=now,
+    )
+
+
+def submitted(payment: Payment, header: SignedHeader, *, now: float) -> Payment:
+    """A reservation that was signed."""
+    return changed(
+        payment,
+        state=PaymentState.SUBMITTED,
+        header=header,
+        submissions=payment.submissions + 1,
+        signatures=payment.signatures + 1,
+        reason="",
+        now=now,
+    )
+
+
+def resubmitted(payment: Payment, *, signatures: int, is_own: bool, now: float) -> Payment | None:
+    """A payment before it is sent again; None: it may not be.
+
+    Raises:
+        PaymentRefusedError: `not_submitted`: it was never signed.
+    """
+    if payment.state in (PaymentState.RESERVED, PaymentState.CANCELLED):
+        raise PaymentRefusedError("it was never signed, so it cannot be sent", code="not_submitted", payment=payment)
+    if not (is_own and payment.live and payment.signatures == signatures):
+        return None
+    # From now on it may be taken, whatever the service said before.
+    state = PaymentState.SUBMITTED if payment.state is PaymentState.REJECTED_LIVE else payment.state
+    return changed(payment, state=state, submissions=payment.submissions + 1, now=now)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """What `settle` is told. Fields that are None stay as they are."""
+
+    state: PaymentState
+    reason: str
+    receipt: Receipt | None
+    reply: bytes | None
+    submissions: int | None
+    settle_failed: int | None
+    signatures: int | None
+
+
+def settled(payment: Payment, report: Report, *, owner: str | None, holder: str | None, now: float) -> Payment | None:
+    """A payment after a report by `owner`, while `holder` has claimed it; None: nothing changes."""
+    state, is_own = report.state, owner is not None and holder == owner
+    unsent = when_not_sent(payment)
+    if state is PaymentState.CANCELLED:
+        if not (may_be_unsent(payment, is_own=is_own) and is_free_for(owner, holder)):
+            return None  # another caller has gone on with it
+        state = unsent.state
+    if state_after(payment.state, state) is not state:
+        return None
+    if not report_counts(payment, state, signatures=report.signatures, is_own=is_own or owner is None):
+        return None
+    counts = payment if state is PaymentState.RESERVED else unsent  # a report ends a reservation
+    return changed(
+        payment,
+        state=state,
+        reason=report.reason if report.reason or state is not payment.state else payment.reason,
+        receipt=newer_receipt(payment.receipt, report.receipt),
+        reply=payment.reply if report.reply is None else report.reply,
+        submissions=payment.submissions if report.submissions is None else report.submissions,
+        settle_failed=payment.settle_failed if report.settle_failed is None else report.settle_failed,
+        counted=counts.counted,
+        valid_before=counts.valid_before,
+        counts_until=counts.counts_until,
+        now=now,
+    )
+
+
+def keeps_answer(before: Payment, after: Payment, reply: bytes | None) -> bool:
+    """Whether a reported reply waits from now on until its caller collects it."""
+    return reply is not None and after.state is PaymentState.DELIVERED is not before.state
+
+
+def marked(payment: Payment, *, paid: bool, evidence: str, signatures: int | None, now: float) -> Payment:
+    """A payment after a person's mark, or the chain's `evidence`.
+
+    Raises:
+        PaymentRefusedError: `not_unresolved`.
+    """
+    proven = bool(evidence)
+    may_be = may_be_marked(payment, now, paid=paid, proven=proven)
+    if not may_be or signatures not in (None, payment.signatures):
+        raise not_unresolved(payment, now)
+    delivered = payment.state is PaymentState.DELIVERED
+    return changed(
+        payment,
+        state=state_when_marked(payment, paid=paid, proven=proven),
+        reason=evidence or payment.reason,
+        counted=0 if delivered and not paid else payment.counted,
+        witnessed=payment.witnessed or (paid and (proven or delivered)),
+        now=now,
+    )
+
+
+def is_free_for(owner: str | None, holder: str | None) -> bool:
+    """Whether nobody but `owner` has claimed it; None: anyone may have."""
+    return owner is None or holder in (None, owner)
+
+
+def check_submittable(stored: Payment, *, owner: str | None, holder: str | None) -> None:
+    """Check that a reservation is still that of `owner`.
+
+    Raises:
+        PaymentRefusedError: `reservation_lost`.
+    """
+    if stored.state is not PaymentState.RESERVED or not is_free_for(owner, holder):
+        raise PaymentRefusedError(
+            "its reservation has expired or was canceled, so it was not sent",
+            code="reservation_lost",
+            hint="make the call again",
+            payment=stored,
+        )
+
+
+_SAYS_MORE = (
+    (PaymentState.CANCELLED,),
+    (PaymentState.RESERVED,),
+    tuple(RENEWABLE),
+    tuple(LIVE - {PaymentState.RESERVED}),
+    (PaymentState.TAKEN_ELSEWHERE, PaymentState.SUSPECT_PAID),
+    (PaymentState.MARKED_PAID,),
+    (PaymentState.PAID_UNDELIVERED,),
+    (PaymentState.DELIVERED,),
+)
+
+
+def joined(one: Payment, other: Payment) -> Payment:
+    """Two histories of the same payment as one, after a store lost a part of it and others went on.
+
+    It counts what either of them counted.
+    """
+
+    def says(payment: Payment) -> tuple[int, int]:
+        rank = next(place for place, states in enumerate(_SAYS_MORE) if payment.state in states)
+        return payment.signatures, rank
+
+    less, more = sorted((one, other), key=says)
+    return replace(
+        more,
+        counted=max(one.counted, other.counted),
+        counts_until=max(one.counts_until, other.counts_until),
+        submissions=max(one.submissions, other.submissions),
+        signatures=max(one.signatures, other.signatures),
+        receipt=newer_receipt(less.receipt, more.receipt),
+        witnessed=one.witnessed or other.witnessed,
+    )
 
 
 def _may_be_taken(payment: Payment, now: float) -> bool:

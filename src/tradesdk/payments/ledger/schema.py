@@ -397,7 +397,7 @@ def to_payment(row: Sequence[Any]) -> Payment:
     values["superseded"] = bool(values["superseded"])
     values["witnessed"] = bool(values["witnessed"])
     if values["receipt"] is not None:
-        values["receipt"] = _receipt(values["receipt"])
+        values["receipt"] = receipt_of(values["receipt"])
     return Payment(**values)
 
 
@@ -440,7 +440,12 @@ def _earlier(text: str) -> Earlier:
     return Earlier(state_of(state), *numbers)
 
 
-def _receipt(text: str) -> Receipt:
+def receipt_of(text: str) -> Receipt:
+    """The receipt that `receipt_text` wrote.
+
+    Raises:
+        ValueError: no release writes such a text.
+    """
     values = json.loads(text)
     if not isinstance(values, dict) or values.keys() != Receipt.__dataclass_fields__.keys():
         raise ValueError("not a receipt")

@@ -11,9 +11,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from ..._values.payment import GRACE, LIVE, RENEWABLE, Payment, PaymentState, Receipt, SignedHeader, newer_receipt
+from ..._values.payment import GRACE, Payment, PaymentState, Receipt, SignedHeader
 from ..._values.text import printable, without_keys
-from ...errors import InvalidArgumentError, LedgerError, PaymentRefusedError
+from ...errors import InvalidArgumentError, LedgerError
 from ..budget import Budget, Spending
 from . import errors, rules
 from . import schema as sql
@@ -164,13 +164,7 @@ class Ledger:
         """
         with self._file.writing(errors.NOTHING_SENT) as db:
             stored = _need(db, payment.id, errors.NOTHING_SENT)
-            if stored.state is not PaymentState.RESERVED or not _is_of(db, payment.id, owner):
-                raise PaymentRefusedError(
-                    "its reservation has expired or was canceled, so it was not sent",
-                    code="reservation_lost",
-                    hint="make the call again",
-                    payment=stored,
-                )
+            rules.check_submittable(stored, owner=owner, holder=_holder(db, payment.id))
             payment = rules.with_terms(stored, payment)
             if not pay_to:
                 origin = payment.origin
@@ -186,16 +180,7 @@ class Ledger:
             if secret_id is not None:
                 db.execute(sql.ADD_SECRET_ID, (payment.payer, secret_id))
             db.execute(sql.SET_TERMS, [*sql.to_terms(payment), payment.id])
-            return _change(
-                db,
-                payment,
-                state=PaymentState.SUBMITTED,
-                header=header,
-                submissions=payment.submissions + 1,
-                signatures=payment.signatures + 1,
-                reason="",
-                now=now,
-            )
+            return _write(db, payment, rules.submitted(payment, header, now=now))
 
     def resubmit(
         self, payment_id: str, *, signatures: int, owner: str | None = None, now: float
@@ -212,16 +197,9 @@ class Ledger:
         consequence = "the payment was not resent"
         with self._file.writing(consequence) as db:
             payment = _need(db, payment_id, consequence)
-            if payment.state in (PaymentState.RESERVED, PaymentState.CANCELLED):
-                raise PaymentRefusedError(
-                    "it was never signed, so it cannot be sent", code="not_submitted", payment=payment
-                )
             is_own = owner is None or _holder(db, payment_id) == owner
-            if not (is_own and payment.live and payment.signatures == signatures):
-                return payment, False
-            # From now on it may be taken, whatever the service said before.
-            state = PaymentState.SUBMITTED if payment.state is PaymentState.REJECTED_LIVE else payment.state
-            return _change(db, payment, state=state, submissions=payment.submissions + 1, now=now), True
+            again = rules.resubmitted(payment, signatures=signatures, is_own=is_own, now=now)
+            return (payment, False) if again is None else (_write(db, payment, again), True)
 
     def settle(
         self,
@@ -252,33 +230,21 @@ class Ledger:
         consequence = "the outcome of the payment is not written down"
         with self._file.writing(consequence) as db:
             payment = _need(db, payment_id, consequence)
-            is_own = owner is not None and _holder(db, payment_id) == owner
-            unsent = rules.when_not_sent(payment)
-            if state is PaymentState.CANCELLED:
-                if not (rules.may_be_unsent(payment, is_own=is_own) and _is_of(db, payment_id, owner)):
-                    return payment  # another caller has gone on with it
-                state = unsent.state
-            if rules.state_after(payment.state, state) is not state:
-                return payment
-            if not rules.report_counts(payment, state, signatures=signatures, is_own=is_own or owner is None):
-                return payment
-            if state is PaymentState.DELIVERED is not payment.state and reply is not None:
-                db.execute(sql.KEEP, (payment_id,))
-            counts = payment if state is PaymentState.RESERVED else unsent  # a report ends a reservation
-            return _change(
-                db,
-                payment,
+            report = rules.Report(
                 state=state,
-                reason=sql.plain(reason) if reason or state is not payment.state else payment.reason,
-                receipt=newer_receipt(payment.receipt, receipt),
-                reply=payment.reply if reply is None else reply,
-                submissions=payment.submissions if submissions is None else submissions,
-                settle_failed=payment.settle_failed if settle_failed is None else settle_failed,
-                counted=counts.counted,
-                valid_before=counts.valid_before,
-                counts_until=counts.counts_until,
-                now=now,
+                reason=sql.plain(reason),
+                receipt=receipt,
+                reply=reply,
+                submissions=submissions,
+                settle_failed=settle_failed,
+                signatures=signatures,
             )
+            after = rules.settled(payment, report, owner=owner, holder=_holder(db, payment_id), now=now)
+            if after is None:
+                return payment
+            if rules.keeps_answer(payment, after, reply):
+                db.execute(sql.KEEP, (payment_id,))
+            return _write(db, payment, after)
 
     def mark(
         self, payment_id: str, *, paid: bool, evidence: str = "", signatures: int | None = None, now: float
@@ -295,20 +261,8 @@ class Ledger:
             payment = _one(db, sql.BY_ID, (payment_id,))
             if payment is None:
                 raise _no_payment(payment_id)
-            proven = bool(evidence)
-            may_be = rules.may_be_marked(payment, now, paid=paid, proven=proven)
-            if not may_be or signatures not in (None, payment.signatures):
-                raise rules.not_unresolved(payment, now)
-            delivered = payment.state is PaymentState.DELIVERED
-            return _change(
-                db,
-                payment,
-                state=rules.state_when_marked(payment, paid=paid, proven=proven),
-                reason=sql.plain(evidence) or payment.reason,
-                counted=0 if delivered and not paid else payment.counted,
-                witnessed=payment.witnessed or (paid and (proven or delivered)),
-                now=now,
-            )
+            after = rules.marked(payment, paid=paid, evidence=sql.plain(evidence), signatures=signatures, now=now)
+            return _write(db, payment, after)
 
     def claim(self, payment_id: str, *, owner: str, until: float, now: float) -> bool:
         """Claim a payment for at most 300 seconds; False while the claim of another owner is in force.
@@ -475,15 +429,8 @@ def _every(db: sqlite3.Connection, statement: str, values: Sequence[object]) -> 
     return list(map(_payment, db.execute(statement, values)))
 
 
-def _change(db: sqlite3.Connection, payment: Payment, *, now: float, **changes: Any) -> Payment:
-    """Write `changes` of a payment. Its header is deleted when nothing can be done with it any more."""
-    state = changes.get("state", payment.state)
-    if state is not payment.state:
-        changes["updated"] = now
-    # A service may keep the answer for the identifier in the header, also after it has expired.
-    if state not in LIVE and not (payment.identified and state in RENEWABLE):
-        changes["header"] = None
-    changed = replace(payment, **changes)
+def _write(db: sqlite3.Connection, before: Payment, changed: Payment) -> Payment:
+    """Write a changed payment."""
     db.execute(
         sql.CHANGE,
         (
@@ -504,7 +451,7 @@ def _change(db: sqlite3.Connection, payment: Payment, *, now: float, **changes: 
             changed.id,
         ),
     )
-    if changed.state is PaymentState.CANCELLED is not payment.state:
+    if changed.state is PaymentState.CANCELLED is not before.state:
         _restore(db, changed)
     return changed
 
@@ -525,21 +472,7 @@ def _close_expired(db: sqlite3.Connection, at: float, now: float, origin: str | 
     expired = (
         _every(db, sql.EXPIRING, (dead,)) if origin is None else _every(db, sql.EXPIRING_OF, (origin, origin, dead))
     )
-    return [_expire(db, payment, now) for payment in expired]
-
-
-def _expire(db: sqlite3.Connection, payment: Payment, now: float) -> Payment:
-    after = rules.when_expired(payment)
-    return _change(
-        db,
-        payment,
-        state=after.state,
-        reason=_expiry_reason(payment),
-        counted=after.counted,
-        valid_before=after.valid_before,
-        counts_until=after.counts_until,
-        now=now,
-    )
+    return [_write(db, payment, rules.expired(payment, now=now)) for payment in expired]
 
 
 def _spending(db: sqlite3.Connection, budget: Budget, now: float) -> Spending:
@@ -569,11 +502,6 @@ def _counted(
             yield until, amount
 
 
-def _is_of(db: sqlite3.Connection, payment_id: str, owner: str | None) -> bool:
-    """Whether nobody but `owner` has claimed it; None: anyone may have."""
-    return owner is None or _holder(db, payment_id) in (None, owner)
-
-
 def _holder(db: sqlite3.Connection, payment_id: str) -> str | None:
     holder: str | None = db.execute(sql.CLAIMED, (payment_id,)).fetchone()[0]
     return holder
@@ -597,11 +525,6 @@ def _payment(row: Sequence[Any]) -> Payment:
         problem = str(error)
     del row  # a traceback that shows locals would show the signed payment
     raise DamagedRowError(problem)
-
-
-def _expiry_reason(payment: Payment) -> str:
-    # The others keep the reason that the service gave.
-    return payment.reason or ("expired before it was signed" if payment.state is PaymentState.RESERVED else "")
 
 
 def _check(db: sqlite3.Connection) -> None:

@@ -1,0 +1,60 @@
+"""A connection that notices when the server is another process than before."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..._fleet.client import OpenSockets
+from ..._fleet.streams import AnotherRun, run_id
+from ...errors import FleetError
+from .connection import AsyncFleetConnection
+
+
+class AsyncPinnedConnection(AsyncFleetConnection):
+    """A connection to one run of the server: nothing is sent to another one before `adopt` allows it.
+
+    redis-py connects again by itself, and after a failover that is a server that may lack the last writes.
+    """
+
+    def __init__(self, url: str | None = None, *, timeout: float = 5.0) -> None:
+        super().__init__(url, timeout=timeout, on_connect=self._check)
+        self.sockets = OpenSockets()
+        self._run: str | None = None
+
+    async def run_of_server(self) -> str:
+        """The id of the server's process.
+
+        Raises:
+            FleetError: the server cannot be asked.
+            AnotherRun: it has changed.
+        """
+        if self._run is None:
+            await self.command("PING")  # connecting finds it out
+        if self._run is None:  # a connection that was open before
+            await self.drop()
+            await self.command("PING")
+        return self._run or ""
+
+    async def adopt(self) -> None:
+        """Take the server as it is now."""
+        await self.drop()
+        self._run = None
+
+    async def drop(self) -> None:
+        """Close the connections that nobody uses; the next command opens one."""
+        await self._client.connection_pool.disconnect(inuse_connections=False)
+
+    async def _check(self, connection: Any) -> None:
+        self.sockets.add(connection)
+        await connection.on_connect()
+        await connection.send_command("INFO", "server")
+        try:
+            found = run_id(await connection.read_response())
+        except FleetError:
+            await connection.disconnect()
+            raise
+        if self._run is None:
+            self._run = found
+        elif found != self._run:
+            await connection.disconnect()
+            raise AnotherRun

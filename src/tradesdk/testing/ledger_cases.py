@@ -1,0 +1,608 @@
+"""What every `LedgerStore` does: cases of payments and budgets, each on an empty store."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import Any, Literal
+
+from .._values.payment import FREE, GRACE, LIVE, RELEASED, UNRESOLVED, Payment, PaymentState, Receipt
+from ..errors import BudgetDetails, InvalidArgumentError, LedgerError, PaymentRefusedError
+from ..payments.budget import Budget
+from ..payments.ledger.protocol import LedgerStore
+from .expectations import case, over, raises
+from .ledger_payments import ADDRESS, HEADER, MIDNIGHT, NOW, ORIGIN, OTHER, PLENTY, draft, in_state, reserve, submitted
+
+CENT = 10_000
+LATE = NOW + 10**6
+REPLY = b'{"data": 1}'
+OTHERS = [
+    "http://127.0.0.1:8000",
+    "http://market.example",
+    "https://market.example:8443",
+    "https://market.example0",
+    "https://market.example.evil.example",
+    "https://market",
+    "https://a.market.example",
+    "https://MARKET.example",
+    "https://m%rket.example",
+    "https://zebra.example",
+]
+
+
+def refused(store: LedgerStore, code: str, **changes: Any) -> PaymentRefusedError:
+    with raises(PaymentRefusedError, code) as caught:
+        reserve(store, **changes)
+    assert caught.value.code == code
+    assert caught.value.charged is False
+    return caught.value
+
+
+def answered(store: LedgerStore, **changes: Any) -> Payment:
+    """A payment for "call" whose answer nobody has collected, claimed by "me"."""
+    payment = submitted(store, draft("call", **changes), owner="me", until=NOW + 200)
+    return store.settle(payment.id, PaymentState.DELIVERED, reply=b"prices", now=NOW)
+
+
+def deep(levels: int) -> Any:
+    return [deep(levels - 1)] if levels else []
+
+
+def refusal(store: LedgerStore, amount: int, budget: Budget, now: float = NOW) -> PaymentRefusedError:
+    before = store.history()
+    with raises(PaymentRefusedError) as caught:
+        reserve(store, draft(amount=amount), budget, now=now)
+    assert store.history() == before
+    return caught.value
+
+
+def refusal_again(store: LedgerStore, amount: int, budget: Budget) -> str:
+    with raises(PaymentRefusedError) as caught:
+        reserve(store, draft("call", amount=amount), budget)
+    return caught.value.code
+
+
+def spend(store: LedgerStore, amount: int, at: float, until: int | None = None) -> None:
+    """A payment that may be taken from `at` until then."""
+    payment = draft(amount=amount, valid_before=int(at) if until is None else until)
+    reserve(store, payment, Budget.unlimited(), now=at)
+
+
+@case
+def a_reservation_is_kept_as_it_was_given(store: LedgerStore) -> None:
+    asked = draft(body=b"\x00\xff", purchase="tuesday", identified=True, amount=10**18, version=1, reason="why not")
+    payment = reserve(store, asked, budget=Budget.unlimited())
+    assert payment == asked
+    assert store.get(asked.id) == asked
+    assert store.find(asked.fingerprint, now=NOW) == asked
+
+
+@case
+@over("state", sorted(set(PaymentState) - {PaymentState.RESERVED}))
+def only_what_is_reserved_can_be(store: LedgerStore, state: PaymentState) -> None:
+    with raises(InvalidArgumentError, "RESERVED"):
+        reserve(store, draft(state=state))
+    assert store.history() == []
+
+
+@case
+def another_recipient_is_refused_until_it_is_trusted(store: LedgerStore) -> None:
+    submitted(store, draft(pay_to=ADDRESS))
+    error = refused(store, "recipient_changed", payment=draft(pay_to=OTHER))
+    assert ADDRESS in error.message
+    assert OTHER in error.message
+    assert f"trade pay trust {OTHER}" in error.hint
+    assert "pay_to=" in error.hint
+    assert len(store.history()) == 1
+    store.trust(ORIGIN, OTHER.lower(), now=NOW + 1)
+    store.trust(ORIGIN, OTHER, now=NOW + 2)  # known already
+    submitted(store, draft(pay_to=OTHER))
+    submitted(store, draft(pay_to=ADDRESS))
+    assert store.trusted(ORIGIN) == [ADDRESS, OTHER.lower()]
+
+
+@case
+def configured_recipients_are_the_only_ones(store: LedgerStore) -> None:
+    submitted(store, draft(pay_to=ADDRESS))
+    other = reserve(store, draft(pay_to=OTHER), pay_to=[OTHER.lower()])
+    store.submit(other, HEADER, pay_to=[OTHER.lower()], now=NOW)
+    error = refused(store, "recipient_changed", payment=draft(pay_to=ADDRESS), pay_to=[OTHER])
+    assert ADDRESS in error.message
+    assert OTHER in error.message
+    assert "add it to pay_to=" in error.hint  # to trust it would not help
+    assert store.trusted(ORIGIN) == [ADDRESS]  # what is configured is not remembered
+
+
+@case
+def a_hostile_recipient_cannot_write_to_the_terminal(store: LedgerStore) -> None:
+    submitted(store)
+    error = refused(store, "recipient_changed", payment=draft(pay_to="0x\x1b[2J\n" + "A" * 500))
+    assert (error.message + error.hint).isprintable()
+    assert len(str(error)) < 1000
+
+
+@case
+def the_same_id_cannot_be_reserved_twice(store: LedgerStore) -> None:
+    first = reserve(store)
+    with raises(LedgerError) as caught:
+        reserve(store, draft(id=first.id))
+    assert caught.value.code == "ledger_failed"
+    assert store.history() == [first]
+
+
+@case
+@over("raw", [{"deep": deep(900)}, {"set": {1}}, {"number": 10**5000}])
+def an_odd_receipt_does_not_keep_the_rest_from_being_written(store: LedgerStore, raw: dict[str, Any]) -> None:
+    odd = Receipt(success=True, transaction="0x\ud800", network="eip155:8453", raw=raw)
+    payment = submitted(store)
+    store.settle(payment.id, PaymentState.DELIVERED, reason="odd \ud800\x00", receipt=odd, now=NOW)
+    kept = store.get(payment.id)
+    assert kept is not None
+    assert kept.receipt is not None
+    assert (kept.state, kept.receipt.success, kept.receipt.transaction) == (PaymentState.DELIVERED, True, "0x\ud800")
+    assert kept.reason == "odd \\ud800\x00"
+    assert kept.receipt.raw in (raw, {})
+
+
+@case
+def an_unknown_id(store: LedgerStore) -> None:
+    assert store.get("pay_nobody") is None
+    with raises(InvalidArgumentError, "no payment pay_nobody"):
+        store.mark("pay_nobody", paid=True, now=NOW)
+    with raises(InvalidArgumentError, "no payment pay_nobody"):
+        store.claim("pay_nobody", owner="me", until=NOW + 1, now=NOW)
+    with raises(InvalidArgumentError, "no payment pay_nobody"):
+        store.history(before="pay_nobody")
+    moves: list[Callable[[], object]] = [
+        lambda: store.submit(draft(id="pay_nobody"), HEADER, now=NOW),
+        lambda: store.resubmit("pay_nobody", signatures=1, now=NOW),
+        lambda: store.settle("pay_nobody", PaymentState.DELIVERED, now=NOW),
+    ]
+    for move in moves:
+        with raises(LedgerError, "pay_nobody is no longer in the ledger") as caught:
+            move()
+        assert caught.value.code == "ledger_failed"
+    store.give_back("pay_nobody", owner="me")
+
+
+@case
+def history_without_proof(store: LedgerStore) -> None:
+    for number in range(5):
+        payment = submitted(store, draft(f"call {number}", id=f"pay_{number}"))
+        store.settle(payment.id, PaymentState.DELIVERED, now=NOW)
+    receipt = Receipt(success=True, transaction="0x1", network="base", raw={})
+    store.settle("pay_0", PaymentState.DELIVERED, receipt=receipt, now=NOW)
+    store.settle("pay_2", PaymentState.DELIVERED, receipt=replace(receipt, success=False), now=NOW)
+    store.mark("pay_3", paid=True, now=NOW)
+    reserve(store, draft("call 5", id="pay_5"))
+    for states, expected in (((), ["5", "4", "2", "1"]), ((PaymentState.DELIVERED,), ["4", "2", "1"])):
+        found: list[Payment] = []
+        while page := store.history(states=states, unproven=True, limit=2, before=found[-1].id if found else None):
+            found += page
+        assert [one.id for one in found] == [f"pay_{number}" for number in expected]
+
+
+@case
+@over(
+    "seconds, given",
+    [(0, True), (59.999, True), (60, False), (1e6, False), (-5, True), (-5.001, False), (-1e6, False)],
+)
+def an_answer_waits_for_a_minute(store: LedgerStore, seconds: float, given: bool) -> None:
+    """By a clock that was put back by more than five seconds, nobody knows how old it is."""
+    payment = answered(store)
+    now = NOW + seconds
+    assert store.find("call", now=now) == (payment if given else None)
+    asked = draft("call", pay_to=OTHER)
+    # Neither the recipient nor the budget is looked at: nothing new is bought.
+    if given:
+        assert reserve(store, asked, budget=Budget(), now=now) == payment
+    else:
+        assert reserve(store, asked, pay_to=[OTHER], now=now).id == asked.id
+    assert store.get(payment.id) == payment  # its reply stays
+
+
+@case
+@over("name, keep, kept", [(None, False, False), (None, True, True), ("monday", False, True)])
+def an_unnamed_answer_is_collected_once(store: LedgerStore, name: str | None, keep: bool, kept: bool) -> None:
+    payment = answered(store, purchase=name)
+    after = replace(payment, reply=b"prices" if kept else None)
+    for kept_again in (keep, False):
+        store.collect(payment.id, owner="me", keep=kept_again)
+        assert store.get(payment.id) == after
+        assert store.find("call", now=NOW) == (None if name is None else after)
+        assert store.claim(payment.id, owner="other", until=NOW + 1, now=NOW)  # its claim was given back
+    store.reopen(payment.id, owner="other", reply=b"prices")
+    opened = replace(after, reply=b"prices")
+    assert store.get(payment.id) == opened
+    assert store.find("call", now=NOW) == opened
+    assert store.claim(payment.id, owner="another", until=NOW + 1, now=NOW)
+
+
+@case
+def the_same_outcome_once_more_opens_nothing(store: LedgerStore) -> None:
+    payment = answered(store)
+    store.collect(payment.id, owner="me")
+    store.settle(payment.id, PaymentState.DELIVERED, reply=b"prices", now=NOW)
+    assert store.find("call", now=NOW) is None
+
+
+@case
+def a_claim_of_somebody_else_stays(store: LedgerStore) -> None:
+    payment = answered(store)
+    store.reopen(payment.id, owner="other", reply=b"")
+    assert not store.claim(payment.id, owner="other", until=NOW + 1, now=NOW)
+    store.collect(payment.id, owner="other")
+    assert not store.claim(payment.id, owner="other", until=NOW + 1, now=NOW)
+
+
+@case
+def a_new_purchase_closes_the_earlier_answer(store: LedgerStore) -> None:
+    first = answered(store)
+    second = submitted(store, draft("call"), replaces=first.id)
+    assert second.id != first.id
+    store.settle(second.id, PaymentState.DELIVERED, reply=b"newer", now=NOW)
+    store.collect(second.id, owner="nobody")
+    assert store.find("call", now=NOW) is None
+    assert store.get(first.id) == replace(first, superseded=True)
+
+
+@case
+@over("state", sorted(LIVE | UNRESOLVED))
+def a_new_purchase_supersedes_the_earlier_ones_when_it_is_signed(store: LedgerStore, state: PaymentState) -> None:
+    first = in_state(store, state, fingerprint="call")
+    second = reserve(store, draft("call"), replaces=first.id)
+    assert reserve(store, draft("call"), replaces=first.id) == second  # asked for twice, it is one replacement
+    other = submitted(store, draft("other call"))
+    assert not any(payment.superseded for payment in store.history())
+    # Both can still be taken, so both count.
+    assert store.spending(PLENTY, now=NOW).total == 3 * 30_000
+    second = store.submit(second, HEADER, now=NOW)
+    found = {payment.id: payment.superseded for payment in store.history()}
+    reserved = state is PaymentState.RESERVED
+    assert found == {first.id: not reserved, second.id: False, other.id: False}
+    assert store.find("call", now=NOW) == second
+    assert store.spending(PLENTY, now=NOW).total == 3 * 30_000
+    store.settle(second.id, PaymentState.DELIVERED, now=NOW)
+    assert store.find("call", now=NOW) == (first if reserved else None)
+
+
+@case
+@over("origin", [None, ORIGIN])
+def expiry_is_to_the_second(store: LedgerStore, origin: str | None) -> None:
+    payment = submitted(store, draft(valid_before=int(NOW) + 100))
+    assert store.expire(NOW + 100 + GRACE - 0.001, now=NOW, origin=origin) == []
+    assert [one.id for one in store.expire(NOW + 100 + GRACE, now=NOW, origin=origin)] == [payment.id]
+
+
+@case
+@over("first", [True, False])
+@over("other", OTHERS)
+def each_has_its_own_clock(store: LedgerStore, other: str, first: bool) -> None:
+    origins = (ORIGIN, other) if first else (other, ORIGIN)
+    one, two = [submitted(store, draft(url=f"{origin}/v1/a")) for origin in origins]
+    assert [closed.id for closed in store.expire(LATE, now=NOW, origin=origins[0])] == [one.id]
+    assert store.get(two.id) == two
+    assert [closed.id for closed in store.expire(LATE, now=NOW, origin=origins[1])] == [two.id]
+    assert [payment.state for payment in store.history()] == [PaymentState.EXPIRED_UNKNOWN] * 2
+
+
+@case
+def all_of_an_origin_in_order(store: LedgerStore) -> None:
+    urls = [f"{ORIGIN}/z", f"{ORIGIN}/", f"{ORIGIN}/a/b?c=d", f"{ORIGIN}/\u00fc"]
+    made = [submitted(store, draft(url=url)) for url in urls]
+    assert [one.id for one in store.expire(LATE, now=NOW, origin=ORIGIN)] == [one.id for one in made]
+
+
+@case
+def a_reservation_closes_what_its_own_service_says(store: LedgerStore) -> None:
+    """A mock whose clock is ahead must not free money that a real service can still take."""
+    real = submitted(store, draft(url=f"{ORIGIN}/v1/a"))
+    store.settle(real.id, PaymentState.REJECTED_LIVE, now=NOW)
+    reserve(store, draft(url="http://127.0.0.1:8000/v1/a"), origin="http://127.0.0.1:8000", expired=LATE)
+    found = store.get(real.id)
+    assert found is not None
+    assert found.state is PaymentState.REJECTED_LIVE
+    reserve(store, draft(), expired=LATE)
+    found = store.get(real.id)
+    assert found is not None
+    assert found.state is PaymentState.EXPIRED_UNPAID
+
+
+@case
+@over("state", sorted(LIVE - {PaymentState.RESERVED}))
+def what_is_resubmitted_may_be_taken(store: LedgerStore, state: PaymentState) -> None:
+    payment = in_state(store, state)
+    again, may_be_sent = store.resubmit(payment.id, signatures=payment.signatures, now=NOW + 1)
+    assert may_be_sent
+    assert again.state is (PaymentState.SUBMITTED if state is PaymentState.REJECTED_LIVE else state)
+    assert (again.submissions, again.header) == (payment.submissions + 1, HEADER)
+    assert store.get(payment.id) == again
+
+
+@case
+def the_newest_reply_of_a_named_purchase_counts(store: LedgerStore) -> None:
+    first = answered(store, purchase="tuesday")
+    second = submitted(store, draft("call", purchase="tuesday"), replaces=first.id)
+    newest = store.settle(second.id, PaymentState.DELIVERED, reply=b"newer", now=NOW)
+    store.collect(newest.id, owner="nobody")
+    assert reserve(store, draft("call", purchase="tuesday"), now=NOW + 30 * 86400) == newest
+    # After 30 days the answer is deleted, and it still stands.
+    assert reserve(store, draft("call", purchase="tuesday"), now=NOW + 30 * 86400 + 1) == replace(newest, reply=None)
+
+
+@case
+def threads_that_buy_one_name_pay_once(store: LedgerStore) -> None:
+    """Each looks, sees nothing, and is late by any amount: the reservation itself has to notice."""
+    start, got, lock = threading.Barrier(8), [], threading.Lock()
+
+    def run() -> None:
+        start.wait()
+        while True:
+            payment = reserve(store, asked := draft("call", purchase="tuesday"))
+            if payment.id == asked.id:
+                payment = store.settle(payment.id, PaymentState.DELIVERED, reply=REPLY, now=NOW)
+            if payment.state is PaymentState.DELIVERED:
+                with lock:
+                    got.append(payment)
+                return
+
+    threads = [threading.Thread(target=run) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(got) == 8
+    assert [payment.id for payment in store.history()] == list({payment.id for payment in got})
+
+
+# Budgets
+
+
+@case
+def without_any_budget_nothing_is_paid(store: LedgerStore) -> None:
+    error = refusal(store, 3 * CENT, Budget())
+    assert error.code == "no_budget"
+    assert "$0.03" in error.message
+    assert error.details == BudgetDetails(cost=Decimal("0.03"))
+    for way in ("Budget(", "TRADE_BUDGET_PER_DAY", "max_price=", "trade pay budget set"):
+        assert way in error.hint
+
+
+@case
+@over("name", ["per_call", "per_hour", "per_day", "total"])
+def each_limit_alone_is_a_budget(store: LedgerStore, name: str) -> None:
+    budget = Budget.from_micro({name: 3 * CENT})
+    error = refusal(store, 3 * CENT + 1, budget)
+    assert error.code == "over_budget"
+    assert "$0.030001" in error.message
+    assert isinstance(error.details, BudgetDetails)
+    assert (error.details.limit, error.details.limit_amount, error.details.room_at) == (name, Decimal("0.03"), None)
+    assert "$0.03 " in error.message
+    spend_of = reserve(store, draft(amount=3 * CENT), budget)
+    assert spend_of.amount == 3 * CENT
+
+
+@case
+def unlimited_is_unlimited(store: LedgerStore) -> None:
+    reserve(store, draft(amount=10**15), Budget.unlimited())
+    assert store.spending(Budget.unlimited(), now=NOW).left is None
+
+
+@case
+def the_stores_own_budget_counts_as_well(store: LedgerStore) -> None:
+    assert store.budget() == Budget()
+    store.set_budget(Budget(per_call="0.02", total="0.05"))
+    assert store.budget() == Budget(per_call="0.02", total="0.05")
+    reserve(store, draft(amount=2 * CENT), Budget())
+    assert refusal(store, 3 * CENT, Budget.unlimited()).code == "over_budget"
+    assert refusal(store, 2 * CENT, Budget(total="0.03")).code == "over_budget"
+    reserve(store, draft(amount=2 * CENT), Budget(total="10"))
+    assert refusal(store, 2 * CENT, Budget(total="10")).code == "over_budget"
+    store.set_budget(Budget())
+    assert store.budget() == Budget()
+    assert refusal(store, 2 * CENT, Budget()).code == "no_budget"
+
+
+@case
+def the_stores_own_budget_may_be_unlimited(store: LedgerStore) -> None:
+    store.set_budget(Budget.unlimited())
+    assert store.budget().is_unlimited
+    reserve(store, draft(), Budget())
+    mixed = Budget(per_day="1").strictest(Budget.unlimited())
+    store.set_budget(mixed)
+    assert store.budget() == mixed
+
+
+@case
+@over("release", ["proof", "service"])
+@over("state", sorted(PaymentState))
+def what_counts(store: LedgerStore, state: PaymentState, release: Literal["proof", "service"]) -> None:
+    """What was sent counts until it is proven unpaid; a service's word is enough only where the budget says so."""
+    in_state(store, state)
+    counts = 0 if state in FREE or (release == "service" and state in RELEASED) else 3 * CENT
+    held = 0 if state is PaymentState.MARKED_PAID else counts
+    spending = store.spending(Budget(total="1", release=release), now=NOW)
+    assert (spending.last_hour, spending.today, spending.total) == (counts, counts, counts)
+    assert (spending.held_last_hour, spending.held_today, spending.held) == (held, held, held)
+    assert spending.spent == counts - held
+    assert spending.left == 1_000_000 - counts
+    assert spending.budget.dollars()["total"] == Decimal(1)
+    budget = Budget.from_micro({"per_hour": counts + CENT}, release)
+    assert refusal(store, CENT + 1, budget).code == "over_budget"
+    reserve(store, draft(amount=CENT), budget)
+
+
+@case
+@over("success", [True, False])
+def a_receipt_proves_that_it_is_spent(store: LedgerStore, success: bool) -> None:
+    receipt = Receipt(success=success, transaction="0x1", network="base", raw={})
+    payment = in_state(store, PaymentState.UNKNOWN)
+    store.settle(payment.id, PaymentState.DELIVERED, receipt=receipt, now=NOW)
+    spending = store.spending(Budget(), now=NOW)
+    assert (spending.spent, spending.held) == ((3 * CENT, 0) if success else (0, 3 * CENT))
+
+
+@case
+@over(
+    "client, own, counts",
+    [
+        (Budget(total="1", release="service"), Budget(), False),
+        (Budget(), Budget(total="1", release="service"), False),
+        (Budget(total="1", release="service"), Budget(total="2", release="service"), False),
+        (Budget(total="1", release="service"), Budget(total="2"), True),
+        (Budget(total="1"), Budget(total="2", release="service"), True),
+        (Budget(total="1"), Budget(), True),
+    ],
+)
+def proof_is_stricter_than_the_services_word(store: LedgerStore, client: Budget, own: Budget, counts: bool) -> None:
+    in_state(store, PaymentState.EXPIRED_UNPAID)
+    store.set_budget(own)
+    assert store.budget() == own
+    assert store.spending(client, now=NOW).total == (3 * CENT if counts else 0)
+
+
+@case
+def it_counts_as_long_as_it_may_be_taken(store: LedgerStore) -> None:
+    """In every hour and day that lie between its first signature and the last second of its validity."""
+    spend(store, CENT, MIDNIGHT - 60.5, until=MIDNIGHT + 30)
+    for at, hour, day in [
+        (MIDNIGHT - 60.5, CENT, CENT),
+        (MIDNIGHT + 3629.9, CENT, CENT),
+        (MIDNIGHT + 3630.0, 0, CENT),
+        (MIDNIGHT + 86_399.9, 0, CENT),
+        (MIDNIGHT + 86_400.0, 0, 0),
+    ]:
+        spending = store.spending(Budget(), now=at)
+        assert (spending.last_hour, spending.today, spending.total) == (hour, day, CENT)
+
+
+@case
+def the_next_signature_of_a_nonce_counts_what_is_more(store: LedgerStore) -> None:
+    """Its amount counts once, with the largest that was signed; its windows reach to the end of the newest validity."""
+    first = in_state(store, PaymentState.EXPIRED_UNKNOWN, fingerprint="call", amount=3 * CENT)
+    budget = Budget(total="0.05", per_hour="0.05", per_call="0.05")
+    assert refusal_again(store, 6 * CENT, budget) == "over_budget"
+    assert store.get(first.id) == first
+    second = reserve(store, draft("call", amount=5 * CENT, valid_before=int(NOW) + 400), budget, now=NOW + 300)
+    assert (second.id, second.nonce, second.counted) == (first.id, first.nonce, 5 * CENT)
+    assert store.spending(budget, now=NOW + 300).total == 5 * CENT
+    store.submit(replace(second, amount=5 * CENT), HEADER, now=NOW + 300)
+    store.settle(second.id, PaymentState.EXPIRED_UNPAID, now=NOW + 300)
+    third = reserve(store, draft("call", amount=CENT, valid_before=int(NOW) + 500), budget, now=NOW + 450)
+    # Until it is signed, its terms are those of the newest signature.
+    assert (third.amount, third.counted) == (5 * CENT, 5 * CENT)
+    assert store.spending(budget, now=NOW + 500 + 3599).last_hour == 5 * CENT
+    assert store.spending(budget, now=NOW + 500 + 3600).last_hour == 0
+    canceled = store.settle(third.id, PaymentState.CANCELLED, now=NOW)
+    assert canceled.state is PaymentState.EXPIRED_UNPAID
+    assert store.spending(budget, now=NOW).total == 5 * CENT
+
+
+@case
+def an_hour_is_3600_seconds_to_the_last_one(store: LedgerStore) -> None:
+    spend(store, CENT, NOW)
+    budget = Budget(per_hour="0.01")
+    error = refusal(store, CENT, budget, now=NOW + 3599.999)
+    assert "per hour" in error.message
+    assert error.hint.startswith("wait until 2025-10-09 09:53:20 UTC, ")
+    reserve(store, draft(amount=CENT), budget, now=NOW + 3600)
+
+
+@case
+def the_hour_frees_when_enough_of_it_has_passed(store: LedgerStore) -> None:
+    for second in range(5):
+        spend(store, CENT, NOW + 10 * second)
+    # 2 cents more fit when the first two, of 5, have left the window of 5.
+    error = refusal(store, 2 * CENT, Budget(per_hour="0.05"), now=NOW + 60)
+    assert "09:53:30 UTC" in error.hint  # an hour after the second one
+    reserve(store, draft(amount=2 * CENT), Budget(per_hour="0.05"), now=NOW + 3610)
+
+
+@case
+def a_day_is_a_day_of_utc(store: LedgerStore) -> None:
+    spend(store, CENT, MIDNIGHT - 1)
+    spend(store, 2 * CENT, MIDNIGHT + 0.0)
+    spend(store, 4 * CENT, MIDNIGHT + 86399.75)
+    assert store.spending(Budget(), now=MIDNIGHT + 86399.9).today == 6 * CENT
+    assert store.spending(Budget(), now=MIDNIGHT + 86400.0).today == 0
+    error = refusal(store, CENT, Budget(per_day="0.06"), now=MIDNIGHT + 86399.9)
+    assert "per day" in error.message
+    assert error.hint.startswith("wait until 2025-10-10 00:00:00 UTC, ")
+    reserve(store, draft(amount=CENT), Budget(per_day="0.06"), now=MIDNIGHT + 86400.0)
+
+
+@case
+def total_never_frees(store: LedgerStore) -> None:
+    spend(store, CENT, NOW - 10_000_000)
+    error = refusal(store, CENT, Budget(total="0.015"))
+    assert "in total" in error.message
+    assert "does not reset" in error.hint
+
+
+@case
+def a_clock_that_is_put_back_frees_nothing(store: LedgerStore) -> None:
+    spend(store, CENT, NOW)
+    for back in (1.0, 3600.0, 7200.0, 86400.0, 40 * 86400.0):
+        spending = store.spending(Budget(), now=NOW - back)
+        assert (spending.last_hour, spending.today, spending.total) == (CENT, CENT, CENT)
+        assert refusal(store, CENT, Budget(per_hour="0.01"), now=NOW - back).code == "over_budget"
+        assert refusal(store, CENT, Budget(per_day="0.01"), now=NOW - back).code == "over_budget"
+
+
+@case
+def a_refusal_tells_all_in_dollars(store: LedgerStore) -> None:
+    in_state(store, PaymentState.MARKED_PAID, amount=50 * CENT)
+    in_state(store, PaymentState.UNKNOWN, amount=20 * CENT)
+    error = refusal(store, 31 * CENT, Budget(per_day="1", per_hour="5", total="5"))
+    assert error.message == (
+        "this call costs $0.31, and the budget of $1.00 per day leaves $0.30: $0.50 is spent and $0.20 is held"
+    )
+    assert "; held money may have been taken: see client.payments.reconcile() " in error.hint
+    midnight = datetime.fromtimestamp(MIDNIGHT + 86400, UTC)
+    assert error.details == BudgetDetails(
+        cost=Decimal("0.31"),
+        limit="per_day",
+        limit_amount=Decimal(1),
+        spent=Decimal("0.5"),
+        held=Decimal("0.2"),
+        left=Decimal("0.3"),
+        room_at=midnight,
+    )
+    assert f"{midnight:%Y-%m-%d %H:%M:%S} UTC" in error.hint
+
+
+@case
+def a_budget_below_what_is_spent_leaves_nothing(store: LedgerStore) -> None:
+    spend(store, 50 * CENT, NOW)
+    error = refusal(store, CENT, Budget(total="0.20"))
+    assert "leaves $0.00" in error.message
+    assert store.spending(Budget(total="0.20"), now=NOW).left == 0
+
+
+@case
+def the_limit_that_stays_is_told_first(store: LedgerStore) -> None:
+    spend(store, 50 * CENT, NOW)
+    every = Budget(per_call="0.5", per_hour="0.5", per_day="0.5", total="0.5")
+    assert "in total" in refusal(store, CENT, every).message
+    assert "per call" in refusal(store, 51 * CENT, every).message
+    assert "per day" in refusal(store, CENT, Budget(per_hour="0.5", per_day="0.5")).message
+
+
+@case
+def more_than_the_whole_limit_never_fits(store: LedgerStore) -> None:
+    error = refusal(store, 2 * CENT, Budget(per_hour="0.01"))
+    assert "room from" not in error.hint
+
+
+@case
+def sums_that_are_too_large_are_an_error_of_the_ledger(store: LedgerStore) -> None:
+    from tradesdk.errors import LedgerError
+
+    for _ in range(9):
+        reserve(store, draft(amount=10**18), Budget.unlimited())
+    with raises(LedgerError):
+        reserve(store, draft(amount=10**18), Budget.unlimited())
+    assert store.spending(Budget(), now=NOW).total == 9 * 10**18
