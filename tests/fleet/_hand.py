@@ -23,8 +23,10 @@ NOW = int(time.time())
 
 
 def made(signal_id: str, at: float = 0.0, **changes: Any) -> StreamSignal:
-    """A signal as a stream brings it; `at`: seconds after the beginning of the tests."""
-    return StreamSignal.model_validate(signal(signal_id, timestamp=NOW + int(at), type="signal", **changes))
+    """A signal as a stream brings it; `at`: seconds from now."""
+    return StreamSignal.model_validate(
+        signal(signal_id, timestamp=int(time.time()) + int(at), type="signal", **changes)
+    )
 
 
 class Hand:

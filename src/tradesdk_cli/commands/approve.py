@@ -113,10 +113,10 @@ def _ask(run: Session, action: Action, now: float) -> None:
 
 def _changes(content: dict[str, Any]) -> list[tuple[str, str]]:
     """Every field of the request, with what it is now where something changes."""
-    from tradesdk_cli.confirm import flat
+    from tradesdk_cli.output.formats import flatten
 
     before = content.get("before") or {}
-    body = dict(flat(content.get("body") or {}))
+    body = flatten(content.get("body") or {})
     rows = [(name, _shown(value)) for name, value in before.items() if name not in body]
     for name, value in body.items():
         rows.append((name, f"{_shown(before[name])} → {_shown(value)}" if name in before else _shown(value)))

@@ -11,13 +11,13 @@ from decimal import Decimal
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from tradesdk_cli.confirm import flat
 from tradesdk_cli.mcp.answers import NOTE, fault_of, marked, opened, own, page, selected
 from tradesdk_cli.mcp.approval_store import SqliteApprovals, approvals_file
 from tradesdk_cli.mcp.approvals import Action, Approvals
 from tradesdk_cli.mcp.catalog import FEW_ROWS, MOST_ROWS, Scope, Tool, tools
 from tradesdk_cli.mcp.spending import SessionLimit
 from tradesdk_cli.money import dollars, plain_dollars, usd
+from tradesdk_cli.output.formats import flatten
 from tradesdk_cli.text import to_json, visible
 
 if TYPE_CHECKING:
@@ -440,7 +440,7 @@ class Toolbox:
             }
             action = self._settled(given, content)
             if action is None:
-                if operation == "update" and all(before.get(key) == value for key, value in flat(body)):
+                if operation == "update" and all(before.get(key) == value for key, value in flatten(body).items()):
                     raise own("nothing_to_change")
                 summary = visible(f"{operation} the agent {name}" + (f" ({given['id']})" if "id" in given else ""), 300)
                 action = self.approvals.prepare("change", content, summary, 0, self._now())
@@ -477,8 +477,8 @@ class Toolbox:
             if agent["status"] == "active":
                 raise own("still_active")
             return {name: agent.get(name) for name in ("name", "status", "chain_id")}, agent["name"]
-        now = dict(flat(agent))
-        return {key: now.get(key) for key, _ in flat(body)}, agent["name"]
+        now = flatten(agent)
+        return {key: now.get(key) for key in flatten(body)}, agent["name"]
 
     def _carry_out(self, operation: str, given: Answer, body: Answer, action: Action) -> Answer:
         if action.state == "done":
@@ -652,7 +652,7 @@ def _changes(before: Mapping[str, Any], body: Mapping[str, Any], operation: str)
     """Before and after, by dotted names."""
     if operation == "delete":
         return {"before": marked(before), "after": None}
-    after = dict(flat(body))
+    after = flatten(body)
     return {key: {"before": _inside(before.get(key)), "after": _inside(value)} for key, value in after.items()}
 
 
