@@ -118,7 +118,7 @@ def test_values_about_payments_are_documented() -> None:
 
 def test_what_both_flavours_give_is_one_class() -> None:
     """So that a name of the package fits whatever a client returns."""
-    own = {"AsyncPager", "AsyncBatchRun", "AsyncSignalStream", "AsyncChainWitness"}
+    own = {"AsyncPager", "AsyncBatchRun", "AsyncRateLimiter", "AsyncSignalStream", "AsyncChainWitness"}
     for name in PUBLIC - {"AsyncTradeClient", "AsyncMarketClient"} - own:
         home = getattr(getattr(tradesdk, name), "__module__", "")
         assert not home.startswith("tradesdk._async"), f"{name} is the async flavour's own"

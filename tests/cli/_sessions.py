@@ -30,6 +30,7 @@ HEADER = re.compile(r"# (?:pipe|terminal (?P<columns>\d+))(?P<served>, served mo
 MARKS = ("$ ", "# ", "! ", "< ", "[exit ", "\\")  # an output line that begins like one of these gets a backslash
 RANDOM = (
     r"(?P<payment>\bpay_[0-9a-f]{24}\b)"
+    r"|(?P<shortened>\bpay_[0-9a-f]{8,23}…)"
     r"|(?P<hash>\b0x[0-9a-f]{64}\b)"
     r"|(?P<wallet>(?<=address  )0x[0-9a-fA-F]{40}(?=\nkept_in))"
 )
@@ -87,6 +88,10 @@ class Names:
             if value == match[0]:
                 return f"{{{name}}}"
         kind, number = str(match.lastgroup), 1
+        if kind == "shortened":
+            whole = [name for name, value in self._values.items() if value.startswith(match[0][:-1])]
+            if whole:
+                return f"{{{whole[0]}}}…"
         while (name := kind if number == 1 else f"{kind}_{number}") in self._values:
             number += 1
         self._values[name] = match[0]

@@ -25,7 +25,7 @@ def test_under_trio_it_says_what_it_needs(server: RedisServer) -> None:
     async def claim() -> None:
         await AsyncRedisRateLimiter(server.url).claim("window")
 
-    with pytest.raises(ConfigError, match="asyncio only"):
+    with pytest.raises(ConfigError, match="needs asyncio"):
         anyio.run(claim, backend="trio")
 
 
