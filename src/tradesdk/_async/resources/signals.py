@@ -210,7 +210,9 @@ class AsyncSignalsResource:
             lease: seconds after which a relay that shows no sign of life is replaced. All members use the same.
             keep: entries that the server keeps for members that are behind; older ones are read from the history.
             nautilus: also write the fields that a LiveNode of nautilus_trader reads from an external stream.
-            idle_timeout, settle, recovery_timeout: as in `stream`.
+            idle_timeout: as in `stream`.
+            settle: as in `stream`.
+            recovery_timeout: as in `stream`.
 
         Raises:
             InvalidArgumentError: an argument was refused; nothing was sent.
