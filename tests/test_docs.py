@@ -32,6 +32,7 @@ from tradesdk import Ledger, MarketClient, SystemClock, TradeClient
 from tradesdk_mock import MockClock, MockServer, MockService
 
 from ._pages import EMBED, NOT_RUN, PAGES, ROOT, Block, blocks, is_right_below, name_of
+from ._redis_server import RedisServer
 
 # Noon in UTC on the day that the pages show: signals follow from the time.
 SHOWN_AT = 1_795_262_400
@@ -111,6 +112,9 @@ def test_python(page: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> 
         monkeypatch.setattr(
             SystemClock, "now", lambda _: server.clock.now()
         )  # the machine's clock and the service's agree
+        if page.name == "fleet.md":
+            stack.enter_context(running := RedisServer("valkey", tmp_path / "valkey"))
+            monkeypatch.setenv("TRADE_FLEET", running.url)
         namespace: dict[str, object] = {"__name__": "__main__"}
         stack.callback(close_clients, namespace)
         stack.callback(logging.getLogger("tradesdk").setLevel, logging.NOTSET)
