@@ -187,7 +187,17 @@ def test_completing_imports_nothing_heavy(trade: Terminal, words: str) -> None:
     if "--fields" in words:
         needed |= {"completion.fieldnames"}
     if "--mock" in words or "--world" in words:  # which file it is depends on the settings
-        needed |= {"config", "config.files", "config.settings", "errors", "idcache", "redact", "text"}
+        needed |= {
+            "choices",
+            "config",
+            "config.files",
+            "config.settings",
+            "errors",
+            "files",
+            "idcache",
+            "redact",
+            "text",
+        }
     ours = {name.removeprefix("tradesdk_cli.") for name in modules if name.startswith("tradesdk_cli.")}
     assert ours <= needed
     assert not modules & {"tradesdk", "typer", *(() if "config" in ours else ("dataclasses", "typing"))}

@@ -43,7 +43,8 @@ class Client(StrEnum):
     vscode = "vscode"
 
 
-Write = Annotated[bool, typer.Option("--write", help="Let agents be changed, each change approved by you.")]
+# Without a value the options of the group are None: Typer would load pydantic to read a default, for any --help.
+Write = Annotated[bool | None, typer.Option("--write", help="Let agents be changed, each change approved by you.")]
 Spend = Annotated[
     str | None, typer.Option("--spend", metavar="USD", help="Let the session spend this much on market data.")
 ]
@@ -52,7 +53,7 @@ AutoSpend = Annotated[
 ]
 
 
-def scope_of(write: Write = False, spend: Spend = None, auto_spend: AutoSpend = None) -> Scope:
+def scope_of(write: Write = None, spend: Spend = None, auto_spend: AutoSpend = None) -> Scope:
     """What a session may do."""
     from tradesdk_cli.mcp.catalog import Scope
 
@@ -61,7 +62,7 @@ def scope_of(write: Write = False, spend: Spend = None, auto_spend: AutoSpend = 
         raise UsageProblem(
             "--auto-spend cannot be more than --spend", f"--spend {auto_spend} --auto-spend {auto_spend}"
         )
-    return Scope(write, most, auto)
+    return Scope(bool(write), most, auto)
 
 
 def _micro(option: str, text: str | None) -> int:
@@ -82,10 +83,13 @@ def mcp(
     ctx: typer.Context,
     *,
     scope: Scope,
-    http: Annotated[bool, typer.Option("--http", help="Serve HTTP on this machine, not stdin and stdout.")] = False,
+    http: Annotated[
+        bool | None, typer.Option("--http", help="Serve HTTP on this machine, not stdin and stdout.")
+    ] = None,
     port: Annotated[
-        int, typer.Option("--port", parser=whole(0, 65535), metavar="N", help="With --http; 0 takes any free one.")
-    ] = 0,
+        int | None,
+        typer.Option("--port", parser=whole(0, 65535), metavar="N", help="With --http; 0 takes any free one."),
+    ] = None,
 ) -> None:
     """Tools for AI agents, under your limits: config, tools.
 
@@ -108,7 +112,7 @@ def mcp(
     _needs_mcp()
     with session(ctx) as run:
         if http:
-            _serve_http(run, scope, port)
+            _serve_http(run, scope, port or 0)
             return
         if run.settings.api_key_stdin:
             raise UsageProblem("stdin is the client's: it cannot have the API key as well", "keep the key: trade login")
