@@ -48,7 +48,10 @@ def answered(store: LedgerStore, **changes: Any) -> Payment:
 
 
 def deep(levels: int) -> Any:
-    return [deep(levels - 1)] if levels else []
+    found: list[Any] = []
+    for _ in range(levels):
+        found = [found]
+    return found
 
 
 def refusal(store: LedgerStore, amount: int, budget: Budget, now: float = NOW) -> PaymentRefusedError:
