@@ -82,9 +82,9 @@ class Model:
         """`told`: what is left, and the reset. `away`: from the service's date to the reset. `wait`: after a 429."""
         self._begin(now)
         probed = self._end_probe(claim)
-        held = self.in_flight.pop(claim, None) is not None
+        made = self.in_flight.pop(claim, None)
         if told is None:
-            self._answer_without_numbers(status, held, now)
+            self._answer_without_numbers(status, claim, made, now)
         elif not self._answer_with_numbers(probed, limit, *told, away, now):
             return
         if status == 429:
@@ -94,9 +94,11 @@ class Model:
             self.window.left = 0
             self.window.ends = max(self.window.ends, closed)
 
-    def _answer_without_numbers(self, status: int, held: bool, now: int) -> None:
+    def _answer_without_numbers(self, status: int, claim: str, made: int | None, now: int) -> None:
         if self.window is not None and self.window.left is not None:
-            if held:
+            if made is not None and self.in_flight:
+                self.in_flight[claim] = made  # an answer under way may tell a number from before it
+            elif made is not None:
                 self._count_one()
         elif status < 500 and status != 429:
             self.window = Window(now + MINUTE)

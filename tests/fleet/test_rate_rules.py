@@ -9,7 +9,7 @@ from itertools import count
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tradesdk._sync.fleet.connection import FleetConnection
@@ -208,6 +208,16 @@ def test_nothing_is_refused(
     assert service.refused == 0
 
 
+# The fifteenth is answered without numbers, before the fourteenth brings one that does not count it.
+overtaken = [
+    *[(0, 0, 0, "answered")] * 13,
+    (0, 38, 30_000, "answered"),
+    (0, 53, 49, "without numbers"),
+    *[(7000, 0, 0, "answered")] * 15,
+]
+
+
+@example(Fixed, 15, overtaken, 0)
 @given(kinds, st.integers(15, 40), requests, offs)
 def test_nothing_is_refused_by_the_model(
     kind: type[Fixed | Sliding], limit: int, planned: list[tuple[int, int, int, str]], off: int

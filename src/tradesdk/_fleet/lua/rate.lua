@@ -83,7 +83,8 @@ end
 if action == 'lost' then -- it may have been counted
   return {0, 0, 0}
 end
-local held = redis.call('ZREM', KEYS[2], claim) == 1
+local made = redis.call('ZSCORE', KEYS[2], claim)
+redis.call('ZREM', KEYS[2], claim)
 if action == 'return' then -- it was not sent
   return {0, 0, 0}
 end
@@ -108,7 +109,10 @@ if told and told_reset then
     return {0, 0, 0} -- of an older window
   end
 elseif left then
-  if held then -- it counts, if not in the last window
+  -- It counts, if not in the last window. An answer under way may tell a number from before it: then it stays a claim.
+  if made and redis.call('ZCARD', KEYS[2]) > 0 then
+    redis.call('ZADD', KEYS[2], made, claim)
+  elseif made then
     left = math.max(0, left - 1)
     keep('left', left)
   end
