@@ -23,6 +23,7 @@ class Model:
     in_flight: dict[str, int] = field(default_factory=dict)
     members: dict[str, int] = field(default_factory=dict)
     probe: tuple[str, int] | None = None
+    untold: int = 0
 
     def _begin(self, now: int) -> None:
         window = self.window
@@ -85,7 +86,9 @@ class Model:
         made = self.in_flight.pop(claim, None)
         if told is None:
             self._answer_without_numbers(status, claim, made, now)
-        elif not self._answer_with_numbers(probed, limit, *told, away, now):
+        else:
+            self.untold = 0
+        if told is not None and not self._answer_with_numbers(probed, limit, *told, away, now):
             return
         if status == 429:
             closed = now + 1000 + min(MINUTE, wait)
@@ -95,13 +98,15 @@ class Model:
             self.window.ends = max(self.window.ends, closed)
 
     def _answer_without_numbers(self, status: int, claim: str, made: int | None, now: int) -> None:
-        if self.window is not None and self.window.left is not None:
-            if made is not None and self.in_flight:
-                self.in_flight[claim] = made  # an answer under way may tell a number from before it
-            elif made is not None:
-                self._count_one()
-        elif status < 500 and status != 429:
-            self.window = Window(now + MINUTE)
+        told = self.window is not None and self.window.left is not None
+        if made is not None and self.in_flight and (told or self.window is None):
+            self.in_flight[claim] = made  # an answer under way may tell a number from before it
+        elif made is not None:
+            self._count_one()
+        if not told and status < 500 and status != 429:
+            self.untold += 1
+            if self.untold >= 3:
+                self.window = Window(now + MINUTE)
 
     def _answer_with_numbers(self, probed: bool, limit: int, left: int, reset: int, away: int | None, now: int) -> bool:
         """False: it belongs to an older window."""

@@ -145,8 +145,11 @@ requests |= st.lists(st.tuples(pauses, st.just(0), st.integers(0, 99), st.just("
 
 
 def play(window: Script | Model, service: Fixed | Sliding, planned: list[tuple[int, int, int, str]]) -> int:
-    """Each request: a pause before it, the times that it and its answer travel, and its fate. How many were sent."""
-    now, sent = START, 0
+    """Each request: a pause before it, the times that it and its answer travel, and its fate. How many were sent.
+
+    At most two answers in a row tell no numbers; after three, the service is taken for one without a limit.
+    """
+    now, sent, untold = START, 0, 0
     events: list[tuple[int, int, Any]] = []
     order = count()
 
@@ -158,9 +161,11 @@ def play(window: Script | Model, service: Fixed | Sliding, planned: list[tuple[i
     def arrive(claim: str, back: int, fate: str, now: int) -> None:
         status, told, distance = service.receive(now)
         if fate == "answered" or (fate == "without numbers" and status == 200):
-            numbers = told if fate == "answered" else None
 
             def answer(time: int) -> None:
+                nonlocal untold
+                untold = untold + 1 if fate == "without numbers" and untold < 2 else 0
+                numbers = None if untold else told
                 window.answer(claim, status, service.limit, numbers, distance, 0, time)
 
             heapq.heappush(events, (now + back, next(order), answer))

@@ -5,6 +5,7 @@
 --           left   the least X-RateLimit-Remaining that was told for this reset; absent: the service tells none
 --           limit  X-RateLimit-Limit, only shown
 --           ends   when the window is over, by our clock
+--           untold how many answers in a row told no numbers, while none were known
 --           probe, until   the claim that finds the next window, and how long the others wait for its answer
 -- KEYS[2] claims without an answer, a sorted set: when each was made
 -- KEYS[3] members, a sorted set: when each made its last claim
@@ -13,7 +14,7 @@
 --         Date), the wait that a 429 asked for
 -- Reply   {1 if it may be sent, time to wait, members, claims without an answer, left, limit, time to the end}
 --         -1: not known
-local WINDOW, FARTHEST, MARGIN, PROBE, POLL = 60000, 65000, 1000, 5000, 50
+local WINDOW, FARTHEST, MARGIN, PROBE, POLL, UNTOLD = 60000, 65000, 1000, 5000, 50, 3
 local SEEN = 2 * WINDOW -- members wait up to a window between two claims
 local action, claim, member, now = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4])
 if not now then
@@ -21,7 +22,7 @@ if not now then
   now = time[1] * 1000 + math.floor(time[2] / 1000)
 end
 
-local read = redis.call('HMGET', KEYS[1], 'reset', 'left', 'ends', 'probe', 'until', 'limit')
+local read = redis.call('HMGET', KEYS[1], 'reset', 'left', 'ends', 'probe', 'until', 'limit', 'untold')
 local reset, left, ends, probe, limit = tonumber(read[1]), tonumber(read[2]), tonumber(read[3]), read[4], read[6]
 local probing = probe and tonumber(read[5])
 probing = probing and probing > now and probing <= now + PROBE and probing
@@ -91,6 +92,7 @@ end
 
 local refused, told, told_reset, away = ARGV[5] == '429', tonumber(ARGV[7]), tonumber(ARGV[8]), tonumber(ARGV[9])
 if told and told_reset then
+  redis.call('HDEL', KEYS[1], 'untold')
   if not away then
     away = told_reset * 1000 - now
   end
@@ -108,16 +110,21 @@ if told and told_reset then
   else
     return {0, 0, 0} -- of an older window
   end
-elseif left then
-  -- It counts, if not in the last window. An answer under way may tell a number from before it: then it stays a claim.
-  if made and redis.call('ZCARD', KEYS[2]) > 0 then
+else
+  local alone = redis.call('ZCARD', KEYS[2]) == 0
+  if made and not alone and (left or not ends) then -- an answer under way may tell a number from before it
     redis.call('ZADD', KEYS[2], made, claim)
-  elseif made then
+  elseif made and left then -- it counts, if not in the last window
     left = math.max(0, left - 1)
     keep('left', left)
   end
-elseif not refused and tonumber(ARGV[5]) < 500 then -- the service tells no limit, so there is none for a while
-  keep('ends', now + WINDOW)
+  if not left and not refused and tonumber(ARGV[5]) < 500 then
+    local untold = tonumber(read[7] or 0) + 1
+    keep('untold', untold)
+    if untold >= UNTOLD then -- the service tells no limit, so there is none for a while
+      keep('ends', now + WINDOW)
+    end
+  end
 end
 if refused then
   local closed = now + MARGIN + math.min(WINDOW, tonumber(ARGV[10]))
