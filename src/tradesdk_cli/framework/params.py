@@ -14,7 +14,7 @@ import typer
 
 from tradesdk_cli.choices import CHAINS, Color, Format
 from tradesdk_cli.errors import UsageProblem
-from tradesdk_cli.framework.group import GLOBAL_PANEL
+from tradesdk_cli.framework.group import GLOBAL_PANEL, remember
 
 _PERCENT = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+)) ?%")
 _DOLLARS = re.compile(r"\$ ?(\d+\.?\d*|\.\d+)")
@@ -244,13 +244,6 @@ def pages(
     return plan(limit, everything, cursor, page_size, checkpoint, restart, watch)
 
 
-def _remember(ctx: typer.Context, param: typer.CallbackParam, value: object) -> object:
-    # Options are processed from the root to the verb, so that the later one wins.
-    if value is not None and isinstance(ctx.obj, dict):
-        ctx.obj[param.name] = value
-    return value
-
-
 def _global(
     *names: str,
     help: str,
@@ -264,7 +257,7 @@ def _global(
         metavar=metavar,
         count=count,
         parser=parser,
-        callback=_remember,
+        callback=remember,
         expose_value=False,
         show_default=False,
         rich_help_panel=GLOBAL_PANEL,
