@@ -152,6 +152,23 @@ def trade(trade_id: str = "t1", **changes: Any) -> Any:
     } | changes
 
 
+def position(position_id: str = "p1", **changes: Any) -> Any:
+    return {
+        "id": position_id,
+        "agent_id": "a1",
+        "token_address": "0x" + "cd" * 20,
+        "token_symbol": "BRETT",
+        "chain_id": 8453,
+        "entry_price_usd": 1.5,
+        "current_price_usd": 1.75,
+        "unrealized_pnl_usd": 1.5,
+        "stop_loss_price": 1.25,
+        "take_profit_price": 2.0,
+        "trailing_stop_price": 1.5,
+        "opened_at": START,
+    } | changes
+
+
 def signal(signal_id: str = "s1", **changes: Any) -> Any:
     return {
         "id": signal_id,

@@ -35,8 +35,8 @@ STATUS_ERRORS = {
 
 def records() -> list[Any]:
     """Every record in every golden file, with the model that it belongs to."""
-    found = [pytest.param(model, load(name), id=name) for name, model in RECORDS.items()]
-    for name, model in LISTS.items():
+    found = [pytest.param(model, load(name), id=name) for name, (model, *_) in RECORDS.items()]
+    for name, (model, *_) in LISTS.items():
         found += [pytest.param(model, item, id=f"{name}-{index}") for index, item in enumerate(load(name)["data"])]
     return found
 
