@@ -281,7 +281,7 @@ Out = Annotated[
 ]
 Profile = Annotated[
     str | None,
-    _global("--profile", metavar="NAME", help="Settings that were kept [env: TRADE_PROFILE]."),
+    _global("--profile", metavar="NAME", help="Use the settings of this profile [env: TRADE_PROFILE]."),
 ]
 Mock = Annotated[bool | None, _global("--mock/--no-mock", help="Use the embedded mock service; its state is kept.")]
 World = Annotated[str | None, _global("--world", metavar="NAME", help="A mock world of its own; implies --mock.")]
@@ -291,9 +291,9 @@ MarketUrl = Annotated[
 ]
 KeyStdin = Annotated[bool | None, _global("--api-key-stdin", help="Read the API key from standard input.")]
 Timeout = Annotated[
-    float | None, _global("--timeout", parser=number(), metavar="SECONDS", help="How long one answer may take.")
+    float | None, _global("--timeout", parser=number(), metavar="SECONDS", help="Maximum time for one answer.")
 ]
-NoRetry = Annotated[bool | None, _global("--no-retry", help="Send every request once only.")]
+NoRetry = Annotated[bool | None, _global("--no-retry", help="Send every request only once.")]
 ColorWhen = Annotated[
     Color | None, _global("--color", metavar="WHEN", help="Colors: auto, always, never [env: NO_COLOR, FORCE_COLOR].")
 ]
