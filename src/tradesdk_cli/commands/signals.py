@@ -174,6 +174,7 @@ def stream(
     that still runs when --duration is over may finish.
     """
     from contextlib import AbstractContextManager
+    from functools import partial
 
     from tradesdk_cli.files import refuse_same
     from tradesdk_cli.stream.bookmark import AnyStream, BookmarkKind, RunPlace, last_place
@@ -209,7 +210,7 @@ def stream(
         follow(
             run.out,
             delivery,
-            lambda: opened(place) if spare is None else spare.opened(opened),
+            partial(opened, place) if spare is None else partial(spare.opened, opened),
             acknowledge=(lambda stream, signal: stream.ack(signal)) if spare is None else spare.ack,
             goes_on="the same command" if spare is None else "--since last",
             back=place is not None or since is not None,
