@@ -1,4 +1,4 @@
-"""Writes down every command and option, for completion: src/tradesdk_cli/completion/commands.json.
+"""Writes down every command, option and field, for completion: src/tradesdk_cli/completion/commands.json.
 
     python scripts/commandtree.py            write it
     python scripts/commandtree.py --check    end with 1 when it is not what the commands are now
@@ -15,10 +15,26 @@ from typing import Any
 
 import typer
 
+import tradesdk
 from tradesdk_cli.app import command
 from tradesdk_cli.framework.group import LazyCommand, TradeGroup
+from tradesdk_cli.output.select import names_of_model
 
 FILE = Path(__file__).parents[1] / "src" / "tradesdk_cli" / "completion" / "commands.json"
+
+MODELS: dict[str, Any] = {
+    "agents": tradesdk.Agent,
+    "agents list": tradesdk.AgentSummary,
+    "wallets": tradesdk.Wallet,
+    "wallets balance": tradesdk.WalletBalance,
+    "trades": tradesdk.Trade,
+    "trades get": tradesdk.TradeDetail,
+    "positions": tradesdk.Position,
+    "signals": tradesdk.Signal,
+    "account": tradesdk.Account,
+    "account usage": tradesdk.Usage,
+}
+"""What a command prints, whose fields `--fields` takes; or by noun, all its other commands."""
 
 
 def commands(one: Any, parent: Any, name: str) -> Iterator[tuple[str, Any]]:
@@ -51,6 +67,12 @@ def described(param: Any, context: Any) -> dict[str, Any]:
     return {name: value for name, value in told.items() if value}
 
 
+def fields(model: Any) -> list[str]:
+    """The names of a model's fields, without those that have others inside."""
+    names = list(names_of_model(model))
+    return [name for name in names if not any(other.startswith(f"{name}.") for other in names)]
+
+
 def first_line(text: str) -> str:
     return text.partition("\n")[0]
 
@@ -71,7 +93,9 @@ def tree() -> str:
         if isinstance(context.command, TradeGroup):
             entry["commands"] = below
         lines.append(f"{json.dumps(words)}: {json.dumps(entry)}")
-    return '{{"params": [\n{}\n],\n"commands": {{\n{}\n}}}}\n'.format(",\n".join(known), ",\n".join(lines))
+    shown = [f"{json.dumps(words)}: {json.dumps(fields(model))}" for words, model in MODELS.items()]
+    parts = (",\n".join(part) for part in (known, lines, shown))
+    return '{{"params": [\n{}\n],\n"commands": {{\n{}\n}},\n"fields": {{\n{}\n}}}}\n'.format(*parts)
 
 
 def main() -> int:

@@ -104,7 +104,7 @@ USAGE: Any = {
 BALANCE: Any = {"wallet_id": "w1", "native_balance_usd": 12.5, "token_balances": [], "updated_at": START}
 
 
-def summary(agent_id: str = "a1", **changes: Any) -> Any:
+def summary(agent_id: str = "a1", **changes: Any) -> dict[str, Any]:
     return {
         "id": agent_id,
         "name": "mine",
@@ -134,7 +134,7 @@ def wallet(wallet_id: str = "w1", **changes: Any) -> Any:
     } | changes
 
 
-def trade(trade_id: str = "t1", **changes: Any) -> Any:
+def trade(trade_id: str = "t1", **changes: Any) -> dict[str, Any]:
     return {
         "id": trade_id,
         "agent_id": "a1",
@@ -152,7 +152,24 @@ def trade(trade_id: str = "t1", **changes: Any) -> Any:
     } | changes
 
 
-def signal(signal_id: str = "s1", **changes: Any) -> Any:
+def position(position_id: str = "p1", **changes: Any) -> dict[str, Any]:
+    return {
+        "id": position_id,
+        "agent_id": "a1",
+        "token_address": "0x" + "cd" * 20,
+        "token_symbol": "BRETT",
+        "chain_id": 8453,
+        "entry_price_usd": 1.5,
+        "current_price_usd": 1.75,
+        "unrealized_pnl_usd": 1.5,
+        "stop_loss_price": 1.25,
+        "take_profit_price": 2.0,
+        "trailing_stop_price": 1.5,
+        "opened_at": START,
+    } | changes
+
+
+def signal(signal_id: str = "s1", **changes: Any) -> dict[str, Any]:
     return {
         "id": signal_id,
         "token_address": "0x" + "cd" * 20,

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import json
 import random
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,7 +9,7 @@ from typing import Any
 import httpx
 
 from ._clock import VirtualClock, http_date
-from .unit._offers import encoded, offer_2, requirement_2
+from .unit._offers import decoded, encoded, offer_2, prices, receipt, requirement_2
 
 STATUSES = (
     *(
@@ -78,7 +76,7 @@ class HostilePayee:
         header = request.headers.get("PAYMENT-SIGNATURE")
         if header is None:
             return self._offer("Payment required")
-        payment = json.loads(base64.b64decode(header))
+        payment = decoded(header)
         self.cheques.append(payment["payload"]["authorization"])
         if self.draw.random() < 0.5:
             self.cash(self.cheques[-1])
@@ -114,19 +112,18 @@ class HostilePayee:
             return self._offer(self.draw.choice(REASONS))
         if self.draw.random() < 0.4:
             success = self.draw.random() < 0.5
-            receipt = {
-                "success": success,
-                "transaction": "0x" + "ab" * 32 if success else "",
-                "network": "eip155:8453",
-                "payer": payment["payload"]["authorization"]["from"],
-                "amount": self.draw.choice(["1", "30000", "0"]),
-                "errorReason": None if success else self.draw.choice(REASONS),
-            }
-            headers["PAYMENT-RESPONSE"] = encoded(receipt)
+            told = receipt(
+                success=success,
+                payer=payment["payload"]["authorization"]["from"],
+                amount=self.draw.choice(["1", "30000", "0"]),
+                errorReason=None if success else self.draw.choice(REASONS),
+            )
+            if not success:
+                told["transaction"] = ""
+            headers["PAYMENT-RESPONSE"] = encoded(told)
         body: Any = self.draw.choice([{"success": False, "error": "no"}, {}, [], "text", None])
         if status == 200 and self.draw.random() < 0.5:
-            token = {"symbol": "ETH", "tokenAddress": "0x" + "cd" * 20, "currentPriceEth": 1.0, "currentPriceUsd": 2.0}
-            body = {"success": True, "data": {"results": [token]}, "error": None}
+            body = prices("ETH")
         return httpx.Response(status, json=body, headers=headers)
 
     def _date(self) -> dict[str, str]:

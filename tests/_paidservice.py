@@ -5,7 +5,6 @@ It shares no code with the SDK or the mock. What a schedule says goes wrong, goe
 
 from __future__ import annotations
 
-import base64
 import json
 import random
 from collections.abc import Callable
@@ -17,11 +16,9 @@ import httpx
 from tradesdk import LocalSigner
 
 from ._clock import START, VirtualClock, http_date
+from .unit._offers import decoded, encoded, offer_1, offer_2, prices, receipt, requirement_1, requirement_2
 
 BASE = "https://data.example.test"
-PAY_TO = "0x209693Bc6afc0C5328bA36FaF03C514EF312287C"
-PAYER = "0x1a642f0E3c3aF545E7AcBD38b07251B3990914F1"
-USDC = "0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913"
 PRICE = 30_000
 
 # What happens to a request with a payment; "after" means that the money was taken first.
@@ -126,8 +123,7 @@ class PaidService:
 
     def _paid(self, request: httpx.Request, header: str) -> httpx.Response:
         body = request.content
-        payload = json.loads(base64.b64decode(header, validate=True))["payload"]
-        authorization = payload["authorization"]
+        authorization = decoded(header)["payload"]["authorization"]
         nonce = authorization["nonce"]
         before = self.authorizations.get(nonce)
         if before is not None and before != authorization:  # signed again
@@ -178,10 +174,8 @@ class PaidService:
             case "garbage":
                 return httpx.Response(200, content=b"<html>", headers=self._head(self._receipt(nonce)))
         taken.delivered = True
-        data = {"results": [{"tokenAddress": USDC, "symbol": "ETH", "currentPriceEth": 1.0, "currentPriceUsd": 2.0}]}
-        receipt = {} if kind == "no receipt" else self._receipt(nonce)
-        content = json.dumps({"success": True, "data": data, "error": None}).encode()
-        return httpx.Response(200, content=content, headers=self._head(receipt))
+        told = {} if kind == "no receipt" else self._receipt(nonce)
+        return httpx.Response(200, content=json.dumps(prices("ETH")).encode(), headers=self._head(told))
 
     def _look(self, authorization: dict[str, str], nonce: str) -> str | None:
         if int(authorization["validBefore"]) < self.clock.truth + 6:
@@ -191,34 +185,22 @@ class PaidService:
         return "invalid_exact_evm_nonce_already_used" if nonce in self.taken else None
 
     def _offer(self, error: str) -> httpx.Response:
-        common = {
-            "scheme": "exact",
-            "network": "eip155:8453" if self.version == 2 else "base",
-            "asset": USDC,
-            "payTo": PAY_TO,
-            "maxTimeoutSeconds": self.window,
-            "extra": {"name": "USD Coin", "version": "2"},
-        }
         if self.version == 1:
-            terms = {
-                "maxAmountRequired": str(PRICE),
-                "resource": BASE,
-                "description": "",
-                "mimeType": "application/json",
-            }
-            return self._answer(402, {"x402Version": 1, "error": error, "accepts": [common | terms]})
-        offer = {"x402Version": 2, "error": error, "accepts": [common | {"amount": str(PRICE)}]}
-        return httpx.Response(402, content=b"{}", headers=self._head({"PAYMENT-REQUIRED": _packed(offer)}))
+            asked = requirement_1(maxAmountRequired=str(PRICE), maxTimeoutSeconds=self.window)
+            return self._answer(402, offer_1(asked, error=error))
+        asked = requirement_2(amount=str(PRICE), maxTimeoutSeconds=self.window)
+        headers = self._head({"PAYMENT-REQUIRED": encoded(offer_2(asked, error=error))})
+        return httpx.Response(402, content=b"{}", headers=headers)
 
     def _unsettled(self, reason: str) -> httpx.Response:
         if self.version == 1:
             return self._offer(f"Settle failed: {reason}")
-        told = {"success": False, "errorReason": reason, "transaction": "", "network": "eip155:8453", "payer": PAYER}
-        return httpx.Response(402, content=b"{}", headers=self._head({"PAYMENT-RESPONSE": _packed(told)}))
+        told = receipt(success=False, errorReason=reason, transaction="")
+        return httpx.Response(402, content=b"{}", headers=self._head({"PAYMENT-RESPONSE": encoded(told)}))
 
     def _receipt(self, nonce: str) -> dict[str, str]:
         name, network = ("PAYMENT-RESPONSE", "eip155:8453") if self.version == 2 else ("X-PAYMENT-RESPONSE", "base")
-        return {name: _packed({"success": True, "transaction": nonce, "network": network, "payer": PAYER})}
+        return {name: encoded(receipt(transaction=nonce, network=network))}
 
     def _answer(self, status: int, body: Any) -> httpx.Response:
         return httpx.Response(status, content=json.dumps(body).encode(), headers=self._head({}))
@@ -256,7 +238,3 @@ class Schedule:
         version, budget = dice.choice((1, 2, 2)), PRICE * dice.randint(1, 5)
         retries, dated = dice.choice((0, 1, 5)), dice.random() < 0.8
         return cls(version, kinds, [*acts, ("call", 0.0)], budget, retries, dated)
-
-
-def _packed(value: Any) -> str:
-    return base64.b64encode(json.dumps(value).encode()).decode()

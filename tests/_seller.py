@@ -12,20 +12,13 @@ from typing import Any
 import httpx
 
 from ._clock import VirtualClock, http_date
-from ._paidservice import CountingSigner
-from .unit._offers import decoded, encoded, offer_1, offer_2
+from .unit._offers import decoded, encoded, offer_1, offer_2, prices, receipt
 
 BASE = "https://market.example"
 TWO = ["ETH", "BRETT"]
 PRICE = 60_000
 PAYMENT_HEADERS = ("PAYMENT-SIGNATURE", "X-PAYMENT")
 Asking = Callable[[httpx.Request], httpx.Response]
-
-
-def prices(*symbols: str) -> dict[str, Any]:
-    """An answer of `/v1/token-prices`."""
-    token = {"tokenAddress": "0x" + "cd" * 20, "currentPriceEth": 1.0, "currentPriceUsd": 2.0}
-    return {"success": True, "data": {"results": [token | {"symbol": one} for one in symbols]}, "error": None}
 
 
 def asks_2(offer: Any = None, **headers: str) -> httpx.Response:
@@ -88,12 +81,5 @@ class Seller:
 
 
 def settled(**changes: Any) -> dict[str, Any]:
-    """An honest receipt of six cents by `CountingSigner`."""
-    return {
-        "success": True,
-        "transaction": "0x" + "ab" * 32,
-        "network": "eip155:8453",
-        "payer": CountingSigner().address,
-        "amount": str(PRICE),
-        **changes,
-    }
+    """An honest receipt of six cents."""
+    return receipt(amount=str(PRICE), **changes)

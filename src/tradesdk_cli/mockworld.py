@@ -11,7 +11,7 @@ from tradesdk_cli.config.settings import MOCK_TENANT
 from tradesdk_cli.errors import ConfigProblem
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
     from pathlib import Path
 
     from tradesdk_cli.config.settings import Settings
@@ -28,30 +28,10 @@ LEDGER_ENDS = ("-signed", "", "-wal", "-shm", "-journal", "-approvals")
 
 @dataclass(frozen=True)
 class EmbeddedMock:
-    """The service in this process. `file` is where it is kept."""
+    """The service in this process, at whose addresses nobody listens. `file` is where it is kept."""
 
     service: MockService
     file: Path
-
-    @property
-    def url(self) -> str:
-        """An address for the client; nobody listens there."""
-        return self.service.url
-
-    @property
-    def market_url(self) -> str:
-        """The same for market data."""
-        return self.service.market_url
-
-    @property
-    def rpc_url(self) -> str:
-        """The address of a node of its chain."""
-        return self.service.rpc_url
-
-    @property
-    def now(self) -> Callable[[], float]:
-        """Its clock, in Unix seconds."""
-        return self.service.clock.now
 
     def http_client(self) -> Any:
         """An `httpx.Client` that reaches it. Whoever asks closes it."""

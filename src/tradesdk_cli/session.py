@@ -8,7 +8,6 @@ from contextlib import ExitStack, contextmanager
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from tradesdk import SystemClock
 from tradesdk_cli import idcache
 from tradesdk_cli.clock import SayingClock
 from tradesdk_cli.config.credentials import key_from_stdin, mock_key, refuse_http, service_key, without_password
@@ -47,7 +46,7 @@ class Session:
         """The SDK's client for the service, or for the embedded mock."""
         http = where = None
         if self.settings.mock:
-            base_url, http = self.mock.url, self.mock.http_client()
+            base_url, http = self.mock.service.url, self.mock.http_client()
             self._stack.callback(http.close)
             where = f"a mock in this process ({self.mock.file})"
         else:
@@ -150,7 +149,7 @@ class Session:
 
     def now(self) -> float:
         """Unix seconds, by the mock's clock where it is the service."""
-        return self.mock.now() if self.settings.mock else time.time()
+        return self.mock.service.clock.now() if self.settings.mock else time.time()
 
     def speaking_clock(
         self, limit: Callable[[], RateLimit | None], now: Callable[[], float] | None = None
@@ -163,7 +162,7 @@ class Session:
 
         reason = LastReason()
         self._stack.enter_context(listening(reason, self.out, self.settings.verbose, limit))
-        return SayingClock(SystemClock(), self.out, None if self.settings.verbose else reason, now)
+        return SayingClock(self.out, None if self.settings.verbose else reason, now)
 
     def closing(self, close: Callable[[], object]) -> None:
         """Has `close` called at the end."""
@@ -194,7 +193,6 @@ def open_session(ctx: typer.Context, *, new_profile: bool = False, endings: Iter
     settings = settings_of(ctx.obj, os.environ, new_profile=new_profile)
     ctx.obj["resolved"] = settings  # errors are printed as the settings say
     opened = Session(settings, Output(settings, os.environ, endings=endings))
-    idcache.forget_pending()
     try:
         for warning in settings.warnings:
             opened.out.note(f"warning: {warning}")

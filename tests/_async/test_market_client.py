@@ -25,7 +25,8 @@ from tradesdk import (
 )
 
 from .._paidservice import CountingSigner
-from .._seller import BASE, PRICE, TWO, Seller, prices
+from .._seller import BASE, PRICE, TWO, Seller
+from ..unit._offers import prices
 from ._market import market_of, refused
 
 WALLET_KEY = "0x" + "01" * 32

@@ -14,8 +14,8 @@ from tradesdk import APIStatusError, AsyncMarketClient, Budget, Ledger, PaymentO
 from .._clock import VirtualClock
 from .._hostile import Visit, answer, hostile
 from .._paidservice import CountingSigner
-from .._seller import BASE, PRICE, TWO, Seller, asks_1, asks_2, prices, settled
-from ..unit._offers import PAY_TO, encoded, offer_1, offer_2, requirement_1, requirement_2
+from .._seller import BASE, PRICE, TWO, Seller, asks_1, asks_2, settled
+from ..unit._offers import PAY_TO, encoded, offer_1, offer_2, prices, requirement_1, requirement_2
 from ._market import market_of, refused
 
 REDIRECTS = (301, 302, 303, 307, 308)

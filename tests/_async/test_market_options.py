@@ -22,8 +22,8 @@ from tradesdk import (
 from tradesdk_mock import MockService
 
 from .._paidservice import CountingSigner
-from .._seller import BASE, PRICE, TWO, Seller, asks_1, asks_2, prices
-from ..unit._offers import PAYER, offer_1, offer_2, requirement_1, requirement_2
+from .._seller import BASE, PRICE, TWO, Seller, asks_1, asks_2
+from ..unit._offers import PAYER, offer_1, offer_2, prices, requirement_1, requirement_2
 from ._market import buyer_of, market_of
 
 # Copies with other settings.

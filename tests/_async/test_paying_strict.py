@@ -26,10 +26,10 @@ from tradesdk import (
 )
 
 from .._flavour_async import at_once
-from .._paidservice import BASE, PAY_TO, PRICE, CountingSigner, JumpingClock, PaidService
-from .._seller import TWO, Seller, prices, settled
+from .._paidservice import BASE, PRICE, CountingSigner, JumpingClock, PaidService
+from .._seller import TWO, Seller, settled
 from ..unit._ledger import draft, submitted
-from ..unit._offers import decoded, encoded
+from ..unit._offers import PAY_TO, decoded, encoded, prices
 from ._market import market_of
 
 OTHER = "0x" + "42" * 20

@@ -9,6 +9,8 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+from .. import _answers
+
 # Cursor movement, window title, bell, carriage return, line break, tab, C1, bidi, invisible, markup, lone surrogate.
 HOSTILE = (
     "\x1b[2J\x1b[31mred\x1b[0m \x1b]0;title\x07 \r\n\t \x9b31m \u202eevil\u202c \u2066x\u2069 \u200b\u2028 "
@@ -89,46 +91,15 @@ def scripted() -> Iterator[Scripted]:
 
 
 def agent(text: str = "calm", **fields: Any) -> dict[str, Any]:
-    return {
-        "id": "agt_1",
-        "name": text,
-        "status": "idle",
-        "chain_id": 8453,
-        "wallet_id": "wal_1",
-        "created_at": 1767268800,
-    } | fields
+    return _answers.summary("agt_1", **{"name": text, "wallet_id": "wal_1", "created_at": 1767268800} | fields)
 
 
 def hostile(path: str) -> Any:
     """What a stranger could make the service say on `path`, with `HOSTILE` wherever text may stand."""
     text = HOSTILE
-    trade = {
-        "id": "trd_1",
-        "agent_id": text,
-        "token_address": text,
-        "token_symbol": text,
-        "chain_id": 8453,
-        "direction": text,
-        "entry_price_usd": 1.5,
-        "exit_price_usd": None,
-        "pnl_usd": None,
-        "roi_pct": None,
-        "status": text,
-        "opened_at": 1767268800,
-        "closed_at": None,
-    }
-    signal = {
-        "id": text,
-        "token_address": text,
-        "token_symbol": text,
-        "chain_id": 8453,
-        "direction": text,
-        "confidence": 0.5,
-        "price_usd": 0.00001234,
-        "timestamp": 1767268800,
-    }
-    prices = ("entry_price_usd", "current_price_usd", "stop_loss_price", "take_profit_price", "trailing_stop_price")
-    price = dict.fromkeys((*prices, "unrealized_pnl_usd"), 1.0)
+    token = {"token_address": text, "token_symbol": text}
+    trade = _answers.trade("trd_1", agent_id=text, direction=text, status=text, **token)
+    signal = _answers.signal(text, direction=text, price_usd=0.00001234, **token)
     full = agent(text, status=text, wallet_id=text, risk={text: text}, min_confidence=0.75, max_positions=5)
     wallet = {"id": text, "address": text, "chain_id": 8453, "label": text, "created_at": 1767268800}
     stats = {"total_trades": 1, "win_rate_pct": 50.0, "total_pnl_usd": -1.0, text: text}
@@ -153,10 +124,7 @@ def hostile(path: str) -> Any:
         "/v1/trades": {"data": [trade], "next_cursor": text},
         "/v1/trades/trd_1": trade | {"entry_tx_hash": text, "exit_tx_hash": text},
         "/v1/positions": {
-            "data": [
-                {k: trade[k] for k in ("id", "agent_id", "token_address", "token_symbol", "chain_id", "opened_at")}
-                | price
-            ],
+            "data": [_answers.position("trd_1", agent_id=text, **token)],
             "next_cursor": text,
         },
         "/v1/signals": {"data": [signal]},

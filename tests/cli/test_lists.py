@@ -6,6 +6,7 @@ import pytest
 
 from tradesdk_mock import MockServer
 
+from .. import _answers
 from ._services import Scripted, agent
 from ._terminal import Terminal
 
@@ -129,15 +130,7 @@ def test_a_terminal_has_the_names_of_agents(world: Terminal, server: MockServer,
 
 
 def test_without_the_names_it_is_the_ids(trade: Terminal, service: Scripted) -> None:
-    position: dict[str, object] = {
-        "id": "pos_1",
-        "agent_id": "agt_1",
-        "token_address": "0x" + "a" * 40,
-        "token_symbol": "ETH",
-    }
-    position |= {"chain_id": 8453, "opened_at": 1_700_000_000, "unrealized_pnl_usd": 1.5}
-    prices = ("entry_price_usd", "current_price_usd", "stop_loss_price", "take_profit_price", "trailing_stop_price")
-    service.says(200, {"data": [position | dict.fromkeys(prices, 1.0)]})
+    service.says(200, {"data": [_answers.position(agent_id="agt_1")]})
     service.then(403, {"error": {"code": "forbidden", "message": "not with this key"}})
     run = trade("positions", "list", tty=True, columns=200, env={"NO_COLOR": "1"})
     assert run.code == 0

@@ -15,17 +15,6 @@ from .. import _answers
 from ._services import Scripted
 from ._terminal import Terminal
 
-POSITION = {
-    "id": "p1",
-    "agent_id": "a1",
-    "token_address": "0x" + "cd" * 20,
-    "token_symbol": "BRETT",
-    "chain_id": 8453,
-    **dict.fromkeys(("entry_price_usd", "current_price_usd", "unrealized_pnl_usd"), 1.5),
-    **dict.fromkeys(("stop_loss_price", "take_profit_price", "trailing_stop_price"), 2),
-    "opened_at": 1_750_000_000,
-}
-
 
 @pytest.mark.parametrize("full", [True, False])
 @pytest.mark.parametrize(
@@ -34,7 +23,7 @@ POSITION = {
         ("agents list", AgentSummary, _answers.summary()),
         ("wallets list", Wallet, _answers.wallet()),
         ("trades list", Trade, _answers.trade(new_field=1)),
-        ("positions list", Position, POSITION),
+        ("positions list", Position, _answers.position()),
         ("signals history --chain base", Signal, _answers.signal()),
     ],
 )

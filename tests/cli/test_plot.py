@@ -9,6 +9,7 @@ import pytest
 
 from tradesdk_cli.charts.chart import Chart, Mark, draw, value_ticks
 
+from .. import _answers
 from ._services import HOSTILE, Scripted, agent
 from ._terminal import Terminal
 
@@ -19,34 +20,16 @@ RULES = {"risk": {}, "min_confidence": 0.75, "max_positions": 5, "updated_at": B
 
 
 def signal(number: int, price: float, **fields: Any) -> dict[str, Any]:
-    return {
-        "id": f"sig_{number}",
-        "token_address": ADDRESS,
-        "token_symbol": "BRETT",
-        "chain_id": 8453,
-        "direction": "BUY" if number % 2 else "SELL",
-        "confidence": 0.9,
-        "price_usd": price,
-        "timestamp": BEGIN + number * 3600,
-    } | fields
+    direction, moment = "BUY" if number % 2 else "SELL", BEGIN + number * 3600
+    about = {"token_address": ADDRESS, "direction": direction, "price_usd": price, "timestamp": moment}
+    return _answers.signal(f"sig_{number}", **about | fields)
 
 
-def trade_of(number: int, pnl: float | None, **fields: Any) -> dict[str, Any]:
-    return {
-        "id": f"trd_{number}",
-        "agent_id": "agt_1",
-        "token_address": ADDRESS,
-        "token_symbol": "BRETT",
-        "chain_id": 8453,
-        "direction": "BUY",
-        "entry_price_usd": 1.0,
-        "exit_price_usd": 1.0,
-        "pnl_usd": pnl,
-        "roi_pct": 1.0,
-        "status": "closed",
-        "opened_at": BEGIN + number * 3600,
-        "closed_at": BEGIN + number * 3600 + 1800,
-    } | fields
+def trade_of(number: int, pnl: float) -> dict[str, Any]:
+    """A closed one."""
+    begin = BEGIN + number * 3600
+    gain: dict[str, Any] = {"exit_price_usd": 1.0, "pnl_usd": pnl, "roi_pct": 1.0}
+    return _answers.trade(f"trd_{number}", status="closed", opened_at=begin, closed_at=begin + 1800, **gain)
 
 
 SIGNALS = [signal(number, 0.01 + number * 0.001) for number in range(6)]
@@ -63,17 +46,7 @@ def prices(service: Scripted) -> Scripted:
 @pytest.fixture
 def result(service: Scripted) -> Scripted:
     """A service with one agent that has traded."""
-    position = {
-        "id": "pos_1",
-        "agent_id": "agt_1",
-        "token_address": ADDRESS,
-        "token_symbol": "BRETT",
-        "chain_id": 8453,
-        "opened_at": BEGIN,
-        "unrealized_pnl_usd": -1.5,
-    } | dict.fromkeys(
-        ("entry_price_usd", "current_price_usd", "stop_loss_price", "take_profit_price", "trailing_stop_price"), 1.0
-    )
+    position = _answers.position(opened_at=BEGIN, unrealized_pnl_usd=-1.5)
     service.says(200, agent("calm") | RULES)
     service.then(200, {"data": [trade_of(2, -6.0), trade_of(1, 10.0)]})  # in no order that was promised
     service.then(200, {"data": [position]})

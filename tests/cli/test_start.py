@@ -184,8 +184,6 @@ def test_completing_imports_nothing_heavy(trade: Terminal, words: str) -> None:
     modules = set(done.stderr.split())
     assert heavy(modules) == set()
     needed = {"__main__", "completion", "completion.candidates"}
-    if "--fields" in words:
-        needed |= {"completion.fieldnames"}
     if "--mock" in words or "--world" in words:  # which file it is depends on the settings
         needed |= {
             "choices",

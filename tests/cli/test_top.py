@@ -10,6 +10,7 @@ from tradesdk_cli.board.screen import parse_keys
 from tradesdk_cli.board.state import SIGNALS_KEPT, Board, Limit, News, after, agent_rows, changes, position_rows
 from tradesdk_cli.board.view import PARTS, Moment, View, divide, draw, in_order, pressed
 
+from .. import _answers
 from ._services import HOSTILE, Scripted, agent
 from ._terminal import Terminal
 
@@ -21,33 +22,16 @@ def news(kind: str, data: Any, key: str = "", at: float = 999.0) -> News:
 
 
 def signal(number: int, **fields: Any) -> dict[str, Any]:
-    return {
-        "id": f"sig_{number}",
-        "token_address": f"0x{number:040x}",
-        "token_symbol": "BRETT",
-        "chain_id": 8453,
-        "direction": "BUY",
-        "confidence": 0.9,
-        "price_usd": 0.0123,
-        "timestamp": 1767268700 + number,
-    } | fields
+    about = {"token_address": f"0x{number:040x}", "direction": "BUY", "timestamp": 1767268700 + number}
+    about |= {"price_usd": 0.0123}
+    return _answers.signal(f"sig_{number}", **about | fields)
 
 
 def position(number: int, **fields: Any) -> dict[str, Any]:
-    return {
-        "id": f"pos_{number}",
-        "agent_id": "agt_1",
-        "token_address": f"0x{number:040x}",
-        "token_symbol": "AERO",
-        "chain_id": 8453,
-        "entry_price_usd": 1.0,
-        "current_price_usd": 2.0,
-        "unrealized_pnl_usd": number * 1.5,
-        "stop_loss_price": 1.5,
-        "take_profit_price": 3.0,
-        "trailing_stop_price": 1.8,
-        "opened_at": 1767268000,
-    } | fields
+    about = {"agent_id": "agt_1", "token_address": f"0x{number:040x}", "token_symbol": "AERO"}
+    prices = {"entry_price_usd": 1.0, "current_price_usd": 2.0, "unrealized_pnl_usd": number * 1.5}
+    stops = {"stop_loss_price": 1.5, "take_profit_price": 3.0, "trailing_stop_price": 1.8}
+    return _answers.position(f"pos_{number}", **about | prices | stops | fields)
 
 
 def trade_of(number: int, pnl: float) -> dict[str, Any]:

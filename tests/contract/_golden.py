@@ -35,31 +35,32 @@ def errors() -> list[str]:
     return sorted(f"errors/{file.name}" for file in (GOLDEN / "errors").glob("*.json") if ".headers." not in file.name)
 
 
-RECORDS: dict[str, Any] = {
-    "account.json": Account,
-    "usage.json": Usage,
-    "agent_created.json": Agent,
-    "agent_created_without_risk.json": Agent,
-    "agent.json": Agent,
-    "agent_updated.json": Agent,
-    "wallet.json": Wallet,
-    "wallet_balance.json": WalletBalance,
-    "trade_open.json": TradeDetail,
-    "trade_closed.json": TradeDetail,
+# File: its model, or that of its items, and the answer that it is.
+RECORDS: dict[str, tuple[Any, str, str, int]] = {
+    "account.json": (Account, "GET", "/v1/account", 200),
+    "usage.json": (Usage, "GET", "/v1/account/usage", 200),
+    "agent_created.json": (Agent, "POST", "/v1/agents", 201),
+    "agent_created_without_risk.json": (Agent, "POST", "/v1/agents", 201),
+    "agent.json": (Agent, "GET", "/v1/agents/{agent_id}", 200),
+    "agent_updated.json": (Agent, "PATCH", "/v1/agents/{agent_id}", 200),
+    "wallet.json": (Wallet, "POST", "/v1/wallets", 201),
+    "wallet_balance.json": (WalletBalance, "GET", "/v1/wallets/{wallet_id}/balance", 200),
+    "trade_open.json": (TradeDetail, "GET", "/v1/trades/{trade_id}", 200),
+    "trade_closed.json": (TradeDetail, "GET", "/v1/trades/{trade_id}", 200),
 }
-LISTS: dict[str, Any] = {
-    "agents_page.json": AgentSummary,
-    "agents_page_last.json": AgentSummary,
-    "wallets_page.json": Wallet,
-    "wallets_page_last.json": Wallet,
-    "trades_page.json": Trade,
-    "trades_page_last.json": Trade,
-    "positions_page.json": Position,
-    "positions_page_last.json": Position,
-    "signals_history_page.json": Signal,
-    "signals_history_page_last.json": Signal,
-    "signals_latest.json": Signal,
-    "page_empty.json": Trade,
+LISTS: dict[str, tuple[Any, str, str, int]] = {
+    "agents_page.json": (AgentSummary, "GET", "/v1/agents", 200),
+    "agents_page_last.json": (AgentSummary, "GET", "/v1/agents", 200),
+    "wallets_page.json": (Wallet, "GET", "/v1/wallets", 200),
+    "wallets_page_last.json": (Wallet, "GET", "/v1/wallets", 200),
+    "trades_page.json": (Trade, "GET", "/v1/trades", 200),
+    "trades_page_last.json": (Trade, "GET", "/v1/trades", 200),
+    "positions_page.json": (Position, "GET", "/v1/positions", 200),
+    "positions_page_last.json": (Position, "GET", "/v1/positions", 200),
+    "signals_history_page.json": (Signal, "GET", "/v1/signals/history", 200),
+    "signals_history_page_last.json": (Signal, "GET", "/v1/signals/history", 200),
+    "signals_latest.json": (Signal, "GET", "/v1/signals", 200),
+    "page_empty.json": (Trade, "GET", "/v1/trades", 200),
 }
 
 

@@ -4,38 +4,17 @@ from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pytest
 
 from .._openapi import header_problems, problems, resolved, response
-from ._golden import GOLDEN, load
+from ._golden import GOLDEN, LISTS, RECORDS, load
 
 # File, and the answer that it is.
-ANSWERS: dict[str, tuple[str, str, int]] = {
-    "account.json": ("GET", "/v1/account", 200),
-    "usage.json": ("GET", "/v1/account/usage", 200),
-    "agents_page.json": ("GET", "/v1/agents", 200),
-    "agents_page_last.json": ("GET", "/v1/agents", 200),
-    "page_empty.json": ("GET", "/v1/agents", 200),
-    "agent_created.json": ("POST", "/v1/agents", 201),
-    "agent_created_without_risk.json": ("POST", "/v1/agents", 201),
-    "agent.json": ("GET", "/v1/agents/{agent_id}", 200),
-    "agent_updated.json": ("PATCH", "/v1/agents/{agent_id}", 200),
-    "wallet.json": ("POST", "/v1/wallets", 201),
-    "wallets_page.json": ("GET", "/v1/wallets", 200),
-    "wallets_page_last.json": ("GET", "/v1/wallets", 200),
-    "wallet_balance.json": ("GET", "/v1/wallets/{wallet_id}/balance", 200),
-    "trades_page.json": ("GET", "/v1/trades", 200),
-    "trades_page_last.json": ("GET", "/v1/trades", 200),
-    "trade_open.json": ("GET", "/v1/trades/{trade_id}", 200),
-    "trade_closed.json": ("GET", "/v1/trades/{trade_id}", 200),
-    "positions_page.json": ("GET", "/v1/positions", 200),
-    "positions_page_last.json": ("GET", "/v1/positions", 200),
-    "signals_latest.json": ("GET", "/v1/signals", 200),
-    "signals_history_page.json": ("GET", "/v1/signals/history", 200),
-    "signals_history_page_last.json": ("GET", "/v1/signals/history", 200),
+ANSWERS: dict[str, Sequence[Any]] = {
+    **{name: answer for name, (_, *answer) in (RECORDS | LISTS).items()},
     "errors/400_invalid_request.json": ("GET", "/v1/agents", 400),
     "errors/400_invalid_signature.json": ("POST", "/v1/wallets", 400),
     "errors/401_unauthorized.json": ("GET", "/v1/account", 401),

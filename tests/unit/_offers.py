@@ -1,4 +1,4 @@
-"""Offers as a service may send them, good ones and bad ones, and a payment for a good one."""
+"""What a service that sells says: offers, receipts and prices; and a payment for a good offer."""
 
 from __future__ import annotations
 
@@ -68,6 +68,18 @@ def offer_1(*accepts: Any, **changes: Any) -> dict[str, Any]:
     """An offer of version 1."""
     base = {"x402Version": 1, "error": "Payment required", "accepts": list(accepts) or [requirement_1()]}
     return changed(base, changes)
+
+
+def receipt(**changes: Any) -> dict[str, Any]:
+    """A receipt of success, which does not name the amount."""
+    base = {"success": True, "transaction": "0x" + "ab" * 32, "network": "eip155:8453", "payer": PAYER}
+    return changed(base, changes)
+
+
+def prices(*symbols: str) -> dict[str, Any]:
+    """An answer of `/v1/token-prices`."""
+    token = {"tokenAddress": "0x" + "cd" * 20, "currentPriceEth": 1.0, "currentPriceUsd": 2.0}
+    return {"success": True, "data": {"results": [token | {"symbol": one} for one in symbols]}, "error": None}
 
 
 def encoded(value: Any) -> str:

@@ -34,8 +34,8 @@ from ._pickled import pickled
 
 YEAR_1, YEAR_9999 = -62_135_596_800, 253_402_300_799
 RECORDS: list[tuple[type[BaseModel], Any]] = [
-    *((model, load(name)) for name, model in GOLDEN_RECORDS.items()),
-    *((model, item) for name, model in LISTS.items() for item in load(name)["data"]),
+    *((model, load(name)) for name, (model, *_) in GOLDEN_RECORDS.items()),
+    *((model, item) for name, (model, *_) in LISTS.items() for item in load(name)["data"]),
     *((model, record) for model, record, _ in market_records()),
     *((part, load("agent.json")[name]) for part, name in ((Risk, "risk"), (AgentStats, "stats"))),
     (Quota, _answers.USAGE["requests"]),

@@ -78,9 +78,9 @@ class AsyncPager(Generic[M]):
 
     async def first(self) -> M | None:
         """The first item; None when the list is empty. Fetches one item only."""
-        single = AsyncPager(self._session, self._listing, limit=1, cursor=self._cursor, max_items=self._max_items)
-        async for item in single:
-            return item
+        async for page in _AsyncPages(self._session, self._listing, 1, self._cursor, self._max_items):
+            for item in page.data:
+                return item
         return None
 
     async def to_list(self) -> list[M]:

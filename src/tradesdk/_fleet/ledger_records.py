@@ -10,7 +10,7 @@ from typing import Any
 
 from .._values.payment import FREE, LIVE, RELEASED, RENEWABLE, UNRESOLVED, Earlier, Payment, PaymentState
 from ..payments.ledger.rules import DAY
-from ..payments.ledger.schema import plain, receipt_of, receipt_text
+from ..payments.ledger.schema import receipt_of, receipt_text
 from ..payments.signing.sealing import HeaderSeal
 
 VERSION = "1"
@@ -77,7 +77,6 @@ class Record:
         values: dict[str, Any] = {name: getattr(payment, name) for name in _FIELDS}
         values["body"] = b64encode(payment.body).decode("ascii")
         values["receipt"] = receipt_text(payment.receipt)
-        values["reason"] = plain(payment.reason)
         sealed = None
         if payment.header is not None:
             sealed = self.sealed or seal.seal(payment.header, payment.id)
@@ -94,7 +93,7 @@ class Record:
             "steps": steps,
         }
         text = json.dumps(stored, separators=(",", ":"))
-        return replace(self, steps=steps, text=text, sealed=sealed, payment=replace(payment, reason=values["reason"]))
+        return replace(self, steps=steps, text=text, sealed=sealed)
 
     def with_payment(self, payment: Payment) -> Record:
         """The same with a changed payment. A new header is sealed anew."""

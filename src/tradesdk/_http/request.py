@@ -6,7 +6,7 @@ import json
 import math
 import unicodedata
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from functools import partial
 from operator import attrgetter
@@ -73,6 +73,7 @@ class Request(Generic[T]):
         body: JSON bytes; None for no body.
         operation: decides whether it may be sent twice.
         lookup: for creates: how to find out whether it happened.
+        target: path and query.
     """
 
     method: str
@@ -82,11 +83,10 @@ class Request(Generic[T]):
     body: bytes | None = None
     operation: Operation = Operation.READ
     lookup: CreateLookup[T] | None = None
+    target: str = field(init=False, compare=False)
 
-    @property
-    def target(self) -> str:
-        """Path and query."""
-        return f"{self.path}?{self.query}" if self.query else self.path
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "target", f"{self.path}?{self.query}" if self.query else self.path)
 
 
 @dataclass(frozen=True, slots=True)
@@ -304,8 +304,8 @@ def settings(name: str, model: type[M], value: M | Mapping[str, Any] | None) -> 
     if not isinstance(value, model):
         raise InvalidArgumentError(f"{name} must be a {model.__name__} or a dict, not {type(value).__name__}")
     known = ", ".join(model.model_fields)
-    for field in value.model_extra or ():
-        raise InvalidArgumentError(f"{name} has no field {printable(field, 60)}; it has {known}")
+    for extra in value.model_extra or ():
+        raise InvalidArgumentError(f"{name} has no field {printable(extra, 60)}; it has {known}")
     return value.model_dump(mode="json", exclude_none=True)
 
 

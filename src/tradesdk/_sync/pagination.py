@@ -73,9 +73,9 @@ class Pager(Generic[M]):
 
     def first(self) -> M | None:
         """The first item; None when the list is empty. Fetches one item only."""
-        single = Pager(self._session, self._listing, limit=1, cursor=self._cursor, max_items=self._max_items)
-        for item in single:
-            return item
+        for page in _Pages(self._session, self._listing, 1, self._cursor, self._max_items):
+            for item in page.data:
+                return item
         return None
 
     def to_list(self) -> list[M]:

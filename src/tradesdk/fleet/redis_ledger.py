@@ -22,13 +22,12 @@ from .._fleet.ledger_records import Record
 from .._http.log_events import log_fields, logger
 from .._system.clock import Clock, SystemClock
 from .._values.payment import GRACE, Payment, PaymentState, Receipt, SignedHeader
-from .._values.text import printable, without_keys
-from ..errors import ConfigError, InvalidArgumentError, LedgerError
+from .._values.text import printable
+from ..errors import ConfigError, InvalidArgumentError
 from ..payments.budget import Budget, Spending
-from ..payments.ledger import rules
-from ..payments.ledger.errors import NOTHING_CHANGED, NOTHING_SENT
+from ..payments.ledger import errors, rules
 from ..payments.ledger.leases import holds
-from ..payments.ledger.schema import budget_row, plain, to_budget
+from ..payments.ledger.schema import budget_row, to_budget
 from ..payments.signing.secp256k1 import checksummed
 from ..payments.signing.signer import LocalSigner, Signer, checked_signer
 from .ledger_line import Command, LedgerLine
@@ -157,8 +156,8 @@ class RedisLedger:
 
     def find(self, fingerprint: str, *, now: float) -> Payment | None:
         """The newest payment for the same purchase that is not closed or superseded."""
-        with self._store.held(NOTHING_SENT) as deadline:
-            view = self._store.look(lambda ahead: [_standing(fingerprint)], deadline, NOTHING_SENT)
+        with self._store.held(errors.NOTHING_SENT) as deadline:
+            view = self._store.look(lambda ahead: [_standing(fingerprint)], deadline, errors.NOTHING_SENT)
             found = self._blocking(view, view.parts[0], now + view.ahead)
             return None if found is None else told(found.payment, view.ahead)
 
@@ -186,12 +185,10 @@ class RedisLedger:
             InvalidArgumentError: the payment is not RESERVED.
             ConfigError: it is of another wallet.
         """
-        if payment.state is not PaymentState.RESERVED:
-            raise InvalidArgumentError("payment must be in state RESERVED")
+        payment = rules.draft(payment, now=now)
         if ":" in payment.id:
             raise InvalidArgumentError("the id of a payment must not have a colon")
         self._check_payer(payment.payer)
-        payment = replace(payment, created=now, updated=now, reason=plain(payment.reason))
 
         def parts(ahead: int) -> list[Command]:
             at = now + ahead
@@ -227,9 +224,9 @@ class RedisLedger:
             if refusal is not None:
                 raise refusal
             if earlier is None and same_id[1] is not None:
-                raise self._store.failed("there is a payment with its id already", NOTHING_SENT)
+                raise self._store.failed("there is a payment with its id already", errors.NOTHING_SENT)
             if spending.total + reserved.counted >= _LARGEST:
-                raise self._store.failed("the sum of all payments is too large", NOTHING_SENT)
+                raise self._store.failed("the sum of all payments is too large", errors.NOTHING_SENT)
             if not pay_to:
                 change.expect(TRUSTED, origin, trusted)
             new = Record(payment=reserved, number=int(view.money) + 1) if before is None else before
@@ -237,7 +234,9 @@ class RedisLedger:
             change.less_room = True
             return lambda written: (written(reserved.id), True)
 
-        return self._store.step(decide, parts, NOTHING_SENT, signs=True, tidy=partial(self._close, now=now), lease=True)
+        return self._store.step(
+            decide, parts, errors.NOTHING_SENT, signs=True, tidy=partial(self._close, now=now), lease=True
+        )
 
     def submit(
         self,
@@ -260,15 +259,12 @@ class RedisLedger:
 
         def decide(view: View, change: Change) -> Done[Payment]:
             found, standing, trusted = view.parts
-            record = self._need(found, payment.id, NOTHING_SENT)
+            record = self._need(found, payment.id, errors.NOTHING_SENT)
             rules.check_submittable(record.payment, owner=owner, holder=record.owner)
             draft = rules.with_terms(record.payment, payment)
             if not pay_to:
                 known = _addresses(trusted)
-                refusal = rules.recipient_refusal(draft.pay_to, origin=draft.origin, configured=(), known=known)
-                if refusal is not None:
-                    refusal.payment = draft
-                    raise refusal
+                rules.check_recipient(draft, known)
                 change.expect(TRUSTED, draft.origin, trusted)
                 if not known:
                     change.write("HSET", TRUSTED, draft.origin, json.dumps([[draft.pay_to, now + view.ahead]]))
@@ -288,7 +284,7 @@ class RedisLedger:
             _standing(payment.fingerprint),
             ("trusted", "1", payment.origin),
         ]
-        return self._store.step(decide, lambda ahead: parts, NOTHING_SENT, signs=True)
+        return self._store.step(decide, lambda ahead: parts, errors.NOTHING_SENT, signs=True)
 
     def resubmit(
         self, payment_id: str, *, signatures: int, owner: str | None = None, now: float
@@ -301,23 +297,24 @@ class RedisLedger:
             PaymentRefusedError: `not_submitted`: it was never signed.
             LedgerError: the ledger cannot be written, or its header is encrypted with another secret.
         """
-        consequence = "the payment was not resent"
 
         def decide(view: View, change: Change) -> Done[tuple[Payment, bool]]:
-            record = self._need(view.parts[0], payment_id, consequence)
+            record = self._need(view.parts[0], payment_id, errors.NOT_RESENT)
             is_own = owner is None or record.owner == owner
             again = rules.resubmitted(record.payment, signatures=signatures, is_own=is_own, now=now + view.ahead)
             if again is None:
                 return _nothing((told(record.payment, view.ahead), False))
             if again.header is None:
                 raise self._store.failed(
-                    "the header of this payment cannot be decrypted", consequence, "it was made with another secret"
+                    "the header of this payment cannot be decrypted",
+                    errors.NOT_RESENT,
+                    "it was made with another secret",
                 )
             change.journal = True
             change.put(record, record.with_payment(again))
             return lambda written: (written(payment_id), True)
 
-        return self._store.step(decide, one_payment(payment_id), consequence)
+        return self._store.step(decide, one_payment(payment_id), errors.NOT_RESENT)
 
     def settle(
         self,
@@ -338,10 +335,9 @@ class RedisLedger:
         Raises:
             LedgerError: the ledger cannot be written. Submissions stay as they are.
         """
-        consequence = "the outcome of the payment is not written down"
         report = rules.Report(
             state=state,
-            reason=plain(reason),
+            reason=reason,
             receipt=receipt,
             reply=reply,
             submissions=submissions,
@@ -350,7 +346,7 @@ class RedisLedger:
         )
 
         def decide(view: View, change: Change) -> Done[Payment]:
-            record = self._need(view.parts[0], payment_id, consequence)
+            record = self._need(view.parts[0], payment_id, errors.NOT_WRITTEN_DOWN)
             if owner is not None and record.owner not in (None, owner):
                 logger.warning(
                     "the claim on payment %s had expired, and another call has it since",
@@ -368,7 +364,7 @@ class RedisLedger:
                 _restore(after, change)
             return lambda written: written(payment_id)
 
-        return self._store.step(decide, one_payment(payment_id), consequence)
+        return self._store.step(decide, one_payment(payment_id), errors.NOT_WRITTEN_DOWN)
 
     def mark(
         self, payment_id: str, *, paid: bool, evidence: str = "", signatures: int | None = None, now: float
@@ -383,12 +379,12 @@ class RedisLedger:
         def decide(view: View, change: Change) -> Done[Payment]:
             record = self._known(view.parts[0], payment_id)
             at = now + view.ahead
-            after = rules.marked(record.payment, paid=paid, evidence=plain(evidence), signatures=signatures, now=at)
+            after = rules.marked(record.payment, paid=paid, evidence=evidence, signatures=signatures, now=at)
             change.journal = True
             change.put(record, record.with_payment(after))
             return lambda written: written(payment_id)
 
-        return self._store.step(decide, one_payment(payment_id), NOTHING_CHANGED)
+        return self._store.step(decide, one_payment(payment_id), errors.NOTHING_CHANGED)
 
     def claim(self, payment_id: str, *, owner: str, until: float, now: float) -> bool:
         """Claim a payment for at most 300 seconds; False while the claim of another owner is in force.
@@ -404,7 +400,7 @@ class RedisLedger:
             change.put(record, _claimed(record, owner, until + view.ahead))
             return _nothing(True)
 
-        return self._store.step(decide, one_payment(payment_id), NOTHING_SENT, lease=True)
+        return self._store.step(decide, one_payment(payment_id), errors.NOTHING_SENT, lease=True)
 
     def collect(self, payment_id: str, *, owner: str, keep: bool = False) -> None:
         """Note that the caller has the answer of a delivered payment. Releases the claim."""
@@ -420,8 +416,7 @@ class RedisLedger:
                     change.put(record, after)
             return _nothing(None)
 
-        consequence = "the answer is not marked as collected, and the claim stays until it expires"
-        self._store.step(decide, one_payment(payment_id), consequence)
+        self._store.step(decide, one_payment(payment_id), errors.NOT_COLLECTED)
 
     def reopen(self, payment_id: str, *, owner: str, reply: bytes) -> None:
         """Undo `collect`: the next equal call gets the answer. Releases the claim."""
@@ -437,7 +432,7 @@ class RedisLedger:
                     change.put(record, after)
             return _nothing(None)
 
-        self._store.step(decide, one_payment(payment_id), "the answer of the payment may be lost")
+        self._store.step(decide, one_payment(payment_id), errors.ANSWER_MAY_BE_LOST)
 
     def give_back(self, payment_id: str, *, owner: str) -> None:
         """Release the claim of `owner`. The claims of others stay."""
@@ -448,7 +443,7 @@ class RedisLedger:
                 change.put(record, _released(record, owner))
             return _nothing(None)
 
-        self._store.step(decide, one_payment(payment_id), "the claim stays until it expires")
+        self._store.step(decide, one_payment(payment_id), errors.CLAIM_STAYS)
 
     def expire(self, at: float, *, now: float, origin: str | None = None) -> list[Payment]:
         """Close payments that have expired at `at` (the service's time in Unix seconds). Returns them, oldest first."""
@@ -457,7 +452,7 @@ class RedisLedger:
             found = self._store.step(
                 lambda view, change: self._closing(view.parts[0], [], change, now + view.ahead),
                 lambda ahead: [_expiring(origin, at)],
-                NOTHING_CHANGED,
+                errors.NOTHING_CHANGED,
             )
             closed += found
             if len(found) < PAGE:
@@ -467,8 +462,8 @@ class RedisLedger:
 
     def get(self, payment_id: str) -> Payment | None:
         """The payment with this id, or None."""
-        with self._store.held(NOTHING_SENT) as deadline:
-            view = self._store.look(one_payment(payment_id), deadline, NOTHING_SENT)
+        with self._store.held(errors.NOTHING_SENT) as deadline:
+            view = self._store.look(one_payment(payment_id), deadline, errors.NOTHING_SENT)
             found = self._store.found(view.parts[0])
             return None if found is None else told(found.payment, view.ahead)
 
@@ -493,15 +488,15 @@ class RedisLedger:
             lists = [records.of_state(state, proven=proven) for state in wanted for proven in proofs]
         else:
             lists = [records.everything()]
-        with self._store.held(NOTHING_SENT) as deadline:
+        with self._store.held(errors.NOTHING_SENT) as deadline:
             ends = dict.fromkeys(lists, records.HIGHEST)
             if before is not None:
-                view = self._store.look(one_payment(before), deadline, NOTHING_SENT)
+                view = self._store.look(one_payment(before), deadline, errors.NOTHING_SENT)
                 ends = dict.fromkeys(lists, self._known(view.parts[0], before).number)
             found: list[Payment] = []
             while ends and len(found) < limit:
                 page = min(PAGE, limit - len(found))
-                view = self._store.look(partial(_pages, ends, page), deadline, NOTHING_SENT)
+                view = self._store.look(partial(_pages, ends, page), deadline, errors.NOTHING_SENT)
                 pages = [self._store.every(part) for part in view.parts]
                 # A list that is cut off may go on before the others end.
                 floor = max((page_[-1].number for page_ in pages if len(page_) == page), default=-1)
@@ -517,13 +512,13 @@ class RedisLedger:
             return _nothing(self._spending(view, view.parts[0], budget, now + view.ahead))
 
         return self._store.step(
-            decide, lambda ahead: [("sums", "6", *records.window(now + ahead, rules.HOUR))], NOTHING_CHANGED
+            decide, lambda ahead: [("sums", "6", *records.window(now + ahead, rules.HOUR))], errors.NOTHING_CHANGED
         )
 
     def budget(self) -> Budget:
         """The store's own budget."""
-        with self._store.held(NOTHING_SENT) as deadline:
-            return _own_budget(self._store.look(no_parts, deadline, NOTHING_SENT))
+        with self._store.held(errors.NOTHING_SENT) as deadline:
+            return _own_budget(self._store.look(no_parts, deadline, errors.NOTHING_SENT))
 
     def set_budget(self, budget: Budget) -> None:
         """Replace the store's own budget; `Budget()` removes it."""
@@ -533,12 +528,12 @@ class RedisLedger:
             change.less_room = True
             return _nothing(None)
 
-        self._store.step(decide, no_parts, NOTHING_CHANGED)
+        self._store.step(decide, no_parts, errors.NOTHING_CHANGED)
 
     def trusted(self, origin: str) -> list[str]:
         """The known recipients of an origin, remembered or trusted, oldest first."""
-        with self._store.held(NOTHING_SENT) as deadline:
-            return _addresses(self._store.look(_trusted_of(origin), deadline, NOTHING_SENT).parts[0])
+        with self._store.held(errors.NOTHING_SENT) as deadline:
+            return _addresses(self._store.look(_trusted_of(origin), deadline, errors.NOTHING_SENT).parts[0])
 
     def trust(self, origin: str, address: str, *, now: float) -> None:
         """Add a trusted recipient for an origin. Addresses are compared without regard to case."""
@@ -551,12 +546,12 @@ class RedisLedger:
                 change.write("HSET", TRUSTED, origin, json.dumps(known))
             return _nothing(None)
 
-        self._store.step(decide, _trusted_of(origin), NOTHING_CHANGED)
+        self._store.step(decide, _trusted_of(origin), errors.NOTHING_CHANGED)
 
     def purchase_secret(self, payer: str) -> str | None:
         """The id of the secret for a payer's named purchases, if there are any."""
-        with self._store.held(NOTHING_SENT) as deadline:
-            view = self._store.look(no_parts, deadline, NOTHING_SENT, any_secret=True)
+        with self._store.held(errors.NOTHING_SENT) as deadline:
+            view = self._store.look(no_parts, deadline, errors.NOTHING_SENT, any_secret=True)
             found = view.meta["secret"] if payer.lower() == self.wallet.lower() else None
             return None if found is None else found.decode()
 
@@ -568,23 +563,19 @@ class RedisLedger:
             change.write("HSET", META, "secret", secret_id, "sealed_by", secret_id)
             return _nothing(None)
 
-        self._store.step(decide, no_parts, NOTHING_CHANGED, any_secret=True)
+        self._store.step(decide, no_parts, errors.NOTHING_CHANGED, any_secret=True)
 
     def _need(self, part: list[Any], payment_id: str, consequence: str) -> Record:
         found = self._store.found(part)
         if found is None:
-            shown = printable(without_keys(payment_id), 60)
-            raise LedgerError(
-                f"payment {shown} is no longer in the ledger; {consequence}",
-                code="ledger_failed",
-                hint="the server may have lost it: client.payments.reconcile() (trade pay reconcile)",
-            )
+            hint = "the server may have lost it: client.payments.reconcile() (trade pay reconcile)"
+            raise errors.gone(payment_id, consequence, hint)
         return found
 
     def _known(self, part: list[Any], payment_id: str) -> Record:
         found = self._store.found(part)
         if found is None:
-            raise InvalidArgumentError(f"no payment {printable(without_keys(payment_id), 60)} is in this ledger")
+            raise errors.no_payment(payment_id)
         return found
 
     def _blocking(self, view: View, part: list[list[Any]], at: float) -> Record | None:
@@ -654,7 +645,7 @@ class RedisLedger:
         deadline, start_text = time.monotonic() + self._timeout, first + records.place(start)
         while True:
             part: Command = ("members", "4", start_text, _end(first), str(PAGE), "0")
-            page = self._store.look(lambda ahead, part=part: [part], deadline, NOTHING_SENT)  # type: ignore[misc]
+            page = self._store.look(lambda ahead, part=part: [part], deadline, errors.NOTHING_SENT)  # type: ignore[misc]
             if view is not None and page.money != view.money:
                 raise AgainError
             texts = [bytes(member).decode("utf-8", "surrogateescape") for member in page.parts[0]]
@@ -718,7 +709,7 @@ class RedisLedger:
             LedgerError: they do not agree, or it cannot be read.
         """
         if problem := self._store.steady(self._difference):
-            raise self._store.damaged(problem, NOTHING_CHANGED)
+            raise self._store.damaged(problem, errors.NOTHING_CHANGED)
 
     def close(self) -> None:
         """Close the connection. The next use opens it again."""

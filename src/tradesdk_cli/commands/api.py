@@ -64,7 +64,7 @@ def api(
         Path | None, typer.Option("--wallet", metavar="FILE", help="With --pay: the keystore that pays.")
     ] = None,
     send_api_key: Annotated[
-        bool, typer.Option("--send-api-key", help="For market data: send the API key too, should the service want it.")
+        bool, typer.Option("--send-api-key", help="For market data: send the API key too, if the service requires it.")
     ] = False,
     yes: Yes = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the request; send nothing that writes.")] = False,

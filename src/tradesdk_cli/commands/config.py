@@ -30,7 +30,10 @@ def _complete_setting(incomplete: str) -> list[str]:
     return [name for name in SHOWN if name.startswith(incomplete)]
 
 
-SettingName = Annotated[str, typer.Argument(metavar="NAME", autocompletion=_complete_setting)]
+SettingName = Annotated[
+    str,
+    typer.Argument(metavar="NAME", autocompletion=_complete_setting, help="The setting; trade config list shows all."),
+]
 
 
 @app.command(
@@ -79,7 +82,7 @@ def get(ctx: typer.Context, name: SettingName) -> None:
 def set_(
     ctx: typer.Context,
     name: SettingName,
-    value: Annotated[str, typer.Argument(metavar="VALUE")],
+    value: Annotated[str, typer.Argument(metavar="VALUE", help="Its new value.")],
     project: Project = False,
     yes: Annotated[
         bool, typer.Option("--yes", "-y", help="Skip the question when a saved key would go to another address.")

@@ -294,7 +294,7 @@ def supported(
     ] = FIRST_TOKENS,
     send_api_key: SendKey = False,
 ) -> None:
-    """List the tokens that there is market data about. It is free."""
+    """List the tokens that have market data. It is free."""
     from tradesdk_cli.purchase.buy import show
     from tradesdk_cli.purchase.checkout import market_client
 

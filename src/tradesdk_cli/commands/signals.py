@@ -167,14 +167,14 @@ def stream(
 ) -> None:
     """Print signals as they come, each once, until Ctrl-C.
 
-    It connects again by itself and takes from the history what came meanwhile; what is on stderr says when.
-    --since last continues where the last run with --since last ended, with the same key, chain, filters and --out.
-    The first time, it continues where the last run without it ended. A signal is done when it was printed, its commands
-    have ended and it was forwarded, or its failure was reported. So the last one may come again: after a crash, after a
-    Ctrl-C while its command ran, or when the run ended before it could be forwarded. A command that runs when
-    --duration is over is let finish.
+    Reconnects by itself and reads missed signals from the history; stderr says when. --since last continues where the
+    last run with --since last ended, with the same key, chain, filters and --out; the first time, where the last run
+    without it ended. A signal is done when it is printed, its command has ended, and it was forwarded or its failure
+    was reported. One that was not done when a run ended (a crash, Ctrl-C while its command ran) comes again. A command
+    that still runs when --duration is over may finish.
     """
     from contextlib import AbstractContextManager
+    from functools import partial
 
     from tradesdk_cli.files import refuse_same
     from tradesdk_cli.stream.bookmark import AnyStream, BookmarkKind, RunPlace, last_place
@@ -210,7 +210,7 @@ def stream(
         follow(
             run.out,
             delivery,
-            lambda: opened(place) if spare is None else spare.opened(opened),
+            partial(opened, place) if spare is None else partial(spare.opened, opened),
             acknowledge=(lambda stream, signal: stream.ack(signal)) if spare is None else spare.ack,
             goes_on="the same command" if spare is None else "--since last",
             back=place is not None or since is not None,

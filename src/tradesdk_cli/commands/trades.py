@@ -74,7 +74,7 @@ def list_trades(
 def get(
     ctx: typer.Context,
     trade_id: Annotated[
-        str, typer.Argument(metavar="TRADE_ID", help="The trade: its id, or, of the newest 1,000, its beginning.")
+        str, typer.Argument(metavar="TRADE_ID", help="The trade: its id, or the beginning of its id (newest 1,000).")
     ],
 ) -> None:
     """Show one trade with the hashes of its transactions."""

@@ -245,9 +245,8 @@ def _profiles(line: Line, begun: str) -> Iterable[tuple[str, str]]:
 
 def _fields(line: Line, begun: str) -> Iterable[tuple[str, str]]:
     """The last name of a list with commas."""
-    from tradesdk_cli.completion.fieldnames import FIELDS
-
-    offered = FIELDS.get(line.command) or FIELDS.get(line.command.partition(" ")[0], ())
+    known = line.tree["fields"]
+    offered = known.get(line.command) or known.get(line.command.partition(" ")[0], ())
     before, comma, _ = begun.rpartition(",")
     taken = before.split(",")
     return [(f"{before}{comma}{name}", "") for name in offered if name not in taken]

@@ -106,6 +106,13 @@ def _is_global(param: Any) -> bool:
     return getattr(param, "rich_help_panel", None) == GLOBAL_PANEL
 
 
+def remember(ctx: typer.Context, param: typer.CallbackParam, value: object) -> object:
+    """The callback of global options. They are processed from the root to the verb, so that the later one wins."""
+    if value is not None and isinstance(ctx.obj, dict):
+        ctx.obj[param.name] = value
+    return value
+
+
 class _Ours:
     """Shared by commands and groups: light parameters, the root's global options, help in sections."""
 

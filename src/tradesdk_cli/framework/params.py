@@ -14,7 +14,7 @@ import typer
 
 from tradesdk_cli.choices import CHAINS, Color, Format
 from tradesdk_cli.errors import UsageProblem
-from tradesdk_cli.framework.group import GLOBAL_PANEL
+from tradesdk_cli.framework.group import GLOBAL_PANEL, remember
 
 _PERCENT = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+)) ?%")
 _DOLLARS = re.compile(r"\$ ?(\d+\.?\d*|\.\d+)")
@@ -244,13 +244,6 @@ def pages(
     return plan(limit, everything, cursor, page_size, checkpoint, restart, watch)
 
 
-def _remember(ctx: typer.Context, param: typer.CallbackParam, value: object) -> object:
-    # Options are processed from the root to the verb, so that the later one wins.
-    if value is not None and isinstance(ctx.obj, dict):
-        ctx.obj[param.name] = value
-    return value
-
-
 def _global(
     *names: str,
     help: str,
@@ -264,7 +257,7 @@ def _global(
         metavar=metavar,
         count=count,
         parser=parser,
-        callback=_remember,
+        callback=remember,
         expose_value=False,
         show_default=False,
         rich_help_panel=GLOBAL_PANEL,
@@ -288,7 +281,7 @@ Out = Annotated[
 ]
 Profile = Annotated[
     str | None,
-    _global("--profile", metavar="NAME", help="Settings that were kept [env: TRADE_PROFILE]."),
+    _global("--profile", metavar="NAME", help="Use the settings of this profile [env: TRADE_PROFILE]."),
 ]
 Mock = Annotated[bool | None, _global("--mock/--no-mock", help="Use the embedded mock service; its state is kept.")]
 World = Annotated[str | None, _global("--world", metavar="NAME", help="A mock world of its own; implies --mock.")]
@@ -298,9 +291,9 @@ MarketUrl = Annotated[
 ]
 KeyStdin = Annotated[bool | None, _global("--api-key-stdin", help="Read the API key from standard input.")]
 Timeout = Annotated[
-    float | None, _global("--timeout", parser=number(), metavar="SECONDS", help="How long one answer may take.")
+    float | None, _global("--timeout", parser=number(), metavar="SECONDS", help="Maximum time for one answer.")
 ]
-NoRetry = Annotated[bool | None, _global("--no-retry", help="Send every request once only.")]
+NoRetry = Annotated[bool | None, _global("--no-retry", help="Send every request only once.")]
 ColorWhen = Annotated[
     Color | None, _global("--color", metavar="WHEN", help="Colors: auto, always, never [env: NO_COLOR, FORCE_COLOR].")
 ]

@@ -378,6 +378,8 @@ class Output(Notes):
         self.in_place = False
         """True when results go on in the file of `--out` instead of replacing it."""
         self._file = _out_file(settings, endings) if results else None
+        self.on_stdout = self._file is None
+        """True when results go to standard output."""
         self._partly = False
         self._lines: Lines | None = None
         self._added: int | None = None
@@ -580,11 +582,6 @@ class Output(Notes):
         return self._file is not None and self._file.untouched
 
     @property
-    def on_stdout(self) -> bool:
-        """True when results go to standard output."""
-        return self._file is None
-
-    @property
     def place(self) -> str:
         """The file of `--out`, to be named."""
         return "standard output" if self._file is None else self._file.shown
@@ -612,7 +609,7 @@ class Output(Notes):
 
     def json(self, value: Any, indent: int | None = None) -> str:
         """JSON for where results go."""
-        return self.jsons([value], indent)[0]
+        return to_json(value, indent=indent, ascii_only=self.ascii_only)
 
     def jsons(self, values: Iterable[Any], indent: int | None = None) -> list[str]:
         """The same for each of several values."""

@@ -30,18 +30,12 @@ class Selection:
             UsageProblem: the query cannot be meant like this.
         """
         self.fields = tuple(fields)
+        self.asks = query is not None
+        """True when there is a query."""
+        self.active = bool(fields) or self.asks
+        """True when not everything is printed as it is."""
         self._search = None if query is None else _compiled(query)
         self._known: dict[str, None] | None = None
-
-    @property
-    def active(self) -> bool:
-        """True when not everything is printed as it is."""
-        return bool(self.fields) or self._search is not None
-
-    @property
-    def asks(self) -> bool:
-        """True when there is a query."""
-        return self._search is not None
 
     def search(self, value: Any) -> Any:
         """What the query selects from `value`; without one, `value`.

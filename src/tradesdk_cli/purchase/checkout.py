@@ -120,12 +120,13 @@ def market_client(
     settings = run.settings
     http = now = node = None
     if settings.mock:
-        at, http, now = at or run.mock.market_url, run.mock.http_client(), run.mock.now
+        service = run.mock.service
+        at, http, now = at or service.market_url, run.mock.http_client(), service.clock.now
         run.closing(http.close)
         if witness:
             from tradesdk import ChainWitness  # loaded here: buying needs none
 
-            node = ChainWitness(run.mock.rpc_url, http_client=http)
+            node = ChainWitness(service.rpc_url, http_client=http)
     at = at or settings.market_url
     if at is None:
         raise ConfigProblem(

@@ -1,4 +1,4 @@
-"""Errors of the ledger's file: what failed, what that means for the call, and what to do."""
+"""Errors of ledgers: what failed, what that means for the call, and what to do."""
 
 from __future__ import annotations
 
@@ -6,11 +6,16 @@ import errno
 import os
 import sqlite3
 
-from ..._values.text import printable
-from ...errors import ErrorCode, LedgerError
+from ..._values.text import printable, without_keys
+from ...errors import ErrorCode, InvalidArgumentError, LedgerError
 
 NOTHING_SENT = "nothing was sent"
 NOTHING_CHANGED = "nothing has changed"
+NOT_RESENT = "the payment was not resent"
+NOT_WRITTEN_DOWN = "the outcome of the payment is not written down"
+NOT_COLLECTED = "the answer is not marked as collected, and the claim stays until it expires"
+ANSWER_MAY_BE_LOST = "the answer of the payment may be lost"
+CLAIM_STAYS = "the claim stays until it expires"
 
 _LOCKED = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL}
 # SQLITE_ERROR: the statements are correct, so a table or column is missing in the file.
@@ -120,6 +125,20 @@ def failed(path: str, what: str, consequence: str, hint: str = "") -> LedgerErro
         consequence,
         hint or "check that disk, or set TRADE_HOME to another folder",
     )
+
+
+def gone(payment_id: str, consequence: str, hint: str) -> LedgerError:
+    """The error when a payment that a call has reserved is not there."""
+    return _error("ledger_failed", f"payment {_typed(payment_id)} is no longer in the ledger", consequence, hint)
+
+
+def no_payment(payment_id: str) -> InvalidArgumentError:
+    """The error for an id of no payment."""
+    return InvalidArgumentError(f"no payment {_typed(payment_id)} is in this ledger")
+
+
+def _typed(payment_id: str) -> str:
+    return printable(without_keys(payment_id), 60)
 
 
 def _error(code: ErrorCode, what: str, consequence: str, hint: str) -> LedgerError:

@@ -25,7 +25,7 @@ from ..._values.payment import (
     newer_receipt,
 )
 from ..._values.text import printable
-from ...errors import BudgetDetails, PaymentRefusedError, RecipientDetails
+from ...errors import BudgetDetails, InvalidArgumentError, PaymentRefusedError, RecipientDetails
 from ..budget import Spending
 from ..messages import already_known, still_live
 
@@ -60,6 +60,22 @@ def state_after(current: PaymentState, reported: PaymentState) -> PaymentState:
     if reported is PaymentState.DELIVERED and current in UNRESOLVED:
         return reported
     return current
+
+
+def draft(payment: Payment, *, now: float) -> Payment:
+    """A reservation as a ledger writes it.
+
+    Raises:
+        InvalidArgumentError: the payment is not RESERVED.
+    """
+    if payment.state is not PaymentState.RESERVED:
+        raise InvalidArgumentError("payment must be in state RESERVED")
+    return replace(payment, created=now, updated=now, reason=_storable(payment.reason))
+
+
+def _storable(text: str) -> str:
+    """`text` as UTF-8 can store it: lone surrogates, which a service may send, are escaped."""
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def reply_window(now: float) -> tuple[float, float]:
@@ -281,7 +297,7 @@ def settled(payment: Payment, report: Report, *, owner: str | None, holder: str 
     return changed(
         payment,
         state=state,
-        reason=report.reason if report.reason or state is not payment.state else payment.reason,
+        reason=_storable(report.reason) if report.reason or state is not payment.state else payment.reason,
         receipt=newer_receipt(payment.receipt, report.receipt),
         reply=payment.reply if report.reply is None else report.reply,
         submissions=payment.submissions if report.submissions is None else report.submissions,
@@ -312,7 +328,7 @@ def marked(payment: Payment, *, paid: bool, evidence: str, signatures: int | Non
     return changed(
         payment,
         state=state_when_marked(payment, paid=paid, proven=proven),
-        reason=evidence or payment.reason,
+        reason=_storable(evidence) or payment.reason,
         counted=0 if delivered and not paid else payment.counted,
         witnessed=payment.witnessed or (paid and (proven or delivered)),
         now=now,
@@ -400,6 +416,18 @@ def recipient_refusal(
         hint=f"if the new address is correct: {remedy}",
         details=RecipientDetails(address=shown, trusted=tuple(accepted)),
     )
+
+
+def check_recipient(payment: Payment, known: Sequence[str]) -> None:
+    """Check a payment that is to be signed against the known recipients of its origin.
+
+    Raises:
+        PaymentRefusedError: `recipient_changed`.
+    """
+    refusal = recipient_refusal(payment.pay_to, origin=payment.origin, configured=(), known=known)
+    if refusal is not None:
+        refusal.payment = payment
+        raise refusal
 
 
 @dataclass(frozen=True, slots=True)

@@ -366,7 +366,6 @@ def to_row(payment: Payment) -> list[object]:
     values["state"] = stored_state(payment.state)
     values["earlier"] = payment.earlier and _earlier_text(payment.earlier)
     values["receipt"] = receipt_text(payment.receipt)
-    values["reason"] = plain(payment.reason)
     return list(values.values())
 
 
@@ -410,11 +409,6 @@ def receipt_text(receipt: Receipt | None) -> str | None:
         return json.dumps(values)
     except (ValueError, TypeError, RecursionError):
         return json.dumps({**values, "raw": {}})
-
-
-def plain(text: str) -> str:
-    """`text` as SQLite can store it: lone surrogates, which a service may send, are escaped."""
-    return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def to_budget(row: Sequence[Any] | None) -> Budget:

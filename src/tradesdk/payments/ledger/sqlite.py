@@ -12,8 +12,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from ..._values.payment import GRACE, Payment, PaymentState, Receipt, SignedHeader
-from ..._values.text import printable, without_keys
-from ...errors import InvalidArgumentError, LedgerError
+from ...errors import InvalidArgumentError
 from ..budget import Budget, Spending
 from . import errors, rules
 from . import schema as sql
@@ -113,9 +112,7 @@ class Ledger:
             LedgerError: the ledger cannot be written.
             InvalidArgumentError: the payment is not RESERVED.
         """
-        if payment.state is not PaymentState.RESERVED:
-            raise InvalidArgumentError("payment must be in state RESERVED")
-        payment = replace(payment, created=now, updated=now, reason=sql.plain(payment.reason))
+        payment = rules.draft(payment, now=now)
         with self._file.writing(errors.NOTHING_SENT) as db:
             _close_expired(db, expired, now, origin)
             db.execute(sql.FORGET, (now - rules.KEPT,))
@@ -167,14 +164,10 @@ class Ledger:
             rules.check_submittable(stored, owner=owner, holder=_holder(db, payment.id))
             payment = rules.with_terms(stored, payment)
             if not pay_to:
-                origin = payment.origin
-                known = _trusted(db, origin)
-                refusal = rules.recipient_refusal(payment.pay_to, origin=origin, configured=(), known=known)
-                if refusal is not None:
-                    refusal.payment = payment
-                    raise refusal
+                known = _trusted(db, payment.origin)
+                rules.check_recipient(payment, known)
                 if not known:
-                    db.execute(sql.TRUST, (origin, payment.pay_to, now))
+                    db.execute(sql.TRUST, (payment.origin, payment.pay_to, now))
             db.execute(sql.SUPERSEDE, (payment.fingerprint, payment.id))
             self._file.mark_signed(errors.NOTHING_SENT)
             if secret_id is not None:
@@ -194,9 +187,8 @@ class Ledger:
             PaymentRefusedError: `not_submitted`: it was never signed.
             LedgerError: the ledger cannot be written.
         """
-        consequence = "the payment was not resent"
-        with self._file.writing(consequence) as db:
-            payment = _need(db, payment_id, consequence)
+        with self._file.writing(errors.NOT_RESENT) as db:
+            payment = _need(db, payment_id, errors.NOT_RESENT)
             is_own = owner is None or _holder(db, payment_id) == owner
             again = rules.resubmitted(payment, signatures=signatures, is_own=is_own, now=now)
             return (payment, False) if again is None else (_write(db, payment, again), True)
@@ -227,12 +219,11 @@ class Ledger:
         Raises:
             LedgerError: the ledger cannot be written. Submissions stay as they are.
         """
-        consequence = "the outcome of the payment is not written down"
-        with self._file.writing(consequence) as db:
-            payment = _need(db, payment_id, consequence)
+        with self._file.writing(errors.NOT_WRITTEN_DOWN) as db:
+            payment = _need(db, payment_id, errors.NOT_WRITTEN_DOWN)
             report = rules.Report(
                 state=state,
-                reason=sql.plain(reason),
+                reason=reason,
                 receipt=receipt,
                 reply=reply,
                 submissions=submissions,
@@ -260,8 +251,8 @@ class Ledger:
         with self._file.writing(errors.NOTHING_CHANGED) as db:
             payment = _one(db, sql.BY_ID, (payment_id,))
             if payment is None:
-                raise _no_payment(payment_id)
-            after = rules.marked(payment, paid=paid, evidence=sql.plain(evidence), signatures=signatures, now=now)
+                raise errors.no_payment(payment_id)
+            after = rules.marked(payment, paid=paid, evidence=evidence, signatures=signatures, now=now)
             return _write(db, payment, after)
 
     def claim(self, payment_id: str, *, owner: str, until: float, now: float) -> bool:
@@ -272,7 +263,7 @@ class Ledger:
         """
         with self._file.writing(errors.NOTHING_SENT) as db:
             if db.execute(sql.CLAIMED, (payment_id,)).fetchone() is None:
-                raise _no_payment(payment_id)
+                raise errors.no_payment(payment_id)
             if _is_claimed(db, payment_id, owner, now):
                 return False
             db.execute(sql.CLAIM, (owner, until, payment_id))
@@ -283,19 +274,19 @@ class Ledger:
 
         The reply is kept, for 30 days, only with `keep` or for a named purchase. No other unnamed call gets it.
         """
-        with self._file.writing("the answer is not marked as collected, and the claim stays until it expires") as db:
+        with self._file.writing(errors.NOT_COLLECTED) as db:
             db.execute(sql.COLLECT, {"id": payment_id, "keep": keep})
             db.execute(sql.GIVE_BACK, (payment_id, owner))
 
     def reopen(self, payment_id: str, *, owner: str, reply: bytes) -> None:
         """Undo `collect`: the next equal call gets the answer. Releases the claim."""
-        with self._file.writing("the answer of the payment may be lost") as db:
+        with self._file.writing(errors.ANSWER_MAY_BE_LOST) as db:
             db.execute(sql.REOPEN, (reply, payment_id))
             db.execute(sql.GIVE_BACK, (payment_id, owner))
 
     def give_back(self, payment_id: str, *, owner: str) -> None:
         """Release the claim of `owner`. The claims of others stay."""
-        with self._file.writing("the claim stays until it expires") as db:
+        with self._file.writing(errors.CLAIM_STAYS) as db:
             db.execute(sql.GIVE_BACK, (payment_id, owner))
 
     def expire(self, at: float, *, now: float, origin: str | None = None) -> list[Payment]:
@@ -333,7 +324,7 @@ class Ledger:
             if before is not None:
                 row = db.execute(sql.SEQ, (before,)).fetchone()
                 if row is None:
-                    raise _no_payment(before)
+                    raise errors.no_payment(before)
                 seq = row[0]
             if not states and not unproven:
                 return _every(db, sql.NEWEST, (seq, limit))
@@ -398,16 +389,8 @@ class Ledger:
 def _need(db: sqlite3.Connection, payment_id: str, consequence: str) -> Payment:
     payment = _one(db, sql.BY_ID, (payment_id,))
     if payment is None:
-        raise LedgerError(
-            f"payment {printable(without_keys(payment_id), 60)} is no longer in the ledger; {consequence}",
-            code="ledger_failed",
-            hint="its file may have been replaced by another one",
-        )
+        raise errors.gone(payment_id, consequence, "its file may have been replaced by another one")
     return payment
-
-
-def _no_payment(payment_id: str) -> InvalidArgumentError:
-    return InvalidArgumentError(f"no payment {printable(without_keys(payment_id), 60)} is in this ledger")
 
 
 def _one(db: sqlite3.Connection, statement: str, values: Sequence[object]) -> Payment | None:

@@ -15,7 +15,7 @@ VERBS = {
     "restore": "Restore a snapshot, or load a state file.",
     "clock": "Show, move, stop or speed up the mock's clock.",
     "fault": "Faults on demand: add, list, kinds, remove, clear.",
-    "emit": "Things that happen now, or later: signal.",
+    "emit": "Publish signals, now or later: signal.",
     "market": "Show whether the prices of the market data fail, or make them fail or work again.",
     "agent": "Start or stop an agent, or put it into another state.",
     "key": "API keys of the mock: create, list, scope, expire, rotate, revoke.",

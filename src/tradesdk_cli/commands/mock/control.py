@@ -48,7 +48,7 @@ def control(
         where, status, answered = _over_http(mock, method, path, content, program)
     else:
         where, (status, answered) = str(mock.file), mock.ask(method, path, content)
-    base = mock if isinstance(mock, str) else mock.url
+    base = mock if isinstance(mock, str) else mock.service.url
     control_was_asked(method, f"{base}/_mock/{path}", content, status, answered, time.monotonic() - began)
     try:
         answer = (

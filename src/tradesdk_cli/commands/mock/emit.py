@@ -13,7 +13,7 @@ from tradesdk_cli.errors import UsageProblem
 from tradesdk_cli.framework.group import TradeCommand, examples, noun
 from tradesdk_cli.framework.params import AnyChain, number, whole
 
-app = noun("emit", "Things that happen now, or later: signal.")
+app = noun("emit", "Publish signals, now or later: signal.")
 
 
 class Direction(StrEnum):

@@ -57,7 +57,10 @@ def _complete_kind(incomplete: str) -> list[str]:
 def add(
     ctx: typer.Context,
     kind: Annotated[
-        str, typer.Argument(metavar="KIND", autocompletion=_complete_kind, help="One of: trade mock fault kinds.")
+        str,
+        typer.Argument(
+            metavar="KIND", autocompletion=_complete_kind, help="The kind; trade mock fault kinds lists them."
+        ),
     ],
     parameters: Annotated[
         list[str] | None, typer.Argument(metavar="NAME=VALUE", help="Parameters of the kind.")

@@ -62,9 +62,9 @@ def serve(
     port: Annotated[
         int, typer.Option("--port", parser=whole(0, 65535), metavar="N", help="0 takes any free one.")
     ] = PORT,
-    host: Annotated[str, typer.Option("--host", metavar="ADDRESS", help="Where to listen.")] = "127.0.0.1",
+    host: Annotated[str, typer.Option("--host", metavar="ADDRESS", help="The address to listen on.")] = "127.0.0.1",
     seed: Annotated[
-        int | None, typer.Option("--seed", parser=whole(), metavar="N", help="The same seed, the same world.")
+        int | None, typer.Option("--seed", parser=whole(), metavar="N", help="The same seed gives the same world.")
     ] = None,
     db: Annotated[Path | None, typer.Option("--db", metavar="FILE", help="Keep the state in this file.")] = None,
     tenant: Annotated[str, typer.Option("--tenant", metavar="NAME", help="The tenant to populate.")] = "me",
@@ -74,7 +74,7 @@ def serve(
         bool | None,
         typer.Option(
             "--scripted/--live",
-            help="No signals but those of trade mock emit signal; live, as a new world is, they come by themselves.",
+            help="Signals only from trade mock emit signal; or, as a new world has it, the market's too.",
             show_default=False,
         ),
     ] = None,
@@ -90,7 +90,7 @@ def serve(
 ) -> None:
     """Serve the mock on a port until Ctrl-C.
 
-    Keys make their tenant on first use: mock_full_NAME, mock_read_NAME, and with a plan mock_full_free_NAME. With
+    A key creates its tenant on first use: mock_full_NAME, mock_read_NAME, and with a plan mock_full_free_NAME. With
     --world NAME, that embedded world is served, and commands with the same --world go on working on it.
     """
     from tradesdk_cli.mockworld import mock_server_class

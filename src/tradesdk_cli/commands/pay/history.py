@@ -44,9 +44,7 @@ def history(
         list[State] | None,
         typer.Option("--state", metavar="STATE", help="Only payments in this state, such as unknown; may be repeated."),
     ] = None,
-    limit: Annotated[
-        int, typer.Option("--limit", "-n", parser=whole(1), metavar="N", help="How many in total (20).")
-    ] = 20,
+    limit: Annotated[int, typer.Option("--limit", "-n", parser=whole(1), metavar="N", help="How many in total.")] = 20,
 ) -> None:
     """List payments, newest first.
 
