@@ -75,7 +75,7 @@ def test_wheel_holds_the_three_packages_and_nothing_else(wheel: zipfile.ZipFile)
     tests = [name for name in names if "/test" in name and not name.startswith("tradesdk/testing/")]
     assert [name for name in names if name.endswith((".pyc", ".orig"))] + tests == []
     data = {"tradesdk_mock/api/openapi.yaml", "tradesdk_cli/completion/commands.json"}
-    for folder in ("tradesdk/_fleet/lua", "tradesdk_cli/help"):
+    for folder in ("tradesdk/_fleet/lua", "tradesdk_cli/help", "tradesdk_cli/mcp"):
         data |= {
             f"{folder}/{file.name}" for file in (ROOT / "src" / folder).iterdir() if file.suffix in (".lua", ".txt")
         }

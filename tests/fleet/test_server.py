@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import pickle
 import traceback
 from pathlib import Path
@@ -10,7 +11,7 @@ import pytest
 
 from tradesdk import ConfigError, FleetError
 from tradesdk._fleet.address import ServerAddress
-from tradesdk._sync.fleet.connection import FleetConnection
+from tradesdk.fleet import AsyncFleetConnection, FleetConnection
 
 from .._redis_server import RedisServer
 
@@ -108,3 +109,31 @@ def test_a_replica(server: RedisServer, tmp_path: Path) -> None:
 def test_keys_of_another_type(server: RedisServer) -> None:
     server.command("SET", "one", "1")
     assert failure(FleetConnection(server.url), "HGETALL", "one").code == "server_failed"
+
+
+def test_scripts_of_your_own(server: RedisServer) -> None:
+    script = "return {KEYS[1], ARGV[1] + ARGV[2]}"
+
+    async def asked() -> tuple[object, object]:
+        async with AsyncFleetConnection(server.url) as connection:
+            return await connection.eval(script, ["key"], [1, 2.0]), await connection.unsafe_settings()
+
+    with FleetConnection(server.url) as connection:
+        blocking = [connection.eval(script, ["key"], [1, 2.0]) for _ in range(2)][1], connection.unsafe_settings()
+    assert blocking == asyncio.run(asked()) == ([b"key", 3], "")
+
+
+@pytest.mark.parametrize(("rules", "told"), [("+@all", ""), ("+@all -config", None), ("+@all -config +config|get", "")])
+def test_settings_that_a_server_tells_or_not(server: RedisServer, rules: str, told: str | None) -> None:
+    server.command("ACL", "SETUSER", "bot", "on", f">{SECRET}", "~*", *rules.split())
+    with FleetConnection(f"redis://bot:{SECRET}@127.0.0.1:{server.port}") as connection:
+        assert connection.unsafe_settings() == told
+    server.command("ACL", "DELUSER", "bot")
+
+
+def test_settings_that_can_lose_an_answered_write(tmp_path: Path) -> None:
+    with (
+        RedisServer("redis", tmp_path, "--appendfsync", "everysec") as server,
+        FleetConnection(server.url) as connection,
+    ):
+        assert connection.unsafe_settings() == "appendfsync is everysec, not always"

@@ -4,14 +4,17 @@ RedisLedger         payments and budgets: MarketClient(ledger=RedisLedger(...))
 RedisRateLimiter    the rate limit of a key: TradeClient(rate_limiter=RedisRateLimiter(...))
 SignalRelay         made by client.signals.relay: one upstream stream for all
 SharedStream        made by client.signals.shared: each signal to one member, or to all
+FleetConnection     commands and scripts of your own on the fleet's server
 """
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # `as` makes the names public to type checkers
+    from .._async.fleet.connection import AsyncFleetConnection as AsyncFleetConnection
     from .._async.fleet.rate_limiter import AsyncRedisRateLimiter as AsyncRedisRateLimiter
     from .._async.fleet.relay import AsyncSignalRelay as AsyncSignalRelay
     from .._async.fleet.shared_stream import AsyncSharedStream as AsyncSharedStream
     from .._fleet.rate_window import SharedWindow as SharedWindow
+    from .._sync.fleet.connection import FleetConnection as FleetConnection
     from .._sync.fleet.rate_limiter import RedisRateLimiter as RedisRateLimiter
     from .._sync.fleet.relay import SignalRelay as SignalRelay
     from .._sync.fleet.shared_stream import SharedStream as SharedStream
@@ -20,9 +23,11 @@ if TYPE_CHECKING:  # `as` makes the names public to type checkers
 
 # Modules are imported at first use.
 _HOME = {
+    "AsyncFleetConnection": "_async.fleet.connection",
     "AsyncRedisRateLimiter": "_async.fleet.rate_limiter",
     "AsyncSharedStream": "_async.fleet.shared_stream",
     "AsyncSignalRelay": "_async.fleet.relay",
+    "FleetConnection": "_sync.fleet.connection",
     "RedisLedger": "fleet.redis_ledger",
     "RedisRateLimiter": "_sync.fleet.rate_limiter",
     "RelayStats": "models.stream",

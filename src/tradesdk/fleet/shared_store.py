@@ -17,6 +17,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from .._fleet import ledger_records as records
+from .._fleet.durability import ASK_SETTINGS, not_durable, settings_of
 from .._fleet.failures import Failure
 from .._fleet.ledger_records import Record
 from .._http.log_events import log_fields, logger
@@ -34,7 +35,7 @@ from ..payments.signing.sealing import HeaderSeal
 from ..payments.signing.secp256k1 import checksummed
 from ..payments.signing.signer import LocalSigner, Signer, checked_signer
 from .journal import Content, Entry, Journal, Position
-from .ledger_line import ASK_SETTINGS, Command, LedgerLine, LineError, is_too_old, not_durable, settings_of
+from .ledger_line import Command, LedgerLine, LineError, is_too_old
 
 if TYPE_CHECKING:
     pass

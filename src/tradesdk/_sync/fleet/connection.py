@@ -8,14 +8,17 @@ from typing import Any
 
 from ..._fleet.address import ServerAddress
 from ..._fleet.client import client_options, load_redis
+from ..._fleet.durability import ASK_SETTINGS, not_durable, settings_of
 from ..._fleet.failures import failure_of
-from ..._fleet.scripts import script
+from ..._fleet.scripts import Script, script
 from ...errors import FleetError
 from ..concurrency import require_asyncio
 
 
 class FleetConnection:
     """Sends commands to the server of a fleet. Nothing is repeated: a lost reply may belong to a command that ran.
+
+    The ledger, the rate limiter and the streams make their own. Replies are bytes.
 
     Args:
         url: `redis://…` or `rediss://…`; by default TRADE_FLEET.
@@ -45,8 +48,18 @@ class FleetConnection:
         Raises:
             FleetError: it failed. `may_have_run` says whether its changes may have been made.
         """
+        return self._evaluate(script(name), keys, arguments)
+
+    def eval(self, text: str, keys: list[str], arguments: list[str | bytes | int | float]) -> Any:
+        """Run a Lua script of your own and return its reply. It is one atomic step.
+
+        Raises:
+            FleetError: it failed. `may_have_run` says whether its changes may have been made.
+        """
+        return self._evaluate(Script.of(text), keys, arguments)
+
+    def _evaluate(self, wanted: Script, keys: list[str], arguments: list[str | bytes | int | float]) -> Any:
         require_asyncio("a fleet")
-        wanted = script(name)
         try:
             try:
                 return self._client.evalsha(wanted.sha, len(keys), *keys, *arguments)
@@ -68,6 +81,20 @@ class FleetConnection:
             return self._client.execute_command(*parts)
         except Exception as error:
             raise self._error(error) from None
+
+    def unsafe_settings(self) -> str | None:
+        """Which settings of the server could lose what it has answered: empty if none; None if it does not tell them.
+
+        Raises:
+            FleetError: the server cannot be asked.
+        """
+        try:
+            settings = settings_of([self.command(*each) for each in ASK_SETTINGS])
+        except FleetError as error:
+            if error.code in ("server_refused", "server_failed"):  # managed services take the command away
+                return None
+            raise
+        return None if settings is None else not_durable(settings)
 
     def _error(self, error: Exception) -> Exception:
         failure = failure_of(error, self.address)
