@@ -85,6 +85,7 @@ def root(
     world: params.World = None,
     base_url: params.BaseUrl = None,
     market_url: params.MarketUrl = None,
+    fleet: params.Fleet = None,
     api_key_stdin: params.KeyStdin = None,
     timeout: params.Timeout = None,
     no_retry: params.NoRetry = None,
@@ -98,7 +99,6 @@ def root(
     ] = None,
 ) -> None:
     """Trading agents, signals and market data from the terminal.
-
     Try it without an account: trade demo. With one: trade login.
     """
     if ctx.invoked_subcommand is None:

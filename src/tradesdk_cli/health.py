@@ -164,6 +164,8 @@ def settings(chosen: Settings) -> list[Finding]:
                 shown[name] = f"{title} {without_password(value)}"
         if chosen.rpc_url:
             shown["rpc_url"] = f"node {one_line(chosen.rpc_url, 200)}"
+        if chosen.fleet:
+            shown["fleet"] = f"fleet {chosen.fleet}"
     for name, text in shown.items():
         parts.append(f"{text} ({_source(sources.get(name))})")
     for name in _LOUD:
@@ -443,7 +445,7 @@ def wallet(run: Session, environ: Mapping[str, str]) -> list[Finding]:
     """Where the key that pays is, and its address, as far as that is told without a password."""
     from tradesdk import ConfigError, LocalSigner, keystore_address
     from tradesdk_cli.explain import problem_of
-    from tradesdk_cli.purchase.wallet import KEY, KEYSTORE, keystore_path
+    from tradesdk_cli.wallet import KEY, KEYSTORE, keystore_path
 
     if run.settings.mock:
         return [Finding("wallet", "ok", f"play money of the mock world {run.settings.world}", None, {"source": "mock"})]

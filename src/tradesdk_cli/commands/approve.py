@@ -40,7 +40,7 @@ def approve(
     if code is not None and refuse is not None:
         raise UsageProblem("a code and --refuse exclude each other", "trade approve --refuse CODE")
     with session(ctx) as run:
-        decisions = Decisions(SqliteApprovals(approvals_file(run.ledger.path)))
+        decisions = Decisions(SqliteApprovals(approvals_file(run.ledger_file)))
         now = time.time()
         if refuse is not None:
             action = decisions.decide(decisions.waiting(refuse, now), yes=False, now=now)

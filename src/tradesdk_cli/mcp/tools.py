@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from tradesdk import MarketClient, MarketResult, Payment, TradeClient
     from tradesdk_cli.mcp.approvals import ApprovalStore
     from tradesdk_cli.purchase.calls import Call
-    from tradesdk_cli.purchase.wallet import Wallet
     from tradesdk_cli.session import Session
+    from tradesdk_cli.wallet import Wallet
 
 PREFIX = "mcp/"
 """Purchases of agents have names of their own: they cannot take those of a person's jobs."""
@@ -65,7 +65,7 @@ class Toolbox:
     def approvals(self) -> Approvals:
         """The actions that wait, beside the ledger."""
         with self._lock:
-            return Approvals(self._store or SqliteApprovals(approvals_file(self._run.ledger.path)))
+            return Approvals(self._store or SqliteApprovals(approvals_file(self._run.ledger_file)))
 
     def call(self, name: str, arguments: Mapping[str, Any]) -> Answer:
         """The answer of a tool.
