@@ -6,7 +6,7 @@ import os
 import time
 from contextlib import ExitStack, contextmanager
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from tradesdk import SystemClock
 from tradesdk_cli import idcache
@@ -177,14 +177,18 @@ class Session:
         if url is not None:
             from tradesdk_cli.shared_ledger import KeepingRedisLedger
 
-            managed = os.environ.get("TRADE_FLEET_DURABILITY", "") == "managed"
-            ledger = KeepingRedisLedger(url, signer=self._fleet_wallet, durability="managed" if managed else "checked")
+            ledger = KeepingRedisLedger(url, signer=self._fleet_wallet, durability=self.durability)
         else:
             from tradesdk_cli.ledger import KeepingLedger
 
             ledger = KeepingLedger(self.ledger_file)
         self._stack.callback(ledger.close)
         return ledger
+
+    @property
+    def durability(self) -> Literal["checked", "managed"]:
+        """Whether the settings of the fleet's server are checked."""
+        return "managed" if os.environ.get("TRADE_FLEET_DURABILITY", "") == "managed" else "checked"
 
     @property
     def asks_for_password(self) -> bool:

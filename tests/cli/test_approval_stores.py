@@ -10,12 +10,15 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tradesdk import LocalSigner
+from tradesdk_cli.mcp.answers import Fault
 from tradesdk_cli.mcp.approval_store import SqliteApprovals
 from tradesdk_cli.mcp.approvals import (
     KEPT,
@@ -28,9 +31,14 @@ from tradesdk_cli.mcp.approvals import (
     digest_of,
 )
 from tradesdk_cli.mcp.shared_approvals import SharedApprovals
+from tradesdk_cli.mcp.tools import Toolbox
+from tradesdk_mock import MockServer
 
 from .._redis_server import RedisServer
+from .._stock import stocked
 from ..fleet._cutting import CuttingProxy
+from ._mcp import toolbox
+from ._terminal import Terminal
 
 NOW = 1_795_262_400.0
 CONTENT = {"do": "buy", "list": [], "object": {}, "text": "\ud800 ✓ / \\", "number": 2.2760808e-05, "null": None}
@@ -264,6 +272,9 @@ def test_a_server_that_does_not_tell_its_settings(server: RedisServer) -> None:
     server.command("ACL", "SETUSER", "bot", "on", ">swordfish", "~*", "+@all", "-config")
     store = SharedApprovals(f"redis://bot:swordfish@127.0.0.1:{server.port}")
     error = refusal(store)
+    managed = SharedApprovals(f"redis://bot:swordfish@127.0.0.1:{server.port}", managed=True)
+    assert managed.add(action(), most_pending=None) == action()
+    managed.close()
     server.command("ACL", "DELUSER", "bot")
     assert "does not tell its settings" in str(error)
 
@@ -322,6 +333,79 @@ def test_what_cannot_be_written_down_at_the_end_stays_begun(tmp_path: Path) -> N
 
 
 # Several machines
+
+
+@pytest.fixture(scope="module")
+def stock() -> Iterator[MockServer]:
+    with MockServer(seed=7, signals="scripted") as running:
+        stocked(running)
+        yield running
+
+
+Machine = Callable[[str], AbstractContextManager[Toolbox]]
+
+
+@pytest.fixture
+def machines(server: RedisServer, stock: MockServer, tmp_path: Path) -> Machine:
+    """Machines with one wallet: the tools of an agent there."""
+    env = {"TRADE_FLEET": server.url}
+    wallet = "0x" + "7a" * 32
+    return lambda name: toolbox(tmp_path / name, stock, wallet=wallet, env=env)
+
+
+def test_prepared_on_one_machine_approved_on_another_and_carried_out_on_a_third(
+    machines: Machine, server: RedisServer, stock: MockServer, trade: Terminal
+) -> None:
+    trade.env |= {"TRADE_FLEET": server.url, "TRADE_BASE_URL": stock.url}
+    buy = {"data": "metrics", "purchase": "totals"}
+    with machines("first") as first, machines("third") as third:
+        code = first.call("market_buy", buy)["code"]
+        assert third.call("market_buy", buy)["code"] == code
+        assert [one["code"] for one in trade("approve", "-o", "json").json] == [code]
+        assert trade("approve", code, answers="y\n").code == 0
+        assert third.call("market_buy", buy)["status"] == "done"
+        bought = first.call("market_buy", buy)
+        assert (bought["status"], bought["paid_now_usd"], bought["again"]) == ("done", "0.00", True)
+        other = first.call("market_buy", {**buy, "purchase": "second"})["code"]
+        assert trade("approve", "--refuse", other).code == 0
+        with pytest.raises(Fault, match="a person refused it"):
+            third.call("market_buy", {**buy, "purchase": "second"})
+    address = LocalSigner.from_key("0x" + "7a" * 32).address
+    assert len(stock.payments.settlements(address)) == 1
+    assert not list(trade.home.rglob("*-approvals"))
+
+
+def test_two_machines_with_one_approval_change_once(
+    machines: Machine, server: RedisServer, stock: MockServer, trade: Terminal
+) -> None:
+    trade.env |= {"TRADE_FLEET": server.url, "TRADE_BASE_URL": stock.url}
+    store = SharedApprovals(server.url)
+    person = Decisions(store)
+    with machines("first") as first, machines("second") as second:
+        agent = first.call("agents", {"limit": 1})["items"][0]["id"]
+        for number in range(5):
+            update = {"operation": "update", "id": agent, "max_positions": 30 + number}
+            code = first.call("agent_change", update)["code"]
+            person.decide(person.waiting(code, time.time()), yes=True, now=time.time())
+            outcomes: list[str] = []
+            barrier = threading.Barrier(2)
+            boxes = [first, second]
+
+            def change(
+                update: Any = update, outcomes: list[str] = outcomes, barrier: Any = barrier, boxes: Any = boxes
+            ) -> None:
+                box = boxes.pop()
+                barrier.wait()
+                try:
+                    outcomes.append(box.call("agent_change", update)["status"])
+                except Fault as fault:
+                    outcomes.append(fault.code)
+
+            together(2, change)
+            assert outcomes.count("done") == 1, outcomes
+    store.close()
+    path = f"/v1/agents/{agent}"
+    assert sum(entry.method == "PATCH" and entry.path == path for entry in stock.journal()) == 5
 
 
 def carry_out(url: str, folder: str, codes: list[str], seed: int, seconds: float = 0.03) -> None:

@@ -28,10 +28,12 @@ class SharedApprovals:
 
     Args:
         url: the server's.
+        managed: its settings are not checked: its operator answers for it.
         prefix: what the keys begin with.
     """
 
-    def __init__(self, url: str, *, prefix: str = "tradesdk") -> None:
+    def __init__(self, url: str, *, managed: bool = False, prefix: str = "tradesdk") -> None:
+        self._managed = managed
         self._connection = FleetConnection(url)
         base = f"{prefix}:{{approvals}}"  # a hash tag: a cluster keeps them on one node
         self._keys = [f"{base}:{name}" for name in ("actions", "changed", "codes", "waiting")]
@@ -90,11 +92,14 @@ class SharedApprovals:
         return 0 if abs(difference) <= _CLOCKS_AGREE else round(difference)
 
     def _refuse_forgetful(self) -> None:
-        unsafe = self._try(self._connection.unsafe_settings)
-        if unsafe == "":
+        if self._managed:
             return
-        told = "does not tell its settings" if unsafe is None else f"could lose an approval: {unsafe}"
-        raise _unusable(f"the fleet's server {told}", "the page about more than one machine has the settings")
+        unsafe = self._try(self._connection.unsafe_settings)
+        if unsafe is None:
+            hint = "TRADE_FLEET_DURABILITY=managed, if its operator answers for it"
+            raise _unusable("the fleet's server does not tell its settings", hint)
+        if unsafe:
+            raise _unusable(f"the fleet's server could lose an approval: {unsafe}", "change these settings")
 
     def _try(self, step: Callable[[], T]) -> T:
         """What a step returns. A lost connection is opened again once; the step may then run twice.
