@@ -198,6 +198,13 @@ class SharedStore:
             self._position, self._went_back = head, False
         return restored
 
+    def check_journal(self) -> None:
+        """Raises if the server has lost what this machine wrote or saw."""
+        with self.held(NOTHING_CHANGED) as deadline:
+            self._talk(self._verify, deadline, NOTHING_CHANGED)
+            if self._went_back:
+                raise self._gone_back(NOTHING_CHANGED)
+
     def steady(self, read: Callable[[float], T]) -> T:
         """What `read` returns, when nothing was written meanwhile. It gets the moment by which it must end."""
         with self.held(NOTHING_CHANGED) as deadline:
