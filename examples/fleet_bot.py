@@ -20,8 +20,6 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from pathlib import Path
-from typing import Any
 
 from tradesdk import Budget, MarketClient, PaymentRefusedError, StreamSignal, TradeClient
 from tradesdk.fleet import RedisLedger, RedisRateLimiter, SharedStream
@@ -109,7 +107,7 @@ def rehearse() -> None:
 
 @contextmanager
 def own_server(folder: str) -> Iterator[str]:
-    """A server that writes every change to its disk before it answers: with other settings there is no shared budget."""
+    """A server that writes each change to its disk before it answers: others are refused for money."""
     program = shutil.which("valkey-server") or shutil.which("redis-server")
     if program is None:
         sys.exit("install Valkey or Redis for a rehearsal, or set " + ", ".join(sorted(NEEDED)))
@@ -117,7 +115,7 @@ def own_server(folder: str) -> Iterator[str]:
         port = free.getsockname()[1]
     command = [program, "--port", str(port), "--bind", "127.0.0.1", "--dir", folder]
     command += ["--appendonly", "yes", "--appendfsync", "always"]
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL) as process:
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL) as process:  # noqa: S603 - our own words
         try:
             while process.poll() is None:
                 try:

@@ -41,6 +41,7 @@ _GROUPS = {
         "doctor": "Check the settings, the services and this machine.",
     },
     "More": {
+        "fleet": "Several machines with one key: relay, status.",
         "demo": "See it all work, without an account or a network.",
         "mock": "The mock service on this machine, served and controlled.",
         "mcp": "Tools for AI agents, under your limits: config, tools.",

@@ -127,7 +127,7 @@ def problem_of(error: BaseException, program: str = "trade") -> Problem:
 
 
 _FLEET_EXITS = {"server_unreachable": NETWORK, "server_failed": SERVER, "server_full": SERVER}
-_REACH_FLEET = "is the server up, and does TRADE_FLEET or --fleet name it? trade doctor looks"
+_REACH_FLEET = "check that the server runs, and TRADE_FLEET or --fleet"
 """Instead of the SDK's, which knows no --fleet."""
 
 

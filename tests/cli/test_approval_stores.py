@@ -233,7 +233,7 @@ def test_a_lost_request_or_reply(server: RedisServer, when: Any) -> None:
     """Each step is taken once, and its answer is the right one, wherever the connection is cut."""
     with CuttingProxy(server.port) as proxy:
         store = SharedApprovals(proxy.url)
-        for cut in range(1, 8):
+        for cut in range(1, 13):
             code = f"CODE{cut}"
             one = action(code, content=cut, state="approved")
             proxy.arm(cut, when)
@@ -242,7 +242,7 @@ def test_a_lost_request_or_reply(server: RedisServer, when: Any) -> None:
             assert store.change(code, "started", ("approved",), NOW)
             proxy.arm(0, when)
             assert not store.change(code, "started", ("approved",), NOW)
-        assert len(store.all(NOW)) == 7
+        assert len(store.all(NOW)) == 12
         store.close()
 
 

@@ -114,26 +114,10 @@ def test_keys_of_another_type(server: RedisServer) -> None:
 def test_scripts_of_your_own(server: RedisServer) -> None:
     script = "return {KEYS[1], ARGV[1] + ARGV[2]}"
 
-    async def asked() -> tuple[object, object]:
+    async def asked() -> object:
         async with AsyncFleetConnection(server.url) as connection:
-            return await connection.eval(script, ["key"], [1, 2.0]), await connection.unsafe_settings()
+            return await connection.eval(script, ["key"], [1, 2.0])
 
     with FleetConnection(server.url) as connection:
-        blocking = [connection.eval(script, ["key"], [1, 2.0]) for _ in range(2)][1], connection.unsafe_settings()
-    assert blocking == asyncio.run(asked()) == ([b"key", 3], "")
-
-
-@pytest.mark.parametrize(("rules", "told"), [("+@all", ""), ("+@all -config", None), ("+@all -config +config|get", "")])
-def test_settings_that_a_server_tells_or_not(server: RedisServer, rules: str, told: str | None) -> None:
-    server.command("ACL", "SETUSER", "bot", "on", f">{SECRET}", "~*", *rules.split())
-    with FleetConnection(f"redis://bot:{SECRET}@127.0.0.1:{server.port}") as connection:
-        assert connection.unsafe_settings() == told
-    server.command("ACL", "DELUSER", "bot")
-
-
-def test_settings_that_can_lose_an_answered_write(tmp_path: Path) -> None:
-    with (
-        RedisServer("redis", tmp_path, "--appendfsync", "everysec") as server,
-        FleetConnection(server.url) as connection,
-    ):
-        assert connection.unsafe_settings() == "appendfsync is everysec, not always"
+        blocking = [connection.eval(script, ["key"], [1, 2.0]) for _ in range(2)]
+    assert blocking == 2 * [asyncio.run(asked())] == 2 * [[b"key", 3]]

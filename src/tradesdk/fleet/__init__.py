@@ -5,6 +5,7 @@ RedisRateLimiter    the rate limit of a key: TradeClient(rate_limiter=RedisRateL
 SignalRelay         made by client.signals.relay: one upstream stream for all
 SharedStream        made by client.signals.shared: each signal to one member, or to all
 FleetConnection     commands and scripts of your own on the fleet's server
+inspect_server      what the server says about itself: version, clock, whether it can lose what was written
 """
 
 TYPE_CHECKING = False
@@ -18,8 +19,13 @@ if TYPE_CHECKING:  # `as` makes the names public to type checkers
     from .._sync.fleet.rate_limiter import RedisRateLimiter as RedisRateLimiter
     from .._sync.fleet.relay import SignalRelay as SignalRelay
     from .._sync.fleet.shared_stream import SharedStream as SharedStream
+    from ..models.stream import GroupMember as GroupMember
+    from ..models.stream import GroupStatus as GroupStatus
     from ..models.stream import RelayStats as RelayStats
+    from ..models.stream import RelayStatus as RelayStatus
     from .redis_ledger import RedisLedger as RedisLedger
+    from .server_report import ServerReport as ServerReport
+    from .server_report import inspect_server as inspect_server
 
 # Modules are imported at first use.
 _HOME = {
@@ -28,12 +34,17 @@ _HOME = {
     "AsyncSharedStream": "_async.fleet.shared_stream",
     "AsyncSignalRelay": "_async.fleet.relay",
     "FleetConnection": "_sync.fleet.connection",
+    "GroupMember": "models.stream",
+    "GroupStatus": "models.stream",
     "RedisLedger": "fleet.redis_ledger",
     "RedisRateLimiter": "_sync.fleet.rate_limiter",
     "RelayStats": "models.stream",
+    "RelayStatus": "models.stream",
+    "ServerReport": "fleet.server_report",
     "SharedWindow": "_fleet.rate_window",
     "SharedStream": "_sync.fleet.shared_stream",
     "SignalRelay": "_sync.fleet.relay",
+    "inspect_server": "fleet.server_report",
 }
 
 if not TYPE_CHECKING:  # with it, type checkers would accept any misspelled name

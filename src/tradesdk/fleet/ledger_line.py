@@ -12,6 +12,14 @@ from .._fleet.failures import Failure, failure_of
 from .._fleet.scripts import script
 
 Command = tuple[str | bytes | int | float, ...]
+SETTINGS = {
+    "appendonly": "yes",
+    "appendfsync": "always",
+    "no-appendfsync-on-rewrite": "no",
+    "maxmemory-policy": "noeviction",
+}
+"""Without these, a write that was answered may be lost, or removed later."""
+ASK_SETTINGS: tuple[Command, ...] = (("CONFIG", "GET", "*append*"), ("CONFIG", "GET", "maxmemory-policy"))
 _OLDEST = (6, 2)
 
 
@@ -124,3 +132,24 @@ def is_too_old(told: dict[str, str]) -> bool:
     """Whether the server is older than what is tested."""
     numbers = told.get("redis_version", "").split(".")[:2]
     return not all(number.isdigit() for number in numbers) or tuple(map(int, numbers)) < _OLDEST
+
+
+def settings_of(replies: Sequence[Any]) -> dict[str, str] | None:
+    """The settings in the replies to `ASK_SETTINGS`; None: the server does not tell them."""
+    found: dict[str, str] = {}
+    for reply in replies:
+        if isinstance(reply, Exception) or not isinstance(reply, list):
+            return None
+        texts = [bytes(value).decode("utf-8", "replace") for value in reply]
+        found |= zip(texts[::2], texts[1::2], strict=True)
+    return found
+
+
+def not_durable(settings: dict[str, str]) -> str:
+    """Which settings can lose money, or an empty text."""
+    wrong = [
+        f"{name} is {settings.get(name, 'missing')}, not {value}"
+        for name, value in SETTINGS.items()
+        if settings.get(name) != value
+    ]
+    return "; ".join(wrong)

@@ -17,7 +17,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from .._fleet import ledger_records as records
-from .._fleet.durability import ASK_SETTINGS, not_durable, settings_of
 from .._fleet.failures import Failure
 from .._fleet.ledger_records import Record
 from .._http.log_events import log_fields, logger
@@ -35,7 +34,7 @@ from ..payments.signing.sealing import HeaderSeal
 from ..payments.signing.secp256k1 import checksummed
 from ..payments.signing.signer import LocalSigner, Signer, checked_signer
 from .journal import Content, Entry, Journal, Position
-from .ledger_line import Command, LedgerLine, LineError, is_too_old
+from .ledger_line import ASK_SETTINGS, Command, LedgerLine, LineError, is_too_old, not_durable, settings_of
 
 if TYPE_CHECKING:
     pass
@@ -198,6 +197,13 @@ class SharedStore:
                 raise self.failed(f"{_NOT_IN_JOURNAL}: {error.strerror}", consequence) from error
             self._position, self._went_back = head, False
         return restored
+
+    def check_journal(self) -> None:
+        """Raises if the server has lost what this machine wrote or saw."""
+        with self.held(NOTHING_CHANGED) as deadline:
+            self._talk(self._verify, deadline, NOTHING_CHANGED)
+            if self._went_back:
+                raise self._gone_back(NOTHING_CHANGED)
 
     def steady(self, read: Callable[[float], T]) -> T:
         """What `read` returns, when nothing was written meanwhile. It gets the moment by which it must end."""

@@ -11,7 +11,7 @@ from importlib.resources import files
 from typing import Any, TypeVar
 
 from tradesdk import FleetError
-from tradesdk.fleet import FleetConnection
+from tradesdk.fleet import FleetConnection, inspect_server
 from tradesdk_cli.errors import CONFIG
 from tradesdk_cli.mcp.approvals import KEPT, VALID, Action, ApprovalError, By, State, digest_of
 
@@ -34,13 +34,13 @@ class SharedApprovals:
 
     def __init__(self, url: str, *, managed: bool = False, prefix: str = "tradesdk") -> None:
         self._managed = managed
+        self._url = url
         self._connection = FleetConnection(url)
         base = f"{prefix}:{{approvals}}"  # a hash tag: a cluster keeps them on one node
         self._keys = [f"{base}:{name}" for name in ("actions", "changed", "codes", "waiting")]
 
     def add(self, action: Action, *, most_pending: int | None) -> Action | None:
-        self._refuse_forgetful()
-        ahead = self._ahead()
+        ahead = self._ahead(writes=True)
         most = "" if most_pending is None else most_pending
         text = _text(action, ahead)
         found = self._run("add", action.created + ahead, text, action.code, action.digest, most)
@@ -72,10 +72,10 @@ class SharedApprovals:
         by: By | None = None,
         outcome: Mapping[str, Any] | None = None,
     ) -> bool:
-        self._refuse_forgetful()
+        ahead = self._ahead(writes=True)
         told = "" if outcome is None else json.dumps(outcome)
         step = secrets.token_hex(8)  # the same in each try
-        return bool(self._run("change", now + self._ahead(), step, code, state, by or "", told, *expected))
+        return bool(self._run("change", now + ahead, step, code, state, by or "", told, *expected))
 
     def close(self) -> None:
         """Close the connections."""
@@ -85,21 +85,22 @@ class SharedApprovals:
         arguments: list[str | bytes | int | float] = [name, _milliseconds(now), KEPT * 1000, VALID * 1000, *more]
         return self._try(lambda: self._connection.eval(_script(), self._keys, arguments))
 
-    def _ahead(self) -> int:
-        """Seconds by which the server's clock is ahead of this machine's; 0 when they agree."""
-        seconds, micro = self._try(lambda: self._connection.command("TIME"))
-        difference = int(seconds) + int(micro) / 1e6 - time.time()
-        return 0 if abs(difference) <= _CLOCKS_AGREE else round(difference)
+    def _ahead(self, *, writes: bool = False) -> int:
+        """Seconds by which the server's clock is ahead of this machine's; 0 when they agree.
 
-    def _refuse_forgetful(self) -> None:
-        if self._managed:
-            return
-        unsafe = self._try(self._connection.unsafe_settings)
-        if unsafe is None:
-            hint = "TRADE_FLEET_DURABILITY=managed, if its operator answers for it"
-            raise _unusable("the fleet's server does not tell its settings", hint)
-        if unsafe:
-            raise _unusable(f"the fleet's server could lose an approval: {unsafe}", "change these settings")
+        Raises:
+            ApprovalError: it could lose what it `writes`.
+        """
+        server = self._try(lambda: inspect_server(self._url))
+        if writes and not self._managed:
+            if server.settings is None:
+                hint = "TRADE_FLEET_DURABILITY=managed, if its operator answers for it"
+                raise _unusable("the fleet's server does not tell its settings", hint)
+            if server.not_durable:
+                raise _unusable(
+                    f"the fleet's server could lose an approval: {server.not_durable}", "change these settings"
+                )
+        return 0 if abs(server.clock_ahead) <= _CLOCKS_AGREE else round(server.clock_ahead)
 
     def _try(self, step: Callable[[], T]) -> T:
         """What a step returns. A lost connection is opened again once; the step may then run twice.

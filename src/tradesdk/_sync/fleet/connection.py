@@ -8,7 +8,6 @@ from typing import Any
 
 from ..._fleet.address import ServerAddress
 from ..._fleet.client import client_options, load_redis
-from ..._fleet.durability import ASK_SETTINGS, not_durable, settings_of
 from ..._fleet.failures import failure_of
 from ..._fleet.scripts import Script, script
 from ...errors import FleetError
@@ -81,20 +80,6 @@ class FleetConnection:
             return self._client.execute_command(*parts)
         except Exception as error:
             raise self._error(error) from None
-
-    def unsafe_settings(self) -> str | None:
-        """Which settings of the server could lose what it has answered: empty if none; None if it does not tell them.
-
-        Raises:
-            FleetError: the server cannot be asked.
-        """
-        try:
-            settings = settings_of([self.command(*each) for each in ASK_SETTINGS])
-        except FleetError as error:
-            if error.code in ("server_refused", "server_failed"):  # managed services take the command away
-                return None
-            raise
-        return None if settings is None else not_durable(settings)
 
     def _error(self, error: Exception) -> Exception:
         failure = failure_of(error, self.address)
