@@ -19,9 +19,9 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 
-from tradesdk import Budget, MarketClient, PaymentRefusedError, StreamSignal, TradeClient
+from tradesdk import Budget, MarketClient, PaymentRefusedError, PaymentUndeliveredError, StreamSignal, TradeClient
 from tradesdk.fleet import RedisLedger, RedisRateLimiter, SharedStream
 from tradesdk_mock import MockServer
 
@@ -51,14 +51,15 @@ def run(say: Say = print) -> None:
 
 
 def act(each: StreamSignal, stream: SharedStream[StreamSignal], market: MarketClient, say: Say) -> str:
-    """Act on a signal; what was done. Any other error ends this member, and the signal goes to another one."""
+    """Act on a signal; what was done. An error that is not handled ends this member: the signal goes to another one."""
     try:
         # The name is paid for once, by whichever member, and however often.
         prices = market.token_prices([each.token_address], purchase=f"fleet-bot/{each.id}")
-    except PaymentRefusedError as refusal:
-        if refusal.code != "over_budget":
-            raise
-        return "no budget left"
+    except (
+        PaymentRefusedError,
+        PaymentUndeliveredError,
+    ) as error:  # such as over_budget, or a member died while it paid
+        return f"no price: {error.code}"
     say(f"{each.token_symbol:<6} {'paid by a member that crashed' if prices.again else 'paid'}")
     price = prices.data.results[0].current_price_usd
     if not each.price_usd or abs(price / each.price_usd - 1) > MOVED:
@@ -94,12 +95,11 @@ def rehearse() -> None:
                 if text.startswith(last):
                     raise Crash
 
-            try:
+            with suppress(Crash):
                 run(say)
-            except Crash:
-                print("-- crash --")
 
         member(["BRETT", "AERO"], last="AERO   paid")
+        print("-- crash --")
         member(["DEGEN"], last="DEGEN  bought")
         mock.payments.assert_not_charged_twice()
         print(f"${mock.payments.spent() / 1e6:.2f} was paid")
