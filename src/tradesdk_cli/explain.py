@@ -134,7 +134,7 @@ _REACH_FLEET = "check that the server runs, and TRADE_FLEET or --fleet"
 def _fleet_problem(error: FleetError, program: str) -> Problem:
     """What a failure of the fleet's server means. Other failures than these come from settings: ours, or its own."""
     away = error.code == "server_unreachable"
-    hint = _REACH_FLEET if away else error.hint
+    hint = _REACH_FLEET if away else error.hint or "is it a Redis or Valkey server that TRADE_FLEET or --fleet names?"
     exit_code = _FLEET_EXITS.get(error.code, CONFIG)
     return Problem(exit_code, error.code, one_line(error.message), continued(hint, program) or None, retryable=away)
 

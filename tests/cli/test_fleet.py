@@ -16,6 +16,7 @@ import pytest
 
 from tradesdk import LocalSigner, SystemClock, TradeClient, create_keystore
 from tradesdk.fleet import RedisRateLimiter, SignalRelay
+from tradesdk_cli.choices import Format
 from tradesdk_mock import MockServer
 
 from .._redis_server import RedisServer
@@ -294,6 +295,17 @@ def test_status_shows_all_of_it(fleet: Terminal, shop: MockServer, client: Trade
     assert lines[0].endswith(", durable")
     assert f"relay base  by {relayed.member}, 2 signals, the last at " in person.out
     assert lines[-1].split()[:5] == ["base", "bots", "1", "one", "1"]
+
+
+def test_status_in_every_format(fleet: Terminal, relayed: SignalRelay) -> None:
+    for form in Format:
+        ended = fleet("fleet", "status", "-o", form)
+        assert (ended.code, ended.err) == (0, ""), form
+        assert relayed.member in ended.out, form
+    assert fleet("fleet", "status", "--query", "relays[0].relayed_by").json == relayed.member
+    assert fleet("fleet", "status", "--fields", "server.engine", "--chain", "bnb").json == {
+        "server": {"engine": "valkey"}
+    }
 
 
 def test_status_says_what_it_cannot_know(fleet: Terminal) -> None:

@@ -16,9 +16,7 @@ app = noun("fleet", "Several machines with one key: relay, status.")
 @app.command(
     "relay",
     cls=TradeCommand,
-    epilog=examples(
-        "trade fleet relay --chain base --fleet redis://10.0.0.5", "trade fleet relay --chain bnb --duration 8h"
-    ),
+    epilog=examples("trade fleet relay --chain base", "trade fleet relay --chain bnb --keep 50000"),
 )
 def relay(
     ctx: typer.Context,
@@ -26,9 +24,7 @@ def relay(
     chain: Chain,
     keep: Annotated[
         int,
-        typer.Option(
-            "--keep", parser=whole(1, 10_000_000), metavar="N", help="Signals that the server keeps (10000 by default)."
-        ),
+        typer.Option("--keep", parser=whole(1, 10_000_000), metavar="N", help="Signals that the server keeps."),
     ] = 10_000,
     nautilus: Annotated[
         bool, typer.Option("--nautilus", help="Also write what a LiveNode of nautilus_trader reads.")
@@ -40,8 +36,9 @@ def relay(
 ) -> None:
     """Relay a chain's live signals to the other machines, until Ctrl-C.
 
-    Start it on as many machines as you like: one of them has the lease and reads the service's stream, and when it
-    ends another one takes over. Members read with trade signals stream --group. It prints nothing on stdout.
+    TRADE_FLEET or --fleet names the server that they share. Start it on as many machines as you like: one of them has
+    the lease and reads the service's stream, and when it ends another one takes over. Members read with
+    trade signals stream --group. It prints nothing on stdout.
     """
     from tradesdk_cli.fleet import relay as relay_signals
 
@@ -52,13 +49,14 @@ def relay(
 @app.command(
     "status",
     cls=TradeCommand,
-    epilog=examples("trade fleet status --fleet redis://10.0.0.5", "trade fleet status --chain base -o json"),
+    epilog=examples("trade fleet status", "trade fleet status --chain base -o json"),
 )
 def status(ctx: typer.Context, chain: AnyChain = None) -> None:
     """Show what the machines share: server, rate limit, money, relays, groups.
 
-    lag is how many signals no member of a group has got yet, pending how many a member has and is not done with. A
-    member that died is listed for a day. Nothing is sent to the service, and nothing is changed.
+    TRADE_FLEET or --fleet names the server. lag is how many signals no member of a group has got yet, pending how many
+    a member has and is not done with. A member that died is listed for a day. Nothing is sent to the service, and
+    nothing is changed.
     """
     from tradesdk_cli.choices import CHAINS
     from tradesdk_cli.fleet import draw_status
