@@ -256,7 +256,7 @@ def test_fleet_bot(tmp_path: Path, with_server: dict[str, str]) -> None:
         ({"TRADE_API_KEY": "k", **PAYS}, "tradesdk.errors.ConfigError: TRADE_FLEET is missing"),
         (
             {"TRADE_FLEET": "redis://127.0.0.1:1"},
-            "tradesdk.errors.ConfigError: no wallet key: TRADE_WALLET_KEY is not set",
+            "tradesdk.errors.ConfigError: no API key: set TRADE_API_KEY or pass api_key=",
         ),
         ({"PATH": ""}, "install Valkey or Redis for a rehearsal, or set "),
     ],

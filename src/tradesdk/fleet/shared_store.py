@@ -440,7 +440,7 @@ class SharedStore:
             seal, wallet = HeaderSeal(purchase_secret(signer)), self.wallet.lower()
             path = self._given_journal
             if path is None:
-                folder = data_folder("the ledger's journal") / "fleet"
+                folder = data_folder("the ledger's journal").absolute() / "fleet"
                 path = str(folder / f"{re.sub('[^A-Za-z0-9._-]', '_', self._prefix)}-{wallet}.journal")
             keys = [f"{self._prefix}:{{{wallet}}}:{name}" for name in _NAMES]
             self._opened = seal, Journal(path), keys
