@@ -21,7 +21,7 @@ from tradesdk_mock import MockServer
 
 from .._redis_server import RedisServer
 from ._services import Scripted
-from ._terminal import TRADE, Terminal, press_ctrl_c
+from ._terminal import TRADE, Run, Terminal, press_ctrl_c
 from .conftest import BUYER_KEY
 
 PASSWORD = "marked-and-never-shown"
@@ -90,6 +90,32 @@ def test_the_purchase_secret_has_to_be_known(fleet: Terminal, tmp_path: Path, mo
     assert typed == [], "asked for at a terminal"
     another = fleet("pay", "history", env={"TRADE_PURCHASE_SECRET": "ab" * 32})
     assert (another.code, another.problem["code"]) == (12, "purchase_secret_changed")
+
+
+@pytest.mark.long
+def test_two_processes_use_a_budget_up_exactly(
+    fleet: Terminal, shop: MockServer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    assert fleet("pay", "budget", "set", "--per-day", "0.32").code == 0
+    ends: list[Run] = []
+
+    def buy(machine: Terminal) -> None:
+        while True:
+            ends.append(machine.process("market", "prices", "ETH"))
+            if ends[-1].code != 0:
+                return
+
+    machines = (fleet, second(fleet, monkeypatch, tmp_path / "other"))
+    threads = [threading.Thread(target=buy, args=(machine,)) for machine in machines]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(run.code for run in ends) == [0] * 10 + [12] * 2, ends
+    assert len(shop.payments.settlements()) == 10
+    left = fleet("pay", "budget").json
+    assert (left["spent_today_usd"], left["held_today_usd"], left["left_today_usd"]) == ("0.30", "0.00", "0.02")
+    assert len(fleet("pay", "history").lines) == 10
 
 
 # One rate limit
