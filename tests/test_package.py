@@ -92,7 +92,8 @@ def test_wheel_says_what_it_is(wheel: zipfile.ZipFile) -> None:
     assert extras <= set(told.get_all("Provides-Extra", ()))
     info = f"tradesdk-{tradesdk.__version__}.dist-info"
     assert b"MIT License" in wheel.read(f"{info}/licenses/LICENSE")
-    assert re.search(r"^trade = \S+:main$", wheel.read(f"{info}/entry_points.txt").decode(), re.MULTILINE)
+    for name in ("trade", "tradesdk"):
+        assert re.search(rf"^{name} = \S+:main$", wheel.read(f"{info}/entry_points.txt").decode(), re.MULTILINE)
 
 
 def test_server_libraries_come_with_an_extra_only(wheel: zipfile.ZipFile) -> None:
