@@ -216,7 +216,10 @@ def plain(text: str) -> str:
 
 
 def server() -> dict[str, Any]:
-    """For registries of MCP servers."""
+    """For registries of MCP servers.
+
+    A client runs `uvx`, the runtime's arguments, the package and its arguments, in this order.
+    """
     variables = {
         "TRADE_BASE_URL": ("the service's address", False),
         "TRADE_API_KEY": ("the API key; trade login can keep it instead", True),
@@ -234,10 +237,7 @@ def server() -> dict[str, Any]:
                 "identifier": "tradesdk",
                 "version": __version__,
                 "runtimeHint": "uvx",
-                "runtimeArguments": [
-                    {"type": "named", "name": "--from", "value": f"tradesdk[mcp]=={__version__}"},
-                    {"type": "positional", "value": "trade"},
-                ],
+                "runtimeArguments": [{"type": "named", "name": "--with", "value": f"tradesdk[mcp]=={__version__}"}],
                 "packageArguments": [{"type": "positional", "value": "mcp"}],
                 "transport": {"type": "stdio"},
                 "environmentVariables": [

@@ -32,7 +32,7 @@ from tradesdk import Ledger, MarketClient, SystemClock, TradeClient
 from tradesdk_mock import MockClock, MockServer, MockService
 
 from ._pages import EMBED, NOT_RUN, PAGES, ROOT, Block, blocks, is_right_below, name_of
-from ._redis_server import RedisServer
+from ._redis_server import RedisServer, executable
 
 # Noon in UTC on the day that the pages show: signals follow from the time.
 SHOWN_AT = 1_795_262_400
@@ -240,9 +240,11 @@ def sessions(block: Block) -> Iterator[tuple[str, int, list[str]]]:
 
 def on_terminal(command: str, home: Path, page: str) -> tuple[int, str]:
     """Exit code and what is seen when `command` of `page` is typed in a terminal of 100 columns."""
-    bin_folder = str(Path(sys.executable).parent)
+    folders = [str(Path(sys.executable).parent), os.environ["PATH"]]
+    if page == "docs/fleet.md" and (server := executable("valkey")) is not None:
+        folders.insert(0, str(Path(server).parent))
     env = {  # nothing of who runs the tests: what is shown is the same for everybody
-        "PATH": f"{bin_folder}{os.pathsep}{os.environ['PATH']}",
+        "PATH": os.pathsep.join(folders),
         **({"TERM": "xterm", "NO_COLOR": "1"} if page in DRAWN else {"TERM": "dumb"}),
         "LC_ALL": "C.UTF-8",
         "SHELL": "/bin/bash",
@@ -283,7 +285,9 @@ def test_every_block_is_of_a_kind_that_is_run_or_is_an_output() -> None:
         for place, block in enumerate(found):
             where = f"{name_of(page)}:{block.start}"
             # mcp: transcripts of agents, which tests/cli/test_mcp_transcript.py plays
-            assert block.language in ("python", "console", "bash", "text", "mcp"), f"{where}: {block.language!r}"
+            # terminals: several of them, which tests/fleet/test_fleet_page.py types into
+            known = ("python", "console", "bash", "text", "mcp", "terminals")
+            assert block.language in known, f"{where}: {block.language!r}"
             if block.language == "text":
                 assert place > 0, where
                 assert found[place - 1].language == "python", f"{where}: not the output of anything"

@@ -75,7 +75,7 @@ def test_wheel_holds_the_three_packages_and_nothing_else(wheel: zipfile.ZipFile)
     tests = [name for name in names if "/test" in name and not name.startswith("tradesdk/testing/")]
     assert [name for name in names if name.endswith((".pyc", ".orig"))] + tests == []
     data = {"tradesdk_mock/api/openapi.yaml", "tradesdk_cli/completion/commands.json"}
-    for folder in ("tradesdk/_fleet/lua", "tradesdk_cli/help"):
+    for folder in ("tradesdk/_fleet/lua", "tradesdk_cli/help", "tradesdk_cli/mcp"):
         data |= {
             f"{folder}/{file.name}" for file in (ROOT / "src" / folder).iterdir() if file.suffix in (".lua", ".txt")
         }
@@ -92,7 +92,8 @@ def test_wheel_says_what_it_is(wheel: zipfile.ZipFile) -> None:
     assert extras <= set(told.get_all("Provides-Extra", ()))
     info = f"tradesdk-{tradesdk.__version__}.dist-info"
     assert b"MIT License" in wheel.read(f"{info}/licenses/LICENSE")
-    assert re.search(r"^trade = \S+:main$", wheel.read(f"{info}/entry_points.txt").decode(), re.MULTILINE)
+    for name in ("trade", "tradesdk"):
+        assert re.search(rf"^{name} = \S+:main$", wheel.read(f"{info}/entry_points.txt").decode(), re.MULTILINE)
 
 
 def test_server_libraries_come_with_an_extra_only(wheel: zipfile.ZipFile) -> None:

@@ -41,6 +41,7 @@ _GROUPS = {
         "doctor": "Check the settings, the services and this machine.",
     },
     "More": {
+        "fleet": "Several machines with one key: relay, status.",
         "demo": "See it all work, without an account or a network.",
         "mock": "The mock service on this machine, served and controlled.",
         "mcp": "Tools for AI agents, under your limits: config, tools.",
@@ -85,6 +86,7 @@ def root(
     world: params.World = None,
     base_url: params.BaseUrl = None,
     market_url: params.MarketUrl = None,
+    fleet: params.Fleet = None,
     api_key_stdin: params.KeyStdin = None,
     timeout: params.Timeout = None,
     no_retry: params.NoRetry = None,
@@ -98,7 +100,6 @@ def root(
     ] = None,
 ) -> None:
     """Trading agents, signals and market data from the terminal.
-
     Try it without an account: trade demo. With one: trade login.
     """
     if ctx.invoked_subcommand is None:

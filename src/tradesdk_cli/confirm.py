@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from tradesdk_cli.session import Session
 
 LEDGER = "ledger"
-"""The method of a change that sends nothing: it is made in the ledger on this machine."""
+"""The method of a change that sends nothing: it is made in the ledger, on this machine or of the fleet."""
 _LONGEST = 200
 _ANSI = {"old": "31", "new": "32", "dim": "2", "bold": "1", "warning": "33"}
 
@@ -31,7 +31,7 @@ class Change:
 
     Attributes:
         what: what it does, as a command: `delete the agent calm (agt_1) for good`.
-        method: of the request; `LEDGER` for what is changed on this machine only.
+        method: of the request; `LEDGER` for what is changed in the ledger only.
         path: of the request.
         body: of the request, nearly always an object; None: nothing.
         before: what the fields of the body are now, by dotted names; None where nothing is changed that was there
@@ -165,7 +165,10 @@ def where(run: Session, change: Change) -> Target:
     if run.settings.mock:
         whose = run.target()
         return Target(f"{whose.text} · its ledger", {**whose.fields, "ledger": True})
-    path = str(run.settings.data_folder() / "ledger.sqlite3")
+    if run.settings.fleet is not None:
+        shared = run.settings.fleet
+        return Target(f"the fleet's ledger at {shared}", {"mode": "ledger", "ledger": shared})
+    path = str(run.ledger_file)
     return Target(f"the ledger {visible(path)}", {"mode": "ledger", "ledger": path})
 
 

@@ -85,6 +85,32 @@ def listening(
         logger.setLevel(level)
 
 
+class _FleetEvents(logging.Handler):
+    """Says what a person has to know of a fleet: that something is not shared for now, or not checked."""
+
+    _TOLD = ("rate_limit_alone", "rate_limit_shared", "durability_unchecked")
+
+    def __init__(self, output: Output) -> None:
+        super().__init__(logging.INFO)
+        self._output = output
+
+    def emit(self, record: logging.LogRecord) -> None:
+        event = vars(record).get("event")
+        if event in self._TOLD:
+            self._output.event(event, one_line(record.getMessage()))
+
+
+@contextmanager
+def fleet_is_heard(output: Output) -> Iterator[None]:
+    """Tells on stderr what the SDK's log says of a fleet."""
+    logger, handler = logging.getLogger("tradesdk"), _FleetEvents(output)
+    logger.addHandler(handler)
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+
+
 CONTROL = "tradesdk_cli.wire"
 """The log of what is asked of a mock's control routes, in the form of the SDK's log `tradesdk.wire`."""
 _LOGS = ("tradesdk.wire", CONTROL)

@@ -470,7 +470,7 @@ def ask_price(run: Session, asked: RawRequest, *, include: bool, dry_run: bool, 
     """
     from tradesdk_cli.money import dollars, plain_dollars, usd
     from tradesdk_cli.purchase.checkout import NOBODY, market_client
-    from tradesdk_cli.purchase.wallet import Wallet
+    from tradesdk_cli.wallet import Wallet
 
     if dry_run:
         run.out.one(asked.as_dict(), whole=True)

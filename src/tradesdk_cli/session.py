@@ -6,7 +6,7 @@ import os
 import time
 from contextlib import ExitStack, contextmanager
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from tradesdk_cli import idcache
 from tradesdk_cli.clock import SayingClock
@@ -19,12 +19,15 @@ from tradesdk_cli.output.printer import Output
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from contextlib import AbstractContextManager
+    from pathlib import Path
 
     import typer
 
     from tradesdk import Ledger, RateLimit, TradeClient
+    from tradesdk.fleet import RedisLedger, RedisRateLimiter
     from tradesdk_cli.config.target import Target
     from tradesdk_cli.mockworld import EmbeddedMock
+    from tradesdk_cli.wallet import Wallet
 
 
 _TRY = "try it without an account or a network: trade --mock account show"
@@ -38,8 +41,11 @@ class Session:
         self.out = output
         self.keys: set[str] = set()
         """The API keys that this command uses, to keep them out of what it prints."""
+        self.payer: Wallet | None = None
+        """The wallet whose payments a fleet's ledger has, if it is another one than usual."""
         output.now = self.now
         self._stack = ExitStack()
+        self._hears_fleet = False
 
     @cached_property
     def client(self) -> TradeClient:
@@ -76,6 +82,7 @@ class Session:
         from tradesdk import TradeClient
         from tradesdk_cli.clock import OneMoreTry
 
+        limiter = self.rate_limiter  # before the client: it is closed after it
         client = TradeClient(
             api_key=key,
             base_url=base_url,
@@ -84,9 +91,35 @@ class Session:
             retry=OneMoreTry(reached=lambda: client.rate_limit is not None),
             clock=self.speaking_clock(lambda: client.rate_limit),
             http_client=http,
+            rate_limiter=limiter,
         )
         self._stack.callback(client.close)
         return client
+
+    @cached_property
+    def rate_limiter(self) -> RedisRateLimiter | None:
+        """What the machines of a fleet share their rate limit with; None without a fleet.
+
+        Raises:
+            ConfigError: its URL cannot be used, or redis-py is not installed.
+        """
+        url = self._fleet()
+        if url is None:
+            return None
+        from tradesdk.fleet import RedisRateLimiter
+
+        limiter = RedisRateLimiter(url)
+        self._stack.callback(limiter.close)
+        return limiter
+
+    def _fleet(self) -> str | None:
+        """The URL of the fleet's server; from now on it is said when a part of the fleet goes on alone."""
+        if self.settings.fleet_url is not None and not self._hears_fleet:
+            from tradesdk_cli.diagnostics import fleet_is_heard
+
+            self._hears_fleet = True
+            self._stack.enter_context(fleet_is_heard(self.out))
+        return self.settings.fleet_url
 
     def api_key(self, address: str, *, market: bool = False) -> tuple[str, str] | None:
         """The API key for the service at `address`, and where it came from; None when there is none.
@@ -126,20 +159,69 @@ class Session:
 
         return self._stack.enter_context(open_world(self.settings))
 
-    @cached_property
-    def ledger(self) -> Ledger:
-        """The ledger of payments, or that of the mock world."""
-        from tradesdk_cli.ledger import KeepingLedger
-
+    @property
+    def ledger_file(self) -> Path:
+        """The file of this machine's ledger, or of that of the mock world. It need not be there."""
         if self.settings.mock:
             from tradesdk_cli.mockworld import ledger_file
 
-            path = ledger_file(self.settings)
+            return ledger_file(self.settings)
+        return self.settings.data_folder() / "ledger.sqlite3"
+
+    @cached_property
+    def ledger(self) -> Ledger | RedisLedger:
+        """The ledger of payments: this machine's, the fleet's, or that of the mock world."""
+        url = self._fleet()
+        ledger: Ledger | RedisLedger
+        if url is not None:
+            from tradesdk_cli.shared_ledger import KeepingRedisLedger
+
+            ledger = KeepingRedisLedger(url, signer=self._fleet_wallet, durability=self.durability)
         else:
-            path = self.settings.data_folder() / "ledger.sqlite3"
-        ledger = KeepingLedger(path)
+            from tradesdk_cli.ledger import KeepingLedger
+
+            ledger = KeepingLedger(self.ledger_file)
         self._stack.callback(ledger.close)
         return ledger
+
+    @property
+    def durability(self) -> Literal["checked", "managed"]:
+        """Whether the settings of the fleet's server are checked."""
+        return "managed" if os.environ.get("TRADE_FLEET_DURABILITY", "") == "managed" else "checked"
+
+    @property
+    def asks_for_password(self) -> bool:
+        """Whether the fleet's ledger can be read only with a password that somebody has to type."""
+        from tradesdk_cli.wallet import KEY, PASSWORD_FILE, SECRET, keystore_path
+
+        told = (KEY, SECRET, PASSWORD_FILE)
+        if self.settings.fleet_url is None or any(os.environ.get(name) for name in told):
+            return False
+        return keystore_path(self.settings, None).exists()
+
+    def _fleet_wallet(self) -> Wallet:
+        """The wallet of the fleet's ledger, able to decrypt it.
+
+        Raises:
+            ConfigProblem: there is none, or its purchase secret cannot be had.
+        """
+        from tradesdk_cli.wallet import SECRET, own_wallet
+
+        wallet = self.payer or own_wallet(self.settings, None)
+        if wallet is None:
+            raise ConfigProblem(
+                "the payments of a fleet are those of one wallet, and this machine has none",
+                "export TRADE_WALLET_KEY, or name a keystore in TRADE_KEYSTORE: the same wallet on every machine",
+            )
+        if not os.environ.get(SECRET):
+            try:
+                wallet.open()
+            except ConfigProblem as problem:
+                raise ConfigProblem(
+                    f"the fleet's payments cannot be read without the wallet's purchase secret: {problem.message}",
+                    f"{problem.hint}; or set {SECRET}, the same on every machine",
+                ) from None
+        return wallet
 
     def target(self, *, market: bool = False) -> Target:
         """Where what this command sends will go; `market`: where it buys."""

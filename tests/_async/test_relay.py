@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -87,6 +88,45 @@ async def test_one_of_two_relays_and_the_other_goes_on_at_once(service: MockServ
                 assert not any(each.redelivered for each in got)
                 assert three.stats.published + one.stats.published == 15
                 assert one.stats.terms == three.stats.terms == 1
+
+
+async def test_the_status_of_a_relay_and_its_groups(service: MockServer, redis: RedisServer) -> None:
+    async with trade(service) as client:
+        nothing = await client.signals.relay_status(chain=8453, redis=redis.url)
+        assert (nothing.relayed_by, nothing.lease_left, nothing.position, nothing.last) == (None, None, None, None)
+        assert (nothing.published, nothing.kept, nothing.groups) == (0, 0, ())
+        begun = datetime.now(UTC)
+        async with (
+            shared(client, redis, member="a") as first,
+            shared(client, redis, member="b"),
+            shared(client, redis, group=None, member="all") as every,
+            relay(client, redis, member="r", lease=30) as running,
+        ):
+            assert await soon(lambda: running.stats.relaying)
+            emit(service, 3)
+            await taken(first, 1)
+            await taken(every, 3)
+            found = await client.signals.relay_status(chain=8453, redis=redis.url)
+            assert (found.chain, found.relayed_by, found.published, found.kept) == (8453, "r", 3, 3)
+            assert 0 < (found.lease_left or 0) <= 30
+            assert found.last is not None
+            assert abs((found.last - begun).total_seconds()) < 30
+            bots, alone = found.groups
+            assert (bots.group, bots.lag, bots.pending) == ("bots", 2, 1)
+            assert [(one.member, one.pending) for one in bots.members] == [("a", 1), ("b", 0)]
+            assert all(0 <= (one.seen or 0) < 10 for one in bots.members)
+            assert (alone.group, alone.lag) == (None, 0)
+            assert [one.member for one in alone.members] == ["all"]
+        left = await client.signals.relay_status(chain=8453, redis=redis.url)
+        assert left.relayed_by is None
+        assert [(group.group, group.members) for group in left.groups] == [("bots", ()), (None, ())]
+        other = await client.signals.relay_status(chain=56, redis=redis.url)
+        assert (other.chain, other.published, other.groups) == (56, 0, ())
+    async with trade(service) as client:
+        with pytest.raises(FleetError):
+            await client.signals.relay_status(chain=8453, redis="redis://127.0.0.1:1")
+        with pytest.raises(InvalidArgumentError):
+            await client.signals.relay_status(chain=1, redis=redis.url)
 
 
 async def test_a_relay_that_never_saw_a_signal_hands_over_its_beginning(

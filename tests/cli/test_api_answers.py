@@ -5,7 +5,7 @@ import signal
 
 import pytest
 
-from tradesdk_cli.purchase.wallet import Wallet
+from tradesdk_cli.wallet import Wallet
 from tradesdk_mock import MockServer
 
 from ._services import Scripted

@@ -176,6 +176,9 @@ def test_example(trade: Terminal, request: pytest.FixtureRequest, monkeypatch: p
     argv = [values.get(word, word) for word in words]
     if argv[:2] == ["mock", "serve"]:
         argv += ["--port", "0"]  # the usual one may be taken on this machine
+    if words[0] == "fleet":
+        own.env["TRADE_FLEET"] = request.getfixturevalue("fleet_server").url
+        argv += ["--duration", "0.5s"] if words[1] == "relay" else []
     if argv[-1] == "stop" and in_the_world:
         own(*argv[:-1], "start")
     own.env["TRADE_WALLET_KEY"] = KEY
@@ -192,7 +195,7 @@ def test_example(trade: Terminal, request: pytest.FixtureRequest, monkeypatch: p
         assert run.problem["code"] == "invalid_signature", "all that a made-up signature can be"
     else:
         ends = INTERRUPTED if "--follow" in argv else 0
-        said = run.out or re.search("no |nobody |nothing |all ", run.err)
+        said = run.out or re.search("no |nobody |nothing |all |relayed; had the lease", run.err)
         assert (run.code, bool(said)) == (ends, True), run.err
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tradesdk_cli.ledger import KeepingLedger
-from tradesdk_cli.purchase.wallet import Wallet
+from tradesdk_cli.wallet import Wallet
 from tradesdk_mock import MockServer
 
 from ._terminal import Terminal

@@ -25,7 +25,7 @@ from tradesdk_cli.clock import SayingClock
 from tradesdk_cli.explain import payment_problem
 from tradesdk_cli.purchase.calls import Call
 from tradesdk_cli.purchase.checkout import Checkout, Terms
-from tradesdk_cli.purchase.wallet import Wallet
+from tradesdk_cli.wallet import Wallet
 from tradesdk_mock import MockServer
 
 from .._payments import payment

@@ -146,6 +146,21 @@ def test_a_list_in_a_pipe_needs_neither_tables_nor_the_mock_nor_a_signer(world: 
     assert not modules & {"httpx", "tradesdk_cli.output.table", "rich", "tradesdk_mock", "eth_account", "uvicorn"}
 
 
+def test_redis_is_loaded_in_a_fleet_only(world: Terminal) -> None:
+    def of_fleets(*lines: str, **env: str) -> set[str]:
+        modules = loaded(world, *lines, **env)
+        return {
+            name for name in modules if name.partition(".")[0] == "redis" or "fleet" in name.partition("tradesdk")[2]
+        }
+
+    assert of_fleets("agents list", "config list", "pay history") == set()
+    nobody = {"TRADE_FLEET": "redis://127.0.0.1:1"}
+    assert of_fleets("config list", "config path", "fleet --help", "fleet relay --help", **nobody) <= {
+        "tradesdk_cli.commands.fleet"
+    }
+    assert "redis" in of_fleets("agents list", **nobody)
+
+
 @pytest.mark.long
 def test_the_command_line_of_httpx_is_loaded_for_others_only(world: Terminal) -> None:
     """It takes as long as the rest of httpx, and is there as soon as an extra brings click."""

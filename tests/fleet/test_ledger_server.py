@@ -366,16 +366,18 @@ def test_it_shows_no_secret_and_cannot_be_copied(server: RedisServer, tmp_path: 
     assert repr(RedisLedger.__new__(RedisLedger)) == "<RedisLedger, not initialized>"
 
 
+@pytest.mark.parametrize("home", ["home", "relative/home"])
 def test_the_signer_and_the_journal_of_the_environment(
-    server: RedisServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    server: RedisServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, home: str
 ) -> None:
+    monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("TRADE_WALLET_KEY", KEY.hex())
     monkeypatch.setenv("TRADE_FLEET", server.url)
-    monkeypatch.setenv("TRADE_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("TRADE_HOME", str(tmp_path / home) if home == "home" else home)
     with RedisLedger() as ledger:
         assert ledger.wallet == OTHER
         submitted(ledger)
-    [journal] = (tmp_path / "home").rglob("*.journal")
+    [journal] = tmp_path.rglob("*.journal")
     assert journal.name == f"tradesdk-{OTHER.lower()}.journal"
     assert journal.stat().st_mode & 0o077 == 0
 

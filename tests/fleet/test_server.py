@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import pickle
+import time
 import traceback
 from pathlib import Path
 
@@ -10,8 +12,9 @@ import pytest
 
 from tradesdk import ConfigError, FleetError
 from tradesdk._fleet.address import ServerAddress
-from tradesdk._sync.fleet.connection import FleetConnection
+from tradesdk.fleet import AsyncFleetConnection, FleetConnection, inspect_server
 
+from .._clock import VirtualClock
 from .._redis_server import RedisServer
 
 SECRET = "swordfish-and-more"
@@ -105,6 +108,50 @@ def test_a_replica(server: RedisServer, tmp_path: Path) -> None:
         )
 
 
+@pytest.mark.parametrize("engine", ["redis", "valkey"])
+def test_what_a_server_says_about_itself(engine: str, tmp_path: Path) -> None:
+    with RedisServer(engine, tmp_path) as server:
+        clock = VirtualClock()
+        clock.sleep(100)
+        report = inspect_server(server.url, clock=clock)
+        assert (report.address, report.engine, report.supported) == (f"{server.url}/0", engine, True)
+        assert report.version.startswith({"redis": "6.2.", "valkey": "9."}[engine])
+        assert report.settings == {
+            "appendonly": "yes",
+            "appendfsync": "always",
+            "no-appendfsync-on-rewrite": "no",
+            "maxmemory-policy": "noeviction",
+        }
+        assert (report.not_durable, report.read_only) == ("", False)
+        assert report.clock_ahead == pytest.approx(time.time() - clock.now(), abs=5)
+        server.command("CONFIG", "SET", "appendfsync", "everysec")
+        server.command("CONFIG", "SET", "maxmemory-policy", "allkeys-lru")
+        lossy = inspect_server(server.url).not_durable
+        assert lossy == "appendfsync is everysec, not always; maxmemory-policy is allkeys-lru, not noeviction"
+        server.command("ACL", "SETUSER", "bot", "on", f">{SECRET}", "~*", "+@all", "-config")
+        silent = inspect_server(f"redis://bot:{SECRET}@127.0.0.1:{server.port}")
+        assert (silent.settings, silent.not_durable) == (None, "")
+        assert SECRET not in repr(silent)
+        with RedisServer("valkey", tmp_path / "replica") as replica:
+            replica.command("REPLICAOF", "127.0.0.1", server.port)
+            assert inspect_server(replica.url).read_only
+    with pytest.raises(FleetError) as caught:
+        inspect_server(server.url)
+    assert caught.value.code == "server_unreachable"
+
+
 def test_keys_of_another_type(server: RedisServer) -> None:
     server.command("SET", "one", "1")
     assert failure(FleetConnection(server.url), "HGETALL", "one").code == "server_failed"
+
+
+def test_scripts_of_your_own(server: RedisServer) -> None:
+    script = "return {KEYS[1], ARGV[1] + ARGV[2]}"
+
+    async def asked() -> object:
+        async with AsyncFleetConnection(server.url) as connection:
+            return await connection.eval(script, ["key"], [1, 2.0])
+
+    with FleetConnection(server.url) as connection:
+        blocking = [connection.eval(script, ["key"], [1, 2.0]) for _ in range(2)]
+    assert blocking == 2 * [asyncio.run(asked())] == 2 * [[b"key", 3]]

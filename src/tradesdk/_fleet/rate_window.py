@@ -23,7 +23,7 @@ class SharedWindow:
     """A rate limit that the members of a fleet share, as their server has it.
 
     Attributes:
-        members: programs that asked for a request in the last two minutes.
+        members: programs that asked for a request in the last two minutes, and have not closed their limiter.
         in_flight: requests that were allowed and have no answer yet.
         remaining: requests left, as the service said, without those in flight; None when it is not known.
         limit: requests per minute; None when it is not known.

@@ -15,9 +15,12 @@ class Script:
     text: str
     sha: str
 
+    @classmethod
+    def of(cls, text: str) -> Script:
+        return cls(text, hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest())
+
 
 @cache
 def script(name: str) -> Script:
     """The script in `lua/NAME.lua`."""
-    text = files("tradesdk._fleet").joinpath("lua", f"{name}.lua").read_text("utf-8")
-    return Script(text, hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest())
+    return Script.of(files("tradesdk._fleet").joinpath("lua", f"{name}.lua").read_text("utf-8"))

@@ -23,7 +23,7 @@ from .._stream.deduplication import OVERLAP
 from .._stream.events import unix, utc
 from .._stream.seen_ids import REMEMBERED
 from ..errors import ErrorCode, FleetError, InvalidArgumentError
-from ..models.stream import Gap, StreamSignal
+from ..models.stream import Gap, GroupMember, GroupStatus, RelayStatus, StreamSignal
 
 WAITED_FOR: frozenset[ErrorCode] = frozenset({"server_unreachable", "server_read_only", "server_full"})
 """Failures of the server that are waited out: it may come back, or a replica takes over."""
@@ -242,6 +242,33 @@ def entries(reply: Iterable[Any], incarnation: str) -> list[Entry]:
         fields = dict(zip(names, pairs[1::2], strict=True))
         found.append(Entry(int(which), text(entry_id), int(deliveries), fields, incarnation))
     return found
+
+
+def relay_status(chain: int, reply: Sequence[Any]) -> RelayStatus:
+    """The reply of the script that looks at a relay and its groups."""
+    now, owner, until, position, last, kept, newest, groups, members = reply
+    left = int(until or 0) - int(now)
+    is_held = bool(owner) and left > 0
+    pairs = {text(name): text(value) for name, value in zip(members[::2], members[1::2], strict=True)}
+    seen = {name: max(0.0, (int(now) - int(value.rpartition(" ")[2])) / 1000) for name, value in pairs.items()}
+    found = []
+    for name, got, pending, *each in groups:
+        group = text(name)
+        holds = {text(member): int(count) for member, count in each}
+        names = {key[len(group) + 1 :] for key in seen if key.startswith(f"{group}/")} | set(holds)
+        told = tuple(GroupMember(one, holds.get(one, 0), seen.get(f"{group}/{one}")) for one in sorted(names))
+        alone = group.startswith(("anonymous/", "member/"))  # names of groups have no slash
+        found.append(GroupStatus(None if alone else group, max(0, int(last) - int(got)), int(pending), told))
+    return RelayStatus(
+        chain=chain,
+        relayed_by=text(owner).partition(" ")[0] if is_held else None,
+        lease_left=left / 1000 if is_held else None,
+        position=utc(float(position)) if position else None,
+        published=int(last),
+        last=utc(int(text(newest).partition("-")[0]) / 1000) if newest else None,
+        kept=int(kept),
+        groups=tuple(sorted(found, key=lambda one: (one.group is None, one.group or ""))),
+    )
 
 
 # the relay

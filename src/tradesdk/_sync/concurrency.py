@@ -212,6 +212,7 @@ class Background:
     def __init__(self, name: str) -> None:
         self._name = name
         self._stop = threading.Event()
+        self._ended = threading.Event()
         self._thread: threading.Thread | None = None
         self._error: BaseException | None = None
 
@@ -221,6 +222,8 @@ class Background:
                 work()
             except BaseException as error:
                 self._error = error
+            finally:
+                self._ended.set()
 
         self._thread = threading.Thread(target=run, name=self._name, daemon=True)
         self._thread.start()
@@ -240,6 +243,8 @@ class Background:
     def wait(self) -> None:
         """Wait until it has ended. Raises what ended it."""
         if self._thread is not None:
+            # Before Python 3.13, a `join` that Ctrl-C interrupted takes the thread for ended from then on.
+            self._ended.wait()
             self._thread.join()
             if self._error is not None:
                 raise self._error

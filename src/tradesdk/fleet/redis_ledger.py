@@ -691,6 +691,11 @@ class RedisLedger:
         """The paying address. The first use may ask the signer."""
         return self._store.wallet
 
+    @property
+    def journal(self) -> str:
+        """The file of this machine's journal. The first use may ask the signer."""
+        return self._store.opened()[1].path
+
     def restore(self) -> list[Payment]:
         """Put back what this machine's journal has and the server lost, and go on. Returns those payments.
 
@@ -701,6 +706,14 @@ class RedisLedger:
             LedgerError: the server cannot be written, or the journal cannot be read.
         """
         return self._store.restore()
+
+    def check_journal(self) -> None:
+        """Compare what this machine wrote and saw with what the server has. Changes nothing.
+
+        Raises:
+            LedgerError: the server has lost some of it (`ledger_went_back`), or it cannot be read.
+        """
+        self._store.check_journal()
 
     def check(self) -> None:
         """Read the whole ledger, and compare sums and index with the records.

@@ -198,6 +198,13 @@ class SharedStore:
             self._position, self._went_back = head, False
         return restored
 
+    def check_journal(self) -> None:
+        """Raises if the server has lost what this machine wrote or saw."""
+        with self.held(NOTHING_CHANGED) as deadline:
+            self._talk(self._verify, deadline, NOTHING_CHANGED)
+            if self._went_back:
+                raise self._gone_back(NOTHING_CHANGED)
+
     def steady(self, read: Callable[[float], T]) -> T:
         """What `read` returns, when nothing was written meanwhile. It gets the moment by which it must end."""
         with self.held(NOTHING_CHANGED) as deadline:
@@ -433,7 +440,7 @@ class SharedStore:
             seal, wallet = HeaderSeal(purchase_secret(signer)), self.wallet.lower()
             path = self._given_journal
             if path is None:
-                folder = data_folder("the ledger's journal") / "fleet"
+                folder = data_folder("the ledger's journal").absolute() / "fleet"
                 path = str(folder / f"{re.sub('[^A-Za-z0-9._-]', '_', self._prefix)}-{wallet}.journal")
             keys = [f"{self._prefix}:{{{wallet}}}:{name}" for name in _NAMES]
             self._opened = seal, Journal(path), keys

@@ -215,6 +215,63 @@ class StreamStats:
 
 
 @dataclass(frozen=True, slots=True)
+class GroupMember:
+    """A member of a group that shares a stream.
+
+    Attributes:
+        member: its name.
+        pending: signals that it has and has not acknowledged.
+        seen: seconds since its last sign of life; None when it has left.
+    """
+
+    member: str
+    pending: int
+    seen: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class GroupStatus:
+    """A group that shares a stream.
+
+    Attributes:
+        group: its name; None for a member that gets every signal.
+        lag: entries that no member of it has got yet.
+        pending: entries that a member has and has not acknowledged.
+        members: its members; one that died stays for a day.
+    """
+
+    group: str | None
+    lag: int
+    pending: int
+    members: tuple[GroupMember, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RelayStatus:
+    """A chain's relay and its groups, as the fleet's server has them.
+
+    Attributes:
+        chain: 8453 (Base) or 56 (BNB Chain).
+        relayed_by: the member that has the lease; None when none has.
+        lease_left: seconds until the lease ends; None when nobody has it.
+        position: the time of the relay's checkpoint (aware, UTC); None before there is one.
+        published: entries that relays wrote so far.
+        last: when the last one was written (aware, UTC), by the server's clock; None when the server keeps none.
+        kept: entries that the server keeps.
+        groups: the groups, by name.
+    """
+
+    chain: int
+    relayed_by: str | None
+    lease_left: float | None
+    position: datetime | None
+    published: int
+    last: datetime | None
+    kept: int
+    groups: tuple[GroupStatus, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class RelayStats:
     """What a relay of a fleet does, and did so far.
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from tradesdk_cli.board.budget import Allowance
 from tradesdk_cli.board.state import CONNECTING, Board, Limit, News, after
 from tradesdk_cli.choices import CHAIN_NAMES, CHAINS
+from tradesdk_cli.errors import CliError
 from tradesdk_cli.explain import problem_of
 from tradesdk_cli.output.printer import Output
 from tradesdk_cli.session import wire, wire_all
@@ -244,9 +245,11 @@ def money(run: Session) -> dict[str, Any]:
     from tradesdk import Budget, TradeError
     from tradesdk_cli.purchase.records import spending_record
 
+    if run.asks_for_password:
+        return {"problem": "the wallet is locked: set TRADE_PURCHASE_SECRET, or TRADE_KEYSTORE_PASSWORD_FILE"}
     try:
         now = run.now()
         record = spending_record(run.ledger.spending(Budget.from_environment(), now=now))
-    except TradeError as error:
+    except (TradeError, CliError) as error:
         return {"problem": one_line(str(error), 200)}
     return {name: record.get(name) for name in ("spent_today_usd", "held_today_usd", "left_today_usd", "next_call_usd")}

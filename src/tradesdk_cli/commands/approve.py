@@ -32,15 +32,15 @@ def approve(
 
     An agent of trade mcp can only prepare purchases and changes. With a code, you see exactly what would be done and
     are asked. There is no option that answers for you. An action expires 10 minutes after it was prepared, and is
-    carried out once.
+    carried out once. In a fleet, you can approve it on any of its machines.
     """
-    from tradesdk_cli.mcp.approval_store import SqliteApprovals, approvals_file
+    from tradesdk_cli.mcp.approval_store import store_of
     from tradesdk_cli.mcp.approvals import Decisions
 
     if code is not None and refuse is not None:
         raise UsageProblem("a code and --refuse exclude each other", "trade approve --refuse CODE")
     with session(ctx) as run:
-        decisions = Decisions(SqliteApprovals(approvals_file(run.ledger.path)))
+        decisions = Decisions(store_of(run))
         now = time.time()
         if refuse is not None:
             action = decisions.decide(decisions.waiting(refuse, now), yes=False, now=now)

@@ -180,7 +180,7 @@ def _address(run: Session, table: dict[str, Any]) -> str:
 def _key(run: Session, base_url: str) -> str:
     from tradesdk_cli.config.credentials import host_of, key_from_stdin
     from tradesdk_cli.errors import ConfigProblem
-    from tradesdk_cli.purchase.wallet import can_hide, hidden
+    from tradesdk_cli.wallet import can_hide, hidden
 
     if run.settings.api_key_stdin:
         return key_from_stdin()

@@ -137,6 +137,10 @@ def stream(
             "--checkpoint", metavar="FILE", help="Save the position there; an existing file overrides --since."
         ),
     ] = None,
+    group: Annotated[
+        str | None,
+        typer.Option("--group", metavar="NAME", help="In a fleet: each signal goes to one member of this group."),
+    ] = None,
     min_confidence: Confidence = None,
     direction: Annotated[
         str | None,
@@ -172,6 +176,8 @@ def stream(
     without it ended. A signal is done when it is printed, its command has ended, and it was forwarded or its failure
     was reported. One that was not done when a run ended (a crash, Ctrl-C while its command ran) comes again. A command
     that still runs when --duration is over may finish.
+    With --group the signals come from the relay of a fleet (trade fleet relay), and its server keeps how far the group
+    is: so without --since, --checkpoint and --heartbeats. What a member had not done when it died goes to another one.
     """
     from contextlib import AbstractContextManager
     from functools import partial
@@ -180,10 +186,27 @@ def stream(
     from tradesdk_cli.stream.bookmark import AnyStream, BookmarkKind, RunPlace, last_place
     from tradesdk_cli.stream.deliver import Delivery
     from tradesdk_cli.stream.follow import SETTLE, follow
+    from tradesdk_cli.stream.sharing import in_group, refuse_with_group
 
+    if group is not None:
+        refuse_with_group({"--since": since, "--checkpoint": checkpoint, "--heartbeats": heartbeats or None})
     with session(ctx) as run:
         refuse_same({"--out": run.settings.out, "--checkpoint": checkpoint, "--tape": tape})
         filters = {"min_confidence": min_confidence, "direction": direction, "token": token}
+        if group is not None:
+            shared = in_group(run, chain, group, filters)
+            delivery = Delivery(run, wanted, tape, force=force, resumes=True)
+            run.closing(delivery.close)
+            follow(
+                *(run.out, delivery, shared.opened),
+                acknowledge=shared.ack,
+                goes_on=f"the group {group}",
+                back=False,
+                duration=duration,
+                idle=until_idle,
+                shared=True,
+            )
+            return
         place, begin = checkpoint, since if isinstance(since, float) else None
         if place is None and since == LAST:
             place, begin = last_place(run, chain, filters)

@@ -30,6 +30,10 @@ NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,39}")
 NAME_RULE = "letters, digits, - and _ (at most 40)"
 PROJECT_FILE = ".trade.toml"
 _YES, _NO = ("1", "true", "yes", "on"), ("0", "false", "no", "off")
+_SERVER = re.compile(r"([a-z]+)://(?:([^@]*)@)?([\w.-]+|\[[0-9A-Fa-f:.]+\])(:\d{1,5})?(/\d{0,5})?")
+FLEET_RULE = 'the URL of a Redis or Valkey server without a password, such as "redis://10.0.0.5:6379/0"'
+_UNSET_FLEET = "take the line out: trade config unset fleet"
+_FLEET_PASSWORD = "set TRADE_FLEET to the URL with the password"  # noqa: S105 - what to do with one
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,6 +105,18 @@ def _is_seconds(value: Any) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 < value <= 3600
 
 
+def _is_server(value: Any) -> bool:
+    """Whether it is the URL of a fleet's server that may be shown: one without a password."""
+    found = _SERVER.fullmatch(value.strip()) if isinstance(value, str) else None
+    return found is not None and found[1] in ("redis", "rediss") and ":" not in (found[2] or "")
+
+
+def shown_server(url: str) -> str:
+    """The URL of a fleet's server without user and password; all of it is left out where these are not certain."""
+    found = _SERVER.fullmatch(url)
+    return "…" if found is None else f"{found[1]}://{found[3]}{found[4] or ''}{found[5] or ''}"
+
+
 def _is_bool(value: Any) -> bool:
     return isinstance(value, bool)
 
@@ -130,6 +146,7 @@ class Entry:
 ENTRIES: dict[str, Entry] = {
     "base_url": Entry(_is_text, 'an address, such as "https://api.example.com"', project=False),
     "market_url": Entry(_is_text, 'an address, such as "https://market.example.com"', project=False),
+    "fleet": Entry(_is_server, FLEET_RULE, project=False),
     "kind": Entry(_one_of(KINDS), '"live" or "mock"', project=False),
     "key": Entry(_one_of(KEY_PLACES), '"file" or "keyring": where the key is kept, not the key itself', project=False),
     "profile": Entry(_is_name, f"a name: {NAME_RULE}", profile=False),
@@ -151,6 +168,7 @@ SHOWN = (
     "base_url",
     "market_url",
     "rpc_url",
+    "fleet",
     "api_key",
     "output",
     "color",
@@ -197,7 +215,8 @@ def check(values: Mapping[str, Any], where: str, *, project: bool) -> tuple[dict
         if name not in names:
             warnings.append(_unknown(name, where, names))
         elif not ENTRIES[name].fits(value):
-            hint = "trade login keeps a key" if name == "key" else f"there it is {_kind_of(value)}"
+            hints = {"key": "trade login keeps a key", "fleet": f"{_FLEET_PASSWORD}; {_UNSET_FLEET}"}
+            hint = hints.get(name) or f"there it is {_kind_of(value)}"
             raise ConfigProblem(f"{name} in {where} is not {ENTRIES[name].rule}", hint)
         else:
             known[name] = value
@@ -243,6 +262,8 @@ def parse(name: str, text: str) -> Any:
         except ValueError:
             value = None
     if not entry.fits(value):
+        if name == "fleet":  # what was typed may have a password
+            raise UsageProblem(f"{name} is {entry.rule}", f"a password is not kept in files: {_FLEET_PASSWORD}")
         raise UsageProblem(f"{name} is {entry.rule}, not {one_line(text, 80)}", f"trade config set {name} VALUE")
     return value
 
@@ -474,6 +495,10 @@ class Settings:
     """Where market data is bought: by its own setting, or where everything else is."""
     rpc_url: str | None = None
     """The nodes of Base that are asked what was paid: the hosts only, as a path may be a key."""
+    fleet: str | None = None
+    """The Redis or Valkey server that several machines share, as it may be shown."""
+    fleet_url: str | None = field(default=None, repr=False)
+    """The same, whole: it may have a password."""
     api_key_stdin: bool = False
     api_key: str | None = field(default=None, repr=False)
     """The key of the environment."""
@@ -547,6 +572,7 @@ def resolve(
                 )
     picked = Resolver(flags, project, profile)
     home = environ.get("TRADE_HOME")
+    fleet_url = picked("fleet", None, _env(environ, "TRADE_FLEET"))
     settings = Settings(
         output=picked("output", "auto"),
         fields=_fields(flags.get("fields")),
@@ -559,6 +585,8 @@ def resolve(
         base_url=picked("base_url", None, _env(environ, "TRADE_BASE_URL")),
         market_url=_market_url(picked, environ),
         rpc_url=picked("rpc_url", None, (_hosts(environ.get("TRADE_RPC_URL", "")), "TRADE_RPC_URL")),
+        fleet=None if fleet_url is None else shown_server(fleet_url),
+        fleet_url=fleet_url,
         api_key_stdin=bool(flags.get("api_key_stdin")),
         api_key=environ.get("TRADE_API_KEY") or None,
         kept=_kept(name, profile),
@@ -572,10 +600,15 @@ def resolve(
         sources=picked.sources,
         files=files,
     )
+    notes = []
+    if settings.mock and fleet_url is not None:
+        settings = replace(settings, fleet=None, fleet_url=None)
+        notes.append(_without_fleet(picked.sources))
     picked.sources["profile"] = named_by
     picked.sources["api_key"] = _key_source(settings, profile)
     warnings += warnings_on(settings, environ)
-    return replace(settings, notes=tuple(notes_on(settings, flags, environ, profile)), warnings=tuple(warnings))
+    notes += notes_on(settings, flags, environ, profile)
+    return replace(settings, notes=tuple(notes), warnings=tuple(warnings))
 
 
 def _check_flags(flags: Mapping[str, Any]) -> None:
@@ -584,6 +617,17 @@ def _check_flags(flags: Mapping[str, Any]) -> None:
             raise UsageProblem(f"--mock and {option} exclude each other", "leave one of them out")
         if flags.get(name) is not None and not flags[name].strip():
             raise UsageProblem(f"{option} is empty", f"for example: {option} https://api.example.com")
+    fleet = flags.get("fleet")
+    if fleet is not None and not _is_server(fleet):
+        if "@" in fleet:
+            raise UsageProblem(
+                "--fleet has a password, and others on this machine can see the words of a command line",
+                f"{_FLEET_PASSWORD}, and leave --fleet out",
+            )
+        raise UsageProblem(
+            "--fleet takes the URL of a Redis or Valkey server",
+            "for example: --fleet redis://10.0.0.5:6379/0, or rediss://… for TLS",
+        )
     world = flags.get("world")
     if world is not None and not NAME.fullmatch(world):
         raise UsageProblem(f"--world takes {NAME_RULE}", "for example: --world test-1")
@@ -592,6 +636,24 @@ def _check_flags(flags: Mapping[str, Any]) -> None:
     timeout = flags.get("timeout")
     if timeout is not None and not 0 < timeout <= 3600:
         raise UsageProblem("--timeout takes seconds above 0, at most 3600", "for example: --timeout 10")
+
+
+def _without_fleet(sources: dict[str, str]) -> str:
+    """Leaves a fleet out, and says so: the embedded mock is in this process, where nobody else sees it.
+
+    Raises:
+        UsageProblem: the fleet was named on the command line.
+    """
+    source = sources["fleet"]
+    if source.startswith("flag"):
+        raise UsageProblem(
+            f"--fleet does not go with the embedded mock ({sources['mock'].removeprefix('flag ')}), which no other "
+            "machine sees",
+            'serve the mock for all: trade mock serve; then, in each terminal: eval "$(trade mock serve --env)"',
+        )
+    sources["fleet"] = DEFAULT
+    what = source if source == "TRADE_FLEET" else f"the fleet of {source}"
+    return f"{what} is left alone: no other machine sees the embedded mock"
 
 
 def _kept(name: str | None, profile: Layer | None) -> StoredKey | None:
@@ -657,6 +719,8 @@ def program_of(flags: Mapping[str, Any]) -> str:
     program = "trade"
     if isinstance(flags.get("profile"), str) and NAME.fullmatch(flags["profile"]):
         program += f" --profile {flags['profile']}"
+    if _is_server(flags.get("fleet")):
+        program += f" --fleet {flags['fleet']}"
     if flags.get("world"):
         return f"{program} --world {flags['world']}"
     return f"{program} --mock" if flags.get("mock") else program

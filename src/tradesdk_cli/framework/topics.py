@@ -73,7 +73,11 @@ ENVIRONMENT: tuple[tuple[str, str], ...] = (
         "TRADE_BUDGET_RELEASE",
         "service: a rejected payment is released once it has expired; proof (default): only with a proof",
     ),
-    ("TRADE_FLEET", "the Redis URL of a fleet, read by the SDK; trade itself does not use it"),
+    (
+        "TRADE_FLEET",
+        "the Redis or Valkey server that several machines share, redis://[user:password@]host; as --fleet",
+    ),
+    ("TRADE_FLEET_DURABILITY", "managed: that server does not tell how it keeps data, and its operator answers for it"),
     (
         "TRADE_RPC_URL",
         "nodes of Base, with spaces between them: pay reconcile asks them what was paid; never shown whole",

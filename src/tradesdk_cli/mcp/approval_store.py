@@ -1,4 +1,4 @@
-"""Approvals in a SQLite file beside the ledger."""
+"""Approvals in a SQLite file beside the ledger, or on the server of a fleet."""
 
 from __future__ import annotations
 
@@ -9,10 +9,14 @@ import stat
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tradesdk_cli.errors import CONFIG
 from tradesdk_cli.mcp.approvals import KEPT, VALID, Action, ApprovalError, By, State, is_in_force
+
+if TYPE_CHECKING:
+    from tradesdk_cli.mcp.approvals import ApprovalStore
+    from tradesdk_cli.session import Session
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS action (
@@ -162,3 +166,15 @@ def approvals_file(ledger: Path | None) -> Path:
     if ledger is None:
         raise ApprovalError("approvals_unusable", "a ledger in memory has no approvals", exit_code=CONFIG)
     return ledger.with_name(ledger.name + "-approvals")
+
+
+def store_of(run: Session) -> ApprovalStore:
+    """The approvals of a command's run: those of its fleet, or of this machine."""
+    url = run.settings.fleet_url
+    if url is None:
+        return SqliteApprovals(approvals_file(run.ledger_file))
+    from tradesdk_cli.mcp.shared_approvals import SharedApprovals
+
+    store = SharedApprovals(url, managed=run.durability == "managed")
+    run.closing(store.close)
+    return store

@@ -10,6 +10,7 @@ import hashlib
 import json
 import secrets
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
@@ -195,12 +196,14 @@ class Approvals:
         return self._store.change(action.code, "started", ("approved",), now)
 
     def end(self, action: Action, state: Literal["done", "unknown"], outcome: Mapping[str, Any], now: float) -> None:
-        """Write down how it ended."""
-        self._store.change(action.code, state, ("started", "done", "unknown"), now, outcome=outcome)
+        """Write down how it ended. If that cannot be written, it stays begun, and is not begun again."""
+        with suppress(ApprovalError):  # what has happened is the answer
+            self._store.change(action.code, state, ("started", "done", "unknown"), now, outcome=outcome)
 
     def give_back(self, action: Action, now: float) -> None:
-        """Nothing was sent: it may still be begun, in its time."""
-        self._store.change(action.code, "approved", ("started",), now)
+        """Nothing was sent: it may still be begun, in its time; not if that cannot be written."""
+        with suppress(ApprovalError):  # why nothing was sent is the answer
+            self._store.change(action.code, "approved", ("started",), now)
 
 
 class Decisions(Approvals):

@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from tradesdk_cli.mcp.answers import NOTE, fault_of, marked, opened, own, page, selected
-from tradesdk_cli.mcp.approval_store import SqliteApprovals, approvals_file
+from tradesdk_cli.mcp.approval_store import store_of
 from tradesdk_cli.mcp.approvals import Action, Approvals
 from tradesdk_cli.mcp.catalog import FEW_ROWS, MOST_ROWS, Scope, Tool, tools
 from tradesdk_cli.mcp.spending import SessionLimit
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from tradesdk import MarketClient, MarketResult, Payment, TradeClient
     from tradesdk_cli.mcp.approvals import ApprovalStore
     from tradesdk_cli.purchase.calls import Call
-    from tradesdk_cli.purchase.wallet import Wallet
     from tradesdk_cli.session import Session
+    from tradesdk_cli.wallet import Wallet
 
 PREFIX = "mcp/"
 """Purchases of agents have names of their own: they cannot take those of a person's jobs."""
@@ -63,9 +63,9 @@ class Toolbox:
 
     @cached_property
     def approvals(self) -> Approvals:
-        """The actions that wait, beside the ledger."""
+        """The actions that wait."""
         with self._lock:
-            return Approvals(self._store or SqliteApprovals(approvals_file(self._run.ledger.path)))
+            return Approvals(self._store or store_of(self._run))
 
     def call(self, name: str, arguments: Mapping[str, Any]) -> Answer:
         """The answer of a tool.

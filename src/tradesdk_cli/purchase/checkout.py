@@ -13,8 +13,9 @@ from tradesdk_cli.interrupts import StopRequested, hearing
 from tradesdk_cli.money import dollars, plain_dollars, usd
 from tradesdk_cli.purchase.calls import MOST, Call
 from tradesdk_cli.purchase.records import left_over
-from tradesdk_cli.purchase.wallet import Wallet, wallet_of
+from tradesdk_cli.purchase.wallet import wallet_of
 from tradesdk_cli.text import counted, one_line
+from tradesdk_cli.wallet import Wallet
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -138,6 +139,7 @@ def market_client(
     key = run.api_key(at, market=True) if send_api_key else None
     if send_api_key and key is None:
         raise ConfigProblem("no API key to send: trade login keeps one", "or leave --send-api-key out")
+    limiter = run.rate_limiter if send_api_key else None  # without a key there is no limit to share
     client: MarketClient
     client = MarketClient(
         signer=wallet if wallet is not None else Wallet(NOBODY, _no_key) if settings.mock else None,
@@ -151,6 +153,7 @@ def market_client(
         clock=run.speaking_clock(lambda: client.rate_limit, now),
         witness=node,
         http_client=http,
+        rate_limiter=limiter,
     )
     run.closing(client.close)
     return client
@@ -176,10 +179,11 @@ class Checkout:
         self.told: StopRequested | None = None
         """Ctrl-C or SIGTERM, when it came while something was being paid: that is waited for."""
         self._began = run.now()
-        self.wallet = wallet_of(run, terms.wallet)
+        self.wallet = run.payer = wallet_of(run, terms.wallet)
         self.client = market_client(run, self.wallet, send_api_key=terms.send_api_key)
         if run.settings.verbose > 1:
-            run.out.note(f"market data comes from {self.target.text}, payments are written to {run.ledger.path}")
+            ledger = run.ledger_file if run.settings.fleet is None else f"the fleet at {run.settings.fleet}"
+            run.out.note(f"market data comes from {self.target.text}, payments are written to {ledger}")
 
     def buy(self) -> MarketResult[Any]:
         """Buys it in one request.

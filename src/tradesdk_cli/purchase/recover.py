@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from tradesdk import MarketClient, Payment
-    from tradesdk_cli.purchase.wallet import Wallet
     from tradesdk_cli.session import Session
+    from tradesdk_cli.wallet import Wallet
 
 _ALL = 10**9
 _VERBS = {f"/v1/{endpoint}": verb for verb, endpoint in ENDPOINTS.items()}

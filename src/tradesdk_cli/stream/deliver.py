@@ -169,7 +169,7 @@ class Delivery:
             self._tape.close()
 
     def signal(self, event: Mapping[str, Any]) -> None:
-        """Does everything that is wanted with one signal: its wire fields, then `replayed` and `late`."""
+        """Does everything that is wanted with one signal: its wire fields, then what the SDK says of it."""
         # Counted first: whoever has read the line and then presses Ctrl-C sees it in the sum.
         self.signals += 1
         self.replayed += event.get("replayed") is True
@@ -236,7 +236,7 @@ class Delivery:
 
         if self._written is not None and self._written.has(event):
             return  # the run that wrote it was killed before it could say so, or did not go on from the last one
-        source = "late" if event.get("late") is True else "replayed" if event.get("replayed") is True else "live"
+        source = next((mark for mark in ("redelivered", "late", "replayed") if event.get(mark) is True), "live")
         self._out.line(event, STREAM, {**event, "source": source})
 
     def _say_retry(self, problem: str, wait: float) -> None:

@@ -53,11 +53,12 @@ def follow(
     back: bool,
     duration: float | None,
     idle: float | None,
+    shared: bool = False,
 ) -> None:
     """Delivers what the stream yields until it is enough, and says at the end how much there was.
 
     `acknowledge`: each signal when all of it is done. `goes_on`: the command that continues it, for people. `back`: it
-    begins in the past. `duration` and `idle` are in seconds.
+    begins in the past. `duration` and `idle` are in seconds. `shared`: it is that of a group in a fleet.
 
     Raises:
         Interrupted: Ctrl-C or SIGTERM.
@@ -72,8 +73,9 @@ def follow(
             try:
                 with tally or nullcontext(), _waits_are_told(out, delivery.over), _explained(), open_stream() as stream:
                     end.stream = stream
+                    teller = _Teller(out, patient=shared)
                     try:
-                        reason = _deliver(out, delivery, stream, end, told, tally, acknowledge, duration, idle)
+                        reason = _deliver(teller, out, delivery, stream, end, told, tally, acknowledge, duration, idle)
                     finally:
                         stats, end.stream = stream.stats, None
             except KeyboardInterrupt as interrupt:
@@ -115,6 +117,7 @@ class _End:
 
 
 def _deliver(
+    teller: _Teller,
     out: Output,
     delivery: Delivery,
     stream: AnyStream,
@@ -133,7 +136,6 @@ def _deliver(
         delivery.over.set()
         stream.close()
 
-    teller = _Teller(out)
     delivery.begin()
     tick = tally.tick if tally is not None else None
     with Watch(stop, out.stdout, duration=duration, idle=idle, busy=lambda: stream.catching_up, tick=tick) as watch:
@@ -172,16 +174,22 @@ def _deliver(
 
 
 def wire_of(signal: StreamSignal) -> dict[str, Any]:
-    """A signal as the service sent it, and at the end `replayed` and `late`."""
+    """A signal as the service sent it, and at the end `replayed`, `late` and `redelivered`."""
     return {"type": signal.type} | signal.model_dump(mode="json", exclude_unset=True)
 
 
 class _Teller:
-    """Says on stderr what happened to the stream."""
+    """Says on stderr what happened to the stream.
 
-    def __init__(self, out: Output) -> None:
+    `patient`: it tries again every other second, for as long as it takes, so each reason is said once.
+    """
+
+    def __init__(self, out: Output, *, patient: bool = False) -> None:
         self._out = out
+        self._patient = patient
         self._replayed = 0
+        self._opening = patient  # `Shared.opened` says why it waits
+        self._why = ""
 
     def signal(self, signal: StreamSignal) -> None:
         if signal.replayed:
@@ -202,11 +210,15 @@ class _Teller:
         self.end()
         if isinstance(item, Connected):
             again = "" if item.connects == 1 else " again"
+            self._opening, self._why = False, ""
             self._out.event("connected", f"connected{again}", connects=item.connects)
         elif isinstance(item, Disconnected):
             when = f"; trying again in {item.wait:.0f} s" if item.wait >= 1 else "; trying again"
             why = one_line(item.reason)
-            text = f"disconnected: {why}{when}"
+            if self._patient and (self._opening or why == self._why):
+                return
+            self._why = why
+            text = f"disconnected: {why}{'; trying again until it answers' if self._patient else when}"
             self._out.event("disconnected", text, reason=why, wait=round(item.wait, 3), tries=item.tries)
         elif isinstance(item, Gap):
             start, end = (f"{moment:%Y-%m-%d %H:%M:%SZ}" for moment in (item.start, item.end))
@@ -247,6 +259,7 @@ def _summary(delivery: Delivery, stats: StreamStats | None, end: _End) -> None:
         "filtered": stats.filtered,
         "invalid": stats.invalid,
         "gaps": stats.gaps,
+        **({"redelivered": stats.redelivered} if stats.redelivered else {}),
         "catching_up": end.catching_up,
     }
     told = (
@@ -254,6 +267,7 @@ def _summary(delivery: Delivery, stats: StreamStats | None, end: _End) -> None:
         (counted(stats.duplicates, "duplicates") + " dropped", stats.duplicates),
         (f"{stats.invalid} unreadable", stats.invalid),
         (counted(stats.gaps, "gaps"), stats.gaps),
+        (f"{stats.redelivered} redelivered, which another member may have had", stats.redelivered),
         (f"ended before all that was missed was read from the history; {end.how}", end.catching_up),
     )
     delivery.summary(*(text for text, there in told if there), **counts)

@@ -8,13 +8,15 @@ from typing import Any
 from ..._fleet.address import ServerAddress
 from ..._fleet.client import client_options, load_redis
 from ..._fleet.failures import failure_of
-from ..._fleet.scripts import script
+from ..._fleet.scripts import Script, script
 from ...errors import FleetError
 from ..concurrency import require_asyncio
 
 
 class AsyncFleetConnection:
     """Sends commands to the server of a fleet. Nothing is repeated: a lost reply may belong to a command that ran.
+
+    The ledger, the rate limiter and the streams make their own. Replies are bytes.
 
     Args:
         url: `redis://…` or `rediss://…`; by default TRADE_FLEET.
@@ -44,8 +46,18 @@ class AsyncFleetConnection:
         Raises:
             FleetError: it failed. `may_have_run` says whether its changes may have been made.
         """
+        return await self._evaluate(script(name), keys, arguments)
+
+    async def eval(self, text: str, keys: list[str], arguments: list[str | bytes | int | float]) -> Any:
+        """Run a Lua script of your own and return its reply. It is one atomic step.
+
+        Raises:
+            FleetError: it failed. `may_have_run` says whether its changes may have been made.
+        """
+        return await self._evaluate(Script.of(text), keys, arguments)
+
+    async def _evaluate(self, wanted: Script, keys: list[str], arguments: list[str | bytes | int | float]) -> Any:
         require_asyncio("a fleet")
-        wanted = script(name)
         try:
             try:
                 return await self._client.evalsha(wanted.sha, len(keys), *keys, *arguments)

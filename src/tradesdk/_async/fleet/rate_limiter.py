@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import secrets
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from itertools import count
 from typing import Any
 
@@ -141,7 +142,10 @@ class AsyncRedisRateLimiter:
         )
 
     async def aclose(self) -> None:
-        """Close the connections to the server."""
+        """Close the connections to the server. From then on this member is not counted."""
+        with suppress(FleetError):  # then it is not counted after two minutes
+            for window in self._shares if self._try_again is None else ():
+                await self._run(window, "leave", "")
         await self._connection.aclose()
 
     async def __aenter__(self) -> AsyncRedisRateLimiter:

@@ -13,7 +13,7 @@ from ..pagination import AsyncPager
 from ..session import AsyncSession
 
 if TYPE_CHECKING:
-    from ...models.stream import StreamItem, StreamSignal
+    from ...models.stream import RelayStatus, StreamItem, StreamSignal
     from ..fleet.relay import AsyncSignalRelay
     from ..fleet.shared_stream import AsyncSharedStream
     from ..signal_stream import AsyncSignalStream
@@ -243,6 +243,26 @@ class AsyncSignalsResource:
             keep=rules.checked_keep(keep),
             topic=f"signals.{options.chain}" if nautilus else "",
         )
+
+    async def relay_status(self, *, chain: int, redis: str | None = None, prefix: str = "tradesdk") -> RelayStatus:
+        """Who relays the stream of a chain to a fleet, and how far each group is (extra `redis`). Changes nothing.
+
+        Args:
+            chain: 8453 (Base) or 56 (BNB Chain).
+            redis: the server, `redis://[user:password@]host[:port][/database]` or `rediss://…`; else TRADE_FLEET.
+            prefix: the beginning of all keys there.
+
+        Raises:
+            FleetError: the server cannot be used.
+            ConfigError: the URL cannot be used, or redis-py is not installed.
+        """
+        from ..._fleet import streams as rules
+        from ..fleet.connection import AsyncFleetConnection
+
+        chain = checked_chain("chain", chain)
+        keys = rules.Keys.of(prefix, self._session.base_url, chain)
+        async with AsyncFleetConnection(redis) as connection:
+            return rules.relay_status(chain, await connection.run("stream_look", keys.of_members, []))
 
     @overload
     def shared(

@@ -9,7 +9,7 @@
 --           probe, until   the claim that finds the next window, and how long the others wait for its answer
 -- KEYS[2] claims without an answer, a sorted set: when each was made
 -- KEYS[3] members, a sorted set: when each made its last claim
--- ARGV    claim | answer | lost | return | look, the claim, the member, the time (empty: the server's)
+-- ARGV    claim | answer | lost | return | look | leave, the claim, the member, the time (empty: the server's)
 --         answer: its status, limit, remaining and reset (empty: not told), the time from Date to the reset (empty: no
 --         Date), the wait that a 429 asked for
 -- Reply   {1 if it may be sent, time to wait, members, claims without an answer, left, limit, time to the end}
@@ -69,6 +69,11 @@ if action == 'claim' then
     redis.call('PEXPIRE', KEYS[2], WINDOW)
   end
   return {wait == 0 and 1 or 0, wait, redis.call('ZCARD', KEYS[3])}
+end
+
+if action == 'leave' then
+  redis.call('ZREM', KEYS[3], member)
+  return {0, 0, 0}
 end
 
 if action == 'look' then

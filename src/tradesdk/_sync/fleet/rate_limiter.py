@@ -6,6 +6,7 @@ from __future__ import annotations
 import logging
 import secrets
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from itertools import count
 from typing import Any
 
@@ -142,7 +143,10 @@ class RedisRateLimiter:
         )
 
     def close(self) -> None:
-        """Close the connections to the server."""
+        """Close the connections to the server. From then on this member is not counted."""
+        with suppress(FleetError):  # then it is not counted after two minutes
+            for window in self._shares if self._try_again is None else ():
+                self._run(window, "leave", "")
         self._connection.close()
 
     def __enter__(self) -> RedisRateLimiter:

@@ -14,7 +14,7 @@ from ..pagination import Pager
 from ..session import Session
 
 if TYPE_CHECKING:
-    from ...models.stream import StreamItem, StreamSignal
+    from ...models.stream import RelayStatus, StreamItem, StreamSignal
     from ..fleet.relay import SignalRelay
     from ..fleet.shared_stream import SharedStream
     from ..signal_stream import SignalStream
@@ -242,6 +242,26 @@ class SignalsResource:
             keep=rules.checked_keep(keep),
             topic=f"signals.{options.chain}" if nautilus else "",
         )
+
+    def relay_status(self, *, chain: int, redis: str | None = None, prefix: str = "tradesdk") -> RelayStatus:
+        """Who relays the stream of a chain to a fleet, and how far each group is (extra `redis`). Changes nothing.
+
+        Args:
+            chain: 8453 (Base) or 56 (BNB Chain).
+            redis: the server, `redis://[user:password@]host[:port][/database]` or `rediss://…`; else TRADE_FLEET.
+            prefix: the beginning of all keys there.
+
+        Raises:
+            FleetError: the server cannot be used.
+            ConfigError: the URL cannot be used, or redis-py is not installed.
+        """
+        from ..._fleet import streams as rules
+        from ..fleet.connection import FleetConnection
+
+        chain = checked_chain("chain", chain)
+        keys = rules.Keys.of(prefix, self._session.base_url, chain)
+        with FleetConnection(redis) as connection:
+            return rules.relay_status(chain, connection.run("stream_look", keys.of_members, []))
 
     @overload
     def shared(

@@ -52,7 +52,7 @@ def import_key(ctx: typer.Context, wallet: WalletFile = None, dry_run: DryRun = 
     """
     with session(ctx) as run:
         _refuse_mock(run)
-        from tradesdk_cli.purchase.wallet import KEY_HINT, hidden
+        from tradesdk_cli.wallet import KEY_HINT, hidden
 
         if dry_run:
             _rehearse(run, wallet)
@@ -70,7 +70,8 @@ def import_key(ctx: typer.Context, wallet: WalletFile = None, dry_run: DryRun = 
 )
 def address(ctx: typer.Context, wallet: WalletFile = None) -> None:
     """Show the address of the wallet that pays. It takes no password."""
-    from tradesdk_cli.purchase.wallet import KEY, keystore_path, wallet_of
+    from tradesdk_cli.purchase.wallet import wallet_of
+    from tradesdk_cli.wallet import KEY, keystore_path
 
     with session(ctx) as run:
         found = wallet_of(run, wallet)
@@ -108,7 +109,7 @@ def accept_secret(ctx: typer.Context, wallet: WalletFile = None, yes: Yes = Fals
     with session(ctx) as run:
         what = "accept another purchase secret"
         check(what, yes=yes, dry_run=dry_run)
-        found = wallet_of(run, wallet)
+        found = run.payer = wallet_of(run, wallet)
         client = market_client(run, found)
         known, given = client.payments.purchase_secret_ids()
         payer = None if found is None else found.address
@@ -123,7 +124,7 @@ _LONGEST = 4096
 
 def _create(run: Session, wallet: Path | None, key: str | None) -> None:
     from tradesdk import create_keystore
-    from tradesdk_cli.purchase.wallet import new_password
+    from tradesdk_cli.wallet import new_password
 
     _refuse_mock(run)
     path = _place(run, wallet)
@@ -140,7 +141,7 @@ def _rehearse(run: Session, wallet: Path | None) -> None:
 
 
 def _place(run: Session, wallet: Path | None) -> Path:
-    from tradesdk_cli.purchase.wallet import keystore_path
+    from tradesdk_cli.wallet import keystore_path
 
     path = keystore_path(run.settings, wallet)
     if os.path.lexists(path):

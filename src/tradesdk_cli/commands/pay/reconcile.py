@@ -68,7 +68,8 @@ def reconcile(
 
     Payments in doubt are resent while they are valid, unless they were bought again since; what that brings is printed.
     What has expired without proof stays held until --mark says what it was. With TRADE_RPC_URL, a node of Base is asked
-    about that first. Nothing is signed, except with --cancel-calldata. While something is without proof, or in doubt,
+    about that first. In a fleet, what its server has lost and this machine wrote is put back, before all else.
+    Nothing is signed, except with --cancel-calldata. While something is without proof, or in doubt,
     the exit code is 14.
     """
     if mark is not None and cancel_calldata:
@@ -209,6 +210,12 @@ def _reconcile(run: Session, *, send_api_key: bool) -> None:
         if payment.id not in said
     ]
     rows += [_row(payment, "live", _live(payment)) for payment in found.live if payment.id not in said]
+    listed = {row["id"] for row in rows}
+    rows += [
+        _row(payment, "restored", "the fleet's server had lost it; this machine's journal put it back")
+        for payment in found.restored
+        if payment.id not in listed
+    ]
     with kept(run, found.delivered):
         run.out.many(RECONCILED, [rows], empty="all payments ended well")
         if run.out.draws(many=True):

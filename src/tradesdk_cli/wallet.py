@@ -1,0 +1,209 @@
+"""The wallet that pays for market data: where its key is, and how it is opened, which is when something is signed.
+
+A key comes from a variable or from an encrypted keystore. It never stands on a command line and is never shown.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import stat
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tradesdk_cli.errors import CliError, ConfigProblem
+from tradesdk_cli.text import visible
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tradesdk import LocalSigner
+    from tradesdk_cli.config.settings import Settings
+
+KEY = "TRADE_WALLET_KEY"
+KEYSTORE = "TRADE_KEYSTORE"
+PASSWORD_FILE = "TRADE_KEYSTORE_PASSWORD_FILE"  # noqa: S105 - the name of a variable
+SECRET = "TRADE_PURCHASE_SECRET"  # noqa: S105 - the name of a variable
+KEY_HINT = "a private key is 64 hexadecimal digits, with or without 0x in front; an address is not one"
+_LONGEST = 4096
+
+
+class Wallet:
+    """Signs with a key that is fetched when it is first needed.
+
+    Attributes:
+        failure: why the key could not be fetched; None while nothing has gone wrong.
+        opened: whether it has been fetched.
+        signatures: how often it has signed.
+    """
+
+    def __init__(self, address: str | None, fetch: Callable[[], LocalSigner]) -> None:
+        self._address = address
+        self._fetch = fetch
+        self._signer: LocalSigner | None = None
+        self.failure: Exception | None = None
+        self.signatures = 0
+
+    @property
+    def opened(self) -> bool:
+        return self._signer is not None
+
+    def open(self) -> None:
+        """Fetch the key now.
+
+        Raises:
+            ConfigProblem, ConfigError: it cannot be fetched.
+        """
+        self._open()
+
+    @property
+    def address(self) -> str:
+        """The address; where nothing but the key tells it, the key is fetched."""
+        return self._open().address if self._address is None else self._address
+
+    def sign_digest(self, digest: bytes, /) -> bytes:
+        """Sign 32 bytes, as the SDK's signers do."""
+        signer = self._open()
+        self.signatures += 1
+        return signer.sign_digest(digest)
+
+    def purchase_secret(self) -> bytes:
+        """The secret for named purchases, as the SDK's signers have it."""
+        return self._open().purchase_secret()
+
+    def _open(self) -> LocalSigner:
+        from tradesdk import TradeError
+
+        if self._signer is None:
+            try:
+                self._signer = self._fetch()
+            except (TradeError, CliError) as error:
+                self.failure = error
+                raise
+        return self._signer
+
+    def __repr__(self) -> str:
+        return f"Wallet({self._address})"
+
+
+def own_wallet(settings: Settings, named: Path | None) -> Wallet | None:
+    """The wallet of this person; `named` is what --wallet says. None when there is none.
+
+    Raises:
+        ConfigProblem, ConfigError: there is one, and it cannot be used.
+    """
+    if named is None and os.environ.get(KEY):
+        return Wallet(None, _from_variable)
+    path = keystore_path(settings, named)
+    if named is None and not os.environ.get(KEYSTORE) and not path.exists():
+        return None
+    from tradesdk import ConfigError, LocalSigner, keystore_address
+
+    try:
+        address: str | None = keystore_address(path)
+    except ConfigError as error:
+        if error.code != "keystore_without_address":
+            raise
+        address = None
+    return Wallet(address, lambda: LocalSigner.from_keystore(path, lambda: password_of(path)))
+
+
+def keystore_path(settings: Settings, named: Path | None) -> Path:
+    """The file of the keystore: --wallet, TRADE_KEYSTORE, or `keystore.json` in the data folder."""
+    if named is not None:
+        return named.expanduser()
+    given = os.environ.get(KEYSTORE)
+    return Path(given).expanduser() if given else settings.data_folder() / "keystore.json"
+
+
+def _from_variable() -> LocalSigner:
+    from tradesdk import LocalSigner
+
+    return LocalSigner.from_env(KEY)
+
+
+# Passwords
+
+
+def password_of(path: Path) -> str:
+    """The password of a keystore: from the file that is named for it, or from whoever sits at the terminal.
+
+    Raises:
+        ConfigProblem: there is neither, or the file is open to others.
+    """
+    given = password_from_file()
+    if given is not None:
+        return given
+    if not can_hide():
+        raise ConfigProblem(
+            f"the keystore {path} needs its password, and there is no terminal to ask on",
+            f"{PASSWORD_FILE} names a file, readable by you only, whose first line is the password",
+        )
+    return hidden(f"password of {path}: ")
+
+
+def new_password() -> str:
+    """A password for a new keystore: from the file, or typed twice.
+
+    Raises:
+        ConfigProblem: there is no way to get one, or it is empty.
+        CliError: the two are not the same.
+    """
+    given = password_from_file()
+    if given is None:
+        if not can_hide():
+            raise ConfigProblem(
+                "a new keystore needs a password, and there is no terminal to ask on",
+                f"{PASSWORD_FILE} names a file, readable by you only, whose first line is the password",
+            )
+        given = hidden("a password for the new keystore: ")
+        if given and hidden("the same again: ") != given:
+            raise CliError("these are two passwords; nothing was written")
+    if not given:
+        raise ConfigProblem("the password is empty", "without one, whoever gets the file has the money")
+    return given
+
+
+def password_from_file() -> str | None:
+    """The first line of the file that TRADE_KEYSTORE_PASSWORD_FILE names; None when it names none.
+
+    Raises:
+        ConfigProblem: it cannot be read, or others can read it.
+    """
+    name = os.environ.get(PASSWORD_FILE)
+    if not name:
+        return None
+    path = Path(name).expanduser()
+    try:
+        with open(path, encoding="utf-8", errors="strict") as stream:
+            mode = os.fstat(stream.fileno()).st_mode
+            if os.name != "nt" and stat.S_ISREG(mode) and mode & 0o077:
+                raise ConfigProblem(
+                    f"{path} can be read by others (mode {stat.S_IMODE(mode):04o})",
+                    f"chmod 600 {shlex.quote(str(path))}; they may have read it: then take another password",
+                )
+            return stream.readline(_LONGEST).rstrip("\r\n")
+    except OSError as error:
+        raise ConfigProblem(f"cannot read {path}: {error.strerror}", f"it is named by {PASSWORD_FILE}") from None
+    except UnicodeDecodeError:
+        raise ConfigProblem(f"{path} is not text in UTF-8", f"it is named by {PASSWORD_FILE}") from None
+
+
+def can_hide() -> bool:
+    """True when somebody can type something that nobody sees."""
+    return sys.stderr.isatty()
+
+
+def hidden(prompt: str) -> str:
+    """What somebody types without its being shown.
+
+    Raises:
+        CliError: the terminal was closed.
+    """
+    import getpass
+
+    try:
+        return getpass.getpass(visible(prompt))
+    except EOFError:
+        raise CliError("nothing was typed") from None

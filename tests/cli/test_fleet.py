@@ -1,0 +1,427 @@
+"""Several machines in the terminal: one budget, one rate limit, one stream, on a real server."""
+
+from __future__ import annotations
+
+import getpass
+import json
+import re
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tradesdk import LocalSigner, SystemClock, TradeClient, create_keystore
+from tradesdk.fleet import RedisRateLimiter, SignalRelay
+from tradesdk_cli.choices import Format
+from tradesdk_mock import MockServer
+
+from .._redis_server import RedisServer
+from ._services import Scripted
+from ._terminal import TRADE, Run, Terminal, press_ctrl_c
+from .conftest import BUYER_KEY
+
+PASSWORD = "marked-and-never-shown"
+
+
+def second(trade: Terminal, monkeypatch: pytest.MonkeyPatch, folder: Path, **env: str) -> Terminal:
+    """Another machine: the same environment, with files of its own."""
+    other = Terminal(monkeypatch, folder)
+    other.env = trade.env | {"TRADE_HOME": str(folder)} | env
+    return other
+
+
+# Money
+
+
+def test_machines_share_budget_and_payments(fleet: Terminal, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    other = second(fleet, monkeypatch, tmp_path / "other")
+    asked = fleet("pay", "budget", "set", "--per-day", "0.05")
+    assert asked.json["left_today_usd"] == "0.05"
+    assert asked.notes[0]["target"] == {"mode": "ledger", "ledger": fleet.env["TRADE_FLEET"]}
+    assert fleet("market", "prices", "ETH").code == 0
+    refused = other("market", "prices", "BRETT")
+    assert (refused.code, refused.problem["code"]) == (12, "over_budget")
+    [paid] = other("pay", "history").lines
+    assert other("pay", "show", paid["id"]).json["state"] == "delivered"
+    assert other("pay", "budget").json["spent_today_usd"] == "0.03"
+    assert other("pay", "resume", paid["id"]).lines[0]["symbol"] == "ETH", "each answer is kept, for all"
+    assert [file.name for file in tmp_path.rglob("ledger.sqlite3")] == [], (
+        "nothing is written beside the fleet's ledger"
+    )
+
+
+def test_what_the_server_lost_is_put_back(fleet: Terminal, fleet_server: RedisServer) -> None:
+    assert fleet("market", "prices", "ETH", "--max-price", "0.03").code == 0
+    fleet_server.command("FLUSHALL")
+    refused = fleet("market", "prices", "BRETT", "--max-price", "0.03")
+    assert (refused.code, refused.problem["code"]) == (3, "ledger_went_back")
+    assert refused.problem["hint"].startswith("trade pay reconcile ")
+    mended = fleet("pay", "reconcile")
+    assert [row["outcome"] for row in mended.lines] == ["restored"]
+    assert mended.code == 0
+    assert fleet("pay", "budget").json["spent_total_usd"] == "0.03"
+    assert fleet("market", "prices", "BRETT", "--max-price", "0.03").code == 0
+
+
+def test_the_purchase_secret_has_to_be_known(fleet: Terminal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert fleet("market", "prices", "ETH", "--max-price", "0.03").code == 0
+    known = fleet.env.pop("TRADE_WALLET_KEY")
+    none = fleet("pay", "history")
+    assert (none.code, none.problem["code"]) == (3, "configuration")
+    assert "TRADE_WALLET_KEY" in none.problem["hint"]
+    password = tmp_path / "password"
+    password.write_text("pw\n")
+    password.chmod(0o600)
+    env = {"TRADE_KEYSTORE_PASSWORD_FILE": str(password)}
+    create_keystore(fleet.home / "keystore.json", "pw", known, work=2)
+    typed = ["pw"]
+    monkeypatch.setattr(getpass, "getpass", lambda prompt="", stream=None: typed.pop())
+    locked = fleet("pay", "history")
+    assert (locked.code, locked.problem["code"]) == (3, "configuration")
+    assert "purchase secret" in locked.problem["message"]
+    assert "TRADE_PURCHASE_SECRET" in locked.problem["hint"]
+    assert "TRADE_KEYSTORE_PASSWORD_FILE" in locked.problem["hint"]
+    assert len(fleet("pay", "history", env=env).lines) == 1
+    assert len(fleet("pay", "history", answers="").lines) == 1
+    assert typed == [], "asked for at a terminal"
+    another = fleet("pay", "history", env={"TRADE_PURCHASE_SECRET": "ab" * 32})
+    assert (another.code, another.problem["code"]) == (12, "purchase_secret_changed")
+
+
+@pytest.mark.long
+def test_two_processes_use_a_budget_up_exactly(
+    fleet: Terminal, shop: MockServer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    assert fleet("pay", "budget", "set", "--per-day", "0.32").code == 0
+    ends: list[Run] = []
+
+    def buy(machine: Terminal) -> None:
+        while True:
+            ends.append(machine.process("market", "prices", "ETH"))
+            if ends[-1].code != 0:
+                return
+
+    machines = (fleet, second(fleet, monkeypatch, tmp_path / "other"))
+    threads = [threading.Thread(target=buy, args=(machine,)) for machine in machines]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(run.code for run in ends) == [0] * 10 + [12] * 2, ends
+    assert len(shop.payments.settlements()) == 10
+    left = fleet("pay", "budget").json
+    assert (left["spent_today_usd"], left["held_today_usd"], left["left_today_usd"]) == ("0.30", "0.00", "0.02")
+    assert len(fleet("pay", "history").lines) == 10
+
+
+# One rate limit
+
+
+def test_a_wait_says_how_many_share_the_window(
+    trade: Terminal, fleet_server: RedisServer, service: Scripted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fleet_server.command("FLUSHALL")
+    trade.env["TRADE_FLEET"] = fleet_server.url
+    slept: list[float] = []
+
+    def sleep(clock: SystemClock, seconds: float) -> None:
+        slept.append(seconds)
+        if seconds > 1:
+            fleet_server.command("DEL", *fleet_server.command("KEYS", "*:rate"))  # a new window
+
+    monkeypatch.setattr(SystemClock, "sleep", sleep)
+    reset = str(int(time.time()) + 30)
+    service.says(200, {"data": []}, X_RateLimit_Limit="60", X_RateLimit_Remaining="0", X_RateLimit_Reset=reset)
+    with (
+        RedisRateLimiter(fleet_server.url) as limiter,
+        TradeClient(api_key=trade.env["TRADE_API_KEY"], base_url=service.url, rate_limiter=limiter) as other,
+    ):
+        other.agents.list().first()
+        assert trade("wallets", "list").code == 0
+        person = trade("agents", "list", tty=True, columns=200, env={"NO_COLOR": "1"})
+        assert person.code == 0
+        told = r"waiting \d+ s, until \d\d:\d\d:\d\dZ: the rate limit is used up by the 2 members that share it"
+        assert re.search(told, person.err), "commands that have ended are no members any more"
+        assert len([wait for wait in slept if wait > 1]) == 2
+
+
+def test_without_the_server_the_rate_limit_is_not_shared_and_that_is_said(fleet: Terminal) -> None:
+    ended = fleet("account", "show", "--fleet", "redis://127.0.0.1:1")
+    assert ended.code == 0, "a rate is no money"
+    [told] = ended.notes
+    assert told["type"] == "rate_limit_alone"
+    assert "nothing listens at redis://127.0.0.1:1" in told["note"]
+
+
+# One stream
+
+
+@pytest.fixture
+def client(fleet: Terminal) -> Iterator[TradeClient]:
+    """The SDK's client at the same service."""
+    with TradeClient(api_key=fleet.env["TRADE_API_KEY"], base_url=fleet.env["TRADE_BASE_URL"]) as made:
+        yield made
+
+
+@pytest.fixture
+def relayed(fleet: Terminal, client: TradeClient, shop: MockServer) -> Iterator[SignalRelay]:
+    """A relay elsewhere in the fleet, and a group that has begun."""
+    with client.signals.relay(chain=8453, redis=fleet.env["TRADE_FLEET"], settle=0.2) as relay:
+        until(lambda: relay.stats.relaying)
+        client.signals.shared(chain=8453, group="bots", redis=fleet.env["TRADE_FLEET"]).__enter__().__exit__(*NO_ERROR)
+        yield relay
+
+
+NO_ERROR = (None, None, None)
+STREAM = ("signals", "stream", "--chain", "base", "--group", "bots")
+
+
+def until(true: Callable[[], bool]) -> None:
+    end = time.monotonic() + 20
+    while not true():
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
+def emit(shop: MockServer, relay: SignalRelay, *symbols: str) -> None:
+    """Signals for these tokens, one after the other, as far as the relay."""
+    for symbol in symbols:
+        before = relay.stats.published
+        shop.emit_signal(chain_id=8453, token=symbol)
+        until(lambda before=before: relay.stats.published > before)  # type: ignore[misc]
+
+
+def test_each_signal_goes_to_one_member_and_no_place_is_kept_here(
+    fleet: Terminal, shop: MockServer, relayed: SignalRelay, tmp_path: Path
+) -> None:
+    emit(shop, relayed, "ETH", "BRETT", "TOSHI")
+    first = fleet(*STREAM, "--count", "2")
+    assert [(line["token_symbol"], line["redelivered"]) for line in first.lines] == [("ETH", False), ("BRETT", False)]
+    file = tmp_path / "signals.ndjson"
+    second = fleet(*STREAM, "--count", "1", "--out", str(file))
+    assert second.code == 0
+    emit(shop, relayed, "ETH")
+    assert fleet(*STREAM, "--count", "1", "--out", str(file)).code == 0
+    kept = [json.loads(line)["token_symbol"] for line in file.read_text().splitlines()]
+    assert kept == ["TOSHI", "ETH"], "the file goes on where the group does"
+    assert not (fleet.home / "checkpoints").exists()
+
+
+def test_what_a_dead_member_had_is_marked(
+    fleet: Terminal, shop: MockServer, client: TradeClient, relayed: SignalRelay
+) -> None:
+    emit(shop, relayed, "ETH")
+    with client.signals.shared(chain=8453, group="bots", redis=fleet.env["TRADE_FLEET"], manual_ack=True) as dead:
+        had = next(dead)
+    ended = fleet(*STREAM, "--count", "1")
+    [again] = ended.lines
+    assert (again["id"], again["redelivered"]) == (had.id, True)
+    summary = ended.notes[-1]
+    assert (summary["type"], summary["redelivered"]) == ("summary", 1)
+    assert "1 redelivered" in summary["note"]
+    emit(shop, relayed, "ETH")
+    with client.signals.shared(chain=8453, group="bots", redis=fleet.env["TRADE_FLEET"], manual_ack=True) as dead:
+        next(dead)
+    assert "redelivered" in fleet(*STREAM, "--count", "1", tty=True, columns=200).out, "in the column source"
+
+
+def test_without_a_relay_that_is_said(fleet: Terminal) -> None:
+    ended = fleet(*STREAM, "--duration", "0.2s")
+    assert (ended.code, ended.out) == (0, "")
+    assert [note["type"] for note in ended.notes] == ["no_relay", "connected", "summary"]
+    assert "trade fleet relay --chain base" in ended.notes[0]["note"]
+
+
+@pytest.mark.parametrize("more", [("--since", "1h"), ("--since", "last"), ("--checkpoint", "c"), ("--heartbeats",)])
+def test_what_the_fleet_keeps_is_not_kept_here_as_well(fleet: Terminal, more: tuple[str, ...]) -> None:
+    ended = fleet(*STREAM, *more)
+    assert (ended.code, ended.problem["code"]) == (2, "usage")
+    assert ended.problem["message"].startswith(f"{more[0]} does not go with --group")
+
+
+def test_a_relay_says_what_it_does(fleet: Terminal, shop: MockServer) -> None:
+    timer = threading.Timer(0.6, shop.emit_signal, kwargs={"chain_id": 8453, "token": "ETH"})
+    timer.start()
+    ended = fleet("fleet", "relay", "--chain", "base", "--duration", "1.5s")
+    timer.join()
+    assert (ended.code, ended.out) == (0, "")
+    assert [note["type"] for note in ended.notes] == ["relay_started", "summary"], (
+        "what broke off at the end is no news"
+    )
+    assert {name: ended.notes[-1][name] for name in ("signals", "duplicates", "terms")} == {
+        "signals": 1,
+        "duplicates": 0,
+        "terms": 1,
+    }
+
+
+def test_a_relay_that_waits_says_who_relays(fleet: Terminal, relayed: SignalRelay) -> None:
+    ended = fleet("fleet", "relay", "--chain", "base", "--duration", "1s")
+    assert [note["type"] for note in ended.notes] == ["relay_waits", "summary"]
+    assert ended.notes[0]["relayed_by"] == relayed.member
+    assert "never had the lease" in ended.notes[-1]["note"]
+    person = fleet("fleet", "relay", "--chain", "base", "--duration", "1s", tty=True, columns=200)
+    assert "waiting to relay base, 0 signals so far" in person.err
+
+
+def test_a_relay_waits_for_its_server_and_says_so_once(fleet: Terminal) -> None:
+    ended = fleet("fleet", "relay", "--chain", "base", "--duration", "2s", "--fleet", "redis://127.0.0.1:1")
+    assert [note["type"] for note in ended.notes] == ["waiting", "summary"]
+    assert "nothing listens at redis://127.0.0.1:1" in ended.notes[0]["note"]
+
+
+def test_ctrl_c_ends_relay_and_member(fleet: Terminal, fleet_server: RedisServer) -> None:
+    for words, told in ((("fleet", "relay", "--chain", "base"), "relay_started"), (STREAM, "connected")):
+        process = subprocess.Popen(
+            [*TRADE, *words], env=fleet.environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        )
+        assert process.stderr is not None
+        while told.encode() not in (line := process.stderr.readline()):
+            assert line
+        press_ctrl_c(process)
+        out, err = process.communicate(timeout=20)
+        assert (process.returncode, out) == (130, b"")
+        assert json.loads(err.splitlines()[-1])["type"] == "summary", err
+    assert fleet("fleet", "status").json["relays"][0]["relayed_by"] is None, "the lease was given back"
+
+
+# What is shared
+
+
+def test_status_shows_all_of_it(fleet: Terminal, shop: MockServer, client: TradeClient, relayed: SignalRelay) -> None:
+    assert fleet("market", "prices", "ETH", "--max-price", "0.03").code == 0
+    assert fleet("pay", "budget", "set", "--per-day", "1").code == 0
+    emit(shop, relayed, "ETH", "BRETT")
+    sent = len(shop.journal())
+    with client.signals.shared(
+        chain=8453, group="bots", redis=fleet.env["TRADE_FLEET"], member="one", manual_ack=True
+    ) as member:
+        next(member)
+        ended = fleet("fleet", "status")
+        person = fleet("fleet", "status", tty=True, columns=120, env={"NO_COLOR": "1"})
+    assert len(shop.journal()) == sent, "nothing was sent to the service"
+    found = ended.json
+    assert (found["server"]["engine"], found["server"]["durable"]) == ("valkey", True)
+    assert abs(found["server"]["clock_difference_seconds"]) < 3
+    assert (found["money"]["spent_total_usd"], found["money"]["left_today_usd"]) == ("0.03", "0.97")
+    assert found["money"]["wallet"] == LocalSigner.from_key(BUYER_KEY).address
+    base, bnb = found["relays"]
+    assert (base["chain"], base["relayed_by"], base["published"]) == (8453, relayed.member, 2)
+    assert 0 < base["lease_left_seconds"] <= 10
+    [group] = base["groups"]
+    assert (group["group"], group["lag"], group["pending"]) == ("bots", 1, 1)
+    assert [(one["member"], one["pending"]) for one in group["members"]] == [("one", 1)]
+    assert (bnb["chain"], bnb["relayed_by"], bnb["groups"]) == (56, None, [])
+    lines = person.out.splitlines()
+    assert lines[0].startswith(f"server      {fleet.env['TRADE_FLEET']}/0, valkey 9.")
+    assert lines[0].endswith(", durable")
+    assert f"relay base  by {relayed.member}, 2 signals, the last at " in person.out
+    assert lines[-1].split()[:5] == ["base", "bots", "1", "one", "1"]
+
+
+def test_status_in_every_format(fleet: Terminal, relayed: SignalRelay) -> None:
+    for form in Format:
+        ended = fleet("fleet", "status", "-o", form)
+        assert (ended.code, ended.err) == (0, ""), form
+        assert relayed.member in ended.out, form
+    assert fleet("fleet", "status", "--query", "relays[0].relayed_by").json == relayed.member
+    assert fleet("fleet", "status", "--fields", "server.engine", "--chain", "bnb").json == {
+        "server": {"engine": "valkey"}
+    }
+
+
+def test_status_says_what_it_cannot_know(fleet: Terminal) -> None:
+    for name in ("TRADE_API_KEY", "TRADE_WALLET_KEY"):
+        del fleet.env[name]
+    ended = fleet("fleet", "status")
+    assert ended.code == 0
+    assert (ended.json["window"], ended.json["money"], ended.json["relays"]) == (None, None, None)
+    assert [note["note"].split(":")[0] for note in ended.notes] == [
+        "money is not shown",
+        "rate limit and relays belong to an account",
+    ]
+
+
+def test_doctor_looks_at_the_fleet(fleet: Terminal, fleet_server: RedisServer) -> None:
+    assert fleet("market", "prices", "ETH", "--max-price", "0.03").code == 0
+
+    def found() -> dict[str, Any]:
+        return {one["check"]: one for one in fleet("doctor").lines}
+
+    well = found()
+    assert [well[name]["status"] for name in ("fleet", "fleet durability", "fleet journal", "ledger")] == ["ok"] * 4
+    assert well["fleet"]["facts"]["engine"] == "valkey"
+    assert well["fleet durability"]["facts"]["settings"]["appendfsync"] == "always"
+    assert Path(well["fleet journal"]["facts"]["file"]).is_file()
+    fleet_server.command("CONFIG", "SET", "appendfsync", "everysec")
+    try:
+        lossy = found()
+        assert lossy["fleet durability"]["status"] == "problem"
+        assert "appendfsync is everysec, not always" in lossy["fleet durability"]["said"]
+        assert "appendfsync always" in lossy["fleet durability"]["next"]
+        refused = fleet("pay", "history")
+        assert (refused.code, refused.problem["code"]) == (3, "ledger_not_durable")
+        assert len(fleet("pay", "history", env={"TRADE_FLEET_DURABILITY": "managed"}).lines) == 1
+    finally:
+        fleet_server.command("CONFIG", "SET", "appendfsync", "always")
+    fleet_server.command("FLUSHALL")
+    lost = found()["fleet journal"]
+    assert (lost["status"], lost["next"].startswith("trade pay reconcile ")) == ("problem", True)
+    away = {one["check"]: one for one in fleet("doctor", "--fleet", "redis://127.0.0.1:1").lines}
+    assert (away["fleet"]["status"], away["ledger"]["status"]) == ("problem", "problem")
+
+
+# What does not fit
+
+BAD: dict[str, tuple[list[str], dict[str, str], int, str, str]] = {
+    "http": (["--fleet", "http://10.0.0.5"], {}, 2, "usage", "redis://"),
+    "no host": (["--fleet", "redis://"], {}, 2, "usage", "redis://"),
+    "no scheme": (["--fleet", "10.0.0.5:6379"], {}, 2, "usage", "redis://"),
+    "a password in an option": (["--fleet", f"redis://bot:{PASSWORD}@10.0.0.5"], {}, 2, "usage", "TRADE_FLEET"),
+    "an odd password in an option": (["--fleet", f"redis://:a/{PASSWORD}#@10.0.0.5"], {}, 2, "usage", "TRADE_FLEET"),
+    "http in the environment": ([], {"TRADE_FLEET": f"http://u:{PASSWORD}@10.0.0.5"}, 3, "configuration", "redis://"),
+    "no host in the environment": ([], {"TRADE_FLEET": f"redis://u:{PASSWORD}@"}, 3, "configuration", "redis://"),
+    "the embedded mock": (["--fleet", "redis://127.0.0.1:1", "--mock"], {}, 2, "usage", "trade mock serve"),
+    "a group without a fleet": (["@stream"], {"TRADE_FLEET": ""}, 2, "usage", "export TRADE_FLEET=redis://HOST"),
+    "a group in the embedded mock": (["@stream", "--mock"], {}, 2, "usage", "trade mock serve"),
+    "a relay without a fleet": (["fleet", "relay", "--chain", "base"], {"TRADE_FLEET": ""}, 2, "usage", "TRADE_FLEET"),
+    "a status without a fleet": (["fleet", "status"], {"TRADE_FLEET": ""}, 2, "usage", "TRADE_FLEET"),
+    "a status of nobody": (["fleet", "status"], {"TRADE_FLEET": "redis://127.0.0.1:1"}, 11, "server_unreachable", ""),
+    "a URL as a verb": (["fleet", f"redis://bot:{PASSWORD}@10.0.0.5"], {}, 2, "usage", ""),
+    "a password for a profile": (
+        ["config", "set", "fleet", f"redis://bot:{PASSWORD}@10.0.0.5"],
+        {},
+        2,
+        "usage",
+        "TRADE_FLEET",
+    ),
+    "nobody there": (["--fleet", "redis://127.0.0.1:1"], {}, 11, "server_unreachable", "TRADE_FLEET"),
+    "no such database": ([], {"TRADE_FLEET": "{server}/99"}, 10, "server_failed", ""),
+    "a password that it does not have": (
+        [],
+        {"TRADE_FLEET": "redis://bot:{PASSWORD}@127.0.0.1:{port}"},
+        3,
+        "server_refused",
+        "",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_what_does_not_fit_is_said(name: str, fleet: Terminal) -> None:
+    words, env, code, kind, hint = BAD[name]
+    url = fleet.env["TRADE_FLEET"]
+    given = {
+        variable: text.format(server=url, port=url.rpartition(":")[2], PASSWORD=PASSWORD)
+        for variable, text in env.items()
+    }
+    words = [*STREAM, *words[1:]] if words[:1] == ["@stream"] else words
+    ended = fleet(*(words if words and not words[0].startswith("--") else ["pay", "history", *words]), env=given)
+    problem = ended.problem
+    assert (ended.code, problem["code"]) == (code, kind), problem
+    assert hint in str(problem["hint"]), problem
+    assert PASSWORD not in ended.err
