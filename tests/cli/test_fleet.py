@@ -233,6 +233,7 @@ def test_without_a_relay_that_is_said(fleet: Terminal) -> None:
     ended = fleet(*STREAM, "--duration", "0.2s")
     assert (ended.code, ended.out) == (0, "")
     assert [note["type"] for note in ended.notes] == ["no_relay", "connected", "summary"]
+    assert re.fullmatch(r"connected as \S+:\d+:[0-9a-f]{8}", ended.notes[1]["note"]), "the name that fleet status has"
     assert "trade fleet relay --chain base" in ended.notes[0]["note"]
 
 
@@ -425,3 +426,18 @@ def test_what_does_not_fit_is_said(name: str, fleet: Terminal) -> None:
     assert (ended.code, problem["code"]) == (code, kind), problem
     assert hint in str(problem["hint"]), problem
     assert PASSWORD not in ended.err
+
+
+def test_a_server_that_cannot_be_trusted_with_money(fleet: Terminal, fleet_server: RedisServer, tmp_path: Path) -> None:
+    payments = f"tradesdk:{{{LocalSigner.from_key(BUYER_KEY).address.lower()}}}:payments"
+    fleet_server.command("SET", payments, "of another program")
+    foreign = fleet("market", "prices", "ETH", "--max-price", "0.03").problem
+    assert (foreign["code"], foreign["charged"]) == ("server_failed", False)
+    assert "of another program" in foreign["message"]
+    assert "use another database" in foreign["hint"]
+    with RedisServer("valkey", tmp_path / "lossy", durable=False) as lossy:
+        ended = fleet("market", "prices", "ETH", "--max-price", "0.03", "--fleet", lossy.url)
+        assert (ended.code, ended.problem["code"], ended.problem["charged"]) == (3, "ledger_not_durable", False)
+        assert "appendonly is no, not yes" in ended.problem["message"]
+        assert fleet("agents", "list", "--fleet", lossy.url).code == 0, "a rate limit may be lost"
+        assert fleet("fleet", "status", "--fleet", lossy.url).json["server"]["durable"] is False
