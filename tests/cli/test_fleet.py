@@ -20,7 +20,8 @@ from tradesdk_cli.choices import Format
 from tradesdk_mock import MockServer
 
 from .._redis_server import RedisServer
-from ._services import Scripted
+from ._hostile import harmless
+from ._services import HOSTILE, Scripted
 from ._terminal import TRADE, Run, Terminal, press_ctrl_c
 from .conftest import BUYER_KEY
 
@@ -333,6 +334,27 @@ def test_status_in_every_format(fleet: Terminal, relayed: SignalRelay) -> None:
     assert fleet("fleet", "status", "--fields", "server.engine", "--chain", "bnb").json == {
         "server": {"engine": "valkey"}
     }
+
+
+@pytest.mark.parametrize("form", ["terminal", "json", "csv"])
+def test_what_others_wrote_on_the_server_is_text(
+    fleet: Terminal, fleet_server: RedisServer, relayed: SignalRelay, form: str
+) -> None:
+    with fleet_server.client() as redis:
+        [base] = [key.removesuffix(":relay") for key in redis.keys("*:relay")]
+        far = int(time.time() * 1000) + 60_000
+        redis.hset(f"{base}:relay", mapping={"owner": HOSTILE.replace(" ", ""), "until": far})
+        redis.hset(f"{base}:groups", HOSTILE, HOSTILE)
+        redis.hset(f"{base}:members", f"{HOSTILE}/{HOSTILE}", f"{HOSTILE} {far}")
+        redis.hset(f"{base}:members", f"bots/{HOSTILE}", HOSTILE)
+    for words in (("fleet", "status"), ("fleet", "relay", "--chain", "base", "--duration", "0.7s")):
+        if form == "terminal":
+            ended = fleet(*words, tty=True, columns=100, env={"NO_COLOR": "1"})
+        else:
+            ended = fleet(*words, "-o", form)
+        assert ended.code == 0, ended.err
+        harmless(ended, form)
+        assert "evil" in ended.out + ended.err
 
 
 def test_status_says_what_it_cannot_know(fleet: Terminal) -> None:
