@@ -57,7 +57,7 @@ def test_every_example_is_tested() -> None:
     assert {file.name for file in EXAMPLES.glob("*.py")} == tested
 
 
-def test_quickstart_in_both_flavours_says_the_same(tmp_path: Path) -> None:
+def test_quickstart(tmp_path: Path) -> None:
     blocking = run("quickstart.py", tmp_path)
     assert blocking.startswith(QUICKSTART)
     trades, *signals, agent = blocking.removeprefix(QUICKSTART).splitlines()
@@ -68,7 +68,11 @@ def test_quickstart_in_both_flavours_says_the_same(tmp_path: Path) -> None:
     for signal in signals:
         assert re.fullmatch(r"  (BUY |SELL) [A-Z0-9]+ +(9\d|100)% at \S+ USD", signal)
     assert agent == "new agent 'quickstart': idle, trades signals from 90% on"
-    assert run("quickstart_async.py", tmp_path) == blocking
+
+
+@pytest.mark.long
+def test_quickstart_says_the_same_in_both_flavours(tmp_path: Path) -> None:
+    assert run("quickstart_async.py", tmp_path) == run("quickstart.py", tmp_path)
 
 
 @pytest.mark.parametrize("name", ["quickstart.py", pytest.param("quickstart_async.py", marks=pytest.mark.long)])
@@ -219,6 +223,7 @@ def test_paid_batches_are_paid_once_however_often_it_runs(tmp_path: Path) -> Non
         server.payments.assert_charged(times=3)
 
 
+@pytest.mark.long
 def test_a_wallet_service_signs(tmp_path: Path) -> None:
     """It ends with an error if the mock's books show anything but one payment."""
     first, *told = run("wallet_service_signer.py", tmp_path).splitlines()
