@@ -11,10 +11,12 @@ import random
 import signal
 import sqlite3
 import sys
+import tempfile
 from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
+from _pytest.runner import runtestprotocol
 from hypothesis import settings
 
 # Shells ignore SIGINT for what they start in the background, and nohup ignores SIGHUP: what the tests start would, too.
@@ -32,6 +34,12 @@ SEED = os.environ.get("TRADE_SEED", "")
 settings.register_profile("the same", deadline=None, derandomize=True, database=None, max_examples=25)
 settings.register_profile("anew", deadline=None, print_blob=True, max_examples=200)
 settings.load_profile("anew" if SEED else "the same")
+if not SEED:
+    # Constants of what is loaded are drawn too: each worker would read all sources for them, and not draw the same.
+    with contextlib.suppress(ImportError):  # the lowest version of hypothesis draws none
+        from hypothesis.internal.conjecture import providers
+
+        providers._get_local_constants = lambda: providers._local_constants
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -51,8 +59,18 @@ def pytest_configure(config: pytest.Config) -> None:
         raise pytest.UsageError("tests/_sync: " + "; ".join(problems))
 
 
-@pytest.fixture(scope="session", autouse=True)
-def tables_are_made_once() -> Iterator[None]:
+@pytest.hookimpl(wrapper=True)
+def pytest_runtestloop() -> Generator[None, object, object]:
+    """What all tests share is set here: each fixture that holds for all of them would cost every test a little."""
+    with pytest.MonkeyPatch.context() as patch, tempfile.TemporaryDirectory() as home:
+        # Not the home of who runs the tests: a ledger of another version there would be refused.
+        patch.setenv("TRADE_HOME", home)
+        make_tables_once(patch)
+        make_prices_once(patch)
+        return (yield)
+
+
+def make_tables_once(patch: pytest.MonkeyPatch) -> None:
     """Mocks and ledgers in memory begin with a copy of the first one's empty tables: SQL takes four times as long."""
     from tradesdk.payments.ledger import opening
     from tradesdk_mock.state.database import Database
@@ -75,10 +93,29 @@ def tables_are_made_once() -> Iterator[None]:
         if not ledger and path == "in memory":
             ledger = db.serialize()
 
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Database, "_prepare", prepare_or_copy)
-        patch.setattr(opening, "_migrate", migrate_or_copy)
-        yield
+    patch.setattr(Database, "_prepare", prepare_or_copy)
+    patch.setattr(opening, "_migrate", migrate_or_copy)
+
+
+def make_prices_once(patch: pytest.MonkeyPatch) -> None:
+    """Many tests fill a world of the same seed: the caches hold a whole history, which takes half of filling it."""
+    from tradesdk_mock.market import price_model
+
+    for name in ("_HOURS", "_DAYS"):
+        patch.setattr(price_model, name, 4 * getattr(price_model, name))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
+    """A worker tells how a test ended, and of its fixtures only what failed: telling takes longer than most tests."""
+    wanted = any(item.config.getoption(name, None) is not None for name in ("durations", "xmlpath"))
+    if wanted or not hasattr(item.config, "workerinput"):
+        return None
+    for report in runtestprotocol(item, log=False, nextitem=nextitem):
+        if report.when == "call" or not report.passed:
+            report.keywords = {}
+            item.ihook.pytest_runtest_logreport(report=report)
+    return True
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
@@ -169,25 +206,6 @@ def pytest_pycollect_makemodule(parent: pytest.Collector) -> Generator[None, pyt
         with contextlib.suppress(parent.CollectError, pytest.skip.Exception):  # raised again when it is collected
             _ = module.obj
     return module
-
-
-@pytest.fixture(scope="session", autouse=True)
-def prices_are_made_once() -> Iterator[None]:
-    """Many tests fill a world of the same seed: the caches hold a whole history, which takes half of filling it."""
-    from tradesdk_mock.market import price_model
-
-    with pytest.MonkeyPatch.context() as patch:
-        for name in ("_HOURS", "_DAYS"):
-            patch.setattr(price_model, name, 4 * getattr(price_model, name))
-        yield
-
-
-@pytest.fixture(scope="session", autouse=True)
-def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Not the home of who runs the tests: a ledger of another version there would be refused."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("TRADE_HOME", str(tmp_path_factory.mktemp("home")))
-        yield
 
 
 @pytest.hookimpl(wrapper=True)

@@ -58,7 +58,7 @@ def test_every_example_is_tested() -> None:
     assert {file.name for file in EXAMPLES.glob("*.py")} == tested
 
 
-def test_quickstart_in_both_flavours_says_the_same(tmp_path: Path) -> None:
+def test_quickstart(tmp_path: Path) -> None:
     blocking = run("quickstart.py", tmp_path)
     assert blocking.startswith(QUICKSTART)
     trades, *signals, agent = blocking.removeprefix(QUICKSTART).splitlines()
@@ -69,7 +69,11 @@ def test_quickstart_in_both_flavours_says_the_same(tmp_path: Path) -> None:
     for signal in signals:
         assert re.fullmatch(r"  (BUY |SELL) [A-Z0-9]+ +(9\d|100)% at \S+ USD", signal)
     assert agent == "new agent 'quickstart': idle, trades signals from 90% on"
-    assert run("quickstart_async.py", tmp_path) == blocking
+
+
+@pytest.mark.long
+def test_quickstart_says_the_same_in_both_flavours(tmp_path: Path) -> None:
+    assert run("quickstart_async.py", tmp_path) == run("quickstart.py", tmp_path)
 
 
 @pytest.mark.parametrize("name", ["quickstart.py", pytest.param("quickstart_async.py", marks=pytest.mark.long)])
@@ -267,6 +271,7 @@ def test_fleet_bot_that_is_half_set(tmp_path: Path, env: dict[str, str], told: s
     assert done.stderr.rstrip().splitlines()[-1].startswith(told)
 
 
+@pytest.mark.long
 def test_a_wallet_service_signs(tmp_path: Path) -> None:
     """It ends with an error if the mock's books show anything but one payment."""
     first, *told = run("wallet_service_signer.py", tmp_path).splitlines()

@@ -312,13 +312,18 @@ async def test_pages_are_retried_one_by_one() -> None:
 
 
 async def test_a_whole_list() -> None:
-    def client() -> AsyncTradeClient:
-        return client_of(Service(ok(page(trades(1, 2), "c1")), ok(page(trades(3)))))
-
-    assert [item.id for item in await client().trades.list().to_list()] == ["t1", "t2", "t3"]
-    table = await client().trades.list(max_items=2).to_arrow()
+    assert [item.id for item in await three_trades().trades.list().to_list()] == ["t1", "t2", "t3"]
+    table = await three_trades().trades.list(max_items=2).to_arrow()
     assert table["id"].to_pylist() == ["t1", "t2"]
-    assert (await client().trades.list().to_pandas())["id"].tolist() == ["t1", "t2", "t3"]
-    assert (await client().trades.list().to_polars())["id"].to_list() == ["t1", "t2", "t3"]
     empty = await client_of(Service(ok(page([])))).trades.list().to_arrow()
     assert (empty.num_rows, empty.schema) == (0, table.schema)
+
+
+@pytest.mark.long  # loads two large libraries; tests/unit/test_frames.py makes the same of a list
+async def test_a_whole_list_as_a_frame() -> None:
+    assert (await three_trades().trades.list().to_pandas())["id"].tolist() == ["t1", "t2", "t3"]
+    assert (await three_trades().trades.list().to_polars())["id"].to_list() == ["t1", "t2", "t3"]
+
+
+def three_trades() -> AsyncTradeClient:
+    return client_of(Service(ok(page(trades(1, 2), "c1")), ok(page(trades(3)))))

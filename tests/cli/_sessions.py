@@ -212,9 +212,14 @@ def frozen(patch: pytest.MonkeyPatch) -> Iterator[None]:
         yield
 
 
-def make_world(file: Path) -> None:
-    """The world of every session, its clock stopped."""
+def make_worlds(folder: Path) -> tuple[Path, Path]:
+    """The world of the sessions, its clock stopped; and the same before anybody looked at its market."""
+    file, young = folder / "world.sqlite3", folder / "young.sqlite3"
     with MockService(seed=7, db=file) as mock:
         mock.clock.move(freeze=True, to=NOW, allow_backwards=True)
         mock.reset()
         mock.populate("me")
+    shutil.copy(file, young)
+    with MockService(db=file) as mock:
+        mock.populate("house")  # else every session that buys makes its trades again
+    return file, young

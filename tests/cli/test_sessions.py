@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ._sessions import SESSIONS, SessionError, make_world, parse, play
+from ._sessions import SESSIONS, SessionError, make_worlds, parse, play
 from ._terminal import Terminal
 from .test_help import LEAVES
 
@@ -20,18 +20,20 @@ NOT_PLAYED = {
 
 
 @pytest.fixture(scope="module")
-def mock_world(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    file = tmp_path_factory.mktemp("world") / "world.sqlite3"
-    make_world(file)
-    return file
+def mock_world(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    return make_worlds(tmp_path_factory.mktemp("world"))
 
 
 @pytest.mark.parametrize("file", FILES, ids=[file.stem for file in FILES])
 def test_session(
-    file: Path, trade: Terminal, mock_world: Path, monkeypatch: pytest.MonkeyPatch, pytestconfig: pytest.Config
+    file: Path,
+    trade: Terminal,
+    mock_world: tuple[Path, Path],
+    monkeypatch: pytest.MonkeyPatch,
+    pytestconfig: pytest.Config,
 ) -> None:
     kept = file.read_text(encoding="utf-8")
-    played = play(kept, trade, mock_world, monkeypatch)
+    played = play(kept, trade, mock_world[file.stem == "mock"], monkeypatch)
     if pytestconfig.getoption("update"):
         file.write_text(played, encoding="utf-8")
     elif played != kept:
@@ -60,17 +62,17 @@ CASES = {
 
 @pytest.mark.parametrize("case", CASES)
 def test_a_session_that_cannot_be_played(
-    case: str, trade: Terminal, mock_world: Path, monkeypatch: pytest.MonkeyPatch
+    case: str, trade: Terminal, mock_world: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     text, message = CASES[case]
     with pytest.raises(SessionError, match=message):
-        play(text, trade, mock_world, monkeypatch)
+        play(text, trade, mock_world[0], monkeypatch)
 
 
-def test_what_differs_is_found(trade: Terminal, mock_world: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_differs_is_found(trade: Terminal, mock_world: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> None:
     right = "# pipe\n\n# why\n$ trade agents get nobody -o table\n"
-    played = play(right, trade, mock_world, monkeypatch)
+    played = play(right, trade, mock_world[0], monkeypatch)
     assert played.startswith(right)
     assert played.endswith("\n[exit 6]\n")
     for wrong in (played.replace("! error", "! eror"), played.replace("[exit 6]\n", ""), played + "more\n"):
-        assert play(wrong, trade, mock_world, monkeypatch) == played
+        assert play(wrong, trade, mock_world[0], monkeypatch) == played

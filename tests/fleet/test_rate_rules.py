@@ -21,7 +21,7 @@ START = 1_760_000_000_000
 numbers = count()
 
 
-@pytest.fixture(scope="module", params=["valkey", "redis"])
+@pytest.fixture(scope="module", params=["valkey", pytest.param("redis", marks=pytest.mark.long)])
 def connection(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[FleetConnection]:
     folder = tmp_path_factory.mktemp("rate")
     with RedisServer(request.param, folder, durable=False) as server, FleetConnection(server.url) as connection:

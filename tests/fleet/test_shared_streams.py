@@ -28,7 +28,7 @@ from ._hand import BASE, KEYS, NOW, Hand, client, ids, made, soon, taken
 LEASE = 0.3
 
 
-@pytest.fixture(scope="module", params=["redis", "valkey"])
+@pytest.fixture(scope="module", params=[pytest.param("redis", marks=pytest.mark.long), "valkey"])
 def engine(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
     with RedisServer(request.param, tmp_path_factory.mktemp(request.param)) as running:
         yield running
