@@ -20,7 +20,8 @@ from tradesdk_cli.choices import Format
 from tradesdk_mock import MockServer
 
 from .._redis_server import RedisServer
-from ._services import Scripted
+from ._hostile import harmless
+from ._services import HOSTILE, Scripted
 from ._terminal import TRADE, Run, Terminal, press_ctrl_c
 from .conftest import BUYER_KEY
 
@@ -233,6 +234,7 @@ def test_without_a_relay_that_is_said(fleet: Terminal) -> None:
     ended = fleet(*STREAM, "--duration", "0.2s")
     assert (ended.code, ended.out) == (0, "")
     assert [note["type"] for note in ended.notes] == ["no_relay", "connected", "summary"]
+    assert re.fullmatch(r"connected as \S+:\d+:[0-9a-f]{8}", ended.notes[1]["note"]), "the name that fleet status has"
     assert "trade fleet relay --chain base" in ended.notes[0]["note"]
 
 
@@ -334,6 +336,27 @@ def test_status_in_every_format(fleet: Terminal, relayed: SignalRelay) -> None:
     }
 
 
+@pytest.mark.parametrize("form", ["terminal", "json", "csv"])
+def test_what_others_wrote_on_the_server_is_text(
+    fleet: Terminal, fleet_server: RedisServer, relayed: SignalRelay, form: str
+) -> None:
+    with fleet_server.client() as redis:
+        [base] = [key.removesuffix(":relay") for key in redis.keys("*:relay")]
+        far = int(time.time() * 1000) + 60_000
+        redis.hset(f"{base}:relay", mapping={"owner": HOSTILE.replace(" ", ""), "until": far})
+        redis.hset(f"{base}:groups", HOSTILE, HOSTILE)
+        redis.hset(f"{base}:members", f"{HOSTILE}/{HOSTILE}", f"{HOSTILE} {far}")
+        redis.hset(f"{base}:members", f"bots/{HOSTILE}", HOSTILE)
+    for words in (("fleet", "status"), ("fleet", "relay", "--chain", "base", "--duration", "0.7s")):
+        if form == "terminal":
+            ended = fleet(*words, tty=True, columns=100, env={"NO_COLOR": "1"})
+        else:
+            ended = fleet(*words, "-o", form)
+        assert ended.code == 0, ended.err
+        harmless(ended, form)
+        assert "evil" in ended.out + ended.err
+
+
 def test_status_says_what_it_cannot_know(fleet: Terminal) -> None:
     for name in ("TRADE_API_KEY", "TRADE_WALLET_KEY"):
         del fleet.env[name]
@@ -425,3 +448,18 @@ def test_what_does_not_fit_is_said(name: str, fleet: Terminal) -> None:
     assert (ended.code, problem["code"]) == (code, kind), problem
     assert hint in str(problem["hint"]), problem
     assert PASSWORD not in ended.err
+
+
+def test_a_server_that_cannot_be_trusted_with_money(fleet: Terminal, fleet_server: RedisServer, tmp_path: Path) -> None:
+    payments = f"tradesdk:{{{LocalSigner.from_key(BUYER_KEY).address.lower()}}}:payments"
+    fleet_server.command("SET", payments, "of another program")
+    foreign = fleet("market", "prices", "ETH", "--max-price", "0.03").problem
+    assert (foreign["code"], foreign["charged"]) == ("server_failed", False)
+    assert "of another program" in foreign["message"]
+    assert "use another database" in foreign["hint"]
+    with RedisServer("valkey", tmp_path / "lossy", durable=False) as lossy:
+        ended = fleet("market", "prices", "ETH", "--max-price", "0.03", "--fleet", lossy.url)
+        assert (ended.code, ended.problem["code"], ended.problem["charged"]) == (3, "ledger_not_durable", False)
+        assert "appendonly is no, not yes" in ended.problem["message"]
+        assert fleet("agents", "list", "--fleet", lossy.url).code == 0, "a rate limit may be lost"
+        assert fleet("fleet", "status", "--fleet", lossy.url).json["server"]["durable"] is False

@@ -250,15 +250,16 @@ def relay_status(chain: int, reply: Sequence[Any]) -> RelayStatus:
     left = int(until or 0) - int(now)
     is_held = bool(owner) and left > 0
     pairs = {text(name): text(value) for name, value in zip(members[::2], members[1::2], strict=True)}
-    seen = {name: max(0.0, (int(now) - int(value.rpartition(" ")[2])) / 1000) for name, value in pairs.items()}
+    told = {name: re.search(r" (\d{1,15})$", value) for name, value in pairs.items()}
+    seen = {name: max(0.0, (int(now) - int(when[1])) / 1000) for name, when in told.items() if when is not None}
     found = []
     for name, got, pending, *each in groups:
         group = text(name)
         holds = {text(member): int(count) for member, count in each}
         names = {key[len(group) + 1 :] for key in seen if key.startswith(f"{group}/")} | set(holds)
-        told = tuple(GroupMember(one, holds.get(one, 0), seen.get(f"{group}/{one}")) for one in sorted(names))
+        each_one = tuple(GroupMember(one, holds.get(one, 0), seen.get(f"{group}/{one}")) for one in sorted(names))
         alone = group.startswith(("anonymous/", "member/"))  # names of groups have no slash
-        found.append(GroupStatus(None if alone else group, max(0, int(last) - int(got)), int(pending), told))
+        found.append(GroupStatus(None if alone else group, max(0, int(last) - int(got)), int(pending), each_one))
     return RelayStatus(
         chain=chain,
         relayed_by=text(owner).partition(" ")[0] if is_held else None,

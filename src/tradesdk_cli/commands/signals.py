@@ -204,7 +204,7 @@ def stream(
                 back=False,
                 duration=duration,
                 idle=until_idle,
-                shared=True,
+                member=shared.member,
             )
             return
         place, begin = checkpoint, since if isinstance(since, float) else None

@@ -53,12 +53,12 @@ def follow(
     back: bool,
     duration: float | None,
     idle: float | None,
-    shared: bool = False,
+    member: str | None = None,
 ) -> None:
     """Delivers what the stream yields until it is enough, and says at the end how much there was.
 
     `acknowledge`: each signal when all of it is done. `goes_on`: the command that continues it, for people. `back`: it
-    begins in the past. `duration` and `idle` are in seconds. `shared`: it is that of a group in a fleet.
+    begins in the past. `duration` and `idle` are in seconds. `member`: our name in a fleet, whose stream it is.
 
     Raises:
         Interrupted: Ctrl-C or SIGTERM.
@@ -73,7 +73,7 @@ def follow(
             try:
                 with tally or nullcontext(), _waits_are_told(out, delivery.over), _explained(), open_stream() as stream:
                     end.stream = stream
-                    teller = _Teller(out, patient=shared)
+                    teller = _Teller(out, member)
                     try:
                         reason = _deliver(teller, out, delivery, stream, end, told, tally, acknowledge, duration, idle)
                     finally:
@@ -181,14 +181,15 @@ def wire_of(signal: StreamSignal) -> dict[str, Any]:
 class _Teller:
     """Says on stderr what happened to the stream.
 
-    `patient`: it tries again every other second, for as long as it takes, so each reason is said once.
+    `member`: our name in a fleet. Its stream tries again every other second, for as long as it takes, so each reason is
+    said once.
     """
 
-    def __init__(self, out: Output, *, patient: bool = False) -> None:
+    def __init__(self, out: Output, member: str | None) -> None:
         self._out = out
-        self._patient = patient
+        self._member = member
         self._replayed = 0
-        self._opening = patient  # `Shared.opened` says why it waits
+        self._opening = member is not None  # `Shared.opened` says why it waits
         self._why = ""
 
     def signal(self, signal: StreamSignal) -> None:
@@ -209,16 +210,17 @@ class _Teller:
 
         self.end()
         if isinstance(item, Connected):
-            again = "" if item.connects == 1 else " again"
+            again = f" as {self._member}" if self._member else ""
+            again = again if item.connects == 1 else " again"
             self._opening, self._why = False, ""
             self._out.event("connected", f"connected{again}", connects=item.connects)
         elif isinstance(item, Disconnected):
             when = f"; trying again in {item.wait:.0f} s" if item.wait >= 1 else "; trying again"
             why = one_line(item.reason)
-            if self._patient and (self._opening or why == self._why):
+            if self._member and (self._opening or why == self._why):
                 return
             self._why = why
-            text = f"disconnected: {why}{'; trying again until it answers' if self._patient else when}"
+            text = f"disconnected: {why}{'; trying again until it answers' if self._member else when}"
             self._out.event("disconnected", text, reason=why, wait=round(item.wait, 3), tries=item.tries)
         elif isinstance(item, Gap):
             start, end = (f"{moment:%Y-%m-%d %H:%M:%SZ}" for moment in (item.start, item.end))

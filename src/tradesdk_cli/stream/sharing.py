@@ -71,6 +71,7 @@ class Shared:
 
     def __init__(self, run: Session, stream: SharedStream[StreamItem], url: str) -> None:
         self._run, self._stream, self._url = run, stream, url
+        self.member: str = stream.member
 
     @contextlib.contextmanager
     def opened(self) -> Iterator[AnyStream]:

@@ -7,7 +7,7 @@ local clock = redis.call('TIME')
 local known = redis.call('HMGET', KEYS[1], 'owner', 'until', 'position', 'n')
 local groups, all = {}, redis.call('HGETALL', KEYS[4])
 for at = 1, #all, 2 do
-  local group = {all[at], tonumber(string.match(all[at + 1], '^%d+')), 0}
+  local group = {all[at], tonumber(string.match(all[at + 1], '^%d+') or 0), 0}
   local pending = redis.pcall('XPENDING', KEYS[2], all[at]) -- the server may have lost the group
   if not pending.err then
     group[3] = pending[1]
