@@ -6,7 +6,7 @@ import json
 import tomllib
 from typing import Any
 
-import jsonschema
+import jsonschema  # type: ignore[import-untyped]
 
 import tradesdk
 from tradesdk_cli.__main__ import main

@@ -320,7 +320,9 @@ def test_what_others_wrote_is_shown_as_text(server: RedisServer, trade: Terminal
     """A summary is not part of the digest."""
     trade.env |= {"TRADE_FLEET": server.url}
     store = SharedApprovals(server.url)
-    store.add(action(at=time.time(), summary="\x1b[31mred\x1b]0;title\x07"), most_pending=None)
+    content = {"where": "\x1b[31mhere", "purchase": "\x1b[31mname", "payer": None}
+    shown = action(at=time.time(), summary="\x1b[31mred\x1b]0;title\x07")
+    store.add(replace(shown, content=content, digest=digest_of(content)), most_pending=None)
     store.close()
     for argv in (["approve"], ["approve", "AAAA2222"]):
         run = trade(*argv, answers="n\n", env={"NO_COLOR": "1"})

@@ -71,7 +71,7 @@ class Fleet:
         self.wait(lambda: bool(self.service.requests("GET", "/v1/signals/stream")))
 
     def publish(self, token: str, side: str) -> None:
-        signal = self.service.emit_signal(token=token, direction=side, confidence=0.9)  # type: ignore[arg-type]
+        signal = self.service.emit_signal(token=token, direction=side, confidence=0.9)
         self.ids.append(signal.id)
 
     def outputs(self) -> list[str]:
