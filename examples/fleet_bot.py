@@ -29,6 +29,7 @@ BASE = 8453
 BUDGET = Budget(per_day="1.00")  # of all machines together
 SURE = 0.7  # the least confidence that it acts on
 MOVED = 0.02  # a price that has changed by more than this since the signal is left alone
+NOT_BOUGHT = (PaymentRefusedError, PaymentUndeliveredError)  # such as over_budget, or a member died while it paid
 NEEDED = {"TRADE_FLEET", "TRADE_API_KEY", "TRADE_WALLET_KEY", "TRADE_BASE_URL"}
 
 Say = Callable[[str], object]
@@ -55,10 +56,7 @@ def act(each: StreamSignal, stream: SharedStream[StreamSignal], market: MarketCl
     try:
         # The name is paid for once, by whichever member, and however often.
         prices = market.token_prices([each.token_address], purchase=f"fleet-bot/{each.id}")
-    except (
-        PaymentRefusedError,
-        PaymentUndeliveredError,
-    ) as error:  # such as over_budget, or a member died while it paid
+    except NOT_BOUGHT as error:
         return f"no price: {error.code}"
     say(f"{each.token_symbol:<6} {'paid by a member that crashed' if prices.again else 'paid'}")
     price = prices.data.results[0].current_price_usd

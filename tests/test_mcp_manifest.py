@@ -6,7 +6,7 @@ import json
 import tomllib
 from typing import Any
 
-from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
+import jsonschema  # type: ignore[import-untyped]
 
 import tradesdk
 from tradesdk_cli.__main__ import main
@@ -67,7 +67,7 @@ SERVER = {
 
 
 def test_it_is_what_registries_take() -> None:
-    Draft202012Validator(SERVER).validate(MANIFEST)
+    jsonschema.Draft202012Validator(SERVER).validate(MANIFEST)
     assert MANIFEST["version"] == MANIFEST["packages"][0]["version"] == tradesdk.__version__
 
 

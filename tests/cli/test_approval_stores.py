@@ -297,7 +297,8 @@ def test_what_another_program_wrote(server: RedisServer) -> None:
     [
         lambda kept: "no JSON",
         lambda kept: "[]",
-        lambda kept: json.dumps({**kept, "state": None, "created": "soon"}),
+        lambda kept: json.dumps({**kept, "created": "soon"}),
+        lambda kept: json.dumps({**kept, "state": "agreed"}),
         lambda kept: json.dumps({key: value for key, value in kept.items() if key != "kind"}),
         lambda kept: json.dumps({**kept, "body": kept["body"].replace('"do"', '"don"')}),
     ],
@@ -313,6 +314,20 @@ def test_an_action_that_was_altered_is_not_shown(server: RedisServer, damage: Ca
         with pytest.raises(ApprovalError, match="not what was written"):
             read()
     store.close()
+
+
+def test_what_others_wrote_is_shown_as_text(server: RedisServer, trade: Terminal) -> None:
+    """A summary is not part of the digest."""
+    trade.env |= {"TRADE_FLEET": server.url}
+    store = SharedApprovals(server.url)
+    content = {"where": "\x1b[31mhere", "purchase": "\x1b[31mname", "payer": None}
+    shown = action(at=time.time(), summary="\x1b[31mred\x1b]0;title\x07")
+    store.add(replace(shown, content=content, digest=digest_of(content)), most_pending=None)
+    store.close()
+    for argv in (["approve"], ["approve", "AAAA2222"]):
+        run = trade(*argv, answers="n\n", env={"NO_COLOR": "1"})
+        assert "red" in run.out + run.err
+        assert "\x1b" not in run.out + run.err
 
 
 def test_what_cannot_be_written_down_at_the_end_stays_begun(tmp_path: Path) -> None:

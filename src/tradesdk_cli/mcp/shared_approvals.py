@@ -8,12 +8,12 @@ import time
 from collections.abc import Callable, Mapping
 from functools import cache
 from importlib.resources import files
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args
 
 from tradesdk import FleetError
 from tradesdk.fleet import FleetConnection, inspect_server
 from tradesdk_cli.errors import CONFIG
-from tradesdk_cli.mcp.approvals import KEPT, VALID, Action, ApprovalError, By, State, digest_of
+from tradesdk_cli.mcp.approvals import KEPT, VALID, Action, ApprovalError, By, Kind, State, digest_of
 
 T = TypeVar("T")
 _CLOCKS_AGREE = 5  # seconds
@@ -136,7 +136,8 @@ class SharedApprovals:
                 by=kept.get("by"),
                 outcome=json.loads(kept["outcome"]) if "outcome" in kept else None,
             )
-            if action.digest == digest_of(action.content):
+            known = action.kind in get_args(Kind) and action.state in get_args(State)
+            if known and action.digest == digest_of(action.content):
                 return action
         except (ValueError, KeyError, TypeError):
             pass
