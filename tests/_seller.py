@@ -82,4 +82,4 @@ class Seller:
 
 def settled(**changes: Any) -> dict[str, Any]:
     """An honest receipt of six cents."""
-    return receipt(amount=str(PRICE), **changes)
+    return receipt(**{"amount": str(PRICE), **changes})

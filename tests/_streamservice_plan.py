@@ -13,6 +13,7 @@ from typing import Any, Literal
 from ._clock import START
 
 CHAIN = 8453
+BACKEND = "asyncio"  # what is decided is the same under trio, and one plan is ten thousand signals
 KINDS = ("clean", "reset", "inside an event", "inside a character")
 STALLS = ("silent", "silent inside an event", "dripping comments")
 OBSTACLES = ("refused", "no answer", "503", "503 retry-after", "cut before the answer")

@@ -29,10 +29,12 @@ with contextlib.suppress(ValueError):  # only the main thread may, and elsewhere
 # Programs that the tests start would be compiled again each time.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
-# The same draws in every run: nobody's first one fails on a rare draw. scripts/long names a seed: new draws, and more.
+# The same draws in every run: nobody's first one fails on a rare draw. scripts/long names a seed: new draws, and more;
+# TRADE_EXAMPLES says how many, and scripts/soak draws thousands.
 SEED = os.environ.get("TRADE_SEED", "")
+EXAMPLES = int(os.environ.get("TRADE_EXAMPLES") or 100)
 settings.register_profile("the same", deadline=None, derandomize=True, database=None, max_examples=25)
-settings.register_profile("anew", deadline=None, print_blob=True, max_examples=200)
+settings.register_profile("anew", deadline=None, print_blob=True, max_examples=EXAMPLES)
 settings.load_profile("anew" if SEED else "the same")
 if not SEED:
     # Constants of what is loaded are drawn too: each worker would read all sources for them, and not draw the same.

@@ -4,7 +4,6 @@ import ast
 import os
 import random
 import re
-import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -247,12 +246,6 @@ def test_what_awaits_lives_in_async() -> None:
         and any(isinstance(node, ast.AsyncFunctionDef | ast.Await) for node in ast.walk(parsed(file)))
     }
     assert elsewhere <= {"_system/clock.py"}  # one clock serves both flavours
-
-
-@pytest.mark.long
-def test_generated_tree_is_current() -> None:
-    done = subprocess.run([sys.executable, "scripts/unasync.py", "--check"], cwd=ROOT, capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def names_in(folder: Path) -> set[str]:

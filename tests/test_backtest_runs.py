@@ -124,9 +124,9 @@ def test_it_drops_no_option_silently(
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("scenario", ["crash", "whipsaw"])
-def test_the_table_on_the_page_is_what_comes_out(scenario: str) -> None:
-    """A month each of two scenarios: the one whose course depends most on the way, and the one with most trades."""
+def test_the_table_on_the_page_is_what_comes_out() -> None:
+    """A month of a scenario: the one whose course depends most on the way, or the one with most trades."""
+    scenario = ("crash", "whipsaw")[int(os.environ.get("TRADE_SEED") or 0) % 2]
     page = (ROOT / "docs" / "market.md").read_text(encoding="utf-8")
     rows = re.findall(r"(?m)^\| \[(\w+)\]\(#\w+\)" + r" \| (\S+)" * 7 + r" \|$", page)
     shown = {name: [*cells] for name, *cells in rows}

@@ -172,7 +172,16 @@ DRAWN = (
 )  # seen as a terminal draws them, without colors; elsewhere, in plain characters
 # On these pages so many commands are shown, each a process of its own, that they take as long as all others together.
 MANY_COMMANDS = (
-    *("README.md", *CLI, "docs/frames.md", "docs/market.md", "docs/mcp.md", "docs/payments.md", "docs/quickstart.md"),
+    *(
+        "README.md",
+        *CLI,
+        "docs/fleet.md",
+        "docs/frames.md",
+        "docs/market.md",
+        "docs/mcp.md",
+        "docs/payments.md",
+        "docs/quickstart.md",
+    ),
     *("docs/signals.md", "docs/testing.md"),
 )
 

@@ -162,7 +162,7 @@ def installed(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Installe
     home = tmp_path_factory.mktemp("installed")
     for command in (
         (sys.executable, "-m", "venv", home / "env"),
-        (home / "env" / "bin" / "python", "-m", "pip", "install", "-q", wheel_in(built)),
+        (sys.executable, "-m", "pip", "--python", home / "env" / "bin" / "python", "install", "-q", wheel_in(built)),
     ):
         done = run(*command)
         assert done.returncode == 0, done.stderr

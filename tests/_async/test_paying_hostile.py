@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 from typing import Any
 
@@ -14,12 +13,12 @@ from tradesdk import AsyncMarketClient, Budget, Ledger, PaymentState, TradeError
 from .._clock import VirtualClock
 from .._hostilepayee import PUBLISHED, HostilePayee
 from .._paidservice import CountingSigner
+from .._seeds import drawn
 from .._seller import BASE
 
 DAY = 86_400
-COURSES = int(os.environ.get("TRADE_HOSTILE_COURSES", "110"))
-CHUNK = 500
-FIRST = 100
+COURSES = 60
+COURSES = 10  # the decisions are those of the blocking flavour, which plays more  # async only
 LIMITS = ("per_call", "per_hour", "per_day", "total")
 CLOSED = (PaymentState.DELIVERED, PaymentState.CANCELLED)
 """After one of these, an equal call is another purchase. No person marks anything here."""
@@ -97,7 +96,8 @@ async def test_a_few_courses(limit: str) -> None:
 
 @pytest.mark.long
 @pytest.mark.parametrize("limit", LIMITS)
-@pytest.mark.parametrize("first", range(FIRST, FIRST + COURSES, CHUNK))
-async def test_many_courses(first: int, limit: str) -> None:
-    """110 for each budget, or as many as TRADE_HOSTILE_COURSES says."""
-    assert sum([await play(seed, limit) for seed in range(first, min(first + CHUNK, FIRST + COURSES))]) > 0
+@pytest.mark.parametrize("seeds", drawn("TRADE_HOSTILE_COURSES", COURSES, together=500))
+async def test_many_courses(seeds: range, limit: str) -> None:
+    """For each budget so many, or as many as TRADE_HOSTILE_COURSES says."""
+    for seed in seeds:
+        await play(seed, limit)

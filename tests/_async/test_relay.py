@@ -15,7 +15,7 @@ from tradesdk_mock import MockServer
 
 from .._flavour_async import soon
 from .._redis_server import RedisServer
-from .._streamservice_seeds import BACKEND
+from .._streamservice_plan import BACKEND
 from ..e2e._streamhouse import QUICKLY, STREAM, key_of, server_of
 
 

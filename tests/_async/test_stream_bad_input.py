@@ -27,7 +27,7 @@ from tradesdk import (
 
 from .._answers import KEY, bare, failed
 from .._streamscript import SILENCE, Life, StreamScript, beat, event, fields, live
-from .._streamservice_seeds import BACKEND
+from .._streamservice_plan import BACKEND
 from ._following import followed, opened
 
 

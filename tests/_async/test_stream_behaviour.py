@@ -13,7 +13,7 @@ from tradesdk import AsyncTradeClient, Connected, Disconnected, StreamError, Str
 from .._answers import KEY, failed
 from .._clock import START
 from .._streamscript import SILENCE, StreamScript, beat, fields, live
-from .._streamservice_seeds import BACKEND
+from .._streamservice_plan import BACKEND
 from ._client import collected
 from ._following import followed, opened
 

@@ -17,7 +17,7 @@ from tradesdk._system import private_files as wholefile
 from .._answers import BASE, KEY
 from .._clock import START
 from .._streamscript import Life, StreamScript, fields, live
-from .._streamservice_seeds import BACKEND
+from .._streamservice_plan import BACKEND
 from ._following import Followed, followed, opened
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from .._clock import START, VirtualClock
 from .._streamscript import Life, StreamScript, beat, fields, live
-from .._streamservice_seeds import BACKEND
+from .._streamservice_plan import BACKEND
 from ._following import followed
 
 

@@ -15,7 +15,7 @@ from tradesdk import AuthenticationError, Gap, InvalidEvent
 from .._answers import KEY, bare, failed, limited
 from .._clock import START
 from .._streamscript import History, Life, StreamScript, beat, event, fields, live
-from .._streamservice_seeds import BACKEND
+from .._streamservice_plan import BACKEND
 from ._following import followed
 
 Answer = Callable[[], httpx.Response]

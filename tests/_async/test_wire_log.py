@@ -16,7 +16,7 @@ from tradesdk_mock import MockService
 
 from .._answers import ACCOUNT, KEY, Service, failed, ok
 from .._streamscript import StreamScript, live
-from .._streamservice_seeds import BACKEND
+from .._streamservice_plan import BACKEND
 from ._client import client_of
 from ._following import followed
 from ._market import buyer_of

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import yaml
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
@@ -61,24 +61,13 @@ def printable(text: str) -> bool:
     return all(line.isprintable() for line in text.split("\n"))
 
 
-def yaml_reads_back(value: Any) -> None:
+@given(VALUE)
+def test_yaml_is_exactly_the_value(value: Any) -> None:
     for ascii_only in (False, True):
         text = to_yaml(value, ascii_only=ascii_only)
         assert exactly(yaml.safe_load(text)) == exactly(value)
         assert printable(text)
         assert not ascii_only or text.isascii()
-
-
-@given(VALUE)
-def test_yaml_is_exactly_the_value(value: Any) -> None:
-    yaml_reads_back(value)
-
-
-@pytest.mark.long
-@given(VALUE)
-@settings(max_examples=2_000, deadline=None)
-def test_yaml_is_exactly_the_value_at_length(value: Any) -> None:
-    yaml_reads_back(value)
 
 
 def test_yaml_of_odd_text() -> None:

@@ -3,12 +3,11 @@
 Each seed is one run: a mix of tricks against two sessions on one ledger, beside a person who approves some of what is
 shown and refuses the rest. At the end the service's own books say what happened.
 
-TRADE_HOSTILE_SEEDS=1000 pytest -m long -k hostile plays more seeds; TRADE_HOSTILE_SEED=N the one that failed.
+TRADE_HOSTILE_SEEDS=1000 pytest -m long -k hostile_models plays more seeds (scripts/soak agents).
 """
 
 from __future__ import annotations
 
-import os
 import random
 import shutil
 import string
@@ -27,12 +26,11 @@ from tradesdk_cli.mcp.catalog import DATA, Scope
 from tradesdk_cli.mcp.tools import Toolbox
 from tradesdk_mock import MockServer
 
+from .._seeds import drawn
 from .._stock import stocked
 from ._mcp import Clock, Person, toolbox
 
 QUICK = 6
-LONG = int(os.environ.get("TRADE_HOSTILE_SEEDS", "120"))
-ONE = os.environ.get("TRADE_HOSTILE_SEED")
 STEPS = 40
 MEMORY = Path("/dev/shm")  # noqa: S108  # a disk would be waited for most of the time
 TOKENS = ("ETH", "BRETT", "AERO", "DEGEN", "NOSUCH")
@@ -212,15 +210,17 @@ def play(seed: int, stock: MockServer) -> None:
     assert sorted(verbs[entry.method] for entry in changed) == allowed, "a change that nobody approved, or one twice"
 
 
-@pytest.mark.parametrize("seed", [int(ONE)] if ONE else range(QUICK))
+@pytest.mark.parametrize("seed", range(QUICK))
 def test_a_hostile_model_gets_nowhere(stock: MockServer, seed: int) -> None:
     play(seed, stock)
 
 
 @pytest.mark.long
-def test_many_hostile_models_get_nowhere(stock: MockServer) -> None:
-    for seed in range(QUICK, LONG):
+@pytest.mark.parametrize("seeds", drawn("TRADE_HOSTILE_SEEDS", 40, together=20))
+def test_many_hostile_models_get_nowhere(stock: MockServer, seeds: range) -> None:
+    for seed in seeds:
         try:
             play(seed, stock)
         except AssertionError as failed:
-            raise AssertionError(f"again: TRADE_HOSTILE_SEED={seed} pytest -k hostile: {failed}") from failed
+            again = f"again: TRADE_SEED={seed} TRADE_HOSTILE_SEEDS=1 pytest -m long -k hostile_models"
+            raise AssertionError(f"{again}: {failed}") from failed

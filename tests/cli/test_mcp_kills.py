@@ -1,6 +1,6 @@
 """A server is killed in the middle of a purchase; the next one goes on with the same name, and it is paid once.
 
-TRADE_MCP_KILLS=200 pytest -m long -k mcp_kills plays more.
+TRADE_MCP_KILLS=200 pytest -m long -k mcp_kills plays more (scripts/soak agents).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ pytestmark = [
     pytest.mark.long,
     pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork on this system"),
 ]
-KILLS = int(os.environ.get("TRADE_MCP_KILLS", "40"))
+KILLS = int(os.environ.get("TRADE_MCP_KILLS", "24"))
 SEED = int(os.environ.get("TRADE_SEED") or 5)
 ROOT = Path(__file__).parents[2]
 

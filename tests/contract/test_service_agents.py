@@ -300,7 +300,6 @@ def test_patches_follow_the_merge_rule(patching: Wire, sequence: Any) -> None:
 
 @pytest.mark.rule("agents.update.risk")
 @pytest.mark.long
-@settings(max_examples=500)
 @given(sequence=steps)
 def test_many_patches_follow_the_merge_rule(patching: Wire, sequence: Any) -> None:
     play(patching, sequence)

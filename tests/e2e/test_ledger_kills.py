@@ -10,6 +10,7 @@ import pytest
 from ._ledger import end, start
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork on this system")
+KILLS = int(os.environ.get("TRADE_LEDGER_KILLS", "150"))
 
 # Each child runs the same steps, tells each one that is done, and is killed before its nth statement, whichever that
 # is: those that make the file count as well. A kill, unlike a power cut, needs no syncing.
@@ -140,7 +141,7 @@ print(json.dumps([told, len(submitted)]))
 """
 
 
-@pytest.mark.parametrize("rounds", [12, pytest.param(400, marks=pytest.mark.long)])
+@pytest.mark.parametrize("rounds", [12, pytest.param(KILLS, marks=pytest.mark.long)])
 def test_a_kill_at_any_moment_loses_nothing_that_was_written_down(tmp_path: Path, rounds: int) -> None:
     told, submitted = end(start(ANY_MOMENT, tmp_path / "ledger", rounds, 7))
     assert told > 0

@@ -14,6 +14,7 @@ import pytest
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork on this system")
 
 ROOT = Path(__file__).parents[2]
+KILLS = int(os.environ.get("TRADE_MOCK_KILLS", "15"))
 
 # A child works on the file and tells what it was answered. It is killed before its nth statement, whichever that is:
 # opening the file, the middle of an advance with a thousand trades, a commit. What it told must be there afterwards.
@@ -148,15 +149,9 @@ def killed(path: Path, first: int, rounds: int) -> Any:
 
 
 def test_what_was_answered_outlives_a_kill(tmp_path: Path) -> None:
-    seen = killed(tmp_path / "world.db", 0, 15)
+    seen = killed(tmp_path / "world.db", 0, KILLS)
     told, found = seen["told"], seen["found"]
     assert min(told[name] for name in ("agents", "keys", "signals", "settlements", "clock", "trades")) > 0
-    assert found["agents"] <= told["agents"] + 2 + 15, "of each life, at most what it was about to answer"
-    assert found["settlements"] <= told["settlements"] + 15
-    assert 0 < seen["silent"] < 15
-
-
-@pytest.mark.long
-def test_and_many_more(tmp_path: Path) -> None:
-    told = killed(tmp_path / "world.db", 1_000, 60)["told"]
-    assert min(told[name] for name in ("agents", "keys", "signals", "settlements", "clock", "trades")) > 8
+    assert found["agents"] <= told["agents"] + 2 + KILLS, "of each life, at most what it was about to answer"
+    assert found["settlements"] <= told["settlements"] + KILLS
+    assert 0 < seen["silent"] < KILLS

@@ -24,6 +24,7 @@ from tradesdk import StreamSignal, TradeClient
 from tradesdk_mock import MockClock, MockServer, MockService
 
 from .._pages import ROOT
+from .._seeds import drawn
 
 BOT = ROOT / "examples" / "signal_bot.py"
 TOKENS = ("BRETT", "AERO", "DEGEN", "LINK")
@@ -183,12 +184,13 @@ class TestKilled:
         killed_often(tmp_path, [("act", 2), ("book", 4), ("replace", 1), ("write", 3), ("", 6)], seed=1)
 
     @pytest.mark.long
-    @pytest.mark.parametrize("seed", range(4))
-    def test_at_any_moment(self, tmp_path: Path, seed: int) -> None:
-        chance = random.Random(seed)
-        places = ["act", "book", "write", "ack", "", "", "", ""]
-        lives = [(chance.choice(places), chance.randint(1, 12)) for _ in range(12)]
-        killed_often(tmp_path, [*lives, ("replace", 1)], seed)
+    @pytest.mark.parametrize("seeds", drawn("TRADE_BOT_SEEDS", 1, together=1))
+    def test_at_any_moment(self, tmp_path: Path, seeds: range) -> None:
+        for seed in seeds:
+            chance = random.Random(seed)
+            places = ["act", "book", "write", "ack", "", "", "", ""]
+            lives = [(chance.choice(places), chance.randint(1, 12)) for _ in range(12)]
+            killed_often(tmp_path, [*lives, ("replace", 1)], seed)
 
 
 # What it decides, without a process of its own.

@@ -17,6 +17,7 @@ from ._streamhouse import HISTORY, STREAM, key_of, publishing, server_of
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork on this system")
 ROOT = Path(__file__).parents[2]
+KILLS = int(os.environ.get("TRADE_STREAM_KILLS", "18"))
 
 # Children of a process with one thread, so that none has to import everything again. Each reads until it is killed: at
 # some moment, or by itself before or after one step of a save. The last one is left alone until it has caught up.
@@ -130,11 +131,10 @@ for run in range(times + 1):
 @pytest.mark.parametrize(
     ("flavour", "manual", "times"),
     [
-        ("async", True, 10),
-        pytest.param("blocking", False, 30, marks=pytest.mark.long),
-        pytest.param("blocking", True, 30, marks=pytest.mark.long),
-        pytest.param("async", False, 30, marks=pytest.mark.long),
-        pytest.param("async", True, 30, marks=pytest.mark.long),
+        ("blocking", False, KILLS),
+        ("blocking", True, KILLS),
+        ("async", False, KILLS),
+        ("async", True, KILLS),
     ],
 )
 @pytest.mark.long

@@ -189,7 +189,7 @@ def test_a_proxy_that_collects(collect: float) -> None:
         assert (stream.stats.connects, stream.stats.duplicates, stream.stats.replayed) == (1, 0, 0)
 
 
-@pytest.mark.parametrize("seconds", [0.6, pytest.param(10.0, marks=pytest.mark.long)])
+@pytest.mark.parametrize("seconds", [0.6, pytest.param(3.0, marks=pytest.mark.long)])
 def test_a_consumer_that_is_busy(seconds: float) -> None:
     """Meanwhile nobody reads, though the limit of silence passes; nothing is lost, and the connection is kept."""
     with (
@@ -209,7 +209,7 @@ def test_a_consumer_that_is_busy(seconds: float) -> None:
         assert stream.stats.connects == 1
 
 
-@pytest.mark.parametrize("seconds", [0.6, pytest.param(10.0, marks=pytest.mark.long)])
+@pytest.mark.parametrize("seconds", [0.6, pytest.param(3.0, marks=pytest.mark.long)])
 async def test_a_consumer_that_is_busy_with_other_tasks(seconds: float) -> None:
     with server_of(6, heartbeat=1) as server:
         async with (

@@ -20,7 +20,7 @@ import pytest
 
 from tradesdk_mock import MockServer
 
-from .._redis_server import RedisServer
+from .._redis_server import RedisServer, drawn_engines
 
 pytestmark = pytest.mark.long
 
@@ -98,7 +98,7 @@ def mock() -> Iterator[MockServer]:
         yield mock
 
 
-@pytest.fixture(params=["valkey", "redis"])
+@pytest.fixture(params=drawn_engines())
 def redis(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[RedisServer]:
     with RedisServer(request.param, tmp_path, durable=False) as server:
         yield server

@@ -14,7 +14,7 @@ import pytest
 
 from tradesdk_mock import MockServer
 
-from .._redis_server import RedisServer
+from .._redis_server import RedisServer, drawn_engines
 from ..e2e._streamhouse import Publisher, key_of, server_of, soon
 from ._member import Place, Processes, judged, taken
 
@@ -94,7 +94,7 @@ def test_another_relay_takes_over_within_twice_the_lease(service: MockServer, pr
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("processes", ["redis", "valkey"], indirect=True)
+@pytest.mark.parametrize("processes", drawn_engines(), indirect=True)
 def test_kills(service: MockServer, processes: Processes, record_property: Any) -> None:
     """2,000 signals, 8 members, 3 relays, 12 kills; TRADE_FLEET_SIGNALS and TRADE_FLEET_KILLS for more."""
     seed = int(os.environ.get("TRADE_SEED") or time.time_ns() % 1_000_000)

@@ -59,8 +59,9 @@ def python_in(place: Path) -> Path:
 
 
 def _make_python(place: Path, requirements: Path) -> None:
-    _run(sys.executable, "-m", "venv", place)
-    _run(python_in(place), "-m", "pip", "install", *PIP, "-r", requirements)
+    _run(sys.executable, "-m", "venv", "--without-pip", place)
+    # The pip of this environment: CI has a new one here, and old ones look for versions several times as long.
+    _run(sys.executable, "-m", "pip", "--python", python_in(place), "install", *PIP, "-r", requirements)
 
 
 def _make_node(place: Path, package: Path) -> None:

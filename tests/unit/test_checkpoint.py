@@ -20,6 +20,8 @@ from tradesdk._stream.checkpoint import CheckpointFile, CheckpointState, default
 
 from ._checkpoints import BASE, KEY, NOW, PRINT, URL, checkpoint, in_use, kept, opened, refused, script, state
 
+TURNS = int(os.environ.get("TRADE_TURNS", "150"))
+"""Of each process; 1,500 in scripts/soak."""
 posix = pytest.mark.skipif(not hasattr(os, "fork"), reason="modes, links and processes of POSIX")
 
 
@@ -674,6 +676,5 @@ print(round(file.open().position - NOW))
 
 @pytest.mark.long
 @posix
-@pytest.mark.parametrize("rounds", [40, 1500])
-def test_processes_take_turns(path: Path, rounds: int) -> None:
-    assert script(COUNTING, str(path), str(rounds)) == f"{3 * rounds}\n"
+def test_processes_take_turns(path: Path) -> None:
+    assert script(COUNTING, str(path), str(TURNS)) == f"{3 * TURNS}\n"

@@ -1,6 +1,5 @@
 """Random courses of the ledger beside a plain model of it; and what a long past costs."""
 
-import os
 import sqlite3
 from collections.abc import Sequence
 from typing import TypeVar
@@ -15,6 +14,7 @@ from tradesdk.payments.ledger.schema import to_row
 from tradesdk.testing import check_ledger_course
 from tradesdk.testing.ledger_model import Course
 
+from .._seeds import drawn
 from ._ledger import NOW, ORIGIN, draft, reserve
 
 T = TypeVar("T")
@@ -37,9 +37,9 @@ def test_a_course_that_ledgers_of_others_pass_too(seed: int) -> None:
 
 
 @pytest.mark.long
-def test_many_courses() -> None:
-    first = int(os.environ.get("TRADE_SEED", "100"))
-    for seed in range(first, first + 400):
+@pytest.mark.parametrize("seeds", drawn("TRADE_LEDGER_COURSES", 150, together=150))
+def test_many_courses(seeds: range) -> None:
+    for seed in seeds:
         print(f"course {seed}")
         check_ledger_course(Ledger.memory, seed, steps=60)
 
