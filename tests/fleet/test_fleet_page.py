@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import socket
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -64,8 +65,7 @@ def shells(tmp_path: Path) -> Iterator[dict[str, Shell]]:
     program = executable("valkey")
     assert program is not None
     (programs / "valkey-server").symlink_to(program)
-    path = [str(programs), str(ROOT / ".venv" / "bin"), os.environ["PATH"]]
-    path.insert(1, str(Path(os.sys.executable).parent))  # type: ignore[attr-defined]
+    path = [str(programs), str(Path(sys.executable).parent), os.environ["PATH"]]
     env = {"PATH": os.pathsep.join(path), "TERM": "dumb", "LC_ALL": "C.UTF-8", "HOME": str(tmp_path)}
     found: dict[str, Shell] = {}
     try:
