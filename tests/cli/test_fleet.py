@@ -229,6 +229,12 @@ def test_what_a_dead_member_had_is_marked(
     assert "redelivered" in fleet(*STREAM, "--count", "1", tty=True, columns=200).out, "in the column source"
 
 
+def test_a_duration_is_over_although_the_server_is_away(fleet: Terminal) -> None:
+    ended = fleet(*STREAM, "--duration", "0.5s", "--fleet", "redis://127.0.0.1:1")
+    assert (ended.code, ended.out) == (0, "")
+    assert [note["type"] for note in ended.notes] == ["waiting", "summary"]
+
+
 def test_without_a_relay_that_is_said(fleet: Terminal) -> None:
     ended = fleet(*STREAM, "--duration", "0.2s")
     assert (ended.code, ended.out) == (0, "")
