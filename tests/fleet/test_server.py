@@ -28,6 +28,8 @@ SECRET = "swordfish-and-more"
         ("127.0.0.1:6379", "has the scheme"),
         (f"redis://:{SECRET}@", "has no host"),
         (f"redis://:{SECRET}@host:port", "cannot be read"),
+        (f"redis://:{SECRET}@host:0", "has the port 0"),
+        (f"redis://:{SECRET}/more@host", "has no host"),
         (f"redis://:{SECRET}@host/zero", "a database that is not a number"),
         (f"redis://:{SECRET}@host/0?db=1", "has a query"),
         (f"redis://:{SECRET}\n@host", "cannot be printed"),
@@ -41,6 +43,7 @@ def test_urls_that_are_refused(url: str, problem: str) -> None:
     shown = "".join(traceback.TracebackException.from_exception(caught.value, capture_locals=True).format())
     assert SECRET not in shown.replace(repr(url), "")
     assert "redis://" in caught.value.hint
+    assert "written as %XX" in caught.value.hint
 
 
 @pytest.mark.parametrize(
@@ -86,6 +89,23 @@ def test_what_a_server_refuses(tmp_path: Path) -> None:
         failed = failure(FleetConnection(right), "EVAL", f"return redis.error_reply('no {SECRET}')", "0")
         assert failed.code == "server_failed"
         assert "no ****" in str(failed)
+
+
+def test_a_node_of_a_cluster_that_is_down(server: RedisServer) -> None:
+    """It may come up again, so streams wait for it."""
+    down = "return redis.error_reply('CLUSTERDOWN Hash slot not served')"
+    error = failure(FleetConnection(server.url), "EVAL", down, "0")
+    assert error.code == "server_unreachable"
+    assert "is in a cluster that is down (Hash slot not served)" in str(error)
+
+
+@pytest.mark.parametrize("engine", ["redis", "valkey"])
+def test_the_place_in_a_script_is_not_told(engine: str, tmp_path: Path) -> None:
+    with RedisServer(engine, tmp_path) as server:
+        server.command("SET", "one", "1")
+        error = failure(FleetConnection(server.url), "EVAL", "return redis.call('HGET', KEYS[1], 'a')", "1", "one")
+        assert error.code == "server_failed"
+        assert error.message.endswith("(WRONGTYPE Operation against a key holding the wrong kind of value)")
 
 
 def test_a_server_that_hangs(tmp_path: Path) -> None:
