@@ -62,6 +62,7 @@ def test_what_the_server_lost_is_put_back(fleet: Terminal, fleet_server: RedisSe
     assert refused.problem["hint"].startswith("trade pay reconcile ")
     mended = fleet("pay", "reconcile")
     assert [row["outcome"] for row in mended.lines] == ["restored"]
+    assert "fleet's budget" in mended.notes[-1]["note"], "no journal has it"
     assert mended.code == 0
     assert fleet("pay", "budget").json["spent_total_usd"] == "0.03"
     assert fleet("market", "prices", "BRETT", "--max-price", "0.03").code == 0
