@@ -116,6 +116,7 @@ _EXTRAS = {
     "pyarrow": ("frames", "tables and Parquet"),
     "keyring": ("keyring", "keeps API keys in the system's keyring"),
     "uvicorn": ("mock", "trade mock serve"),
+    "redis": ("redis", "several machines with one key"),
 }
 _NARROW = 60
 _LOUD = ("output", "profile", "world", "timeout", "retry", "color", "fields", "verbose")

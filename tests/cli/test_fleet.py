@@ -63,6 +63,7 @@ def test_what_the_server_lost_is_put_back(fleet: Terminal, fleet_server: RedisSe
     assert refused.problem["hint"].startswith("trade pay reconcile ")
     mended = fleet("pay", "reconcile")
     assert [row["outcome"] for row in mended.lines] == ["restored"]
+    assert "fleet's budget" in mended.notes[-1]["note"], "no journal has it"
     assert mended.code == 0
     assert fleet("pay", "budget").json["spent_total_usd"] == "0.03"
     assert fleet("market", "prices", "BRETT", "--max-price", "0.03").code == 0
@@ -228,6 +229,12 @@ def test_what_a_dead_member_had_is_marked(
     with client.signals.shared(chain=8453, group="bots", redis=fleet.env["TRADE_FLEET"], manual_ack=True) as dead:
         next(dead)
     assert "redelivered" in fleet(*STREAM, "--count", "1", tty=True, columns=200).out, "in the column source"
+
+
+def test_a_duration_is_over_although_the_server_is_away(fleet: Terminal) -> None:
+    ended = fleet(*STREAM, "--duration", "0.5s", "--fleet", "redis://127.0.0.1:1")
+    assert (ended.code, ended.out) == (0, "")
+    assert [note["type"] for note in ended.notes] == ["waiting", "summary"]
 
 
 def test_without_a_relay_that_is_said(fleet: Terminal) -> None:

@@ -260,7 +260,7 @@ def test_versions(version: str, old: bool) -> None:
 
 
 def test_a_server_that_is_too_old(server: RedisServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tradesdk.fleet.ledger_line._OLDEST", (99, 0))
+    monkeypatch.setattr("tradesdk.fleet.ledger_line.OLDEST", (99, 0))
     with ledgers(server, tmp_path)() as ledger:
         assert "6.2" in refused(ledger, "server_unsupported").hint
 

@@ -6,16 +6,20 @@ import asyncio
 import pickle
 import time
 import traceback
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from redis.retry import Retry
 
 from tradesdk import ConfigError, FleetError
 from tradesdk._fleet.address import ServerAddress
+from tradesdk._fleet.client import client_options
 from tradesdk.fleet import AsyncFleetConnection, FleetConnection, inspect_server
 
 from .._clock import VirtualClock
 from .._redis_server import RedisServer
+from ..e2e._streamrelay import relay, tls_contexts
 
 SECRET = "swordfish-and-more"
 
@@ -28,6 +32,8 @@ SECRET = "swordfish-and-more"
         ("127.0.0.1:6379", "has the scheme"),
         (f"redis://:{SECRET}@", "has no host"),
         (f"redis://:{SECRET}@host:port", "cannot be read"),
+        (f"redis://:{SECRET}@host:0", "has the port 0"),
+        (f"redis://:{SECRET}/more@host", "has no host"),
         (f"redis://:{SECRET}@host/zero", "a database that is not a number"),
         (f"redis://:{SECRET}@host/0?db=1", "has a query"),
         (f"redis://:{SECRET}\n@host", "cannot be printed"),
@@ -41,6 +47,7 @@ def test_urls_that_are_refused(url: str, problem: str) -> None:
     shown = "".join(traceback.TracebackException.from_exception(caught.value, capture_locals=True).format())
     assert SECRET not in shown.replace(repr(url), "")
     assert "redis://" in caught.value.hint
+    assert "written as %XX" in caught.value.hint
 
 
 @pytest.mark.parametrize(
@@ -86,6 +93,23 @@ def test_what_a_server_refuses(tmp_path: Path) -> None:
         failed = failure(FleetConnection(right), "EVAL", f"return redis.error_reply('no {SECRET}')", "0")
         assert failed.code == "server_failed"
         assert "no ****" in str(failed)
+
+
+def test_a_node_of_a_cluster_that_is_down(server: RedisServer) -> None:
+    """It may come up again, so streams wait for it."""
+    down = "return redis.error_reply('CLUSTERDOWN Hash slot not served')"
+    error = failure(FleetConnection(server.url), "EVAL", down, "0")
+    assert error.code == "server_unreachable"
+    assert "is in a cluster that is down" in str(error)
+
+
+@pytest.mark.parametrize("engine", ["redis", "valkey"])
+def test_the_place_in_a_script_is_not_told(engine: str, tmp_path: Path) -> None:
+    with RedisServer(engine, tmp_path) as server:
+        server.command("SET", "one", "1")
+        error = failure(FleetConnection(server.url), "EVAL", "return redis.call('HGET', KEYS[1], 'a')", "1", "one")
+        assert error.code == "server_failed"
+        assert error.message.endswith("(WRONGTYPE Operation against a key holding the wrong kind of value)")
 
 
 def test_a_server_that_hangs(tmp_path: Path) -> None:
@@ -138,6 +162,32 @@ def test_what_a_server_says_about_itself(engine: str, tmp_path: Path) -> None:
     with pytest.raises(FleetError) as caught:
         inspect_server(server.url)
     assert caught.value.code == "server_unreachable"
+
+
+def test_tls_takes_no_certificate_of_another_host(
+    server: RedisServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By default, older releases of redis-py do: it is asked for here."""
+    serving, _ = tls_contexts(tmp_path)  # for 127.0.0.1
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "server.pem"))
+
+    async def asked(url: str) -> object:
+        async with AsyncFleetConnection(url) as connection:
+            return await connection.command("PING")
+
+    def ping(url: str) -> object:
+        with FleetConnection(url) as connection:
+            return connection.command("PING")
+
+    ways: list[Callable[[str], object]] = [ping, lambda url: asyncio.run(asked(url)), inspect_server]
+    with relay(server.port, tls=serving) as between:
+        for ask in ways:
+            assert ask(f"rediss://127.0.0.1:{between.port}")
+            with pytest.raises(FleetError, match="certificate verify failed"):
+                ask(f"rediss://localhost:{between.port}")
+        address = ServerAddress.of(f"rediss://localhost:{between.port}")
+        options = client_options(address, 1.0, Retry)
+        assert (options["ssl_cert_reqs"], options["ssl_check_hostname"]) == ("required", True)
 
 
 def test_keys_of_another_type(server: RedisServer) -> None:

@@ -121,6 +121,31 @@ def test_a_fresh_server_without_a_relay_that_remembers(tmp_path: Path) -> None:
             fresh.close()
 
 
+def test_a_relay_without_signals_notices_the_server(
+    service: MockServer, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It renews its lease: so it says that the server is away, and has the lease again when that is back."""
+    with (
+        RedisServer("valkey", tmp_path) as server,
+        TradeClient(api_key=key_of(service), base_url=service.url, retry=QUICKLY) as trade,
+        trade.signals.relay(chain=8453, redis=server.url, lease=1, settle=0.1) as relay,
+        Reader(trade, server.url, "one").stream as stream,
+    ):
+        assert soon(lambda: relay.stats.relaying, 20)
+        server.kill()
+        assert soon(lambda: "cannot renew its lease" in caplog.text, 10)
+        server.start()
+        assert soon(lambda: relay.stats.terms == 2 and relay.stats.relaying, 20)
+        assert trade.signals.relay_status(chain=8453, redis=server.url).relayed_by == relay.member
+        assert "restarted or replaced" in caplog.text
+        time.sleep(1.2)  # signals of the second in which the server changed may be doubles
+        sent = service.emit_signal(chain_id=8453)
+        got = next(stream)
+        assert (got.id, got.redelivered) == (sent.id, False)
+    said = [record for record in caplog.records if vars(record).get("event") == "fleet_waiting"]
+    assert len(said) == 1, "once, not with each try"
+
+
 def test_a_server_that_answers_after_the_deadline(tmp_path: Path) -> None:
     """The step that timed out was carried out all the same: its entry is not lost, and comes once."""
     with RedisServer("valkey", tmp_path) as server, client() as trade:
@@ -171,6 +196,17 @@ def test_a_full_server_is_waited_for(tmp_path: Path, caplog: pytest.LogCaptureFi
             hand.close()
         timer.join()
         assert "is full" in caplog.text
+
+
+def test_a_server_that_is_too_old(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tradesdk._fleet.streams.OLDEST", (99, 0))
+    with RedisServer("redis", tmp_path) as server, client() as trade:
+        stream = trade.signals.shared(chain=8453, group="bots", redis=server.url)
+        with pytest.raises(FleetError, match=r"has version 6\.2") as caught, stream:
+            pass
+        assert caught.value.code == "server_unsupported"
+        with trade.signals.relay(chain=8453, redis=server.url) as relay, pytest.raises(FleetError, match="version 6"):
+            relay.wait()
 
 
 def test_a_login_that_is_refused_is_not_waited_for(tmp_path: Path) -> None:

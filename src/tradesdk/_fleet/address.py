@@ -13,6 +13,10 @@ from ..errors import ConfigError
 VARIABLE = "TRADE_FLEET"
 _DEFAULT_PORT = 6379
 _LONGEST = 2000
+_HINT = (
+    "use redis://[user:password@]host[:port][/database], or rediss:// for TLS; special characters of a password are "
+    "written as %XX, such as %2F for /"
+)
 
 
 class _Password:
@@ -68,11 +72,11 @@ class ServerAddress:
             try:
                 found = _read(url.strip())
             except ValueError:  # raised below, outside of this handler: its frames have the password
-                found = "cannot be read; special characters of a password are written as %XX"
+                found = "cannot be read"
         if isinstance(found, str):
             problem = f"{source} {found}"
             del url
-            raise ConfigError(problem, hint="use redis://[user:password@]host[:port][/database], or rediss:// for TLS")
+            raise ConfigError(problem, hint=_HINT)
         return found
 
     def options(self) -> dict[str, Any]:
@@ -110,6 +114,8 @@ def _read(url: str) -> ServerAddress | str:
         return f"has the scheme {printable(parts.scheme, 20) or 'none'}, which is not redis or rediss"
     if not parts.hostname:
         return "has no host"
+    if parts.port == 0:
+        return "has the port 0"
     if parts.query or parts.fragment:
         return "has a query or a fragment; neither has a meaning here"
     number = parts.path.strip("/") or "0"

@@ -33,7 +33,10 @@ def client_options(address: ServerAddress, timeout: float, retry: Callable[[Any,
     `retry`: redis-py's class `Retry` of the flavor.
     """
     backoff = load_redis("redis.backoff")
+    # Older releases of redis-py take a certificate for any host.
+    checked: dict[str, Any] = {"ssl_cert_reqs": "required", "ssl_check_hostname": True} if address.tls else {}
     return {
+        **checked,
         **address.options(),
         "socket_timeout": timeout,
         "socket_connect_timeout": timeout,

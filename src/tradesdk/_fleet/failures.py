@@ -12,6 +12,8 @@ from .address import ServerAddress
 
 # Redis 6.2 puts the error of a command in a script behind the place of that command.
 _IN_SCRIPT = re.compile(r"Error running script .*?@user_script: ?\d+: -?(?=[A-Z]+ )")
+# Newer servers put it after the error.
+_AFTER_SCRIPT = re.compile(r" script: [^ ]*,? ?on @user_script:\d+\.?$")
 _DURING_START = "wait until the server has started"
 _LARGER = "give the server more memory (maxmemory), or remove old data of other programs"
 
@@ -41,7 +43,8 @@ def failure_of(error: Exception, address: ServerAddress) -> Failure | None:
     names = {cls.__name__ for cls in type(error).__mro__ if cls.__module__.partition(".")[0] == "redis"}
     if not names and not isinstance(error, OSError | EOFError):
         return None
-    text = printable(_IN_SCRIPT.sub("", address.hidden_in(str(error))), 300)
+    told = _AFTER_SCRIPT.sub("", _IN_SCRIPT.sub("", address.hidden_in(str(error))))
+    text = printable(told.removesuffix("."), 300)
     where = f"the fleet's server at {address}"
     for known, code, message, hint in _KNOWN:
         if known in names or text.startswith(known):
@@ -73,6 +76,8 @@ _KNOWN: tuple[tuple[str, ErrorCode, str, str], ...] = (
     ("BusyLoadingError", "server_unreachable", "is still loading its data", _DURING_START),
     ("LOADING", "server_unreachable", "is still loading its data", _DURING_START),
     ("MASTERDOWN", "server_unreachable", "is a replica without its primary", "use the address of the primary"),
+    ("ClusterDownError", "server_unreachable", "is in a cluster that is down", "check the nodes of the cluster"),
+    ("CLUSTERDOWN", "server_unreachable", "is in a cluster that is down", "check the nodes of the cluster"),
     (
         "MovedError",
         "server_unsupported",

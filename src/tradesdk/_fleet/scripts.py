@@ -7,6 +7,9 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 
+OLDEST = (6, 2)
+"""The oldest version of the server for which the scripts are written."""
+
 
 @dataclass(frozen=True, slots=True)
 class Script:

@@ -24,6 +24,7 @@ from .._stream.events import unix, utc
 from .._stream.seen_ids import REMEMBERED
 from ..errors import ErrorCode, FleetError, InvalidArgumentError
 from ..models.stream import Gap, GroupMember, GroupStatus, RelayStatus, StreamSignal
+from .scripts import OLDEST
 
 WAITED_FOR: frozenset[ErrorCode] = frozenset({"server_unreachable", "server_read_only", "server_full"})
 """Failures of the server that are waited out: it may come back, or a replica takes over."""
@@ -136,8 +137,14 @@ def text(value: Any) -> str:
 
 
 def run_id(info: Any) -> str:
-    """The id of the server's process, which changes with each start."""
-    found = re.search(r"^run_id:(\S+)", text(info), re.MULTILINE)
+    """The id of the server's process, which changes with each start, from its `INFO server`."""
+    told = text(info)
+    version = re.search(r"^redis_version:((\d+)\.(\d+)\S*)", told, re.MULTILINE)
+    if version is not None and (int(version[2]), int(version[3])) < OLDEST:
+        raise FleetError(
+            f"the fleet's server has version {version[1]}", code="server_unsupported", hint="use Redis 6.2 or newer"
+        )
+    found = re.search(r"^run_id:(\S+)", told, re.MULTILINE)
     if found is None:
         raise FleetError("the fleet's server does not tell its run_id (INFO server)", code="server_unsupported")
     return found[1]

@@ -9,7 +9,7 @@ from typing import Any
 from .._fleet.address import ServerAddress
 from .._fleet.client import client_options, load_redis
 from .._fleet.failures import Failure, failure_of
-from .._fleet.scripts import script
+from .._fleet.scripts import OLDEST, script
 
 Command = tuple[str | bytes | int | float, ...]
 SETTINGS = {
@@ -20,7 +20,6 @@ SETTINGS = {
 }
 """Without these, a write that was answered may be lost, or removed later."""
 ASK_SETTINGS: tuple[Command, ...] = (("CONFIG", "GET", "*append*"), ("CONFIG", "GET", "maxmemory-policy"))
-_OLDEST = (6, 2)
 
 
 class LineError(Exception):
@@ -131,7 +130,7 @@ def _packed(command: Command) -> bytes:
 def is_too_old(told: dict[str, str]) -> bool:
     """Whether the server is older than what is tested."""
     numbers = told.get("redis_version", "").split(".")[:2]
-    return not all(number.isdigit() for number in numbers) or tuple(map(int, numbers)) < _OLDEST
+    return not all(number.isdigit() for number in numbers) or tuple(map(int, numbers)) < OLDEST
 
 
 def settings_of(replies: Sequence[Any]) -> dict[str, str] | None:

@@ -194,7 +194,7 @@ def stream(
         refuse_same({"--out": run.settings.out, "--checkpoint": checkpoint, "--tape": tape})
         filters = {"min_confidence": min_confidence, "direction": direction, "token": token}
         if group is not None:
-            shared = in_group(run, chain, group, filters)
+            shared = in_group(run, chain, group, filters, duration=duration)
             delivery = Delivery(run, wanted, tape, force=force, resumes=True)
             run.closing(delivery.close)
             follow(

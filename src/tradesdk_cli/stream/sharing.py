@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from tradesdk_cli.choices import CHAIN_NAMES
 from tradesdk_cli.errors import UsageProblem
+from tradesdk_cli.stream.watching import Watch
 from tradesdk_cli.text import one_line
 
 if TYPE_CHECKING:
@@ -69,21 +70,26 @@ class _Waits(logging.Handler):
 class Shared:
     """A group's stream, for `follow`."""
 
-    def __init__(self, run: Session, stream: SharedStream[StreamItem], url: str) -> None:
-        self._run, self._stream, self._url = run, stream, url
+    def __init__(self, run: Session, stream: SharedStream[StreamItem], url: str, duration: float | None) -> None:
+        self._run, self._stream, self._url, self._duration = run, stream, url, duration
         self.member: str = stream.member
 
     @contextlib.contextmanager
     def opened(self) -> Iterator[AnyStream]:
-        """The stream, open. It is said if the server is away until then, and if nobody relays."""
+        """The stream, open. It is said if the server is away until then, and if nobody relays.
+
+        If it is not open when the duration is over, it is closed: then it ends at once.
+        """
         logger, waits = logging.getLogger("tradesdk"), _Waits(self._run)
         with contextlib.ExitStack() as stack:
             logger.addHandler(waits)
             try:
-                stream = stack.enter_context(self._stream)
+                with Watch(self._stream.close, self._run.out.stdout, duration=self._duration) as watch:
+                    stream = stack.enter_context(self._stream)
             finally:
                 logger.removeHandler(waits)
-            self._say_if_nobody_relays()
+            if watch.reason is None:
+                self._say_if_nobody_relays()
             yield stream
 
     def ack(self, stream: AnyStream, signal: StreamSignal) -> None:
@@ -104,12 +110,14 @@ class Shared:
                 self._run.out.event("no_relay", f"{text}, on one machine or on several", chain=chain)
 
 
-def in_group(run: Session, chain: int, group: str, filters: Mapping[str, Any]) -> Shared:
-    """The stream of a group. Nothing is sent yet.
+def in_group(
+    run: Session, chain: int, group: str, filters: Mapping[str, Any], *, duration: float | None = None
+) -> Shared:
+    """The stream of a group. Nothing is sent yet. `duration`: seconds that it may take to open.
 
     Raises:
         UsageProblem: there is no fleet.
     """
     url = fleet_url(run, "--group")
     stream = run.client.signals.shared(chain=chain, group=group, redis=url, reports=True, manual_ack=True, **filters)
-    return Shared(run, stream, url)
+    return Shared(run, stream, url, duration)

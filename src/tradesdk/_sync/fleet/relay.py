@@ -288,6 +288,8 @@ class SignalRelay:
                     stream.ack(signal)
         if self._working.stopping:
             return
+        if self._went_back:
+            raise AnotherRun
         raise _Ended("another member has the lease")  # the stream was closed because of it
 
     def _publish_tail(self, term: _Term) -> None:
@@ -352,19 +354,27 @@ class SignalRelay:
 
     def _renew(self) -> None:
         """Keep the lease, also while the stream is silent. Without it, the stream is closed."""
+        tries = 0
         while not self._renewing.pause(self._lease / 3):
             term = self._term
             if term is None:
                 continue
             try:
                 reply = self._ask(term.fence)
-            except (FleetError, AnotherRun):
-                continue  # the next writing reports it, and the server refuses an old number
-            if text(reply[0]) == "held":
+                status = text(reply[0])
+            except AnotherRun:
+                status = "changed"
+            except FleetError as error:
+                tries += 1
+                if tries == 1:  # it may take long until the next writing reports it
+                    extra = log_fields("fleet_waiting", error, chain=self.chain, wait=self._lease / 3, tries=tries)
+                    logger.warning("the relay of chain %d cannot renew its lease: %s", self.chain, error, extra=extra)
+                continue
+            tries = 0
+            if status == "held":
                 self._tail.through(int(reply[5]))
             elif self._term is term and self._upstream is not None:
-                if text(reply[0]) == "changed":
-                    self._went_back = True
+                self._went_back = self._went_back or status == "changed"
                 self._upstream.close()
 
     def _give_back(self) -> None:

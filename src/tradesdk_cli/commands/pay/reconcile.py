@@ -248,6 +248,10 @@ def _reconcile(run: Session, *, send_api_key: bool) -> None:
             )
         else:
             run.out.note(f"still in doubt: {program} pay resume {payment.id}, or {program} pay reconcile after {over}")
+    if found.restored:  # journals have payments only
+        run.out.note(
+            f"the server may have lost the fleet's budget as well: look at it before you buy: {program} pay budget"
+        )
     end()
     if found.unresolved or in_doubt:
         raise typer.Exit(OUTCOME_UNKNOWN)
