@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from tradesdk_cli.config.settings import NAME, program_of
+from tradesdk_cli.config.entries import NAME
+from tradesdk_cli.config.settings import program_of
 from tradesdk_cli.errors import Problem, UsageProblem
 from tradesdk_cli.explain import continued
 from tradesdk_cli.framework.group import (

@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from tradesdk_cli.config.settings import ENTRIES, Files, resolve
+from tradesdk_cli.config.entries import ENTRIES
+from tradesdk_cli.config.settings import Files, resolve
 from tradesdk_cli.errors import ConfigProblem, UsageProblem
 from tradesdk_cli.output.printer import Output
 from tradesdk_cli.session import Session

@@ -25,7 +25,7 @@ Project = Annotated[bool, typer.Option("--project", help="In the project's .trad
 
 
 def _complete_setting(incomplete: str) -> list[str]:
-    from tradesdk_cli.config.settings import SHOWN
+    from tradesdk_cli.config.entries import SHOWN
 
     return [name for name in SHOWN if name.startswith(incomplete)]
 
@@ -48,7 +48,7 @@ def list_(
     Flags override the environment, which overrides the project's .trade.toml, the profile and the defaults. Keys are
     never shown.
     """
-    from tradesdk_cli.config.settings import SHOWN
+    from tradesdk_cli.config.entries import SHOWN
     from tradesdk_cli.output.columns import Column
 
     with session(ctx) as run:
@@ -65,7 +65,7 @@ def get(ctx: typer.Context, name: SettingName) -> None:
 
     With -o json also its source.
     """
-    from tradesdk_cli.config.settings import shown_name
+    from tradesdk_cli.config.entries import shown_name
 
     with session(ctx) as run:
         row = _row(run.settings, shown_name(name), sources=True)
@@ -93,7 +93,7 @@ def set_(
     Comments in the file stay. A project's file may come from anybody, so it cannot have addresses or keys. trade login
     saves keys.
     """
-    from tradesdk_cli.config.settings import parse, plain_name, settable_name
+    from tradesdk_cli.config.entries import parse, plain_name, settable_name
     from tradesdk_cli.session import open_session
 
     with open_session(ctx, new_profile=True) as run:
@@ -119,7 +119,7 @@ def set_(
 )
 def unset(ctx: typer.Context, name: SettingName, project: Project = False) -> None:
     """Remove a setting from the profile, or from the project."""
-    from tradesdk_cli.config.settings import plain_name, settable_name
+    from tradesdk_cli.config.entries import plain_name, settable_name
     from tradesdk_cli.errors import UsageProblem
 
     with session(ctx) as run:
@@ -272,7 +272,7 @@ def _place(run: Session, name: str, *, project: bool) -> tuple[Path, tuple[str, 
     """
     from pathlib import Path
 
-    from tradesdk_cli.config.settings import PROJECT_FILE
+    from tradesdk_cli.config.entries import PROJECT_FILE
 
     settings = run.settings
     if project:

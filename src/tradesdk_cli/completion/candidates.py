@@ -266,7 +266,7 @@ def _endpoints(line: Line, begun: str) -> Iterable[tuple[str, str]]:
 
 def _setting(line: Line, begun: str) -> Iterable[tuple[str, str]]:
     """Values of the setting that is named before."""
-    from tradesdk_cli.config.settings import COLORS, FORMATS
+    from tradesdk_cli.config.entries import COLORS, FORMATS
 
     known = {"output": FORMATS, "color": COLORS, "mock": ("true", "false")}
     return [(value, "") for value in known.get(line.words[0], ())]

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from tradesdk_cli.config.settings import NAME, NAME_RULE, PROJECT_FILE, is_loopback
+from tradesdk_cli.config.entries import NAME, NAME_RULE, PROJECT_FILE
+from tradesdk_cli.config.settings import is_loopback
 from tradesdk_cli.errors import ConfigProblem, UsageProblem
 from tradesdk_cli.files import atomic_write
 from tradesdk_cli.text import one_line

@@ -11,16 +11,8 @@ from copy import deepcopy
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tradesdk_cli.config.settings import (
-    ENTRIES,
-    PROJECT_FILE,
-    Files,
-    Settings,
-    expanded,
-    plain_name,
-    platform_folder,
-    resolve,
-)
+from tradesdk_cli.config.entries import ENTRIES, PROJECT_FILE, plain_name
+from tradesdk_cli.config.settings import Files, Settings, expanded, platform_folder, resolve
 from tradesdk_cli.errors import ConfigProblem
 from tradesdk_cli.files import atomic_write
 from tradesdk_cli.redact import is_secret_setting

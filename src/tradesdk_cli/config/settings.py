@@ -1,6 +1,6 @@
 """Settings of one run: flags, then the environment, the project's file, the profile, defaults.
 
-Pure: nothing is read from disk. `profiles` reads the files.
+Pure: nothing is read from disk. `files` reads them; `entries` knows what they may say.
 """
 
 from __future__ import annotations
@@ -10,30 +10,28 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from tradesdk_cli.choices import Color, Format
+from tradesdk_cli.config.entries import (
+    ENTRIES,
+    FLEET_PASSWORD,
+    FORMATS,
+    NAME,
+    NAME_RULE,
+    NO,
+    PROJECT_FILE,
+    YES,
+    check,
+    is_name,
+    is_server,
+    nearest,
+    shown_server,
+)
 from tradesdk_cli.errors import ConfigProblem, UsageProblem
-from tradesdk_cli.redact import is_secret_setting, looks_secret
-from tradesdk_cli.text import counted, one_line, visible
+from tradesdk_cli.redact import looks_secret
+from tradesdk_cli.text import one_line
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
-    from pathlib import Path
-    from typing import Any
-
-
-FORMATS, COLORS = tuple(Format), tuple(Color)
-KINDS = ("live", "mock")
-KEY_PLACES = ("file", "keyring")
-NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,39}")
-"""Names of profiles and of mock worlds: they become names of files."""
-NAME_RULE = "letters, digits, - and _ (at most 40)"
-PROJECT_FILE = ".trade.toml"
-_YES, _NO = ("1", "true", "yes", "on"), ("0", "false", "no", "off")
-_SERVER = re.compile(r"([a-z]+)://(?:([^@]*)@)?([\w.-]+|\[[0-9A-Fa-f:.]+\])(:\d{1,5})?(/\d{0,5})?")
-FLEET_RULE = 'the URL of a Redis or Valkey server without a password, such as "redis://10.0.0.5:6379/0"'
-_UNSET_FLEET = "take the line out: trade config unset fleet"
-_FLEET_PASSWORD = "set TRADE_FLEET to the URL with the password"  # noqa: S105 - what to do with one
+    from collections.abc import Callable, Mapping
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,7 +44,7 @@ class Layer:
 
 @dataclass(frozen=True)
 class Files:
-    """What the settings files say, as it was read: `read_files` of `profiles` makes it.
+    """What the settings files say, as it was read: `read_files` of `files` makes it.
 
     Attributes:
         project: the table of `.trade.toml`; None when there is none.
@@ -86,229 +84,11 @@ class Files:
         found = self.config.get("profile")
         if found is None:
             return "default" if "default" in self.profiles else None
-        if not _is_name(found):
+        if not is_name(found):
             raise ConfigProblem(
                 f'profile in {self.config_file} is not a name, such as "work": {NAME_RULE}', "correct that line"
             )
         return str(found)
-
-
-def _is_text(value: Any) -> bool:
-    return isinstance(value, str) and bool(value.strip())
-
-
-def _one_of(choices: tuple[str, ...]) -> Callable[[Any], bool]:
-    return lambda value: value in choices
-
-
-def _is_seconds(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 < value <= 3600
-
-
-def _is_server(value: Any) -> bool:
-    """Whether it is the URL of a fleet's server that may be shown: one without a password."""
-    found = _SERVER.fullmatch(value.strip()) if isinstance(value, str) else None
-    return found is not None and found[1] in ("redis", "rediss") and ":" not in (found[2] or "")
-
-
-def shown_server(url: str) -> str:
-    """The URL of a fleet's server without user and password; all of it is left out where these are not certain."""
-    found = _SERVER.fullmatch(url)
-    return "…" if found is None else f"{found[1]}://{found[3]}{found[4] or ''}{found[5] or ''}"
-
-
-def _is_bool(value: Any) -> bool:
-    return isinstance(value, bool)
-
-
-def _is_true(value: Any) -> bool:
-    return value is True
-
-
-def _is_name(value: Any) -> bool:
-    return isinstance(value, str) and NAME.fullmatch(value) is not None
-
-
-def _is_level(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= 2
-
-
-@dataclass(frozen=True, eq=False)
-class Entry:
-    """One setting: what fits, in a check and in words, and in which files it may stand."""
-
-    fits: Callable[[Any], bool]
-    rule: str
-    profile: bool = True
-    project: bool = True
-
-
-ENTRIES: dict[str, Entry] = {
-    "base_url": Entry(_is_text, 'an address, such as "https://api.example.com"', project=False),
-    "market_url": Entry(_is_text, 'an address, such as "https://market.example.com"', project=False),
-    "fleet": Entry(_is_server, FLEET_RULE, project=False),
-    "kind": Entry(_one_of(KINDS), '"live" or "mock"', project=False),
-    "key": Entry(_one_of(KEY_PLACES), '"file" or "keyring": where the key is kept, not the key itself', project=False),
-    "profile": Entry(_is_name, f"a name: {NAME_RULE}", profile=False),
-    "mock": Entry(_is_true, "true: a project can turn the mock on, not off", profile=False),
-    "world": Entry(_is_name, f"a name: {NAME_RULE}"),
-    "output": Entry(_one_of(FORMATS), f"one of {', '.join(FORMATS)}"),
-    "color": Entry(_one_of(COLORS), f"one of {', '.join(COLORS)}"),
-    "timeout": Entry(_is_seconds, "seconds above 0, at most 3600"),
-    "retry": Entry(_is_bool, "true or false"),
-    "verbose": Entry(_is_level, "0, 1 or 2"),
-}
-"""Every setting that a file may have."""
-
-
-SHOWN = (
-    "profile",
-    "mock",
-    "world",
-    "base_url",
-    "market_url",
-    "rpc_url",
-    "fleet",
-    "api_key",
-    "output",
-    "color",
-    "timeout",
-    "retry",
-    "verbose",
-)
-"""What `trade config list` shows, in this order."""
-
-
-def names_in(*, project: bool) -> list[str]:
-    """The settings that a project file, or a profile, may have."""
-    return [name for name, entry in ENTRIES.items() if (entry.project if project else entry.profile)]
-
-
-def nearest(name: str, known: Iterable[str]) -> str | None:
-    """What was probably meant."""
-    from difflib import get_close_matches
-
-    found = get_close_matches(name.lower().replace("-", "_"), list(known), 1, 0.6)
-    return found[0] if found else None
-
-
-def check(values: Mapping[str, Any], where: str, *, project: bool) -> tuple[dict[str, Any], list[str]]:
-    """What of a table is known, and warnings about the rest. `where` is how the table is called.
-
-    Raises:
-        ConfigProblem: a value of the wrong type, a secret, or, in a project file, an address.
-    """
-    known: dict[str, Any] = {}
-    warnings = []
-    names = names_in(project=project)
-    for name, value in values.items():
-        if is_secret_setting(name):
-            raise ConfigProblem(
-                f"{where} has {visible(name)}: keys and passwords do not belong into settings",
-                "remove the line, and keep the key with: trade login",
-            )
-        if project and name in ENTRIES and not ENTRIES[name].project:
-            raise ConfigProblem(
-                f"{where} has {name}: a project may not say where requests and keys go",
-                'put it into a profile (trade config set), and name that: profile = "NAME"',
-            )
-        if name not in names:
-            warnings.append(_unknown(name, where, names))
-        elif not ENTRIES[name].fits(value):
-            hints = {"key": "trade login keeps a key", "fleet": f"{_FLEET_PASSWORD}; {_UNSET_FLEET}"}
-            hint = hints.get(name) or f"there it is {_kind_of(value)}"
-            raise ConfigProblem(f"{name} in {where} is not {ENTRIES[name].rule}", hint)
-        else:
-            known[name] = value
-    return known, warnings
-
-
-def _unknown(name: str, where: str, names: list[str]) -> str:
-    close = nearest(name, names)
-    if close is None and name == "mock":
-        close = "kind"
-    meant = f"; did you mean {close}?" if close else f"; there are {', '.join(names)}"
-    return f"{where} has {one_line(name, 60)}, which is no setting there{meant}"
-
-
-def _kind_of(value: Any) -> str:
-    """What a value is, without repeating it: somebody may have put a key or a password there."""
-    if isinstance(value, str):
-        return f"a text of {counted(len(value), 'characters')}"
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    kinds: tuple[tuple[type | tuple[type, ...], str], ...] = (
-        ((int, float), "a number"),
-        (list, "a list"),
-        (dict, "a table"),
-    )
-    return next((told for types, told in kinds if isinstance(value, types)), "a date or a time")
-
-
-def parse(name: str, text: str) -> Any:
-    """A value that was typed, as a file has it.
-
-    Raises:
-        UsageProblem: it does not fit.
-    """
-    entry = ENTRIES[name]
-    value: Any = text.strip()
-    lowered = value.lower()
-    if entry.fits in (_is_bool, _is_true):
-        value = True if lowered in _YES else False if lowered in _NO else value
-    elif entry.fits in (_is_seconds, _is_level):
-        try:
-            value = int(value) if value.isdigit() else float(value)
-        except ValueError:
-            value = None
-    if not entry.fits(value):
-        if name == "fleet":  # what was typed may have a password
-            raise UsageProblem(f"{name} is {entry.rule}", f"a password is not kept in files: {_FLEET_PASSWORD}")
-        raise UsageProblem(f"{name} is {entry.rule}, not {one_line(text, 80)}", f"trade config set {name} VALUE")
-    return value
-
-
-def plain_name(name: str) -> str:
-    """The name of a setting as files have it: `base-url` is `base_url`."""
-    return name.strip().lower().replace("-", "_")
-
-
-def shown_name(name: str) -> str:
-    """The name of a setting that can be shown.
-
-    Raises:
-        UsageProblem: there is none of that name.
-    """
-    found = plain_name(name)
-    if is_secret_setting(found):
-        raise UsageProblem("keys are never shown", "trade whoami says which one it is, and where it comes from")
-    if found not in SHOWN:
-        close = nearest(found, SHOWN)
-        hint = f"did you mean {close}?" if close else f"there are {', '.join(SHOWN)}"
-        raise UsageProblem(f"there is no setting {one_line(name, 60)}", hint)
-    return found
-
-
-def settable_name(name: str, *, project: bool) -> str:
-    """The name of a setting that the profile, or the project, can have.
-
-    Raises:
-        UsageProblem: it can not; the hint says what to do.
-    """
-    found = plain_name(name)
-    if found == "key" or is_secret_setting(found):
-        raise UsageProblem("keys do not stand in settings", "trade login keeps one, trade logout forgets it")
-    names = [known for known in names_in(project=project) if known != "key"]
-    if found in names:
-        return found
-    if found == "mock":
-        raise UsageProblem("a profile is a mock by its kind", "trade config set kind mock")
-    if found in ENTRIES:
-        whose = "a project may not say where requests and keys go" if project else f"{found} belongs to a project"
-        raise UsageProblem(whose, "leave --project out" if project else "add --project")
-    close = nearest(found, names)
-    hint = f"did you mean {close}?" if close else f"there are {', '.join(names)}"
-    raise UsageProblem(f"there is no setting {one_line(name, 60)}", hint)
 
 
 def unknown_profile(name: str, files: Files) -> ConfigProblem:
@@ -444,19 +224,6 @@ def notes_on(
     if settings.kept is not None and settings.sources["api_key"] == "TRADE_API_KEY":
         notes.append(f"TRADE_API_KEY goes before the key of {named}")
     return notes
-
-
-__all__ = [
-    "COLORS",
-    "FORMATS",
-    "Settings",
-    "expanded",
-    "is_loopback",
-    "platform_folder",
-    "program_of",
-    "requested_output",
-    "resolve",
-]
 
 
 @dataclass(frozen=True)
@@ -618,11 +385,11 @@ def _check_flags(flags: Mapping[str, Any]) -> None:
         if flags.get(name) is not None and not flags[name].strip():
             raise UsageProblem(f"{option} is empty", f"for example: {option} https://api.example.com")
     fleet = flags.get("fleet")
-    if fleet is not None and not _is_server(fleet):
+    if fleet is not None and not is_server(fleet):
         if "@" in fleet:
             raise UsageProblem(
                 "--fleet has a password, and others on this machine can see the words of a command line",
-                f"{_FLEET_PASSWORD}, and leave --fleet out",
+                f"{FLEET_PASSWORD}, and leave --fleet out",
             )
         raise UsageProblem(
             "--fleet takes the URL of a Redis or Valkey server",
@@ -719,7 +486,7 @@ def program_of(flags: Mapping[str, Any]) -> str:
     program = "trade"
     if isinstance(flags.get("profile"), str) and NAME.fullmatch(flags["profile"]):
         program += f" --profile {flags['profile']}"
-    if _is_server(flags.get("fleet")):
+    if is_server(flags.get("fleet")):
         program += f" --fleet {flags['fleet']}"
     if flags.get("world"):
         return f"{program} --world {flags['world']}"
@@ -755,9 +522,9 @@ def _env_mock(environ: Mapping[str, str]) -> bool | None:
     value = environ.get("TRADE_MOCK", "").strip().lower()
     if not value:
         return None
-    if value in _YES:
+    if value in YES:
         return True
-    if value in _NO:
+    if value in NO:
         return False
     raise ConfigProblem("TRADE_MOCK is neither 1 nor 0", "export TRADE_MOCK=1 turns the embedded mock on")
 

@@ -88,7 +88,7 @@ def _folder(settings: Settings) -> Path:
 
 def _names(settings: Settings) -> list[str]:
     """Of the worlds that are there, in order."""
-    from tradesdk_cli.config.settings import NAME
+    from tradesdk_cli.config.entries import NAME
 
     found = (file.name for file in _folder(settings).glob("*.sqlite3") if not file.name.endswith(_LEDGER))
     return sorted(name for name in (file.removesuffix(".sqlite3") for file in found) if NAME.fullmatch(name))
