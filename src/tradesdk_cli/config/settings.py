@@ -416,7 +416,7 @@ def _without_fleet(sources: dict[str, str]) -> str:
         raise UsageProblem(
             f"--fleet does not go with the embedded mock ({sources['mock'].removeprefix('flag ')}), which no other "
             "machine sees",
-            'serve the mock for all: trade mock serve; then, in each terminal: eval "$(trade mock serve --env)"',
+            "serve the mock for all: trade mock serve, which says what to set in the other terminals",
         )
     sources["fleet"] = DEFAULT
     what = source if source == "TRADE_FLEET" else f"the fleet of {source}"

@@ -44,7 +44,7 @@ def fleet_url(run: Session, what: str) -> str:
     if settings.mock:
         raise UsageProblem(
             f"{what} needs a fleet, and no other machine sees the embedded mock",
-            'serve the mock for all: trade mock serve; then, in each terminal: eval "$(trade mock serve --env)"',
+            "serve the mock for all: trade mock serve, which says what to set in the other terminals",
         )
     raise UsageProblem(
         f"{what} needs the server that the machines of a fleet share, and none is set",
