@@ -228,7 +228,7 @@ def test_clocks_that_differ(server: RedisServer, monkeypatch: pytest.MonkeyPatch
     store.close()
 
 
-@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("when", [pytest.param("before", marks=pytest.mark.long), "after"])
 def test_a_lost_request_or_reply(server: RedisServer, when: Any) -> None:
     """Each step is taken once, and its answer is the right one, wherever the connection is cut."""
     with CuttingProxy(server.port) as proxy:

@@ -103,7 +103,7 @@ def test_a_server_that_does_not_tell_its_settings(
         server.command("ACL", "DELUSER", "bot")
 
 
-@pytest.mark.parametrize("engine", ["redis", "valkey"])
+@pytest.mark.parametrize("engine", ["redis", pytest.param("valkey", marks=pytest.mark.long)])
 def test_replicas_that_must_have_it(engine: str, tmp_path: Path) -> None:
     """By WAIT on Redis 6.2, by WAITAOF on Valkey; always on the connection that wrote."""
     with (
