@@ -318,7 +318,7 @@ def _ledger(error: LedgerError, program: str) -> str:
     if error.code == "server_unreachable":
         return _REACH_FLEET
     if error.code == "ledger_went_back":
-        return f"{program} pay reconcile puts back what this machine wrote; run it on every machine"
+        return f"{program} pay reconcile puts back what this machine's journal has; run it on every machine"
     if error.code == "ledger_not_durable":
         return (
             "set appendonly yes, appendfsync always, no-appendfsync-on-rewrite no and maxmemory-policy noeviction "

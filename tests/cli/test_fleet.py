@@ -63,10 +63,29 @@ def test_what_the_server_lost_is_put_back(fleet: Terminal, fleet_server: RedisSe
     assert refused.problem["hint"].startswith("trade pay reconcile ")
     mended = fleet("pay", "reconcile")
     assert [row["outcome"] for row in mended.lines] == ["restored"]
-    assert "fleet's budget" in mended.notes[-1]["note"], "no journal has it"
+    assert "newer budget" in mended.notes[-1]["note"], "this machine cannot know what others saw"
     assert mended.code == 0
     assert fleet("pay", "budget").json["spent_total_usd"] == "0.03"
     assert fleet("market", "prices", "BRETT", "--max-price", "0.03").code == 0
+
+
+def test_a_budget_that_is_used_up_stays_so_when_the_server_lost_everything(
+    fleet: Terminal, fleet_server: RedisServer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    other = second(fleet, monkeypatch, tmp_path / "other")
+    assert fleet("pay", "budget", "set", "--total", "0.09").code == 0
+    for machine, token in ((fleet, "ETH"), (other, "BRETT"), (fleet, "TOSHI")):
+        assert machine("market", "prices", token, "--max-price", "0.03").code == 0
+    recipients = fleet("pay", "trust", "0x" + "1" * 40, "--yes").json["accepted"]
+    assert len(recipients) == 2
+    fleet_server.command("FLUSHALL")
+    assert [machine("pay", "reconcile").code for machine in (other, fleet)] == [0, 0]
+    for machine in (fleet, other):
+        refused = machine("market", "prices", "AERO", "--max-price", "0.03")
+        assert (refused.code, refused.problem["code"], refused.problem["charged"]) == (12, "over_budget", False)
+    found = other("pay", "budget").json
+    assert (found["spent_total_usd"], found["left_total_usd"]) == ("0.09", "0.00")
+    assert other("pay", "trust", recipients[1], "--yes").json["accepted"] == recipients
 
 
 def test_the_purchase_secret_has_to_be_known(fleet: Terminal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

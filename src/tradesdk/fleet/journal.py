@@ -1,5 +1,5 @@
-"""What this machine wrote to a shared ledger, in a local file: so that it is noticed when the server lost it, and can
-be put back. Signed headers in it are encrypted, as they are on the server.
+"""What this machine wrote to a shared ledger, and the settings under which it signed, in a local file: so that it is
+noticed when the server lost them, and they can be put back. Signed headers in it are encrypted, as on the server.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from .._fleet import ledger_settings
 from .._system import private_files
 
 _LARGEST = 8 << 20
@@ -38,11 +39,13 @@ class Content:
 
     Attributes:
         entries: the newest entry of each payment.
+        settings: the newest text of each setting, by name.
         position: the highest position since the store was last accepted.
         accepted: what tells that acceptance from others; None: there was none.
     """
 
     entries: dict[str, Entry] = field(default_factory=dict)
+    settings: dict[str, str] = field(default_factory=dict)
     position: Position | None = None
     accepted: str | None = None
 
@@ -50,7 +53,8 @@ class Content:
 class Journal:
     """A file of lines, one for each write; only its owner may read it. Processes may share it.
 
-    A file that has become large is renamed and one more is kept, so the oldest entries are lost some day.
+    A file that has become large is renamed and one more is kept, so the oldest entries are lost some day. Settings are
+    written into each new file.
     """
 
     def __init__(self, path: str) -> None:
@@ -64,14 +68,24 @@ class Journal:
         """
         self._append({"id": payment_id, "step": entry.step, "text": entry.text, "at": position}, sync=sync)
 
-    def accept(self, position: Position | None) -> str:
-        """From here on, the store is as it should be, whatever was noticed before. Returns `Content.accepted`.
+    def keep(self, name: str, text: str, position: Position | None) -> None:
+        """Write down a setting that the server has, synced.
+
+        Raises:
+            OSError: it could not be written.
+        """
+        self._append({"setting": name, "text": text, "at": position}, sync=True)
+
+    def accept(self, position: Position | None, settings: dict[str, str]) -> str:
+        """From here on, the store is as it should be, with these settings, whatever was noticed before.
+
+        Returns `Content.accepted`.
 
         Raises:
             OSError: it could not be written.
         """
         name = secrets.token_hex(6)
-        self._append({"accepted": name, "at": position}, sync=True)
+        self._append({"accepted": name, "at": position, "settings": settings}, sync=True)
         return name
 
     def content(self) -> Content:
@@ -91,10 +105,18 @@ class Journal:
         at = line["at"]
         position = None if at is None else Position(int(at[0]), str(at[1]))  # type: ignore[index] # checked by the caller
         if "accepted" in line:
+            if "settings" in line:  # journals of earlier releases have none
+                settings: dict[str, str] = dict(line["settings"])  # type: ignore[call-overload] # checked by the caller
+                found.settings = {name: ledger_settings.joined(name, text, None) for name, text in settings.items()}
             found.accepted = str(line["accepted"])
             found.position = position
             return
-        found.entries[str(line["id"])] = Entry(str(line["step"]), str(line["text"]))
+        if "setting" in line:
+            # Another process may have seen a newer one, and written it down earlier.
+            name = str(line["setting"])
+            found.settings[name] = ledger_settings.joined(name, str(line["text"]), found.settings.get(name))
+        else:
+            found.entries[str(line["id"])] = Entry(str(line["step"]), str(line["text"]))
         if position is not None and (found.position is None or position.number > found.position.number):
             found.position = position
 
@@ -112,8 +134,11 @@ class Journal:
             os.close(file)
         if size > _LARGEST:
             with suppress(OSError):
+                settings = self.content().settings
                 if os.stat(self.path).st_size > _LARGEST:  # else another process was faster
                     os.replace(self.path, f"{self.path}.1")
+                    for name, text in settings.items():
+                        self.keep(name, text, None)
 
     def _open(self) -> int:
         flags = os.O_WRONLY | os.O_APPEND | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)

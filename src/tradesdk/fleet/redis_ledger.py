@@ -6,7 +6,6 @@ what was decided, if what the decision rests on is still so.
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import time
@@ -17,6 +16,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from .._fleet import ledger_records as records
+from .._fleet import ledger_settings as settings
 from .._fleet.address import ServerAddress
 from .._fleet.ledger_records import Record
 from .._http.log_events import log_fields, logger
@@ -27,7 +27,6 @@ from ..errors import ConfigError, InvalidArgumentError
 from ..payments.budget import Budget, Spending
 from ..payments.ledger import errors, rules
 from ..payments.ledger.leases import holds
-from ..payments.ledger.schema import budget_row, to_budget
 from ..payments.signing.secp256k1 import checksummed
 from ..payments.signing.signer import LocalSigner, Signer, checked_signer
 from .ledger_line import Command, LedgerLine
@@ -44,6 +43,7 @@ from .shared_store import (
     by_server,
     no_parts,
     one_payment,
+    setting,
     told,
 )
 
@@ -75,8 +75,9 @@ class RedisLedger:
             from its purchase secret, or from TRADE_PURCHASE_SECRET.
         wallet: instead of a signer, the paying address. It needs TRADE_PURCHASE_SECRET.
         prefix: what the server's keys begin with: letters, digits and `._:-`.
-        journal: the file in which this machine writes down what it signed; by default one for prefix and wallet, in
-            `TRADE_HOME` or the platform's folder for data. It must survive restarts. Processes share it.
+        journal: the file in which this machine writes down what it signed, and under which settings; by default one for
+            prefix and wallet, in `TRADE_HOME` or the platform's folder for data. It must survive restarts. Processes
+            share it.
         durability: `"managed"` for services that do not tell their settings: then nothing checks them.
         replicas: the number of replicas that must have each write before the method returns: all that may be promoted.
         timeout: seconds that a method may take, with reconnecting and deciding again.
@@ -217,6 +218,8 @@ class RedisLedger:
                 reserved = rules.renewed(earlier, draft)
                 spending = rules.spending_before(reserved, draft.amount, earlier, spending, at)
             known = [] if pay_to else _addresses(trusted)
+            seen = {settings.BUDGET: view.meta["budget"]}
+            self._store.keep(seen if pay_to else {**seen, settings.trusted_for(origin): trusted}, errors.NOTHING_SENT)
             refusal = rules.recipient_refusal(draft.pay_to, origin=origin, configured=pay_to, known=known)
             if refusal is None:
                 last_hour = self._counted(at - rules.HOUR, spending.budget, earlier)
@@ -267,7 +270,8 @@ class RedisLedger:
                 rules.check_recipient(draft, known)
                 change.expect(TRUSTED, draft.origin, trusted)
                 if not known:
-                    change.write("HSET", TRUSTED, draft.origin, json.dumps([[draft.pay_to, now + view.ahead]]))
+                    first = settings.recipients_text([(draft.pay_to, now + view.ahead)])
+                    change.set(settings.trusted_for(draft.origin), trusted, first)
             change.journal = change.sync = True
             change.put(record, record.with_payment(rules.submitted(draft, header, now=now + view.ahead)))
             for other in self._store.every(standing):
@@ -524,7 +528,8 @@ class RedisLedger:
         """Replace the store's own budget; `Budget()` removes it."""
 
         def decide(view: View, change: Change) -> Done[None]:
-            change.write("HSET", META, "budget", json.dumps(budget_row(budget)))
+            before = view.meta["budget"]
+            change.set(settings.BUDGET, before, settings.budget_text(budget, before, view.time))
             change.less_room = True
             return _nothing(None)
 
@@ -533,20 +538,20 @@ class RedisLedger:
     def trusted(self, origin: str) -> list[str]:
         """The known recipients of an origin, remembered or trusted, oldest first."""
         with self._store.held(errors.NOTHING_SENT) as deadline:
-            return _addresses(self._store.look(_trusted_of(origin), deadline, errors.NOTHING_SENT).parts[0])
+            part = setting(settings.trusted_for(origin))
+            return _addresses(self._store.look(part, deadline, errors.NOTHING_SENT).parts[0])
 
     def trust(self, origin: str, address: str, *, now: float) -> None:
         """Add a trusted recipient for an origin. Addresses are compared without regard to case."""
 
         def decide(view: View, change: Change) -> Done[None]:
-            known = json.loads(view.parts[0] or "[]")
+            known = settings.recipients(view.parts[0])
             if address.lower() not in {one.lower() for one, _ in known}:
-                change.expect(TRUSTED, origin, view.parts[0])
-                known = sorted([*known, [address, now + view.ahead]], key=lambda one: float(one[1]))
-                change.write("HSET", TRUSTED, origin, json.dumps(known))
+                more = settings.recipients_text([*known, (address, now + view.ahead)])
+                change.set(settings.trusted_for(origin), view.parts[0], more)
             return _nothing(None)
 
-        self._store.step(decide, _trusted_of(origin), errors.NOTHING_CHANGED)
+        self._store.step(decide, setting(settings.trusted_for(origin)), errors.NOTHING_CHANGED)
 
     def purchase_secret(self, payer: str) -> str | None:
         """The id of the secret for a payer's named purchases, if there are any."""
@@ -697,7 +702,10 @@ class RedisLedger:
         return self._store.opened()[1].path
 
     def restore(self) -> list[Payment]:
-        """Put back what this machine's journal has and the server lost, and go on. Returns those payments.
+        """Put back what this machine's journal has and the server lost, and go on. Returns the payments of it.
+
+        The budget and the trusted recipients come back as this machine knew them, unless the server has newer ones;
+        where that cannot be told, the stricter ones hold.
 
         They may exceed a budget: both sides of a failover may have signed. What other machines wrote and the server
         lost comes back when they do the same.
@@ -729,10 +737,6 @@ class RedisLedger:
         self._store.close()
 
 
-def _trusted_of(origin: str) -> Callable[[int], list[Command]]:
-    return lambda ahead: [("trusted", "1", origin)]
-
-
 def _end(first: str) -> str:
     """The end of all members that begin with `first`."""
     return first[:-1] + records.END
@@ -759,12 +763,11 @@ def _pages(ends: dict[str, int], page: int, ahead: int) -> list[Command]:
 
 
 def _addresses(trusted: bytes | None) -> list[str]:
-    return [address for address, _ in json.loads(trusted or "[]")]
+    return [address for address, _ in settings.recipients(trusted)]
 
 
 def _own_budget(view: View) -> Budget:
-    stored = view.meta["budget"]
-    return to_budget(None if stored is None else json.loads(stored))
+    return settings.budget_of(view.meta["budget"])
 
 
 def _is_claimed(record: Record, owner: str, at: float) -> bool:

@@ -10,13 +10,14 @@ import re
 import secrets
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from .._fleet import ledger_records as records
+from .._fleet import ledger_settings
 from .._fleet.failures import Failure
 from .._fleet.ledger_records import Record
 from .._http.log_events import log_fields, logger
@@ -62,12 +63,14 @@ class View:
 
     Attributes:
         ahead: seconds by which the server's clock is ahead of this machine's; 0 when they agree.
+        time: the server's, in microseconds.
         money: the counter that goes up whenever a budget may have less room.
         meta: about the store.
         parts: the parts that were asked for.
     """
 
     ahead: int
+    time: int
     money: str
     meta: dict[str, bytes | None]
     parts: list[Any]
@@ -88,6 +91,7 @@ class Change:
     before: dict[str, Record | None] = field(default_factory=dict)
     after: dict[str, Record] = field(default_factory=dict)
     commands: list[tuple[str, str, tuple[str | bytes, ...]]] = field(default_factory=list)
+    settings: dict[str, str | bytes | None] = field(default_factory=dict)
 
     def put(self, before: Record | None, after: Record) -> None:
         """Write a record in place of another one. The first is that of the step."""
@@ -107,6 +111,13 @@ class Change:
 
     def write(self, command: str, key: str, *arguments: str | bytes) -> None:
         self.commands.append((command, key, arguments))
+
+    def set(self, name: str, before: bytes | None, text: str) -> None:
+        """Write a setting in place of another one."""
+        key, at = _place(name)
+        self.expect(key, at, before)
+        self.write("HSET", key, at, text)
+        self.settings[name] = text
 
 
 Done = Callable[[Callable[[str], Payment]], T]
@@ -157,6 +168,7 @@ class SharedStore:
         self._went_back = False
         self._position: Position | None = None
         self._accepted: str | None = None
+        self._kept: dict[str, str] = {}
         self._opened: tuple[HeaderSeal, Journal, list[str]] | None = None
         self._lock = threading.Lock()
         bind(self)
@@ -170,7 +182,7 @@ class SharedStore:
         return self._wallet
 
     def restore(self) -> list[Payment]:
-        """Put back what this machine's journal has and the server lost, and go on. Returns those payments.
+        """Put back what this machine's journal has and the server lost, and go on. Returns the payments of it.
 
         They may exceed a budget: both sides of a failover may have signed. What other machines wrote and the server
         lost comes back when they do the same.
@@ -185,6 +197,10 @@ class SharedStore:
                 return []
             content = self._content(consequence)
             lost = self._talk(lambda: self._missing(content), deadline, consequence)
+        settings = {
+            name: self.step(partial(self._put_back_setting, name, text), setting(name), consequence)
+            for name, text in content.settings.items()
+        }
         restored: list[Payment] = []
         for payment_id in lost:
             entry = content.entries[payment_id]
@@ -192,11 +208,27 @@ class SharedStore:
         with self.held(consequence) as deadline:
             head = self._talk(lambda: self._head(None)[0], deadline, consequence)
             try:
-                self._accepted = self.opened()[1].accept(head)
+                self._accepted = self.opened()[1].accept(head, settings)
             except OSError as error:
                 raise self.failed(f"{_NOT_IN_JOURNAL}: {error.strerror}", consequence) from error
-            self._position, self._went_back = head, False
+            self._position, self._went_back, self._kept = head, False, settings
         return restored
+
+    def keep(self, settings: Mapping[str, str | bytes | None], consequence: str) -> None:
+        """Write settings that the server has into the journal, unless it has them. None: there is no such setting.
+
+        Raises:
+            LedgerError: it cannot be written.
+        """
+        for name, value in settings.items():
+            text = value.decode() if isinstance(value, bytes) else value
+            if text is None or self._kept.get(name) == text:
+                continue
+            try:
+                self.opened()[1].keep(name, text, None if self._went_back else self._position)
+            except OSError as error:
+                raise self.failed(f"{_NOT_IN_JOURNAL}: {error.strerror or error}", consequence) from error
+            self._kept[name] = text
 
     def check_journal(self) -> None:
         """Raises if the server has lost what this machine wrote or saw."""
@@ -325,7 +357,7 @@ class SharedStore:
             if self._went_back:
                 raise self._gone_back(consequence)
         money = "0" if meta["money"] is None else meta["money"].decode()
-        return View(self._ahead, money, meta, reply[3:])
+        return View(self._ahead, int(reply[0][0]) * 1_000_000 + int(reply[0][1]), money, meta, reply[3:])
 
     def _measure(self, told: list[bytes]) -> bool:
         """Compare the server's clock with that of this machine. False: the difference is a new one."""
@@ -379,6 +411,13 @@ class SharedStore:
             written[change.main] = self._decoded(reply[3], main.reply)
         if wait:
             self._check_replicas(more[0], consequence)
+        try:
+            self.keep(change.settings, consequence if change.sync else "the server has the change")
+        except LedgerError as problem:
+            if change.sync:
+                raise
+            # The server has it, and each machine writes it down before it signs under it.
+            logger.warning("%s", problem, extra=log_fields("ledger_failed", problem))
         if change.journal:
             self._write_journal(journal, written[change.main], change, consequence)
         return written
@@ -557,14 +596,14 @@ class SharedStore:
         known = self._position
         if content.accepted is not None and content.accepted != self._accepted:
             known = None  # another process of this machine has put back what was lost
-        self._accepted = content.accepted
+        self._accepted, self._kept = content.accepted, content.settings
         both = [position for position in (known, content.position) if position is not None]
         known = max(both, default=None)
         head, found = self._head(known)
         if known is None or found == known.hash:
             is_whole = True
         elif head is not None and found is None and known.number <= head.number - _LOGGED:
-            is_whole = not self._missing(content)
+            is_whole = not self._missing(content) and not self._lacks_settings(content)
         else:
             is_whole = False
         self._went_back = not is_whole
@@ -590,6 +629,18 @@ class SharedStore:
                     lost.append(payment_id)
         return lost
 
+    def _lacks_settings(self, content: Content) -> bool:
+        """Whether the journal has newer settings than the server."""
+        for name, own in content.settings.items():
+            key, at = _place(name)
+            [value] = self._line.send([("HGET", self.opened()[2][int(key) - 1], at)])
+            if isinstance(value, Exception):
+                raise LineError(Failure("server_failed", str(value)))
+            found = None if value is None else value.decode()
+            if ledger_settings.joined(name, own, found) != found:
+                return True
+        return False
+
     def _content(self, consequence: str) -> Content:
         try:
             return self.opened()[1].content()
@@ -613,6 +664,16 @@ class SharedStore:
             payment = replace(payment, reply=found.payment.reply, superseded=found.payment.superseded)
             change.put(found, replace(found.with_payment(payment), steps=steps))
         return lambda written: written(own.payment.id)
+
+    def _put_back_setting(self, name: str, own: str, view: View, change: Change) -> Done[str]:
+        """Write a setting of the journal into a store that lost it. Returns what holds from now on."""
+        value = view.meta["budget"] if name == ledger_settings.BUDGET else view.parts[0]
+        found = None if value is None else value.decode()
+        text = ledger_settings.joined(name, own, found)
+        if text != found:
+            change.set(name, value, text)
+            change.less_room = True
+        return lambda written: text
 
     # Records
 
@@ -671,6 +732,12 @@ class SharedStore:
         return LedgerError(f"{failure.message}; {consequence}", code=failure.code, hint=failure.hint)
 
 
+def _place(name: str) -> tuple[str, str]:
+    """The key and the field of a setting."""
+    origin = ledger_settings.origin_of(name)
+    return (META, "budget") if origin is None else (TRUSTED, origin)
+
+
 def _text(value: str | bytes | float) -> str | bytes:
     return value if isinstance(value, bytes) else str(value)
 
@@ -707,6 +774,12 @@ def _unwritten(payment_id: str) -> NoReturn:
 
 def no_parts(ahead: int) -> list[Command]:
     return []
+
+
+def setting(name: str) -> Callable[[int], list[Command]]:
+    """What to read for a setting; the budget is in every view."""
+    origin = ledger_settings.origin_of(name)
+    return no_parts if origin is None else lambda ahead: [("trusted", "1", origin)]
 
 
 def one_payment(payment_id: str) -> Callable[[int], list[Command]]:

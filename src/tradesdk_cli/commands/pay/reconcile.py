@@ -68,9 +68,9 @@ def reconcile(
 
     Payments in doubt are resent while they are valid, unless they were bought again since; what that brings is printed.
     What has expired without proof stays held until --mark says what it was. With TRADE_RPC_URL, a node of Base is asked
-    about that first. In a fleet, what its server has lost and this machine wrote is put back, before all else.
-    Nothing is signed, except with --cancel-calldata. While something is without proof, or in doubt,
-    the exit code is 14.
+    about that first. In a fleet, what its server has lost and this machine's journal has is put back, before all else:
+    payments, the budget and trusted recipients. Nothing is signed, except with --cancel-calldata. While something is
+    without proof, or in doubt, the exit code is 14.
     """
     if mark is not None and cancel_calldata:
         raise UsageProblem("--mark and --cancel-calldata exclude each other", "leave one of them out")
@@ -248,9 +248,10 @@ def _reconcile(run: Session, *, send_api_key: bool) -> None:
             )
         else:
             run.out.note(f"still in doubt: {program} pay resume {payment.id}, or {program} pay reconcile after {over}")
-    if found.restored:  # journals have payments only
+    if found.restored:
         run.out.note(
-            f"the server may have lost the fleet's budget as well: look at it before you buy: {program} pay budget"
+            "other machines of the fleet may have more payments, and a newer budget: before you buy, run it on each of "
+            f"them, and look at {program} pay budget"
         )
     end()
     if found.unresolved or in_doubt:
