@@ -123,7 +123,7 @@ def test_a_terminal_has_the_names_of_agents(world: Terminal, server: MockServer,
     rows = world(what, "list").lines
     assert [entry.path for entry in server.journal()] == [f"/v1/{what}"], "a script makes no request more"
     server.clear_journal()
-    table = world(what, "list", tty=True, columns=200, env={"NO_COLOR": "1"}).out.splitlines()
+    table = world(what, "list", tty=True, columns=250, env={"NO_COLOR": "1"}).out.splitlines()
     assert [entry.path for entry in server.journal()] == [f"/v1/{what}", "/v1/agents"]
     at = table[0].index("agent ")
     assert [line[at:].split("  ")[0] for line in table[1 : 1 + len(rows)]] == [names[row["agent_id"]] for row in rows]
