@@ -203,6 +203,7 @@ def test_completing_imports_nothing_heavy(trade: Terminal, words: str) -> None:
         needed |= {
             "choices",
             "config",
+            "config.entries",
             "config.files",
             "config.settings",
             "errors",

@@ -360,11 +360,11 @@ class AsyncSignalRelay:
             term = self._term
             if term is None:
                 continue
+            reply: list[Any] = []
             try:
                 reply = await self._ask(term.fence)
-                status = text(reply[0])
             except AnotherRun:
-                status = "changed"
+                pass
             except FleetError as error:
                 tries += 1
                 if tries == 1:  # it may take long until the next writing reports it
@@ -372,6 +372,7 @@ class AsyncSignalRelay:
                     logger.warning("the relay of chain %d cannot renew its lease: %s", self.chain, error, extra=extra)
                 continue
             tries = 0
+            status = text(reply[0]) if reply else "changed"
             if status == "held":
                 self._tail.through(int(reply[5]))
             elif self._term is term and self._upstream is not None:

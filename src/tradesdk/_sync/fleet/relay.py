@@ -359,11 +359,11 @@ class SignalRelay:
             term = self._term
             if term is None:
                 continue
+            reply: list[Any] = []
             try:
                 reply = self._ask(term.fence)
-                status = text(reply[0])
             except AnotherRun:
-                status = "changed"
+                pass
             except FleetError as error:
                 tries += 1
                 if tries == 1:  # it may take long until the next writing reports it
@@ -371,6 +371,7 @@ class SignalRelay:
                     logger.warning("the relay of chain %d cannot renew its lease: %s", self.chain, error, extra=extra)
                 continue
             tries = 0
+            status = text(reply[0]) if reply else "changed"
             if status == "held":
                 self._tail.through(int(reply[5]))
             elif self._term is term and self._upstream is not None:
