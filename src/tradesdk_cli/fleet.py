@@ -171,7 +171,7 @@ def _summary(out: Output, chain: str, stats: RelayStats) -> None:
 
 
 def status(run: Session, chains: Sequence[int]) -> dict[str, Any]:
-    """What the machines of a fleet share. Nothing is sent to the service, and nothing is changed.
+    """What the machines of a fleet share. Nothing is sent to the service.
 
     What cannot be known here is None; why is said on stderr.
 

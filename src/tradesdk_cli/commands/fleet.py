@@ -55,8 +55,7 @@ def status(ctx: typer.Context, chain: AnyChain = None) -> None:
     """Show what the machines share: server, rate limit, money, relays, groups.
 
     TRADE_FLEET or --fleet names the server. lag is how many signals no member of a group has got yet, pending how many
-    a member has and is not done with. A member that died is listed for a day. Nothing is sent to the service, and
-    nothing is changed.
+    a member has and is not done with. A member that died is listed for a day. Nothing is sent to the service.
     """
     from tradesdk_cli.choices import CHAINS
     from tradesdk_cli.fleet import draw_status
