@@ -28,10 +28,10 @@ async def at_once(calls: Sequence[Callable[[], Awaitable[T]]]) -> list[T]:
 
 async def until(event: threading.Event) -> None:
     """Wait for something that happens in a thread."""
-    assert await anyio.to_thread.run_sync(event.wait, 10)
+    assert await anyio.to_thread.run_sync(event.wait, 60)
 
 
-async def soon(condition: Callable[[], bool], seconds: float = 15.0) -> bool:
+async def soon(condition: Callable[[], bool], seconds: float = 60.0) -> bool:
     """Whether it holds before so many seconds are over."""
     end = time.monotonic() + seconds
     while not condition():

@@ -19,10 +19,10 @@ def at_once(calls: Sequence[Callable[[], T]]) -> list[T]:
 
 def until(event: threading.Event) -> None:
     """Wait for something that happens in a thread."""
-    assert event.wait(10)
+    assert event.wait(60)
 
 
-def soon(condition: Callable[[], bool], seconds: float = 15.0) -> bool:
+def soon(condition: Callable[[], bool], seconds: float = 60.0) -> bool:
     """Whether it holds before so many seconds are over."""
     end = time.monotonic() + seconds
     while not condition():

@@ -75,7 +75,7 @@ class HostileServer:
     def settled(self, *, open_connections: int) -> bool:
         """Whether soon no more than so many connections are open. It takes a moment until a server sees an end."""
         with self.changed:
-            return self.changed.wait_for(lambda: self.now_open <= open_connections, timeout=5)
+            return self.changed.wait_for(lambda: self.now_open <= open_connections, timeout=60)
 
 
 @contextlib.contextmanager

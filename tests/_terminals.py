@@ -43,7 +43,7 @@ class Shell:
             os.close(terminal)
         self._raw = ""
         self._from = 0
-        self.wait_ready(10)
+        self.wait_ready(60)
 
     def type(self, line: str) -> None:
         self._read()

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 from _pytest.runner import runtestprotocol
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 # Shells ignore SIGINT for what they start in the background, and nohup ignores SIGHUP: what the tests start would, too.
 with contextlib.suppress(ValueError):  # only the main thread may, and elsewhere nobody sends them
@@ -33,8 +33,10 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 # TRADE_EXAMPLES says how many, and scripts/soak draws thousands.
 SEED = os.environ.get("TRADE_SEED", "")
 EXAMPLES = int(os.environ.get("TRADE_EXAMPLES") or 100)
-settings.register_profile("the same", deadline=None, derandomize=True, database=None, max_examples=25)
-settings.register_profile("anew", deadline=None, print_blob=True, max_examples=EXAMPLES)
+# How long examples take to draw says something about the machine, and nothing about what is tested.
+slow = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("the same", slow, derandomize=True, database=None, max_examples=25)
+settings.register_profile("anew", slow, print_blob=True, max_examples=EXAMPLES)
 settings.load_profile("anew" if SEED else "the same")
 if not SEED:
     # Constants of what is loaded are drawn too: each worker would read all sources for them, and not draw the same.

@@ -134,7 +134,7 @@ def test_damaged_lines(tmp_path: Path, line: str, reason: str) -> None:
     assert reason in damaged.reason
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(st.binary())
 def test_any_file_can_be_read(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "tape"

@@ -93,7 +93,7 @@ async def afollow(
     return got, stream.stats
 
 
-def soon(condition: Callable[[], bool], seconds: float = 5.0) -> bool:
+def soon(condition: Callable[[], bool], seconds: float = 60.0) -> bool:
     """Whether it holds before so many seconds are over."""
     end = time.monotonic() + seconds
     while not condition():

@@ -119,7 +119,7 @@ def bot(server: MockServer, *arguments: str | Path) -> Iterator[subprocess.Popen
     env = {**clean, "TRADE_API_KEY": "mock_full_me", "TRADE_BASE_URL": server.url, "PYTHONUNBUFFERED": "1"}
     command = [sys.executable, "-W", "error", *map(str, arguments)]
     with subprocess.Popen(command, env=env, stdout=subprocess.PIPE, text=True) as child:
-        too_long = threading.Timer(60, child.kill)
+        too_long = threading.Timer(300, child.kill)
         too_long.start()
         try:
             yield child
@@ -148,7 +148,7 @@ def run_and_kill(server: MockServer, market: Market, file: Path, place: str, num
         if not place:
             time.sleep(chance.uniform(0, 0.4))
             child.kill()
-        assert child.wait(20) == -signal.SIGKILL
+        assert child.wait(120) == -signal.SIGKILL
     market.publish(2)  # nobody is there
 
 

@@ -123,6 +123,9 @@ def test_ctrl_c(tmp_path: Path) -> None:
         with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
             assert process.stdout is not None
             first = [process.stdout.readline() for _ in range(2)]
+            while "sig_2" not in (tmp_path / "checkpoint").read_text():  # until it waits for the next one
+                assert process.poll() is None
+                time.sleep(0.01)
             time.sleep(0.05)
             began = time.monotonic()
             process.send_signal(signal.SIGINT)

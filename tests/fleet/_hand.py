@@ -97,7 +97,7 @@ def ids(signals: Iterable[Any]) -> list[str]:
     return [each.id for each in signals]
 
 
-def soon(condition: Callable[[], bool], seconds: float = 10.0) -> bool:
+def soon(condition: Callable[[], bool], seconds: float = 60.0) -> bool:
     """Whether it holds before so many seconds are over."""
     end = time.monotonic() + seconds
     while not condition():

@@ -93,7 +93,7 @@ class Processes:
         process.start()
         self.running[name] = process
 
-    def wait_started(self, *names: str, seconds: float = 30.0) -> None:
+    def wait_started(self, *names: str, seconds: float = 120.0) -> None:
         end = time.monotonic() + seconds
         for name in names:
             while not (self.place.folder / f"{name}.started").exists():

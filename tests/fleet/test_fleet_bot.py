@@ -84,7 +84,7 @@ class Fleet:
             found.setdefault(signal_id, []).append(what)
         return found
 
-    def wait(self, condition: object, seconds: float = 90.0) -> None:
+    def wait(self, condition: object, seconds: float = 300.0) -> None:
         assert callable(condition)
         end = time.monotonic() + seconds
         while not condition():
@@ -131,7 +131,7 @@ def test_a_member_until_it_is_asked_to_end(fleet: Fleet) -> None:
     fleet.wait(lambda: len(fleet.outcomes()) == 2)
     process = fleet.running.pop("one")
     process.send_signal(signal.SIGTERM)
-    assert process.wait(20) == 0
+    assert process.wait(120) == 0
     assert [fleet.outcomes()[each] for each in fleet.ids] == [["bought"], ["sold"]]
     assert check_money(fleet) == 2
     assert (fleet.folder / "1-one.err").read_text() == ""

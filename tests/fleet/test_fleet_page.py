@@ -121,25 +121,25 @@ class Player:
             before = self.seen(name)
             shell.press_ctrl_c()
             self.wait(name, lambda: fits(shown, self.seen(name)[len(before) :]), "\n".join(shown))
-            shell.wait_ready(20)
+            shell.wait_ready(120)
             return
-        shell.wait_ready(60)
-        end = time.monotonic() + 40
+        shell.wait_ready(120)
+        end = time.monotonic() + 120
         while True:
             shell.type(self.real(command))
             lasts = "signals stream" in command
             if lasts:
                 self.wait(name, lambda: fits(shown, self.seen(name)), "\n".join(shown))
                 break
-            shell.wait_ready(60)
+            shell.wait_ready(120)
             if fits(shown, self.seen(name)):
                 break
             assert command == "trade fleet status", f"{command}\n" + "\n".join(self.seen(name))
             assert time.monotonic() < end, "\n".join(self.seen(name))  # a person looks again, too
         if (port := re.search(r"--port (\d+)", command)) is not None:
-            assert soon(lambda: answers(self.ports[port[1]]), 30), command
+            assert soon(lambda: answers(self.ports[port[1]])), command
         if "fleet relay" in command:  # what is published from then on has to come
-            assert soon(self.relays, 30), command
+            assert soon(self.relays), command
 
     def real(self, command: str) -> str:
         for shown, port in self.ports.items():
@@ -154,7 +154,7 @@ class Player:
 
     def wait(self, name: str, condition: Callable[[], bool], wanted: str) -> None:
         seen = "\n".join
-        assert soon(condition, 60), f"terminal {name} shows\n{seen(self.seen(name))}\nand not\n{wanted}"
+        assert soon(condition), f"terminal {name} shows\n{seen(self.seen(name))}\nand not\n{wanted}"
 
     def relays(self) -> bool:
         with FleetConnection(f"redis://127.0.0.1:{self.ports['6379']}") as server:

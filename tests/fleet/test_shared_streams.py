@@ -26,6 +26,7 @@ from .._redis_server import RedisServer
 from ._hand import BASE, KEYS, NOW, Hand, client, ids, made, soon, taken
 
 LEASE = 0.3
+"""Seconds after which such a member takes what another one does not renew; others wait longer than a test lasts."""
 
 
 @pytest.fixture(scope="module", params=[pytest.param("redis", marks=pytest.mark.long), "valkey"])
@@ -55,7 +56,7 @@ def trade() -> Iterator[TradeClient]:
 
 
 def shared(trade: TradeClient, server: RedisServer, **options: Any) -> Any:
-    settings: dict[str, Any] = {"chain": 8453, "group": "bots", "redis": server.url, "lease": LEASE}
+    settings: dict[str, Any] = {"chain": 8453, "group": "bots", "redis": server.url, "lease": 300}
     return trade.signals.shared(**settings | options)
 
 
@@ -98,42 +99,40 @@ def test_what_a_dead_member_had_comes_again_and_is_marked(server: RedisServer, h
         hand.publish(["a", "b", "c"])
         assert ids(taken(dead, 1)) == ["a"]
         dead._renewing.stop()  # as if it was killed
-        alive = stack.enter_context(shared(trade, server))
-        got = taken(alive, 3)
-        assert ids(got) == ["b", "c", "a"]
-        assert [each.redelivered for each in got] == [False, False, True]
-        assert got[2].model_dump()["redelivered"] is True
+        alive = stack.enter_context(shared(trade, server, lease=LEASE))
+        got = {each.id: each.model_dump()["redelivered"] for each in taken(alive, 3)}
+        assert got == {"a": True, "b": False, "c": False}
         assert alive.stats.redelivered == 1
         dead.close()
 
 
 def test_an_owner_keeps_what_it_works_on_for_long(server: RedisServer, hand: Hand, trade: TradeClient) -> None:
-    with shared(trade, server) as slow, shared(trade, server) as other:
+    with shared(trade, server, lease=LEASE) as slow, shared(trade, server, lease=1) as other:
         hand.publish(["a"])
         assert ids(taken(slow, 1)) == ["a"]
         found: list[Any] = []
         waiting = threading.Thread(target=lambda: found.extend(other))
         waiting.start()
-        waiting.join(4 * LEASE)
+        waiting.join(2)
         assert found == []
         other.close()
-        waiting.join(5)
+        waiting.join(60)
         assert not waiting.is_alive()
 
 
 def test_only_the_owner_acknowledges(
     server: RedisServer, hand: Hand, trade: TradeClient, caplog: pytest.LogCaptureFixture
 ) -> None:
-    with shared(trade, server) as paused, shared(trade, server) as other:
+    with shared(trade, server) as paused, shared(trade, server, lease=LEASE) as other:
         hand.publish(["a", "b"])
         assert ids(taken(paused, 1)) == ["a"]
         paused._renewing.stop()  # as if it was stopped for longer than its lease
-        assert ids(taken(other, 2)) == ["b", "a"]
+        assert sorted(ids(taken(other, 2))) == ["a", "b"]
         hand.publish(["c"])
         assert ids(taken(paused, 1)) == ["c"]
         events = [getattr(record, "event", "") for record in caplog.records]
         assert events.count("lease_overrun") == 1
-        assert pending(server) == 2  # a is the other's, and c
+        assert pending(server) == 2  # the last one of the other, and c
 
 
 def test_leaving_with_an_error_hands_over_at_once(server: RedisServer, hand: Hand, trade: TradeClient) -> None:
@@ -235,7 +234,7 @@ def test_a_group_behind_the_trimming_gets_a_gap_and_the_rest_from_the_history(se
         assert ids(first) == ["s3", "s4", "s5", "s6"]
         assert all(each.replayed for each in first)
         dead._renewing.stop()
-        with shared(trade, server) as stream:
+        with shared(trade, server, lease=LEASE) as stream:
             got = taken(stream, 37)
             again = [each for each in got if each.redelivered]
             assert sorted(ids(got)) == sorted(ids(everything[3:]))
@@ -255,7 +254,7 @@ def test_entries_that_are_trimmed_while_they_are_pending(server: RedisServer) ->
         assert ids(taken(dead, 2)) == ["s0", "s1"]
         dead._renewing.stop()
         hand.publish(everything[2:5])
-        with shared(trade, server, reports=True) as stream:
+        with shared(trade, server, lease=LEASE, reports=True) as stream:
             got = taken(stream, 8)
             assert sum(isinstance(each, Gap) for each in got) == 2
             signals = [each for each in got if not isinstance(each, Gap | Connected)]

@@ -191,7 +191,9 @@ BODIES = st.builds(
 
 @pytest.mark.long
 @given(BODIES | ANYTHING)
-@settings(deadline=None, max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    deadline=None, max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
 def test_any_json_is_a_rule_or_refused_and_the_service_goes_on(
     mock: MockService, caplog: pytest.LogCaptureFixture, body: object
 ) -> None:

@@ -349,6 +349,8 @@ def test_how_long_to_wait() -> None:
         assert waiting(status, **headers) == (None, None, RateLimit(60, 5, None))
     for text in ("soon", "-5", "inf", "nan", ""):
         assert waiting(429, Retry_After=text) == (None, None, None)
+    for text in ("2.0000005", "31.4159265"):  # not one microsecond off
+        assert waiting(503, Retry_After=text)[:2] == (float(text), local(float(text)))
     seconds, moment, _ = waiting(429, Retry_After="9" * 400)
     assert seconds is not None
     assert (seconds >= 1e12, moment) == (True, None)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from functools import cache
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -170,8 +170,8 @@ def moment_after(now: float, seconds: float | None) -> datetime | None:
     if seconds is None:
         return None
     try:
-        return datetime.fromtimestamp(now, UTC) + timedelta(seconds=seconds)
-    except (OverflowError, ValueError):
+        return datetime.fromtimestamp(now + seconds, UTC)  # what a caller who adds them gets, to the microsecond
+    except (OverflowError, ValueError, OSError):
         return None
 
 
