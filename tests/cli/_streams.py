@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import json
+import math
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 import tradesdk
 import tradesdk_cli.stream.follow as following
+import tradesdk_cli.stream.watching as watching
 from tradesdk import RetryPolicy, TradeClient
+from tradesdk_cli.output.stderr import Notes
 from tradesdk_mock import MockServer
 
 from ._terminal import Run, Terminal
@@ -56,6 +60,20 @@ def tried_again(monkeypatch: pytest.MonkeyPatch, policy: RetryPolicy) -> None:
         return TradeClient(**options)
 
     monkeypatch.setattr(tradesdk, "TradeClient", client)
+
+
+def over_when_said(monkeypatch: pytest.MonkeyPatch, kind: str, times: int = 1) -> None:
+    """The time of `--duration` is over when notes of this kind were said, however long that takes on this machine."""
+    heard: list[str] = []
+    really = Notes.event
+
+    def event(notes: Notes, name: str, text: str, **fields: Any) -> None:
+        really(notes, name, text, **fields)
+        heard.append(name)
+
+    monkeypatch.setattr(Notes, "event", event)
+    time = SimpleNamespace(monotonic=lambda: math.inf if heard.count(kind) >= times else 0.0)
+    monkeypatch.setattr(watching, "time", time)
 
 
 @contextmanager

@@ -22,6 +22,7 @@ from tradesdk_mock import MockServer
 from .._redis_server import RedisServer
 from ._hostile import harmless
 from ._services import HOSTILE, Scripted
+from ._streams import over_when_said
 from ._terminal import TRADE, Run, Terminal, press_ctrl_c
 from .conftest import BUYER_KEY
 
@@ -202,7 +203,7 @@ STREAM = ("signals", "stream", "--chain", "base", "--group", "bots")
 
 
 def until(true: Callable[[], bool]) -> None:
-    end = time.monotonic() + 20
+    end = time.monotonic() + 60
     while not true():
         assert time.monotonic() < end
         time.sleep(0.01)
@@ -250,14 +251,16 @@ def test_what_a_dead_member_had_is_marked(
     assert "redelivered" in fleet(*STREAM, "--count", "1", tty=True, columns=200).out, "in the column source"
 
 
-def test_a_duration_is_over_although_the_server_is_away(fleet: Terminal) -> None:
-    ended = fleet(*STREAM, "--duration", "0.5s", "--fleet", "redis://127.0.0.1:1")
+def test_a_duration_is_over_although_the_server_is_away(fleet: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
+    over_when_said(monkeypatch, "waiting")
+    ended = fleet(*STREAM, "--duration", "0.1s", "--fleet", "redis://127.0.0.1:1")
     assert (ended.code, ended.out) == (0, "")
     assert [note["type"] for note in ended.notes] == ["waiting", "summary"]
 
 
-def test_without_a_relay_that_is_said(fleet: Terminal) -> None:
-    ended = fleet(*STREAM, "--duration", "0.2s")
+def test_without_a_relay_that_is_said(fleet: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
+    over_when_said(monkeypatch, "connected")
+    ended = fleet(*STREAM, "--duration", "0.1s")
     assert (ended.code, ended.out) == (0, "")
     assert [note["type"] for note in ended.notes] == ["no_relay", "connected", "summary"]
     assert re.fullmatch(r"connected as \S+:\d+:[0-9a-f]{8}", ended.notes[1]["note"]), "the name that fleet status has"
@@ -287,7 +290,10 @@ def test_a_relay_says_what_it_does(fleet: Terminal, shop: MockServer) -> None:
     }
 
 
-def test_a_relay_that_waits_says_who_relays(fleet: Terminal, relayed: SignalRelay) -> None:
+def test_a_relay_that_waits_says_who_relays(
+    fleet: Terminal, relayed: SignalRelay, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    over_when_said(monkeypatch, "relay_waits")
     ended = fleet("fleet", "relay", "--chain", "base", "--duration", "1s")
     assert [note["type"] for note in ended.notes] == ["relay_waits", "summary"]
     assert ended.notes[0]["relayed_by"] == relayed.member
@@ -311,7 +317,7 @@ def test_ctrl_c_ends_relay_and_member(fleet: Terminal, fleet_server: RedisServer
         while told.encode() not in (line := process.stderr.readline()):
             assert line
         press_ctrl_c(process)
-        out, err = process.communicate(timeout=20)
+        out, err = process.communicate(timeout=60)
         assert (process.returncode, out) == (130, b"")
         assert json.loads(err.splitlines()[-1])["type"] == "summary", err
     assert fleet("fleet", "status").json["relays"][0]["relayed_by"] is None, "the lease was given back"

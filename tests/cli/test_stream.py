@@ -14,7 +14,7 @@ from tradesdk import RetryPolicy
 from tradesdk_mock import MockServer
 
 from ._services import Scripted
-from ._streams import ROUTE, STREAM, emit, ids, publishing, quick_market, recent, said, tried_again
+from ._streams import ROUTE, STREAM, emit, ids, over_when_said, publishing, quick_market, recent, said, tried_again
 from ._terminal import Terminal
 
 PLAIN = {"NO_COLOR": "1"}
@@ -96,10 +96,11 @@ def test_what_cannot_be_read_is_said_and_the_rest_goes_on(trade: Terminal, marke
     assert said(run, "summary")[0]["invalid"] == 1
 
 
-def test_a_gap_is_said(trade: Terminal, market: MockServer) -> None:
+def test_a_gap_is_said(trade: Terminal, market: MockServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    over_when_said(monkeypatch, "gap")
     market.add_fault("drop", route=ROUTE, after=2, count=1)
     with publishing(market, {}, {}, first=lambda: market.add_fault("status", route="/v1/signals/history", status=403)):
-        run = trade(*STREAM, "--duration", "0.7s")
+        run = trade(*STREAM, "--duration", "0.1s")
     assert run.code == 0
     (gap,) = said(run, "gap")
     assert gap["start"] <= gap["end"]
@@ -128,9 +129,10 @@ def test_a_time_that_is_over_ends_the_wait_for_another_try(
     trade: Terminal, market: MockServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tried_again(monkeypatch, RetryPolicy(base=30))
+    over_when_said(monkeypatch, "disconnected")
     market.add_fault("drop", route=ROUTE, after=1)
     with publishing(market, {}):
-        run = trade(*STREAM, "--duration", "0.5s")
+        run = trade(*STREAM, "--duration", "0.1s")
     assert run.code == 0
     assert said(run, "disconnected")[0]["wait"] > 50
     assert run.notes[-1]["seconds"] < 10
