@@ -173,7 +173,7 @@ async def test_server_that_closes_after_every_answer() -> None:
     async with facing(answering, clock=clock) as (server, client):
         for _ in range(5):
             await client.account.get()
-            assert over.wait(5)
+            assert over.wait(60)
             over.clear()
         assert (len(server.visits), server.connections) == (5, 5)
     assert clock.waits == []
@@ -194,7 +194,7 @@ async def test_many_at_once(count: int) -> None:
 
     def answering(visit: Visit) -> None:
         if visit.nth == 0:
-            together.wait(10)
+            together.wait(60)
         visit.send(GOOD)
 
     async with facing(answering) as (server, client):
@@ -222,7 +222,7 @@ async def test_no_connection_in_time() -> None:
 
     def answering(visit: Visit) -> None:
         first_is_here.set()
-        go_on.wait(10)
+        go_on.wait(60)
         visit.send(GOOD)
 
     with hostile(answering) as server:
@@ -320,7 +320,7 @@ async def test_a_kept_connection_that_spoke_unasked_is_not_used_again() -> None:
     def answering(visit: Visit) -> None:
         visit.send(GOOD)
         if visit.number == 0:
-            read.wait(10)
+            read.wait(60)
             visit.send(answer(json.dumps(ACCOUNT | {"id": "stray"}).encode()))
             spoken.set()
 

@@ -164,9 +164,9 @@ def test_a_child_that_hangs_is_ended_with_all_that_it_started(tmp_path: Path) ->
     written = tmp_path / "pid"
     line = f"sh -c {shlex.quote(f'sleep 60 & echo $! > {shlex.quote(str(written))}; wait')}"
     begin = time.monotonic()
-    assert parse_command(line, 0.3).run(event()) == {"error": "it was ended after 0.3 s"}
-    assert time.monotonic() - begin < 10
-    deadline = time.monotonic() + 10
+    assert parse_command(line, 1).run(event()) == {"error": "it was ended after 1 s"}
+    assert time.monotonic() - begin < 50
+    deadline = time.monotonic() + 50
     while alive(int(written.read_text())):
         assert time.monotonic() < deadline, "the grandchild lives on"
 

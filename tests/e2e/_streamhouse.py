@@ -57,12 +57,13 @@ def key_of(server: MockService) -> str:
 
 
 Begun = Callable[[], object]
+Enough = Callable[[list[StreamSignal]], bool]
 
 
 def follow(
-    server: MockServer, count: int, begun: Begun, *, key: str, chain: int = 8453, **options: Any
+    server: MockServer, enough: Enough, begun: Begun, *, key: str, chain: int = 8453, **options: Any
 ) -> tuple[list[StreamSignal], Any]:
-    """The first `count` signals, and what the stream says of itself; `begun` is called when it is open."""
+    """Signals until they are enough, and what the stream says of itself; `begun` is called when it is open."""
     got: list[StreamSignal] = []
     with (
         TradeClient(api_key=key, base_url=server.url, retry=QUICKLY) as client,
@@ -71,13 +72,13 @@ def follow(
         begun()
         for signal in stream:
             got.append(signal)
-            if len(got) >= count:
+            if enough(got):
                 break
     return got, stream.stats
 
 
 async def afollow(
-    server: MockServer, count: int, begun: Begun, *, key: str, chain: int = 8453, **options: Any
+    server: MockServer, enough: Enough, begun: Begun, *, key: str, chain: int = 8453, **options: Any
 ) -> tuple[list[StreamSignal], Any]:
     """The same without blocking."""
     got: list[StreamSignal] = []
@@ -88,7 +89,7 @@ async def afollow(
         begun()
         async for signal in stream:
             got.append(signal)
-            if len(got) >= count:
+            if enough(got):
                 break
     return got, stream.stats
 

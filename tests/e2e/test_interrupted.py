@@ -115,7 +115,7 @@ def in_time(calls: Sequence[Callable[[], Any]]) -> list[Any]:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(10)
+        thread.join(60)
     return results
 
 
@@ -159,7 +159,7 @@ def test_as_many_at_once_as_before(count: int | None) -> None:
 
     def answering(visit: Visit) -> None:
         if b"together" in visit.head:
-            together.wait(10)
+            together.wait(60)
         visit.send(GOOD)
 
     with hostile(answering) as server, client_of(server, connections=3) as client:

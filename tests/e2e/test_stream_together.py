@@ -75,7 +75,7 @@ def test_threads_share_a_client(server: MockServer) -> None:
         def follow() -> list[str]:
             got: list[str] = []
             with client.signals.stream(chain=8453, settle=0.05) as stream:
-                opened.wait(10)
+                opened.wait(60)
                 for signal in stream:
                     got.append(signal.id)
                     if len(got) == 60:
@@ -83,7 +83,7 @@ def test_threads_share_a_client(server: MockServer) -> None:
             return got
 
         def publish() -> list[str]:
-            opened.wait(10)
+            opened.wait(60)
             with publishing(server) as publisher:
                 while not over.wait(0.01):
                     assert client.account.get().id
@@ -112,7 +112,7 @@ async def test_a_crowd_on_one_client(server: MockServer) -> None:
         opened, ended = anyio.Semaphore(0), anyio.Semaphore(0)
 
         async def follow(ids: list[str]) -> None:
-            async with client.signals.stream(chain=8453, settle=0.1, recovery_timeout=5.0) as stream:
+            async with client.signals.stream(chain=8453, settle=0.1, recovery_timeout=60.0) as stream:
                 opened.release()
                 async for signal in stream:
                     ids.append(signal.id)
