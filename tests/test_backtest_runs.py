@@ -76,7 +76,7 @@ def on_terminal(columns: int, env: dict[str, str], folder: Path) -> str:
             pass
         finally:
             os.close(reader)
-        assert child.wait(timeout=60) == 0, chunks
+        assert child.wait(timeout=300) == 0, chunks
     return chunks.decode().replace("\r\n", "\n")
 
 

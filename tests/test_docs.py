@@ -280,7 +280,7 @@ def on_terminal(command: str, home: Path, page: str) -> tuple[int, str]:
             with contextlib.suppress(OSError):  # how a terminal says on Linux that nobody writes to it any more
                 while chunk := seen.read(65536):
                     chunks += chunk
-            code = process.wait(timeout=60)
+            code = process.wait(timeout=300)
     seen_in_the_end = OVERWRITTEN.sub("", chunks.decode().replace("\r\n", "\n"))
     return code, seen_in_the_end.replace(str(home), "/home/you")
 

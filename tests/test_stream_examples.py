@@ -118,7 +118,7 @@ def running(name: str, folder: Path, env: dict[str, str]) -> Iterator[subprocess
     env = {**clean, "PYTHONUNBUFFERED": "1", **env}
     command = [sys.executable, "-W", "error", str(EXAMPLES / name)]
     with subprocess.Popen(command, cwd=folder, env=env, stdout=subprocess.PIPE, text=True) as child:
-        too_long = threading.Timer(60, child.kill)
+        too_long = threading.Timer(300, child.kill)
         too_long.start()
         try:
             yield child

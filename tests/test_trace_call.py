@@ -22,7 +22,7 @@ CALLS = (
 @pytest.mark.long
 def test_every_call(tmp_path: Path) -> None:
     command = [sys.executable, "-W", "error", str(SCRIPT), "--order", *CALLS]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300)
     assert (done.returncode, done.stderr) == (0, "")
     lines = done.stdout.splitlines()
     orders = {line.split()[0]: line.partition(" enters ")[2].split(" > ") for line in lines if " enters " in line}

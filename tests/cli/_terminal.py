@@ -106,7 +106,7 @@ class Terminal:
     def process(self, *argv: str, stdin: str | None = None) -> Run:
         """Runs `trade` in a process of its own, with pipes at all ends."""
         done = subprocess.run(  # the program under test
-            [*TRADE, *argv], env=self.environment(), input=stdin or "", capture_output=True, text=True, timeout=60
+            [*TRADE, *argv], env=self.environment(), input=stdin or "", capture_output=True, text=True, timeout=300
         )
         return Run(done.returncode, done.stdout, done.stderr)
 

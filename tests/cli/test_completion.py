@@ -90,7 +90,7 @@ def test_completion(trade: Terminal, words: str, offered: list[str] | None) -> N
 
 def test_the_file_of_commands_is_current() -> None:
     script = ROOT / "scripts" / "commandtree.py"
-    done = subprocess.run([sys.executable, str(script), "--check"], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, str(script), "--check"], capture_output=True, text=True, timeout=300)
     assert (done.returncode, done.stderr) == (0, "")
 
 
@@ -100,7 +100,9 @@ def test_it_holds_nothing_of_the_machine_where_it_was_made(tmp_path: Path) -> No
     (tmp_path / "config.toml").write_text('[profiles.secretprofile]\nkind = "mock"\n')
     script = ROOT / "scripts" / "commandtree.py"
     env = {**os.environ, "TRADE_HOME": str(tmp_path), "TRADE_PROFILE": "secretprofile"}
-    done = subprocess.run([sys.executable, str(script), "--check"], env=env, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(
+        [sys.executable, str(script), "--check"], env=env, capture_output=True, text=True, timeout=300
+    )
     assert (done.returncode, done.stderr) == (0, "")
 
 
@@ -207,7 +209,7 @@ def in_shell(trade: Terminal, tmp_path: Path, command: list[str], code: str) -> 
     program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m tradesdk_cli "$@"\n')
     program.chmod(0o755)
     env = trade.environment() | {"PATH": f"{program.parent}{os.pathsep}{os.environ['PATH']}", "HOME": str(tmp_path)}
-    done = subprocess.run([*command, code], env=env, capture_output=True, text=True, timeout=60)
+    done = subprocess.run([*command, code], env=env, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     return done.stdout.splitlines()
 

@@ -237,6 +237,6 @@ def test_called_by_its_path_it_says_how_to_get_it_on_the_path(tmp_path: Path, on
     program.write_text(f"#!{sys.executable}\nimport sys\nfrom tradesdk_cli.__main__ import main\nsys.exit(main())\n")
     program.chmod(0o755)
     environment = {"PATH": str(tmp_path) if on_path else os.defpath, "HOME": str(tmp_path)}
-    done = subprocess.run([program, "demo"], capture_output=True, text=True, env=environment, timeout=60)
+    done = subprocess.run([program, "demo"], capture_output=True, text=True, env=environment, timeout=300)
     assert done.returncode == 0, done.stderr
     assert (f"here trade is {program}" in done.stdout) is not on_path

@@ -473,5 +473,5 @@ def test_a_server_loads_nothing_that_its_list_does_not_need(home: Path, stock: M
     (home / "sitecustomize.py").write_text(look)
     env = environment(home, stock) | {"PYTHONPATH": str(home)}
     argv = [*TRADE, "mcp", *ALL]
-    done = subprocess.run(argv, env=env, input=b"", capture_output=True, timeout=60, check=True)
+    done = subprocess.run(argv, env=env, input=b"", capture_output=True, timeout=300, check=True)
     assert done.stderr.decode().splitlines()[-1] == "[]"

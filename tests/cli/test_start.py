@@ -63,7 +63,7 @@ def loaded(trade: Terminal, *lines: str, **env: str) -> set[str]:
         env=trade.environment() | env,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
     )
     assert done.returncode == 0, done.stderr
     return set(json.loads(done.stdout))
@@ -76,7 +76,7 @@ def heavy(modules: set[str]) -> set[str]:
 def test_version_with_other_flags_is_as_cheap(trade: Terminal) -> None:
     code = "import sys; from tradesdk_cli.__main__ import main; main(sys.argv[1:]); print('typer' in sys.modules)"
     for words in (["-V"], ["--mock", "--version"]):
-        done = subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True, timeout=60)
+        done = subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True, timeout=300)
         assert done.stdout.splitlines()[1] == "False"
         assert done.stdout.startswith("trade ")
     for words in (["-V"], ["--version", "--mock"], ["-o", "json", "--version"], ["--mock", "--version", "agents"]):
@@ -91,7 +91,7 @@ def test_version_loads_nothing_else() -> None:
     # Without site, which may load anything by itself; and so without what is installed.
     source = str(Path(tradesdk_cli.__file__).parents[1])
     done = subprocess.run(  # our own interpreter
-        [sys.executable, "-S", "-c", look], env={"PYTHONPATH": source}, capture_output=True, text=True, timeout=60
+        [sys.executable, "-S", "-c", look], env={"PYTHONPATH": source}, capture_output=True, text=True, timeout=300
     )
     assert done.stdout.splitlines()[1].split() == [
         "tradesdk",
@@ -168,7 +168,7 @@ def test_the_command_line_of_httpx_is_loaded_for_others_only(world: Terminal) ->
     assert not loaded(world, "agents list -o table") & {"httpx._main", "click", "pygments"}
     code = "from tradesdk_cli.__main__ import main; main(['agents', 'list']); import httpx._main; httpx._main.main"
     done = subprocess.run(  # our own interpreter
-        [sys.executable, "-c", code], env=world.environment(), capture_output=True, text=True, timeout=60
+        [sys.executable, "-c", code], env=world.environment(), capture_output=True, text=True, timeout=300
     )
     assert (done.stderr, done.returncode) == ("", 0)
 
@@ -193,7 +193,7 @@ def test_completing_imports_nothing_heavy(trade: Terminal, words: str) -> None:
     code = "from tradesdk_cli.__main__ import main; main([]); import sys; print(*sys.modules, file=sys.stderr)"
     env = {"_TRADE_COMPLETE": "complete_bash", "_TRADE_WORDS": words.replace(" ", BETWEEN)}
     done = subprocess.run(  # our own interpreter
-        [sys.executable, "-c", code], env=trade.environment() | env, capture_output=True, text=True, timeout=60
+        [sys.executable, "-c", code], env=trade.environment() | env, capture_output=True, text=True, timeout=300
     )
     assert len(done.stdout.splitlines()) > 1
     modules = set(done.stderr.split())
@@ -266,7 +266,7 @@ def interrupted_at(trade: Terminal, how: str, moment: int, line: str) -> subproc
         env=env,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
     )
 
 

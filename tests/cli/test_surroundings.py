@@ -33,7 +33,7 @@ def shell(trade: Terminal, line: str, **env: str) -> Run:
         env={name: value for name, value in environment.items() if value != "-"},
         stdin=subprocess.DEVNULL,
         capture_output=True,
-        timeout=60,
+        timeout=300,
     )
     return Run(done.returncode, done.stdout.decode("utf-8", "replace"), done.stderr.decode("utf-8", "replace"))
 
@@ -98,7 +98,7 @@ def test_who_reads_notes_may_go(trade: Terminal, service: Scripted) -> None:
         env=trade.environment(),
         stdout=subprocess.PIPE,
         stderr=writing,
-        timeout=60,
+        timeout=300,
     )
     os.close(writing)
     assert (done.returncode, json.loads(done.stdout)["id"]) == (0, "agt_1")
@@ -171,7 +171,7 @@ def test_a_disk_that_is_full(trade: Terminal) -> None:
         preexec_fn=little,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
     )
     assert done.returncode == 3, done.stderr
     assert "disk" in done.stderr

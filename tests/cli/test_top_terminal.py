@@ -31,7 +31,7 @@ from .test_processes import started
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="signals and pseudo-terminals as POSIX has them")
 
 TAKEN, GIVEN_BACK = "\x1b[?1049h", "\x1b[?1049l"
-_PATIENCE = 30.0
+_PATIENCE = 120.0
 
 
 class Board:

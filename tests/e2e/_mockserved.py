@@ -38,7 +38,7 @@ def served(path: Path, count: int, *arguments: str) -> Iterator[list[httpx.Clien
             url = running.stdout.readline().strip()
             assert url.startswith("http://"), running.stderr.read()
             headers = {"Authorization": f"Bearer {KEY}"}
-            client = httpx.Client(base_url=url, headers=headers, timeout=60, trust_env=False, verify=_TLS)
+            client = httpx.Client(base_url=url, headers=headers, timeout=300, trust_env=False, verify=_TLS)
             clients.append(stack.enter_context(client))
         yield clients
 
@@ -55,8 +55,8 @@ def _process(*arguments: str) -> Iterator[subprocess.Popen[str]]:
     try:
         yield running
         running.terminate()
-        _, errors = running.communicate(timeout=60)
+        _, errors = running.communicate(timeout=300)
         assert (running.returncode, errors) == (0, "")
     finally:
         running.kill()
-        running.communicate(timeout=60)
+        running.communicate(timeout=300)

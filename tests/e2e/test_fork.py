@@ -52,7 +52,7 @@ def test_answers_are_never_mixed_up() -> None:
             [sys.executable, "-c", SCRIPT, server.url],
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=300,
         )
         assert (done.returncode, done.stderr) == (0, "")
         assert len(server.visits) == 60

@@ -190,7 +190,7 @@ def test_a_forked_child_leaves_the_stream_of_its_parent_alone() -> None:
             cwd=ROOT,
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=300,
             check=False,
         )
         assert (done.returncode, done.stderr, done.stdout) == (0, "", "1\n")

@@ -36,7 +36,7 @@ def served(home: dict[str, str]) -> Iterator[dict[str, str]]:
         text=True,
         start_new_session=True,
     ) as process:
-        watchdog = threading.Timer(60, process.kill)
+        watchdog = threading.Timer(300, process.kill)
         watchdog.start()
         try:
             assert process.stdout is not None
@@ -56,7 +56,7 @@ def trade(served: dict[str, str], home: dict[str, str], *words: str) -> list[dic
         env=home | {"TRADE_BASE_URL": served["url"], "TRADE_API_KEY": served["api_key"]},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
     )
     assert done.returncode == 0, done.stderr
     return [json.loads(line) for line in done.stdout.splitlines()]
@@ -91,7 +91,7 @@ def test_it_ends_at_once_with_streams_open(number: signal.Signals, home: dict[st
         text=True,
         start_new_session=True,
     )
-    watchdog = threading.Timer(60, process.kill)
+    watchdog = threading.Timer(300, process.kill)
     watchdog.start()
     try:
         stdout: IO[str] | None = process.stdout

@@ -225,7 +225,7 @@ def test_another_process_in_other_steps_has_the_same_day(leap: dict[str, bytes])
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", code],
         cwd=Path(__file__).parents[2], env={**os.environ, "PYTHONHASHSEED": "99", "TZ": "Asia/Kathmandu"},
-        capture_output=True, text=True, timeout=60, check=False,
+        capture_output=True, text=True, timeout=300, check=False,
     )  # fmt: skip
     assert (done.stdout.splitlines(), done.stderr) == (digests(leap), "")
 

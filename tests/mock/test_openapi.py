@@ -168,7 +168,7 @@ with MockService(seed=7) as mock:
 print(without.status, without.body.decode())
 print(before, status, "yaml" in sys.modules)
 """
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=300)
     without, then = done.stdout.splitlines()
     assert 'pip install \\"tradesdk[mock]\\"' in without
     assert (then, done.stderr) == ("set() 200 True", "")

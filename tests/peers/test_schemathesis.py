@@ -23,7 +23,7 @@ from tradesdk_mock.api.openapi import document
 from .environments import HERE
 
 pytestmark = pytest.mark.peers
-SECONDS = 240
+SECONDS = 600
 
 
 @pytest.fixture(params=["open", "closed"])
