@@ -187,7 +187,7 @@ def killed_everywhere(world: Terminal, files: Path, first: int, step: int, most:
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         text=True,
-        timeout=120,
+        timeout=1000,
         check=True,
     )
     return [json.loads(told) for told in done.stdout.splitlines()]

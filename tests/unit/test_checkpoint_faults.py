@@ -700,7 +700,7 @@ def test_killed_at_any_moment(tmp_path: Path) -> None:
 @posix
 def test_killed_at_many_moments(tmp_path: Path) -> None:
     left, between, _ = killed(tmp_path / "checkpoint.json", 200)
-    assert left + between > 20  # many moments are in the middle of a step, so this says that they were hit
+    assert left + between > 5  # in the middle of a step: 180 on a disk that is waited for, 37 in memory
 
 
 # The same at each step of a save, and of a line: the child kills itself before or after every call of the system.
