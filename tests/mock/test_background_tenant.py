@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from .._pace import pace
 from ._buyer import Shop, open_shop
 from ._http import START
 
@@ -125,11 +126,11 @@ def test_the_background_tenant_is_the_same_whenever_it_is_made() -> None:
 
 
 def test_the_background_tenant_is_quickly_made() -> None:
-    """Whoever asks first waits for it. The bound is generous: a machine may be busy."""
+    """Whoever asks first waits for it. The bound is generous: it takes as long as eight times the plain work."""
     shop = open_shop()
     before = time.process_time()
     shop.populate("house")
-    assert time.process_time() - before < 1.5
+    assert time.process_time() - before < 30 * pace()
 
 
 def test_whoever_uses_the_background_key_first_gets_no_other_tenant(shop: Shop) -> None:

@@ -12,6 +12,7 @@ from tradesdk_mock.core.seeding import ident
 from tradesdk_mock.market.tokens import lively
 from tradesdk_mock.trading.balances import initial_native
 
+from .._pace import pace
 from ._http import DAY, HOUR, START, in_process, walk
 from ._ledger_rules import Levels
 from ._ledger_sums import judged
@@ -108,8 +109,8 @@ def test_many_trades_crowd_together_and_are_quickly_made() -> None:
     before = time.process_time()
     with MockService(clock=MockClock(START), signals="scripted") as mock:
         mock.populate("main", trades=6_000)
-        # A million take a minute. The bound is generous: a machine may be busy.
-        assert time.process_time() - before < 6
+        # A million take a minute. The bound is generous: it takes as long as twenty times the plain work.
+        assert time.process_time() - before < 100 * pace()
         held: dict[str, list[tuple[str, float]]] = {}
         spans = []
         most: dict[str, int] = dict(mock.world.store.all("SELECT id, max_positions FROM agents"))
