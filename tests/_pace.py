@@ -1,4 +1,4 @@
-"""How fast this machine is, for tests that something takes little time: a bound in seconds would be about the machine."""
+"""How fast this machine is, for tests that something is done quickly: a bound in seconds would be about the machine."""
 
 from __future__ import annotations
 

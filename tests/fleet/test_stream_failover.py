@@ -189,14 +189,19 @@ def test_the_fence_keeps_an_old_relay_from_writing(tmp_path: Path) -> None:
 def test_a_full_server_is_waited_for(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     with RedisServer("valkey", tmp_path) as server, client() as trade:
         server.command("CONFIG", "SET", "maxmemory", "1")
-        timer = threading.Timer(0.5, server.command, ("CONFIG", "SET", "maxmemory", "0"))
-        timer.start()
+
+        def make_room() -> None:
+            soon(lambda: "is full" in caplog.text)
+            server.command("CONFIG", "SET", "maxmemory", "0")
+
+        waiting = threading.Thread(target=make_room)
+        waiting.start()
         with trade.signals.shared(chain=8453, group="bots", redis=server.url) as stream:
             hand = Hand(server)
             hand.publish(["a"])
             assert next(stream).id == "a"
             hand.close()
-        timer.join()
+        waiting.join()
         assert "is full" in caplog.text
 
 
