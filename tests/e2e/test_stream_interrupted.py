@@ -152,6 +152,26 @@ def test_a_handler_that_closes_it_at_any_step(stride: int) -> None:
     assert int(done.stdout) > 500 / stride
 
 
+BUILT = """
+import sys
+from tradesdk import Heartbeat, StreamSignal, TradeClient
+
+models = (StreamSignal, Heartbeat)
+with TradeClient(api_key="key", base_url=sys.argv[1]) as client:
+    print([model.__pydantic_complete__ for model in models])
+    with client.signals.stream(chain=8453):
+        print([model.__pydantic_complete__ for model in models])
+"""
+
+
+def test_nothing_is_left_to_be_built_when_the_first_event_comes() -> None:
+    """While pydantic builds, it makes an error of its own of what a signal's handler raises."""
+    with hostile(lambda visit: None if visit.send(OPEN) else visit.close()) as server:
+        command = [sys.executable, "-W", "error", "-c", BUILT, server.url]
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)
+    assert (done.returncode, done.stderr, done.stdout) == (0, "", "[False, False]\n[True, True]\n")
+
+
 def test_an_interrupt_when_the_checkpoint_has_been_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its lock is not left behind: the stream may be asked again."""
     really = CheckpointFile.open

@@ -11,7 +11,7 @@ from .._http.log_events import log_retry
 from .._http.response import failure_of
 from .._http.retry import Operation, Retries
 from .._stream.checkpoint import CheckpointState, CheckpointStore
-from .._stream.events import unix
+from .._stream.events import signal_reader, unix
 from .._stream.state_machine import NextAction, StreamState
 from ..errors import APIError, APITimeoutError, InvalidArgumentError, StreamError, TradeError
 from ..models.stream import StreamItem, StreamSignal, StreamStats
@@ -244,6 +244,7 @@ class AsyncSignalStream(Generic[ItemT]):
         """Open the stream for the first time, with the retries of a call."""
         if self._opened:
             return
+        signal_reader()
         clock, session = self._session.clock, self._session
         if not self._begun:
             await self._begin()

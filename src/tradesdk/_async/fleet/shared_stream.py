@@ -419,6 +419,7 @@ class AsyncSharedStream(Generic[ItemT]):
         return self
 
     async def _open(self) -> None:
+        signal_reader()
         while not self._incarnation:
             if self._interruptible.shut:
                 raise Interrupted

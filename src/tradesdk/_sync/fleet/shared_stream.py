@@ -420,6 +420,7 @@ class SharedStream(Generic[ItemT]):
         return self
 
     def _open(self) -> None:
+        signal_reader()
         while not self._incarnation:
             if self._interruptible.shut:
                 raise Interrupted
