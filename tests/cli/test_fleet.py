@@ -275,10 +275,14 @@ def test_what_the_fleet_keeps_is_not_kept_here_as_well(fleet: Terminal, more: tu
 
 
 def test_a_relay_says_what_it_does(fleet: Terminal, shop: MockServer) -> None:
-    timer = threading.Timer(0.6, shop.emit_signal, kwargs={"chain_id": 8453, "token": "ETH"})
-    timer.start()
-    ended = fleet("fleet", "relay", "--chain", "base", "--duration", "1.5s")
-    timer.join()
+    def publish() -> None:
+        until(lambda: shop.status()["streams"] == 1)
+        shop.emit_signal(chain_id=8453, token="ETH")
+
+    publishing = threading.Thread(target=publish)
+    publishing.start()
+    ended = fleet("fleet", "relay", "--chain", "base", "--duration", "2s")
+    publishing.join()
     assert (ended.code, ended.out) == (0, "")
     assert [note["type"] for note in ended.notes] == ["relay_started", "summary"], (
         "what broke off at the end is no news"
