@@ -279,6 +279,7 @@ def test_a_relay_says_what_it_does(fleet: Terminal, shop: MockServer) -> None:
         until(lambda: shop.status()["streams"] == 1)
         shop.emit_signal(chain_id=8453, token="ETH")
 
+    until(lambda: shop.status()["streams"] == 0)  # those of other tests are forgotten
     publishing = threading.Thread(target=publish)
     publishing.start()
     ended = fleet("fleet", "relay", "--chain", "base", "--duration", "2s")
