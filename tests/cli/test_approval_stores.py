@@ -444,7 +444,8 @@ def carry_out(url: str, folder: str, codes: list[str], seed: int, seconds: float
 def test_machines_that_are_killed_carry_nothing_out_twice(tmp_path: Path, engine: str) -> None:
     """Six machines and 300 approvals; now and then a machine or the server is killed."""
     chance = random.Random(int(os.environ.get("TRADE_SEED") or 3))
-    context = multiprocessing.get_context("spawn")
+    context = multiprocessing.get_context("forkserver")  # from a server that has imported everything
+    context.set_forkserver_preload([__name__])
     codes = [f"CODE{number}" for number in range(300)]
     running: list[Any] = []
     numbers = iter(range(10_000))
