@@ -218,7 +218,7 @@ def pytest_collection() -> Iterator[None]:
         return (yield)
     finally:
         gc.enable()  # not frozen: hypothesis looks for referrers, and finds none among what is
-        gc.set_threshold(5_000, 20, 100)  # else searching what collection made takes a twentieth of the run
+        gc.set_threshold(50_000, 20, 100)  # else searching what collection made takes a twentieth of the run
 
 
 @pytest.hookimpl(trylast=True)

@@ -85,6 +85,7 @@ def test_what_is_not_the_payers_signature(name: str) -> None:
     assert signatures.signer(DIGEST, SPOILED[name]) != VECTOR.payer
 
 
+@pytest.mark.long
 def test_loading_leaves_the_recursion_limit_alone() -> None:
     code = "import sys\nfrom tradesdk_mock.payments import signatures\n"
     code += "before = sys.getrecursionlimit()\nsignatures.load()\n"

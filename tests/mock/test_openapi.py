@@ -153,6 +153,7 @@ def test_a_port_of_market_data_has_it_too() -> None:
     assert answer.json()["servers"] == [{"url": server.market_url}]
 
 
+@pytest.mark.long
 def test_nothing_of_it_is_loaded_before_it_is_asked_for() -> None:
     script = """
 import sys
