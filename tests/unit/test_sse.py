@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from tradesdk._stream.sse import HEAD, LONGEST_RETRY, MAX_EVENT, MAX_LINE, ServerSentEvent, SSEDecoder, SSELimitError
 
+from .._rows import each_of
 from .._sse_reference import Reading, read
 
 BOM = b"\xef\xbb\xbf"
@@ -182,7 +183,7 @@ def test_the_slow_reading_agrees() -> None:
         assert (reading.events, reading.last_event_id, reading.retry) == case[1:], name
 
 
-@pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
+@each_of("case", CASES.values(), ids=CASES.keys())
 def test_nothing_comes_later_than_it_could(case: Case) -> None:
     """After every single byte it has said what those bytes say, also after a CR that may yet become CR LF."""
     decoder = SSEDecoder()
