@@ -156,7 +156,7 @@ SENDING = [a_call, a_batch, a_batch_of_a_job, resume, reconcile]
 EVERY_CALL = pytest.mark.parametrize("of", [*SENDING, a_kept_answer])
 
 
-@EVERY_CALL
+@pytest.mark.parametrize("of", [a_call, a_batch_of_a_job, reconcile])
 def test_some_lines(of: Callable[[Shop], Calls]) -> None:
     at, step = 1, 251 if of is a_call else 601
     while not reaches_its_end(of, at):

@@ -70,6 +70,7 @@ def test_a_blocking_client_comes_back(mock: MockService) -> None:
     check(mock, (8453,))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("anyio_backend", ["asyncio", "trio"])
 async def test_two_tasks_come_back_on_the_same_clock(mock: MockService) -> None:
     """Each waits for itself, and their waits don't add up."""
