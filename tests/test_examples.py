@@ -304,8 +304,7 @@ SIGNED_TYPES = {
     [
         "signed",
         pytest.param("signed with another key", marks=pytest.mark.long),
-        "refused",
-        pytest.param("garbage", marks=pytest.mark.long),
+        *(pytest.param(outcome, marks=pytest.mark.long) for outcome in ("refused", "garbage")),
     ],
 )
 def test_a_wallet_service_is_asked_as_its_documentation_says(

@@ -154,6 +154,7 @@ def test_making_a_market_client_loads_nothing_that_signs(client: str) -> None:
     ]
 
 
+@pytest.mark.long
 def test_a_quote_loads_nothing_that_signs() -> None:
     make = "client = MarketClient(base_url='https://service.example', ledger=Ledger.memory())"
     ask = "assert client.quote.token_prices(['ETH']).amount == 30_000"

@@ -273,7 +273,8 @@ os.kill(os.getpid(), signal.SIGKILL)
 """
 
 
-@pytest.mark.parametrize("after", [1, pytest.param(2, marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("after", [1, 2])
 def test_a_job_goes_on_after_its_process_was_killed(clean: MockServer, tmp_path: Path, after: int) -> None:
     before = len(clean.payments.settlements())
     with MarketClient(**settings(clean)) as client:

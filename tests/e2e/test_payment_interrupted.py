@@ -164,6 +164,7 @@ def test_some_lines(of: Callable[[Shop], Calls]) -> None:
     assert at > 400
 
 
+@pytest.mark.long
 def test_the_last_lines() -> None:
     """Those after the answer was closed are among them."""
     shop = Shop([])

@@ -156,7 +156,7 @@ ROWS = [
 
 
 @pytest.mark.rule("payment.refused", "payment.pending")
-@VERSIONS
+@pytest.mark.parametrize("version", [2, pytest.param(1, marks=pytest.mark.long)])
 @pytest.mark.parametrize(("kind", "given", "outcomes", "taken", "verdicts"), ROWS)
 def test_fault(
     mock: MockService,

@@ -169,7 +169,7 @@ HEAVY = "eth_keys eth_utils pydantic.main httpx tradesdk tradesdk_cli typer"
             "",
         ),
         # The signature library is loaded with the first wallet, and leaves no thread.
-        (WALLET, "201 1"),
+        pytest.param(WALLET, "201 1", marks=pytest.mark.long),
     ],
     ids=["import", "start", "first wallet"],
 )
