@@ -14,7 +14,7 @@ import pytest
 def each_of(
     names: str | Sequence[str],
     rows: Iterable[Any],
-    ids: Callable[[Any], Any] | Iterable[str] | None = None,
+    ids: Callable[[Any], object] | Iterable[object] | None = None,
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """As `pytest.mark.parametrize`, but one test: for most rows pytest's own work takes longer than the row.
 
@@ -24,11 +24,14 @@ def each_of(
     table: list[tuple[str, tuple[Any, ...]]] = []
     given = None if ids is None or callable(ids) else list(ids)
     for number, row in enumerate(rows):
-        param = row if isinstance(row, type(pytest.param())) else None
-        assert param is None or not param.marks, "a row has no marks of its own"
-        values = param.values if param is not None else (row,) if len(arguments) == 1 else tuple(row)
-        name = (param.id if param is not None else None) or (given[number] if given else None)
-        table.append((str(name or number), values))
+        name: object = number if given is None else given[number]
+        values: tuple[Any, ...]
+        if isinstance(row, type(pytest.param())):
+            assert not row.marks, "a row has no marks of its own"
+            values, name = tuple(row.values), row.id or name
+        else:
+            values = (row,) if len(arguments) == 1 else tuple(row)
+        table.append(("-".join(str(ids(value)) for value in values) if callable(ids) else str(name), values))
     assert table
 
     def decorate(test: Callable[..., None]) -> Callable[..., None]:
