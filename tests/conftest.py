@@ -135,8 +135,8 @@ def pytest_runtest_teardown() -> None:
 # run, and these are played by scripts/long.
 SAME_UNDER_TRIO = {
     "_async": (
-        *("test_chain_witness", "test_client", "test_log_fields", "test_market_", "test_named_", "test_pager"),
-        *("test_paying_", "test_purchases", "test_service_lists", "test_throttle", "test_unreadable", "test_waits"),
+        *("test_chain_witness", "test_client", "test_log_fields", "test_market_", "test_named_"),
+        *("test_paying_", "test_purchases", "test_throttle", "test_unreadable", "test_waits"),
     ),
     "e2e": ("test_stream_",),
 }
@@ -167,6 +167,7 @@ STEADY = {
         *("test_processes", "test_stream_ends", "test_stream_processes", "test_stream_resume"),
     ),
     "e2e": (
+        *("test_first_failure", "test_many_streams", "test_stream_kills"),
         "test_gaps",
         "test_in_process",
         "test_ledger_processes",
@@ -179,6 +180,7 @@ STEADY = {
         "test_stream_surroundings",
         "test_two_terminals",
     ),
+    "fleet": ("test_fleet_bot", "test_ledger_processes", "test_rate_fleet", "test_relay_kills"),
     "mock": (
         *("test_background_tenant", "test_crossovers", "test_determinism", "test_ledger", "test_market_port"),
         *("test_market_signals", "test_market_strangers", "test_openapi_answers", "test_pages", "test_plugin"),
@@ -186,7 +188,10 @@ STEADY = {
         *("test_snapshots", "test_state_files", "test_strangers", "test_stream_life", "test_stream_trouble"),
         *("test_threads", "test_transport", "test_transport_time"),
     ),
-    "tests": ("test_backtest", "test_backtest_runs", "test_package", "test_pictures", "test_stream_examples"),
+    "tests": (
+        *("test_backtest", "test_backtest_runs", "test_package", "test_pictures", "test_stream_examples"),
+        "test_trace_call",
+    ),
     "unit": ("test_deduplicator_walks", "test_unasync"),
 }
 

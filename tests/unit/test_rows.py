@@ -27,7 +27,7 @@ def test_what_fails_is_named() -> None:
 @each_of("error", [KeyError, pytest.fail.Exception])
 def test_what_is_raised(error: type[BaseException], tmp_path_factory: pytest.TempPathFactory) -> None:
     """By one row alone it is raised as it is; fixtures are not arguments of a row."""
-    assert tmp_path_factory.getbasetemp()
+    assert tmp_path_factory.getbasetemp().is_dir()
 
     @each_of("value", [error("x"), None])
     def raising(value: BaseException | None) -> None:
