@@ -14,8 +14,8 @@ EMBED = re.compile(r'--8<-- "(?P<path>[^":]+)(?::[\w:]+)?"')
 # Installing needs a package index, benchmarks need their peers, and a server that serves until Ctrl-C does not end.
 # `.ci/run` runs the first two.
 NOT_RUN = {
-    'python3 -m venv .venv && .venv/bin/pip install -q ".[mock]" && .venv/bin/trade demo',
-    'python3 -m venv .venv && .venv/bin/pip install -q -e ".[test]" && '
+    'python3 -m venv --upgrade-deps .venv && .venv/bin/pip install -q ".[mock]" && .venv/bin/trade demo',
+    'python3 -m venv --upgrade-deps .venv && .venv/bin/pip install -q --no-compile -e ".[test]" && '
     '.venv/bin/pytest -q -n 3 -m "not long and not peers"',
     'pip install "tradesdk[mcp]"',
     "trade mcp --http --port 8765",

@@ -137,8 +137,8 @@ def pytest_runtest_teardown() -> None:
 # run, and these are played by scripts/long.
 SAME_UNDER_TRIO = {
     "_async": (
-        *("test_chain_witness", "test_client", "test_log_fields", "test_market_", "test_named_", "test_pager"),
-        *("test_paying_", "test_purchases", "test_service_lists", "test_throttle", "test_unreadable", "test_waits"),
+        *("test_chain_witness", "test_client", "test_log_fields", "test_market_", "test_named_"),
+        *("test_paying_", "test_purchases", "test_throttle", "test_unreadable", "test_waits"),
     ),
     "e2e": ("test_stream_",),
 }
@@ -160,14 +160,16 @@ STEADY = {
         ),
         *("test_chain_witness", "test_named_purchases", "test_purchases", "test_paying_hostile"),
         *("test_market_batches", "test_market_payments", "test_paying_interrupted", "test_paying_schedules"),
-        "test_service_agents",
-        *("test_service_keys", "test_stream_behaviour_history", "test_stream_outage", "test_stream_promise"),
+        *("test_service_agents", "test_service_keys", "test_service_lists", "test_pager", "test_market_client"),
+        *("test_stream_behaviour_history", "test_stream_outage", "test_stream_promise", "test_stream_bad_input"),
+        *("test_stream_behaviour_checkpoint", "test_stream_behaviour_clocks", "test_shared_rate_limit", "test_relay"),
     ),
     "cli": (
         *("test_demo", "test_embedded", "test_kept_answers", "test_mock_journal", "test_mock_serve", "test_mock_world"),
         *("test_processes", "test_stream_ends", "test_stream_processes", "test_stream_resume"),
     ),
     "e2e": (
+        *("test_first_failure", "test_many_streams", "test_stream_kills"),
         "test_gaps",
         "test_in_process",
         "test_ledger_processes",
@@ -180,6 +182,7 @@ STEADY = {
         "test_stream_surroundings",
         "test_two_terminals",
     ),
+    "fleet": ("test_fleet_bot", "test_ledger_processes", "test_rate_fleet", "test_relay_kills"),
     "mock": (
         *("test_background_tenant", "test_crossovers", "test_determinism", "test_ledger", "test_market_port"),
         *("test_market_signals", "test_market_strangers", "test_openapi_answers", "test_pages", "test_plugin"),
@@ -187,7 +190,10 @@ STEADY = {
         *("test_snapshots", "test_state_files", "test_strangers", "test_stream_life", "test_stream_trouble"),
         *("test_threads", "test_transport", "test_transport_time"),
     ),
-    "tests": ("test_backtest", "test_backtest_runs", "test_package", "test_pictures", "test_stream_examples"),
+    "tests": (
+        *("test_backtest", "test_backtest_runs", "test_package", "test_pictures", "test_stream_examples"),
+        "test_trace_call",
+    ),
     "unit": ("test_deduplicator_walks", "test_unasync"),
 }
 
@@ -220,7 +226,7 @@ def pytest_collection() -> Iterator[None]:
         return (yield)
     finally:
         gc.enable()  # not frozen: hypothesis looks for referrers, and finds none among what is
-        gc.set_threshold(5_000, 20, 100)  # else searching what collection made takes a twentieth of the run
+        gc.set_threshold(50_000, 20, 100)  # else searching what collection made takes a twentieth of the run
 
 
 @pytest.hookimpl(trylast=True)

@@ -140,7 +140,7 @@ def test_readme_marks_its_commands(mark: str) -> None:
     text = (ROOT / "README.md").read_text()
     blocks = re.findall(rf"^<!-- {mark} -->\n+```[a-z]*\n(.+?)\n```$", text, re.MULTILINE | re.DOTALL)
     assert len(blocks) == 1
-    assert "python3 -m venv .venv" in blocks[0]
+    assert "python3 -m venv --upgrade-deps .venv" in blocks[0]
     assert ("trade demo" if mark == "demo-command" else "pytest") in blocks[0]
 
 

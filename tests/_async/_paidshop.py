@@ -28,7 +28,7 @@ ANSWERS: dict[str, list[str]] = {
 }
 SILENT = {"lost after", "lost before", "refused"}
 # Every one costs a second; all of them are played among those that take long.
-QUICK = ("clean", "settled, then lost", "429", "pending", "404")
+QUICK = ("clean", "settled, then lost", "pending")
 EVERY_ANSWER = pytest.mark.parametrize(
     "kinds",
     [pytest.param(kinds, id=name, marks=[] if name in QUICK else pytest.mark.long) for name, kinds in ANSWERS.items()],

@@ -1,5 +1,6 @@
 """Bare HTTP to a mock server: no SDK in between, so that one misreading cannot hide the other."""
 
+import functools
 from typing import Any
 
 import httpx
@@ -70,6 +71,7 @@ class Wire:
         return answer.json()
 
 
+@functools.cache
 def sign(text: str, private_key: str = WALLET_KEY) -> str:
     return "0x" + bytes(Account.from_key(private_key).sign_message(encode_defunct(text=text)).signature).hex()
 

@@ -122,6 +122,7 @@ def check_money(fleet: Fleet) -> int:
     return len(settled)
 
 
+@pytest.mark.long
 def test_a_member_until_it_is_asked_to_end(fleet: Fleet) -> None:
     fleet.start("one")
     fleet.wait_following()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import ssl
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -98,6 +99,7 @@ OWNER = Account.from_key("0x" + "11" * 32)
 OTHER = Account.from_key("0x" + "22" * 32)
 
 
+@functools.cache
 def sign(message: str, owner: Any = OWNER) -> str:
     return "0x" + bytes(owner.sign_message(encode_defunct(text=message)).signature).hex()
 

@@ -60,7 +60,7 @@ CUTS = ([SPAN], [60, SPAN], [1, SPAN], [59, 61, SPAN], [3_600, SPAN], [7, 700, 3
 def test_every_way_to_end_is_met_and_may_be_looked_for_in_parts() -> None:
     course, token = prices(3, "whipsaw", BORN), lively(3, 8453)[4]
     met = Counter[str | None]()
-    for since in range(BORN, BORN + 3 * 86_400, 19_003):
+    for since in range(BORN, BORN + 3 * 86_400, 38_003):
         entry = course.usd(token, since)
         for risk in ((0.03, 0.01, 0.02), (0.004, 0.006, 0.008), (0.3, 0.3, 0.3)):
             levels = _levels(entry, *risk)

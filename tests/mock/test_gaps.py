@@ -148,19 +148,18 @@ CODES = {400: "invalid_request", 403: "forbidden", 404: "not_found", 409: "confl
 def test_which_status(
     server: MockServer, api: httpx.Client, option: str, value: str, request_: str, fields: dict[str, Any], answer: str
 ) -> None:
-    wallets = {chain: add_wallet(api, chain) for chain in (8453, 56)}
-    agent = add_agent(api, wallets[8453])["id"]
+    wallet = add_wallet(api)
+    agent = add_agent(api, wallet)["id"]
     server.set_gaps(**{option: value})
     method, what = request_.split(" ", 1)
     before = api.get(f"/v1/agents/{agent}").json()
-    body = {"name": "n", "wallet_id": wallets[8453], "chain_id": 8453, **fields}
+    body = {"name": "n", "wallet_id": wallet, "chain_id": 8453, **fields}
     if what == "wallets":
         api.headers["Authorization"] = "Bearer mock_full_new"
         found = api.post("/v1/wallets", json={**connection(), **fields})
     elif method == "PATCH":
-        found = api.patch(
-            f"/v1/agents/{agent}", json={**fields, **({"wallet_id": wallets[56]} if "bnb" in fields.values() else {})}
-        )
+        more = {"wallet_id": add_wallet(api, 56)} if "bnb" in fields.values() else {}
+        found = api.patch(f"/v1/agents/{agent}", json={**fields, **more})
     elif method == "DELETE":
         server.set_agent_status(agent, what)
         found = api.delete(f"/v1/agents/{agent}")
@@ -509,7 +508,7 @@ def test_history_lag_spread(mock: MockService, http: httpx.Client) -> None:
     assert all(abs(far - 2 * near) <= 2 * STEP for near, far in zip(narrow, wide, strict=True))
     assert measured(history_lag_spread=2, history_lag=3) == [3 + late for late in narrow]
     assert measured(history_lag_spread=2, clock_skew=1) == [max(0.0, late - 1) for late in narrow]
-    for seed, same in ((7, True), (8, False), (2**70, False), (-3, False)):
+    for seed, same in ((7, True), (2**70, False)):
         with MockService(seed=seed, clock=MockClock(START), signals="scripted") as other, in_process(other) as its:
             other.set_gaps(history_lag_spread=2)
             found = emit(other, 40)

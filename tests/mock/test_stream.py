@@ -61,6 +61,7 @@ def test_a_heartbeat_every_fifteen_seconds_and_one_for_a_jump(mock: MockService,
             assert stream.next() == {"type": "heartbeat", "timestamp": START + seconds}
 
 
+@pytest.mark.parametrize("mock", ["sockets", pytest.param("in process", marks=pytest.mark.long)], indirect=True)
 def test_it_begins_where_it_is_opened_and_keeps_what_comes_before_the_first_read(
     mock: MockService, api: httpx.Client
 ) -> None:
@@ -99,6 +100,7 @@ def test_the_first_signal_may_be_promised(carrier: str) -> None:
             assert now <= event["timestamp"] <= now + 2
 
 
+@pytest.mark.parametrize("mock", ["sockets", pytest.param("in process", marks=pytest.mark.long)], indirect=True)
 def test_many_streams_at_once(mock: MockService, api: httpx.Client) -> None:
     with ExitStack() as stack:
         streams = [stack.enter_context(listening(api, chain)) for chain in (8453, 56) for _ in range(40)]
@@ -109,6 +111,7 @@ def test_many_streams_at_once(mock: MockService, api: httpx.Client) -> None:
             assert stream.take(20) == [event for event in emitted if event["chain_id"] == chain]
 
 
+@pytest.mark.parametrize("mock", ["sockets", pytest.param("in process", marks=pytest.mark.long)], indirect=True)
 async def test_many_tasks_listen(mock: MockService) -> None:
     key = mock.create_key()
     got: list[list[str]] = []

@@ -691,6 +691,7 @@ def killed(path: Path, kills: int) -> tuple[int, int, int]:
     return left, between, last
 
 
+@pytest.mark.long
 @posix
 def test_killed_at_any_moment(tmp_path: Path) -> None:
     killed(tmp_path / "checkpoint.json", 20)

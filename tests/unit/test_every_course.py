@@ -158,12 +158,12 @@ HOUR = Budget.from_micro({"per_hour": 1})
 SHORT, MARGINAL = (0, 500), (0, 56, 500)
 """Within a validity and after it; `MARGINAL` also in its last seconds, in which it is not sent any more."""
 QUICK = {
-    "one call": (Case(1, "a", budget(2), MARGINAL, (1, 2), once=True), 5_565),
     "two calls": (Case(2, "a", budget(1), MARGINAL), 3_654),
     "two purchases": (Case(1, "ab", budget(1), SHORT), 3_686),
     "a name, and the ledger is lost": (Case(1, "a", budget(1), SHORT, named=True, lost=True), 2_383),
 }
 LONG = {
+    "one call": (Case(1, "a", budget(2), MARGINAL, (1, 2), once=True), 5_565),
     "two prices": (Case(1, "a", budget(2), MARGINAL, (1, 2)), 51_218),
     "an hour": (Case(1, "a", HOUR, (0, 56, 3650, 3700)), 13_066),
     "answers by identifier": (Case(2, "a", budget(1), MARGINAL, identified=True, stalls=True), 49_507),

@@ -124,6 +124,7 @@ def test_eth_account_gives_the_same_bytes(key: bytes, digest: bytes) -> None:
     assert signer.sign_digest(digest) == bytes(account.unsafe_sign_hash(digest).signature)
 
 
+@pytest.mark.long
 def test_without_coincurve_the_maker_is_still_found() -> None:
     run(
         "import sys\nsys.modules['coincurve'] = None\n"
