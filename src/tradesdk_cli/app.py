@@ -29,8 +29,8 @@ _GROUPS = {
         "replay": "Play a recorded stream back.",
         "top": "A live board: agents, positions, signals, money.",
         "plot": "Draw a token's price or an agent's result.",
-        "market": "Data about tokens, bought request by request.",
-        "pay": "What was paid, what may be spent, and the wallet that pays.",
+        "market": "Market data about tokens, paid per call.",
+        "pay": "Payments, budgets and the wallet that pays.",
     },
     "Account and settings": {
         "account": "Your plan and what is left of it: show, usage.",

@@ -6,8 +6,10 @@ import re
 from dataclasses import replace
 from decimal import Decimal
 from typing import Any
+from urllib.parse import urlsplit
 
 from tradesdk import BudgetDetails, PriceDetails, RecipientDetails, TokenDetails
+from tradesdk_cli.config.settings import is_loopback
 from tradesdk_cli.errors import (
     CONFIG,
     CONFLICT,
@@ -77,8 +79,12 @@ def continued(hint: str | None, program: str) -> str | None:
     if hint is None or program == "trade":
         return hint
     hint = _IN_A_PLACE.sub(f"{program} ", hint)
-    in_mock = program.endswith(" --mock") or " --world " in program
-    return hint if in_mock else _OF_A_PROFILE.sub(f"{program} ", hint)
+    return hint if _embedded(program) else _OF_A_PROFILE.sub(f"{program} ", hint)
+
+
+def _embedded(program: str) -> bool:
+    """Whether `program` asks the embedded mock."""
+    return program.endswith(" --mock") or " --world " in program
 
 
 def problem_of(error: BaseException, program: str = "trade") -> Problem:
@@ -155,7 +161,8 @@ def _request_problem(error: Any, program: str) -> Problem:
         if nobody is not None:
             message = nobody
             address = _address_of(error.url)
-            hint = f"start the service, or correct {address}; see where it is set: trade config list --sources"
+            start = "start the service, or " if error.code == "connection_refused" else ""
+            hint = f"{start}correct {address}; see where it is set: trade config list --sources"
     else:
         hint = _CHECK_URL
     if isinstance(error, APITimeoutError):
@@ -170,8 +177,6 @@ def _request_problem(error: Any, program: str) -> Problem:
 
 def _nobody_at(error: Any) -> str | None:
     """That there is nobody at the address, in a few words; None when it is something else."""
-    from urllib.parse import urlsplit
-
     parts = urlsplit(error.url)
     if error.code == "connection_refused":
         return one_line(f"nothing listens at {parts.scheme}://{parts.netloc.rpartition('@')[2]}")
@@ -215,7 +220,7 @@ def _status_hint(error: Any, program: str) -> str:
     if status == 401 and _market(error.url):
         return "the service wants the API key of the account as well: add --send-api-key"
     if status == 401:
-        if "--mock" in program or "--world" in program:
+        if _embedded(program):
             return (
                 "the mock takes keys like mock_full_NAME and mock_read_NAME, and those of its own making; "
                 "unset TRADE_API_KEY to use its usual one"
@@ -375,6 +380,11 @@ def _unknown(payment: Payment, program: str, *, over: bool = False) -> str:
 
 def _rejected(error: PaymentError, program: str) -> str:
     payment = error.payment
+    if error.code == "insufficient_funds" and payment is not None:
+        add, play = error.hint, f"{program} mock payments balance {payment.payer} --set 10"
+        if is_loopback(urlsplit(payment.url).hostname or ""):  # nobody should send real money to a mock's payer
+            add = f"on a mock, give it play money: {play}; elsewhere {add}"
+        return f"{add}; then run the same command again"
     if payment is None or error.code != "payment_rejected":
         return error.hint
     return (

@@ -99,7 +99,7 @@ def usage_problem(error: typer.TyperException | UnexpectedWords, argv: Sequence[
         message, hint = _extra(error, argv, path)
     else:
         message, hint = str(getattr(error, "message", error)), None
-    hint = hint or f"{path} --help"
+    hint = hint or ("trade help options" if path == "trade" else f"{path} --help")
     if not hint.startswith(WHOLE_LINE):
         hint = continued(hint, program) or ""
     return Problem(UsageProblem.exit_code, "usage", safe(message), safe(hint))

@@ -139,7 +139,7 @@ def test_a_dry_run_of_many_sends_nothing(buyer: Terminal, shop: MockServer, toke
         (None, {"TRADE_BUDGET_TOTAL": "0.33"}, None),
         ("1", {"TRADE_BUDGET_PER_CALL": "0.14"}, "over_budget: a batch costs $0.15, and $0.14 is left"),
         (None, {"TRADE_BUDGET_PER_DAY": "0.2"}, "over_budget: a batch costs $0.15, and $0.05 is left after 1 batch"),
-        ("1", {"TRADE_WALLET_KEY": ""}, "no_signer: there is no signer, so nothing can be paid"),
+        ("1", {"TRADE_WALLET_KEY": ""}, "no_signer: there is no wallet to pay with"),
     ],
 )
 def test_a_dry_run_of_many_says_why_it_would_be_refused(

@@ -78,7 +78,7 @@ def test_what_it_waits_for_before_it_is_connected_is_said(trade: Terminal, marke
         (("--duration", "soon"), "a span is"),
         (("--duration", "0s"), "a span is"),
         (("--until-idle", "-1s"), "a span is"),
-        (("--since", "yesterday"), "a moment is"),
+        (("--since", "yesterday"), "'yesterday' is not a time"),
         (("--direction", "HOLD"), "a direction is BUY or SELL"),
         (("--min-confidence", "2"), "2"),
         (("--exec", "echo {symbol}"), "{symbol} is no placeholder"),

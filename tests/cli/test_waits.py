@@ -138,6 +138,7 @@ def test_a_host_that_there_is_not(trade: Terminal, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(socket, "getaddrinfo", lookup)
     run = trade("account", "show", env={"TRADE_BASE_URL": "https://nowhere.invalid", "TRADE_API_KEY": "k"})
     assert (run.code, run.problem["message"], waited) == (11, "there is no host nowhere.invalid", [])
+    assert run.problem["hint"].startswith("correct TRADE_BASE_URL or --base-url")  # there is no service to start
 
 
 def test_what_answers_is_tried_as_often_as_ever(trade: Terminal, service: Scripted, waited: list[float]) -> None:

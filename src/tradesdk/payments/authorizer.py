@@ -115,7 +115,7 @@ class PaymentAuthorizer:
         signer = self._signer
         if signer is None:
             raise PaymentRefusedError(
-                "there is no signer, so nothing can be paid",
+                "there is no wallet to pay with",
                 code="no_signer",
                 hint="pass signer=LocalSigner.from_keystore(…), or set TRADE_WALLET_KEY",
             )

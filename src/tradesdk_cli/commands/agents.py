@@ -212,7 +212,10 @@ def update(
         _refuse(ctx, {"active": "start", "idle": "stop"}.get(status.lower(), "pause"), agent_id)
     body = _given(name=name, wallet_id=wallet_id) | rules
     if not body:
-        raise UsageProblem("nothing to change was named", "for example: trade agents update AGENT_ID --name calmer")
+        raise UsageProblem(
+            "trade agents update needs at least one option that says what to change",
+            "for example: trade agents update AGENT_ID --name calmer",
+        )
     from tradesdk import Agent
     from tradesdk_cli.commands.agent_changes import modification
     from tradesdk_cli.confirm import check
@@ -270,7 +273,7 @@ def _not_in_the_api(verb: str, *, hidden: bool) -> None:
         verb,
         cls=TradeCommand,
         hidden=hidden,
-        help=f"Say what can be done, for the API cannot {verb} an agent. Nothing is sent.",
+        help=f"Explain how to {verb} an agent; the API cannot. Nothing is sent.",
         epilog=examples(f"trade agents {verb} AGENT_ID", f"trade --mock agents {verb} AGENT_ID"),
     )
     def refused(ctx: typer.Context, agent_id: AgentId) -> None:

@@ -117,7 +117,9 @@ def mcp(
         if run.settings.api_key_stdin:
             raise UsageProblem("stdin is the client's: it cannot have the API key as well", "keep the key: trade login")
         if sys.stdin.isatty():
-            run.out.note("an MCP client is awaited on stdin; clients start this by themselves: trade mcp config claude")
+            run.out.note(
+                "waiting for an MCP client on stdin; clients start this by themselves: trade mcp config claude"
+            )
         _serve_stdio(run, scope)
 
 

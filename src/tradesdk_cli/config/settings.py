@@ -98,7 +98,9 @@ def unknown_profile(name: str, files: Files) -> ConfigProblem:
         return ConfigProblem("there is no profile of that name, which looks like a key", "trade login keeps a key")
     shown = one_line(name, 60)
     if not known:
-        return ConfigProblem(f"there is no profile {shown}, and no other", f"make it: trade login --profile {shown}")
+        return ConfigProblem(
+            f"there is no profile {shown}; no profile is saved yet", f"make it: trade login --profile {shown}"
+        )
     close = nearest(name, known)
     listed = ", ".join(one_line(other, 60) for other in known)
     hint = f"did you mean {close}?" if close else "trade config profiles shows them"

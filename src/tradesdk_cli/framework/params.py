@@ -78,7 +78,7 @@ def parse_chain(value: str) -> int:
         return known
     if value in ("8453", "56"):
         return int(value)
-    raise typer.BadParameter("a chain is base (8453) or bnb (56)")
+    raise typer.BadParameter(f"{value!r} is not a chain: write base (8453) or bnb (56)")
 
 
 def check_period(start: float | None, end: float | None) -> None:
@@ -102,7 +102,8 @@ def parse_moment(value: str) -> float:
         moment = datetime.fromisoformat(value)
     except ValueError:
         message = (
-            "a moment is Unix seconds, a date, a time with its zone such as 2026-01-01T12:00Z, or an age such as 90m"
+            f"{value!r} is not a time: write Unix seconds, a date, a time with its zone such as 2026-01-01T12:00Z, "
+            "or an age such as 90m"
         )
         raise typer.BadParameter(message) from None
     if len(value) <= 10:

@@ -447,7 +447,7 @@ def _refuse_foreign(ending: str, known: tuple[str, ...]) -> None:
         return
     *most, last = (*known, *(name for name in ENDINGS if name not in known))
     raise UsageProblem(
-        f"--out: no format here has the ending {visible(ending)}",
+        f"--out: this command writes no {visible(ending)} files",
         f"use {', '.join(most)} or {last}, or say which format it is: -o csv",
     )
 

@@ -90,7 +90,7 @@ def amount_of(option: str, text: str) -> str:
 
         given = one_line(text) if text.strip() else repr(text)
         given = given if len(given) <= _LONGEST_AMOUNT else "that"  # a key may have been pasted there
-        said = f'{option} must be dollars like "0.10", with at most six decimals, no sign and no exponent, not {given}'
+        said = f"{option}: {given} is not an amount in dollars: write digits, with at most six decimals"
         raise UsageProblem(said, dollars_hint(option, text)) from None
     return text
 

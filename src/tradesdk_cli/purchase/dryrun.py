@@ -97,7 +97,7 @@ def _refused(code: str, message: str) -> dict[str, str]:
 def _refusal(checkout: Checkout, amounts: Sequence[int], spending: Spending) -> dict[str, str] | None:
     """Why one of the remaining batches, with these amounts in micro-dollars, would not be paid; None if all would."""
     if amounts and checkout.wallet is None:
-        return _refused("no_signer", "there is no signer, so nothing can be paid")
+        return _refused("no_signer", "there is no wallet to pay with")
     cap = None if checkout.terms.max_price is None else int(Decimal(checkout.terms.max_price) * 1_000_000)
     if amounts and cap is None and not spending.budget.is_set:
         return _refused("no_budget", f"it costs {dollars(usd(sum(amounts)))}, and no budget is set")
