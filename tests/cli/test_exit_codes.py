@@ -166,7 +166,7 @@ USAGE: list[tuple[str, str]] = [
     ("signals latest --chain base --min-confidence 1.1", "--min-confidence: 1.1 is not from 0 to 1"),
     ("signals latest --chain base --min-confidence nan", "--min-confidence: a finite number is needed, not nan"),
     ("signals latest --chain base --min-confidence high", "'high' is not a number"),
-    ("signals history --chain base --since yesterday", "moment"),
+    ("signals history --chain base --since yesterday", "'yesterday' is not a time"),
     ("signals history --chain base --since 2026-01-01T10:00", "zone"),
     ("wallets connect --label l --chain base --yes", "proves"),
     ("wallets connect --label l --chain base --signature 0x1 --yes", "--address"),
