@@ -244,7 +244,7 @@ class AsyncSignalStream(Generic[ItemT]):
         """Open the stream for the first time, with the retries of a call."""
         if self._opened:
             return
-        signal_reader()
+        signal_reader()  # builds it now, not at the first event
         clock, session = self._session.clock, self._session
         if not self._begun:
             await self._begin()

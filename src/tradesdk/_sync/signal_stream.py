@@ -245,7 +245,7 @@ class SignalStream(Generic[ItemT]):
         """Open the stream for the first time, with the retries of a call."""
         if self._opened:
             return
-        signal_reader()
+        signal_reader()  # builds it now, not at the first event
         clock, session = self._session.clock, self._session
         if not self._begun:
             self._begin()

@@ -419,7 +419,7 @@ class AsyncSharedStream(Generic[ItemT]):
         return self
 
     async def _open(self) -> None:
-        signal_reader()
+        signal_reader()  # builds it now, not at the first event
         while not self._incarnation:
             if self._interruptible.shut:
                 raise Interrupted

@@ -420,7 +420,7 @@ class SharedStream(Generic[ItemT]):
         return self
 
     def _open(self) -> None:
-        signal_reader()
+        signal_reader()  # builds it now, not at the first event
         while not self._incarnation:
             if self._interruptible.shut:
                 raise Interrupted
