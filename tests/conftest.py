@@ -160,8 +160,9 @@ STEADY = {
         ),
         *("test_chain_witness", "test_named_purchases", "test_purchases", "test_paying_hostile"),
         *("test_market_batches", "test_market_payments", "test_paying_interrupted", "test_paying_schedules"),
-        "test_service_agents",
-        *("test_service_keys", "test_stream_behaviour_history", "test_stream_outage", "test_stream_promise"),
+        *("test_service_agents", "test_service_keys", "test_service_lists", "test_pager", "test_market_client"),
+        *("test_stream_behaviour_history", "test_stream_outage", "test_stream_promise", "test_stream_bad_input"),
+        *("test_stream_behaviour_checkpoint", "test_stream_behaviour_clocks", "test_shared_rate_limit", "test_relay"),
     ),
     "cli": (
         *("test_demo", "test_embedded", "test_kept_answers", "test_mock_journal", "test_mock_serve", "test_mock_world"),
@@ -220,7 +221,7 @@ def pytest_collection() -> Iterator[None]:
         return (yield)
     finally:
         gc.enable()  # not frozen: hypothesis looks for referrers, and finds none among what is
-        gc.set_threshold(5_000, 20, 100)  # else searching what collection made takes a twentieth of the run
+        gc.set_threshold(50_000, 20, 100)  # else searching what collection made takes a twentieth of the run
 
 
 @pytest.hookimpl(trylast=True)

@@ -92,8 +92,8 @@ class Checked:
 
 @pytest.mark.parametrize(
     "page",
-    # Days of a market in which agents trade take seconds.
-    [pytest.param(page, marks=pytest.mark.long if page.name == "market.md" else ()) for page in PAGES],
+    # Days of a market in which agents trade take seconds, and so does importing pandas and polars.
+    [pytest.param(page, marks=pytest.mark.long if page.name in ("market.md", "frames.md") else ()) for page in PAGES],
     ids=name_of,
 )
 def test_python(page: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -58,6 +58,7 @@ def test_every_example_is_tested() -> None:
     assert {file.name for file in EXAMPLES.glob("*.py")} == tested
 
 
+@pytest.mark.long
 def test_quickstart(tmp_path: Path) -> None:
     blocking = run("quickstart.py", tmp_path)
     assert blocking.startswith(QUICKSTART)
@@ -139,24 +140,20 @@ def test_risk_report_of_an_account_without_agents(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "name",
     [
         "quickstart.py",
-        *(
-            pytest.param(name, marks=pytest.mark.long)
-            for name in (
-                "quickstart_async.py",
-                "risk_report.py",
-                "testing_your_bot.py",
-                "paid_market_data.py",
-                "paid_batches_async.py",
-                "follow_signals.py",
-                "follow_signals_async.py",
-                "signal_bot.py",
-                "backtest_a_rule.py",  # tests/test_backtest.py runs it
-            )
-        ),
+        "quickstart_async.py",
+        "risk_report.py",
+        "testing_your_bot.py",
+        "paid_market_data.py",
+        "paid_batches_async.py",
+        "follow_signals.py",
+        "follow_signals_async.py",
+        "signal_bot.py",
+        "backtest_a_rule.py",  # tests/test_backtest.py runs it
     ],
 )
 def test_half_a_configuration_is_not_taken_for_none(name: str, tmp_path: Path) -> None:
@@ -235,6 +232,7 @@ def with_server(tmp_path: Path) -> dict[str, str]:
     return {"PATH": f"{folder}{os.pathsep}{os.environ['PATH']}"}
 
 
+@pytest.mark.long
 def test_fleet_bot(tmp_path: Path, with_server: dict[str, str]) -> None:
     """It ends with an error if something is charged twice. tests/fleet/test_fleet_bot.py kills it in earnest."""
     told = re.sub(r"sig_\w{24}", "ID", run("fleet_bot.py", tmp_path, env=with_server))
@@ -397,6 +395,7 @@ def test_the_bot_rehearses(tmp_path: Path) -> None:
     assert run("testing_your_bot.py", tmp_path).splitlines() == lines
 
 
+@pytest.mark.long
 def test_the_bot_brakes(tmp_path: Path) -> None:
     with MockServer(seed=7) as server:
         server.populate("me")
@@ -418,7 +417,8 @@ def test_the_bots_tests_as_somebody_copies_them(tmp_path: Path) -> None:
     assert set(passed) == shown_in((EXAMPLES / "test_testing_your_bot.py").read_text(encoding="utf-8")).keys()
 
 
-@pytest.mark.parametrize("name", ["README.md", pytest.param("docs/testing.md", marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("name", ["README.md", "docs/testing.md"])
 def test_tests_on_a_page_pass(name: str, tmp_path: Path) -> None:
     """Shown tests under pytest itself, with the fixtures that the page shows and those of the plugin."""
     code = [block.text for block in blocks(ROOT / name) if block.language == "python" and "def test_" in block.text]

@@ -37,7 +37,7 @@ from ._secrets import (
 )
 from .cli._terminal import Terminal
 
-FORMATS = ("auto", "table", "json", "ndjson")
+FORMATS = ("table", "json")  # what the others show is made of the same rows
 
 
 @scenario
@@ -305,12 +305,15 @@ def the_password_of_a_fleet(seen: Seen, place: Place) -> None:
             f"redis://{there}/?password={quoted}",
             f"redis://{there}:{quoted}",
         ):
-            for line in ("fleet status", "config list --sources", "pay history", "-v agents list"):
+            for line in ("fleet status", "config list --sources"):
+                seen(place.trade(*line.split(), env={"TRADE_FLEET": url}, columns=400))
+            seen(place.trade("config", "set", "fleet", url, columns=400))
+        for url in (right, f"redis://nobody:{quoted}@{there}", f"redis://{password}:{quoted}@{there}"):
+            for line in ("pay history", "-v agents list"):
                 seen(place.trade(*line.split(), env={"TRADE_FLEET": url}, columns=400))
             for words in (
                 ("fleet", "status", "--fleet", url),
                 ("fleet", url),
-                ("config", "set", "fleet", url),
                 ("fleet", "status", "--flet", url),
                 ("fleet", "status", "--chain", url),
             ):

@@ -256,7 +256,10 @@ HEAVY = {
     ("client", "never"),
     [
         ("TradeClient", HEAVY | {"tradesdk._async", "tradesdk.payments"}),
-        ("AsyncTradeClient", HEAVY - {"anyio", "asyncio"} | {"tradesdk._sync", "tradesdk.payments"}),
+        pytest.param(
+            *("AsyncTradeClient", HEAVY - {"anyio", "asyncio"} | {"tradesdk._sync", "tradesdk.payments"}),
+            marks=pytest.mark.long,
+        ),
     ],
 )
 def test_making_a_client_loads_only_what_it_needs(client: str, never: set[str]) -> None:

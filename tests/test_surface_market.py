@@ -134,7 +134,8 @@ def test_an_account_client_loads_nothing_about_money() -> None:
     )
 
 
-@pytest.mark.parametrize("client", ["MarketClient", pytest.param("AsyncMarketClient", marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("client", ["MarketClient", "AsyncMarketClient"])
 def test_making_a_market_client_loads_nothing_that_signs(client: str) -> None:
     """And nothing of what most programs never ask it for."""
     flavour = "_async" if client.startswith("Async") else "_sync"

@@ -42,6 +42,7 @@ def buyer_of(mock: MockService, **options: Any) -> AsyncMarketClient:
         "ledger": Ledger.memory(),
         "clock": mock.clock,
         "http_client": httpx.AsyncClient(transport=mock.transport()),
+        "check_tokens": False,  # the list of tokens takes as long as the call itself
     }
     return AsyncMarketClient(**settings | options)
 

@@ -82,7 +82,7 @@ async def test_one_budget_for_all_of_them(mock: MockService) -> None:
 
 
 async def test_a_symbol_that_nobody_knows_is_found_before_the_first_batch_is_bought(mock: MockService) -> None:
-    client = buyer_of(mock)
+    client = buyer_of(mock, check_tokens=True)
     tokens = await symbols(client)
     run = client.batches.token_prices([*tokens, "BRTT"])
     for _ in range(2):
@@ -96,11 +96,11 @@ async def test_a_symbol_that_nobody_knows_is_found_before_the_first_batch_is_bou
 async def test_what_is_bought_already_is_not_looked_up_again(mock: MockService, tmp_path: Path) -> None:
     """A job goes on though the service has taken one of its first tokens off the list."""
     with Ledger(tmp_path / "ledger.sqlite3") as ledger:
-        free = buyer_of(mock, ledger=ledger, check_tokens=False)
+        free = buyer_of(mock, ledger=ledger)
         tokens = ["ODDGOO", *await symbols(free)]  # the first is not listed
         run = free.batches.token_prices(tokens, job=JOB)
         await anext(run)
-        checked = buyer_of(mock, ledger=ledger)
+        checked = buyer_of(mock, ledger=ledger, check_tokens=True)
         assert len(bought(await collected(checked.batches.token_prices(tokens, job=JOB)))) == 13
 
 

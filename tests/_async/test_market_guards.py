@@ -333,13 +333,17 @@ def test_what_is_no_signer(bad: Any) -> None:
 # For which tokens.
 
 
+def checking(mock: MockService, **options: Any) -> AsyncMarketClient:
+    return buyer_of(mock, check_tokens=True, **options)
+
+
 def asked(mock: MockService) -> list[str]:
     return [f"{entry.path} {entry.status}" for entry in mock.journal()]
 
 
 async def test_a_symbol_that_nobody_knows_is_refused_before_anything_is_signed(mock: MockService) -> None:
     signer, ledger = CountingSigner(), Ledger.memory()
-    client = buyer_of(mock, signer=signer, ledger=ledger)
+    client = checking(mock, signer=signer, ledger=ledger)
     for tokens, named, meant in (
         (["ETH", "BRTT"], "'BRTT' is", "did you mean BRETT"),
         (["breet"], "'breet' is", "did you mean BRETT"),
@@ -367,14 +371,14 @@ async def test_a_symbol_that_nobody_knows_is_refused_before_anything_is_signed(m
     with pytest.raises(PaymentRefusedError, match=r"'q4' and 7 more are not among"):
         await anext(client.batches.token_prices([f"q{n}" for n in range(12)]))
     assert asked(mock).count("/v1/supported-tokens 200") == 1
-    free = buyer_of(mock, check_tokens=False)
+    free = buyer_of(mock)
     with pytest.raises(NotFoundError):
         await free.token_prices(["BRTT"])
 
 
 async def test_a_check_that_another_call_holds_up_is_left_out_at_the_deadline(mock: MockService) -> None:
     """As when the list cannot be read."""
-    client = buyer_of(mock, deadline=0.05)
+    client = checking(mock, deadline=0.05)
     check = client._paying._check
     assert check is not None
     other = Place()
@@ -387,7 +391,7 @@ async def test_a_check_that_another_call_holds_up_is_left_out_at_the_deadline(mo
 
 async def test_what_can_be_bought_is_not_refused(mock: MockService) -> None:
     """Three ways to name a token, in any case; not all of them are in the list."""
-    client = buyer_of(mock)
+    client = checking(mock)
     listed = (await client.supported_tokens(limit=500)).data.tokens
     address = next(token.token_address for token in listed if token.symbol == "BRETT")
     for name in ("eth", "Brett", "ethereum", "based-brett", address, address.lower(), "0X" + address[2:].upper()):
@@ -396,7 +400,7 @@ async def test_what_can_be_bought_is_not_refused(mock: MockService) -> None:
 
 
 async def test_the_list_is_read_once_an_hour_and_for_a_new_symbol_once_a_minute(mock: MockService) -> None:
-    client = buyer_of(mock)
+    client = checking(mock)
 
     def reads() -> int:
         return asked(mock).count("/v1/supported-tokens 200")
@@ -420,7 +424,7 @@ async def test_the_list_is_read_once_an_hour_and_for_a_new_symbol_once_a_minute(
 
 async def test_a_dry_run_looks_symbols_up_as_the_call_would(mock: MockService) -> None:
     ledger = Ledger.memory()
-    client = buyer_of(mock, ledger=ledger)
+    client = checking(mock, ledger=ledger)
     for name, code in (("BRETT", None), ("BRTT", "unknown_token"), ("ETH", None)):
         plan = await client.dry_run.token_prices([name])
         refusal = plan.refusal
@@ -428,7 +432,7 @@ async def test_a_dry_run_looks_symbols_up_as_the_call_would(mock: MockService) -
         assert (plan.authorization is None) == (refusal is not None)
     assert asked(mock).count("/v1/supported-tokens 200") == 1
     assert ledger.history() == []
-    for other in (buyer_of(mock, check_tokens=False), buyer_of(mock, signer=None)):
+    for other in (buyer_of(mock), checking(mock, signer=None)):
         tried = (await other.dry_run.token_prices(["BRTT"])).refusal
         assert tried is None or tried.code == "no_signer"
     assert asked(mock).count("/v1/supported-tokens 200") == 1
@@ -438,7 +442,7 @@ async def test_a_dry_run_looks_symbols_up_as_the_call_would(mock: MockService) -
 async def test_a_list_that_cannot_be_read_holds_nothing_up(
     mock: MockService, caplog: pytest.LogCaptureFixture, fault: dict[str, Any]
 ) -> None:
-    client = buyer_of(mock)
+    client = checking(mock)
     mock.add_fault(**fault, route="/v1/supported-tokens")
     for _ in range(2):
         assert (await client.token_prices(["ETH"])).charged is True
@@ -448,7 +452,7 @@ async def test_a_list_that_cannot_be_read_holds_nothing_up(
 
 @pytest.mark.parametrize("most", [0, 1])
 async def test_a_list_that_leaves_most_tokens_out_refuses_nothing(mock: MockService, most: int) -> None:
-    client = buyer_of(mock)
+    client = checking(mock)
     answer = (await client.request("/v1/supported-tokens", json={"limit": 1})).data.json()
     answer["data"]["tokens"] = answer["data"]["tokens"][:most]
     mock.add_fault("body", route="/v1/supported-tokens", text=json.dumps(answer))

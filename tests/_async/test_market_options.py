@@ -75,7 +75,7 @@ async def test_a_copy_with_fewer_retries(mock: MockService) -> None:
 
 async def test_offers_are_asked_for_each_time_unless_told(mock: MockService) -> None:
     for reuse, requests in ((False, [402, 200] * 3), (True, [402, 200, 200, 200])):
-        client, before = buyer_of(mock, reuse_offers=reuse, check_tokens=False), len(mock.journal())
+        client, before = buyer_of(mock, reuse_offers=reuse), len(mock.journal())
         for _ in range(3):
             result = await client.token_prices(TWO)
             assert result.receipt is not None
@@ -85,7 +85,7 @@ async def test_offers_are_asked_for_each_time_unless_told(mock: MockService) -> 
 
 
 async def test_an_offer_is_for_its_endpoint_and_number_of_tokens(mock: MockService) -> None:
-    client = buyer_of(mock, reuse_offers=True, check_tokens=False)
+    client = buyer_of(mock, reuse_offers=True)
     await client.token_prices(["ETH", "BRETT"])
     await client.token_prices(["BRETT", "TOSHI"])
     assert [entry.status for entry in mock.journal()] == [402, 200, 200]

@@ -246,7 +246,7 @@ async def test_reconcile_sorts_out_everything(mock: MockService) -> None:
 STRICT, LAX = Budget(total="0.05"), Budget(total="0.05", release="service")
 
 
-@pytest.mark.parametrize("max_price", [None, "0.03"])
+@pytest.mark.parametrize("max_price", ["0.03", pytest.param(None, marks=pytest.mark.long)])
 @pytest.mark.parametrize(
     ("own", "stored", "counts"),
     [

@@ -419,7 +419,7 @@ async def test_a_faster_call_under_the_same_name_for_other_data(mock: MockServic
             await faster.token_prices(TWO, purchase=NAME)
 
     http = httpx.AsyncClient(transport=Waiting(mock.transport(), first))
-    slower = buyer_of(mock, ledger=ledger, http_client=http, check_tokens=False)
+    slower = buyer_of(mock, ledger=ledger, http_client=http)
     with pytest.raises(PaymentRefusedError, match="purchase_changed"):
         await slower.token_win_rate(["AERO"], purchase=NAME)
     assert {one.path for one in mock.requests() if one.payment} == {"/v1/token-prices"}
@@ -609,11 +609,11 @@ async def machines(seed: int, tmp_path: Path | None = None) -> int:
 
 
 async def test_three_machines_pay_once() -> None:
-    assert sum([await machines(seed) for seed in range(5)]) > 5
+    assert sum([await machines(seed) for seed in range(2)]) > 2
 
 
 async def test_three_machines_whose_ledgers_are_lost_and_copied(tmp_path: Path) -> None:
-    assert sum([await machines(seed, tmp_path) for seed in range(3)]) > 3
+    assert sum([await machines(seed, tmp_path) for seed in range(1)]) > 0
 
 
 @pytest.mark.long

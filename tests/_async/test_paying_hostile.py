@@ -91,7 +91,7 @@ async def play(seed: int, limit: str) -> int:
 
 @pytest.mark.parametrize("limit", LIMITS)
 async def test_a_few_courses(limit: str) -> None:
-    assert sum([await play(seed, limit) for seed in range(8)]) > 0
+    assert sum([await play(seed, limit) for seed in range(3)]) > 0
 
 
 @pytest.mark.long

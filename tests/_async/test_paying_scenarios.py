@@ -13,7 +13,9 @@ from .._paidscenarios import PRICE, SCENARIOS, Scenario
 from ._paidrun import LIMIT, AsyncPlay
 
 
-@pytest.fixture(scope="module", params=["both", pytest.param("v1", marks=pytest.mark.long), "v1 official"])
+@pytest.fixture(
+    scope="module", params=["both", *(pytest.param(words, marks=pytest.mark.long) for words in ("v1", "v1 official"))]
+)
 def shop(request: pytest.FixtureRequest) -> Iterator[MockServer]:
     """Speaks both versions of the protocol, or the old one alone, in the mock's words or those of official servers."""
     versions, _, words = request.param.partition(" ")

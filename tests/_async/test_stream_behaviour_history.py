@@ -332,6 +332,7 @@ async def test_absurd_dates_live_and_in_the_history(when: int) -> None:
     assert found.stats.gaps == 0
 
 
+@pytest.mark.long
 async def test_a_page_of_nothing_but_rubbish_is_no_endless_work(caplog: pytest.LogCaptureFixture) -> None:
     """As many bytes as an answer may have, and each item wrong."""
     caplog.set_level(logging.CRITICAL, "tradesdk")

@@ -25,7 +25,7 @@ def quiet(caplog: pytest.LogCaptureFixture) -> None:
 
 LIKE_OTHERS = {
     *("no answer", "503", "cut before the answer", "accepted, then reset", "accepted, then only comments"),
-    "accepted, then silence, without history",
+    *("accepted, then silence", "accepted, then silence, without history", "an empty body", "503 retry-after"),
 }
 """Kinds that scripts/long plays: of each group one is quick."""
 
@@ -53,7 +53,16 @@ async def test_an_outage_of_two_hours(kind: str) -> None:
 
 
 @pytest.mark.parametrize("keeps", [60.0, pytest.param(3_000.0, marks=pytest.mark.long)])
-@pytest.mark.parametrize("kind", ["refused", "accepted, then cut", "accepted, then silence", "an empty body"])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "refused",
+        *(
+            pytest.param(kind, marks=pytest.mark.long)
+            for kind in ("accepted, then cut", "accepted, then silence", "an empty body")
+        ),
+    ],
+)
 async def test_what_the_history_has_let_go_is_a_gap(kind: str, keeps: float) -> None:
     """It keeps less than the outage lasts: what is missing lies in a gap, and the gaps hold nothing that came."""
     outage = Outage(kind)

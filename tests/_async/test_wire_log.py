@@ -89,7 +89,7 @@ async def test_both_legs_of_a_payment(wire: Wire) -> None:
 
     with MockService(signals="scripted") as mock:
         http = httpx.AsyncClient(transport=mock.transport(), event_hooks={"request": [look]})
-        await buyer_of(mock, http_client=http, check_tokens=False).token_prices(["ETH"])
+        await buyer_of(mock, http_client=http).token_prices(["ETH"])
     assert events(wire) == [("request", None), ("answer", 402), ("request", None), ("answer", 200)]
     asks, paid = wire.said[0]["headers"], wire.said[2]["headers"]
     assert {name: paid[name] for name in paid.keys() - asks.keys()} == {"payment-signature": "****"}

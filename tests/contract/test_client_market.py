@@ -85,7 +85,7 @@ PAID: list[tuple[Act, type, int]] = [
 
 
 @pytest.mark.parametrize("flavour", ["blocking", "async"])
-@pytest.mark.parametrize("wire", ["both", "v2", "v1"])
+@pytest.mark.parametrize("wire", ["both", "v1"])
 def test_every_call_is_paid_as_published(clean: MockServer, wire: str, flavour: str) -> None:
     clean.set_gaps(payment_402=wire)
     before = len(clean.payments.settlements())
@@ -273,7 +273,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 """
 
 
-@pytest.mark.parametrize("after", [1, 2])
+@pytest.mark.parametrize("after", [1, pytest.param(2, marks=pytest.mark.long)])
 def test_a_job_goes_on_after_its_process_was_killed(clean: MockServer, tmp_path: Path, after: int) -> None:
     before = len(clean.payments.settlements())
     with MarketClient(**settings(clean)) as client:

@@ -19,6 +19,7 @@ from tradesdk import (
 )
 
 from .._clock import START, VirtualClock
+from .._rows import each_of
 from ._golden import errors, load
 
 FLAVOURS = ["blocking", "async"]
@@ -73,9 +74,9 @@ def refusal(status: int, **headers: str) -> httpx.Response:
 
 
 @pytest.mark.rule("auth.bearer", "error.503", "retry.429", "retry.503")
-@pytest.mark.parametrize("flavour", FLAVOURS)
-@pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize("status", [429, 503])
+@each_of("flavour", FLAVOURS)
+@each_of("method", METHODS)
+@each_of("status", [429, 503])
 def test_429_and_503_are_sent_again(flavour: str, method: str, status: int) -> None:
     service, clock = Service(refusal(status), times=1), VirtualClock()
     call(flavour, method, service, clock)
@@ -86,9 +87,9 @@ def test_429_and_503_are_sent_again(flavour: str, method: str, status: int) -> N
 
 
 @pytest.mark.rule("retry.other-4xx")
-@pytest.mark.parametrize("flavour", FLAVOURS)
-@pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize("name", [name for name in errors() if name.startswith("errors/4") and "429" not in name])
+@each_of("flavour", FLAVOURS)
+@each_of("method", METHODS)
+@each_of("name", [name for name in errors() if name.startswith("errors/4") and "429" not in name])
 def test_other_4xx_are_never_sent_again(flavour: str, method: str, name: str) -> None:
     service, clock = Service(httpx.Response(int(name[7:10]), json=load(name)), times=99), VirtualClock()
     with pytest.raises(APIStatusError) as caught:
@@ -125,11 +126,9 @@ def test_waits_are_jittered(flavour: str) -> None:
 
 
 @pytest.mark.rule("retry.retry-after", "retry.reset")
-@pytest.mark.parametrize("flavour", FLAVOURS)
-@pytest.mark.parametrize("status", [429, 503])
-@pytest.mark.parametrize(
-    ("after", "reset", "least"), [("38", None, 38), (None, 47, 47), ("10", 50, 50), ("50", 10, 50)]
-)
+@each_of("flavour", FLAVOURS)
+@each_of("status", [429, 503])
+@each_of(("after", "reset", "least"), [("38", None, 38), (None, 47, 47), ("10", 50, 50), ("50", 10, 50)])
 def test_what_the_headers_say_is_waited_for(
     flavour: str, status: int, after: str | None, reset: int | None, least: int
 ) -> None:
@@ -142,8 +141,8 @@ def test_what_the_headers_say_is_waited_for(
 
 
 @pytest.mark.rule("error.500", "retry.500")
-@pytest.mark.parametrize("flavour", FLAVOURS)
-@pytest.mark.parametrize("method", METHODS)
+@each_of("flavour", FLAVOURS)
+@each_of("method", METHODS)
 def test_a_persistent_500_is_given_up(flavour: str, method: str) -> None:
     service, clock = Service(refusal(500), times=99), VirtualClock()
     with pytest.raises(InternalServerError):

@@ -10,6 +10,7 @@ import pytest
 import tradesdk
 from tradesdk import APIResponseError, APIStatusError, AsyncMarketClient, MarketClient, SignalRecord
 
+from .._rows import each_of
 from ._golden import Call, load
 from ._market import DATA, FAILURES, MARKET_CALLS, market_records
 
@@ -103,9 +104,7 @@ def test_failure_becomes_its_error(name: str, error: str) -> None:
     assert (raised.status, raised.service_code, raised.message) == (status, None, load(name)["error"])
 
 
-@pytest.mark.parametrize(
-    ("model", "record"), [pytest.param(model, record, id=at) for model, record, at in market_records()]
-)
+@each_of(("model", "record"), [pytest.param(model, record, id=at) for model, record, at in market_records()])
 def test_names_are_pythons_and_the_services(model: Any, record: Any) -> None:
     """Every field of the wire is reached by a name in lower case, and may be handed in under that."""
     parsed = model.model_validate_json(json.dumps(record))

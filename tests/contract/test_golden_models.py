@@ -11,6 +11,7 @@ from pydantic import BaseModel
 import tradesdk
 from tradesdk import APIStatusError, Risk, TradeClient
 
+from .._rows import each_of
 from ._golden import GOLDEN, LISTS, RECORDS, errors, load
 from ._market import DATA, FAILURES, IDENTIFIER, OFFERS, PAYMENTS, RECEIPTS, market_records
 
@@ -70,7 +71,7 @@ def canonical(value: Any) -> str:
 
 
 @pytest.mark.rule("transport.unix-seconds")
-@pytest.mark.parametrize(("model", "record"), every_record())
+@each_of(("model", "record"), every_record())
 def test_record_is_read_whole_and_written_back(model: type[BaseModel], record: Any) -> None:
     parsed = model.model_validate_json(json.dumps(record))
     assert_complete(parsed)
@@ -81,14 +82,14 @@ def test_record_is_read_whole_and_written_back(model: type[BaseModel], record: A
 
 
 @pytest.mark.rule("version.additive")
-@pytest.mark.parametrize(("model", "record"), every_record())
+@each_of(("model", "record"), every_record())
 def test_unknown_fields_are_kept(model: type[BaseModel], record: Any) -> None:
     parsed = model.model_validate_json(json.dumps(record | {"added_in_2030": {"deep": [1, None]}}))
     assert parsed.model_extra == {"added_in_2030": {"deep": [1, None]}}
     assert parsed.model_dump(mode="json", exclude_unset=True)["added_in_2030"] == {"deep": [1, None]}
 
 
-@pytest.mark.parametrize(("model", "record"), every_record())
+@each_of(("model", "record"), every_record())
 def test_a_missing_field_is_not_invented(model: type[BaseModel], record: Any) -> None:
     for field in record.keys() - MAY_BE_ABSENT.get(model.__name__, set()):
         with pytest.raises(ValueError, match=field):
@@ -96,7 +97,7 @@ def test_a_missing_field_is_not_invented(model: type[BaseModel], record: Any) ->
 
 
 @pytest.mark.rule("transport.unix-seconds")
-@pytest.mark.parametrize(("model", "record"), [one for one in records() if stamps_of(one.values[1])])
+@each_of(("model", "record"), [one for one in records() if stamps_of(one.values[1])])
 def test_timestamps_are_the_same_instant_in_utc(model: type[BaseModel], record: Any) -> None:
     parsed = model.model_validate_json(json.dumps(record))
     for name in stamps_of(record):
@@ -107,7 +108,7 @@ def test_timestamps_are_the_same_instant_in_utc(model: type[BaseModel], record: 
 
 
 @pytest.mark.rule("version.additive", "account.plan")
-@pytest.mark.parametrize(
+@each_of(
     ("model", "field"),
     [
         ("AgentSummary", "status"),
@@ -149,7 +150,7 @@ def test_a_risk_object_may_leave_any_field_out() -> None:
     "wallets.connect.bad-signature auth.invalid auth.scope.forbidden error.400.malformed error.400.signature",
     "error.401 error.403 error.404.missing error.409 error.422.position-size error.429 error.500 error.503",
 )
-@pytest.mark.parametrize("name", errors())
+@each_of("name", errors())
 def test_error_body_becomes_its_error(name: str) -> None:
     status, body = int(name.removeprefix("errors/")[:3]), load(name)
     headers = load("errors/429_rate_limited.headers.json") if status == 429 else {}

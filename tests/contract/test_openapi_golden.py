@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from .._openapi import header_problems, problems, resolved, response
+from .._rows import each_of
 from ._golden import GOLDEN, LISTS, RECORDS, load
 
 # File, and the answer that it is.
@@ -80,7 +81,7 @@ def test_every_file_has_its_place() -> None:
     assert files == {*ANSWERS, *OTHERS, *HEADERS, *NOT_BY_DEFAULT}
 
 
-@pytest.mark.parametrize("name", [*ANSWERS, *OTHERS])
+@each_of("name", [*ANSWERS, *OTHERS])
 def test_golden_is_as_described(name: str) -> None:
     assert problems(schema_of(name), load(name)) == []
 
@@ -95,7 +96,7 @@ def test_golden_headers_are_as_described(name: str) -> None:
         assert header_problems(said, {**headers, header: "-1" if header != "X-RateLimit-Reset" else str(10**18)}) != []
 
 
-@pytest.mark.parametrize("name", [*ANSWERS, *OTHERS])
+@each_of("name", [*ANSWERS, *OTHERS])
 def test_no_other_keys_are_described(name: str) -> None:
     """A key more anywhere, or one less, and it is no longer what the description says."""
     golden = load(name)
@@ -110,7 +111,7 @@ def test_no_other_keys_are_described(name: str) -> None:
             assert problems(schema_of(name), spoiled), f"more in {json.dumps(place)[:80]}"
 
 
-@pytest.mark.parametrize("name", [name for name in ANSWERS if name.startswith("market/") and "payment" not in name])
+@each_of("name", [name for name in ANSWERS if name.startswith("market/") and "payment" not in name])
 def test_answers_of_market_data_have_one_wrapper(name: str) -> None:
     golden = load(name)
     assert problems("Wrapper", golden) == []

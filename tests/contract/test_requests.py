@@ -10,6 +10,7 @@ import pytest
 
 from tradesdk import AsyncTradeClient, TradeClient
 
+from .._rows import each_of
 from ._golden import CALLS, GOLDEN, Call, load
 
 RULES: list[dict[str, Any]] = tomllib.loads((GOLDEN.parent / "rules.toml").read_text())["rule"]
@@ -97,7 +98,7 @@ def dumped(value: Any) -> Any:
     "signals.history signals.history.chain signals.history.token_address signals.history.from signals.history.to",
     "signals.history.limit signals.history.cursor account.get usage.get page.fields page.cursor.opaque auth.bearer",
 )
-@pytest.mark.parametrize("call", CALLS, ids=lambda call: call.name)
+@each_of("call", CALLS, ids=lambda call: call.name)
 def test_blocking_client_sends_what_is_specified(call: Call) -> None:
     request, value = run_sync(call)
     check(call, request)

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import pytest
+from .._rows import each_of
 
 HERE = Path(__file__).parent
 GOLDEN = HERE / "golden"
@@ -55,7 +55,7 @@ def test_texts_are_unique() -> None:
     assert [text for text, count in Counter(rule["text"] for rule in RULES).items() if count > 1] == []
 
 
-@pytest.mark.parametrize("rule", [rule for rule in RULES if "golden" in rule], ids=lambda rule: str(rule["id"]))
+@each_of("rule", [rule for rule in RULES if "golden" in rule], ids=lambda rule: str(rule["id"]))
 def test_field_rules_agree_with_the_golden_files(rule: dict[str, Any]) -> None:
     """A rule that lists fields, and the golden files typed beside it, name exactly the same ones."""
     for name in rule["golden"]:

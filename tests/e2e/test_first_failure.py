@@ -5,6 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
+
 # A new process shows what a first failure loads.
 SCRIPT = """
 import asyncio, sys
@@ -31,6 +33,7 @@ for expected, status in ((NotFoundError, 404), (APIResponseError, 200)):
 """
 
 
+@pytest.mark.long
 def test_the_library_for_retries_is_not_loaded() -> None:
     done = subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stderr) == (0, "")

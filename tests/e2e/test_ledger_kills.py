@@ -96,7 +96,7 @@ print(json.dumps([done, fatal, seen]))
 """
 
 
-@pytest.mark.parametrize("stride", [4, pytest.param(1, marks=pytest.mark.long)])
+@pytest.mark.parametrize("stride", [7, pytest.param(1, marks=pytest.mark.long)])
 def test_a_kill_before_any_statement_leaves_whole_steps(tmp_path: Path, stride: int) -> None:
     done, fatal, seen = end(start(KILLED, tmp_path / "ledger", stride))
     assert done == 4  # the last one came to its end

@@ -158,7 +158,7 @@ EVERY_CALL = pytest.mark.parametrize("of", [*SENDING, a_kept_answer])
 
 @EVERY_CALL
 def test_some_lines(of: Callable[[Shop], Calls]) -> None:
-    at, step = 1, 149 if of is a_call else 397
+    at, step = 1, 251 if of is a_call else 601
     while not reaches_its_end(of, at):
         at += step
     assert at > 400

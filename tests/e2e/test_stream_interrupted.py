@@ -138,7 +138,7 @@ def test_ctrl_c(tmp_path: Path) -> None:
         assert server.settled(open_connections=0)
 
 
-@pytest.mark.parametrize("stride", [11, pytest.param(1, marks=pytest.mark.long)])
+@pytest.mark.parametrize("stride", [31, pytest.param(1, marks=pytest.mark.long)])
 def test_a_handler_that_closes_it_at_any_step(stride: int) -> None:
     done = subprocess.run(
         [sys.executable, "-c", HANDLER, str(stride)],

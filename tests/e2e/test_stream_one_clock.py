@@ -15,14 +15,14 @@ from tradesdk_mock import MockClock, MockService
 from .._clock import START
 from ._streamhouse import HISTORY, STREAM
 
-MINUTES = 20
+MINUTES = 12
 CHAINS = (8453, 56)
 COUNT = MINUTES * 30
 
 
 @pytest.fixture
 def mock() -> Iterator[MockService]:
-    """Twenty minutes with a signal of each chain in two seconds, and with everything that ends a stream."""
+    """Twelve minutes with a signal of each chain in two seconds, and with everything that ends a stream."""
     with MockService(seed=7, clock=MockClock(START), signals="scripted") as service:
         service.set_gaps(history_lag_spread=2)
         # Of the rules that end a stream, the oldest that is due is played; the stall comes before any end.

@@ -170,6 +170,7 @@ with TradeClient(api_key="key", base_url=sys.argv[1]) as client:
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork on this system")
+@pytest.mark.long
 def test_a_forked_child_leaves_the_stream_of_its_parent_alone() -> None:
     """It reads nothing of it, closing it there cuts nothing off, and a stream of its own has its own connection."""
 

@@ -181,7 +181,7 @@ RIGHTS = {
 }
 
 
-@pytest.fixture(scope="module", params=["redis", "valkey"])
+@pytest.fixture(scope="module", params=[pytest.param("redis", marks=pytest.mark.long), "valkey"])
 def rights_server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
     with RedisServer(request.param, tmp_path_factory.mktemp("rights")) as running:
         yield running

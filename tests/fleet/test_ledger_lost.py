@@ -72,7 +72,7 @@ def begun_again(server: RedisServer) -> None:
     server.start()
 
 
-@pytest.mark.parametrize("engine", ["redis", "valkey"])
+@pytest.mark.parametrize("engine", [pytest.param("redis", marks=pytest.mark.long), "valkey"])
 @pytest.mark.parametrize("lose", [cut_back, emptied, begun_again], ids=lambda one: one.__name__)
 def test_what_a_server_lost_is_noticed_and_put_back(
     engine: str, lose: Callable[[RedisServer], None], tmp_path: Path

@@ -27,6 +27,7 @@ from tradesdk.fleet import RedisLedger
 from tradesdk.fleet.ledger_line import is_too_old
 
 from .._redis_server import RedisServer
+from .._rows import each_of
 from ..unit._ledger import HEADER, NOW, OTHER, PLENTY, draft, reserve, submitted
 from ._ledger import KEY, ledgers
 
@@ -243,7 +244,7 @@ def test_one_that_is_damaged(own: RedisServer, tmp_path: Path) -> None:
         assert "version 2" in refused(ledger, "ledger_version").message
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("version", "old"),
     [
         ("5.0.14", True),

@@ -37,7 +37,7 @@ def journal_of(folder: Path, name: str) -> Path:
     return found
 
 
-@pytest.mark.parametrize("engine", ["redis", "valkey"])
+@pytest.mark.parametrize("engine", [pytest.param("redis", marks=pytest.mark.long), "valkey"])
 @pytest.mark.parametrize("lose", [cut_back, emptied, begun_again], ids=lambda one: one.__name__)
 @pytest.mark.parametrize("restarted", [False, True], ids=["running", "restarted"])
 def test_a_budget_that_is_used_up_stays_used_up(

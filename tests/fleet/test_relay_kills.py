@@ -64,7 +64,8 @@ def settled(processes: Processes, publisher: Publisher, seconds: float = 120.0) 
     return soon(lambda: wanted <= {each.id for each in taken(processes.place.folder)}, seconds)
 
 
-@pytest.mark.parametrize("how", ["killed", pytest.param("paused", marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("how", ["killed", "paused"])
 def test_another_relay_takes_over_within_twice_the_lease(service: MockServer, processes: Processes, how: str) -> None:
     processes.relay("one")
     processes.member("bot")

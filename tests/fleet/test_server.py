@@ -19,12 +19,13 @@ from tradesdk.fleet import AsyncFleetConnection, FleetConnection, inspect_server
 
 from .._clock import VirtualClock
 from .._redis_server import RedisServer
+from .._rows import each_of
 from ..e2e._streamrelay import relay, tls_contexts
 
 SECRET = "swordfish-and-more"
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("url", "problem"),
     [
         ("", "is missing"),

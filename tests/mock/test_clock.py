@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from tradesdk_mock import MockClock, MockServerError, MockService
 
+from .._rows import each_of
 from ._http import START
 
 # The first time that the clock can't show, in the year 5138, and its highest speed.
@@ -99,7 +100,7 @@ def test_what_it_shows(real: RealTime, name: str) -> None:
         assert clock.frozen == change.get("freeze", clock.frozen)
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("change", "message"),
     [
         *(({"to": wrong, "allow_backwards": True}, "Unix seconds") for wrong in (-1, -0.001, math.nan, math.inf, 1e12)),

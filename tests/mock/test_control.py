@@ -293,8 +293,8 @@ def test_mistakes_are_answered_plainly_and_change_nothing(untouched: tuple[httpx
     api, agent, key = untouched
     method, _, path = what.replace("KEY", key).replace("AGENT", agent).partition(" ")
     looks = ("/_mock/status", "/_mock/clock", "/_mock/gaps", "/_mock/keys", f"/v1/agents/{agent}")
+    before = [api.get(known).content for known in looks]
     for wrong in MISTAKES[what]:
-        before = [api.get(known).content for known in looks]
         query = f"?{wrong}" if method == "GET" else ""
         answer = api.request(method, f"/_mock/{path}{query}", json=None if method == "GET" else wrong)
         error(answer, 400, "invalid_request")

@@ -12,6 +12,7 @@ import pytest
 from tradesdk_mock.payments import eip3009, signatures
 from tradesdk_mock.payments.eip3009 import Authorization, Domain
 
+from .._rows import each_of
 from ._paying import PAYER, STRANGER, Json, authorization, nonce_of, sign
 
 DOMAIN = Domain("USD Coin", "2", 8453, "0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913")
@@ -80,11 +81,12 @@ SPOILED = {
 
 
 @pytest.mark.rule("payment.signed")
-@pytest.mark.parametrize("name", SPOILED)
+@each_of("name", SPOILED)
 def test_what_is_not_the_payers_signature(name: str) -> None:
     assert signatures.signer(DIGEST, SPOILED[name]) != VECTOR.payer
 
 
+@pytest.mark.long
 def test_loading_leaves_the_recursion_limit_alone() -> None:
     code = "import sys\nfrom tradesdk_mock.payments import signatures\n"
     code += "before = sys.getrecursionlimit()\nsignatures.load()\n"

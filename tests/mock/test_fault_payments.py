@@ -12,6 +12,7 @@ import pytest
 
 from tradesdk_mock import MockClock, MockService
 
+from .._rows import each_of
 from ._buyer import BODY, PRICE
 from ._http import START, client, silent
 from ._paying import PAYER, Json, decode, encode, header_name, nonce_of, offer_of, payment, sign
@@ -464,7 +465,7 @@ TOGETHER: list[tuple[list[tuple[str, Json]], str, list[tuple[int, int]]]] = [
 # fmt: on
 
 
-@pytest.mark.parametrize(("rules", "outcome", "counts"), TOGETHER, ids=range(len(TOGETHER)))
+@each_of(("rules", "outcome", "counts"), TOGETHER, ids=range(len(TOGETHER)))
 def test_which_rules_apply_to_a_payment(
     rules: list[tuple[str, Json]], outcome: str, counts: list[tuple[int, int]]
 ) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from tradesdk_mock import GapOptions, MockClock, MockServer
 
+from .._rows import each_of
 from ._buyer import BODY, PATH, PRICE, Answer, Shop, good_body, tokens
 from ._http import START, client, error, ok
 from ._paying import ALL, JSON, PAID, PAYER, STRANGER, decode, offer_of
@@ -58,8 +59,8 @@ MALFORMED: list[tuple[str, dict[str, Any]]] = [
 ]
 
 
-@pytest.mark.parametrize("value", ["400", "422", "402-first"])
-@pytest.mark.parametrize("paywall", ["closed", "open"])
+@each_of("value", ["400", "422", "402-first"])
+@each_of("paywall", ["closed", "open"])
 def test_b_invalid(value: str, paywall: str) -> None:
     """422 only for what is well formed, as in the account API. What is free is never paid for, right or wrong."""
     shop, usual = Shop(b_invalid=value, paywall=paywall), Shop()

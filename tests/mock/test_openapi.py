@@ -22,6 +22,7 @@ from tradesdk_mock.core.gap_options import PLANS
 from tradesdk_mock.trading import agent_states
 
 from .._openapi import described, document, problems, resolved
+from .._rows import each_of
 from ._http import client, in_process
 
 ACCOUNT = [(method, path) for path, each in ROUTES for method, endpoint in each.items() if not endpoint.option]
@@ -141,7 +142,7 @@ def test_another_machine_is_answered_too(server: MockServer, anyone: httpx.Clien
     assert anyone.get("/openapi.json", headers=host).json()["servers"] == [{"url": "http://mock.example:8080"}]
 
 
-@pytest.mark.parametrize("host", ['"><script>alert(1)</script>', "no host", "x" * 300, "user@host", "&amp;"])
+@each_of("host", ['"><script>alert(1)</script>', "no host", "x" * 300, "user@host", "&amp;"])
 def test_an_odd_host_is_not_repeated(host: str) -> None:
     with MockService(seed=7) as mock, in_process(mock, None) as http:
         assert http.get("/openapi.json", headers={"host": host}).json()["servers"] == [{"url": "http://localhost"}]
@@ -153,6 +154,7 @@ def test_a_port_of_market_data_has_it_too() -> None:
     assert answer.json()["servers"] == [{"url": server.market_url}]
 
 
+@pytest.mark.long
 def test_nothing_of_it_is_loaded_before_it_is_asked_for() -> None:
     script = """
 import sys

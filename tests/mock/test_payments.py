@@ -491,7 +491,8 @@ CALLS = [
 ]
 
 
-@pytest.mark.parametrize("header", ["payment-signature", pytest.param("x-payment", marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("header", ["payment-signature", "x-payment"])
 def test_what_recovers_signers_is_loaded_for_a_payment_where_something_is_paid(header: str) -> None:
     """Also for one that is refused before its signature matters: a server loads it before, outside its event loop."""
     command = [sys.executable, "-c", LOADED, *CALLS, f"POST /v1/token-prices {header}"]

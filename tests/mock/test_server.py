@@ -178,7 +178,7 @@ def test_what_is_loaded(code: str, printed: str) -> None:
     assert (" ".join(done.stdout.split()), done.stderr) == (printed, "")
 
 
-@pytest.mark.parametrize("absent", ["uvicorn", "h11"])
+@pytest.mark.parametrize("absent", ["uvicorn", pytest.param("h11", marks=pytest.mark.long)])
 def test_a_missing_extra_is_named(absent: str) -> None:
     code = (
         "import sys\n"
@@ -245,6 +245,7 @@ def test_mistakes_on_the_command_line(
     assert shown.err.count("\n") == 1
 
 
+@pytest.mark.long
 def test_a_connection_of_the_last_moment_is_closed() -> None:
     """Python 3.11 leaves one open that is accepted while its server closes."""
     code = (

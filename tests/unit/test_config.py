@@ -30,6 +30,7 @@ from tradesdk._http.settings import ApiKey
 
 from .._answers import Scripted, Service, failed, ok
 from .._clock import VirtualClock
+from .._rows import each_of
 
 SECRET = "sk_live_do_not_show_me"
 URL = "https://api.example.com"
@@ -89,7 +90,7 @@ HALF_MADE: list[tuple[type, dict[str, Any]]] = [
 ]
 
 
-@pytest.mark.parametrize(("make", "settings"), HALF_MADE)
+@each_of(("make", "settings"), HALF_MADE)
 def test_what_could_not_be_made_can_be_shown(make: type, settings: dict[str, Any]) -> None:
     """A debugger or an error handler prints `self` as well."""
     with pytest.raises(TradeError) as caught:
@@ -103,7 +104,7 @@ def test_what_could_not_be_made_can_be_shown(make: type, settings: dict[str, Any
 # Keys
 
 
-@pytest.mark.parametrize(
+@each_of(
     "bad",
     [
         *(f" {SECRET}", f"{SECRET} ", f"{SECRET}\n", f"{SECRET}\r\nX: y", f"a {SECRET}", f"Bearer {SECRET}"),
@@ -195,7 +196,7 @@ PLAIN = [
 ]
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("argument", "environ", "found"),
     [
         (None, {}, "https://client.example/api"),
@@ -215,7 +216,7 @@ def test_the_base_url_of_an_http_client_is_checked_like_any_other() -> None:
     assert "no base URL" in str(refused(base_url, "", of_client=URL))
 
 
-@pytest.mark.parametrize("url", PLAIN)
+@each_of("url", PLAIN)
 def test_plain_http_to_elsewhere_is_refused(url: str) -> None:
     error = refused(base_url, url)
     assert "not https" in str(error) or "user name" in str(error)
@@ -249,13 +250,13 @@ BAD_URLS: dict[str, list[Any]] = {
 }
 
 
-@pytest.mark.parametrize("reason", BAD_URLS)
+@each_of("reason", BAD_URLS)
 def test_bad_base_urls(reason: str) -> None:
     for url in BAD_URLS[reason]:
         assert reason in str(refused(base_url, url, allow_insecure=True))
 
 
-@pytest.mark.parametrize(
+@each_of(
     "url",
     [
         f"https://user:{SECRET}@api.example.com",
@@ -304,7 +305,7 @@ def test_timeouts() -> None:
 BAD_SECONDS: list[Any] = [0, -1, math.nan, math.inf, -math.inf, "5", True, [5], 5j]
 
 
-@pytest.mark.parametrize("bad", BAD_SECONDS)
+@each_of("bad", BAD_SECONDS)
 def test_a_timeout_is_more_than_nothing_and_less_than_for_ever(bad: Any) -> None:
     refused(Timeout.of, bad)
     for part in ("connect", "read", "write", "pool"):
@@ -325,7 +326,7 @@ def test_sockets_take_every_timeout(seconds: float, part: float | None) -> None:
         assert 0 < value <= 24 * 86400
 
 
-@pytest.mark.parametrize("bad", [0, -1, -0.0, math.nan, -math.inf, "5", True, None, [5]])
+@each_of("bad", [0, -1, -0.0, math.nan, -math.inf, "5", True, None, [5]])
 def test_a_deadline_is_more_than_nothing(bad: Any) -> None:
     assert "deadline" in str(refused(client, api_key="k", base_url=URL, deadline=bad))
 
@@ -339,7 +340,7 @@ def test_deadlines() -> None:
 # Retries
 
 
-@pytest.mark.parametrize("bad", [-1, 6, 2.0, True, "3", math.nan, [1]])
+@each_of("bad", [-1, 6, 2.0, True, "3", math.nan, [1]])
 def test_other_numbers_of_retries_are_refused(bad: Any) -> None:
     assert "0 to 5" in str(refused(client, api_key="k", base_url=URL, max_retries=bad))
 

@@ -10,6 +10,7 @@ from tradesdk._stream.checkpoint import CheckpointState
 from tradesdk._stream.deduplication import OVERLAP
 
 from .._clock import START
+from .._rows import each_of
 from ._replays import Follows, History, listed
 
 FAR = 99_999_999_999 - START
@@ -199,7 +200,7 @@ def test_a_restart_right_after_a_signal_is_no_gap_on_a_quiet_chain() -> None:
 AHEAD = [11.0, 60.0, 3_600.0, 86_400.0, 2_000_000_000.0]
 
 
-@pytest.mark.parametrize("ahead", AHEAD)
+@each_of("ahead", AHEAD)
 def test_a_position_ahead_of_the_services_time_loses_nothing(ahead: float) -> None:
     """What was seen then is dated ahead as well. How far the next run has to look back, nobody knows."""
     history = History([("a", 5), ("seen", 100 + ahead), ("missed", 90)])

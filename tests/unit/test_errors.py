@@ -45,6 +45,7 @@ from tradesdk._values.text import printable
 from tradesdk.payments.messages import rejected
 
 from .._payments import payment
+from .._rows import each_of
 from ._pickled import pickled
 
 WHERE: dict[str, Any] = {"method": "POST", "url": "https://api.example.com/v1/agents"}
@@ -127,7 +128,7 @@ def test_the_tree() -> None:
         assert name in (errors.__doc__ or ""), "the drawing lacks it"
 
 
-@pytest.mark.parametrize("cls", CLASSES)
+@each_of("cls", CLASSES)
 def test_each_keeps_all_it_has_and_can_be_pickled_and_copied(cls: type[TradeError]) -> None:
     given, error = arguments(cls), example(cls)
     assert set(inspect.signature(cls).parameters) == {"message", *given}
@@ -167,7 +168,7 @@ HOSTILE = [
 ]
 
 
-@pytest.mark.parametrize("cls", CLASSES)
+@each_of("cls", CLASSES)
 def test_hostile_text_stays_on_one_printable_line(cls: type[TradeError]) -> None:
     for text in HOSTILE:
         error = example(cls, text)
@@ -243,7 +244,7 @@ class OddSigner:
         return b"too short"
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("use", "code"),
     [
         (lambda: trade(base_url="service.example"), "invalid_base_url"),
@@ -299,7 +300,7 @@ def test_keystores(tmp_path: Path) -> None:
         assert of() == "keystore_exposed"
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("reason", "code"),
     [
         ("insufficient_funds", "insufficient_funds"),

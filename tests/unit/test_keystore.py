@@ -222,6 +222,7 @@ def test_what_is_no_key_makes_no_keystore(tmp_path: Path, seen: Seen, key: Any) 
     assert os.listdir(tmp_path) == []
 
 
+@pytest.mark.long
 def test_opening_leaves_the_limit_of_recursion_alone(path: Path) -> None:
     code = (
         "import sys; from tradesdk.payments.signing import keystore; before = sys.getrecursionlimit();"

@@ -15,6 +15,7 @@ import pytest
 from tradesdk import ConfigError, LocalSigner
 from tradesdk.payments.signing import keystore
 
+from .._rows import each_of
 from .._secrets import WALLET_KEY, Seen
 from ._keystores import ADDRESS, PASSWORD, PBKDF2, VECTOR_KEY, changed, written
 
@@ -252,8 +253,8 @@ NEARLY = [
 ]
 
 
-@pytest.mark.parametrize("typed", NEARLY)
-@pytest.mark.parametrize("use", [LocalSigner.from_keystore, lambda path, _: keystore.keystore_address(path)])
+@each_of("typed", NEARLY)
+@each_of("use", [LocalSigner.from_keystore, lambda path, _: keystore.keystore_address(path)])
 def test_a_key_where_a_path_belongs_is_not_shown(typed: str, use: Callable[..., Any]) -> None:
     """A mistyped one neither."""
     with pytest.raises(ConfigError) as caught:

@@ -14,6 +14,7 @@ from tradesdk.payments.ledger.schema import to_row
 from tradesdk.testing import check_ledger_course
 from tradesdk.testing.ledger_model import Course
 
+from .._rows import each_of
 from .._seeds import drawn
 from ._ledger import NOW, ORIGIN, draft, reserve
 
@@ -81,7 +82,7 @@ def test_a_long_past_makes_nothing_slower() -> None:
     assert ledger.spending(Budget(), now=NOW).total == 5_052 * 30_000
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("statement", "values", "index"),
     [
         (schema.BLOCKING, {"fingerprint": "a", "after": 0, "until": 0}, "standing"),

@@ -11,6 +11,7 @@ import pytest
 
 from tradesdk import Ledger, LedgerError, Payment, PaymentState, Receipt, SignedHeader
 
+from .._rows import each_of
 from ._ledger import HEADER, NOW, draft, reserve, submitted
 from ._pickled import pickled
 
@@ -45,7 +46,7 @@ def test_the_ledger_gives_it_back_as_one() -> None:
             assert one.sent() == (b"PAYMENT-SIGNATURE", b"c2lnbmVkIGNoZXF1ZQ==")
 
 
-@pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
+@each_of("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
 def test_a_pickle_has_all_but_the_header(protocol: int) -> None:
     payment = signed()
     content = pickle.dumps(payment, protocol)

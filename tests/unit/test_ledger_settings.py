@@ -10,6 +10,8 @@ import pytest
 from tradesdk import Budget
 from tradesdk._fleet import ledger_settings as settings
 
+from .._rows import each_of
+
 A, B, C = "0x" + "a" * 40, "0x" + "B" * 40, "0x" + "c" * 40
 LOW, HIGH, NONE = Budget(total="0.09"), Budget(total="0.50", per_call="0.01"), Budget()
 EXACT = Budget(total="0.09", per_call="0.01")
@@ -36,7 +38,7 @@ BUDGETS = {
 }
 
 
-@pytest.mark.parametrize("name", BUDGETS)
+@each_of("name", BUDGETS)
 def test_budgets(name: str) -> None:
     one, other, expected = BUDGETS[name]
     for own, found in ((one, other), (other, one)):
@@ -66,7 +68,7 @@ RECIPIENTS = {
 }
 
 
-@pytest.mark.parametrize("name", RECIPIENTS)
+@each_of("name", RECIPIENTS)
 def test_recipients(name: str) -> None:
     one, other, expected = RECIPIENTS[name]
     for own, found in itertools.permutations((one, other)):
@@ -82,7 +84,7 @@ def test_what_only_one_has(name: str) -> None:
     assert settings.joined(name, text, None) == settings.joined(name, text, text) == text
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("name", "text"),
     [
         ("wrong", "[]"),

@@ -23,6 +23,7 @@ from tradesdk import (
 )
 
 from .._answers import BASE, Service, failed
+from .._rows import each_of
 
 TOKEN_CALLS = ["token_signals", "token_prices", "signal_history", "token_win_rate", "token_avg_prices"]
 DIGITS = 10**5000  # more than Python turns into text
@@ -93,17 +94,15 @@ REFUSED_TOKENS: list[tuple[Any, str]] = [
 
 
 @pytest.mark.rule("market.identifier.twice", "market.batch")
-@pytest.mark.parametrize("call", TOKEN_CALLS)
+@each_of("call", TOKEN_CALLS)
 def test_tokens_that_are_refused(call: str) -> None:
     for tokens, said in REFUSED_TOKENS:
         assert said in refused(methodcaller(call, tokens))
 
 
 @pytest.mark.rule("market.identifier.required")
-@pytest.mark.parametrize("call", TOKEN_CALLS)
-@pytest.mark.parametrize(
-    "tokens", [["ETH"], ("a", "b"), ["1", "2", "3", "4", "5"], ["x" * 256, "é", "😀", "a b", "$ETH"], [" ETH "]]
-)
+@each_of("call", TOKEN_CALLS)
+@each_of("tokens", [["ETH"], ("a", "b"), ["1", "2", "3", "4", "5"], ["x" * 256, "é", "😀", "a b", "$ETH"], [" ETH "]])
 def test_tokens_that_are_sent(call: str, tokens: list[str]) -> None:
     with MarketClient(base_url=BASE, ledger=Ledger.memory()) as market:
         assert getattr(market.quote, call)(tokens).tokens == len(tokens)
@@ -193,7 +192,7 @@ WHEN = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 @pytest.mark.rule("market.times", "market.history.start", "market.history.end")
-@pytest.mark.parametrize(
+@each_of(
     ("moment", "text"),
     [
         (WHEN, "2026-01-01T00:00:00Z"),
@@ -214,7 +213,7 @@ def test_moments_are_sent_as_iso_8601(moment: Any, text: str) -> None:
     assert (same["startDate"], same["endDate"]) == (text, text)
 
 
-@pytest.mark.parametrize(
+@each_of(
     "bad",
     [
         *(datetime(2026, 1, 1), date(2026, 1, 1), "2026-01-01T00:00:00Z", b"", True),
@@ -271,7 +270,7 @@ def test_a_list_for_batches() -> None:
 TOKENS = {"tokens": [{"identifier": "ETH"}, {"identifier": "BRETT"}]}
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("path", "body", "told"),
     [
         ("/v1/agents", {}, "'/v1/agents' has no published price"),
@@ -293,7 +292,7 @@ def test_what_cannot_be_priced_is_no_request(path: Any, body: Any, told: str) ->
         market.quote.request(path, json=body)
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("path", "each", "fixed"),
     [
         *(("/v1/token-signals", 50_000, 0), ("/v1/signal-history", 50_000, 0), ("/v1/token-prices", 30_000, 0)),
@@ -350,7 +349,7 @@ HOSTILE = "\x1b]52;c;x\x07\n\u202e" + "x" * 9999
 
 
 @pytest.mark.rule("market.wrapper.failure")
-@pytest.mark.parametrize(
+@each_of(
     ("changes", "said"),
     [
         ({"success": False, "data": None, "error": "no price"}, "the answer (200) is a failure: no price"),
@@ -385,7 +384,7 @@ def test_names_of_python_mean_nothing_on_the_wire() -> None:
     assert both.model_extra == {"token_address": "0xother"}
 
 
-@pytest.mark.parametrize(
+@each_of(
     "content",
     [
         *(b"", b" ", b"null", b"[]", b"{}", b"0", b'"x"', b"{", b"<html>", b"\xff\xfe", b'{"success":true'),

@@ -24,6 +24,7 @@ from tradesdk.models.market import TokenResults
 from tradesdk.payments.batches import BatchOptions, BatchPlan
 
 from .._payments import payment, result
+from .._rows import each_of
 
 EMPTY = TokenResults[TokenPrice](results=[])
 
@@ -39,7 +40,7 @@ def plan(
     return BatchPlan(tokens, ask, BatchOptions.of(size, None, max_price, max_total))
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("max_price", "max_total", "most"),
     [
         (None, None, None),

@@ -14,6 +14,7 @@ from pydantic import BaseModel, ValidationError
 from tradesdk import AggregateMetrics, SignalRecord, TokenAvgPrices, TokenPrice, TokenSignals, TokenWinRate
 from tradesdk.models.market import SupportedTokens, TokenResults, TopPerformers
 
+from .._rows import each_of
 from ..contract._golden import load
 from ._pickled import pickled
 
@@ -27,7 +28,7 @@ def signal_at(moment: Any) -> SignalRecord:
 
 
 @pytest.mark.rule("market.times")
-@pytest.mark.parametrize(
+@each_of(
     ("text", "after"),
     [
         ("2026-03-04T05:06:07Z", timedelta(0)),
@@ -69,7 +70,7 @@ def test_without_a_zone_it_is_utc_wherever_the_machine_stands() -> None:
     assert signal_at("2026-03-04T05:06:07").model_dump(mode="json")["createdAt"] == "2026-03-04T05:06:07Z"
 
 
-@pytest.mark.parametrize(
+@each_of(
     "text",
     [
         *("", "now", "2026-13-01T00:00:00Z", "2026-02-30", "2026-03-04T05:06:07+99:00"),
@@ -127,7 +128,7 @@ def test_a_list_is_as_long_as_its_endpoint_allows(
     assert {error["loc"][:2] for error in caught.value.errors()} == {(name, 0)}, "one bad item is enough"
 
 
-@pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity", "1e999", "null", '"x"', "[]"])
+@each_of("number", ["NaN", "Infinity", "-Infinity", "1e999", "null", '"x"', "[]"])
 def test_what_is_no_number_is_refused(number: str) -> None:
     text = json.dumps(PRICE).replace("1500.25", number)
     with pytest.raises(ValueError, match="currentPriceUsd"):

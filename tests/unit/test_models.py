@@ -27,6 +27,7 @@ from tradesdk.models._base import Model
 from tradesdk.models.signals import SignalList
 
 from .. import _answers
+from .._rows import each_of
 from ..contract._golden import LISTS, load
 from ..contract._golden import RECORDS as GOLDEN_RECORDS
 from ..contract._market import market_records
@@ -61,7 +62,7 @@ def read(model: type[BaseModel], sent: Any) -> Any:
     return model.model_validate_json(json.dumps(sent))
 
 
-@pytest.mark.parametrize(("model", "sent"), RECORDS)
+@each_of(("model", "sent"), RECORDS)
 def test_a_model_is_a_value_that_keeps_what_is_new(model: type[BaseModel], sent: Any) -> None:
     got = read(model, sent | {"new": {"deep": [1, None, 2**70, 1.5]}})
     dumped = got.model_dump(mode="json", exclude_unset=True, exclude_computed_fields=True)
@@ -85,7 +86,7 @@ def opened(at: object) -> datetime:
     return Account.model_validate_json(json.dumps({**ACCOUNT, "created_at": at})).created_at
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("seconds", "moment"),
     [
         (0, datetime(1970, 1, 1, tzinfo=UTC)),
@@ -106,7 +107,7 @@ def test_seconds_are_seconds_in_every_year(seconds: int, moment: datetime) -> No
     assert account.model_dump()["created_at"] == moment
 
 
-@pytest.mark.parametrize("seconds", [YEAR_9999 + 1, YEAR_1 - 1, 1_700_000_000_000, -(10**15), 10**30, True, [], {}, ""])
+@each_of("seconds", [YEAR_9999 + 1, YEAR_1 - 1, 1_700_000_000_000, -(10**15), 10**30, True, [], {}, ""])
 def test_what_is_no_second_of_the_calendar_is_refused(seconds: object) -> None:
     with pytest.raises(ValidationError, match="created_at"):
         opened(seconds)
@@ -121,7 +122,7 @@ def test_no_moment_is_naive(naive: object) -> None:
 # What is new, missing or no number
 
 
-@pytest.mark.parametrize("value", [None, 5, True, [], {}])
+@each_of("value", [None, 5, True, [], {}])
 def test_enumerations_are_text(value: object) -> None:
     with pytest.raises(ValidationError, match="plan"):
         Account.model_validate({**ACCOUNT, "plan": value})
@@ -145,8 +146,8 @@ NUMBERS: list[tuple[type[BaseModel], dict[str, Any], str]] = [
 ]
 
 
-@pytest.mark.parametrize("wrong", [True, False, "1", None])
-@pytest.mark.parametrize(("model", "fields", "name"), NUMBERS)
+@each_of("wrong", [True, False, "1", None])
+@each_of(("model", "fields", "name"), NUMBERS)
 def test_only_a_number_is_a_number(model: type[BaseModel], fields: dict[str, Any], name: str, wrong: object) -> None:
     """JSON's `true` is no 1, wherever a number is due."""
     read(model, fields)
@@ -177,7 +178,7 @@ def test_rules_may_be_written_as_decimals() -> None:
     assert Risk(stop_loss_pct=Decimal("2.5")).stop_loss_pct == 2.5  # type: ignore[arg-type] # as at run time
 
 
-@pytest.mark.parametrize("wrong", [float("nan"), float("inf"), "5%", True, [], {}])
+@each_of("wrong", [float("nan"), float("inf"), "5%", True, [], {}])
 def test_a_rule_that_is_no_number_is_refused_in_one_line(wrong: float) -> None:
     with pytest.raises(InvalidArgumentError, match=r"^stop_loss_pct should be a [a-z, ]*number[a-z, ]*$") as caught:
         Risk(stop_loss_pct=wrong)

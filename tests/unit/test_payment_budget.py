@@ -12,6 +12,7 @@ from tradesdk import Budget, ConfigError, InvalidArgumentError, Spending
 from tradesdk._values.money import usd
 from tradesdk.payments.budget import LIMITS
 
+from .._rows import each_of
 from ._pickled import pickled
 
 BAD = ["1e3", "-1", "NaN", "Infinity", "0.0000001", "", " ", "five", "1,5", "$5", "1_0"]
@@ -49,8 +50,8 @@ def test_nothing_to_spend_is_a_limit() -> None:
     assert Budget(per_day="0").is_set
 
 
-@pytest.mark.parametrize("name", LIMITS)
-@pytest.mark.parametrize("value", [*BAD, 0.5, 5, True, b"1", Decimal("NaN")])
+@each_of("name", LIMITS)
+@each_of("value", [*BAD, 0.5, 5, True, b"1", Decimal("NaN")])
 def test_a_limit_that_cannot_be_read(name: str, value: Any) -> None:
     with pytest.raises(InvalidArgumentError, match=f"^{name} must"):
         Budget(**{name: value})
@@ -66,7 +67,7 @@ def test_a_budget_is_a_value() -> None:
         budget.total = 5  # type: ignore[misc]  # that it is refused is the point
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("budget", "shown"),
     [
         (Budget(), "Budget()"),
@@ -101,8 +102,8 @@ def test_from_the_environment_of_the_process(monkeypatch: pytest.MonkeyPatch) ->
     assert Budget.from_environment().per_day == 2_000_000
 
 
-@pytest.mark.parametrize("variable", ["PER_CALL", "PER_HOUR", "PER_DAY", "TOTAL"])
-@pytest.mark.parametrize("text", [text for text in BAD if text])
+@each_of("variable", ["PER_CALL", "PER_HOUR", "PER_DAY", "TOTAL"])
+@each_of("text", [text for text in BAD if text])
 def test_a_variable_that_cannot_be_read_is_named(variable: str, text: str) -> None:
     with pytest.raises(ConfigError, match=f"^TRADE_BUDGET_{variable} must"):
         Budget.from_environment({f"TRADE_BUDGET_{variable}": text})
@@ -160,7 +161,7 @@ def spending(budget: Budget, last_hour: int = 0, today: int = 0, total: int = 0)
     )
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("budget", "spent", "left"),
     [
         (Budget(), (0, 0, 0), None),

@@ -12,6 +12,8 @@ from tradesdk import Failure, FailureCause, RawResponse
 from tradesdk._values.http import Headers
 from tradesdk.payments.state_machine import Classification, classify, classify_failure
 
+from .._rows import each_of
+
 BROKEN = Failure(FailureCause.STATUS, 402)
 
 
@@ -39,7 +41,7 @@ def verdict(response: RawResponse) -> Classification:
     return classify(response, BROKEN).verdict
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("status", "expected"),
     [
         (200, Classification.DELIVERED),
@@ -96,7 +98,7 @@ SETTLEMENTS = [
 ]
 
 
-@pytest.mark.parametrize("reason", LOOKS)
+@each_of("reason", LOOKS)
 def test_a_refusal_at_a_look(reason: str) -> None:
     assert verdict(offer_2(reason)) is Classification.REJECTED
     assert verdict(offer_1(reason)) is Classification.REJECTED
@@ -104,19 +106,19 @@ def test_a_refusal_at_a_look(reason: str) -> None:
     assert classify(offer_2(reason), BROKEN).reason == reason
 
 
-@pytest.mark.parametrize("reason", SETTLEMENTS)
+@each_of("reason", SETTLEMENTS)
 def test_a_failure_after_the_look_or_one_that_nobody_knows(reason: str) -> None:
     assert verdict(offer_2(reason)) is Classification.UNKNOWN
     assert verdict(offer_1(reason)) is Classification.UNKNOWN
     assert verdict(offer_1(f"Settle failed: {reason}")) is Classification.SETTLE_FAILED
 
 
-@pytest.mark.parametrize("reason", [*LOOKS, *SETTLEMENTS, "", None])
+@each_of("reason", [*LOOKS, *SETTLEMENTS, "", None])
 def test_a_receipt_comes_after_the_look_whatever_it_says(reason: str | None) -> None:
     assert verdict(receipt(reason)) is Classification.SETTLE_FAILED
 
 
-@pytest.mark.parametrize("reason", LOOKS)
+@each_of("reason", LOOKS)
 def test_version_1_says_at_which_stage(reason: str) -> None:
     assert verdict(offer_1(f"Settle failed: {reason}")) is Classification.SETTLE_FAILED
 
@@ -141,7 +143,7 @@ def test_spent(reason: str) -> None:
         assert verdict(response) is Classification.ALREADY_USED
 
 
-@pytest.mark.parametrize(
+@each_of(
     "response",
     [
         offer_2("Payment required"),
@@ -160,7 +162,7 @@ def test_bare(response: RawResponse) -> None:
     assert verdict(response) is Classification.NO_REASON
 
 
-@pytest.mark.parametrize("status", [301, 400, 404, 408, 409, 425, 429, 499])
+@each_of("status", [301, 400, 404, 408, 409, 425, 429, 499])
 def test_a_settled_receipt_beside_an_answer_of_no_use(status: int) -> None:
     """Whatever the status says: the money is gone. A receipt of a failure says no such thing."""
     assert verdict(receipt(None, status, success=True)) is Classification.ALREADY_USED

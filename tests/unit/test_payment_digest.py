@@ -18,6 +18,8 @@ from tradesdk.payments.protocol import Authorization
 from tradesdk.payments.signing.secp256k1 import keccak256
 from tradesdk.payments.signing.signer import DOMAIN_SEPARATOR, TYPE_HASH, authorization_digest, new_nonce
 
+from .._rows import each_of
+
 KEY = b"\x01" * 32
 VECTOR = Authorization(
     payer="0x1a642f0E3c3aF545E7AcBD38b07251B3990914F1",
@@ -98,7 +100,7 @@ BAD: dict[str, list[Any]] = {
 }
 
 
-@pytest.mark.parametrize(("name", "bad"), [(name, bad) for name, values in BAD.items() for bad in values])
+@each_of(("name", "bad"), [(name, bad) for name, values in BAD.items() for bad in values])
 def test_what_cannot_be_signed(name: str, bad: Any) -> None:
     changed: dict[str, Any] = {name: bad}
     with pytest.raises(ValueError, match=r"must be \d+ bytes|from 0 to 2\^256|non-hexadecimal"):

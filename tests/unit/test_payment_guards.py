@@ -13,6 +13,7 @@ from tradesdk import ConfigError, PaymentRefusedError, PriceDetails, RecipientDe
 from tradesdk.payments.guards import Guards, check_url, choose, validity, window
 from tradesdk.payments.protocol import Requirement, parse_offer
 
+from .._rows import each_of
 from ._hostile_offers import HOSTILE, OTHER
 from ._offers import (
     DOMAIN,
@@ -53,12 +54,12 @@ def test_a_good_offer_is_taken_in_both_versions() -> None:
     assert choose(offer, **ASKED, most=60_000, guards=GUARDS).raw == requirement_1()
 
 
-@pytest.mark.parametrize(("changes", "code"), HOSTILE)
+@each_of(("changes", "code"), HOSTILE)
 def test_a_hostile_offer_is_refused_by_name(changes: dict[str, Any], code: str) -> None:
     assert refusal(requirement_2(**changes)).code == code
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("changes", "code"),
     [
         ({"network": "eip155:8453"}, "unsupported_network"),
@@ -80,7 +81,7 @@ def test_version_1_has_the_same_guards(changes: dict[str, Any], code: str) -> No
     assert caught.value.code == code
 
 
-@pytest.mark.parametrize(
+@each_of(
     "changes",
     [
         {"asset": USDC.lower()},
@@ -172,7 +173,7 @@ OTHER_PLACE = [
 ]
 
 
-@pytest.mark.parametrize("named", [*SAME_PLACE, None, 5, ["https://elsewhere.example"]])
+@each_of("named", [*SAME_PLACE, None, 5, ["https://elsewhere.example"]])
 def test_an_offer_for_what_was_asked(named: Any) -> None:
     """Behind a proxy, scheme and port are not those that were asked, and some say no place at all."""
     asked: dict[str, Any] = {"url": SHOP, "payer": PAYER, "most": 60_000, "guards": GUARDS}
@@ -182,7 +183,7 @@ def test_an_offer_for_what_was_asked(named: Any) -> None:
     assert choose(parse_offer(answer_1(offer_1(old))), **asked).raw == old
 
 
-@pytest.mark.parametrize("named", OTHER_PLACE)
+@each_of("named", OTHER_PLACE)
 def test_an_offer_for_something_elsewhere_is_refused(named: str) -> None:
     for offer in (
         answer_2(offer_2(resource={**RESOURCE, "url": named})),
@@ -243,7 +244,7 @@ def test_foreign_text_in_a_refusal_is_shown_with_care() -> None:
             assert len(text) < 600
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("offered", "cap", "seconds"),
     [(60, 120, 60), (121, 120, 120), (10**40, 120, 120), (1e308, 120, 120), (59.9, 120, 59), (60, 30, 30), (-5, 60, 0)],
 )
@@ -259,8 +260,8 @@ def test_the_least_validity_is_a_setting() -> None:
     assert chosen(requirement_2(maxTimeoutSeconds=7), guards=Guards(min_validity=7)).max_timeout == 7
 
 
-@pytest.mark.parametrize("name", ["max_validity", "min_validity"])
-@pytest.mark.parametrize("value", [0, -1, 6, 3601, True, 60.0, "60", None])
+@each_of("name", ["max_validity", "min_validity"])
+@each_of("value", [0, -1, 6, 3601, True, 60.0, "60", None])
 def test_a_validity_that_makes_no_sense(name: str, value: Any) -> None:
     with pytest.raises(ConfigError, match=name):
         Guards(**{name: value})
@@ -273,7 +274,7 @@ def test_validities_in_order() -> None:
         Guards(min_validity=31, max_validity=30)
 
 
-@pytest.mark.parametrize(
+@each_of(
     "url",
     [
         *("https://example.com/v1/token-prices", "HTTPS://example.com", "https://10.0.0.1:8443/x"),
@@ -284,7 +285,7 @@ def test_where_a_payment_may_go(url: str) -> None:
     check_url(url)
 
 
-@pytest.mark.parametrize(
+@each_of(
     "url",
     [
         *("http://example.com/v1", "http://localhost.example.com", "http://127.0.0.1.example.com", "http://[::2]/"),
@@ -335,7 +336,7 @@ def test_never_more_than_allowed_and_never_more_than_needed(
 NOW = 1_800_000_000.75
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("ahead", "offered", "until"),
     [
         (0, 60, 60),
@@ -354,7 +355,7 @@ def test_how_long_a_payment_is_valid(ahead: int, offered: int, until: int) -> No
     assert validity(requirement, GUARDS, local=NOW, service=NOW + ahead) == int(NOW) + until
 
 
-@pytest.mark.parametrize("ahead", [111, 600, 10**9, -901, -(10**9)])
+@each_of("ahead", [111, 600, 10**9, -901, -(10**9)])
 def test_clocks_that_are_too_far_apart(ahead: int) -> None:
     with pytest.raises(PaymentRefusedError, match=f"differs from the service's by {abs(ahead)} s") as caught:
         validity(chosen(requirement_2()), GUARDS, local=NOW, service=NOW + ahead)

@@ -15,6 +15,7 @@ from tradesdk.payments.ledger.rules import not_unresolved, recipient_refusal
 from tradesdk.payments.messages import blocking_error, in_doubt, undelivered
 
 from .._payments import payment
+from .._rows import each_of
 
 NAME = "pay_000000000000000000000001"
 
@@ -51,7 +52,7 @@ def errors() -> list[PaymentError]:
     ]
 
 
-@pytest.mark.parametrize("error", errors(), ids=lambda error: error.code)
+@each_of("error", errors(), ids=lambda error: error.code)
 def test_python_comes_first_and_the_command_second(error: PaymentError) -> None:
     call = re.search(rf"client\.payments\.(\w+)\('{NAME}'", error.hint)
     assert call is not None

@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 from tradesdk import Budget, InvalidArgumentError
 from tradesdk._values.money import shown_usd
 
+from .._rows import each_of
+
 
 def micro(value: Any) -> int | None:
     return Budget(total=value).total
@@ -47,7 +49,7 @@ NO_AMOUNTS = [
 ]
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("values", "match"),
     [
         (NO_AMOUNTS, r"must be dollars like \"0\.10\""),

@@ -20,6 +20,7 @@ from tradesdk.payments.protocol import (
     parse_offer,
 )
 
+from .._rows import each_of
 from ._offers import (
     PAY_TO,
     PAYER,
@@ -46,7 +47,7 @@ def test_what_a_service_may_leave_out() -> None:
     assert (requirement.amount, requirement.max_timeout, requirement.extra) == ("", None, {})
 
 
-@pytest.mark.parametrize("value", [None, True, [1], ["x"], {"a": 1}])
+@each_of("value", [None, True, [1], ["x"], {"a": 1}])
 def test_a_field_of_another_kind_is_as_good_as_none(value: Any) -> None:
     changes = dict.fromkeys(("scheme", "network", "asset", "payTo", "amount", "maxTimeoutSeconds"), value)
     offer = parse_offer(answer_2(offer_2(requirement_2(**changes, extra=[value]), error=value)))
@@ -57,7 +58,7 @@ def test_a_field_of_another_kind_is_as_good_as_none(value: Any) -> None:
     assert requirement.raw == requirement_2(**changes, extra=[value])
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("extensions", "wanted"),
     [
         (None, False),
@@ -91,7 +92,7 @@ def test_receipts_are_in_the_header_of_their_version() -> None:
     assert RECEIPT_HEADER == {2: "payment-response", 1: "x-payment-response"}
 
 
-@pytest.mark.parametrize("identifier", ["", "a" * 15, "a" * 129, "a" * 15 + ".", "a" * 15 + "é", "a" * 16 + "\n"])
+@each_of("identifier", ["", "a" * 15, "a" * 129, "a" * 15 + ".", "a" * 15 + "é", "a" * 16 + "\n"])
 def test_an_identifier_has_a_form(identifier: str) -> None:
     with pytest.raises(InvalidArgumentError, match="16 to 128"):
         written(parse_offer(answer_2(offer_2(extensions=IDENTIFIER))), identifier)
@@ -116,7 +117,7 @@ def test_a_signature_has_65_bytes(size: int) -> None:
         encode_payment(offer, offer.accepts[0], AUTHORIZATION, bytes(size))
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("response", "told"),
     [
         (answer_2(offer_2(error="insufficient_funds")), "insufficient_funds"),

@@ -11,6 +11,7 @@ from tradesdk import Payment, Receipt
 from tradesdk._values.http import Headers
 from tradesdk.payments.protocol import MAX_OFFER, read_receipt, receipt_warnings
 
+from .._rows import each_of
 from ._offers import MISSING, PAY_TO, PAYER, changed, encoded, payment, receipt_headers
 from ._pickled import pickled
 
@@ -59,7 +60,7 @@ def test_what_may_be_null_or_missing() -> None:
         assert receipt_warnings(receipt, payment()) == ("the receipt has no transaction",)
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("amount", "expected"),
     [
         *(("0", 0), ("007", 7), (60_000, 60_000), (0, 0), ("9" * 78, int("9" * 78))),
@@ -71,7 +72,7 @@ def test_the_amount(amount: Any, expected: int | None) -> None:
     assert read(amount=amount).amount == expected
 
 
-@pytest.mark.parametrize(
+@each_of(
     "header",
     [
         *("", "?", "e30", "bnVsbA==", "W10=", "e30=", "IntcIn0i", "x" * (MAX_OFFER + 1), "é" * 10, "\x1b[2J"),
@@ -125,7 +126,7 @@ def test_both_names_of_the_chain_are_the_same_chain(network: str) -> None:
     assert warnings(payment(version=1, network="base"), network=network) == ()
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("changes", "said"),
     [
         ({"payer": PAY_TO}, f"the receipt has the payer {PAY_TO}, and {PAYER} signed"),

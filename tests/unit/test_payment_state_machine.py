@@ -17,6 +17,7 @@ from tradesdk.payments.state_machine import (
     Transition,
 )
 
+from .._rows import each_of
 from ._ledger import draft
 
 NOW = 1_800_000_000.0
@@ -71,7 +72,7 @@ def next_of(
     return walk.next(answer(verdict), at=at, now=NOW, time_left=time_left)
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("verdict", "state", "again"),
     [
         (Classification.DELIVERED, PaymentState.DELIVERED, False),
@@ -92,8 +93,8 @@ def test_after_the_first_answer(verdict: Classification, state: PaymentState, ag
     assert (step.wait is not None) == again
 
 
-@pytest.mark.parametrize("before", [*IN_DOUBT, PaymentState.EXPIRED_UNKNOWN])
-@pytest.mark.parametrize(
+@each_of("before", [*IN_DOUBT, PaymentState.EXPIRED_UNKNOWN])
+@each_of(
     ("verdict", "state"),
     [
         (Classification.DELIVERED, PaymentState.DELIVERED),
@@ -137,8 +138,8 @@ def test_one_signature_that_was_not_settled_is_not(settle_failed: int) -> None:
     assert steps[-1] == Transition(PaymentState.UNKNOWN)
 
 
-@pytest.mark.parametrize("doubt", DOUBTS)
-@pytest.mark.parametrize("refusal", [Classification.REJECTED, Classification.REFUSED])
+@each_of("doubt", DOUBTS)
+@each_of("refusal", [Classification.REJECTED, Classification.REFUSED])
 def test_doubt_within_the_call_counts_as_well(doubt: Classification, refusal: Classification) -> None:
     walk = flow()
     assert next_of(walk, doubt).wait is not None

@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 
 from tradesdk._http.rate_limit import RateWindow
 
+from .._rows import each_of
+
 EPOCH = 1_700_000_000.0
 
 
@@ -140,7 +142,7 @@ def test_giving_back_never_makes_more_than_the_limit() -> None:
     assert world.let_through() == 60
 
 
-@pytest.mark.parametrize("local_off", [-20 * 365 * 86400, -86400, -600, -30, 600, 20 * 365 * 86400])
+@each_of("local_off", [-20 * 365 * 86400, -86400, -600, -30, 600, 20 * 365 * 86400])
 def test_without_a_date_a_wrong_clock_does_not_stop_the_client_for_long(local_off: float) -> None:
     world = World(local_off=local_off)
     world.answer(0, 60, date=False)
@@ -149,7 +151,7 @@ def test_without_a_date_a_wrong_clock_does_not_stop_the_client_for_long(local_of
     assert world.claim() == 0
 
 
-@pytest.mark.parametrize(("away", "held"), [(60, True), (64, True), (66, False), (90, False), (86400, False)])
+@each_of(("away", "held"), [(60, True), (64, True), (66, False), (90, False), (86400, False)])
 def test_a_reset_further_away_than_a_window_is_none(away: int, held: bool) -> None:
     world = World()
     world.answer(0, away)

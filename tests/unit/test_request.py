@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from tradesdk import APIConnectionError, InvalidArgumentError, NotFoundError, Risk, TradeClient
 
 from .._answers import BASE, Service, failed, ok
+from .._rows import each_of
 from ._client import client_of
 
 LOST = httpx.ReadError("the connection was lost")
@@ -129,7 +130,7 @@ def shown(value: object) -> str:
 
 
 @pytest.mark.rule("chain.others", "limit.page.max", "agent.min_confidence.range", "signals.latest.min_confidence.range")
-@pytest.mark.parametrize(
+@each_of(
     ("match", "act", "bad"),
     [(match, act, bad) for match, act, values in REFUSED for bad in values],
     ids=lambda value: shown(value) if not callable(value) else "",
@@ -162,7 +163,7 @@ def test_a_period_has_its_start_first() -> None:
         assert sent(act, span).url.query.decode() == f"chain=56{query}&limit=1"
 
 
-@pytest.mark.parametrize(
+@each_of(
     "good",
     ["agt_1", "...", ".a", "a.", "%2e%2e", "%2F", "a b", "a?b", "a#b", "a;b", "a:b@c", "é", "😀", "x" * 256, "~"],
 )
@@ -226,12 +227,12 @@ def test_what_is_sent() -> None:
 # `client.request`
 
 
-@pytest.mark.parametrize("path", ["/", "/v1", "/v1/account", "/v1/agents/a%20b", "/v1/a%2Fb", "/v2/x", "/v1/..."])
+@each_of("path", ["/", "/v1", "/v1/account", "/v1/agents/a%20b", "/v1/a%2Fb", "/v2/x", "/v1/..."])
 def test_any_other_path_is_taken_as_it_is(path: str) -> None:
     assert raw("GET", path).url.raw_path.decode() == path
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("method", "target", "again"),
     [
         *(("get", "GET", True), ("Post", "POST", False), ("PUT", "PUT", True)),

@@ -32,6 +32,7 @@ from tradesdk import (
 
 from .._answers import ACCOUNT, BASE, Service, agent, signal
 from .._clock import START, http_date
+from .._rows import each_of
 from ._client import client_of
 from ._pickled import pickled
 
@@ -106,7 +107,7 @@ WRONG: list[tuple[bytes, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("content", "reason"), WRONG, ids=lambda value: ascii(value)[:40])
+@each_of(("content", "reason"), WRONG, ids=lambda value: ascii(value)[:40])
 def test_what_is_no_such_model_is_refused_with_a_reason(content: bytes, reason: str) -> None:
     error = refused(lambda: account(content))
     assert str(error).startswith("expected Account, but ")
@@ -122,7 +123,7 @@ def test_the_status_and_another_kind_of_content_are_named() -> None:
     assert r"\x1b" in refused(lambda: account(b"<html>", content_type="text/\x1b[2J" + "x" * 5000)).message
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("field", "number", "reason"),
     [
         ("confidence", "2.0", "but data.0.confidence should be less than"),
@@ -164,7 +165,7 @@ def test_a_page() -> None:
         assert page({"data": []} | last).next_cursor is None
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("envelope", "reason"),
     [
         ([], "but the answer should"),
@@ -196,7 +197,7 @@ BALANCE = b'{"wallet_id": "w", "native_balance_usd": 1, "updated_at": 1, "token_
     ],
     ids=["page", "balances"],
 )
-@pytest.mark.parametrize("item", [b"0", b"{}", b'{"id":0}'])
+@pytest.mark.parametrize("item", [b"0", *(pytest.param(item, marks=pytest.mark.long) for item in (b"{}", b'{"id":0}'))])
 def test_four_mebibytes_of_wrong_items_are_refused_quickly(decode: Callable[[bytes], object], item: bytes) -> None:
     items = b",".join([item] * (4_000_000 // (len(item) + 1)))
     started = time.thread_time()
@@ -273,7 +274,7 @@ NO_ERRORS: list[Any] = [
 ]
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("content", "expected"),
     [
         ({"error": {"code": "conflict", "message": "m"}}, ("conflict", "m")),
@@ -297,7 +298,7 @@ def test_whether_a_body_is_an_error_of_the_service(content: Any, expected: tuple
     assert caught.value.outcome == ("unknown" if expected is None else "none")
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("status", "content", "kind", "text"),
     [
         (500, b"", "", "500: Internal Server Error"),
@@ -315,7 +316,7 @@ def test_without_a_message_the_status_is_explained(status: int, content: Any, ki
     assert str(error_of(status, content, **({"content_type": kind} if kind else {}))).startswith(text)
 
 
-@pytest.mark.parametrize(
+@each_of(
     "text",
     ["\x1b[2J\x1b]0;owned\x07", "a\nb\r\nc", "\u202egnp.exe", "\u2028\u2029\x85", "\x00\x7f\u200b", "x" * 20_000],
     ids=lambda text: ascii(text)[:20],
@@ -415,7 +416,7 @@ def test_a_raw_answer_is_a_value_whose_repr_shows_neither_body_nor_headers() -> 
     assert raw(b"caf\xe9").text == "caf\N{REPLACEMENT CHARACTER}"
 
 
-@pytest.mark.parametrize(
+@each_of(
     "content",
     [
         *(b"", b" ", b"{", b"[1,]", b"{'a': 1}", b"nul", b"\xff\xfe", b'"\xe9"', b"<html></html>", b"{} {}"),

@@ -9,6 +9,8 @@ from hypothesis import strategies as st
 
 from tradesdk._http.response import MAX_BODY, MAX_ERROR_BODY, BodyReader
 
+from .._rows import each_of
+
 MIB = 1024 * 1024
 ZEROS = gzip.compress(bytes(8 * MIB))
 
@@ -31,9 +33,7 @@ def test_a_body_in_pieces_of_any_size(body: bytes, size: int, coding: str) -> No
     assert read(data, coding, size=size)[:2] == (body, None)
 
 
-@pytest.mark.parametrize(
-    "coding", ["br", "deflate", "zstd", "compress", "gzip, gzip", "gzip, br", "x\x1b[2J", "x" * 10_000]
-)
+@each_of("coding", ["br", "deflate", "zstd", "compress", "gzip, gzip", "gzip, br", "x\x1b[2J", "x" * 10_000])
 def test_any_other_coding_is_a_problem_that_can_be_printed(coding: str) -> None:
     problem = BodyReader(200, coding).problem
     assert problem is not None
@@ -48,8 +48,8 @@ def test_a_body_of_exactly_the_maximum_is_taken(coding: str) -> None:
     assert read(gzip.compress(body) if coding else body, coding)[:2] == (body, None)
 
 
-@pytest.mark.parametrize("coding", ["", "gzip"])
-@pytest.mark.parametrize("size", [1000, 65_536, 64 * MIB])
+@each_of("coding", ["", "gzip"])
+@each_of("size", [1000, 65_536, 64 * MIB])
 def test_a_larger_body_is_cut_and_named(coding: str, size: int) -> None:
     body = bytes(MAX_BODY + 1)
     content, problem, _ = read(gzip.compress(body) if coding else body, coding, size=size)
@@ -131,8 +131,8 @@ def test_members_without_a_result_end() -> None:
     assert taken < MIB
 
 
-@pytest.mark.parametrize("more", [b"x", b"\x00", b"\n", b"\x1fx", b"{}"])
-@pytest.mark.parametrize("size", [7, 65_536])
+@each_of("more", [b"x", b"\x00", b"\n", b"\x1fx", b"{}"])
+@each_of("size", [7, 65_536])
 def test_what_follows_the_coding_is_a_problem(more: bytes, size: int) -> None:
     content, problem, _ = read(gzip.compress(b"{}") + more, size=size)
     assert (content, problem) == (b"{}", "it has data after the end of its gzip")

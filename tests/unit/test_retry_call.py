@@ -9,6 +9,8 @@ from hypothesis import strategies as st
 from tradesdk import Failure, FailureCause, Operation, RetryPolicy
 from tradesdk._http.retry import Retries, RetryBudget
 
+from .._rows import each_of
+
 NOW = 1_700_000_000.0
 LOST, NOT_SENT, HOPELESS = Failure(FailureCause.LOST), Failure(FailureCause.NOT_SENT), Failure(FailureCause.HOPELESS)
 
@@ -105,9 +107,7 @@ def test_a_create_that_nobody_can_look_for_is_raised() -> None:
 # The budget
 
 
-@pytest.mark.parametrize(
-    ("failure", "cost"), [(LOST, 14), (NOT_SENT, 14), (status(500), 14), (status(503), 14), (status(429), 5)]
-)
+@each_of(("failure", "cost"), [(LOST, 14), (NOT_SENT, 14), (status(500), 14), (status(503), 14), (status(429), 5)])
 def test_what_a_retry_costs(failure: Failure, cost: int) -> None:
     call = Call()
     call.fail(failure)

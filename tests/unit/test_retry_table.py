@@ -4,6 +4,8 @@ import pytest
 
 from tradesdk import ConfigError, Failure, FailureCause, Operation, RetryAction, RetryPolicy
 
+from .._rows import each_of
+
 POLICY = RetryPolicy()
 AGAIN, LOOKUP, RAISE = RetryAction.AGAIN, RetryAction.LOOKUP, RetryAction.RAISE
 COLUMNS = (Operation.READ, Operation.WRITE, Operation.CREATE, Operation.QUERY)
@@ -51,7 +53,7 @@ def test_the_table_has_a_column_for_every_operation_and_a_row_for_every_cause() 
 
 
 @pytest.mark.rule("retry.429", "retry.503", "retry.other-4xx")
-@pytest.mark.parametrize("row", TABLE)
+@each_of("row", TABLE)
 def test_the_first_five_failures_follow_the_table_and_the_sixth_is_raised(row: str) -> None:
     failure, actions = TABLE[row]
     for operation, action in zip(COLUMNS, actions, strict=True):
@@ -60,8 +62,8 @@ def test_the_first_five_failures_follow_the_table_and_the_sixth_is_raised(row: s
 
 
 @pytest.mark.rule("retry.500")
-@pytest.mark.parametrize("operation", COLUMNS)
-@pytest.mark.parametrize("service", [False, True])
+@each_of("operation", COLUMNS)
+@each_of("service", [False, True])
 def test_a_500_is_retried_twice_and_a_create_never(operation: Operation, service: bool) -> None:
     failure = status(500, service=service)
     actions = [POLICY.action(operation, failure, count, server_errors=count) for count in range(4)]
@@ -81,7 +83,7 @@ def test_the_limit_of_500s_is_a_setting() -> None:
     assert [many.action(Operation.READ, status(500), n, server_errors=n) for n in (4, 5)] == [AGAIN, RAISE]
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("failure", "unknown"),
     [
         (Failure(FailureCause.NOT_SENT), False),
@@ -114,14 +116,14 @@ def test_whatever_is_looked_for_has_an_unknown_outcome() -> None:
 
 
 @pytest.mark.rule("retry.five")
-@pytest.mark.parametrize("bad", [-1, 6, 100, float("nan"), 1.5, True, "5"])
+@each_of("bad", [-1, 6, 100, float("nan"), 1.5, True, "5"])
 def test_more_retries_than_the_service_allows_are_refused(bad: int) -> None:
     with pytest.raises(ConfigError, match="max_retries"):
         RetryPolicy(max_retries=bad)
 
 
-@pytest.mark.parametrize("name", ["base", "cap", "jitter", "max_server_wait"])
-@pytest.mark.parametrize("bad", [-0.1, float("nan"), float("inf"), float("-inf"), True, "1"])
+@each_of("name", ["base", "cap", "jitter", "max_server_wait"])
+@each_of("bad", [-0.1, float("nan"), float("inf"), float("-inf"), True, "1"])
 def test_settings_that_are_no_durations_are_refused(name: str, bad: float) -> None:
     with pytest.raises(ConfigError, match=name):
         RetryPolicy(**{name: bad})  # type: ignore[arg-type]  # the name is a parameter here

@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 from tradesdk import Failure, FailureCause, RetryPolicy
 from tradesdk._http.retry import parse_http_date, reset_time, server_now, server_wait
 
+from .._rows import each_of
+
 POLICY = RetryPolicy()
 NOW = 1_700_000_000.0  # Tue, 14 Nov 2023 22:13:20 GMT
 TEN_YEARS = 10 * 365.25 * 86400
@@ -33,7 +35,7 @@ LOST = Failure(FailureCause.LOST)
 
 
 @pytest.mark.rule("retry.backoff", "retry.jitter")
-@pytest.mark.parametrize(("retry", "base"), [(1, 2), (2, 4), (3, 8), (4, 16), (5, 32)])
+@each_of(("retry", "base"), [(1, 2), (2, 4), (3, 8), (4, 16), (5, 32)])
 def test_the_backoff_doubles_and_the_jitter_only_adds(retry: int, base: float) -> None:
     assert POLICY.wait(retry, LOST, now=NOW, random=always(0.0)).seconds == base
     assert POLICY.wait(retry, LOST, now=NOW, random=always(0.5)).seconds == base * 1.125
@@ -80,7 +82,7 @@ RETRY_AFTER: dict[float | None, list[str]] = {
 
 
 @pytest.mark.rule("retry.retry-after")
-@pytest.mark.parametrize("expected", RETRY_AFTER)
+@each_of("expected", RETRY_AFTER)
 def test_retry_after(expected: float | None) -> None:
     for text in RETRY_AFTER[expected]:
         headers = {"retry-after": text, "date": http_date(NOW)}
@@ -104,7 +106,7 @@ RESET: dict[int | None, list[str]] = {
 
 
 @pytest.mark.rule("retry.reset")
-@pytest.mark.parametrize("expected", RESET)
+@each_of("expected", RESET)
 def test_reset(expected: int | None) -> None:
     for text in RESET[expected]:
         assert reset_time({"x-ratelimit-reset": text}) == expected, text
@@ -128,9 +130,7 @@ def test_the_latest_of_all_times_counts() -> None:
     assert POLICY.wait(5, limited({"retry-after": "33"}), now=NOW, random=always(1.0)).seconds == 40
 
 
-@pytest.mark.parametrize(
-    ("seconds", "spread"), [("2.5", 0.25), ("4", 0.4), ("9.5", 0.95), ("10", 1), ("30", 1), ("60", 1), ("120", 1)]
-)
+@each_of(("seconds", "spread"), [("2.5", 0.25), ("4", 0.4), ("9.5", 0.95), ("10", 1), ("30", 1), ("60", 1), ("120", 1)])
 def test_a_time_that_the_service_named_gets_jitter_upwards(seconds: str, spread: float) -> None:
     """The limit of 120 s is for what was named, without it."""
     for draw in (0.0, 0.5, 1.0):
@@ -139,7 +139,7 @@ def test_a_time_that_the_service_named_gets_jitter_upwards(seconds: str, spread:
         assert wait.seconds == pytest.approx(float(seconds) + spread * draw)
 
 
-@pytest.mark.parametrize("off", [-TEN_YEARS, -600, -1, 0, 1, 600, TEN_YEARS])
+@each_of("off", [-TEN_YEARS, -600, -1, 0, 1, 600, TEN_YEARS])
 def test_a_wrong_local_clock_changes_nothing(off: float) -> None:
     date = http_date(NOW)
     assert server_wait({"date": date, "x-ratelimit-reset": "1700000040"}, NOW + off) == 41
@@ -154,12 +154,12 @@ def test_an_answer_from_a_cache_has_aged() -> None:
     assert server_wait(headers, 0) == 26
 
 
-@pytest.mark.parametrize("age", ["", "-5", "1.5", "inf", "nan", "5, 5", "9" * 400, "٣", "soon"])  # an Arabic digit
+@each_of("age", ["", "-5", "1.5", "inf", "nan", "5, 5", "9" * 400, "٣", "soon"])  # an Arabic digit
 def test_an_age_that_is_no_number_is_ignored(age: str) -> None:
     assert server_now({"date": http_date(NOW), "age": age}, 0) == NOW
 
 
-@pytest.mark.parametrize("date", ["", "now", "1700000000", "2023-11-14T22:13:20Z", "Tue, 32 Nov 2023 22:13:20 GMT"])
+@each_of("date", ["", "now", "1700000000", "2023-11-14T22:13:20Z", "Tue, 32 Nov 2023 22:13:20 GMT"])
 def test_without_a_usable_date_the_local_clock_counts(date: str) -> None:
     headers = {"date": date, "age": "15", "x-ratelimit-reset": "1700000040"}
     assert server_now(headers, NOW + 2) == NOW + 2
@@ -181,7 +181,7 @@ def year(number: int) -> float:
     return datetime(number, 6, 1, tzinfo=UTC).timestamp()
 
 
-@pytest.mark.parametrize(
+@each_of(
     "text",
     [
         "Sun, 06 Nov 1994 08:49:37 GMT",
@@ -214,7 +214,7 @@ NO_DATES = [
 ]
 
 
-@pytest.mark.parametrize("text", NO_DATES)
+@each_of("text", NO_DATES)
 def test_what_is_not_one_of_them_is_not_a_date(text: str) -> None:
     assert parse_http_date(text, now=NOW) is None
 
@@ -225,7 +225,7 @@ def test_a_leap_second_is_the_first_second_of_the_next_minute() -> None:
     assert parse_http_date("Sat, 31 Dec 2016 23:59:59 GMT", now=NOW) == midnight - 1
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("short", "now", "expected"),
     [
         (94, 2023, 1994),
@@ -244,7 +244,7 @@ def test_two_digits_mean_the_year_that_is_at_most_50_years_ahead(short: int, now
     assert parse_http_date(text, now=year(now)) == datetime(expected, 11, 6, 8, 49, 37, tzinfo=UTC).timestamp()
 
 
-@pytest.mark.parametrize("now", [1e13, -1e13, 1e300, EARLY, LATE])
+@each_of("now", [1e13, -1e13, 1e300, EARLY, LATE])
 def test_no_local_clock_makes_it_raise(now: float) -> None:
     assert parse_http_date("Sun, 06 Nov 1994 08:49:37 GMT", now=now) == MOMENT
     parse_http_date("Sunday, 06-Nov-94 08:49:37 GMT", now=now)

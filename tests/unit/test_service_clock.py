@@ -8,6 +8,8 @@ from hypothesis import strategies as st
 
 from tradesdk.payments.service_clock import ServiceClock
 
+from .._rows import each_of
+
 NOW = 1_800_000_000.0
 
 
@@ -25,7 +27,7 @@ def test_without_a_date_there_is_only_the_local_clock() -> None:
     assert time.earliest(NOW, 7) == NOW - 900  # it may be ahead, and money that is freed too early is spent twice
 
 
-@pytest.mark.parametrize("difference", [0, 1, 4, 5, -5])
+@each_of("difference", [0, 1, 4, 5, -5])
 def test_five_seconds_are_nothing(difference: float) -> None:
     assert seen(difference).now(NOW + 10) == NOW + 10
 

@@ -17,6 +17,8 @@ from tradesdk import ConfigError, InvalidArgumentError, LocalSigner, Signer, Tra
 from tradesdk.payments.signing.secp256k1 import checksummed
 from tradesdk.payments.signing.signer import checked_signer, sign_message
 
+from .._rows import each_of
+
 # Published test keys: the first accounts of the mnemonic "test test … junk", and the example of eth-account's manual.
 KEY = "ac0974bec39a17e36ba4a6b4d238ff944bacb478cbed5efcae784d7bf4f2ff80"
 ADDRESS = "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266"
@@ -60,7 +62,7 @@ def test_every_signature_recovers_to_its_address(number: int, message: str) -> N
     assert int.from_bytes(raw[32:64], "big") <= ORDER // 2  # the other half is refused on the chain
 
 
-@pytest.mark.parametrize(
+@each_of(
     "key",
     [KEY, "0x" + KEY, "0X" + KEY, KEY.upper(), f"  0x{KEY}\n", bytes.fromhex(KEY)],
     ids=lambda key: type(key).__name__,
@@ -78,7 +80,7 @@ BAD_KEYS: list[Any] = [
 ]
 
 
-@pytest.mark.parametrize("bad", BAD_KEYS, ids=range(len(BAD_KEYS)))
+@each_of("bad", BAD_KEYS, ids=range(len(BAD_KEYS)))
 def test_what_is_no_key_is_refused_without_being_shown(bad: Any) -> None:
     with pytest.raises(ConfigError, match="private key") as caught:
         LocalSigner.from_key(bad)
@@ -146,7 +148,7 @@ def test_anything_that_signs_is_a_signer() -> None:
     assert recovered("hello", sign_message(signer, "hello")) == ADDRESS
 
 
-@pytest.mark.parametrize("bad", [KEY, "0x" + KEY, bytes.fromhex(KEY), int(KEY, 16), None])
+@each_of("bad", [KEY, "0x" + KEY, bytes.fromhex(KEY), int(KEY, 16), None])
 def test_a_key_is_no_signer_and_is_not_shown(bad: Any) -> None:
     with pytest.raises(InvalidArgumentError, match=r"use LocalSigner\.from_key") as caught:
         checked_signer(bad)
@@ -158,9 +160,7 @@ def test_addresses_are_written_with_the_capitals_of_eip_55(writing: str) -> None
     assert checksummed(writing) == ADDRESS
 
 
-@pytest.mark.parametrize(
-    "bad", ["", "0x", "0x123", ADDRESS + "00", "0x" + "g" * 40, "vitalik.eth", None, 5, b"", [ADDRESS]]
-)
+@each_of("bad", ["", "0x", "0x123", ADDRESS + "00", "0x" + "g" * 40, "vitalik.eth", None, 5, b"", [ADDRESS]])
 def test_an_address_that_is_none_is_a_config_error(bad: Any) -> None:
     with pytest.raises(ConfigError, match="the address must be") as caught:
         checksummed(bad)

@@ -11,6 +11,8 @@ from tradesdk import ConfigError, InvalidArgumentError, LocalSigner, wallet_mess
 from tradesdk.payments.signing.secp256k1 import ORDER
 from tradesdk.payments.signing.signer import check_signature, checked_signer, sign_message, signed
 
+from .._rows import each_of
+
 KEY = b"\x01" * 32
 MINE = LocalSigner.from_key(KEY)
 OTHER = LocalSigner.from_key(b"\x02" * 32)
@@ -65,7 +67,7 @@ FORMS = [
 ]
 
 
-@pytest.mark.parametrize("change", FORMS, ids=range(len(FORMS)))
+@each_of("change", FORMS, ids=range(len(FORMS)))
 def test_what_can_be_put_right_is(change: Any) -> None:
     assert signed(Service(change), DIGEST) == SIGNATURE
     assert type(signed(Service(change), DIGEST)) is bytes
@@ -168,7 +170,7 @@ def test_what_a_signer_raises_goes_through() -> None:
         signed(Service(down), DIGEST)
 
 
-@pytest.mark.parametrize("bad", [LocalSigner, Service, Account, "signer", 5, Message(KEY)])
+@each_of("bad", [LocalSigner, Service, Account, "signer", 5, Message(KEY)])
 def test_what_is_no_signer(bad: Any) -> None:
     with pytest.raises(InvalidArgumentError, match="must have address, and sign_typed_data or sign_digest") as caught:
         checked_signer(bad)

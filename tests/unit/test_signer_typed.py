@@ -19,6 +19,8 @@ from tradesdk.payments.signing.signer import (
     typed_data,
 )
 
+from .._rows import each_of
+
 KEY = b"\x01" * 32
 MINE = LocalSigner.from_key(KEY)
 OTHER = LocalSigner.from_key(b"\x02" * 32)
@@ -116,7 +118,7 @@ FORMS: list[Callable[[Any], Any]] = [
 ]
 
 
-@pytest.mark.parametrize("form", FORMS, ids=range(len(FORMS)))
+@each_of("form", FORMS, ids=range(len(FORMS)))
 def test_every_form_of_the_result_is_taken(form: Callable[[Any], Any]) -> None:
     assert signed_authorization(Wallet(gives=form), PAYMENT) == SIGNATURE
 
@@ -131,7 +133,7 @@ CHANGES: dict[str, Callable[[dict[str, Any], dict[str, Any], dict[str, Any]], ob
 }
 
 
-@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
+@each_of("change", CHANGES.values(), ids=CHANGES)
 def test_a_wallet_that_signs_something_else(change: Callable[..., object]) -> None:
     with pytest.raises(ConfigError, match=r"^the signer signed other data, or as 0x\w{40}, and its address is"):
         signed_authorization(Wallet(change), PAYMENT)

@@ -25,6 +25,7 @@ from tradesdk._stream.events import (
 )
 from tradesdk._values.http import Headers
 
+from .._rows import each_of
 from .._streamscript import fields
 
 
@@ -84,7 +85,7 @@ OUTSIDE: dict[str, list[Any]] = {
 }
 
 
-@pytest.mark.parametrize(("name", "value"), [(name, value) for name, values in OUTSIDE.items() for value in values])
+@each_of(("name", "value"), [(name, value) for name, values in OUTSIDE.items() for value in values])
 def test_a_value_outside_the_contract_is_no_signal(name: str, value: Any) -> None:
     """Neither on the stream nor in the history, where it hides no other."""
     bad = read(sent(**{name: value}))
@@ -136,7 +137,7 @@ def test_other_chains_are_kept_apart() -> None:
     assert (bad.reason, bad.source, json.loads(bad.raw)["id"]) == ("a signal of another chain: 56", "history", "b")
 
 
-@pytest.mark.parametrize(
+@each_of(
     "body",
     [
         b"",

@@ -16,6 +16,7 @@ from tradesdk._stream.options import StreamOptions, stream_options
 
 from .._answers import BASE, KEY
 from .._clock import START
+from .._rows import each_of
 from ._replays import listed
 
 USUAL: dict[str, Any] = {
@@ -55,13 +56,13 @@ REFUSED: dict[str, list[Any]] = {
 }
 
 
-@pytest.mark.parametrize(("name", "value"), [(name, value) for name, values in REFUSED.items() for value in values])
+@each_of(("name", "value"), [(name, value) for name, values in REFUSED.items() for value in values])
 def test_what_cannot_be_meant_is_refused_by_name(name: str, value: Any) -> None:
     with pytest.raises(InvalidArgumentError, match=name):
         options(**{name: value})
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("name", "value"),
     [("idle_timeout", 5), ("idle_timeout", 0.01), ("settle", 0), ("recovery_timeout", 0), ("max_reconnects", 0)],
 )
@@ -74,7 +75,7 @@ def test_since_is_a_whole_second(since: Any) -> None:
     assert options(since=since)[0].since == START
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("changes", "yes", "no"),
     [
         ({"min_confidence": 0.9}, {"confidence": 0.9}, {"confidence": 0.89}),

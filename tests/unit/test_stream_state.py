@@ -15,6 +15,7 @@ from tradesdk._stream.options import StreamOptions
 from tradesdk._stream.state_machine import AUDIT_EVERY, NextAction, StreamState
 
 from .._clock import START, http_date
+from .._rows import each_of
 from .._streamscript import CHAIN, beat, live
 from ._replays import listed
 
@@ -142,9 +143,7 @@ def test_only_the_second_look_makes_a_gap() -> None:
     assert (one.it.stats.gaps, one.do(600)) == (1, NextAction.READ)
 
 
-@pytest.mark.parametrize(
-    "comment", [b": hello\n", b":\n\n", b"\n", b"event: x\n\n", b"id: 5\n\n", b"retry: 5\n\n", b"x"]
-)
+@each_of("comment", [b": hello\n", b":\n\n", b"\n", b"event: x\n\n", b"id: 5\n\n", b"retry: 5\n\n", b"x"])
 def test_bytes_without_an_event_are_no_life(comment: bytes) -> None:
     one = Following()
     one.connected()

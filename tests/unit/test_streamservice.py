@@ -9,11 +9,11 @@ from collections.abc import Callable
 from typing import Any
 
 import httpx
-import pytest
 
 from tradesdk import InvalidEvent, StreamSignal, UnknownEvent
 
 from .._clock import VirtualClock
+from .._rows import each_of
 from .._streamservice import StreamService
 from .._streamservice_judge import StreamJudge
 from .._streamservice_plan import KINDS, STALLS, Fate, Plan
@@ -150,7 +150,7 @@ def test_the_judge_accepts_what_is_right() -> None:
     assert judged(lambda items: None) == ""
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("change", "found"),
     [
         (lambda items: items.pop(200), r"seed 11: not there: \d+; \d+ came instead"),

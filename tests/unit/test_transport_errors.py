@@ -13,6 +13,8 @@ from tradesdk import APIConnectionError, APITimeoutError, FailureCause
 from tradesdk._http.response import failure_of
 from tradesdk._http.transport_errors import before_sending, connection_error, transport_error
 
+from .._rows import each_of
+
 
 def caused(error: Exception, *causes: BaseException) -> Exception:
     """`error`, with causes one below the other."""
@@ -72,8 +74,8 @@ def of(library: ModuleType, error: Exception) -> Exception | None:
     return None if kind is None else caused(kind(*error.args), *([error.__cause__] if error.__cause__ else []))
 
 
-@pytest.mark.parametrize("library", [httpcore, httpx, httpx2])
-@pytest.mark.parametrize("row", TABLE)
+@each_of("library", [httpcore, httpx, httpx2])
+@each_of("row", TABLE)
 def test_what_happened(row: str, library: ModuleType) -> None:
     one, cause, text = TABLE[row]
     error = of(library, one)

@@ -10,6 +10,7 @@ from tradesdk import Failure, FailureCause, RetryPolicy
 from tradesdk._stream.state_machine import Watchdog
 
 from .._clock import START
+from .._rows import each_of
 
 LOST = Failure(FailureCause.LOST)
 HOPELESS = Failure(FailureCause.HOPELESS)
@@ -67,7 +68,7 @@ def test_the_limit_has_limits() -> None:
     assert one.limit == 600
 
 
-@pytest.mark.parametrize("timestamp", [START + 10, START + 10.5, START - 5, 0.0, START + 10_000, 99_999_999_999.0])
+@each_of("timestamp", [START + 10, START + 10.5, START - 5, 0.0, START + 10_000, 99_999_999_999.0])
 def test_an_absurd_interval_is_not_learned(timestamp: float) -> None:
     one = watchdog()
     one.heartbeat(10.0, START + 10)
@@ -198,7 +199,7 @@ def test_twenty_tries_at_most_in_five_minutes_whatever_happens() -> None:
         assert len(tries) > 30
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("failure", "wait"),
     [
         (status(429, retry_after="30"), 30),
@@ -217,7 +218,7 @@ def test_what_the_service_asks_for_is_the_least(failure: Failure, wait: float) -
     assert watchdog().wait(failure, now=START) == wait
 
 
-@pytest.mark.parametrize("code", [300, 301, 304, 400, 401, 403, 404, 409, 410, 422, 451, 501, 505])
+@each_of("code", [300, 301, 304, 400, 401, 403, 404, 409, 410, 422, 451, 501, 505])
 def test_what_another_try_cannot_help_is_not_tried(code: int) -> None:
     assert watchdog().wait(status(code), now=START) is None
 
@@ -227,7 +228,7 @@ def test_a_wait_of_more_than_an_hour_is_an_error(seconds: str) -> None:
     assert watchdog().wait(status(503, retry_after=seconds), now=START) is None
 
 
-@pytest.mark.parametrize(("floor", "wait"), [(0.0, 2), (1.0, 2), (7.5, 7.5), (60.0, 60), (10.0**12, 60)])
+@each_of(("floor", "wait"), [(0.0, 2), (1.0, 2), (7.5, 7.5), (60.0, 60), (10.0**12, 60)])
 def test_what_the_stream_has_asked_for_counts_up_to_the_cap(floor: float, wait: float) -> None:
     assert watchdog().wait(None, now=START, floor=floor) == wait
 

@@ -21,6 +21,8 @@ from tradesdk.payments.guards import DOMAIN_NAME, DOMAIN_VERSION, USDC
 from tradesdk.payments.signing.signer import CANCEL_TYPE_HASH, cancellation_digest
 from tradesdk.payments.witness import AuthorizationQuery, agreed, cancel_calldata, examine, undecided
 
+from .._rows import each_of
+
 KEY = b"\x01" * 32
 PAYER = "0x1a642f0E3c3aF545E7AcBD38b07251B3990914F1"
 PAYEE = "0x209693Bc6afc0C5328bA36FaF03C514EF312287C"
@@ -272,7 +274,7 @@ UNDECIDED: dict[str, tuple[Node, str]] = {
 }
 
 
-@pytest.mark.parametrize("name", UNDECIDED)
+@each_of("name", UNDECIDED)
 def test_answers_that_decide_nothing(name: str) -> None:
     node, reason = UNDECIDED[name]
     verdict = asked(node.answer)
@@ -306,7 +308,7 @@ ENVELOPES: list[tuple[Any, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("body", "reason"), ENVELOPES)
+@each_of(("body", "reason"), ENVELOPES)
 def test_envelopes_are_read_strictly(body: Any, reason: str) -> None:
     content = body if isinstance(body, bytes) else json.dumps(body).encode()
     verdict = asked(lambda _: content)
@@ -379,7 +381,7 @@ GONE = asked(Node(eth_call=word(1), eth_getLogs=[used(topic=witness.CANCELED)]).
 FAILED = undecided("no answer in time")
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("verdicts", "outcome"),
     [
         ([UNPAID], UNPAID),
