@@ -6,6 +6,7 @@ import pytest
 
 from tradesdk import TradeClient
 
+from .._rows import each_of
 from ._services import HOSTILE, Scripted, agent
 from ._terminal import Terminal
 
@@ -165,7 +166,7 @@ def test_lines_are_drawn_only_of_what_is_shown(many: Terminal, service: Scripted
     assert "up to 25 requests are needed for the results of 23 agents" in run.err
 
 
-@pytest.mark.parametrize("option", ["--losing", "--sort=pnl"])
+@each_of("option", ["--losing", "--sort=pnl"])
 def test_a_rank_has_no_place_to_go_on_at(trade: Terminal, service: Scripted, option: str) -> None:
     run = trade("agents", "list", option, "--cursor", "there")
     assert run.code == 2

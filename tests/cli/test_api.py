@@ -9,6 +9,7 @@ from tradesdk_cli.errors import UsageProblem
 from tradesdk_cli.raw_request import RawRequest, origin_of, read_request
 from tradesdk_mock import MockServer
 
+from .._rows import each_of
 from ._services import HOSTILE, Scripted
 from ._terminal import Terminal
 
@@ -84,14 +85,14 @@ NOT_READ: list[tuple[list[str], list[str], str | None, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("words", "texts", "typed", "data", "wanted"), READ)
+@each_of(("words", "texts", "typed", "data", "wanted"), READ)
 def test_what_a_line_means(
     words: list[str], texts: list[str], typed: list[str], data: str | None, wanted: RawRequest
 ) -> None:
     assert read_request(words, texts, typed, data) == wanted
 
 
-@pytest.mark.parametrize(("words", "texts", "data", "told"), NOT_READ)
+@each_of(("words", "texts", "data", "told"), NOT_READ)
 def test_what_cannot_be_meant(words: list[str], texts: list[str], data: str | None, told: str) -> None:
     with pytest.raises(UsageProblem) as caught:
         read_request(words, texts, (), data)
@@ -213,7 +214,7 @@ def test_headers_are_told_without_secrets(trade: Terminal, service: Scripted) ->
     assert (refused.code, refused.notes[0]["status"]) == (6, 404)
 
 
-@pytest.mark.parametrize("body", [b"<h1>\x1b[2J hello</h1>\nsecond line", b'"a text"', b"[1, 2]", b"null"])
+@each_of("body", [b"<h1>\x1b[2J hello</h1>\nsecond line", b'"a text"', b"[1, 2]", b"null"])
 def test_whatever_comes_back(trade: Terminal, service: Scripted, body: bytes) -> None:
     service.answers = [(200, {"Content-Type": "text/html"}, body)]
     piped, seen = trade("api", "/v1/x"), trade("api", "/v1/x", tty=True, env={"NO_COLOR": "1"})
@@ -275,7 +276,7 @@ def test_paid_as_market_data_is(buyer: Terminal, shop: MockServer) -> None:
     assert len(shop.payments.submissions()) == 1
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("line", "told"),
     [
         ("/v1/token-prices --max-price 0.03", "--max-price belongs to --pay"),

@@ -8,6 +8,7 @@ import pytest
 from tradesdk_cli.wallet import Wallet
 from tradesdk_mock import MockServer
 
+from .._rows import each_of
 from ._services import Scripted
 from ._settings import configured
 from ._terminal import Terminal
@@ -43,7 +44,7 @@ def test_of_an_answer_that_is_text_nothing_is_repeated(trade: Terminal, service:
     assert "key-of-the-test" not in run.err
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("status", "line", "hint"),
     [
         (400, "-f risk.stop_loss_pct=7", "the text 7; -F risk.stop_loss_pct=7 sends it as a number"),

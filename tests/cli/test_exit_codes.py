@@ -10,6 +10,7 @@ from tradesdk_cli.errors import Declined
 from tradesdk_cli.explain import problem_of
 from tradesdk_cli.output.printer import Output
 
+from .._rows import each_of
 from ._services import Scripted, agent
 from ._terminal import Stream, Terminal
 
@@ -18,7 +19,7 @@ WALLET = f"wal_{0:024x}"
 CREATE = ("agents", "create", "--name", "n", "--wallet-id", WALLET, "--chain", "base", "--yes")
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("status", "code", "exit_code", "retryable", "hint"),
     [
         (400, "invalid_request", 8, False, "--help"),
@@ -59,7 +60,7 @@ def test_status(
     assert hint in second
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("status", "body", "headers"),
     [
         (200, b"<html>hello</html>", {"Content_Type": "text/html"}),
@@ -118,7 +119,7 @@ def test_a_create_with_an_open_outcome_says_so(trade: Terminal, service: Scripte
     assert [method for method, _, _ in service.seen].count("POST") == 1
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("env", "named", "hint"),
     [
         ({"TRADE_API_KEY": "k"}, "set TRADE_BASE_URL, or use --base-url", "trade --mock"),
@@ -185,7 +186,7 @@ USAGE: list[tuple[str, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("line", "named"), USAGE)
+@each_of(("line", "named"), USAGE)
 def test_usage(trade: Terminal, service: Scripted, line: str, named: str) -> None:
     run = trade(*line.split())
     assert (run.code, run.problem["code"], run.problem["status"]) == (2, "usage", None)
@@ -210,7 +211,7 @@ def test_on_a_terminal_errors_are_for_people_also_when_stdout_is_a_pipe(trade: T
     assert trade(*GET, answers="").err.startswith("\x1b[31merror:")
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("asked", "out_is_terminal", "err_is_terminal", "for_programs"),
     [
         ("auto", False, False, True),

@@ -15,6 +15,7 @@ from markdown_it import MarkdownIt
 from tradesdk_cli.output.formats import Rows, as_rows, flatten, harmless, names_of, of_ending, to_yaml, yaml_item
 from tradesdk_cli.text import to_json, visible
 
+from .._rows import each_of
 from ._services import HOSTILE, LONE, Scripted, agent
 from ._terminal import Terminal
 
@@ -127,15 +128,13 @@ def test_csv_and_tsv_read_back_and_are_safe(items: list[dict[str, Any]]) -> None
                     assert cell == ("" if value is None else to_json(value)), "numbers stay numbers"
 
 
-@pytest.mark.parametrize(
-    "start", ["=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20", "  =", " @", "x; =", 'x;"=']
-)
+@each_of("start", ["=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20", "  =", " @", "x; =", 'x;"='])
 def test_formulas_become_text(start: str) -> None:
     assert "'" in harmless(f"{start}HYPERLINK(1)")
     assert harmless(f"{start}A1").replace("'", "") == f"{start}A1"
 
 
-@pytest.mark.parametrize("start", ["\t", "\r", "\n", "\u00a0", "\u200b", "\ufeff"])
+@each_of("start", ["\t", "\r", "\n", "\u00a0", "\u200b", "\ufeff"])
 def test_what_hides_a_formula_is_shown(start: str) -> None:
     assert harmless(f"{start}=1").startswith("\\")
 
@@ -181,7 +180,7 @@ def test_a_row_of_markdown_is_a_row(values: list[Any]) -> None:
             assert cell.strip() == wanted.strip()
 
 
-@pytest.mark.parametrize(
+@each_of(
     "text",
     [
         *("<script>", "[a](http://x)", "http://x", "www.x.test", "me@x.test", "@someone", "#12", "**a**", "_a_", ":x:"),
@@ -193,7 +192,7 @@ def test_markup_of_strangers_is_code(text: str) -> None:
     assert cell[0] == cell[-1] == "`"
 
 
-@pytest.mark.parametrize(
+@each_of(
     "text",
     [
         *(
@@ -230,7 +229,7 @@ def test_a_markdown_reader_finds_the_text_of_a_cell(trade: Terminal, service: Sc
     assert {token.type for cell in cells for token in cell} <= {"text", "code_inline"}
 
 
-@pytest.mark.parametrize(
+@each_of(
     "text",
     ["agt_c65dc2aa3e13830977894e81", "0xD7996d2B7716aA73", "base-momentum", "POST /v1/x", "12:30", "Ü 漢字", "5%"],
 )
@@ -242,7 +241,7 @@ def test_numbers_in_markdown_stand_at_the_right() -> None:
     assert Rows("md", ("a", "b"), ["b"]).header() == "| a | b |\n| --- | ---: |\n"
 
 
-@pytest.mark.parametrize("form", ["csv", "tsv", "md"])
+@each_of("form", ["csv", "tsv", "md"])
 def test_a_header_is_read_back(form: str) -> None:
     names = ["id", "risk.stop_loss_pct", "my field", "a,b"]
     assert names_of(form, Rows(form, names).header().split("\n")[0] + "\n") == names

@@ -11,6 +11,7 @@ from rich.cells import cell_len
 
 from tradesdk_mock import MockServer
 
+from .._rows import each_of
 from ._hostile import ALL, WEAPONS, Mirror, deep, harmless, mirror, spoil
 from ._services import Scripted, agent
 from ._streams import event, tape_of
@@ -167,7 +168,7 @@ def through(victim: Terminal, hostile: Spoiled, line: str, form: str) -> None:
     check(run, line, form, CALLS[line])
 
 
-@pytest.mark.parametrize("line", QUICK)
+@each_of("line", QUICK)
 def test_nothing_acts(victim: Terminal, hostile: Spoiled, line: str) -> None:
     through(victim, hostile, line, "terminal")
 
@@ -204,7 +205,7 @@ def test_each_weapon_alone(victim: Terminal, hostile: Spoiled, name: str) -> Non
         through(victim, hostile, line, "terminal")
 
 
-@pytest.mark.parametrize("line", ["agents list", "account show", "mock status"])
+@each_of("line", ["agents list", "account show", "mock status"])
 def test_lone_surrogates_are_refused_or_shown(victim: Terminal, hostile: Spoiled, line: str) -> None:
     hostile.mirror.weapon = WEAPONS["lone"]
     for form in ("table", "json"):
@@ -261,7 +262,7 @@ def test_depths_without_end(trade: Terminal, service: Scripted, depth: int) -> N
             assert run.code in (0, 10), run.err
 
 
-@pytest.mark.parametrize(
+@each_of(
     "fields",
     [
         {"status": "hibernating", "chain_id": 99},

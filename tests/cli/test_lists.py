@@ -7,6 +7,7 @@ import pytest
 from tradesdk_mock import MockServer
 
 from .. import _answers
+from .._rows import each_of
 from ._services import Scripted, agent
 from ._terminal import Terminal
 
@@ -85,7 +86,7 @@ def test_filters_reach_the_service(world: Terminal, server: MockServer) -> None:
     ]
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("argv", "field", "low", "high"),
     [
         ("trades list --since {low} --until {high}", "opened_at", 60, 40),
@@ -116,7 +117,7 @@ def test_what_the_service_cannot_filter(world: Terminal, argv: str, field: str, 
     assert (refused.code, refused.problem["hint"]) == (2, "leave out --checkpoint")
 
 
-@pytest.mark.parametrize("what", ["trades", "positions"])
+@each_of("what", ["trades", "positions"])
 def test_a_terminal_has_the_names_of_agents(world: Terminal, server: MockServer, what: str) -> None:
     names = {one["id"]: one["name"] for one in world("agents", "list").lines}
     server.clear_journal()
@@ -212,10 +213,8 @@ def test_ndjson_comes_page_by_page(trade: Terminal, service: Scripted) -> None:
     assert (run.code, len(run.lines)) == (6, 1)
 
 
-@pytest.mark.parametrize("columns", [40, 60, 80, 120, 250])
-@pytest.mark.parametrize(
-    "argv", ["agents list", "wallets list", "trades list", "positions list", "signals latest --chain base"]
-)
+@each_of("columns", [40, 60, 80, 120, 250])
+@each_of("argv", ["agents list", "wallets list", "trades list", "positions list", "signals latest --chain base"])
 def test_ids_can_be_pasted_at_any_width(world: Terminal, argv: str, columns: int) -> None:
     run = world(*argv.split(), tty=True, columns=columns, env={"NO_COLOR": "1"})
     items = world(*argv.split(), "-o", "json").json

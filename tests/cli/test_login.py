@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from .._rows import each_of
 from . import _keyring
 from ._keyring import Ring
 from ._services import Scripted
@@ -80,7 +81,7 @@ def test_a_login_is_tried_and_then_kept(shell: Terminal, service: Scripted) -> N
     assert service.keys == [f"Bearer {KEY}"] * 2
 
 
-@pytest.mark.parametrize(("status", "code"), [(401, 4), (403, 5), (500, 10)])
+@each_of(("status", "code"), [(401, 4), (403, 5), (500, 10)])
 def test_a_key_that_is_not_taken_is_not_kept(shell: Terminal, service: Scripted, status: int, code: int) -> None:
     service.fails(status, "unauthorized", f"not you, {KEY}")
     run = piped(shell, "--base-url", service.url, "--no-retry")
@@ -97,14 +98,14 @@ def test_without_trying(shell: Terminal, service: Scripted) -> None:
     assert "nobody has tried this key yet" in run.err
 
 
-@pytest.mark.parametrize("key", ["MARKED two words", "MARKED\tx", "MARKEDä", ""])
+@each_of("key", ["MARKED two words", "MARKED\tx", "MARKEDä", ""])
 def test_what_is_no_key(shell: Terminal, service: Scripted, key: str) -> None:
     for more in ((), ("--no-verify",)):
         assert piped(shell, "--base-url", service.url, *more, key=key).code == 3
     assert (service.seen, config(shell), kept(shell)) == ([], {}, {})
 
 
-@pytest.mark.parametrize("url", ["http://far.example", "ftp://x", "https://u:MARKED@x.example", "nothing", "https://"])
+@each_of("url", ["http://far.example", "ftp://x", "https://u:MARKED@x.example", "nothing", "https://"])
 def test_what_is_no_address_is_said_before_the_key_is_asked_for(
     shell: Terminal, typed: Callable[[str], list[str]], url: str
 ) -> None:

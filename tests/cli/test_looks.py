@@ -13,6 +13,7 @@ from tradesdk_cli.output.cells import ago, cell, kind_of, moment, price, short_a
 from tradesdk_cli.output.columns import POSITIONS, Column
 from tradesdk_cli.output.table import GrowingTable, print_line, render_list, render_one
 
+from .._rows import each_of
 from ._services import Scripted, agent
 from ._terminal import Terminal
 
@@ -33,7 +34,7 @@ IDS = st.from_regex(r"[a-z]{3}_[0-9a-f]{1,24}", fullmatch=True)
 # Values
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("kind", "value", "shown"),
     [
         ("pnl", 5.0, "+$5.00"),
@@ -87,7 +88,7 @@ def test_gains_and_losses_have_a_colour_and_nothing_has_none() -> None:
     assert [cell("change", value).style for value in (1.0, -1.0, 0.0)] == ["green", "red", ""]
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("value", "shown"),
     [
         (0.0, "0.00"),
@@ -105,7 +106,7 @@ def test_prices_have_enough_digits(value: float, shown: str) -> None:
     assert price(value) == shown
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("seconds", "told"),
     [
         (0, "now"),
@@ -202,7 +203,7 @@ def test_how_much_is_used_is_a_bar(own: Terminal) -> None:
     assert ascii_only[1] == "agents    #####...............  6 of 25 (24%)"
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("used", "limit", "told"),
     [
         (0, 10, "0 of 10 (0%)"),

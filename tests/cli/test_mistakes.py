@@ -15,6 +15,7 @@ from tradesdk_cli.explain import continued
 from tradesdk_cli.framework.group import LazyCommand, TradeCommand
 from tradesdk_cli.framework.suggest import OPTION_WORDS, ROOT_WORDS, VERB_WORDS, closest
 
+from .._rows import each_of
 from ._services import Scripted
 from ._terminal import Terminal
 from .test_help import LEAVES, ROOT
@@ -85,7 +86,7 @@ CORRECTED = [
 ]
 
 
-@pytest.mark.parametrize(("line", "meant"), CORRECTED)
+@each_of(("line", "meant"), CORRECTED)
 def test_the_line_that_is_meant_stands_in_the_hint(trade: Terminal, service: Scripted, line: str, meant: str) -> None:
     run = trade(*line.split())
     assert (run.code, run.problem["code"]) == (2, "usage")
@@ -132,7 +133,7 @@ SAID = [
 ]
 
 
-@pytest.mark.parametrize(("line", "message", "hint"), SAID)
+@each_of(("line", "message", "hint"), SAID)
 def test_what_is_wrong_and_what_there_is(trade: Terminal, line: str, message: str, hint: str) -> None:
     run = trade(*line.split())
     assert (run.code, run.problem["code"]) == (2, "usage")
@@ -143,7 +144,7 @@ def test_what_is_wrong_and_what_there_is(trade: Terminal, line: str, message: st
 BEGINNINGS: list[list[str]] = [["--mock"], ["--world", "side"], ["--profile", "work"], ["--profile=work", "--mock"], []]
 
 
-@pytest.mark.parametrize("begun", BEGINNINGS, ids=" ".join)
+@each_of("begun", BEGINNINGS, ids=" ".join)
 def test_what_a_hint_says_to_type_goes_where_the_line_went(trade: Terminal, begun: list[str]) -> None:
     program = " ".join(["trade", *begun]).replace("--profile=", "--profile ")
     checked = 0
@@ -158,7 +159,7 @@ def test_what_a_hint_says_to_type_goes_where_the_line_went(trade: Terminal, begu
     assert checked > 20
 
 
-@pytest.mark.parametrize(
+@each_of(
     "line",
     [
         "agents update agt_1",
@@ -201,7 +202,7 @@ def test_a_key_in_the_place_of_a_profile_is_not_repeated(trade: Terminal) -> Non
     assert hint.startswith("for example: trade --profile NAME agents get AGENT_ID; ")
 
 
-@pytest.mark.parametrize(
+@each_of(
     "line",
     [
         "agent list --api-key sk-live-very-secret",
@@ -336,7 +337,7 @@ def test_other_programs_words_lead_to_commands_that_there_are() -> None:
         assert word not in root.commands
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("word", "names", "near"),
     [
         ("agens", ["agents", "account"], ["agents"]),

@@ -13,6 +13,7 @@ import pytest
 
 from tradesdk_mock import MockServer
 
+from .._rows import each_of
 from ._services import Scripted, agent
 from ._streams import event
 from ._terminal import Terminal
@@ -25,13 +26,6 @@ def signal() -> dict[str, Any]:
 ALL = ("trades", "list", "--all", "--page-size", "40")
 LONG = pytest.mark.long
 LIMITED = {"error": {"code": "rate_limited", "message": "slow down"}}
-
-
-@pytest.fixture
-def files(tmp_path: Path) -> Path:
-    folder = tmp_path / "files"
-    folder.mkdir()
-    return folder
 
 
 def place(checkpoint: Path) -> dict[str, Any]:
@@ -140,7 +134,7 @@ def test_a_history_stays_the_one_that_it_was(trade: Terminal, service: Scripted,
     assert (other.code, "start=24h" in other.problem["message"]) == (2, True)
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("change", "said"),
     [
         (("trades", "list", "--status", "open"), "GET /v1/trades, and this would be GET /v1/trades status=open"),
@@ -211,7 +205,7 @@ def test_a_file_that_is_gone_is_no_place_to_go_on(world: Terminal, files: Path) 
     assert "is shorter than it was" in run.problem["message"]
 
 
-@pytest.mark.parametrize(
+@each_of(
     "text",
     ["", "{", "[]", "{}", "\x00", '{"version": 2}', '{"version": 1, "work": {}, "place": {}}', "[" * 100_000],
 )

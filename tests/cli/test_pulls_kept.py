@@ -24,13 +24,6 @@ from ._terminal import Terminal
 ALL = ("trades", "list", "--all")
 
 
-@pytest.fixture
-def files(tmp_path: Path) -> Path:
-    folder = tmp_path / "files"
-    folder.mkdir()
-    return folder
-
-
 def test_the_checkpoint_and_the_file_are_two_files(world: Terminal, server: MockServer, files: Path) -> None:
     file, link = files / "x.ndjson", files / "link"
     server.clear_journal()

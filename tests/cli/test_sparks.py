@@ -3,12 +3,12 @@
 import math
 from typing import Any
 
-import pytest
-
 from tradesdk_cli.charts.chart import closed_results, running, spark
 
+from .._rows import each_of
 
-@pytest.mark.parametrize(
+
+@each_of(
     ("values", "width", "shown"),
     [
         ([], 8, ""),

@@ -8,10 +8,12 @@ from hypothesis import strategies as st
 
 from tradesdk_cli.text import one_line, to_json, visible
 
+from .._rows import each_of
+
 ANY_TEXT = st.text(st.characters(codec=None, exclude_categories=()))
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("text", "shown"),
     [
         ("plain äöü 漢字 🙂", "plain äöü 漢字 🙂"),

@@ -11,6 +11,7 @@ from tradesdk_cli.board.state import SIGNALS_KEPT, Board, Limit, News, after, ag
 from tradesdk_cli.board.view import PARTS, Moment, View, divide, draw, in_order, pressed
 
 from .. import _answers
+from .._rows import each_of
 from ._services import HOSTILE, Scripted, agent
 from ._terminal import Terminal
 
@@ -79,7 +80,7 @@ def test_how_far_a_position_is_from_its_nearest_stop_and_its_profit() -> None:
 PRICES = ("stop_loss_price", "trailing_stop_price", "take_profit_price")
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("prices", "to_stop", "to_profit", "stops"),
     [
         ((0.0, 0.0, 0.0), "-", "-", ["-", "-", "-"]),
@@ -207,7 +208,7 @@ def test_after_failures_it_waits_longer_each_time_and_as_long_as_it_is_told() ->
 # Keys
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("data", "keys", "left"),
     [
         (b"qp?", ["q", "p", "?"], b""),
@@ -329,8 +330,8 @@ def test_a_stop_that_was_passed_is_said_and_comes_first() -> None:
     assert "-10.00%" in shown[heading + 2]
 
 
-@pytest.mark.parametrize("size", [(30, 10), (40, 12), (60, 14), (20, 5), (80, 9)])
-@pytest.mark.parametrize("focus", [0, 1, 2])
+@each_of("size", [(30, 10), (40, 12), (60, 14), (20, 5), (80, 9)])
+@each_of("focus", [0, 1, 2])
 def test_no_heading_stands_without_its_rows(size: tuple[int, int], focus: int) -> None:
     shown = [line.plain for line in draw(filled(), View(focus=focus), *size, NOW).lines]
     titles = [number for number, line in enumerate(shown) if line.startswith(tuple(f" {part} " for part in PARTS))]
