@@ -89,13 +89,7 @@ def test_completion(trade: Terminal, words: str, offered: list[str] | None) -> N
         assert found == offered
 
 
-def test_the_file_of_commands_is_current() -> None:
-    script = ROOT / "scripts" / "commandtree.py"
-    done = subprocess.run([sys.executable, str(script), "--check"], capture_output=True, text=True, timeout=300)
-    assert (done.returncode, done.stderr) == (0, "")
-
-
-def test_it_holds_nothing_of_the_machine_where_it_was_made(tmp_path: Path) -> None:
+def test_the_file_of_commands_is_current_and_holds_nothing_of_the_machine_where_it_is_made(tmp_path: Path) -> None:
     (tmp_path / "mock").mkdir()
     (tmp_path / "mock" / "secretplan.sqlite3").touch()
     (tmp_path / "config.toml").write_text('[profiles.secretprofile]\nkind = "mock"\n')

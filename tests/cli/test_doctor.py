@@ -115,15 +115,6 @@ def test_where_there_is_nothing_but_ascii(bare: Terminal) -> None:
     assert "LANG=C.UTF-8" in run.out
 
 
-@pytest.mark.parametrize("form", ["json", "ndjson", "csv", "tsv", "yaml", "md"])
-def test_every_format(bare: Terminal, form: str) -> None:
-    run = bare("doctor", "-o", form)
-    assert run.code == 3
-    assert "no address is set" in run.out
-    if form == "json":
-        assert {one["check"] for one in run.json} == set(CHECKS) - {"key scope", "clock"}
-
-
 @pytest.mark.parametrize("answer", [401, 403, 404, 500])
 def test_a_service_that_refuses(trade: Terminal, service: Scripted, answer: int) -> None:
     service.fails(answer, "a_code", f"no {HOSTILE} key-of-the-test")

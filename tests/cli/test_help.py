@@ -61,6 +61,8 @@ def test_two_examples_of_the_command_itself() -> None:
 def server() -> Iterator[MockServer]:
     """A world for the examples alone: they change it, and to signals that they emit agents of any tenant may act."""
     with MockServer(signals="scripted") as running:
+        running.populate("shared", trades=60)
+        running.set_plan("shared", "enterprise")
         yield running
 
 
@@ -145,7 +147,8 @@ def test_example(trade: Terminal, request: pytest.FixtureRequest, monkeypatch: p
     monkeypatch.setattr(serve_command, "_wait_for", lambda stop: None)
     monkeypatch.setattr(logs_command, "_pause", ctrl_c)
     in_the_world = "--mock" in line
-    own: Terminal = trade if in_the_world else request.getfixturevalue("own")
+    changes = "AGENT_ID" in line or line.startswith(("trade agents create", "trade wallets connect"))
+    own: Terminal = trade if in_the_world else request.getfixturevalue("own" if changes else "world")
     same = ("--mock",) if in_the_world else ()
     address = LocalSigner.from_key(KEY).address
     values = {"ADDRESS": address, "0x1a64…": address, "SIGNATURE": "0x" + "11" * 65}

@@ -329,16 +329,3 @@ def test_marks_do_not_pile_up_and_what_is_unseen_is_seen(trade: Terminal, servic
     out = trade("agents", "list", "-o", "table").out
     assert "e\u0301\u0301\u0301\\u0301" in out
     assert "a\\u3164b\\ufe00" in out
-
-
-@pytest.mark.parametrize("columns", [20, 40])
-@pytest.mark.parametrize(
-    "line", ["agents list", "trades list", "positions list", "signals latest --chain base", "wallets list"]
-)
-def test_no_line_is_wider_than_the_terminal_but_for_what_must_be_whole(
-    world: Terminal, line: str, columns: int
-) -> None:
-    run = world(*line.split(), "-n", "3", tty=True, columns=columns, env={"NO_COLOR": "1"})
-    assert run.code == 0
-    for printed in run.out.splitlines():
-        assert cell_len(printed) <= columns or len(printed.split()) <= 2, "only an id or an address may be longer"
