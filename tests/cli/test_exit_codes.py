@@ -151,20 +151,14 @@ def test_configuration(trade: Terminal, env: dict[str, str], named: str, hint: s
 
 
 USAGE: list[tuple[str, str]] = [
-    ("agents list --bogus", "--bogus"),
-    ("agents list extra", "extra"),
-    ("agents get", "AGENT_ID"),
     ("agents list --limit 0", "--limit: 0 is less than 1"),
     ("agents list --limit 1.5", "'1.5' is not a whole number"),
     ("agents list --page-size 101", "--page-size: 101 is not from 1 to 100"),
     ("agents list --limit 3 --all", "exclude"),
-    ("agents create --wallet-id w --chain base", "--name"),
     ("agents create --name n --wallet-id w --chain 1", "base (8453) or bnb (56)"),
     ("agents delete agt_1", "--yes is needed to delete the agent agt_1 for good: there is no terminal"),
     ("agents get ..", ".."),
     ("trades get a/b", "/"),
-    ("signals latest --chain base --limit 101", "--limit"),
-    ("signals latest --chain base --min-confidence 1.1", "--min-confidence: 1.1 is not from 0 to 1"),
     ("signals latest --chain base --min-confidence nan", "--min-confidence: a finite number is needed, not nan"),
     ("signals latest --chain base --min-confidence high", "'high' is not a number"),
     ("signals history --chain base --since yesterday", "moment"),
@@ -172,7 +166,6 @@ USAGE: list[tuple[str, str]] = [
     ("wallets connect --label l --chain base --yes", "proves"),
     ("wallets connect --label l --chain base --signature 0x1 --yes", "--address"),
     ("--api-key=hidden agents list", "--api-key"),
-    ("agents list --timeout 0", "--timeout"),
     ("agents list --timeout soon", "--timeout: 'soon' is not a number"),
     ("mock serve --port 65536", "--port: 65536 is not from 0 to 65535"),
     ("mock clock --advance=-1", "--advance: -1.0 is less than 0"),

@@ -175,16 +175,6 @@ def test_empty_columns_are_left_out_first(world: Terminal) -> None:
     assert narrow["closed"][0].split()[:6] == ["id", "token", "side", "pnl", "roi", "status"]
 
 
-def test_open_positions_have_a_sum(world: Terminal) -> None:
-    rows = world("positions", "list", "--all").lines
-    assert len(rows) > 3
-    run = world("positions", "list", "--all", tty=True, columns=200, env={"NO_COLOR": "1"})
-    total = sum(row["unrealized_pnl_usd"] for row in rows)
-    sign = "-" if total < 0 else "+"
-    assert f"{len(rows)} positions, unrealized profit {sign}${abs(total):,.2f}" in " ".join(run.err.split())
-    assert "unrealized profit" not in world("positions", "list", "-o", "table").err
-
-
 def test_a_token_by_its_symbol_or_its_address(world: Terminal) -> None:
     history = ("signals", "history", "--chain", "base")
     known = world(*history, "-n", "1").lines[0]
@@ -250,9 +240,3 @@ def test_names_give_way_before_columns_do(trade: Terminal, service: Scripted) ->
     assert "wallet_id" in run.out
     assert all(len(line) <= 60 for line in run.out.splitlines())
     assert "n" * 500 in trade("agents", "list", "-o", "table").out, "nothing is cut in a pipe"
-
-
-def test_wide_characters_keep_the_columns_straight(trade: Terminal, service: Scripted) -> None:
-    service.says(200, {"data": [agent("漢字"), agent("ab")]})
-    heading, wide, narrow = trade("agents", "list", "-o", "table").out.splitlines()
-    assert narrow.index("idle") == wide.index("idle") + 2 == heading.index("status")

@@ -242,11 +242,6 @@ def test_words_with_spaces_can_be_pasted(trade: Terminal) -> None:
     assert shlex.split(pasted) == ["trade", "agents", "create", "--name", "a b; rm -rf ~"]
 
 
-def test_a_person_reads_one_line_and_a_hint(trade: Terminal) -> None:
-    run = trade("agent", "list", tty=True, env={"NO_COLOR": "1"})
-    assert run.err == "error: there is no command 'agent'\nhint: did you mean: trade agents list\n"
-
-
 class Parsed:
     """Reads command lines to the end and runs none of them."""
 

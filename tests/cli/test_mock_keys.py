@@ -15,10 +15,11 @@ def test_keys_and_what_becomes_of_them(trade: Terminal) -> None:
     assert [key["state"] for key in listed if key["id"] == made["id"]] == ["valid"]
     assert made["value"] not in str(listed)
     trade.env["TRADE_API_KEY"] = made["value"]
-    assert trade(*ACCOUNT).code == 0
+    assert trade(*ACCOUNT).json["api_key_last4"] == made["last4"]
+    agent = trade("--mock", "agents", "list", "--status", "idle").lines[0]["id"]
+    assert trade("--mock", "agents", "delete", agent, "--yes").code == 5
     wider = trade("--mock", "mock", "key", "scope", made["id"], "full-access").json
     assert wider["scope"] == "full-access"
-    agent = trade("--mock", "agents", "list", "--status", "idle").lines[0]["id"]
     assert trade("--mock", "agents", "delete", agent, "--yes").code == 0
     turned = trade("--mock", "mock", "key", "rotate", made["id"]).json
     assert (turned["name"], turned["scope"], turned["tenant"]) == ("eyes", "full-access", "me")
