@@ -127,8 +127,8 @@ SAID = [
     ("market prices ETH --max-price cash.05", "not cash.05", "for example: --max-price 0.10"),
     ("agents list --jq map(.name)|x", "no option --jq", "--query takes JMESPath, for example: --query "),
     ("agents list --jq", "no option --jq", "--query takes JMESPath, for example: --query "),
-    ("signals stream --chain base --min-confidence 2", "2.0 is not from 0 to 1", "--help"),
-    ("signals latest --chain base --limit 500", "500 is not from 1 to 100", "--help"),
+    ("signals stream --chain base --min-confidence 1.1", "1.1 is not from 0 to 1", "--help"),
+    ("signals latest --chain base --limit 101", "101 is not from 1 to 100", "--help"),
     ("--timeout -3 account show", "seconds above 0, at most 3600", "--timeout 10"),
 ]
 

@@ -125,6 +125,14 @@ def test_a_long_text_is_shortened_for_people_only(trade: Terminal) -> None:
     assert 900 < trade(*FAULT, "list", tty=True, env=PLAIN).out.count("x") < 1_100
 
 
+def test_clear(trade: Terminal) -> None:
+    for kind in ("latency", "drip"):
+        trade(*FAULT, "add", kind)
+    assert trade("--mock", "mock", "status").json["faults"] == 2
+    assert trade(*FAULT, "clear").json == {"faults": 0}
+    assert trade("--mock", "mock", "status").json["faults"] == 0
+
+
 def test_refusals(trade: Terminal) -> None:
     for line in ("add nonsense", "add status nonsense=1", "add latency seconds=soon", "add status status=99"):
         run = trade(*FAULT, *line.split())

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from tradesdk import Ledger
+from tradesdk import Ledger, PaymentState
 from tradesdk_mock import MockServer
 
 from .._stock import stocked_worlds
@@ -377,6 +377,13 @@ def test_reconcile_lists_what_was_delivered_without_a_receipt(buyer: Terminal, s
     assert row["message"].endswith(": $0.06 was taken" if taken else ": its money is no longer held")
     assert (run.notes, buyer("pay", "reconcile", "--dry-run").lines) == ([], [])
     assert buyer("pay", "budget").json["held_total_usd"] == "0.00"
+
+
+def test_history_of_a_state(buyer: Terminal, shop: MockServer) -> None:
+    assert buyer(*PRICES).code == 0
+    for state in PaymentState:
+        run = buyer("pay", "history", "--state", state.value)
+        assert (run.code, len(run.lines)) == (0, state is PaymentState.DELIVERED)
 
 
 def test_the_data_of_a_cancellation(buyer: Terminal, shop: MockServer) -> None:
