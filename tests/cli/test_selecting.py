@@ -262,7 +262,6 @@ def test_a_query_over_one_thing(one: Terminal) -> None:
         ("(" * 20_000, "", "for example"),
         (HOSTILE, "position", "for example"),
     ],
-    ids=range(14),
 )
 def test_a_wrong_query_is_refused_before_anything_is_sent(
     trade: Terminal, service: Scripted, query: str, message: str, hint: str
