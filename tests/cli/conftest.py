@@ -16,6 +16,7 @@ from tradesdk_mock import MockServer
 from .._redis_server import RedisServer
 from .._stock import stocked
 from ._services import Scripted, scripted
+from ._streams import Hook, hooked, quick_market
 from ._terminal import Terminal
 
 tenants = count(1)
@@ -90,6 +91,36 @@ def buyer(trade: Terminal, shop: MockServer) -> Terminal:
     """`trade` with a wallet, at that shop."""
     trade.env |= {"TRADE_MARKET_BASE_URL": shop.url, "TRADE_WALLET_KEY": BUYER_KEY}
     return trade
+
+
+@pytest.fixture(scope="module")
+def stock() -> Iterator[MockServer]:
+    """A mock that sells market data, for the tests of a module: agents use it."""
+    with MockServer(seed=7, signals="scripted") as running:
+        stocked(running)
+        yield running
+
+
+@pytest.fixture
+def market(trade: Terminal, monkeypatch: pytest.MonkeyPatch) -> Iterator[MockServer]:
+    """A market whose signals a test emits; `trade` is set to it, and waits for nothing."""
+    with quick_market(trade, monkeypatch) as running:
+        yield running
+
+
+@pytest.fixture
+def hook() -> Iterator[Hook]:
+    """A receiver of signals."""
+    with hooked() as running:
+        yield running
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Path:
+    """An empty folder, beside what `trade` keeps."""
+    folder = tmp_path / "files"
+    folder.mkdir()
+    return folder
 
 
 @pytest.fixture(scope="module")

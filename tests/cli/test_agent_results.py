@@ -6,6 +6,7 @@ import pytest
 
 from tradesdk import TradeClient
 
+from .._rows import each_of
 from ._services import HOSTILE, Scripted, agent
 from ._terminal import Terminal
 
@@ -25,21 +26,11 @@ def test_for_programs_it_is_the_agents_as_they_are_read_one_by_one(own: Terminal
     assert "results" not in run.json[0], "the line of characters is for people"
 
 
-def test_losing_agents_the_worst_first(own: Terminal) -> None:
-    everything = own("agents", "list", "--results").lines
-    losing = own("agents", "list", "--losing").lines
-    results = [one["stats"]["total_pnl_usd"] for one in losing]
-    assert results == sorted(one["stats"]["total_pnl_usd"] for one in everything if one["stats"]["total_pnl_usd"] < 0)
-    assert results, "somebody always loses"
-
-
-@pytest.mark.parametrize(
+@each_of(
     ("by", "key"),
     [
-        ("pnl", lambda one: -one["stats"]["total_pnl_usd"]),
-        pytest.param("win-rate", lambda one: -one["stats"]["win_rate_pct"], marks=pytest.mark.long),
-        pytest.param("trades", lambda one: -one["stats"]["total_trades"], marks=pytest.mark.long),
-        pytest.param("name", lambda one: one["name"], marks=pytest.mark.long),
+        ("win-rate", lambda one: -one["stats"]["win_rate_pct"]),
+        ("trades", lambda one: -one["stats"]["total_trades"]),
     ],
 )
 def test_sorted(own: Terminal, by: str, key: Any) -> None:
@@ -48,21 +39,10 @@ def test_sorted(own: Terminal, by: str, key: Any) -> None:
     assert found == sorted(found, key=key)
 
 
-def test_for_people_there_is_a_line_of_results(own: Terminal) -> None:
-    run = own("agents", "list", "--results", tty=True, columns=120, env={"NO_COLOR": "1"})
-    heading, *rows = run.out.splitlines()
-    assert heading.split() == ["id", "name", "status", "pnl_usd", "results", "win_rate", "trades"]
-    assert sum(any(char in "▁▂▃▄▅▆▇█" for char in row) for row in rows) >= len(rows) - 1
+def test_where_there_is_nothing_but_ascii(own: Terminal) -> None:
     plain = own("agents", "list", "--results", "-o", "table", encoding="ascii")
     assert plain.out.isascii()
     assert "\\u" not in plain.out
-
-
-@pytest.mark.long
-def test_a_table_without_room_says_what_is_missing(own: Terminal) -> None:
-    run = own("agents", "list", "--results", tty=True, columns=60, env={"NO_COLOR": "1"})
-    assert all(len(line) <= 60 for line in run.out.splitlines())
-    assert "not shown at this width: win_rate, trades" in run.err
 
 
 def test_many_requests_are_announced(trade: Terminal, service: Scripted) -> None:
@@ -165,7 +145,7 @@ def test_lines_are_drawn_only_of_what_is_shown(many: Terminal, service: Scripted
     assert "up to 25 requests are needed for the results of 23 agents" in run.err
 
 
-@pytest.mark.parametrize("option", ["--losing", "--sort=pnl"])
+@each_of("option", ["--losing", "--sort=pnl"])
 def test_a_rank_has_no_place_to_go_on_at(trade: Terminal, service: Scripted, option: str) -> None:
     run = trade("agents", "list", option, "--cursor", "there")
     assert run.code == 2

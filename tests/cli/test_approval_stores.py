@@ -35,7 +35,6 @@ from tradesdk_cli.mcp.tools import Toolbox
 from tradesdk_mock import MockServer
 
 from .._redis_server import RedisServer
-from .._stock import stocked
 from ..fleet._cutting import CuttingProxy
 from ._mcp import toolbox
 from ._terminal import Terminal
@@ -348,13 +347,6 @@ def test_what_cannot_be_written_down_at_the_end_stays_begun(tmp_path: Path) -> N
 
 
 # Several machines
-
-
-@pytest.fixture(scope="module")
-def stock() -> Iterator[MockServer]:
-    with MockServer(seed=7, signals="scripted") as running:
-        stocked(running)
-        yield running
 
 
 Machine = Callable[[str], AbstractContextManager[Toolbox]]

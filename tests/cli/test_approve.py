@@ -18,19 +18,11 @@ from tradesdk_cli.mcp.catalog import Scope
 from tradesdk_cli.mcp.tools import Toolbox
 from tradesdk_mock import MockServer
 
-from .._stock import stocked
 from ._mcp import EVERYTHING, Clock, Person, toolbox, wallet_of
 from ._terminal import Terminal
 
 BUY = {"data": "metrics", "purchase": "totals"}
 posix = pytest.mark.skipif(os.name == "nt", reason="there are no modes of files")
-
-
-@pytest.fixture(scope="module")
-def stock() -> Iterator[MockServer]:
-    with MockServer(seed=7, signals="scripted") as running:
-        stocked(running)
-        yield running
 
 
 @pytest.fixture

@@ -13,6 +13,7 @@ from tradesdk_cli.completion.candidates import BETWEEN
 from tradesdk_cli.completion.shells import SCRIPTS, SHELLS
 
 from .._pages import ROOT
+from .._rows import each_of
 from ._terminal import Terminal
 
 
@@ -34,7 +35,7 @@ def complete(trade: Terminal, line: str, shell: str = "bash", **env: str) -> lis
     return [word.partition("\t")[0] for word in ask(trade, line, shell, **env)[1]]
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("words", "offered"),
     [
         ("trade a", ["agents", "account", "approve", "api"]),
@@ -88,13 +89,7 @@ def test_completion(trade: Terminal, words: str, offered: list[str] | None) -> N
         assert found == offered
 
 
-def test_the_file_of_commands_is_current() -> None:
-    script = ROOT / "scripts" / "commandtree.py"
-    done = subprocess.run([sys.executable, str(script), "--check"], capture_output=True, text=True, timeout=300)
-    assert (done.returncode, done.stderr) == (0, "")
-
-
-def test_it_holds_nothing_of_the_machine_where_it_was_made(tmp_path: Path) -> None:
+def test_the_file_of_commands_is_current_and_holds_nothing_of_the_machine_where_it_is_made(tmp_path: Path) -> None:
     (tmp_path / "mock").mkdir()
     (tmp_path / "mock" / "secretplan.sqlite3").touch()
     (tmp_path / "config.toml").write_text('[profiles.secretprofile]\nkind = "mock"\n')
@@ -106,14 +101,14 @@ def test_it_holds_nothing_of_the_machine_where_it_was_made(tmp_path: Path) -> No
     assert (done.returncode, done.stderr) == (0, "")
 
 
-@pytest.mark.parametrize("shell", ["zsh", "fish", "powershell"])
+@each_of("shell", ["zsh", "fish", "powershell"])
 def test_other_shells_show_what_a_word_is(trade: Terminal, shell: str) -> None:
     files, (found,) = ask(trade, "trade help exi", shell)
     assert (files, found) == ("words", "exit-codes\tWhat each exit code means.")
     assert ask(trade, "trade agents list --status=i", shell) == ("words", ["--status=idle"])
 
 
-@pytest.mark.parametrize("shell", SHELLS)
+@each_of("shell", SHELLS)
 def test_our_own_texts_are_whole(trade: Terminal, shell: str) -> None:
     about = dict(line.split("\t") for line in ask(trade, "trade pl", shell)[1]) if shell != "bash" else {}
     assert about == ({"plot": "Draw a token's price or an agent's result."} if shell != "bash" else {})
@@ -174,7 +169,7 @@ def test_worlds_and_profiles(trade: Terminal) -> None:
     assert complete(trade, "trade --profile w") == ["work"]
 
 
-@pytest.mark.parametrize("shell", SHELLS)
+@each_of("shell", SHELLS)
 def test_whatever_is_wrong_a_prompt_shows_no_error(trade: Terminal, shell: str) -> None:
     (trade.home / "config.toml").write_text("this is [no TOML")
     for line in (
@@ -190,9 +185,7 @@ def test_whatever_is_wrong_a_prompt_shows_no_error(trade: Terminal, shell: str) 
         assert (run.code, run.err) == (0, "")
 
 
-@pytest.mark.parametrize(
-    "words", ["agents list", "wallets list", "trades list", "positions list", "account show", "account usage"]
-)
+@each_of("words", ["agents list", "wallets list", "trades list", "positions list", "account show", "account usage"])
 def test_the_fields_that_are_offered_are_printed(world: Terminal, words: str) -> None:
     """`--fields` refuses what is not there, and prints the others in the order that was asked for."""
     offered = complete(world, f"trade {words} --fields ")

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from .._rows import each_of
 from ._terminal import Terminal
 
 COMMENTED = """\
@@ -95,7 +96,7 @@ def test_get_is_the_bare_value(shell: Terminal) -> None:
     assert shell("config", "get", "world", "--profile", "paper").out == "default\n"
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("argv", "message"),
     [
         (("get", "outptu"), "there is no setting outptu"),

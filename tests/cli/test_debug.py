@@ -9,6 +9,7 @@ import pytest
 from tradesdk_cli.diagnostics import curl_line, cut, lines
 from tradesdk_mock import MockServer
 
+from .._rows import each_of
 from ._services import HOSTILE, LONE, Scripted
 from ._terminal import Run, Terminal
 from .test_secrets import API_KEY, PAID, PASSWORD, WALLET_KEY, clean, keystore, signed_payments
@@ -77,7 +78,7 @@ def test_curl_can_be_pasted(trade: Terminal, service: Scripted) -> None:
     assert json.loads(words[words.index("--data-raw") + 1]) == body | {"signature": "****"}
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("request_", "has", "left_out"),
     [
         (sent(), "curl 'https://api.test/v1/x?a=b'", 0),

@@ -16,6 +16,7 @@ import tradesdk_cli.health as service_checks
 from tradesdk import Ledger, create_keystore
 from tradesdk_mock import MockServer
 
+from .._rows import each_of
 from ._services import HOSTILE, Scripted
 from ._terminal import Run, Terminal
 
@@ -114,15 +115,6 @@ def test_where_there_is_nothing_but_ascii(bare: Terminal) -> None:
     assert "LANG=C.UTF-8" in run.out
 
 
-@pytest.mark.parametrize("form", ["json", "ndjson", "csv", "tsv", "yaml", "md"])
-def test_every_format(bare: Terminal, form: str) -> None:
-    run = bare("doctor", "-o", form)
-    assert run.code == 3
-    assert "no address is set" in run.out
-    if form == "json":
-        assert {one["check"] for one in run.json} == set(CHECKS) - {"key scope", "clock"}
-
-
 @pytest.mark.parametrize("answer", [401, 403, 404, 500])
 def test_a_service_that_refuses(trade: Terminal, service: Scripted, answer: int) -> None:
     service.fails(answer, "a_code", f"no {HOSTILE} key-of-the-test")
@@ -170,7 +162,7 @@ def test_nothing_is_changed_and_nothing_paid(trade: Terminal, service: Scripted)
     assert [path for method, path, _ in sent if method == "PATCH"] == ["/v1/agents/agt_that_never_was"]
 
 
-@pytest.mark.parametrize(("seconds", "state"), [(0, "ok"), (20, "ok"), (90, "warning"), (-3600, "warning")])
+@each_of(("seconds", "state"), [(0, "ok"), (20, "ok"), (90, "warning"), (-3600, "warning")])
 def test_the_clock(trade: Terminal, service: Scripted, seconds: int, state: str) -> None:
     class Later(service_checks.Heard):
         @property
@@ -188,7 +180,7 @@ def test_the_clock(trade: Terminal, service: Scripted, seconds: int, state: str)
     assert ("next" in clock and clock["next"] is not None) is (state == "warning")
 
 
-@pytest.mark.parametrize("date", ["", "yesterday", "Mon, 99 Jan 2026 99:99:99 GMT"])
+@each_of("date", ["", "yesterday", "Mon, 99 Jan 2026 99:99:99 GMT"])
 def test_a_service_without_a_usable_date(trade: Terminal, date: str) -> None:
     heard = service_checks.Heard.__new__(service_checks.Heard)
     heard.headers, heard.at, heard.seconds = {"date": date}, 1.0, 0.0
@@ -217,7 +209,7 @@ def test_a_check_that_breaks(bare: Terminal, monkeypatch: pytest.MonkeyPatch) ->
     assert "MARKED" not in run.out + run.err
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("text", "said"),
     [('profile = "work', "config.toml, line 1"), ("profile = 3\n", "profile"), ("profiles = 1\n", "profiles")],
 )

@@ -9,6 +9,7 @@ import pytest
 
 from tradesdk_mock import MockServer
 
+from .._rows import each_of
 from ._terminal import Terminal
 
 LOOK = """
@@ -62,7 +63,7 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize("line", REFUSED)
+@each_of("line", REFUSED)
 def test_it_refuses_in_the_words_of_a_server(trade: Terminal, server: MockServer, line: str) -> None:
     embedded = trade("--mock", *line.split())
     served = trade(*line.split(), env={"TRADE_BASE_URL": server.url})

@@ -10,6 +10,7 @@ from tradesdk_cli.errors import Declined
 from tradesdk_cli.explain import problem_of
 from tradesdk_cli.output.printer import Output
 
+from .._rows import each_of
 from ._services import Scripted, agent
 from ._terminal import Stream, Terminal
 
@@ -18,7 +19,7 @@ WALLET = f"wal_{0:024x}"
 CREATE = ("agents", "create", "--name", "n", "--wallet-id", WALLET, "--chain", "base", "--yes")
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("status", "code", "exit_code", "retryable", "hint"),
     [
         (400, "invalid_request", 8, False, "--help"),
@@ -59,7 +60,7 @@ def test_status(
     assert hint in second
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("status", "body", "headers"),
     [
         (200, b"<html>hello</html>", {"Content_Type": "text/html"}),
@@ -118,7 +119,7 @@ def test_a_create_with_an_open_outcome_says_so(trade: Terminal, service: Scripte
     assert [method for method, _, _ in service.seen].count("POST") == 1
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("env", "named", "hint"),
     [
         ({"TRADE_API_KEY": "k"}, "set TRADE_BASE_URL, or use --base-url", "trade --mock"),
@@ -150,20 +151,14 @@ def test_configuration(trade: Terminal, env: dict[str, str], named: str, hint: s
 
 
 USAGE: list[tuple[str, str]] = [
-    ("agents list --bogus", "--bogus"),
-    ("agents list extra", "extra"),
-    ("agents get", "AGENT_ID"),
     ("agents list --limit 0", "--limit: 0 is less than 1"),
     ("agents list --limit 1.5", "'1.5' is not a whole number"),
     ("agents list --page-size 101", "--page-size: 101 is not from 1 to 100"),
     ("agents list --limit 3 --all", "exclude"),
-    ("agents create --wallet-id w --chain base", "--name"),
     ("agents create --name n --wallet-id w --chain 1", "base (8453) or bnb (56)"),
     ("agents delete agt_1", "--yes is needed to delete the agent agt_1 for good: there is no terminal"),
     ("agents get ..", ".."),
     ("trades get a/b", "/"),
-    ("signals latest --chain base --limit 101", "--limit"),
-    ("signals latest --chain base --min-confidence 1.1", "--min-confidence: 1.1 is not from 0 to 1"),
     ("signals latest --chain base --min-confidence nan", "--min-confidence: a finite number is needed, not nan"),
     ("signals latest --chain base --min-confidence high", "'high' is not a number"),
     ("signals history --chain base --since yesterday", "'yesterday' is not a time"),
@@ -171,7 +166,6 @@ USAGE: list[tuple[str, str]] = [
     ("wallets connect --label l --chain base --yes", "proves"),
     ("wallets connect --label l --chain base --signature 0x1 --yes", "--address"),
     ("--api-key=hidden agents list", "--api-key"),
-    ("agents list --timeout 0", "--timeout"),
     ("agents list --timeout soon", "--timeout: 'soon' is not a number"),
     ("mock serve --port 65536", "--port: 65536 is not from 0 to 65535"),
     ("mock clock --advance=-1", "--advance: -1.0 is less than 0"),
@@ -185,7 +179,7 @@ USAGE: list[tuple[str, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("line", "named"), USAGE)
+@each_of(("line", "named"), USAGE)
 def test_usage(trade: Terminal, service: Scripted, line: str, named: str) -> None:
     run = trade(*line.split())
     assert (run.code, run.problem["code"], run.problem["status"]) == (2, "usage", None)
@@ -210,7 +204,7 @@ def test_on_a_terminal_errors_are_for_people_also_when_stdout_is_a_pipe(trade: T
     assert trade(*GET, answers="").err.startswith("\x1b[31merror:")
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("asked", "out_is_terminal", "err_is_terminal", "for_programs"),
     [
         ("auto", False, False, True),

@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
 from tradesdk_cli.output.formats import Rows, as_rows, flatten, harmless, names_of, of_ending, to_yaml, yaml_item
-from tradesdk_cli.text import to_json, visible
+from tradesdk_cli.text import one_line, to_json, visible
 
+from .._rows import each_of
 from ._services import HOSTILE, LONE, Scripted, agent
 from ._terminal import Terminal
 
@@ -127,15 +128,13 @@ def test_csv_and_tsv_read_back_and_are_safe(items: list[dict[str, Any]]) -> None
                     assert cell == ("" if value is None else to_json(value)), "numbers stay numbers"
 
 
-@pytest.mark.parametrize(
-    "start", ["=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20", "  =", " @", "x; =", 'x;"=']
-)
+@each_of("start", ["=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20", "  =", " @", "x; =", 'x;"='])
 def test_formulas_become_text(start: str) -> None:
     assert "'" in harmless(f"{start}HYPERLINK(1)")
     assert harmless(f"{start}A1").replace("'", "") == f"{start}A1"
 
 
-@pytest.mark.parametrize("start", ["\t", "\r", "\n", "\u00a0", "\u200b", "\ufeff"])
+@each_of("start", ["\t", "\r", "\n", "\u00a0", "\u200b", "\ufeff"])
 def test_what_hides_a_formula_is_shown(start: str) -> None:
     assert harmless(f"{start}=1").startswith("\\")
 
@@ -181,7 +180,7 @@ def test_a_row_of_markdown_is_a_row(values: list[Any]) -> None:
             assert cell.strip() == wanted.strip()
 
 
-@pytest.mark.parametrize(
+@each_of(
     "text",
     [
         *("<script>", "[a](http://x)", "http://x", "www.x.test", "me@x.test", "@someone", "#12", "**a**", "_a_", ":x:"),
@@ -193,7 +192,7 @@ def test_markup_of_strangers_is_code(text: str) -> None:
     assert cell[0] == cell[-1] == "`"
 
 
-@pytest.mark.parametrize(
+@each_of(
     "text",
     [
         *(
@@ -230,7 +229,7 @@ def test_a_markdown_reader_finds_the_text_of_a_cell(trade: Terminal, service: Sc
     assert {token.type for cell in cells for token in cell} <= {"text", "code_inline"}
 
 
-@pytest.mark.parametrize(
+@each_of(
     "text",
     ["agt_c65dc2aa3e13830977894e81", "0xD7996d2B7716aA73", "base-momentum", "POST /v1/x", "12:30", "Ü 漢字", "5%"],
 )
@@ -242,7 +241,7 @@ def test_numbers_in_markdown_stand_at_the_right() -> None:
     assert Rows("md", ("a", "b"), ["b"]).header() == "| a | b |\n| --- | ---: |\n"
 
 
-@pytest.mark.parametrize("form", ["csv", "tsv", "md"])
+@each_of("form", ["csv", "tsv", "md"])
 def test_a_header_is_read_back(form: str) -> None:
     names = ["id", "risk.stop_loss_pct", "my field", "a,b"]
     assert names_of(form, Rows(form, names).header().split("\n")[0] + "\n") == names
@@ -259,3 +258,51 @@ def test_endings() -> None:
     assert [of_ending(ending) for ending in endings] == [
         *("json", "ndjson", "ndjson", "csv", "tsv", "yaml", "yaml", "md", "table", None, None)
     ]
+
+
+# Text that is visible and JSON that is safe
+
+
+ANY_TEXT = st.text(st.characters(codec=None, exclude_categories=()))
+
+
+@each_of(
+    ("text", "shown"),
+    [
+        ("plain äöü 漢字 🙂", "plain äöü 漢字 🙂"),
+        ("\x1b[31m", "\\x1b[31m"),
+        ("a\r\nb\tc", "a\\r\\nb\\tc"),
+        ("\x9b31m", "\\x9b31m"),
+        ("\u202eevil", "\\u202eevil"),
+        ("\ud800", "\\ud800"),
+        ("\U000e0041", "\\U000e0041"),
+        ("[bold]x[/bold]", "[bold]x[/bold]"),
+    ],
+)
+def test_visible(text: str, shown: str) -> None:
+    assert visible(text) == shown
+
+
+@given(ANY_TEXT)
+def test_visible_is_always_printable_and_one_line(text: str) -> None:
+    assert visible(text).isprintable()
+    assert one_line(text).isprintable()
+
+
+def test_visible_cuts_before_it_escapes() -> None:
+    assert visible("x" * 50, 10) == "x" * 9 + "…"
+    assert visible("x" * 10, 10) == "x" * 10
+
+
+@given(ANY_TEXT, st.booleans())
+def test_json_is_safe_and_unchanged(text: str, ascii_only: bool) -> None:
+    line = to_json({"k": [text]}, ascii_only=ascii_only)
+    assert line.isprintable()
+    assert not ascii_only or line.isascii()
+    # json.dumps writes a pair of lone surrogates like the character they would make together.
+    assert json.loads(line)["k"][0].encode("utf-16", "surrogatepass") == text.encode("utf-16", "surrogatepass")
+
+
+def test_json_refuses_what_is_not_json() -> None:
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        to_json(float("nan"))

@@ -12,6 +12,7 @@ import yaml
 
 from tradesdk_mock import MockServer
 
+from .._rows import each_of
 from ._services import HOSTILE, LONE, Scripted, agent, hostile
 from ._terminal import Terminal
 
@@ -57,7 +58,7 @@ def settled(value: Any) -> Any:
     return [settled(item) for item in value] if isinstance(value, list) else value
 
 
-@pytest.mark.parametrize("path", LISTS)
+@each_of("path", LISTS)
 def test_a_list_for_programs_is_what_the_service_sends(world: Terminal, server: MockServer, path: str) -> None:
     query = "?limit=20&chain=8453" if "signals" in path else "?limit=20"
     sent = settled(ask(server, path + query)["data"])
@@ -68,7 +69,7 @@ def test_a_list_for_programs_is_what_the_service_sends(world: Terminal, server: 
     assert [list(item) for item in array.json] == [list(item) for item in sent], "same fields, same order"
 
 
-@pytest.mark.parametrize("noun", ["account show", "account usage", "agents get", "wallets balance", "trades get"])
+@each_of("noun", ["account show", "account usage", "agents get", "wallets balance", "trades get"])
 def test_one_thing_for_programs_is_what_the_service_sends(world: Terminal, server: MockServer, noun: str) -> None:
     words = noun.split()
     path = {"account show": "/v1/account", "account usage": "/v1/account/usage"}.get(noun, "")
@@ -84,8 +85,8 @@ def test_one_thing_for_programs_is_what_the_service_sends(world: Terminal, serve
         assert len(run.out.splitlines()) == 1 or form != ("-o", "ndjson")
 
 
-@pytest.mark.parametrize("path", [*LISTS, *SINGLE])
-@pytest.mark.parametrize("form", ["terminal", "table", "json", "ndjson"])
+@each_of("path", [*LISTS, *SINGLE])
+@each_of("form", ["terminal", "table", "json", "ndjson"])
 def test_strangers_text_is_only_text(trade: Terminal, service: Scripted, path: str, form: str) -> None:
     sent = hostile(path)
     service.says(200, sent)
@@ -118,7 +119,7 @@ def strangers_text_in(trade: Terminal, service: Scripted, path: str) -> None:
             assert len(lines) == (3 if form == "md" else 2), "a row each, whatever is in it"
 
 
-@pytest.mark.parametrize("path", ["/v1/agents", "/v1/wallets/wal_1/balance"])
+@each_of("path", ["/v1/agents", "/v1/wallets/wal_1/balance"])
 def test_strangers_text_in_files(trade: Terminal, service: Scripted, path: str) -> None:
     strangers_text_in(trade, service, path)
 
@@ -133,7 +134,7 @@ NOTES = ["two\nlines", "\n", 'a "quoted", b\n\nc;d\n', "plain"]
 ACTIVE = ["a\n=1+1", "x\n -1-1", "=1\n@2", "\x1b[31mred\x1b[0m\nrest", "a\r\nb", "a\tb\x07\n\x9b31m", "\u202e\nb"]
 
 
-@pytest.mark.parametrize("tty", [False, True])
+@each_of("tty", [False, True])
 def test_csv_keeps_line_breaks_and_nothing_else_that_acts(trade: Terminal, service: Scripted, tty: bool) -> None:
     service.says(200, {"data": [agent(text, **{"odd\nname": 1}) for text in (*NOTES, *ACTIVE)]})
     run = trade("agents", "list", "-o", "csv", tty=tty)

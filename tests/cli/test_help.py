@@ -15,6 +15,8 @@ from tradesdk_cli.errors import INTERRUPTED
 from tradesdk_cli.framework.group import LazyCommand
 from tradesdk_mock import MockServer
 
+from .._rows import each_of
+from .._stock import stocked_worlds
 from ._streams import event, tape_of
 from ._terminal import Terminal
 
@@ -59,10 +61,12 @@ def test_two_examples_of_the_command_itself() -> None:
 def server() -> Iterator[MockServer]:
     """A world for the examples alone: they change it, and to signals that they emit agents of any tenant may act."""
     with MockServer(signals="scripted") as running:
+        running.populate("shared", trades=60)
+        running.set_plan("shared", "enterprise")
         yield running
 
 
-@pytest.mark.parametrize("words", [(), *sorted({*LEAVES, *(words for words, _, _ in nouns(ROOT))})], ids=" ".join)
+@each_of("words", [(), *sorted({*LEAVES, *(words for words, _, _ in nouns(ROOT))})], ids=" ".join)
 def test_help_fits_and_says_everything(trade: Terminal, words: tuple[str, ...]) -> None:
     run = trade(*words, "--help")
     assert (run.code, run.err) == (0, "")
@@ -110,6 +114,7 @@ def test_the_list_of_a_noun_says_of_a_verb_what_the_verb_says() -> None:
 
 def in_doubt(trade: Terminal, later: int) -> str:
     """A payment in the mock world whose outcome is not known; with `later`, so many seconds ago."""
+    stocked_worlds(trade.home, "default")
     trade("--mock", "mock", "fault", "add", "status", "--paid", "only", "--count", "1")
     run = trade("--mock", "market", "prices", "ETH", "--max-price", "0.03", "--no-retry")
     trade("--mock", "mock", "clock", "--advance", str(later))
@@ -142,7 +147,8 @@ def test_example(trade: Terminal, request: pytest.FixtureRequest, monkeypatch: p
     monkeypatch.setattr(serve_command, "_wait_for", lambda stop: None)
     monkeypatch.setattr(logs_command, "_pause", ctrl_c)
     in_the_world = "--mock" in line
-    own: Terminal = trade if in_the_world else request.getfixturevalue("own")
+    changes = "AGENT_ID" in line or line.startswith(("trade agents create", "trade wallets connect"))
+    own: Terminal = trade if in_the_world else request.getfixturevalue("own" if changes else "world")
     same = ("--mock",) if in_the_world else ()
     address = LocalSigner.from_key(KEY).address
     values = {"ADDRESS": address, "0x1a64…": address, "SIGNATURE": "0x" + "11" * 65}
@@ -199,7 +205,7 @@ def test_example(trade: Terminal, request: pytest.FixtureRequest, monkeypatch: p
         assert (run.code, bool(said)) == (ends, True), run.err
 
 
-@pytest.mark.parametrize("noun", sorted({words[0] for words in LEAVES if words[1:] == ("list",)}))
+@each_of("noun", sorted({words[0] for words in LEAVES if words[1:] == ("list",)}))
 def test_a_noun_alone_lists(own: Terminal, server: MockServer, noun: str) -> None:
     server.clock.move(freeze=True)  # else a trade may end in between
     try:
@@ -211,7 +217,7 @@ def test_a_noun_alone_lists(own: Terminal, server: MockServer, noun: str) -> Non
     assert len(alone.out.splitlines()) == len(listed.out.splitlines()) > 1
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("line", "listed"),
     [
         ("agents --losing -n 1", "agents list --losing -n 1"),
@@ -226,7 +232,7 @@ def test_a_noun_alone_takes_the_options_of_its_list(own: Terminal, line: str, li
     assert (refused.code, refused.problem["hint"]) == (2, "did you mean: trade agents --losing")
 
 
-@pytest.mark.parametrize("line", ["pay", "pay key", "account", "signals", "mock"])
+@each_of("line", ["pay", "pay key", "account", "signals", "mock"])
 def test_a_noun_without_a_list_shows_its_help(own: Terminal, line: str) -> None:
     alone, helped = own(*line.split()), own(*line.split(), "--help")
     assert (alone.code, alone.err, alone.out) == (0, "", helped.out)

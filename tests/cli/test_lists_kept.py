@@ -23,13 +23,6 @@ LIMITED = {"error": {"code": "rate_limited", "message": "slow down"}}
 
 
 @pytest.fixture
-def files(tmp_path: Path) -> Path:
-    folder = tmp_path / "files"
-    folder.mkdir()
-    return folder
-
-
-@pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whenever something waits, somebody presses Ctrl-C."""
 

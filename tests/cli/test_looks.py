@@ -1,6 +1,7 @@
 """What people see: money, times and shares made readable, and columns that stay straight whatever stands in them."""
 
 import io
+import math
 from typing import Any
 
 import pytest
@@ -9,10 +10,12 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 from rich.console import Console
 
+from tradesdk_cli.charts.chart import closed_results, running, spark
 from tradesdk_cli.output.cells import ago, cell, kind_of, moment, price, short_ago
 from tradesdk_cli.output.columns import POSITIONS, Column
 from tradesdk_cli.output.table import GrowingTable, print_line, render_list, render_one
 
+from .._rows import each_of
 from ._services import Scripted, agent
 from ._terminal import Terminal
 
@@ -33,7 +36,7 @@ IDS = st.from_regex(r"[a-z]{3}_[0-9a-f]{1,24}", fullmatch=True)
 # Values
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("kind", "value", "shown"),
     [
         ("pnl", 5.0, "+$5.00"),
@@ -87,7 +90,7 @@ def test_gains_and_losses_have_a_colour_and_nothing_has_none() -> None:
     assert [cell("change", value).style for value in (1.0, -1.0, 0.0)] == ["green", "red", ""]
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("value", "shown"),
     [
         (0.0, "0.00"),
@@ -105,7 +108,7 @@ def test_prices_have_enough_digits(value: float, shown: str) -> None:
     assert price(value) == shown
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("seconds", "told"),
     [
         (0, "now"),
@@ -202,7 +205,7 @@ def test_how_much_is_used_is_a_bar(own: Terminal) -> None:
     assert ascii_only[1] == "agents    #####...............  6 of 25 (24%)"
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("used", "limit", "told"),
     [
         (0, 10, "0 of 10 (0%)"),
@@ -330,14 +333,51 @@ def test_marks_do_not_pile_up_and_what_is_unseen_is_seen(trade: Terminal, servic
     assert "a\\u3164b\\ufe00" in out
 
 
-@pytest.mark.parametrize("columns", [20, 40])
-@pytest.mark.parametrize(
-    "line", ["agents list", "trades list", "positions list", "signals latest --chain base", "wallets list"]
+# Lines of characters
+
+
+@each_of(
+    ("values", "width", "shown"),
+    [
+        ([], 8, ""),
+        ([5.0], 8, "▄"),
+        ([2.0, 2.0, 2.0], 8, "▄▄▄"),
+        ([0, 1, 2, 3, 4, 5, 6, 7], 8, "▁▂▃▄▅▆▇█"),
+        ([7, 0], 8, "█▁"),
+        ([-10, 0, 10], 3, "▁▅█"),
+        ([0, 99, 1, 99, 2, 99, 3, 99], 4, "▄▄▄▄"),
+        ([1, 2, 3, 4, 5, 6, 7, 8, 9], 3, "▁▅█"),
+        ([math.nan, 1, math.inf, 2, -math.inf], 8, "▁█"),
+        ([math.nan], 8, ""),
+        ([-1.7e308, 1.7e308], 8, "▁█"),
+        ([1, 2], 0, ""),
+    ],
 )
-def test_no_line_is_wider_than_the_terminal_but_for_what_must_be_whole(
-    world: Terminal, line: str, columns: int
-) -> None:
-    run = world(*line.split(), "-n", "3", tty=True, columns=columns, env={"NO_COLOR": "1"})
-    assert run.code == 0
-    for printed in run.out.splitlines():
-        assert cell_len(printed) <= columns or len(printed.split()) <= 2, "only an id or an address may be longer"
+def test_spark(values: list[float], width: int, shown: str) -> None:
+    assert spark(values, width) == shown
+
+
+def test_spark_of_plain_characters() -> None:
+    assert spark([0, 1, 2, 3, 4, 5, 6, 7], 8, ascii_only=True) == "_.:-=+*#"
+    assert spark([1.0], 3, ascii_only=True).isascii()
+
+
+def test_the_last_value_of_each_cell_is_what_is_shown() -> None:
+    values = [float(number) for number in range(1000)]
+    for width in (1, 7, 16, 999, 1000, 2000):
+        line = spark(values, width)
+        assert len(line) == min(width, 1000)
+        assert line == "".join(sorted(line))
+        assert width == 1 or (line[0], line[-1]) == ("▁", "█")
+
+
+def test_results_add_up_in_the_order_in_which_trades_were_closed() -> None:
+    trades: list[dict[str, Any]] = [
+        {"closed_at": 30, "pnl_usd": -5.0},
+        {"closed_at": 10, "pnl_usd": 2.0},
+        {"closed_at": None, "pnl_usd": None},
+        {"closed_at": 20, "pnl_usd": 1.5},
+        {"closed_at": 40},
+    ]
+    assert closed_results(trades) == [2.0, 3.5, -1.5]
+    assert running([]) == []

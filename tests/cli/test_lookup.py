@@ -9,6 +9,7 @@ import pytest
 from tradesdk import TradeClient
 from tradesdk_mock import MockServer
 
+from .._rows import each_of
 from ._services import Scripted, agent
 from ._terminal import Terminal
 
@@ -25,7 +26,7 @@ def named(server: MockServer) -> dict[str, str]:
     return {"AGENT": agent_id, "WALLET": wallet.id, "LABEL": wallet.label, "ADDRESS": wallet.address, "TRADE": trade.id}
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("line", "typed", "thing"),
     [
         ("agents get {}", "base-slow", "AGENT"),
@@ -61,7 +62,7 @@ def test_a_name_or_a_beginning_is_as_good_as_the_id(
     assert (run.out, run.err.splitlines()[1:]) == (same.out, same.err.splitlines())
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("listed", "read"),
     [("agents list", "agents get"), ("wallets list", "wallets balance"), ("trades list -n 3", "trades get")],
 )
@@ -84,7 +85,7 @@ def test_whatever_state_it_is_put_into_on_a_mock(own: Terminal, client: TradeCli
     assert {one["agent_id"] for one in positions} <= {chosen.id}
 
 
-@pytest.mark.parametrize("line", ["agents get {}", "trades list --agent-id {}", "agents delete {} --dry-run"])
+@each_of("line", ["agents get {}", "trades list --agent-id {}", "agents delete {} --dry-run"])
 def test_an_id_costs_no_request_more(world: Terminal, server: MockServer, named: dict[str, str], line: str) -> None:
     server.clear_journal()
     run = world(*line.format(named["AGENT"]).split())
@@ -93,7 +94,7 @@ def test_an_id_costs_no_request_more(world: Terminal, server: MockServer, named:
     assert "/v1/agents" not in [entry.path for entry in server.journal()]
 
 
-@pytest.mark.parametrize(("typed", "status"), [("agt_nobody", 404), ("nobody", None)])
+@each_of(("typed", "status"), [("agt_nobody", 404), ("nobody", None)])
 def test_what_the_service_said_is_told(world: Terminal, typed: str, status: int | None) -> None:
     run = world("agents", "get", typed)
     assert (run.code, run.problem["code"], run.problem["status"]) == (6, "not_found", status)
@@ -126,7 +127,7 @@ def test_several_are_listed_and_the_nearest_are_named(
     assert [path for _, path, _ in service.seen] == ["/v1/agents?limit=100"]
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("name", "hint"),
     [("my agent", "did you mean 'my agent'? "), ("my $(id)", "did you mean 'my $(id)'? "), ("my agent\x1b[2J", "")],
 )
@@ -136,8 +137,8 @@ def test_a_name_in_a_hint_can_be_pasted(trade: Terminal, service: Scripted, name
     assert (run.code, run.problem["hint"]) == (6, f"{hint}see what there is: trade agents list")
 
 
-@pytest.mark.parametrize("typed", ["sk_live_0123456789abcdef", "0x" + "6b" * 32])
-@pytest.mark.parametrize("line", ["agents get", "agents delete --yes", "trades list --agent-id", "wallets balance"])
+@each_of("typed", ["sk_live_0123456789abcdef", "0x" + "6b" * 32])
+@each_of("line", ["agents get", "agents delete --yes", "trades list --agent-id", "wallets balance"])
 def test_a_key_where_a_name_belongs_is_not_repeated(world: Terminal, line: str, typed: str) -> None:
     run = world(*line.split(), typed)
     assert (run.code, run.problem["code"]) == (6, "not_found")

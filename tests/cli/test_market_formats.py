@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
+from .._rows import each_of
 from ._services import HOSTILE, Scripted
 from ._terminal import Terminal
 
@@ -77,7 +76,7 @@ MARKET: dict[str, tuple[str, dict[str, Any]]] = {
 }
 
 
-@pytest.mark.parametrize("verb", MARKET)
+@each_of("verb", MARKET)
 def test_market_data(trade: Terminal, service: Scripted, verb: str) -> None:
     """The service asks for nothing, so this is the way of the data alone."""
     line, data = MARKET[verb]

@@ -11,7 +11,8 @@ import pytest
 
 from tradesdk import Ledger, LocalSigner
 
-from .._stock import stock
+from .._rows import each_of
+from .._stock import stocked_worlds
 from ._terminal import Terminal
 from .conftest import BUYER_KEY
 
@@ -25,10 +26,7 @@ def wallet(trade: Terminal, world: str = "default") -> Path:
 @pytest.fixture(autouse=True)
 def worlds(trade: Terminal) -> None:
     """Their trades are built already."""
-    folder = trade.home / "mock"
-    folder.mkdir(mode=0o700)
-    for name in ("default", "one", "two", "w"):
-        (folder / f"{name}.sqlite3").write_bytes(stock(None))
+    stocked_worlds(trade.home, "default", "one", "two", "w")
 
 
 def test_play_money_is_paid_and_written_down_beside_the_world(trade: Terminal) -> None:
@@ -71,7 +69,7 @@ def test_worlds_have_wallets_of_their_own(trade: Terminal) -> None:
     assert LocalSigner.from_key(BUYER_KEY).address not in trade("--world", "two", *BUY).err
 
 
-@pytest.mark.parametrize("content", ["", "[]", '{"key": "0x12"}'])
+@each_of("content", ["", "[]", '{"key": "0x12"}'])
 def test_a_damaged_wallet_is_named(trade: Terminal, content: str) -> None:
     wallet(trade).write_text(content)
     run = trade("--mock", *BUY)

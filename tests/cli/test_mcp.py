@@ -6,7 +6,7 @@ import json
 import socket
 import subprocess
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,7 @@ from tradesdk_cli.mcp.catalog import TOKENS_LIMIT, TOOLS_LIMIT, Scope, token_cou
 from tradesdk_cli.mcp.server import serve_http, server_of
 from tradesdk_mock import MockServer
 
-from .._stock import stocked
+from .._rows import each_of
 from ._mcp import Person, calling, environment, every_tool, fault, toolbox
 from ._terminal import TRADE, Terminal
 
@@ -36,13 +36,6 @@ VERSIONS = {"auto": "2026-07-28", "legacy": "2025-11-25"}
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
     return tmp_path
-
-
-@pytest.fixture(scope="module")
-def stock() -> Iterator[MockServer]:
-    with MockServer(seed=7, signals="scripted") as running:
-        stocked(running)
-        yield running
 
 
 @asynccontextmanager
@@ -180,7 +173,7 @@ SCOPES = {
 }
 
 
-@pytest.mark.parametrize("name", SCOPES)
+@each_of("name", SCOPES)
 def test_few_tools_few_tokens_and_true_hints(name: str) -> None:
     scope = SCOPES[name]
     found = {tool.name: tool for tool in tools(scope)}
@@ -234,7 +227,7 @@ def test_trade_mcp_tools_shows_what_an_agent_sees(trade: Terminal) -> None:
     assert run.notes[-1]["tokens"] == token_count(tools(Scope(write=True, spend=500_000)))
 
 
-@pytest.mark.parametrize("client", ["claude", "cursor", "codex", "vscode"])
+@each_of("client", ["claude", "cursor", "codex", "vscode"])
 def test_trade_mcp_config_is_read_back(trade: Terminal, client: str) -> None:
     import tomllib
 
@@ -245,7 +238,7 @@ def test_trade_mcp_config_is_read_back(trade: Terminal, client: str) -> None:
     assert "key" not in run.out.lower()
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("argv", "code", "told"),
     [
         (["mcp", "--auto-spend", "0.10"], 2, "--auto-spend cannot be more"),

@@ -12,7 +12,6 @@ import random
 import shutil
 import string
 import tempfile
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -27,7 +26,6 @@ from tradesdk_cli.mcp.tools import Toolbox
 from tradesdk_mock import MockServer
 
 from .._seeds import drawn
-from .._stock import stocked
 from ._mcp import Clock, Person, toolbox
 
 QUICK = 6
@@ -50,13 +48,6 @@ SMUGGLED: tuple[dict[str, Any], ...] = (
     {"state": "approved"},
 )
 NO_TOOLS = ("approve", "trade approve", "set_budget", "payments.mark", "__init__", "_carry_out", "call", "decide")
-
-
-@pytest.fixture(scope="module")
-def stock() -> Iterator[MockServer]:
-    with MockServer(seed=7, signals="scripted") as running:
-        stocked(running)
-        yield running
 
 
 @dataclass

@@ -40,15 +40,6 @@ def test_a_key_that_is_not_used_is_said_once(trade: Terminal) -> None:
     assert (piped.code, piped.err) == (0, "")
 
 
-def test_keys_that_the_mock_made_keep_their_scope(trade: Terminal) -> None:
-    made = trade("--mock", "mock", "key", "create", "--name", "eyes", "--scope", "read-only", "--tenant", "me").json
-    trade.env["TRADE_API_KEY"] = made["value"]
-    shown = trade("--mock", "account", "show")
-    assert (shown.json["api_key_last4"], shown.err) == (made["last4"], "")
-    agent = trade("--mock", "agents", "list", "--status", "idle").lines[0]["id"]
-    assert trade("--mock", "agents", "delete", agent, "--yes").code == 5
-
-
 def test_hints_go_on_in_the_same_world(trade: Terminal) -> None:
     assert "trade --mock agents list" in trade("--mock", "agents", "get", "nope").problem["hint"]
     assert "trade --world w agents list" in trade("agents", "get", "nope", "--world", "w").problem["hint"]

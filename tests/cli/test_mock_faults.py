@@ -13,6 +13,7 @@ from tradesdk_cli.commands.mock.fault import value_of
 from tradesdk_cli.errors import UsageProblem
 from tradesdk_mock import MockServer, fault_kinds
 
+from .._rows import each_of
 from ._services import HOSTILE, Scripted
 from ._terminal import Terminal
 
@@ -20,7 +21,7 @@ PLAIN = {"NO_COLOR": "1"}
 FAULT = ("--mock", "mock", "fault")
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("text", "value"),
     [
         ("3", 3),
@@ -51,7 +52,7 @@ def test_what_a_value_stands_for(text: str, value: object) -> None:
     assert type(value_of(text)) is type(value)
 
 
-@pytest.mark.parametrize("text", ['{"a":', "[1", '"open', "{'a': 1}", "[" * 100_000])
+@each_of("text", ['{"a":', "[1", '"open', "{'a': 1}", "[" * 100_000])
 def test_what_begins_like_json_must_be_json(text: str) -> None:
     with pytest.raises(UsageProblem, match="begins like JSON"):
         value_of(text)
@@ -212,7 +213,7 @@ def test_nothing_in_a_rule_moves_a_cursor(trade: Terminal, service: Scripted) ->
         assert all(line.isprintable() for line in (run.out + run.err).splitlines())
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("fields", "words"),
     [
         ({"nth": 1}, "the 1st only"),

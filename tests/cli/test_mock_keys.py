@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import pytest
-
+from .._rows import each_of
 from ._terminal import Terminal
 
 ACCOUNT = ("--mock", "account", "show")
@@ -16,10 +15,11 @@ def test_keys_and_what_becomes_of_them(trade: Terminal) -> None:
     assert [key["state"] for key in listed if key["id"] == made["id"]] == ["valid"]
     assert made["value"] not in str(listed)
     trade.env["TRADE_API_KEY"] = made["value"]
-    assert trade(*ACCOUNT).code == 0
+    assert trade(*ACCOUNT).json["api_key_last4"] == made["last4"]
+    agent = trade("--mock", "agents", "list", "--status", "idle").lines[0]["id"]
+    assert trade("--mock", "agents", "delete", agent, "--yes").code == 5
     wider = trade("--mock", "mock", "key", "scope", made["id"], "full-access").json
     assert wider["scope"] == "full-access"
-    agent = trade("--mock", "agents", "list", "--status", "idle").lines[0]["id"]
     assert trade("--mock", "agents", "delete", agent, "--yes").code == 0
     turned = trade("--mock", "mock", "key", "rotate", made["id"]).json
     assert (turned["name"], turned["scope"], turned["tenant"]) == ("eyes", "full-access", "me")
@@ -48,7 +48,7 @@ def test_a_key_of_a_plan(trade: Terminal) -> None:
     assert trade(*ACCOUNT, env={"TRADE_API_KEY": made["value"]}).json["plan"] == "free"
 
 
-@pytest.mark.parametrize(("verb", "more"), [("revoke", ()), ("rotate", ()), ("expire", ()), ("scope", ("read-only",))])
+@each_of(("verb", "more"), [("revoke", ()), ("rotate", ()), ("expire", ()), ("scope", ("read-only",))])
 def test_keys_that_there_are_not(trade: Terminal, verb: str, more: tuple[str, ...]) -> None:
     for odd in ("key_nope", "a/b", "%2F"):
         run = trade("--world", "w", "mock", "key", verb, odd, *more)
@@ -56,8 +56,8 @@ def test_keys_that_there_are_not(trade: Terminal, verb: str, more: tuple[str, ..
         assert run.problem["hint"] == "see what there is: trade --world w mock key list"
 
 
-@pytest.mark.parametrize("value", ["mocksk_0123456789abcdef", "mock_full_me", "sk_live_0123456789"])
-@pytest.mark.parametrize(("verb", "more"), [("revoke", ()), ("rotate", ()), ("expire", ()), ("scope", ("read-only",))])
+@each_of("value", ["mocksk_0123456789abcdef", "mock_full_me", "sk_live_0123456789"])
+@each_of(("verb", "more"), [("revoke", ()), ("rotate", ()), ("expire", ()), ("scope", ("read-only",))])
 def test_a_value_is_no_id_and_is_not_shown(trade: Terminal, verb: str, more: tuple[str, ...], value: str) -> None:
     run = trade("--world", "w", "mock", "key", verb, value, *more)
     assert (run.code, run.problem["code"]) == (6, "not_found")

@@ -17,6 +17,8 @@ import pytest
 from tradesdk_cli.commands.mock.control import control
 from tradesdk_mock.__main__ import main
 
+from .._rows import each_of
+
 
 @contextlib.contextmanager
 def module(*argv: str) -> Iterator[subprocess.Popen[str]]:
@@ -67,7 +69,7 @@ def test_whoever_has_the_address_can_stop_it(number: signal.Signals, monkeypatch
     assert out.getvalue().startswith("http://127.0.0.1:")
 
 
-@pytest.mark.parametrize("speed", ["0", "-1", "nan", "1e7"])
+@each_of("speed", ["0", "-1", "nan", "1e7"])
 def test_a_speed_that_is_none(speed: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--port", "0", "--speed", speed]) == 1
     out, err = capsys.readouterr()

@@ -13,7 +13,7 @@ from tradesdk_cli.commands.mock.serve import Scenario
 from tradesdk_mock import MockClock, MockServer, MockService
 from tradesdk_mock.market.scenarios import ORDINARY, SCENARIOS
 
-from .._stock import stock
+from .._stock import stocked_worlds
 from ._services import Scripted
 from ._terminal import Terminal
 
@@ -69,9 +69,7 @@ def test_there_and_back_in_the_embedded_world(trade: Terminal, file: Path) -> No
 
 
 def test_what_was_paid_in_a_restored_world_is_forgotten_on_both_sides(trade: Terminal, file: Path) -> None:
-    world = trade.home / "mock" / "default.sqlite3"
-    world.parent.mkdir(mode=0o700)
-    world.write_bytes(stock(None))  # its trades are built already
+    stocked_worlds(trade.home, "default")
     assert trade("--mock", "mock", "snapshot", str(file)).code == 0
     assert trade("--mock", "market", "prices", "ETH", "--max-price", "0.03").code == 0
     assert len(trade("--mock", "pay", "history").lines) == 1

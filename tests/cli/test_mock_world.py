@@ -12,6 +12,8 @@ from tradesdk_cli.commands.mock.control import ControlProblem, control
 from tradesdk_cli.errors import ConfigProblem
 from tradesdk_mock import GapOptions, MockServer
 
+from .._rows import each_of
+from .._stock import stocked_worlds
 from ._services import Scripted
 from ._terminal import Run, Terminal
 
@@ -88,6 +90,7 @@ def test_reset(trade: Terminal, served: MockServer) -> None:
 
 
 def test_after_a_reset_the_embedded_world_has_neither_payments_nor_a_recipient(trade: Terminal) -> None:
+    stocked_worlds(trade.home, "default")
     buy = ("--mock", "market", "prices", "ETH", "--max-price", "0.03")
     assert trade(*buy).code == 0
     assert len(trade("--mock", "pay", "history", "-o", "json").json) == 1
@@ -183,7 +186,7 @@ def test_agents_are_moved(own: Terminal, trade: Terminal) -> None:
 # gaps
 
 
-@pytest.mark.parametrize("columns", [60, 80, 120])
+@each_of("columns", [60, 80, 120])
 def test_gaps_on_a_terminal_are_explained_in_full(trade: Terminal, columns: int) -> None:
     run = trade("mock", "gaps", tty=True, columns=columns, env=PLAIN)
     assert (run.code, run.err) == (0, "")
@@ -273,7 +276,7 @@ def test_a_mock_that_does_not_answer_in_time(trade: Terminal, monkeypatch: pytes
             assert run.problem["hint"] == "trade mock clock"
 
 
-@pytest.mark.parametrize(
+@each_of(
     "line",
     [
         "status",

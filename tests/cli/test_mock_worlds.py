@@ -7,6 +7,8 @@ import pytest
 
 from tradesdk_mock import MockServerError, MockService, describe_state_file
 
+from .._rows import each_of
+from .._stock import stocked_worlds
 from ._terminal import Run, Terminal
 from .test_mock_serve import Serving, serve
 
@@ -60,8 +62,7 @@ def test_worlds_side_by_side(trade: Terminal) -> None:
 
 
 def test_one_is_removed(trade: Terminal) -> None:
-    for name in ("a", "b"):
-        trade("--world", name, "mock", "clock")
+    stocked_worlds(trade.home, "a", "b")
     trade("--world", "a", "market", "prices", "ETH", "--max-price", "0.10")
     for since in ((), ("--since", "last")):
         trade("--world", "a", "signals", "stream", "--chain", "base", "--duration", "0.1s", *since)
@@ -86,7 +87,7 @@ def test_it_asks_before(trade: Terminal) -> None:
     assert worlds(trade) == []
 
 
-@pytest.mark.parametrize("name", ["nothing", "../default", "a.ledger", ""])
+@each_of("name", ["nothing", "../default", "a.ledger", ""])
 def test_a_world_that_is_not_there(trade: Terminal, name: str) -> None:
     run: Run = trade("mock", "worlds", "remove", name, "--yes")
     assert (run.code, run.problem["hint"]) == (2, "see what there is: trade mock worlds list")

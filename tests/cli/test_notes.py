@@ -6,6 +6,7 @@ from tradesdk_cli.config.settings import Settings
 from tradesdk_cli.errors import Problem
 from tradesdk_cli.output.stderr import Notes
 
+from .._rows import each_of
 from ._terminal import Stream
 
 ID = "agt_1cee9c02f91dee7667e2b87f"
@@ -30,8 +31,8 @@ def lines(said: Notes) -> list[str]:
     return stderr.written().splitlines()
 
 
-@pytest.mark.parametrize("columns", [60, 80, 140])
-@pytest.mark.parametrize("command", PASTED, ids=["mock", "update", "curl", "export"])
+@each_of("columns", [60, 80, 140])
+@each_of("command", PASTED, ids=["mock", "update", "curl", "export"])
 def test_between_words_and_around_commands(monkeypatch: pytest.MonkeyPatch, columns: int, command: str) -> None:
     said = notes(monkeypatch, columns)
     text = f"with the real service this is done in the dashboard; on this machine: {command}; and then look again"

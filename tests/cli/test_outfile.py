@@ -19,6 +19,7 @@ from tradesdk_cli.output.outfile import OutFile
 from tradesdk_cli.output.printer import Output
 from tradesdk_mock import MockServer
 
+from .._rows import each_of
 from ._services import Scripted, agent
 from ._streams import event, tape_of
 from ._terminal import TRADE, Terminal
@@ -128,7 +129,7 @@ def test_a_link_to_a_device_or_a_folder_on_the_way_is_none(agents: Terminal, tmp
     assert (tmp_path / "folder" / "a.csv").read_text().startswith("id,")
 
 
-@pytest.mark.parametrize("name", ["", "nowhere/a.csv", "file/a.csv", "long" * 100])
+@each_of("name", ["", "nowhere/a.csv", "file/a.csv", "long" * 100])
 def test_what_cannot_be_written_is_refused_before_anything_is_sent(
     trade: Terminal, service: Scripted, tmp_path: Path, name: str
 ) -> None:

@@ -12,12 +12,13 @@ import pytest
 from tradesdk import AgentSummary, Position, Signal, Trade, Wallet, arrow_table
 
 from .. import _answers
+from .._rows import each_of
 from ._services import Scripted
 from ._terminal import Terminal
 
 
-@pytest.mark.parametrize("full", [True, False])
-@pytest.mark.parametrize(
+@each_of("full", [True, False])
+@each_of(
     ("line", "model", "item"),
     [
         ("agents list", AgentSummary, _answers.summary()),

@@ -10,6 +10,7 @@ import pytest
 from tradesdk import Ledger, PaymentState
 from tradesdk_mock import MockServer
 
+from .._stock import stocked_worlds
 from ._terminal import Terminal
 from .conftest import BUYER_KEY
 
@@ -244,6 +245,7 @@ def test_reconcile(buyer: Terminal, shop: MockServer) -> None:
 
 
 def test_all_that_expired_may_be_marked_at_once(trade: Terminal) -> None:
+    stocked_worlds(trade.home, "default")
     trade.env["TRADE_MOCK"] = "1"
     trade("mock", "clock", "--freeze")
     trade("mock", "fault", "add", "status", "status=404", "--paid", "only", "--count", "3")
@@ -415,6 +417,7 @@ def test_a_node_that_cannot_be_used(buyer: Terminal) -> None:
 
 def test_in_a_mock_world_its_own_node_is_asked(trade: Terminal) -> None:
     """Whatever the environment names: play money has no place on the chain."""
+    stocked_worlds(trade.home, "default")
     trade.env["TRADE_RPC_URL"] = "https://node.invalid"
     assert trade("--mock", "mock", "fault", "add", "status", "--paid", "only", "status=503").code == 0
     name = trade("--mock", "market", "prices", "ETH", "--max-price", "1", "--no-retry").problem["payment"]["id"]

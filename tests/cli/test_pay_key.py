@@ -13,6 +13,7 @@ import pytest
 from tradesdk import LocalSigner, create_keystore
 from tradesdk_mock import MockServer
 
+from .._rows import each_of
 from ._terminal import Terminal
 from .conftest import BUYER_KEY
 
@@ -112,7 +113,7 @@ def test_import(trade: Terminal, typist: Typist, password_file: Path) -> None:
         assert BUYER_KEY[2:] not in each.out + each.err
 
 
-@pytest.mark.parametrize("key", ["", "0x12", "hello", BUYER_KEY + "00", "0x" + "00" * 32, "0x" + "ff" * 32])
+@each_of("key", ["", "0x12", "hello", BUYER_KEY + "00", "0x" + "00" * 32, "0x" + "ff" * 32])
 def test_what_is_no_key(trade: Terminal, password_file: Path, key: str) -> None:
     run = trade("pay", "key", "import", stdin=key, env={"TRADE_KEYSTORE_PASSWORD_FILE": str(password_file)})
     assert (run.code, run.problem["code"]) == (3, "configuration")

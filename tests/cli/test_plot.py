@@ -10,6 +10,7 @@ import pytest
 from tradesdk_cli.charts.chart import Chart, Mark, draw, value_ticks
 
 from .. import _answers
+from .._rows import each_of
 from ._services import HOSTILE, Scripted, agent
 from ._terminal import Terminal
 
@@ -68,8 +69,8 @@ def test_a_rising_line_rises() -> None:
     assert len(begins) > 10
 
 
-@pytest.mark.parametrize("width", [30, 60, 80, 140])
-@pytest.mark.parametrize("height", [8, 20, 60])
+@each_of("width", [30, 60, 80, 140])
+@each_of("height", [8, 20, 60])
 def test_it_has_the_size_that_was_asked_for(width: int, height: int) -> None:
     points = [(BEGIN + step * 3600, (step * 7 % 11) * 1e-7) for step in range(50)]
     marks = [Mark("BUY", *points[3]), Mark("SELL", *points[40])]
@@ -79,7 +80,7 @@ def test_it_has_the_size_that_was_asked_for(width: int, height: int) -> None:
     assert sum("▲" in line.plain for line in lines) == 2, "in the chart and in the legend"
 
 
-@pytest.mark.parametrize(
+@each_of(
     "values",
     [[1.0], [5.0, 5.0], [0.0, 0.0], [-1e300, 1e300], [1e-300, 2e-300], [1e15, 1e15 + 1], [-3.0, -1.0], [1e-18] * 3],
 )
@@ -147,7 +148,7 @@ def test_colors_and_size_on_a_terminal(trade: Terminal, prices: Scripted) -> Non
     assert max(len(line) for line in plain.out.splitlines()) <= 50
 
 
-@pytest.mark.parametrize("how", [{"encoding": "ascii"}, {"env": {"TERM": "dumb"}}])
+@each_of("how", [{"encoding": "ascii"}, {"env": {"TERM": "dumb"}}])
 def test_plain_characters_where_nothing_else_is_shown(trade: Terminal, prices: Scripted, how: Any) -> None:
     run = trade("plot", "token", "BRETT", **how)
     assert run.out.isascii()
@@ -174,8 +175,8 @@ def test_a_token_without_signals_in_that_time(trade: Terminal, service: Scripted
     assert not file.exists()
 
 
-@pytest.mark.parametrize("span", [(), ("--since", "2026-01-01")])
-@pytest.mark.parametrize(
+@each_of("span", [(), ("--since", "2026-01-01")])
+@each_of(
     ("symbol", "there", "hint"),
     [
         ("NOPE", [], "see the latest signals: trade signals latest --chain base"),

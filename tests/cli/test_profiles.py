@@ -10,6 +10,7 @@ from tradesdk_cli.errors import ConfigProblem, UsageProblem
 from tradesdk_cli.output.printer import Output
 from tradesdk_cli.session import Session
 
+from .._rows import each_of
 from ._settings import CONFIG, files
 
 WORK = "profile work (/home/me/config.toml)"
@@ -47,7 +48,7 @@ def test_every_setting_has_a_source() -> None:
     assert set(resolve({}, {}).sources.values()) == {"default"}
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("flags", "environ", "in_project", "name", "source"),
     [
         ({"profile": "a"}, {"TRADE_PROFILE": "b"}, "c", "a", "flag --profile"),
@@ -138,7 +139,7 @@ def test_trade_mock_goes_before_a_live_profile_and_says_so() -> None:
 # What may stand where
 
 
-@pytest.mark.parametrize("name", ["base_url", "market_url", "key", "kind", "api_key", "API-KEY"])
+@each_of("name", ["base_url", "market_url", "key", "kind", "api_key", "API-KEY"])
 def test_a_project_may_not_say_where_requests_and_keys_go(name: str) -> None:
     with pytest.raises(ConfigProblem, match=name):
         resolve({}, {}, files({name: "https://evil.example"}))
@@ -166,7 +167,7 @@ WRONG: dict[str, list[Any]] = {
 }
 
 
-@pytest.mark.parametrize("name", list(ENTRIES))
+@each_of("name", list(ENTRIES))
 def test_a_wrong_type_is_named_and_a_key_is_not_repeated(name: str) -> None:
     in_project = ENTRIES[name].project
     for value in WRONG[name]:
@@ -194,7 +195,7 @@ def test_unknown_names_are_warned_about_with_a_suggestion() -> None:
     )
 
 
-@pytest.mark.parametrize("config", [{"profiles": 1}, {"profiles": {"a": 1}}, {"profile": 1}, {"profiles": [1]}])
+@each_of("config", [{"profiles": 1}, {"profiles": {"a": 1}}, {"profile": 1}, {"profiles": [1]}])
 def test_misshapen_profiles(config: dict[str, Any]) -> None:
     with pytest.raises(ConfigProblem, match=r"config\.toml"):
         resolve({}, {}, Files(config=config, config_file=CONFIG))
@@ -210,7 +211,7 @@ def test_no_file_says_which_fields_are_printed() -> None:
 # Where it goes
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("flags", "found", "text", "fields"),
     [
         ({"mock": True}, files(), "mock world default", {"mode": "mock", "world": "default"}),

@@ -14,6 +14,7 @@ from tradesdk_cli.output.printer import Output
 from tradesdk_cli.output.stderr import Progress, fitted
 from tradesdk_cli.text import span
 
+from .._rows import each_of
 from ._services import Scripted, agent
 from ._terminal import Stream, Terminal
 
@@ -119,7 +120,7 @@ def test_programs_get_a_note_every_ten_seconds(clock: Clock) -> None:
     ]
 
 
-@pytest.mark.parametrize(("tty", "term"), [(True, "dumb"), (False, "xterm")])
+@each_of(("tty", "term"), [(True, "dumb"), (False, "xterm")])
 def test_where_nothing_can_be_overwritten_there_are_lines(clock: Clock, tty: bool, term: str) -> None:
     out = made(tty=tty, term=term)
     with Progress(out, "trades") as line:
@@ -143,7 +144,7 @@ def test_a_reason_is_never_cut(clock: Clock, monkeypatch: pytest.MonkeyPatch) ->
     assert "..." not in err(out)
 
 
-@pytest.mark.parametrize("columns", [10, 20, 60, 140])
+@each_of("columns", [10, 20, 60, 140])
 def test_the_line_fits(clock: Clock, monkeypatch: pytest.MonkeyPatch, columns: int) -> None:
     monkeypatch.setenv("COLUMNS", str(columns))
     out = made(tty=True)

@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import stat
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
+from tradesdk_cli.errors import UsageProblem
+from tradesdk_cli.files import refuse_same
+from tradesdk_cli.lists.checkpoint import Pull
+from tradesdk_cli.output.outfile import OutFile
 from tradesdk_mock import MockServer
 
+from .._rows import each_of
 from ._services import Scripted, agent
-from ._streams import event
+from ._streams import STREAM, event, tape_of
 from ._terminal import Terminal
 
 
@@ -25,13 +33,6 @@ def signal() -> dict[str, Any]:
 ALL = ("trades", "list", "--all", "--page-size", "40")
 LONG = pytest.mark.long
 LIMITED = {"error": {"code": "rate_limited", "message": "slow down"}}
-
-
-@pytest.fixture
-def files(tmp_path: Path) -> Path:
-    folder = tmp_path / "files"
-    folder.mkdir()
-    return folder
 
 
 def place(checkpoint: Path) -> dict[str, Any]:
@@ -140,7 +141,7 @@ def test_a_history_stays_the_one_that_it_was(trade: Terminal, service: Scripted,
     assert (other.code, "start=24h" in other.problem["message"]) == (2, True)
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("change", "said"),
     [
         (("trades", "list", "--status", "open"), "GET /v1/trades, and this would be GET /v1/trades status=open"),
@@ -211,7 +212,7 @@ def test_a_file_that_is_gone_is_no_place_to_go_on(world: Terminal, files: Path) 
     assert "is shorter than it was" in run.problem["message"]
 
 
-@pytest.mark.parametrize(
+@each_of(
     "text",
     ["", "{", "[]", "{}", "\x00", '{"version": 2}', '{"version": 1, "work": {}, "place": {}}', "[" * 100_000],
 )
@@ -260,3 +261,233 @@ def test_a_cursor_that_the_service_forgot(trade: Terminal, service: Scripted, fi
     assert "--restart starts over" in problem["hint"]
     service.says(200, {"data": [agent(id="agt_1")]})
     assert trade("agents", "list", "--all", *kept, "--restart").code == 0
+
+
+# What is never thrown away: the rows of a pull, what somebody wrote beside them, and what is to begin again
+
+
+EVERY_TRADE = ("trades", "list", "--all")
+
+
+def test_the_checkpoint_and_the_file_are_two_files(world: Terminal, server: MockServer, files: Path) -> None:
+    file, link = files / "x.ndjson", files / "link"
+    server.clear_journal()
+    link.symlink_to(file)
+    for kept in (file, link):
+        run = world(*EVERY_TRADE, "--out", str(file), "--checkpoint", str(kept))
+        assert (run.code, run.problem["message"]) == (2, f"--out and --checkpoint are the same file: {kept}")
+    assert not file.exists()
+    assert server.journal("shared") == []
+
+
+@pytest.mark.parametrize(("one", "other"), [("--out", "--checkpoint"), ("--out", "--tape"), ("--checkpoint", "--tape")])
+def test_so_are_those_of_a_stream(trade: Terminal, service: Scripted, files: Path, one: str, other: str) -> None:
+    file = files / "x.ndjson"
+    run = trade(*STREAM, one, str(file), other, str(file))
+    assert (run.code, run.problem["message"]) == (2, f"{one} and {other} are the same file: {file}")
+    assert (service.seen, list(files.iterdir())) == ([], [])
+
+
+def test_a_tape_is_not_played_onto_itself(trade: Terminal, files: Path) -> None:
+    tape = tape_of(files / "d.ndjson", (0, event()))
+    before = tape.read_bytes()
+    run = trade("replay", str(tape), "--speed", "max", "--out", str(tape))
+    assert (run.code, run.problem["message"]) == (2, f"the tape and --out are the same file: {tape}")
+    assert tape.read_bytes() == before
+
+
+def test_which_files_are_the_same(files: Path) -> None:
+    one, other, linked = files / "one", files / "other", files / "linked"
+    one.touch()
+    other.touch()
+    os.link(one, linked)
+    with pytest.raises(UsageProblem):
+        refuse_same({"a": one, "b": None, "c": linked})
+    with pytest.raises(UsageProblem):
+        refuse_same({"a": files / "none", "b": files / ".." / "files" / "none"})
+    refuse_same({"a": one, "b": other, "c": files / "none"})
+    refuse_same({"a": Path("-"), "b": Path("-")})
+    refuse_same({"a": Path(os.devnull), "b": Path(os.devnull)})
+
+
+def test_a_restart_that_fails_leaves_everything(trade: Terminal, service: Scripted, files: Path) -> None:
+    out, kept = files / "a.csv", files / "pull.json"
+    line = ("agents", "list", "--all", "--out", str(out), "--checkpoint", str(kept))
+    service.says(200, {"data": [agent(id="agt_1")]})
+    assert trade(*line).code == 0
+    before = (out.read_bytes(), kept.read_bytes())
+    service.fails(401, "unauthorized", "no such key")
+    assert trade(*line, "--restart").code == 4
+    assert (out.read_bytes(), kept.read_bytes()) == before
+    service.says(200, {"data": [agent(id="agt_2")]})
+    assert trade(*line, "--restart").code == 0
+    header, row = out.read_text().splitlines()
+    assert (header.split(",")[0], row.split(",")[0]) == ("id", "agt_2")
+
+
+def test_a_restart_over_a_file_of_other_columns(trade: Terminal, service: Scripted, files: Path) -> None:
+    out = files / "a.csv"
+    out.write_text("what,else\n1,2\n")
+    service.says(200, {"data": [agent(id="agt_1")]})
+    run = trade("agents", "list", "--all", "--out", str(out), "--checkpoint", str(files / "p"), "--restart")
+    assert (run.code, out.read_text().splitlines()[1].split(",")[0]) == (0, "agt_1")
+
+
+def test_lines_of_somebody_else_are_not_cut_away(world: Terminal, files: Path) -> None:
+    out, kept = files / "t.ndjson", files / "pull.json"
+    line = ("trades", "list", "--out", str(out), "--checkpoint", str(kept))
+    assert world(*line, "--limit", "30").code == 0
+    pulled = out.read_text()
+    for changed, said in (
+        (pulled + '{"mine":1}\n', f"--out: {out} has 11 bytes at its end that are not of this pull"),
+        (pulled.split("\n", 1)[1] + "x" * 1000, f"--out: {out} was changed after it was written"),
+    ):
+        out.write_text(changed)
+        before = kept.read_bytes()
+        run = world(*line, "--all")
+        assert (run.code, run.problem["message"]) == (2, said)
+        assert "start over with --restart" in run.problem["hint"]
+        assert (out.read_text(), kept.read_bytes()) == (changed, before)
+    out.write_text(pulled)
+    assert world(*line, "--all").code == 0
+    assert len(out.read_text().splitlines()) == 250
+    with out.open("a") as file:
+        file.write('{"mine":1}\n')
+    assert world(*line, "--all").code == 0, "what is complete is left alone"
+    assert out.read_text().endswith('{"mine":1}\n')
+
+
+def test_what_a_killed_process_of_the_same_number_left(world: Terminal, files: Path) -> None:
+    """In a container every process may have number 1."""
+    kept = files / "pull.json"
+    (files / f"pull.json.{os.getpid()}.tmp").touch()
+    assert world("trades", "list", "--limit", "5", "--checkpoint", str(kept)).code == 0
+    assert [file.name for file in files.iterdir()] == ["pull.json"]
+
+
+@pytest.mark.skipif(os.name != "posix", reason="there are no locks elsewhere")
+@pytest.mark.parametrize("there", [False, True])
+def test_what_killed_processes_left_goes_with_the_next_run(world: Terminal, files: Path, there: bool) -> None:
+    line = ("trades", "list", "--limit", "5", "--checkpoint", str(files / "pull.json"))
+    if there:
+        assert world(*line).code == 0
+    with subprocess.Popen([sys.executable, "-c", ""]) as ended:
+        pass
+    kept = {f"pull.json.{os.getppid()}.tmp", "pull.json.0.tmp", "pull.json.x.tmp", f"other.json.{ended.pid}.tmp"}
+    for name in (*kept, f"pull.json.{ended.pid}.tmp"):
+        (files / name).touch()
+    assert world(*line).code == 0
+    assert {file.name for file in files.iterdir()} == {"pull.json", *kept}
+
+
+def test_a_full_disk_says_how_a_pull_goes_on(world: Terminal, files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole, out, kept = files / "whole.csv", files / "t.csv", files / "pull.json"
+    assert world("trades", "list", "--limit", "150", "--out", str(whole)).code == 0
+    line = ("trades", "list", "--limit", "150", "--page-size", "50", "--out", str(out), "--checkpoint", str(kept))
+    fsync, calls = os.fsync, 0
+
+    def full(file: int) -> None:
+        nonlocal calls
+        calls += 1
+        if calls == fatal:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        fsync(file)
+
+    monkeypatch.setattr(os, "fsync", full)
+    for number, where in ((1, kept), (2, out), (2, out), (3, kept)):
+        calls, fatal = 0, number
+        run = world(*line)
+        assert (run.code, run.problem["hint"]) == (
+            3 if where == kept else 1,
+            "make room on that disk; the same command goes on",
+        )
+        assert f"{where} cannot be written: No space left" in run.problem["message"]
+    fatal = 0
+    assert world(*line).code == 0
+    assert out.read_bytes() == whole.read_bytes()
+
+
+def test_a_checkpoint_with_other_moments_is_damaged(world: Terminal, files: Path) -> None:
+    kept = files / "pull.json"
+    assert world("trades", "list", "--limit", "5", "--checkpoint", str(kept)).code == 0
+    state = json.loads(kept.read_text())
+    state["place"]["pinned"] = {"nope": 1}
+    kept.write_text(json.dumps(state))
+    run = world(*EVERY_TRADE, "--checkpoint", str(kept))
+    assert (run.code, run.problem["code"]) == (3, "checkpoint")
+    assert "is damaged" in run.problem["message"]
+
+
+def test_a_cursor_is_printed_so_that_it_can_be_pasted(trade: Terminal, service: Scripted) -> None:
+    service.says(200, {"data": [agent()], "next_cursor": "x; $(id)"})
+    assert trade("agents", "list", "--limit", "1").notes[-1]["next_cursor"] == "x; $(id)"
+    seen = trade("agents", "list", "--limit", "1", tty=True, env={"NO_COLOR": "1"})
+    assert "next cursor: 'x; $(id)'\n" in seen.err
+
+
+def test_an_ending_that_means_something_else(trade: Terminal, service: Scripted, files: Path) -> None:
+    service.says(200, {"data": [agent()]})
+    file = files / "a.xlsx"
+    for line in (("agents", "list"), ("signals", "stream", "--chain", "base"), ("account", "show")):
+        run = trade(*line, "--out", str(file))
+        assert (run.code, run.problem["message"]) == (2, "--out: this command writes no .xlsx files")
+        assert run.problem["hint"].endswith(".csv, .tsv, .yaml, .yml, .md or .txt, or say which format it is: -o csv")
+    assert (service.seen, file.exists()) == ([], False)
+    named = trade("agents", "list", "--out", str(file), "-o", "csv").notes[-1]["note"]
+    assert named == f"1 item written to {file}"
+
+
+def test_what_is_trades_own_is_not_replaced(trade: Terminal, service: Scripted, files: Path) -> None:
+    config, key = trade.home / "config.toml", trade.home / "keys" / "default"
+    key.parent.mkdir()
+    key.write_text("secret")
+    config.touch()
+    link = files / "a.csv"
+    link.symlink_to(config)
+    for file in (config, key, link):
+        run = trade("agents", "list", "--out", str(file))
+        assert (run.code, run.problem["message"]) == (2, f"--out: {file} is a file of trade itself")
+    assert (service.seen, key.read_text(), config.read_text()) == ([], "secret", "")
+    service.says(200, {"data": [agent()]})
+    assert trade("agents", "list", "--out", str(trade.home / "agents.csv")).code == 0
+
+
+@pytest.mark.skipif(os.name != "posix", reason="locks as POSIX has them")
+def test_who_came_second_does_not_cut_it_later_either(
+    trade: Terminal, service: Scripted, files: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = files / "a.ndjson"
+    line = ("agents", "list", "--all", "--out", str(out), "--checkpoint", str(files / "p"))
+    service.says(200, {"data": [agent()]})
+    came = Pull.page_came
+
+    def meanwhile(pull: Pull) -> None:
+        came(pull)
+        out.write_text("of another command\n")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Pull, "page_came", meanwhile)
+        run = trade(*line)
+    assert (run.code, run.problem["message"]) == (2, f"--out: another command writes into {out}")
+    again = trade(*line)
+    assert (again.code, out.read_text()) == (2, "of another command\n")
+
+
+@pytest.mark.skipif(os.name != "posix", reason="locks as POSIX has them")
+def test_two_do_not_write_into_one_file(files: Path) -> None:
+    first, second, third = (OutFile(files / "a.csv") for _ in range(3))
+    for each in (first, second, third):
+        each.go_on_at(0)
+    first.write("one\n")
+    assert first.position() == 4
+    first.begin()
+    first.write("two\n")
+    first.position()
+    with pytest.raises(UsageProblem, match="another command writes into"):
+        second.position()
+    first.close()
+    with pytest.raises(UsageProblem, match="another command writes into"):
+        third.position()
+    second.close()
+    third.close()
+    assert (files / "a.csv").read_text() == "one\ntwo\n", "nor over what another one has just written"

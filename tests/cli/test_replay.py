@@ -17,6 +17,7 @@ import tradesdk_cli.commands.replay as replay_command
 import tradesdk_cli.stream.forward as forwarding
 from tradesdk import RetryPolicy
 
+from .._rows import each_of
 from ._streams import Hook, event, hooked, tape_of
 from ._terminal import Run, Terminal
 
@@ -129,7 +130,7 @@ def test_a_recording_that_was_killed_is_played_to_its_end(trade: Terminal, tape:
     assert "the recording broke off there" in str(typed(run, "unfinished_tape")[0]["note"])
 
 
-@pytest.mark.parametrize("speed", ["0", "-3", "fast", "nan"])
+@each_of("speed", ["0", "-3", "fast", "nan"])
 def test_a_speed_that_is_none(trade: Terminal, tape: Path, speed: str) -> None:
     run = trade("replay", str(tape), f"--speed={speed}")
     assert run.code == 2

@@ -11,6 +11,7 @@ from tradesdk import Ledger, create_keystore
 from tradesdk_cli.session import Session
 from tradesdk_mock import MockServer
 
+from .._rows import each_of
 from ._services import Scripted
 from ._terminal import Run, Terminal
 
@@ -23,8 +24,8 @@ def clean(run: Run) -> bool:
     return not any(mark in run.out + run.err for mark in MARKS)
 
 
-@pytest.mark.parametrize("verbose", [(), ("-v",), ("-vv",)])
-@pytest.mark.parametrize("status", [200, 401, 403, 429, 500, 503])
+@each_of("verbose", [(), ("-v",), ("-vv",)])
+@each_of("status", [200, 401, 403, 429, 500, 503])
 def test_whatever_the_service_answers(
     trade: Terminal, service: Scripted, status: int, verbose: tuple[str, ...]
 ) -> None:
@@ -182,7 +183,7 @@ def test_a_traceback_while_something_is_signed(
     assert "payment pay_" in run.err, "what was paid is said whatever else fails"
 
 
-@pytest.mark.parametrize(
+@each_of(
     "line",
     [
         *(("pay", "show"), ("pay", "trust"), ("pay", "trust", "--dry-run"), ("pay", "resume")),

@@ -10,6 +10,7 @@ from tradesdk_cli.errors import UsageProblem
 from tradesdk_cli.output.select import Selection
 from tradesdk_mock import MockServer
 
+from .._rows import each_of
 from ._services import HOSTILE, Scripted, agent
 from ._streams import event, tape_of
 from ._terminal import Terminal
@@ -85,7 +86,7 @@ def test_a_field_that_is_an_object_is_all_of_it(one: Terminal) -> None:
     assert run.json == {"risk": FULL["risk"]}
 
 
-@pytest.mark.parametrize("form", ["table", "json", "ndjson", "csv", "tsv", "yaml", "md"])
+@each_of("form", ["table", "json", "ndjson", "csv", "tsv", "yaml", "md"])
 def test_a_field_that_is_not_there(two: Terminal, form: str) -> None:
     run = two("agents", "list", "--fields", "id,nmae", "-o", form)
     assert (run.code, run.out) == (2, "")
@@ -143,7 +144,7 @@ def test_a_later_page_decides_nothing(service: Scripted, trade: Terminal) -> Non
     assert [item["risk"]["stop_loss_pct"] for item in run.lines] == [3.0, None]
 
 
-@pytest.mark.parametrize(
+@each_of(
     "name", ["nothing.x", "name.a.b", "tags.b.c", "chain_id.a.b", "risk.nothing.x", "risk.stop_loss_pct.x", "id.agt_1"]
 )
 def test_a_field_below_what_is_no_object_is_refused(one: Terminal, name: str) -> None:
@@ -151,7 +152,7 @@ def test_a_field_below_what_is_no_object_is_refused(one: Terminal, name: str) ->
     assert (run.code, run.problem["message"]) == (2, f"--fields: there is no field {name}")
 
 
-@pytest.mark.parametrize("held", [{"more": None}, {"more": {}}, {"more": {"and": None}}, {"more": {"and": {}}}])
+@each_of("held", [{"more": None}, {"more": {}}, {"more": {"and": None}}, {"more": {"and": {}}}])
 def test_a_field_below_what_is_null_or_empty_is_null(service: Scripted, trade: Terminal, held: dict[str, Any]) -> None:
     service.says(200, FULL | held)
     run = trade("agents", "get", "agt_1", "--fields", "more.and.more", "-o", "csv")
@@ -243,7 +244,7 @@ def test_a_query_over_one_thing(one: Terminal) -> None:
     assert one("agents", "get", "agt_1", "--query", "sum([risk.stop_loss_pct, `0.1`])").out == "3.1\n"
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("query", "message", "hint"),
     [
         ("", "the expression is empty", "for example"),
@@ -261,7 +262,6 @@ def test_a_query_over_one_thing(one: Terminal) -> None:
         ("(" * 20_000, "", "for example"),
         (HOSTILE, "position", "for example"),
     ],
-    ids=range(14),
 )
 def test_a_wrong_query_is_refused_before_anything_is_sent(
     trade: Terminal, service: Scripted, query: str, message: str, hint: str
@@ -276,7 +276,7 @@ def test_a_wrong_query_is_refused_before_anything_is_sent(
     assert service.seen == []
 
 
-@pytest.mark.parametrize("query", ["&id", "to_number('inf')", "sum([].name)", "avg([].chain_id)", "abs(@)"])
+@each_of("query", ["&id", "to_number('inf')", "sum([].name)", "avg([].chain_id)", "abs(@)"])
 def test_what_a_query_cannot_give(two: Terminal, query: str) -> None:
     run = two("agents", "list", "--query", query, "-o", "json")
     if query.startswith("avg"):
@@ -305,7 +305,7 @@ def tape(trade: Terminal) -> str:
     return str(tape_of(trade.home / "some.tape", *((0, each) for each in events)))
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("options", "text"),
     [
         (("--fields", "direction,id", "-o", "csv"), "direction,id\nBUY,sig_1\nSELL,sig_2\nBUY,sig_3\n"),

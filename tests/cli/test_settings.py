@@ -8,6 +8,7 @@ import pytest
 from tradesdk_cli.config.settings import Settings, requested_output, resolve
 from tradesdk_cli.errors import ConfigProblem, UsageProblem
 
+from .._rows import each_of
 from ._services import Scripted
 from ._terminal import Terminal
 
@@ -24,7 +25,7 @@ def test_flags_count_more_than_the_environment() -> None:
     assert (settings.mock, settings.color, settings.home) == (False, "always", Path("/somewhere"))
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("environ", "color"),
     [({"NO_COLOR": "1"}, "never"), ({"FORCE_COLOR": "1"}, "always"), ({"NO_COLOR": ""}, "auto")],
 )
@@ -32,7 +33,7 @@ def test_colors_from_the_environment(environ: dict[str, str], color: str) -> Non
     assert resolve({}, environ).color == color
 
 
-@pytest.mark.parametrize(("value", "on"), [("1", True), ("yes", True), ("TRUE", True), ("0", False), ("", False)])
+@each_of(("value", "on"), [("1", True), ("yes", True), ("TRUE", True), ("0", False), ("", False)])
 def test_trade_mock(value: str, on: bool) -> None:
     assert resolve({}, {"TRADE_MOCK": value}).mock is on
 
@@ -78,7 +79,7 @@ def test_the_key_is_not_in_the_repr() -> None:
     assert "hidden" not in repr(resolve({}, {"TRADE_API_KEY": "hidden"}))
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("argv", "form"),
     [
         (["agents", "list", "-o", "json", "--bogus"], "json"),
@@ -92,7 +93,7 @@ def test_the_format_of_a_line_that_cannot_be_parsed(argv: list[str], form: str |
     assert requested_output(argv) == form
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("argv", "first"),
     [
         (("-o", "table", "account", "show"), "id "),

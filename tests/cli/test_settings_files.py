@@ -9,6 +9,7 @@ import pytest
 from tradesdk_cli.config.files import read_files
 from tradesdk_cli.config.settings import Files
 
+from .._rows import each_of
 from ._services import Scripted
 from ._settings import configured
 from ._terminal import Run, Terminal
@@ -51,7 +52,7 @@ def test_errors_have_the_format_that_a_profile_asks_for_and_hints_keep_the_profi
 RULE = 'correct that line: a setting is NAME = VALUE with text in "", a profile begins with [profiles.NAME]'
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("text", "where", "hint"),
     [
         ("[profiles.work\nx = 1\n", "line 1, column 15: ", RULE),
@@ -76,7 +77,7 @@ def test_broken_toml_is_shown_with_its_place_and_nothing_is_sent(
     assert service.seen == []
 
 
-@pytest.mark.parametrize(
+@each_of(
     "text",
     [
         'profile = "sk_live_SECRET-1"\n',

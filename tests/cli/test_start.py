@@ -36,7 +36,7 @@ HEAVY = (
     "sqlite3",
     "plotext",
 )
-QUICK = ("agents", "mock")
+QUICK = ("mock",)
 NOUNS = [
     noun if noun in QUICK else pytest.param(noun, marks=pytest.mark.long)
     for noun in sorted(command().commands)
@@ -73,12 +73,16 @@ def heavy(modules: set[str]) -> set[str]:
     return {name for name in modules if name.partition(".")[0] in HEAVY}
 
 
+def of_fleets(modules: set[str]) -> set[str]:
+    return {name for name in modules if name.partition(".")[0] == "redis" or "fleet" in name.partition("tradesdk")[2]}
+
+
 def test_version_with_other_flags_is_as_cheap(trade: Terminal) -> None:
     code = "import sys; from tradesdk_cli.__main__ import main; main(sys.argv[1:]); print('typer' in sys.modules)"
-    for words in (["-V"], ["--mock", "--version"]):
-        done = subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True, timeout=300)
-        assert done.stdout.splitlines()[1] == "False"
-        assert done.stdout.startswith("trade ")
+    done = subprocess.run(
+        [sys.executable, "-c", code, "--mock", "--version"], capture_output=True, text=True, timeout=300
+    )
+    assert done.stdout.splitlines()[1] == "False"
     for words in (["-V"], ["--version", "--mock"], ["-o", "json", "--version"], ["--mock", "--version", "agents"]):
         assert trade(*words).out.startswith("trade "), words
 
@@ -143,22 +147,15 @@ def verbs_of(group: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str
 def test_a_list_in_a_pipe_needs_neither_tables_nor_the_mock_nor_a_signer(world: Terminal) -> None:
     modules = loaded(world, "agents list")
     assert {"httpcore", "pydantic"} <= modules
+    assert of_fleets(modules) == set()
     assert not modules & {"httpx", "tradesdk_cli.output.table", "rich", "tradesdk_mock", "eth_account", "uvicorn"}
 
 
-def test_redis_is_loaded_in_a_fleet_only(world: Terminal) -> None:
-    def of_fleets(*lines: str, **env: str) -> set[str]:
-        modules = loaded(world, *lines, **env)
-        return {
-            name for name in modules if name.partition(".")[0] == "redis" or "fleet" in name.partition("tradesdk")[2]
-        }
-
-    assert of_fleets("agents list", "config list", "pay history") == set()
-    nobody = {"TRADE_FLEET": "redis://127.0.0.1:1"}
-    assert of_fleets("config list", "config path", "fleet --help", "fleet relay --help", **nobody) <= {
-        "tradesdk_cli.commands.fleet"
-    }
-    assert "redis" in of_fleets("agents list", **nobody)
+def test_redis_is_loaded_where_a_fleet_is_used(world: Terminal) -> None:
+    world.env["TRADE_FLEET"] = "redis://127.0.0.1:1"
+    lines = ("config list", "config path", "fleet --help", "fleet relay --help")
+    assert of_fleets(loaded(world, *lines)) <= {"tradesdk_cli.commands.fleet"}
+    assert "redis" in of_fleets(loaded(world, "agents list"))
 
 
 @pytest.mark.long
@@ -233,6 +230,7 @@ def test_market_data_that_is_not_paid_for_needs_neither_a_signer_nor_tables(
 
 def test_the_ledger_alone_needs_no_network(trade: Terminal) -> None:
     modules = loaded(trade, "pay history", "pay budget")
+    assert of_fleets(modules) == set()
     assert not modules & {"httpx", "tradesdk_mock", "eth_account", "tradesdk._sync.market_client"}
 
 

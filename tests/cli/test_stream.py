@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import httpx
@@ -14,16 +13,10 @@ from tradesdk import RetryPolicy
 from tradesdk_mock import MockServer
 
 from ._services import Scripted
-from ._streams import ROUTE, STREAM, emit, ids, over_when_said, publishing, quick_market, recent, said, tried_again
+from ._streams import ROUTE, STREAM, emit, ids, over_when_said, publishing, recent, said, tried_again
 from ._terminal import Terminal
 
 PLAIN = {"NO_COLOR": "1"}
-
-
-@pytest.fixture
-def market(trade: Terminal, monkeypatch: pytest.MonkeyPatch) -> Iterator[MockServer]:
-    with quick_market(trade, monkeypatch) as running:
-        yield running
 
 
 def test_a_line_is_what_the_service_sends_and_two_marks(trade: Terminal, market: MockServer) -> None:

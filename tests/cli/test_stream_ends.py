@@ -26,11 +26,9 @@ from ._streams import (
     Hook,
     emit,
     event,
-    hooked,
     ids,
     over_when_said,
     publishing,
-    quick_market,
     recent,
     said,
     tape_of,
@@ -40,18 +38,6 @@ from ._terminal import Terminal
 from .test_processes import started
 
 HISTORY = "/v1/signals/history"
-
-
-@pytest.fixture
-def market(trade: Terminal, monkeypatch: pytest.MonkeyPatch) -> Iterator[MockServer]:
-    with quick_market(trade, monkeypatch) as running:
-        yield running
-
-
-@pytest.fixture
-def hook() -> Iterator[Hook]:
-    with hooked() as running:
-        yield running
 
 
 def waits(monkeypatch: pytest.MonkeyPatch, base: float) -> None:

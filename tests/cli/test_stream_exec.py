@@ -18,6 +18,7 @@ import tradesdk_cli.stream.exec as executing
 from tradesdk_cli.errors import UsageProblem
 from tradesdk_cli.stream.exec import PLACEHOLDERS, NotRunnable, parse_command
 
+from .._rows import each_of
 from ._streams import event
 
 PYTHON = shlex.quote(sys.executable)
@@ -32,7 +33,7 @@ def python(code: str) -> str:
     return f"{PYTHON} -c {shlex.quote(code.replace('{', '{{').replace('}', '}}'))}"
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("line", "expected"),
     [
         ("echo plain", ["plain"]),
@@ -73,7 +74,7 @@ def test_any_line_is_a_command_or_a_usage_error(line: str) -> None:
         pass
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("line", "says"),
     [
         ("echo {symbol}", "{symbol} is no placeholder"),
@@ -109,7 +110,7 @@ def test_a_name_that_would_be_an_option_is_not_handed_over() -> None:
     assert words("echo -{chain_id}") == ["-8453"], "what is written by the user may be an option"
 
 
-@pytest.mark.parametrize("symbol", ["a\0b", "\ud800"])
+@each_of("symbol", ["a\0b", "\ud800"])
 def test_text_that_no_program_can_be_given(symbol: str) -> None:
     problem = parse_command("echo -- {token_symbol}", 5).run(event(token_symbol=symbol))
     assert problem == {"error": "{token_symbol} is text that no program can be given"}
@@ -134,7 +135,7 @@ def test_what_it_prints_goes_to_standard_error(capfd: pytest.CaptureFixture[str]
     assert capfd.readouterr() == ("", "out\nerr\n")
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("line", "problem"),
     [
         ("false", {"error": "it ended with 1", "exit_code": 1}),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import socket
 import ssl
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -15,13 +14,8 @@ from tradesdk import RetryPolicy
 from tradesdk_cli.errors import UsageProblem
 from tradesdk_cli.stream.forward import Receiver
 
-from ._streams import Hook, event, hooked
-
-
-@pytest.fixture
-def hook() -> Iterator[Hook]:
-    with hooked() as running:
-        yield running
+from .._rows import each_of
+from ._streams import Hook, event
 
 
 class Sender:
@@ -202,7 +196,7 @@ def test_a_password_in_the_url_is_sent_and_never_shown(hook: Hook) -> None:
     assert sender.receiver.shown == hook.url.removesuffix("/hook") + "/…"
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("url", "says"),
     [
         ("http://receiver.example.com/x?token=verysecret", "not https: signals would travel to receiver.example.com"),
@@ -228,7 +222,7 @@ def test_a_url_that_will_not_do(url: str, says: str) -> None:
     assert "verysecret" not in refused.value.message + str(refused.value.hint)
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("url", "shown"),
     [
         ("https://hooks.example.com/services/T0/B0/verysecret", "https://hooks.example.com/…"),

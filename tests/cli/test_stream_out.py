@@ -8,7 +8,6 @@ import os
 import re
 import signal as signals
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,16 +15,10 @@ import pytest
 from tradesdk_cli.output.outfile import last_time, rows_at_end
 from tradesdk_mock import MockServer
 
-from ._streams import STREAM, emit, quick_market, said, tape_of
+from ._streams import STREAM, emit, said, tape_of
 from ._streams import event as held
 from ._terminal import Terminal
 from .test_processes import started
-
-
-@pytest.fixture
-def market(trade: Terminal, monkeypatch: pytest.MonkeyPatch) -> Iterator[MockServer]:
-    with quick_market(trade, monkeypatch) as running:
-        yield running
 
 
 def in_file(file: Path) -> list[str]:

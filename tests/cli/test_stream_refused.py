@@ -3,24 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-
-import pytest
 
 from tradesdk_mock import MockServer
 
+from .._rows import each_of
 from ._services import Scripted
-from ._streams import ROUTE, STREAM, ids, publishing, quick_market, said
+from ._streams import ROUTE, STREAM, ids, publishing, said
 from ._terminal import Terminal
 
 
-@pytest.fixture
-def market(trade: Terminal, monkeypatch: pytest.MonkeyPatch) -> Iterator[MockServer]:
-    with quick_market(trade, monkeypatch) as running:
-        yield running
-
-
-@pytest.mark.parametrize(
+@each_of(
     ("status", "code", "exit_code"),
     [
         (401, "unauthorized", 4),
@@ -70,7 +62,7 @@ def test_what_it_waits_for_before_it_is_connected_is_said(trade: Terminal, marke
     assert "503" in said(run, "waiting")[0]["note"]
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("options", "says"),
     [
         (("-o", "json"), "-o json is one array"),
@@ -96,7 +88,7 @@ def test_what_is_refused_before_anything_is_sent(
     assert service.seen == []
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("header", "options", "says"),
     [
         ("what,else", (), "has other columns than this"),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,14 +11,8 @@ import pytest
 import tradesdk_cli.stream.follow as following
 from tradesdk_mock import MockServer
 
-from ._streams import STREAM, emit, ids, quick_market, recent, said
+from ._streams import STREAM, emit, ids, recent, said
 from ._terminal import Terminal
-
-
-@pytest.fixture
-def market(trade: Terminal, monkeypatch: pytest.MonkeyPatch) -> Iterator[MockServer]:
-    with quick_market(trade, monkeypatch) as running:
-        yield running
 
 
 def test_the_next_run_goes_on_where_the_last_one_ended(trade: Terminal, market: MockServer) -> None:

@@ -14,6 +14,7 @@ import pytest
 
 from tradesdk_mock import MockServer
 
+from .._rows import each_of
 from ._services import Scripted, agent
 from ._streams import publishing
 from ._terminal import TRADE, Run, Terminal
@@ -122,8 +123,8 @@ def test_notes_that_nobody_takes_change_nothing(trade: Terminal, service: Script
 # Homes
 
 
-@pytest.mark.parametrize("line", ["account show", "agents list -n 1", "pay budget", "mock status"])
-@pytest.mark.parametrize("home", ["below a file", "a file", "nowhere"])
+@each_of("line", ["account show", "agents list -n 1", "pay budget", "mock status"])
+@each_of("home", ["below a file", "a file", "nowhere"])
 def test_a_home_that_cannot_be_written(trade: Terminal, line: str, home: str) -> None:
     file = trade.home / "file"
     file.write_text("mine")
@@ -194,7 +195,7 @@ def test_a_folder_that_is_gone(one: Terminal, tmp_path: Path) -> None:
 # Terminals
 
 
-@pytest.mark.parametrize("term", ["dumb", "", "nonsense-9000"])
+@each_of("term", ["dumb", "", "nonsense-9000"])
 def test_terminals_of_few_words(one: Terminal, term: str) -> None:
     run = one("agents", "list", "-n", "1", tty=True, env={"TERM": term})
     assert run.code == 0, run.err
@@ -202,7 +203,7 @@ def test_terminals_of_few_words(one: Terminal, term: str) -> None:
     assert term != "dumb" or "\x1b" not in run.out + run.err
 
 
-@pytest.mark.parametrize("columns", ["0", "1", "20", "-5", "junk", "99999"])
+@each_of("columns", ["0", "1", "20", "-5", "junk", "99999"])
 def test_widths_that_are_none(one: Terminal, service: Scripted, columns: str) -> None:
     for argv in (("agents", "list"), ("agents", "list", "--color", "always"), ("--help",), ("mock", "gaps")):
         service.says(200, {"data": [agent(), agent("漢字" * 30)]})

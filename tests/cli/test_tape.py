@@ -17,6 +17,7 @@ from tests._clock import VirtualClock
 from tradesdk_cli.errors import UsageProblem
 from tradesdk_cli.stream.tape import Damaged, Recorded, Tape, TapeProblem, paced, parse_speed, read_tape
 
+from .._rows import each_of
 from ._streams import event, tape_of
 
 HEARTBEAT = {"type": "heartbeat", "timestamp": 1_767_268_800}
@@ -95,7 +96,7 @@ def test_a_line_is_written_whole_or_it_is_an_error(tmp_path: Path, monkeypatch: 
 SIGNAL = json.dumps({"at": 1, "event": event()})
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("line", "reason"),
     [
         ("", "not JSON"),
@@ -187,12 +188,12 @@ def test_what_takes_long_does_not_delay_the_rest() -> None:
     assert seen == [1, 3.5, 6, 9]
 
 
-@pytest.mark.parametrize(("text", "speed"), [("1", 1), ("10", 10), ("0.5", 0.5), ("max", math.inf), ("MAX", math.inf)])
+@each_of(("text", "speed"), [("1", 1), ("10", 10), ("0.5", 0.5), ("max", math.inf), ("MAX", math.inf)])
 def test_speeds(text: str, speed: float) -> None:
     assert parse_speed(text) == speed
 
 
-@pytest.mark.parametrize("text", ["0", "-1", "-0.5", "nan", "inf", "-inf", "fast", "", "1e-9", "1e300"])
+@each_of("text", ["0", "-1", "-0.5", "nan", "inf", "-inf", "fast", "", "1e-9", "1e300"])
 def test_what_is_no_speed(text: str) -> None:
     with pytest.raises(typer.BadParameter):
         parse_speed(text)

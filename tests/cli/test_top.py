@@ -1,16 +1,23 @@
 """`trade top` without a terminal: what the board knows, what it reads when, and what it draws."""
 
+import json
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from rich.cells import cell_len
 
+from tradesdk import InvalidArgumentError
 from tradesdk_cli.board.budget import Allowance
+from tradesdk_cli.board.reader import Source
 from tradesdk_cli.board.screen import parse_keys
 from tradesdk_cli.board.state import SIGNALS_KEPT, Board, Limit, News, after, agent_rows, changes, position_rows
 from tradesdk_cli.board.view import PARTS, Moment, View, divide, draw, in_order, pressed
+from tradesdk_cli.config.settings import Settings
+from tradesdk_mock import MockServer
 
 from .. import _answers
+from .._rows import each_of
 from ._services import HOSTILE, Scripted, agent
 from ._terminal import Terminal
 
@@ -69,17 +76,10 @@ def test_what_follows_for_an_agent() -> None:
     assert (second["open"], second["unrealized_pnl_usd"], second["total_pnl_usd"]) == (0, None, None)
 
 
-def test_how_far_a_position_is_from_its_nearest_stop_and_its_profit() -> None:
-    board = after(filled(), news("positions", [position(1), position(2, stop_loss_price=0, trailing_stop_price=0)]))
-    near, none = position_rows(board)
-    assert (near["to_stop_pct"], near["to_profit_pct"]) == (pytest.approx(-10.0), pytest.approx(50.0))
-    assert none["to_stop_pct"] is None
-
-
 PRICES = ("stop_loss_price", "trailing_stop_price", "take_profit_price")
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("prices", "to_stop", "to_profit", "stops"),
     [
         ((0.0, 0.0, 0.0), "-", "-", ["-", "-", "-"]),
@@ -207,7 +207,7 @@ def test_after_failures_it_waits_longer_each_time_and_as_long_as_it_is_told() ->
 # Keys
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("data", "keys", "left"),
     [
         (b"qp?", ["q", "p", "?"], b""),
@@ -329,8 +329,8 @@ def test_a_stop_that_was_passed_is_said_and_comes_first() -> None:
     assert "-10.00%" in shown[heading + 2]
 
 
-@pytest.mark.parametrize("size", [(30, 10), (40, 12), (60, 14), (20, 5), (80, 9)])
-@pytest.mark.parametrize("focus", [0, 1, 2])
+@each_of("size", [(30, 10), (40, 12), (60, 14), (20, 5), (80, 9)])
+@each_of("focus", [0, 1, 2])
 def test_no_heading_stands_without_its_rows(size: tuple[int, int], focus: int) -> None:
     shown = [line.plain for line in draw(filled(), View(focus=focus), *size, NOW).lines]
     titles = [number for number, line in enumerate(shown) if line.startswith(tuple(f" {part} " for part in PARTS))]
@@ -358,3 +358,108 @@ def test_all_of_an_error_is_there_to_be_read() -> None:
     ]
     assert len(shown) == 24
     assert " ".join(" ".join(shown).split()).count(" ".join(reason.split())) == 1
+
+
+# For programs, and where there is no terminal to draw on
+
+
+def test_a_snapshot_for_programs(own: Terminal, server: MockServer) -> None:
+    run = own("top", "--once", "-o", "json")
+    assert (run.code, run.err) == (0, "")
+    found = run.json
+    assert found["target"]["mode"] == "local"
+    assert found["rate_limit"]["limit"] == 300
+    assert found["account"]["plan"] == "pro"
+    assert {"spent_today_usd", "left_today_usd"} <= set(found["market_data"])
+    assert [one["id"] for one in found["agents"]] == [one["id"] for one in own("agents", "list").lines]
+    assert all("stats" in one and "open_positions" in one for one in found["agents"])
+    assert [one["id"] for one in found["positions"]] == [one["id"] for one in own("positions", "list").lines]
+    assert own.env["TRADE_API_KEY"] not in json.dumps(found)
+
+
+def test_a_damaged_ledger_is_told_and_costs_the_board_nothing_else(own: Terminal) -> None:
+    (own.home / "ledger.sqlite3").write_bytes(b"this is no ledger" * 99)
+    run = own("top", "--once", "-o", "json")
+    assert run.code == 0, run.err
+    assert list(run.json["market_data"]) == ["problem"]
+    assert run.json["agents"]
+
+
+def test_a_snapshot_for_people(own: Terminal) -> None:
+    run = own("top", "--once", "--chain", "bnb", tty=True, columns=80, env={"NO_COLOR": "1"})
+    assert run.code == 0
+    assert "\x1b" not in run.out
+    assert "chain bnb" in run.out.splitlines()[0]
+    assert all(cell_len(line) <= 80 for line in run.out.splitlines())
+    dumb = own("top", tty=True, env={"TERM": "dumb"})
+    assert (dumb.code, dumb.out.isascii()) == (0, True)
+
+
+@pytest.mark.long
+def test_many_agents_are_not_all_read(trade: Terminal, service: Scripted) -> None:
+    limits = {"X_RateLimit_Limit": "9", "X_RateLimit_Remaining": "9", "X_RateLimit_Reset": "1767268860"}
+    account = {"id": "acc_1", "email": "a@b.c", "plan": "free", "created_at": 1, "api_key_last4": "abcd"}
+    service.says(200, account, **limits)
+    service.then(200, {"data": [agent(f"agent {n}", id=f"agt_{n}") for n in range(30)]}, **limits)
+    service.then(200, {"data": []}, **limits)
+    service.then(200, {"data": []}, **limits)
+    quotas = {"requests": {"used": 1, "limit": 2}, "agents": {"used": 1, "limit": 2}, "reset_at": 1767268800}
+    service.then(200, quotas, **limits)
+    service.then(200, {"data": []}, **limits)
+    service.then(200, {"data": []}, **limits)
+    rules = {"risk": {}, "min_confidence": 0.75, "max_positions": 5, "updated_at": 1, "stats": None}
+    service.then(200, agent() | rules, **limits)
+    run = trade("top", "--once", "-o", "json")
+    assert "results were read of 3 of 30 agents" in run.err
+    assert len(run.json["agents"]) == 30
+
+
+def _odd(service: Scripted, *answers: tuple[int, dict[str, Any]]) -> None:
+    """What `--once` reads of two agents, the first of which nobody can ask for."""
+    account = {"id": "acc_1", "email": "a@b.c", "plan": "free", "created_at": 1, "api_key_last4": "abcd"}
+    service.says(200, account)
+    service.then(200, {"data": [agent("odd", id="x" * 300), agent("calm", id="agt_2")]})
+    service.then(200, {"data": []})
+    service.then(200, {"data": []})
+    quotas = {"requests": {"used": 1, "limit": 2}, "agents": {"used": 1, "limit": 2}, "reset_at": 1767268800}
+    service.then(200, quotas)
+    service.then(200, {"data": []})
+    service.then(200, {"data": []})
+    for status, answer in answers:
+        service.then(status, answer)
+
+
+def test_one_odd_agent_costs_its_own_results_only(trade: Terminal, service: Scripted) -> None:
+    rules = {"risk": {}, "min_confidence": 0.75, "max_positions": 5, "updated_at": 1}
+    stats = {"total_trades": 4, "win_rate_pct": 50.0, "total_pnl_usd": -12.5}
+    _odd(service, (200, agent("calm", id="agt_2") | rules | {"stats": stats}))
+    run = trade("top", "--once", "-o", "json")
+    assert run.code == 0, run.err
+    assert "the results of odd could not be read: agent_id is" in run.err
+    assert [one["name"] for one in run.json["agents"]] == ["odd", "calm"]
+    assert run.json["agents"][1]["stats"] == stats
+
+
+def test_a_service_that_fails_for_all_ends_it(trade: Terminal, service: Scripted) -> None:
+    _odd(service, (500, {"error": {"code": "internal_error", "message": "no"}}))
+    run = trade("top", "--once", "-o", "json", "--no-retry")
+    assert (run.code, run.out) == (10, "")
+
+
+def test_while_it_is_live_an_odd_agent_holds_nothing_up() -> None:
+    run: Any = SimpleNamespace(settings=Settings())
+    source = Source(run, None, 2.0)
+    source._failed("agent odd", InvalidArgumentError("agent_id is odd"))  # as the reading thread does
+    news = source.news.get_nowait()
+    assert (news.kind, news.data, news.key) == ("agent", {}, "odd")
+    assert source.news.empty(), "no problem, and no pause"
+
+
+def test_a_wrong_key_ends_it_before_anything_is_drawn(trade: Terminal, service: Scripted) -> None:
+    service.fails(401, "unauthorized", "no such key")
+    for argv in (("top",), ("top", "--once"), ("top", "--interval", "2s")):
+        assert trade(*argv).code == 4
+
+
+def test_lines_are_no_table_of_columns(own: Terminal) -> None:
+    assert own("top", "--interval", "2s", "-o", "csv").code == 2

@@ -4,8 +4,6 @@ import re
 import shlex
 from pathlib import Path
 
-import pytest
-
 import tradesdk
 import tradesdk_cli
 import tradesdk_mock
@@ -14,6 +12,7 @@ from tradesdk_cli.app import command
 from tradesdk_cli.framework.group import LazyCommand
 from tradesdk_cli.framework.topics import ENVIRONMENT, EXIT_CODES, TOPICS
 
+from .._rows import each_of
 from ._terminal import Terminal
 
 PACKAGES = [Path(package.__file__).parent for package in (tradesdk, tradesdk_cli, tradesdk_mock) if package.__file__]
@@ -28,7 +27,7 @@ def test_the_topics_are_listed(trade: Terminal) -> None:
     assert [row["topic"] for row in trade("help", "-o", "json").json] == list(TOPICS)
 
 
-@pytest.mark.parametrize("topic", list(TOPICS))
+@each_of("topic", list(TOPICS))
 def test_a_topic_fits_every_terminal(trade: Terminal, topic: str) -> None:
     run = trade("help", topic)
     assert (run.code, run.err) == (0, "")
@@ -80,12 +79,12 @@ def test_a_topic_for_programs(trade: Terminal) -> None:
     assert "90m" in found["text"]
 
 
-@pytest.mark.parametrize("words", [("agents",), ("agents", "list"), ("mock", "fault", "add"), ("demo",), ("help",)])
+@each_of("words", [("agents",), ("agents", "list"), ("mock", "fault", "add"), ("demo",), ("help",)])
 def test_the_help_of_a_command(trade: Terminal, words: tuple[str, ...]) -> None:
     assert trade("help", *words).out == trade(*words, "--help").out
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("line", "hint"),
     [
         ("paymnts", "did you mean: trade help payments"),
@@ -102,7 +101,7 @@ def test_what_there_is_no_help_about(trade: Terminal, line: str, hint: str) -> N
     assert hint in run.problem["hint"]
 
 
-@pytest.mark.parametrize("words", ["exit codes", "exit-code", "payment", "TIMES", "time", "stream"])
+@each_of("words", ["exit codes", "exit-code", "payment", "TIMES", "time", "stream"])
 def test_nearly_the_name_of_a_topic_is_enough(trade: Terminal, words: str) -> None:
     run = trade("help", *words.split())
     assert run.code == 0

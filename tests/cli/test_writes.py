@@ -6,6 +6,7 @@ import tradesdk_cli.confirm as changes
 from tradesdk import LocalSigner, TradeClient
 from tradesdk_mock import MockServer
 
+from .._rows import each_of
 from ._terminal import Terminal
 
 KEY = "0x" + "7c" * 32
@@ -176,7 +177,7 @@ def test_ctrl_c_at_the_question(own: Terminal, server: MockServer, agent: str, m
     assert writes(server, own) == []
 
 
-@pytest.mark.parametrize("answer", ["n\n", "\n", "", "yesterday\n"])
+@each_of("answer", ["n\n", "\n", "", "yesterday\n"])
 def test_asked_and_declined(own: Terminal, server: MockServer, agent: str, answer: str) -> None:
     server.clear_journal()
     run = own("agents", "delete", agent, answers=answer)
@@ -203,7 +204,7 @@ def test_dry_run_shows_what_is_sent(own: Terminal, server: MockServer, agent: st
         assert (shown["method"], shown["path"], shown.get("body")) == writes(server, own)[0]
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("line", "said"),
     [
         ("agents delete AGENT", "nothing was sent (--dry-run)"),
