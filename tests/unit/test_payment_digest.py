@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -104,7 +103,7 @@ BAD: dict[str, list[Any]] = {
 def test_what_cannot_be_signed(name: str, bad: Any) -> None:
     changed: dict[str, Any] = {name: bad}
     with pytest.raises(ValueError, match=r"must be \d+ bytes|from 0 to 2\^256|non-hexadecimal"):
-        authorization_digest(replace(VECTOR, **changed))
+        authorization_digest(VECTOR._replace(**changed))
 
 
 def test_nonces_are_32_random_bytes() -> None:

@@ -65,7 +65,7 @@ class Timeout:
         """The seconds of each part, at most `seconds`."""
         seconds = min(max(seconds, 0.001), _A_DAY)
         return {
-            part: seconds if value is None else min(value, seconds)
+            part: seconds if value is None or value > seconds else value
             for part, value in (
                 ("connect", self.connect),
                 ("read", self.read),

@@ -27,11 +27,25 @@ _NO_BODY = (204, 304)
 _LONGEST_TARGET = 65_536  # as httpx has it
 
 
+class EmptyBody:
+    """The body of a request without one: no pieces. Empty bytes would be a piece, and pass through all of httpcore."""
+
+    def __iter__(self) -> Iterator[bytes]:
+        return self
+
+    def __next__(self) -> bytes:
+        raise StopIteration
+
+
+_EMPTY_BODY = EmptyBody()
+
+
 class ConnectionPool:
     """Sends by HTTP/1.1, directly: no proxies, no redirects, no retries, no cookies."""
 
     def __init__(self, origin: Origin, *, max_connections: int = 100, keepalive_expiry: float = 5.0) -> None:
         self._origin = origin
+        self._host = (b"Host", origin.authority)
         self._home = LoopBinding()
         self._max_connections = max_connections
         self._slots = Semaphore(max_connections)
@@ -71,18 +85,15 @@ class ConnectionPool:
         origin, body = self._origin, outgoing.body
         if len(outgoing.target) > _LONGEST_TARGET:
             raise httpcore.LocalProtocolError("URL too long")
-        headers = SentHeaders([(b"Host", origin.authority), *outgoing.headers])
+        headers = SentHeaders([self._host, *outgoing.headers])
         if body is not None or outgoing.method in ("POST", "PUT", "PATCH"):
             headers.append((b"Content-Length", b"%d" % len(body or b"")))
-        return httpcore.Request(
-            outgoing.method,
-            httpcore.URL(
-                scheme=origin.scheme, host=origin.host, port=origin.port, target=origin.path + outgoing.target.encode()
-            ),
-            headers=headers,
-            content=body,
-            extensions={"timeout": outgoing.timeout},
-        )
+        target = origin.path + outgoing.target.encode()
+        url = httpcore.URL(scheme=origin.scheme, host=origin.host, port=origin.port, target=target)
+        extensions = {"timeout": outgoing.timeout}
+        request = httpcore.Request(outgoing.method, url, content=body or _EMPTY_BODY, extensions=extensions)
+        request.headers = headers  # as an argument, they would all be checked and copied
+        return request
 
     def tells_if_sent(self, error: Exception) -> bool:
         return True  # httpcore's errors are raised as they happen, with no hooks in between
@@ -173,7 +184,7 @@ class PooledAnswer:
         self._response = response
         self._closed = self._whole = False
         self.status = response.status
-        self.headers = Headers((name.decode("latin-1"), value.decode("latin-1")) for name, value in response.headers)
+        self.headers = Headers([(name.decode("latin-1"), value.decode("latin-1")) for name, value in response.headers])
         self.coding = self.headers.get("content-encoding", "")
 
     @property

@@ -70,8 +70,7 @@ class _Refusal(NamedTuple):
         return other is None or (self.step, -self.excess) > (other.step, -other.excess)
 
 
-@dataclass(frozen=True, slots=True)
-class _Limits:
+class _Limits(NamedTuple):
     """What every requirement is checked against."""
 
     url: str
@@ -211,7 +210,7 @@ def _refused_resource(offer: Offer, requirement: Requirement, url: str) -> _Refu
     named = requirement.raw.get("resource")
     if requirement.version == 2:
         named = offer.resource.get("url") if isinstance(offer.resource, dict) else None
-    if not isinstance(named, str):
+    if not isinstance(named, str) or named == url:
         return None
     try:
         parts = urlsplit(named)

@@ -10,9 +10,8 @@ import json
 import math
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from .._values.http import RawResponse
 from .._values.money import shown_usd
@@ -34,8 +33,7 @@ _SAME_CHAIN = frozenset({"base", "eip155:8453"})
 _AMOUNT_FIELD = {2: "amount", 1: "maxAmountRequired"}
 
 
-@dataclass(frozen=True, slots=True)
-class Requirement:
+class Requirement(NamedTuple):
     """One way to pay that a service offers, not checked yet. A missing text is empty.
 
     Attributes:
@@ -61,8 +59,7 @@ class Requirement:
     extra: Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Offer:
+class Offer(NamedTuple):
     """The offer of a 402.
 
     Attributes:
@@ -86,8 +83,7 @@ class Offer:
         return isinstance(declared, dict) and isinstance(declared.get("info"), dict)
 
 
-@dataclass(frozen=True, slots=True)
-class Authorization:
+class Authorization(NamedTuple):
     """The transfer that the payer signs.
 
     Attributes:
