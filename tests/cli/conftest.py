@@ -40,10 +40,11 @@ def trade(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Terminal:
 
 @pytest.fixture(scope="package")
 def server() -> Iterator[MockServer]:
-    """One world; every test has a tenant of its own in it. Agents open no trades; prices move, and may close one."""
+    """One world that stands still: two commands read the same prices. Most tests have a tenant of their own in it."""
     with MockServer(signals="scripted") as running:
+        running.clock.move(freeze=True)
         running.populate("shared")
-        running.set_plan("shared", "enterprise")  # so many commands in a minute would wait for its end
+        running.set_plan("shared", "enterprise")  # its 3,000 requests must do for all of them: no minute ends
         yield running
 
 

@@ -3,7 +3,6 @@
 import csv
 import io
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import httpx
@@ -31,15 +30,6 @@ SINGLE = {
     "/v1/wallets/wal_1/balance": ("wallets", "balance", "wal_1"),
     "/v1/trades/trd_1": ("trades", "get", "trd_1"),
 }
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[MockServer]:
-    """A service whose time stands still, so that two requests get the same answer."""
-    with MockServer(signals="scripted") as running:
-        running.clock.move(freeze=True)
-        running.populate("shared")
-        yield running
 
 
 def ask(server: MockServer, path: str) -> Any:
