@@ -198,7 +198,7 @@ class Play:
             self.program.interrupt()
         (found,) = self.program.hear()
         if "raised" in found:
-            return f"`{found['raised']}`" + (f" (`{found['code']}`)" if "code" in found else "")
+            return f"`{found.get('code', found['raised'])}`"
         return "answer" if found["status"] == 200 else f"status {found['status']}"
 
     def _wait_until_paid(self) -> None:
