@@ -17,7 +17,7 @@ app = single("Send any request, with the same key, retries and budgets.")
 Words = Annotated[list[str], typer.Argument(metavar="[METHOD] PATH", help="GET, POST, PUT, PATCH, DELETE; /v1/….")]
 Texts = Annotated[
     list[str] | None,
-    typer.Option("--field", "-f", metavar="NAME=VALUE", help="A field of the body as text, of a GET's query."),
+    typer.Option("--field", "-f", metavar="NAME=VALUE", help="A text field of the body, or of a GET's query."),
 ]
 Typed = Annotated[
     list[str] | None,

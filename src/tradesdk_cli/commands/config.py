@@ -45,7 +45,7 @@ def list_(
 ) -> None:
     """Show all settings.
 
-    Flags override the environment, which overrides the project's .trade.toml, the profile and the defaults. Keys are
+    Options override the environment, which overrides the project's .trade.toml, the profile and the defaults. Keys are
     never shown.
     """
     from tradesdk_cli.config.entries import SHOWN
@@ -199,7 +199,7 @@ def profiles(ctx: typer.Context) -> None:
 
 
 @app.command("use", cls=TradeCommand, epilog=examples("trade config use work", "trade config use paper -o json"))
-def use(ctx: typer.Context, name: Annotated[str, typer.Argument(metavar="PROFILE")]) -> None:
+def use(ctx: typer.Context, name: Annotated[str, typer.Argument(metavar="PROFILE", help="Its name.")]) -> None:
     """Make a profile the default one."""
     from tradesdk_cli.session import open_session
 

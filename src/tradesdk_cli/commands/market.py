@@ -256,7 +256,7 @@ def top(
     sort: Annotated[Sort, typer.Option("--sort", help="Rank by win rate or by ROI.")],
     limit: Annotated[
         int | None,
-        typer.Option("--limit", "-n", parser=whole(1, 300), metavar="N", help="How many, 1 to 300 (300)."),
+        typer.Option("--limit", "-n", parser=whole(1, 300), metavar="N", help="How many, 1 to 300 (default 300)."),
     ] = None,
     terms: Terms,
 ) -> None:
@@ -290,7 +290,7 @@ def supported(
     ctx: typer.Context,
     limit: Annotated[
         int,
-        typer.Option("--limit", "-n", parser=whole(1, 500), metavar="N", help="How many, 1 to 500 (20)."),
+        typer.Option("--limit", "-n", parser=whole(1, 500), metavar="N", help="How many, 1 to 500."),
     ] = FIRST_TOKENS,
     send_api_key: SendKey = False,
 ) -> None:

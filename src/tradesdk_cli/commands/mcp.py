@@ -49,7 +49,7 @@ Spend = Annotated[
     str | None, typer.Option("--spend", metavar="USD", help="Let the session spend this much on market data.")
 ]
 AutoSpend = Annotated[
-    str | None, typer.Option("--auto-spend", metavar="USD", help="Approve no purchase of up to this much yourself.")
+    str | None, typer.Option("--auto-spend", metavar="USD", help="Purchases of up to this much need no approval.")
 ]
 
 
@@ -198,8 +198,8 @@ def config(
 def tools(ctx: typer.Context, *, scope: Scope) -> None:
     """List the tools that an agent sees, and how many tokens they take.
 
-    For programs, with their schemas and hints. Tokens are estimated from the whole list, schemas included; tokenizers
-    make about a fifth fewer of it.
+    -o json has schemas and hints. The estimate counts the whole list, schemas included, and is about a quarter higher
+    than tokenizers count.
     """
     from tradesdk_cli.mcp.catalog import TOKENS_LIMIT, token_count
     from tradesdk_cli.mcp.catalog import tools as listed

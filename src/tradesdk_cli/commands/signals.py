@@ -171,13 +171,15 @@ def stream(
 ) -> None:
     """Print signals as they come, each once, until Ctrl-C.
 
-    Reconnects by itself and reads missed signals from the history; stderr says when. --since last continues where the
-    last run with --since last ended, with the same key, chain, filters and --out; the first time, where the last run
-    without it ended. A signal is done when it is printed, its command has ended, and it was forwarded or its failure
-    was reported. One that was not done when a run ended (a crash, Ctrl-C while its command ran) comes again. A command
-    that still runs when --duration is over may finish.
-    With --group the signals come from the relay of a fleet (trade fleet relay), and its server keeps how far the group
-    is: so without --since, --checkpoint and --heartbeats. What a member had not done when it died goes to another one.
+    Reconnects by itself and reads missed signals from the history; stderr says when. --since last continues the last
+    run with --since last and the same key, chain, filters and --out; the first time, the last run without it.
+
+    A signal is done when it is printed, its command has ended, and it was forwarded or its failure was reported. One
+    that was not done when a run ended (a crash, Ctrl-C while its command ran) comes again. A command that still runs
+    when --duration is over may finish.
+
+    With --group, signals come from the relay of a fleet (trade fleet relay), and its server keeps the position:
+    --since, --checkpoint and --heartbeats don't apply. What a member had not done when it died goes to another one.
     """
     from contextlib import AbstractContextManager
     from functools import partial

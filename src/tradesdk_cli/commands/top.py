@@ -34,9 +34,9 @@ def top(
 ) -> None:
     """A live board: agents, positions, signals, money.
 
-    On a terminal it stays until q; ? shows the keys. It reads at most a third of what the plan allows in a minute, so
-    on a small plan data comes less often than --interval says, and its age is shown. Signals come live. Where there is
-    no terminal it prints everything once, or, with --interval, a line for every change.
+    On a terminal it stays until q; ? shows the keys. Signals come live. The rest is read with at most a third of the
+    plan's requests a minute, so perhaps less often than --interval says; its age is shown. Without a terminal it prints
+    everything once, or, with --interval, a line for every change.
     """
     with session(ctx) as run:
         if once or (interval is None and not _is_screen(run.out)):

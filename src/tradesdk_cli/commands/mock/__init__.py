@@ -16,7 +16,7 @@ VERBS = {
     "clock": "Show, move, stop or speed up the mock's clock.",
     "fault": "Faults on demand: add, list, kinds, remove, clear.",
     "emit": "Publish signals, now or later: signal.",
-    "market": "Show whether the prices of the market data fail, or make them fail or work again.",
+    "market": "Show whether prices of market data fail, or change that.",
     "agent": "Start or stop an agent, or put it into another state.",
     "key": "API keys of the mock: create, list, scope, expire, rotate, revoke.",
     "tenant": "Tenants of the mock: populate, plan.",

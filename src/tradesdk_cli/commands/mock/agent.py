@@ -38,8 +38,8 @@ def agent(
 ) -> None:
     """Start or stop an agent, or put it into another state.
 
-    To start one that is active, or to stop one that is idle, is refused; active, idle, paused and error are set
-    whatever state it is in. The service itself shows no endpoint for this.
+    start is refused for an active agent, stop for an idle one; active, idle, paused and error set that state from any
+    other.
     """
     from tradesdk_cli.lookup import AGENTS, reached
 

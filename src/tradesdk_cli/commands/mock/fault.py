@@ -138,7 +138,7 @@ def add(
 
 @app.command("list", cls=TradeCommand, epilog=examples("trade --mock mock fault list", "trade mock fault list -o json"))
 def list_faults(ctx: typer.Context) -> None:
-    """List the faults, oldest first: which requests they meet, and how many they have met and hit."""
+    """List the faults, oldest first, with how many requests they matched and changed."""
     from tradesdk_cli.commands.mock.show import show_rules
 
     with session(ctx) as run:

@@ -11,7 +11,7 @@ from tradesdk_cli.context import session
 from tradesdk_cli.errors import UsageProblem
 from tradesdk_cli.framework.group import TradeCommand, examples, single
 
-app = single("Show whether the prices of the market data fail, or make them fail or work again.")
+app = single("Show whether prices of market data fail, or change that.")
 
 
 @app.command(
@@ -32,7 +32,7 @@ def market(
         typer.Option("--token", metavar="SYMBOL|ADDRESS", help="Only this token; may be given several times."),
     ] = None,
 ) -> None:
-    """Show whether the prices of the market data fail, or make them fail or work again."""
+    """Show whether prices of market data fail, or change that."""
     if token and not fail_prices:
         raise UsageProblem(
             "--token belongs to --fail-prices", "for example: trade mock market --fail-prices --token BRETT"

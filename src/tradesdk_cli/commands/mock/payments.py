@@ -124,7 +124,7 @@ def check(
         ),
     ] = None,
 ) -> None:
-    """Look for requests that somebody was charged for more than once; exit code 1 when there are any."""
+    """Find requests that were charged more than once; exit code 1 if there are any."""
     query = urlencode(given(payer=payer, within=within))
     with session(ctx) as run:
         groups = ask(run, "GET", f"payments/twice?{query}", gives={"data": list})["data"]

@@ -74,7 +74,7 @@ def serve(
         bool | None,
         typer.Option(
             "--scripted/--live",
-            help="Signals only from trade mock emit signal; or, as a new world has it, the market's too.",
+            help="Signals only from trade mock emit signal, or also from the market (default).",
             show_default=False,
         ),
     ] = None,
@@ -91,7 +91,7 @@ def serve(
     """Serve the mock on a port until Ctrl-C.
 
     A key creates its tenant on first use: mock_full_NAME, mock_read_NAME, and with a plan mock_full_free_NAME. With
-    --world NAME, that embedded world is served, and commands with the same --world go on working on it.
+    --world NAME, that embedded world is served; commands with the same --world still work on it.
     """
     from tradesdk_cli.mockworld import mock_server_class
 

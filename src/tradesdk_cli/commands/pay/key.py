@@ -45,10 +45,9 @@ def new(ctx: typer.Context, wallet: WalletFile = None, dry_run: DryRun = False) 
     epilog=examples("trade pay key import --wallet old.json < key.txt", "trade pay key import < key.txt"),
 )
 def import_key(ctx: typer.Context, wallet: WalletFile = None, dry_run: DryRun = False) -> None:
-    """Encrypt a private key that exists into a keystore.
+    """Encrypt an existing private key into a keystore.
 
-    The key is asked for without being shown, or read from a pipe; it is never an option, for options can be seen by
-    others on the same machine.
+    The key is asked for without being shown, or read from a pipe; it is never an option, which other users could see.
     """
     with session(ctx) as run:
         _refuse_mock(run)
@@ -96,7 +95,7 @@ def address(ctx: typer.Context, wallet: WalletFile = None) -> None:
     epilog=examples("trade --mock pay key accept-secret --yes", "trade pay key accept-secret --dry-run"),
 )
 def accept_secret(ctx: typer.Context, wallet: WalletFile = None, yes: Yes = False, dry_run: DryRun = False) -> None:
-    """Go on with another purchase secret than before.
+    """Accept another purchase secret than before.
 
     The nonces of named purchases (--purchase, --job) are made with a secret: that of TRADE_PURCHASE_SECRET, else one
     that comes from the key. Purchases in this ledger keep their nonces. Names that only other ledgers have paid for

@@ -66,11 +66,11 @@ def reconcile(
 ) -> None:
     """Resolve unfinished payments.
 
-    Payments in doubt are resent while they are valid, unless they were bought again since; what that brings is printed.
-    What has expired without proof stays held until --mark says what it was. With TRADE_RPC_URL, a node of Base is asked
-    about that first. In a fleet, what its server has lost and this machine's journal has is put back, before all else:
-    payments, the budget and trusted recipients. Nothing is signed, except with --cancel-calldata. While something is
-    without proof, or in doubt, the exit code is 14.
+    Payments in doubt are resent while they are valid, unless they were bought again since. With TRADE_RPC_URL, a node of
+    Base says what happened to the expired ones; the others stay held until --mark says it. Nothing is signed, except
+    with --cancel-calldata. While a payment is in doubt or without proof, the exit code is 14.
+
+    In a fleet, this machine's journal first puts back what the server has lost: payments, budget, trusted recipients.
     """
     if mark is not None and cancel_calldata:
         raise UsageProblem("--mark and --cancel-calldata exclude each other", "leave one of them out")

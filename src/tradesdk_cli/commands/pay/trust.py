@@ -31,8 +31,8 @@ def trust(
 ) -> None:
     """Accept one more address to pay.
 
-    The first address that a service asks for is remembered, and another one is refused: whoever can change it gets
-    the money. Accept one only when the service itself says, elsewhere, that it is right.
+    The first address paid is remembered, and another one is refused, as it may be a thief's. Accept one only if the
+    service confirms it elsewhere.
     """
     from urllib.parse import urlsplit
 
