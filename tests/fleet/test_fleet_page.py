@@ -174,9 +174,9 @@ def test_the_terminals(shells: dict[str, Shell]) -> None:
 
 SECRET = "swordfish"
 RIGHTS = {
-    role: (keys.split()[0].strip("`") if keys else "", re.findall(r"\+[a-z|]+", commands.replace("\\", "")))
+    role: (keys, re.findall(r"\+[a-z|]+", commands))
     for role, keys, commands in re.findall(
-        r"(?m)^\| ([\w ]+) \| (`~[^|]+|) ?\| (.*\+.*) \|$", PAGE.read_text(encoding="utf-8")
+        r"(?m)^- \*\*([\w ]+)\*\*(?:, keys `(~\S+)`.*?)?: (`\+.*)$", PAGE.read_text(encoding="utf-8")
     )
 }
 
