@@ -66,8 +66,8 @@ def reconcile(
 ) -> None:
     """Resolve unfinished payments.
 
-    Payments in doubt are resent while they are valid, unless they were bought again since. With TRADE_RPC_URL, a node of
-    Base says what happened to the expired ones; the others stay held until --mark says it. Nothing is signed, except
+    Payments in doubt are resent while they are valid, unless they were bought again since. With TRADE_RPC_URL, a node
+    of Base says what happened to the expired ones; the others stay held until --mark says it. Nothing is signed, except
     with --cancel-calldata. While a payment is in doubt or without proof, the exit code is 14.
 
     In a fleet, this machine's journal first puts back what the server has lost: payments, budget, trusted recipients.
