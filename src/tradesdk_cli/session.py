@@ -1,4 +1,7 @@
-"""What a command works with: settings, output, a client that is made when it is needed, and the embedded mock."""
+"""What a command works with: settings, output, a client that is made when it is needed, and the embedded mock.
+
+Help and completion import it with every command and never open a session, so it imports the rest when it is used.
+"""
 
 from __future__ import annotations
 
@@ -8,13 +11,7 @@ from contextlib import ExitStack, contextmanager
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
-from tradesdk_cli import idcache
-from tradesdk_cli.clock import SayingClock
-from tradesdk_cli.config.credentials import key_from_stdin, mock_key, refuse_http, service_key, without_password
-from tradesdk_cli.config.files import settings_of
-from tradesdk_cli.config.settings import Settings
 from tradesdk_cli.errors import ConfigProblem
-from tradesdk_cli.output.printer import Output
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -25,8 +22,11 @@ if TYPE_CHECKING:
 
     from tradesdk import Ledger, RateLimit, TradeClient
     from tradesdk.fleet import RedisLedger, RedisRateLimiter
+    from tradesdk_cli.clock import SayingClock
+    from tradesdk_cli.config.settings import Settings
     from tradesdk_cli.config.target import Target
     from tradesdk_cli.mockworld import EmbeddedMock
+    from tradesdk_cli.output.printer import Output
     from tradesdk_cli.wallet import Wallet
 
 
@@ -56,6 +56,8 @@ class Session:
             self._stack.callback(http.close)
             where = f"a mock in this process ({self.mock.file})"
         else:
+            from tradesdk_cli.config.credentials import without_password
+
             base_url = self._base_url()
             where = f"{without_password(base_url)} ({self.settings.sources['base_url'].removeprefix('flag ')})"
         found = self.api_key(base_url)
@@ -75,6 +77,8 @@ class Session:
         Raises:
             ConfigError, ConfigProblem: an address or a key that cannot be used.
         """
+        from tradesdk_cli.config.credentials import refuse_http
+
         refuse_http(base_url, "TRADE_BASE_URL or --base-url", "the base URL", "the API key")
         return self._connected(base_url, key, None)
 
@@ -132,10 +136,14 @@ class Session:
         if self.settings.api_key_stdin:
             found: tuple[str, str] | None = (self._typed, "standard input")
         elif self.settings.mock:
+            from tradesdk_cli.mockworld import mock_key
+
             found = mock_key(self.settings)
             if self.settings.api_key not in (None, found[0]):
                 self.out.note(f"TRADE_API_KEY is not a key of the mock: {found[0]} is used instead")
         else:
+            from tradesdk_cli.config.credentials import service_key
+
             found = service_key(self.settings, address, market=market)
         if found is not None:
             self.keys.add(found[0])
@@ -143,9 +151,13 @@ class Session:
 
     @cached_property
     def _typed(self) -> str:
+        from tradesdk_cli.config.credentials import key_from_stdin
+
         return key_from_stdin()
 
     def _base_url(self) -> str:
+        from tradesdk_cli.config.credentials import refuse_http
+
         base_url = self.settings.base_url
         if not base_url:
             raise ConfigProblem("no base URL: log in with trade login, set TRADE_BASE_URL, or use --base-url", _TRY)
@@ -240,6 +252,7 @@ class Session:
 
         `limit` is what the client knows of its rate limit, `now` another wall clock than the system's.
         """
+        from tradesdk_cli.clock import SayingClock
         from tradesdk_cli.diagnostics import LastReason, listening
 
         reason = LastReason()
@@ -266,12 +279,16 @@ class Session:
 
 
 @contextmanager
-def open_session(ctx: typer.Context, *, new_profile: bool = False, endings: Iterable[str] = ()) -> Iterator[Session]:
+def session(ctx: typer.Context, *, new_profile: bool = False, endings: Iterable[str] = ()) -> Iterator[Session]:
     """The session of the command that runs in `ctx`; closed at the end.
 
     With `new_profile`, the profile that is named need not be there yet. `endings` are those of `--out` that the command
     knows besides the formats' own.
     """
+    from tradesdk_cli import idcache
+    from tradesdk_cli.config.files import settings_of
+    from tradesdk_cli.output.printer import Output
+
     settings = settings_of(ctx.obj, os.environ, new_profile=new_profile)
     ctx.obj["resolved"] = settings  # errors are printed as the settings say
     opened = Session(settings, Output(settings, os.environ, endings=endings))
@@ -298,6 +315,8 @@ def wire(model: Any) -> dict[str, Any]:
 
 def wire_all(models: Iterable[Any]) -> list[dict[str, Any]]:
     """The same for all models of a list, which are of one class."""
+    from tradesdk_cli import idcache
+
     name, dumped = "", []
     for model in models:
         name = type(model).__name__

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tradesdk_cli.context import session
 from tradesdk_cli.errors import UsageProblem
 from tradesdk_cli.framework.group import TradeCommand, examples, gathered, noun
 from tradesdk_cli.framework.params import AgentId, Chain, Confidence, DryRun, Yes, number, pages, whole
+from tradesdk_cli.session import session
 from tradesdk_cli.text import one_line
 
 if TYPE_CHECKING:

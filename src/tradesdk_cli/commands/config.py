@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tradesdk_cli.context import session
 from tradesdk_cli.framework.group import TradeCommand, examples, noun
+from tradesdk_cli.session import session
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -94,9 +94,8 @@ def set_(
     saves keys.
     """
     from tradesdk_cli.config.entries import parse, plain_name, settable_name
-    from tradesdk_cli.session import open_session
 
-    with open_session(ctx, new_profile=True) as run:
+    with session(ctx, new_profile=True) as run:
         run.out.selection.expect(_CHANGED)
         if plain_name(name) == "profile" and not project:
             _use(run, value)
@@ -171,9 +170,8 @@ def profiles(ctx: typer.Context) -> None:
     from tradesdk_cli.config.credentials import without_password
     from tradesdk_cli.config.target import mode_of
     from tradesdk_cli.output.columns import Column
-    from tradesdk_cli.session import open_session
 
-    with open_session(ctx, new_profile=True) as run:
+    with session(ctx, new_profile=True) as run:
         files = run.settings.files
         rows = []
         for name, table in files.profiles.items():
@@ -201,9 +199,8 @@ def profiles(ctx: typer.Context) -> None:
 @app.command("use", cls=TradeCommand, epilog=examples("trade config use work", "trade config use paper -o json"))
 def use(ctx: typer.Context, name: Annotated[str, typer.Argument(metavar="PROFILE")]) -> None:
     """Make a profile the default one."""
-    from tradesdk_cli.session import open_session
 
-    with open_session(ctx, new_profile=True) as run:
+    with session(ctx, new_profile=True) as run:
         run.out.selection.expect(_CHANGED)
         _use(run, name)
 

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tradesdk_cli.context import session
 from tradesdk_cli.errors import CliError, ConfigProblem, UsageProblem
 from tradesdk_cli.framework.group import TradeCommand, TradeGroup, examples, gathered
 from tradesdk_cli.framework.params import whole
+from tradesdk_cli.session import session
 
 if TYPE_CHECKING:
     import socket

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from tradesdk_cli.context import session
 from tradesdk_cli.framework.group import TradeCommand, examples, gathered, noun
 from tradesdk_cli.framework.params import AgentFilter, pages
+from tradesdk_cli.session import session
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-from tradesdk_cli.context import session
 from tradesdk_cli.framework.group import TradeCommand, examples, gathered, noun
 from tradesdk_cli.framework.params import (
     Chain,
@@ -20,6 +19,7 @@ from tradesdk_cli.framework.params import (
     parse_span,
     whole,
 )
+from tradesdk_cli.session import session
 from tradesdk_cli.stream.deliver import actions
 
 if TYPE_CHECKING:

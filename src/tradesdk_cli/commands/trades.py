@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tradesdk_cli.context import session
 from tradesdk_cli.framework.group import TradeCommand, examples, gathered, noun
 from tradesdk_cli.framework.params import AgentFilter, Since, Until, check_period, pages
+from tradesdk_cli.session import session
 
 if TYPE_CHECKING:
     from tradesdk_cli.framework.params import Walk

@@ -488,7 +488,7 @@ def program_of(flags: Mapping[str, Any]) -> str:
     program = "trade"
     if isinstance(flags.get("profile"), str) and NAME.fullmatch(flags["profile"]):
         program += f" --profile {flags['profile']}"
-    if is_server(flags.get("fleet")):
+    if flags.get("fleet") is not None and is_server(flags["fleet"]):
         program += f" --fleet {flags['fleet']}"
     if flags.get("world"):
         return f"{program} --world {flags['world']}"
@@ -574,9 +574,3 @@ def requested_output(argv: list[str]) -> str | None:
         if value in FORMATS:
             found = value
     return found
-
-
-MOCK_TENANT = "me"
-
-
-MOCK_KEY = f"mock_full_{MOCK_TENANT}"

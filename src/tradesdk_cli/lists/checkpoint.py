@@ -515,7 +515,7 @@ class Pull:
 
 def _key(run: Session) -> str | None:
     """The key that the list is asked for with; None for the mock's usual one."""
-    from tradesdk_cli.config.credentials import MOCK_KEYS
+    from tradesdk_cli.mockworld import MOCK_KEYS
 
     if run.settings.mock:
         given = run.settings.api_key

@@ -7,9 +7,9 @@ from typing import Annotated, Any
 import typer
 
 from tradesdk_cli.commands.mock.control import ask
-from tradesdk_cli.context import session
 from tradesdk_cli.errors import UsageProblem
 from tradesdk_cli.framework.group import TradeCommand, examples, single
+from tradesdk_cli.session import session
 
 app = single("Show whether the prices of the market data fail, or make them fail or work again.")
 

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tradesdk_cli.context import session
 from tradesdk_cli.errors import ConfigProblem, UsageProblem
 from tradesdk_cli.framework.group import TradeCommand, examples, noun
 from tradesdk_cli.framework.params import DryRun, Yes
+from tradesdk_cli.session import session
 
 if TYPE_CHECKING:
     from tradesdk_cli.session import Session

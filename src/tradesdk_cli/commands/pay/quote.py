@@ -6,10 +6,10 @@ from typing import Annotated
 
 import typer
 
-from tradesdk_cli.context import session
 from tradesdk_cli.errors import UsageProblem
 from tradesdk_cli.framework.group import TradeCommand, examples, single
 from tradesdk_cli.purchase.calls import ABOUT_TOKENS, ENDPOINTS, MOST, Call
+from tradesdk_cli.session import session
 
 app = single("Show what market data costs, and what the budgets leave.")
 

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tradesdk_cli.context import session
 from tradesdk_cli.errors import OUTCOME_UNKNOWN, UsageProblem
 from tradesdk_cli.framework.group import TradeCommand, examples, single
 from tradesdk_cli.framework.params import DryRun, Yes, parse_span
+from tradesdk_cli.session import session
 
 if TYPE_CHECKING:
     from tradesdk import ChainVerdict, Payment
