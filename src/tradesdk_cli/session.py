@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 
     from tradesdk import Ledger, RateLimit, TradeClient
     from tradesdk.fleet import RedisLedger, RedisRateLimiter
-    from tradesdk_cli.clock import SayingClock
     from tradesdk_cli.config.settings import Settings
     from tradesdk_cli.config.target import Target
     from tradesdk_cli.mockworld import EmbeddedMock
     from tradesdk_cli.output.printer import Output
+    from tradesdk_cli.retries import SayingClock
     from tradesdk_cli.wallet import Wallet
 
 
@@ -84,7 +84,7 @@ class Session:
 
     def _connected(self, base_url: str, key: str, http: Any) -> TradeClient:
         from tradesdk import TradeClient
-        from tradesdk_cli.clock import OneMoreTry
+        from tradesdk_cli.retries import OneMoreTry
 
         limiter = self.rate_limiter  # before the client: it is closed after it
         client = TradeClient(
@@ -119,7 +119,7 @@ class Session:
     def _fleet(self) -> str | None:
         """The URL of the fleet's server; from now on it is said when a part of the fleet goes on alone."""
         if self.settings.fleet_url is not None and not self._hears_fleet:
-            from tradesdk_cli.diagnostics import fleet_is_heard
+            from tradesdk_cli.retries import fleet_is_heard
 
             self._hears_fleet = True
             self._stack.enter_context(fleet_is_heard(self.out))
@@ -252,8 +252,7 @@ class Session:
 
         `limit` is what the client knows of its rate limit, `now` another wall clock than the system's.
         """
-        from tradesdk_cli.clock import SayingClock
-        from tradesdk_cli.diagnostics import LastReason, listening
+        from tradesdk_cli.retries import LastReason, SayingClock, listening
 
         reason = LastReason()
         self._stack.enter_context(listening(reason, self.out, self.settings.verbose, limit))

@@ -116,7 +116,7 @@ def market_client(
         ConfigProblem: there is no address.
     """
     from tradesdk import MarketClient
-    from tradesdk_cli.clock import OneMoreTry
+    from tradesdk_cli.retries import OneMoreTry
 
     settings = run.settings
     http = now = node = None
