@@ -96,7 +96,7 @@ def set_(
     from tradesdk_cli.config.entries import parse, plain_name, settable_name
 
     with session(ctx, new_profile=True) as run:
-        run.out.selection.expect(_CHANGED)
+        run.out.expect_fields(_CHANGED)
         if plain_name(name) == "profile" and not project:
             _use(run, value)
             return
@@ -122,7 +122,7 @@ def unset(ctx: typer.Context, name: SettingName, project: Project = False) -> No
     from tradesdk_cli.errors import UsageProblem
 
     with session(ctx) as run:
-        run.out.selection.expect(("name", "was", "profile", "file"))
+        run.out.expect_fields(("name", "was", "profile", "file"))
         settings = run.settings
         name = plain_name(name)
         if name == "profile" and not project:
@@ -201,7 +201,7 @@ def use(ctx: typer.Context, name: Annotated[str, typer.Argument(metavar="PROFILE
     """Make a profile the default one."""
 
     with session(ctx, new_profile=True) as run:
-        run.out.selection.expect(_CHANGED)
+        run.out.expect_fields(_CHANGED)
         _use(run, name)
 
 

@@ -32,8 +32,6 @@ class Selection:
         self.fields = tuple(fields)
         self.asks = query is not None
         """True when there is a query."""
-        self.active = bool(fields) or self.asks
-        """True when not everything is printed as it is."""
         self._search = None if query is None else _compiled(query)
         self._known: dict[str, None] | None = None
 

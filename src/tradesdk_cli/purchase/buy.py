@@ -34,7 +34,7 @@ def purchase(run: Session, call: Call, terms: Terms) -> None:
     """Buys what `call` asks for under `terms`, and prints it."""
     checkout = Checkout(run, call, terms)
     if terms.receipt and not terms.dry_run:
-        run.out.selection.expect(_names_with_receipt(call.verb))
+        run.out.expect_fields(_names_with_receipt(call.verb))
     elif not terms.dry_run:
         run.out.expect(*_models(run.out, call.verb))
     if terms.dry_run:
