@@ -15,7 +15,7 @@ from urllib.parse import parse_qsl, quote, unquote, urlsplit
 from tradesdk_cli.errors import INVALID, SERVER, CliError, Interrupted, UsageProblem
 from tradesdk_cli.purchase.calls import ENDPOINTS, Call
 from tradesdk_cli.redact import HIDDEN, is_secret_header
-from tradesdk_cli.text import one_line, visible
+from tradesdk_cli.text import dollars, one_line, plain_dollars, usd, visible
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -467,7 +467,6 @@ def ask_price(run: Session, asked: RawRequest, *, include: bool, dry_run: bool, 
     Raises:
         PaymentNeeded: it costs something.
     """
-    from tradesdk_cli.money import dollars, plain_dollars, usd
     from tradesdk_cli.purchase.checkout import NOBODY, market_client
     from tradesdk_cli.wallet import Wallet
 

@@ -8,13 +8,14 @@ from __future__ import annotations
 import os
 import time
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 from tradesdk_cli.errors import ConfigProblem
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping
     from contextlib import AbstractContextManager
     from pathlib import Path
 
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from tradesdk import Ledger, RateLimit, TradeClient
     from tradesdk.fleet import RedisLedger, RedisRateLimiter
     from tradesdk_cli.config.settings import Settings
-    from tradesdk_cli.config.target import Target
     from tradesdk_cli.mockworld import EmbeddedMock
     from tradesdk_cli.output.printer import Output
     from tradesdk_cli.retries import SayingClock
@@ -211,6 +211,22 @@ class Session:
             return False
         return keystore_path(self.settings, None).exists()
 
+    def wallet(self, named: Path | None = None) -> Wallet | None:
+        """The wallet that pays: this person's own, or play money in a mock world. None when there is none.
+
+        `named` is what --wallet says.
+
+        Raises:
+            ConfigProblem, ConfigError: there is one, and it cannot be used.
+        """
+        from tradesdk_cli.wallet import own_wallet, play_money
+
+        if not self.settings.mock:
+            return own_wallet(self.settings, named)
+        from tradesdk_cli.mockworld import wallet_file
+
+        return play_money(wallet_file(self.settings), self.mock.service.world.seed, self.out.note)
+
     def _fleet_wallet(self) -> Wallet:
         """The wallet of the fleet's ledger, able to decrypt it.
 
@@ -237,8 +253,6 @@ class Session:
 
     def target(self, *, market: bool = False) -> Target:
         """Where what this command sends will go; `market`: where it buys."""
-        from tradesdk_cli.config.target import target_of
-
         return target_of(self.settings, market=market)
 
     def now(self) -> float:
@@ -322,3 +336,54 @@ def wire_all(models: Iterable[Any]) -> list[dict[str, Any]]:
         dumped.append(model.model_dump(mode="json", exclude_unset=True))
     idcache.note(name, dumped)
     return dumped
+
+
+# Where a write or a payment goes, for whoever is about to allow it
+
+
+@dataclass(frozen=True)
+class Target:
+    """Where something is sent.
+
+    Attributes:
+        text: for people: `mock world default`, `profile work · api.example.com · live`.
+        fields: for programs: `mode` is `mock` (in this process), `local` (a server on this machine) or `live`;
+            with it `world` of a mock, otherwise `host` and, if there is one, `profile`.
+    """
+
+    text: str
+    fields: dict[str, Any]
+
+
+def target_of(settings: Settings, *, market: bool = False) -> Target:
+    """Where requests go with these settings; `market`: those that buy market data."""
+    if settings.mock:
+        return Target(f"mock world {settings.world}", {"mode": "mock", "world": settings.world})
+    from tradesdk_cli.config.credentials import host_of
+
+    url = settings.market_url if market else settings.base_url
+    host, mode = (host_of(url), _mode_at(url)) if url else (None, "live")
+    parts = [host or "no address", "this machine" if mode == "local" else "live"]
+    fields: dict[str, Any] = {"mode": mode, "host": host}
+    if settings.profile:
+        parts.insert(0, f"profile {settings.profile}")
+        fields["profile"] = settings.profile
+    return Target(" · ".join(parts), fields)
+
+
+def mode_of(table: Mapping[str, Any]) -> str:
+    """What commands with this profile are sent to: the `mode` of a `Target`."""
+    kind, address = table.get("kind", "live"), table.get("base_url")
+    return _mode_at(address) if kind == "live" and isinstance(address, str) else kind
+
+
+def _mode_at(url: str) -> str:
+    from urllib.parse import urlsplit
+
+    from tradesdk_cli.config.settings import is_loopback
+
+    try:
+        here = is_loopback(urlsplit(url.strip()).hostname or "")
+    except ValueError:
+        here = False
+    return "local" if here else "live"

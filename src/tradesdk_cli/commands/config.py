@@ -168,8 +168,8 @@ def path(ctx: typer.Context) -> None:
 def profiles(ctx: typer.Context) -> None:
     """List profiles, their services and where their keys are saved."""
     from tradesdk_cli.config.credentials import without_password
-    from tradesdk_cli.config.target import mode_of
     from tradesdk_cli.output.columns import Column
+    from tradesdk_cli.session import mode_of
 
     with session(ctx, new_profile=True) as run:
         files = run.settings.files

@@ -180,7 +180,7 @@ def config(
     trade login keeps it, or from its environment.
     """
     from tradesdk_cli.mcp.clients import CLIENTS, configuration
-    from tradesdk_cli.money import plain_dollars, usd
+    from tradesdk_cli.text import plain_dollars, usd
 
     with session(ctx) as run:
         words = [*run.settings.program.split()[1:], "mcp"]

@@ -181,7 +181,6 @@ def stream(
     from contextlib import AbstractContextManager
     from functools import partial
 
-    from tradesdk_cli.files import refuse_same
     from tradesdk_cli.stream.bookmark import AnyStream, BookmarkKind, RunPlace, last_place
     from tradesdk_cli.stream.deliver import Delivery
     from tradesdk_cli.stream.follow import SETTLE, follow
@@ -190,7 +189,10 @@ def stream(
     if group is not None:
         refuse_with_group({"--since": since, "--checkpoint": checkpoint, "--heartbeats": heartbeats or None})
     with session(ctx) as run:
-        refuse_same({"--out": run.settings.out, "--checkpoint": checkpoint, "--tape": tape})
+        if checkpoint is not None or tape is not None:
+            from tradesdk_cli.files import refuse_same
+
+            refuse_same({"--out": run.settings.out, "--checkpoint": checkpoint, "--tape": tape})
         filters = {"min_confidence": min_confidence, "direction": direction, "token": token}
         if group is not None:
             shared = in_group(run, chain, group, filters, duration=duration)

@@ -42,9 +42,9 @@ def quote(
 
     Uses the published prices; needs no key and sends nothing.
     """
-    from tradesdk_cli.money import plain_dollars
     from tradesdk_cli.purchase.checkout import NO_SERVICE, market_client
     from tradesdk_cli.purchase.records import left_in_windows, left_over, room
+    from tradesdk_cli.text import plain_dollars
 
     verb = endpoint
     if tokens and verb not in ABOUT_TOKENS:
