@@ -169,7 +169,8 @@ class AsyncSession:
             if not retries.should_retry(error):
                 raise
         else:
-            self.budget.give_back(1)
+            if self.budget.tokens < self.budget.full:  # only after retries
+                self.budget.give_back(1)
             return result
         return await retries.run()
 

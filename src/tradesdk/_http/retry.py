@@ -193,8 +193,7 @@ class RetryBudget:
         return True
 
     def give_back(self, tokens: int) -> None:
-        if self.tokens < self.full:
-            self.tokens = min(self.full, self.tokens + tokens)
+        self.tokens = min(self.full, self.tokens + tokens)
 
 
 class Retries:

@@ -170,7 +170,8 @@ class Session:
             if not retries.should_retry(error):
                 raise
         else:
-            self.budget.give_back(1)
+            if self.budget.tokens < self.budget.full:  # only after retries
+                self.budget.give_back(1)
             return result
         return retries.run()
 
