@@ -299,7 +299,7 @@ def session(ctx: typer.Context, *, new_profile: bool = False, endings: Iterable[
     knows besides the formats' own.
     """
     from tradesdk_cli import idcache
-    from tradesdk_cli.config.files import settings_of
+    from tradesdk_cli.config.settings import settings_of
     from tradesdk_cli.output.printer import Output
 
     settings = settings_of(ctx.obj, os.environ, new_profile=new_profile)

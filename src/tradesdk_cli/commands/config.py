@@ -147,8 +147,7 @@ def path(ctx: typer.Context) -> None:
 
     Works with a broken file, too.
     """
-    from tradesdk_cli.config.files import config_folder, project_file
-    from tradesdk_cli.config.settings import resolve
+    from tradesdk_cli.config.settings import config_folder, project_file, resolve
     from tradesdk_cli.output.printer import Output
 
     out = Output(resolve(ctx.obj, os.environ), os.environ)
