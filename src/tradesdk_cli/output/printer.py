@@ -545,7 +545,8 @@ class Output(Notes):
         self, item: Mapping[str, Any], columns: Sequence[Column] = (), shown: Mapping[str, Any] | None = None
     ) -> None:
         """Prints one item of a stream at once. Tables have `columns`, and `shown` in the place of the item."""
-        self.begin_lines()
+        if self._lines is None:
+            self.begin_lines()
         if self._lines is not None and self._lines.put(item, columns, shown) and self._added is not None:
             self._added += 1
 
