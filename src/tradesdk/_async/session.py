@@ -169,8 +169,7 @@ class AsyncSession:
             if not retries.should_retry(error):
                 raise
         else:
-            if self.budget.tokens < self.budget.full:  # only after retries
-                self.budget.give_back(1)
+            self.budget.give_back(1)
             return result
         return await retries.run()
 

@@ -193,7 +193,8 @@ class RetryBudget:
         return True
 
     def give_back(self, tokens: int) -> None:
-        self.tokens = min(self.full, self.tokens + tokens)
+        if self.tokens < self.full:
+            self.tokens = min(self.full, self.tokens + tokens)
 
 
 class Retries:
