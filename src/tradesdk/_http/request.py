@@ -73,7 +73,6 @@ class Request(Generic[T]):
         body: JSON bytes; None for no body.
         operation: decides whether it may be sent twice.
         lookup: for creates: how to find out whether it happened.
-        takes_offer: a 402 is an answer too, not an error: `decode` gets it.
         target: path and query.
     """
 
@@ -84,7 +83,6 @@ class Request(Generic[T]):
     body: bytes | None = None
     operation: Operation = Operation.READ
     lookup: CreateLookup[T] | None = None
-    takes_offer: bool = False
     target: str = field(init=False, compare=False)
 
     def __post_init__(self) -> None:

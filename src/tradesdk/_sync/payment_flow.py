@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import ref
 
 from .._http.log_events import log_fields, logger
@@ -26,7 +26,7 @@ from .._market import (
 )
 from .._values.http import RawResponse
 from .._values.payment import UNRESOLVED, Payment, PaymentState, origin_of
-from ..errors import APIError, ConfigError, LedgerError, PaymentRefusedError, TradeError
+from ..errors import APIError, APIStatusError, ConfigError, LedgerError, PaymentRefusedError, TradeError
 from ..payments.authorizer import PaymentAuthorizer
 from ..payments.ledger.leases import owner_name
 from ..payments.messages import blocking_error
@@ -389,18 +389,14 @@ class PaymentFlow:
 
     def _request_offer(self, call: MarketRequest[T], quote: Quote, give_up: float) -> Offer | MarketResult[T]:
         """The offer; the result itself if the answer is free."""
-
-        def decode(method: str, url: str, response: RawResponse) -> T | Offer:
-            if response.status != 402:
-                return call.request.decode(method, url, response)
-            self.authorizer.observe(response.headers)
-            return parse_offer(response)
-
-        asking = cast("Request[T | Offer]", call.request)
-        found = self.session.call(replace(asking, decode=decode, takes_offer=True), give_up=give_up)
-        if isinstance(found, Offer):
-            return found
-        return MarketResult(data=found, quote=quote, answered_at=datetime.fromtimestamp(self.session.clock.now(), UTC))
+        try:
+            data = self.session.call(call.request, give_up=give_up)
+        except APIStatusError as refused:
+            if refused.status != 402 or refused.response is None:
+                raise
+            self.authorizer.observe(refused.response.headers)
+            return parse_offer(refused.response)
+        return MarketResult(data=data, quote=quote, answered_at=datetime.fromtimestamp(self.session.clock.now(), UTC))
 
     def _stored_result(self, request: Request[T], quote: Quote, payment: Payment) -> MarketResult[T]:
         """The result of an earlier payment, from the ledger."""

@@ -178,7 +178,7 @@ class Session:
         """Send `request` once and read its answer. `claim` is one that was made for it."""
         try:
             response = self.exchange(request, give_up, claim=claim)
-            if 200 <= response.status < 300 or (response.status == 402 and request.takes_offer):
+            if 200 <= response.status < 300:
                 return self.read(request, response)
         except APIResponseError as error:  # the request was carried out, only its answer is unreadable
             error.outcome = "none" if request.operation in (Operation.READ, Operation.QUERY) else "unknown"
