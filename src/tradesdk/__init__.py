@@ -46,7 +46,7 @@ if TYPE_CHECKING:  # `as` makes the names public to type checkers
     from ._async.client import AsyncTradeClient as AsyncTradeClient
     from ._async.market_client import AsyncMarketClient as AsyncMarketClient
     from ._async.pagination import AsyncPager as AsyncPager
-    from ._async.rate_limit import AsyncRateLimiter as AsyncRateLimiter
+    from ._async.session import AsyncRateLimiter as AsyncRateLimiter
     from ._async.signal_stream import AsyncSignalStream as AsyncSignalStream
     from ._frames import arrow_table as arrow_table
     from ._http.retry import Failure as Failure
@@ -62,7 +62,7 @@ if TYPE_CHECKING:  # `as` makes the names public to type checkers
     from ._sync.client import TradeClient as TradeClient
     from ._sync.market_client import MarketClient as MarketClient
     from ._sync.pagination import Pager as Pager
-    from ._sync.rate_limit import RateLimiter as RateLimiter
+    from ._sync.session import RateLimiter as RateLimiter
     from ._sync.signal_stream import SignalStream as SignalStream
     from ._system.clock import Clock as Clock
     from ._system.clock import SystemClock as SystemClock
@@ -166,7 +166,7 @@ _HOMES = {
     "_async.client": ("AsyncTradeClient",),
     "_async.market_client": ("AsyncMarketClient",),
     "_async.pagination": ("AsyncPager",),
-    "_async.rate_limit": ("AsyncRateLimiter",),
+    "_async.session": ("AsyncRateLimiter",),
     "_async.signal_stream": ("AsyncSignalStream",),
     "_frames": ("arrow_table",),
     "_http.retry": (
@@ -184,7 +184,7 @@ _HOMES = {
     "_sync.client": ("TradeClient",),
     "_sync.market_client": ("MarketClient",),
     "_sync.pagination": ("Pager",),
-    "_sync.rate_limit": ("RateLimiter",),
+    "_sync.session": ("RateLimiter",),
     "_sync.signal_stream": ("SignalStream",),
     "_system.clock": (
         "Clock",

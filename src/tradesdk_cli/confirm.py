@@ -15,9 +15,8 @@ from tradesdk_cli.text import is_unicode, one_line, visible
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from tradesdk_cli.config.target import Target
     from tradesdk_cli.output.printer import Output
-    from tradesdk_cli.session import Session
+    from tradesdk_cli.session import Session, Target
 
 LEDGER = "ledger"
 """The method of a change that sends nothing: it is made in the ledger, on this machine or of the fleet."""
@@ -156,7 +155,7 @@ def _fields(run: Session, change: Change, *, brief: bool = False) -> dict[str, A
 
 def where(run: Session, change: Change) -> Target:
     """Where a change is made."""
-    from tradesdk_cli.config.target import Target
+    from tradesdk_cli.session import Target
 
     if change.mock is not None:
         return Target(change.mock, {"mode": "mock", "place": change.mock})

@@ -1,4 +1,4 @@
-"""The SDK's log on stderr: `-v` says why it waits, `--debug` and `--curl` show requests. The SDK leaves secrets out."""
+"""`--debug` and `--curl`: the requests of the SDK's log on stderr. The SDK leaves secrets out."""
 
 from __future__ import annotations
 
@@ -8,107 +8,12 @@ import shlex
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from tradesdk_cli.text import one_line, visible
+from tradesdk_cli.text import visible
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
 
-    from tradesdk import RateLimit
     from tradesdk_cli.output.printer import Output
-
-
-def reason_of(record: logging.LogRecord) -> str:
-    """Why the SDK waits, in a line that does not say how long."""
-    fields = vars(record)
-    reason = one_line(fields["reason"], 200)
-    if "payment_id" in fields:
-        return f"payment {fields['payment_id']}: {reason}"
-    if "url" in fields:
-        return f"{reason} ({fields['method']} {one_line(fields['url'], 200)})"
-    if "chain" in fields:
-        return f"the stream of chain {fields['chain']}: {reason}"
-    return reason
-
-
-def wait_of(record: logging.LogRecord) -> float:
-    """Seconds that the SDK waits after this record; 0 when it does not wait."""
-    wait: float = vars(record).get("wait", 0.0)
-    return wait
-
-
-class LastReason(logging.Handler):
-    """Remembers why the SDK waited last: it says so before it waits."""
-
-    def __init__(self) -> None:
-        super().__init__(logging.INFO)
-        self.text = ""
-
-    def emit(self, record: logging.LogRecord) -> None:
-        if wait_of(record):
-            self.text = reason_of(record)
-
-
-class _Stderr(logging.Handler):
-    def __init__(self, output: Output, limit: Callable[[], RateLimit | None] | None) -> None:
-        super().__init__(logging.DEBUG)
-        self._output = output
-        self._limit = limit
-
-    def emit(self, record: logging.LogRecord) -> None:
-        text = reason_of(record) if wait_of(record) > 1 else record.getMessage()  # the clock says how long
-        limit = self._limit() if self._limit is not None and record.levelno == logging.DEBUG else None
-        if limit is not None and limit.remaining is not None:
-            total = f" of {limit.limit}" if limit.limit is not None else ""
-            until = f" until {limit.reset:%H:%M:%S}Z" if limit.reset is not None else ""
-            text += f"; {limit.remaining}{total} requests left{until}"
-        self._output.note(text)
-
-
-@contextmanager
-def listening(
-    reason: LastReason, output: Output, verbose: int, limit: Callable[[], RateLimit | None]
-) -> Iterator[None]:
-    """Listens to the SDK's log; `verbose` is how many -v were given, `limit` what is known of the rate limit."""
-    logger = logging.getLogger("tradesdk")
-    level = logger.level
-    logger.setLevel(logging.DEBUG if verbose else logging.INFO)
-    handlers: list[logging.Handler] = [reason]
-    if verbose:
-        handlers.append(_Stderr(output, limit if verbose > 1 else None))
-    for handler in handlers:
-        logger.addHandler(handler)
-    try:
-        yield
-    finally:
-        for handler in handlers:
-            logger.removeHandler(handler)
-        logger.setLevel(level)
-
-
-class _FleetEvents(logging.Handler):
-    """Says what a person has to know of a fleet: that something is not shared for now, or not checked."""
-
-    _TOLD = ("rate_limit_alone", "rate_limit_shared", "durability_unchecked")
-
-    def __init__(self, output: Output) -> None:
-        super().__init__(logging.INFO)
-        self._output = output
-
-    def emit(self, record: logging.LogRecord) -> None:
-        event = vars(record).get("event")
-        if event in self._TOLD:
-            self._output.event(event, one_line(record.getMessage()))
-
-
-@contextmanager
-def fleet_is_heard(output: Output) -> Iterator[None]:
-    """Tells on stderr what the SDK's log says of a fleet."""
-    logger, handler = logging.getLogger("tradesdk"), _FleetEvents(output)
-    logger.addHandler(handler)
-    try:
-        yield
-    finally:
-        logger.removeHandler(handler)
 
 
 CONTROL = "tradesdk_cli.wire"

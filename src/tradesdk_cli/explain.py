@@ -29,8 +29,7 @@ from tradesdk_cli.errors import (
     Problem,
     RefusedByMock,
 )
-from tradesdk_cli.money import dollars, plain_dollars
-from tradesdk_cli.text import one_line
+from tradesdk_cli.text import dollars, one_line, plain_dollars
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from tradesdk_cli.errors import CONFIG, OTHER
-from tradesdk_cli.text import is_unicode, one_line
+from tradesdk_cli.text import is_unicode, maybe_dollars, one_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -486,7 +486,6 @@ def fleet(run: Session) -> list[Finding]:
     """Whether the server of a fleet can be used, for money as well; nothing without a fleet."""
     from tradesdk.fleet import inspect_server
     from tradesdk_cli.fleet import server_record, server_told
-    from tradesdk_cli.purchase.wallet import wallet_of
 
     if run.settings.fleet_url is None:
         return []
@@ -499,7 +498,7 @@ def fleet(run: Session) -> list[Finding]:
         hint = "use the address of the primary"
         return [Finding("fleet", "problem", f"{said}, a replica", hint, facts, config=True)]
     found = [Finding("fleet", "ok", said, None, facts)]
-    pays = wallet_of(run, None) is not None
+    pays = run.wallet() is not None
     settings = None if report.settings is None else dict(report.settings)
     managed = os.environ.get(MANAGED) == "managed"
     if report.not_durable and not managed:
@@ -539,10 +538,8 @@ def ledger(run: Session) -> list[Finding]:
     """Whether it is whole, what is in doubt, and what the budgets leave."""
     from tradesdk import Budget, LedgerError, PaymentState
     from tradesdk_cli.explain import problem_of
-    from tradesdk_cli.money import maybe_dollars
     from tradesdk_cli.purchase.checkout import IN_DOUBT
     from tradesdk_cli.purchase.records import LIMITS, left_over, spending_record
-    from tradesdk_cli.purchase.wallet import wallet_of
 
     budget = Budget.from_environment()
     shared = run.settings.fleet_url is not None
@@ -550,7 +547,7 @@ def ledger(run: Session) -> list[Finding]:
     if run.asks_for_password:
         locked = "the fleet's is read with the wallet's password only"
         return [Finding("ledger", "skipped", locked, "set TRADE_KEYSTORE_PASSWORD_FILE, or TRADE_PURCHASE_SECRET")]
-    if shared and wallet_of(run, None) is None:
+    if shared and run.wallet() is None:
         return [Finding("ledger", "skipped", "the fleet's is that of a wallet, and there is none here")]
     if not shared and not run.ledger_file.exists():
         said = "nothing was bought yet" + ("" if budget.is_set else "; no budget is set")

@@ -7,7 +7,6 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from tradesdk_cli.config.settings import MOCK_TENANT
 from tradesdk_cli.errors import ConfigProblem
 
 if TYPE_CHECKING:
@@ -21,6 +20,12 @@ if TYPE_CHECKING:
 FIRST_SIGNAL_WITHIN = 2.0
 CATCH_UP_LIMIT = 24 * 3600.0
 """Seconds of the market that a command makes up for; what is older than that never happened."""
+
+MOCK_TENANT = "me"
+"""Whose agents and payments these are."""
+_USUAL_KEY = f"mock_full_{MOCK_TENANT}"
+MOCK_KEYS = ("mock_", "mocksk_")
+"""How keys of a mock begin."""
 
 LEDGER_ENDS = ("-signed", "", "-wal", "-shm", "-journal", "-approvals")
 """What the names of a ledger's files end with. The first one says that there must be a ledger: it is removed first."""
@@ -40,6 +45,17 @@ class EmbeddedMock:
     def ask(self, method: str, path: str, content: bytes | None) -> tuple[int, bytes]:
         """Status and body of what `/_mock/{path}` answers."""
         return self.service.control_response(method, path, content or b"")
+
+
+def mock_key(settings: Settings) -> tuple[str, str]:
+    """The key for the embedded mock, and where it came from.
+
+    A key for the real service has no business there; one for a mock chooses scope, plan and tenant.
+    """
+    given = settings.api_key
+    if given is not None and given.startswith(MOCK_KEYS):
+        return given, "TRADE_API_KEY"
+    return _USUAL_KEY, "the mock"
 
 
 def world_file(settings: Settings) -> Path:

@@ -15,7 +15,7 @@ from urllib.parse import parse_qsl, quote, unquote, urlsplit
 from tradesdk_cli.errors import INVALID, SERVER, CliError, Interrupted, UsageProblem
 from tradesdk_cli.purchase.calls import ENDPOINTS, Call
 from tradesdk_cli.redact import HIDDEN, is_secret_header
-from tradesdk_cli.text import one_line, visible
+from tradesdk_cli.text import dollars, one_line, plain_dollars, usd, visible
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -413,8 +413,7 @@ class _Pages:
 def paginate(run: Session, asked: RawRequest, *, include: bool) -> None:
     """Prints all items of a list, page after page, as one list."""
     from tradesdk_cli.framework.params import plan
-    from tradesdk_cli.lists.listing import show_list
-    from tradesdk_cli.lists.paging import Source
+    from tradesdk_cli.lists.listing import Source, show_list
 
     pages = _Pages(run, asked, include=include)
     columns = columns_of(asked.path, [record.item for record in pages.first.data])
@@ -436,7 +435,7 @@ def buy(run: Session, asked: RawRequest, terms: Terms, *, include: bool) -> None
     if terms.dry_run:
         rehearse(checkout)
         return
-    run.out.selection.expect(_fields_of(SOLD[asked.path]))
+    run.out.expect_fields(_fields_of(SOLD[asked.path]))
     result = checkout.buy()
     try:
         with kept(run, [result]):
@@ -468,7 +467,6 @@ def ask_price(run: Session, asked: RawRequest, *, include: bool, dry_run: bool, 
     Raises:
         PaymentNeeded: it costs something.
     """
-    from tradesdk_cli.money import dollars, plain_dollars, usd
     from tradesdk_cli.purchase.checkout import NOBODY, market_client
     from tradesdk_cli.wallet import Wallet
 
@@ -584,7 +582,7 @@ def _show_rows(out: Output, path: str, items: list[Any]) -> None:
 
 
 def _show_text(out: Output, answer: RawResponse) -> None:
-    if out.settings.output not in ("auto", "table") or out.selection.active:
+    if out.settings.output not in ("auto", "table") or out.selection is not None:
         # Of the text nothing is repeated: it may hold the key that was sent.
         found = _KIND.match(answer.headers.get("content-type", ""))
         what = f"{found[0]}, {len(answer.content)} bytes" if found else f"{len(answer.content)} bytes"

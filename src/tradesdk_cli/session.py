@@ -1,23 +1,21 @@
-"""What a command works with: settings, output, a client that is made when it is needed, and the embedded mock."""
+"""What a command works with: settings, output, a client that is made when it is needed, and the embedded mock.
+
+Help and completion import it with every command and never open a session, so it imports the rest when it is used.
+"""
 
 from __future__ import annotations
 
 import os
 import time
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
-from tradesdk_cli import idcache
-from tradesdk_cli.clock import SayingClock
-from tradesdk_cli.config.credentials import key_from_stdin, mock_key, refuse_http, service_key, without_password
-from tradesdk_cli.config.files import settings_of
-from tradesdk_cli.config.settings import Settings
 from tradesdk_cli.errors import ConfigProblem
-from tradesdk_cli.output.printer import Output
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping
     from contextlib import AbstractContextManager
     from pathlib import Path
 
@@ -25,8 +23,10 @@ if TYPE_CHECKING:
 
     from tradesdk import Ledger, RateLimit, TradeClient
     from tradesdk.fleet import RedisLedger, RedisRateLimiter
-    from tradesdk_cli.config.target import Target
+    from tradesdk_cli.config.settings import Settings
     from tradesdk_cli.mockworld import EmbeddedMock
+    from tradesdk_cli.output.printer import Output
+    from tradesdk_cli.retries import SayingClock
     from tradesdk_cli.wallet import Wallet
 
 
@@ -56,6 +56,8 @@ class Session:
             self._stack.callback(http.close)
             where = f"a mock in this process ({self.mock.file})"
         else:
+            from tradesdk_cli.config.credentials import without_password
+
             base_url = self._base_url()
             where = f"{without_password(base_url)} ({self.settings.sources['base_url'].removeprefix('flag ')})"
         found = self.api_key(base_url)
@@ -75,12 +77,14 @@ class Session:
         Raises:
             ConfigError, ConfigProblem: an address or a key that cannot be used.
         """
+        from tradesdk_cli.config.credentials import refuse_http
+
         refuse_http(base_url, "TRADE_BASE_URL or --base-url", "the base URL", "the API key")
         return self._connected(base_url, key, None)
 
     def _connected(self, base_url: str, key: str, http: Any) -> TradeClient:
         from tradesdk import TradeClient
-        from tradesdk_cli.clock import OneMoreTry
+        from tradesdk_cli.retries import OneMoreTry
 
         limiter = self.rate_limiter  # before the client: it is closed after it
         client = TradeClient(
@@ -115,7 +119,7 @@ class Session:
     def _fleet(self) -> str | None:
         """The URL of the fleet's server; from now on it is said when a part of the fleet goes on alone."""
         if self.settings.fleet_url is not None and not self._hears_fleet:
-            from tradesdk_cli.diagnostics import fleet_is_heard
+            from tradesdk_cli.retries import fleet_is_heard
 
             self._hears_fleet = True
             self._stack.enter_context(fleet_is_heard(self.out))
@@ -132,10 +136,14 @@ class Session:
         if self.settings.api_key_stdin:
             found: tuple[str, str] | None = (self._typed, "standard input")
         elif self.settings.mock:
+            from tradesdk_cli.mockworld import mock_key
+
             found = mock_key(self.settings)
             if self.settings.api_key not in (None, found[0]):
                 self.out.note(f"TRADE_API_KEY is not a key of the mock: {found[0]} is used instead")
         else:
+            from tradesdk_cli.config.credentials import service_key
+
             found = service_key(self.settings, address, market=market)
         if found is not None:
             self.keys.add(found[0])
@@ -143,9 +151,13 @@ class Session:
 
     @cached_property
     def _typed(self) -> str:
+        from tradesdk_cli.config.credentials import key_from_stdin
+
         return key_from_stdin()
 
     def _base_url(self) -> str:
+        from tradesdk_cli.config.credentials import refuse_http
+
         base_url = self.settings.base_url
         if not base_url:
             raise ConfigProblem("no base URL: log in with trade login, set TRADE_BASE_URL, or use --base-url", _TRY)
@@ -199,6 +211,22 @@ class Session:
             return False
         return keystore_path(self.settings, None).exists()
 
+    def wallet(self, named: Path | None = None) -> Wallet | None:
+        """The wallet that pays: this person's own, or play money in a mock world. None when there is none.
+
+        `named` is what --wallet says.
+
+        Raises:
+            ConfigProblem, ConfigError: there is one, and it cannot be used.
+        """
+        from tradesdk_cli.wallet import own_wallet, play_money
+
+        if not self.settings.mock:
+            return own_wallet(self.settings, named)
+        from tradesdk_cli.mockworld import wallet_file
+
+        return play_money(wallet_file(self.settings), self.mock.service.world.seed, self.out.note)
+
     def _fleet_wallet(self) -> Wallet:
         """The wallet of the fleet's ledger, able to decrypt it.
 
@@ -225,8 +253,6 @@ class Session:
 
     def target(self, *, market: bool = False) -> Target:
         """Where what this command sends will go; `market`: where it buys."""
-        from tradesdk_cli.config.target import target_of
-
         return target_of(self.settings, market=market)
 
     def now(self) -> float:
@@ -240,7 +266,7 @@ class Session:
 
         `limit` is what the client knows of its rate limit, `now` another wall clock than the system's.
         """
-        from tradesdk_cli.diagnostics import LastReason, listening
+        from tradesdk_cli.retries import LastReason, SayingClock, listening
 
         reason = LastReason()
         self._stack.enter_context(listening(reason, self.out, self.settings.verbose, limit))
@@ -266,12 +292,16 @@ class Session:
 
 
 @contextmanager
-def open_session(ctx: typer.Context, *, new_profile: bool = False, endings: Iterable[str] = ()) -> Iterator[Session]:
+def session(ctx: typer.Context, *, new_profile: bool = False, endings: Iterable[str] = ()) -> Iterator[Session]:
     """The session of the command that runs in `ctx`; closed at the end.
 
     With `new_profile`, the profile that is named need not be there yet. `endings` are those of `--out` that the command
     knows besides the formats' own.
     """
+    from tradesdk_cli import idcache
+    from tradesdk_cli.config.settings import settings_of
+    from tradesdk_cli.output.printer import Output
+
     settings = settings_of(ctx.obj, os.environ, new_profile=new_profile)
     ctx.obj["resolved"] = settings  # errors are printed as the settings say
     opened = Session(settings, Output(settings, os.environ, endings=endings))
@@ -298,9 +328,62 @@ def wire(model: Any) -> dict[str, Any]:
 
 def wire_all(models: Iterable[Any]) -> list[dict[str, Any]]:
     """The same for all models of a list, which are of one class."""
+    from tradesdk_cli import idcache
+
     name, dumped = "", []
     for model in models:
         name = type(model).__name__
         dumped.append(model.model_dump(mode="json", exclude_unset=True))
     idcache.note(name, dumped)
     return dumped
+
+
+# Where a write or a payment goes, for whoever is about to allow it
+
+
+@dataclass(frozen=True)
+class Target:
+    """Where something is sent.
+
+    Attributes:
+        text: for people: `mock world default`, `profile work · api.example.com · live`.
+        fields: for programs: `mode` is `mock` (in this process), `local` (a server on this machine) or `live`;
+            with it `world` of a mock, otherwise `host` and, if there is one, `profile`.
+    """
+
+    text: str
+    fields: dict[str, Any]
+
+
+def target_of(settings: Settings, *, market: bool = False) -> Target:
+    """Where requests go with these settings; `market`: those that buy market data."""
+    if settings.mock:
+        return Target(f"mock world {settings.world}", {"mode": "mock", "world": settings.world})
+    from tradesdk_cli.config.credentials import host_of
+
+    url = settings.market_url if market else settings.base_url
+    host, mode = (host_of(url), _mode_at(url)) if url else (None, "live")
+    parts = [host or "no address", "this machine" if mode == "local" else "live"]
+    fields: dict[str, Any] = {"mode": mode, "host": host}
+    if settings.profile:
+        parts.insert(0, f"profile {settings.profile}")
+        fields["profile"] = settings.profile
+    return Target(" · ".join(parts), fields)
+
+
+def mode_of(table: Mapping[str, Any]) -> str:
+    """What commands with this profile are sent to: the `mode` of a `Target`."""
+    kind, address = table.get("kind", "live"), table.get("base_url")
+    return _mode_at(address) if kind == "live" and isinstance(address, str) else kind
+
+
+def _mode_at(url: str) -> str:
+    from urllib.parse import urlsplit
+
+    from tradesdk_cli.config.settings import is_loopback
+
+    try:
+        here = is_loopback(urlsplit(url.strip()).hostname or "")
+    except ValueError:
+        here = False
+    return "local" if here else "live"

@@ -1,4 +1,5 @@
-"""Text from strangers: what could move a cursor, hide or reorder text is shown as an escape.
+"""Text to be shown: of strangers, in which what could move a cursor, hide or reorder text is shown as an escape; JSON,
+counts, times and money.
 
 Names, symbols and messages come from other people. Nothing in them is ever interpreted: no markup, no control or
 escape sequences, no bidirectional overrides, no invisible characters.
@@ -11,6 +12,7 @@ import re
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from decimal import Decimal
     from typing import Any
 
 # Printable, says Python, and yet nothing is seen of them: fillers, joiners, selectors of variants (but the emoji one).
@@ -98,3 +100,26 @@ def span(seconds: float) -> str:
         return f"{minutes} min {rest} s" if minutes < 10 and rest else f"{minutes} min"
     hours, minutes = divmod(minutes, 60)
     return f"{hours} h {minutes} min" if minutes else f"{hours} h"
+
+
+def dollars(amount: Decimal) -> str:
+    """`$0.06`, `$0.000001`: at least two decimals, and as many as there are."""
+    return f"${plain_dollars(amount)}"
+
+
+def plain_dollars(amount: Decimal) -> str:
+    """The same as a number in text, which is exact: `0.06`."""
+    whole, _, part = f"{amount:f}".partition(".")
+    return f"{whole}.{part.rstrip('0').ljust(2, '0')}"
+
+
+def usd(micro: int) -> Decimal:
+    """Dollars of micro-dollars."""
+    from decimal import Decimal  # completion and help never need it
+
+    return Decimal(micro).scaleb(-6)
+
+
+def maybe_dollars(micro: int | None) -> str | None:
+    """Dollars for programs; None stays None."""
+    return None if micro is None else plain_dollars(usd(micro))

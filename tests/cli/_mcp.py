@@ -12,7 +12,7 @@ from typing import Any
 
 from mcp import Client
 
-from tradesdk_cli.config.files import settings_of
+from tradesdk_cli.config.settings import settings_of
 from tradesdk_cli.mcp.approval_store import SqliteApprovals, approvals_file
 from tradesdk_cli.mcp.approvals import Action, Decisions
 from tradesdk_cli.mcp.catalog import Scope

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tradesdk_cli.clock import SayingClock
+from tradesdk_cli.retries import SayingClock
 
 from ._services import Scripted, agent
 from ._terminal import Terminal

@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from tradesdk_cli.clock import SayingClock
+from tradesdk_cli.retries import SayingClock
 from tradesdk_mock import MockServer
 
 from ._terminal import Terminal

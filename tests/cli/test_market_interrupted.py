@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from tradesdk._sync.payment_history import Payments
-from tradesdk_cli.clock import SayingClock
 from tradesdk_cli.ledger import KeepingLedger
+from tradesdk_cli.retries import SayingClock
 from tradesdk_cli.wallet import Wallet
 from tradesdk_mock import MockServer
 

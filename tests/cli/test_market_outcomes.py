@@ -21,10 +21,10 @@ from tradesdk import (
 )
 from tradesdk.payments.ledger.rules import not_unresolved
 from tradesdk.payments.messages import blocking_error, in_doubt, undelivered
-from tradesdk_cli.clock import SayingClock
 from tradesdk_cli.explain import payment_problem
 from tradesdk_cli.purchase.calls import Call
 from tradesdk_cli.purchase.checkout import Checkout, Terms
+from tradesdk_cli.retries import SayingClock
 from tradesdk_cli.wallet import Wallet
 from tradesdk_mock import MockServer
 

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tradesdk_cli.config.files import read_files
-from tradesdk_cli.config.settings import Files
+from tradesdk_cli.config.settings import Files, read_files
 
 from .._rows import each_of
 from ._services import Scripted
@@ -143,7 +142,7 @@ def test_files_of_somebody_else(trade: Terminal, project: Path, monkeypatch: pyt
     configured(trade, "")
     (project / ".trade.toml").write_text('output = "csv"\n')
     monkeypatch.setattr(os, "geteuid", lambda: 4242)
-    monkeypatch.setattr("tradesdk_cli.config.files._foreign", lambda found: True)
+    monkeypatch.setattr("tradesdk_cli.config.settings._foreign", lambda found: True)
     assert "belongs to somebody else" in str(trade("config", "list").problem["hint"])
     (trade.home / "config.toml").unlink()
     run = trade("config", "get", "output")

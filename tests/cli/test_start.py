@@ -201,7 +201,6 @@ def test_completing_imports_nothing_heavy(trade: Terminal, words: str) -> None:
             "choices",
             "config",
             "config.entries",
-            "config.files",
             "config.settings",
             "errors",
             "files",

@@ -14,7 +14,7 @@ import pytest
 
 from tradesdk import Budget, Ledger, LedgerError, Payment, PaymentState
 from tradesdk.payments.ledger.errors import from_sqlite
-from tradesdk.payments.ledger.transactions import _after_fork, _before_fork
+from tradesdk.payments.ledger.sqlite import _after_fork, _before_fork
 
 from ._ledger import HEADER, NOW, PLENTY, draft, reserve, submitted
 from ._small_disk import on_a_small_disk, possible

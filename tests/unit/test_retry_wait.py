@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tradesdk import Failure, FailureCause, RetryPolicy
-from tradesdk._http.retry import parse_http_date, reset_time, server_now, server_wait
+from tradesdk._http.service_time import parse_http_date, reset_time, server_now, server_wait
 
 from .._rows import each_of
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tradesdk.payments.service_clock import ServiceClock
+from tradesdk._http.service_time import ServiceClock
 
 from .._rows import each_of
 

@@ -17,9 +17,8 @@ from .._http.settings import Timeout
 from .._system.clock import Clock, SystemClock
 from .._values.http import RateLimit, RawResponse
 from ..errors import ConfigError
-from .rate_limit import AsyncRateLimiter
 from .sending import AsyncSender
-from .session import AsyncSession
+from .session import AsyncRateLimiter, AsyncSession
 
 if TYPE_CHECKING:
     from .httpx_sender import AsyncHttpClient

@@ -27,8 +27,7 @@ from ..payments.signing.signer import LocalSigner, Signer, checked_signer
 from .client import open_sender
 from .market_methods import AsyncDryRuns, AsyncMarketMethods, AsyncQuotes
 from .payment_flow import AsyncPaymentFlow
-from .rate_limit import AsyncRateLimiter
-from .session import AsyncSession
+from .session import AsyncRateLimiter, AsyncSession
 
 if TYPE_CHECKING:
     from ..payments.results import DryRun, MarketResult

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 from .._http.log_events import log_fields, log_retry, logger
 from .._http.request import CreateLookup, Request
 from .._http.response import decode_with_headers, failure_of
-from .._http.retry import Retries, server_now
+from .._http.retry import Retries
+from .._http.service_time import server_now
 from ..errors import AmbiguousOutcomeError, APIError, APIResponseError, NotFoundError, TradeError
 from .concurrency import sleep
 

@@ -5,23 +5,23 @@ from __future__ import annotations
 import copy
 import logging
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar, runtime_checkable
 from weakref import ReferenceType, ref
 
 from .._http.log_events import log_fields, log_rate_limit_wait, logger
+from .._http.rate_limit import RateWindow
 from .._http.request import Request
 from .._http.response import BodyReader, decode_nothing, moment_after, status_error
-from .._http.retry import Operation, RetryBudget, RetryPolicy
+from .._http.retry import Operation, RetryBudget, RetryPolicy, with_jitter
 from .._http.settings import USER_AGENT, ApiKey, Timeout
 from .._http.transport_errors import connection_error, root_cause, transport_error
 from .._http.wire_logging import LoggedExchange, wire
 from .._system.clock import Clock
-from .._values.http import RateClaim, RawResponse, SentHeaders
+from .._values.http import RateClaim, RateLimit, RawResponse, SentHeaders
 from ..errors import APIError, APIResponseError, APIStatusError, RateLimitError, TradeError
 from .concurrency import Place, sleep
-from .rate_limit import NO_CLAIM, AsyncLocalRateLimiter, AsyncRateLimiter
 from .sending import AsyncAnswer, AsyncSender, Outgoing
 
 if TYPE_CHECKING:
@@ -30,6 +30,57 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _SEARCHED = 32 * 1024
+_NO_CLAIM = RateClaim()
+_GRANTED = RateClaim(id="granted")
+
+
+@runtime_checkable
+class AsyncRateLimiter(Protocol):
+    """Says when requests may be sent. Pass one to clients as `rate_limiter=`; several may share it."""
+
+    @property
+    def rate_limit(self) -> RateLimit | None:
+        """The rate limit in the last answer that had one; None before that."""
+        ...
+
+    async def claim(self, window: str, /) -> RateClaim:
+        """Ask for one request, just before it is sent. A claim that has to wait asks again after `wait` seconds.
+
+        Args:
+            window: a fingerprint of the API key that the request is sent with.
+        """
+        ...
+
+    async def answered(self, claim: RateClaim, status: int, headers: Mapping[str, str], /) -> None:
+        """Called with every answer. `claim.id` is empty if the request was sent without asking."""
+        ...
+
+    async def failed(self, claim: RateClaim, /, *, sent: bool) -> None:
+        """Called when there is no answer. `sent`: the service may have counted the request."""
+        ...
+
+
+class AsyncLocalRateLimiter:
+    """The rate limiter of one client and its copies."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._window = RateWindow()
+
+    @property
+    def rate_limit(self) -> RateLimit | None:
+        return self._window.rate_limit
+
+    async def claim(self, window: str, /) -> RateClaim:
+        wait = self._window.claim(self._clock.monotonic())
+        return RateClaim(with_jitter(wait)) if wait else _GRANTED
+
+    async def answered(self, claim: RateClaim, status: int, headers: Mapping[str, str], /) -> None:
+        self._window.observe(headers, now=self._clock.now(), monotonic=self._clock.monotonic())
+
+    async def failed(self, claim: RateClaim, /, *, sent: bool) -> None:
+        if claim.id and not sent:
+            self._window.give_back()
 
 
 @dataclass
@@ -289,7 +340,7 @@ class AsyncSession:
         if window is None:
             window = self.window
         if not self.hold_back:
-            return RateClaim(window=window) if window else NO_CLAIM
+            return RateClaim(window=window) if window else _NO_CLAIM
         while wait := (claim := await self.throttle.claim(window)).wait:
             if self.clock.monotonic() + wait > give_up:
                 raise RateLimitError(

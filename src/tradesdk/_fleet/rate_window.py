@@ -7,7 +7,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from .._http.rate_limit import RateWindow
-from .._http.retry import reset_time, server_date, server_wait, with_jitter
+from .._http.retry import with_jitter
+from .._http.service_time import reset_time, server_date, server_wait
 from .._values.http import RateClaim
 from ..errors import ConfigError
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from .._values.http import RateLimit
 from .response import rate_limit
-from .retry import reset_time, server_now
+from .service_time import reset_time, server_now
 
 _WINDOW = 60.0  # limits are per minute
 _FARTHEST = _WINDOW + 5  # a reset further away is not believed: it or a clock is wrong

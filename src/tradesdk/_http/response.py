@@ -9,10 +9,11 @@ from functools import cache
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from .._values.http import RateLimit, RawResponse
-from .._values.text import parse_json, printable
+from .._values.http import RateLimit, RawResponse, parse_json
+from .._values.text import printable
 from ..errors import APIConnectionError, APIResponseError, APIStatusError, status_error_class
-from .retry import Failure, FailureCause, reset_time, server_wait
+from .retry import Failure, FailureCause
+from .service_time import reset_time, server_wait
 
 if TYPE_CHECKING:
     from ..models._base import Model, Page

@@ -8,30 +8,12 @@ from __future__ import annotations
 
 import math
 import random
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from enum import StrEnum
 
 from ..errors import ConfigError
-
-_SECONDS = re.compile(r"[0-9]+(?:\.[0-9]+)?")
-_RESET = re.compile(r"[0-9]{9,11}")
-_AGE = re.compile(r"[0-9]{1,9}")
-_COMMA = re.compile(r",(?! ?[0-9]{2}[ -][A-Z])")  # between values, not the one inside a date
-_LONGEST = 1e12  # seconds, beyond the calendar: a number of any length stays finite
-
-_DAY = "(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)"
-_LONG_DAY = "(?:Monday|Tuesday|Wednesday|Thursday|Friday|Saturday|Sunday)"
-_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
-_MONTH = f"(?P<month>{'|'.join(_MONTHS)})"
-_TIME = r"(?P<hour>[0-9]{2}):(?P<minute>[0-9]{2}):(?P<second>[0-9]{2})"
-_DATE_FORMS = (
-    re.compile(rf"{_DAY}, (?P<day>[0-9]{{2}}) {_MONTH} (?P<year>[0-9]{{4}}) {_TIME} GMT"),
-    re.compile(rf"{_LONG_DAY}, (?P<day>[0-9]{{2}})-{_MONTH}-(?P<year>[0-9]{{2}}) {_TIME} GMT"),
-    re.compile(rf"{_DAY} {_MONTH} (?P<day>[0-9 ][0-9]) {_TIME} (?P<year>[0-9]{{4}})"),
-)
+from .service_time import server_wait
 
 
 class Operation(StrEnum):
@@ -107,84 +89,9 @@ class RetryWait:
     server: float
 
 
-def server_now(headers: Mapping[str, str], local_now: float) -> float:
-    """The service's time when it answered: `Date` plus `Age`; the local clock when there is no usable `Date`."""
-    date = server_date(headers, local_now)
-    return local_now if date is None else date
-
-
-def server_date(headers: Mapping[str, str], local_now: float) -> float | None:
-    """`Date` plus `Age`; None when there is no usable `Date`."""
-    dates = [parse_http_date(value, now=local_now) for value in _values(headers, "date")]
-    known = [date for date in dates if date is not None]
-    if not known:
-        return None
-    age = headers.get("age", "").strip()
-    return min(known) + (int(age) if _AGE.fullmatch(age) else 0)
-
-
-def server_wait(headers: Mapping[str, str], local_now: float) -> float | None:
-    """Seconds to wait that the service named, the longest of several; None when it named none."""
-    now = server_now(headers, local_now)
-    named: list[float] = []
-    for value in _values(headers, "retry-after"):
-        if _SECONDS.fullmatch(value):
-            named.append(float(value))
-        elif (date := parse_http_date(value, now=now)) is not None:
-            named.append(date - now)
-    reset = reset_time(headers)
-    if reset is not None:
-        named.append(reset + 1 - now)
-    return min(max(0.0, *named), _LONGEST) if named else None
-
-
 def with_jitter(named: float, random: Callable[[], float] = random.random) -> float:
     """A wait that the service named, up to a second longer, so that not all callers return at the same moment."""
     return named + max(0.25, min(named * 0.1, 1.0)) * random()
-
-
-def reset_time(headers: Mapping[str, str]) -> int | None:
-    """`X-RateLimit-Reset` in Unix seconds; None when it is missing or not a plausible time."""
-    return max((int(value) for value in _values(headers, "x-ratelimit-reset") if _RESET.fullmatch(value)), default=None)
-
-
-def _values(headers: Mapping[str, str], name: str) -> list[str]:
-    """The values of a header: repeated headers are joined by commas."""
-    text = headers.get(name)
-    return [value.strip() for value in _COMMA.split(text)] if text else []
-
-
-def parse_http_date(text: str, *, now: float) -> float | None:
-    """Unix seconds of a date in one of the three HTTP forms, else None. `now` decides the century of two-digit years.
-
-    Stricter than the standard library, which accepts "1 Jan 27 0:0" and "+0500".
-    """
-    text = text.strip()
-    for form in _DATE_FORMS:
-        match = form.fullmatch(text)
-        if match is None:
-            continue
-        second = int(match["second"])
-        if second > 60:
-            return None
-        try:
-            year = int(match["year"])
-            if len(match["year"]) == 2:  # at most 50 years ahead
-                this_year = datetime.fromtimestamp(now, UTC).year
-                year = this_year + (year - this_year + 49) % 100 - 49
-            moment = datetime(
-                year,
-                _MONTHS.index(match["month"]) + 1,
-                int(match["day"]),
-                int(match["hour"]),
-                int(match["minute"]),
-                min(second, 59),
-                tzinfo=UTC,
-            )
-        except (ValueError, OverflowError, OSError):
-            return None
-        return moment.timestamp() + (second == 60)  # a leap second counts as the first second of the next minute
-    return None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -23,7 +23,8 @@ from zlib import crc32
 from .._http.settings import data_folder
 from .._system import private_files
 from .._system.file_lock import FileLock, InUseError
-from .._values.text import parse_json, printable
+from .._values.http import parse_json
+from .._values.text import printable
 from ..errors import CheckpointError, ErrorCode, InvalidArgumentError
 
 VERSION = 1

@@ -14,8 +14,8 @@ from pydantic import ValidationError
 
 from .._http.request import MAX_PAGE
 from .._http.response import decode_page
-from .._values.http import RawResponse
-from .._values.text import parse_json, printable
+from .._values.http import RawResponse, parse_json
+from .._values.text import printable
 from ..errors import APIResponseError
 from ..models.signals import Signal
 from ..models.stream import MARKS, Heartbeat, InvalidEvent, StreamSignal, UnknownEvent

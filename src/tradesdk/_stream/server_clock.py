@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from .._http.retry import server_date
+from .._http.service_time import server_date
 
 AHEAD = 60.0
 """Seconds that an event may be ahead of a clock that is synced with answers."""

@@ -18,9 +18,8 @@ from .._http.settings import Timeout
 from .._system.clock import Clock, SystemClock
 from .._values.http import RateLimit, RawResponse
 from ..errors import ConfigError
-from .rate_limit import RateLimiter
 from .sending import Sender
-from .session import Session
+from .session import RateLimiter, Session
 
 if TYPE_CHECKING:
     from .httpx_sender import HttpClient

@@ -28,8 +28,7 @@ from ..payments.signing.signer import LocalSigner, Signer, checked_signer
 from .client import open_sender
 from .market_methods import DryRuns, MarketMethods, Quotes
 from .payment_flow import PaymentFlow
-from .rate_limit import RateLimiter
-from .session import Session
+from .session import RateLimiter, Session
 
 if TYPE_CHECKING:
     from ..payments.results import DryRun, MarketResult

@@ -1,4 +1,4 @@
-"""Answers of the service: status, headers, body and rate limit."""
+"""Answers of the service: status, headers, body, JSON and rate limit."""
 
 from __future__ import annotations
 
@@ -6,8 +6,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
-
-from .text import parse_json
 
 
 class Headers(Mapping[str, str]):
@@ -99,3 +97,13 @@ class RateLimit:
     limit: int | None
     remaining: int | None
     reset: datetime | None
+
+
+def parse_json(content: bytes) -> Any:
+    """Parse JSON. Raises `ValueError` for anything else, and for nesting of more than about 200 levels.
+
+    The standard library's parser would overflow the stack when another library has raised the recursion limit.
+    """
+    from pydantic_core import from_json  # imported late: most answers are read by a model
+
+    return from_json(content, allow_inf_nan=False)

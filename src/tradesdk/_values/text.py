@@ -1,12 +1,11 @@
-"""Printable text, and parsing JSON."""
+"""Printable text, without secrets."""
 
 from __future__ import annotations
 
 import re
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
+SHORTEST_KEY = 48
+"""Letters and digits in a row that may be a private key, even a mistyped one: more than in an address or an id."""
 
 
 def printable(text: str, limit: int = 500) -> str:
@@ -19,15 +18,5 @@ def printable(text: str, limit: int = 500) -> str:
 
 
 def without_keys(text: str) -> str:
-    """Typed `text` with anything that may be a private key, even a mistyped one, replaced by `****`."""
-    return re.sub("[0-9A-Za-z]{48,}", "****", text)  # longer than an address or an id
-
-
-def parse_json(content: bytes) -> Any:
-    """Parse JSON. Raises `ValueError` for anything else, and for nesting of more than about 200 levels.
-
-    The standard library's parser would overflow the stack when another library has raised the recursion limit.
-    """
-    from pydantic_core import from_json  # imported late: most answers are read by a model
-
-    return from_json(content, allow_inf_nan=False)
+    """Typed `text` with anything that may be a private key replaced by `****`."""
+    return re.sub(f"[0-9A-Za-z]{{{SHORTEST_KEY},}}", "****", text)

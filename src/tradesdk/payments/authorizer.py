@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from .._http.log_events import log_fields, logger
+from .._http.service_time import REPORTED, ServiceClock
 from .._system.clock import Clock
 from .._values.money import shown_usd, usd
 from .._values.payment import Payment, PaymentState, Receipt, SignedHeader, origin_of
@@ -36,7 +37,6 @@ from .messages import blocking_error, purchase_changed, purchase_secret_changed
 from .protocol import Authorization, Offer, Requirement, encode_payment
 from .purchases import PurchaseIntent, PurchaseSecret, purchase_secret
 from .results import DryRun, Quote
-from .service_clock import REPORTED, ServiceClock
 from .signing.secp256k1 import checksummed
 from .signing.signer import LocalSigner, Signer, checked_signer, new_nonce, signed_authorization
 from .state_machine import MARGIN

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
+from .._http.service_time import MAX_DIFFERENCE
 from .._http.settings import is_loopback
 from .._values.money import shown_usd, usd
 from .._values.text import printable
 from ..errors import ConfigError, ErrorCode, PaymentDetails, PaymentRefusedError, PriceDetails, RecipientDetails
 from .protocol import Offer, Requirement
-from .service_clock import MAX_DIFFERENCE
 
 SCHEME = "exact"
 NETWORKS = {2: "eip155:8453", 1: "base"}

@@ -13,10 +13,10 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any, NamedTuple
 
-from .._values.http import RawResponse
+from .._values.http import RawResponse, parse_json
 from .._values.money import shown_usd
 from .._values.payment import Payment, Receipt
-from .._values.text import parse_json, printable
+from .._values.text import printable
 from ..errors import ErrorCode, InvalidArgumentError, PaymentRefusedError
 
 RECEIPT_HEADER = {2: "payment-response", 1: "x-payment-response"}

@@ -103,16 +103,16 @@ _GATEWAY_STATUSES = frozenset({408, 409, 425, 429, 499})
 
 def classify(response: RawResponse, failure: Failure) -> PaymentResponse:
     """What a response to a request with a payment means."""
+    status = response.status
     receipt, problem = read_receipt(response.headers)
+    if 200 <= status < 300:
+        return PaymentResponse(Classification.DELIVERED, "delivered", failure, receipt, problem)
     reason = (receipt.error_reason or "") if receipt is not None and not receipt.success else ""
 
     def result(verdict: Classification, text: str = "") -> PaymentResponse:
-        shown = printable(text or reason or f"status {response.status}", 200)
+        shown = printable(text or reason or f"status {status}", 200)
         return PaymentResponse(verdict, shown, failure, receipt, problem)
 
-    status = response.status
-    if 200 <= status < 300:
-        return result(Classification.DELIVERED, "delivered")
     settled = receipt is not None and receipt.success
     if settled and status != 402 and status < 500:
         return result(Classification.ALREADY_USED, f"status {status}")  # whatever the status is, it was settled

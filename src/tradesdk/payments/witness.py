@@ -13,9 +13,10 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from .._values.http import parse_json
 from .._values.money import usd
 from .._values.payment import PaymentState
-from .._values.text import parse_json, printable
+from .._values.text import printable
 from ..errors import PaymentRefusedError, TradeError
 from .guards import USDC
 from .messages import already_known

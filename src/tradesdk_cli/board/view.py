@@ -11,19 +11,20 @@ from typing import TYPE_CHECKING, Any
 from rich.cells import cell_len
 from rich.text import Text
 
-from tradesdk_cli.board.grid import Col, lines
 from tradesdk_cli.board.reader import Source, quiet
 from tradesdk_cli.board.screen import Screen
 from tradesdk_cli.board.state import Board, agent_rows, position_rows
 from tradesdk_cli.charts.chart import shows_ascii_only, spark
 from tradesdk_cli.errors import Interrupted
 from tradesdk_cli.interrupts import exit_code_of, told_to_stop
-from tradesdk_cli.output.cells import ago, cell
-from tradesdk_cli.output.table import LUXURY
+from tradesdk_cli.output.cells import ago, cell, cells
+from tradesdk_cli.output.columns import RIGHT
+from tradesdk_cli.output.table import LUXURY, fit, side_by_side
 from tradesdk_cli.text import counted, visible
 
 if TYPE_CHECKING:
     from tradesdk_cli.board.state import Board
+    from tradesdk_cli.output.columns import Kind
     from tradesdk_cli.session import Session
 
 
@@ -91,7 +92,7 @@ def draw(board: Board, view: View, width: int, height: int, now: Moment, *, asci
         offset = view.offsets[PARTS.index(part)]
         found.append(_title(board, view, part, counts[part], offset, room[part], now, width, ascii_only=ascii_only))
         visible_rows = slice(offset, offset + room[part])
-        found += lines(_columns(part, now, ascii_only=ascii_only), rows[part], width, visible_rows)
+        found += _in_columns(_columns(part, now, ascii_only=ascii_only), rows[part], width, visible_rows)
         if roomy and part != parts[-1]:
             found.append(Text())
     if len(found) + len(foot) < height:
@@ -194,6 +195,59 @@ def _title(
         text.append(f"  {offset + 1}-{offset + room} of {count}", style="dim")
     text.truncate(width, overflow="ellipsis")
     return text
+
+
+# Rows in columns: what does not fit is left out or cut
+
+
+@dataclass(frozen=True)
+class Col:
+    """One column of the board.
+
+    Attributes:
+        title: stands above it.
+        key: the field of the row.
+        kind: how its values are shown.
+        drop: where room is short, the column with the highest number goes first; 0 stays (`rank` of `fit`).
+        least: cells to which its text may be cut; 0: it is not cut.
+        shows: makes the text, where `kind` does not.
+        waits: the field of the row that says whether this one has been read already.
+    """
+
+    title: str
+    key: str
+    kind: Kind = "text"
+    drop: int = 0
+    least: int = 0
+    shows: Callable[[Any], Text] | None = None
+    waits: str = ""
+
+    def texts(self, rows: Sequence[Mapping[str, Any]]) -> list[Text]:
+        """Its cells in these rows."""
+        values = [row.get(self.key) for row in rows]
+        shown = [self.shows(value) for value in values] if self.shows is not None else cells(self.kind, values)
+        if not self.waits:
+            return shown
+        missing = [value is None and not row.get(self.waits) for value, row in zip(values, rows, strict=True)]
+        return [Text("…", style="dim") if gap else text for gap, text in zip(missing, shown, strict=True)]
+
+
+def _in_columns(columns: Sequence[Col], rows: Sequence[Row], width: int, part: slice) -> list[Text]:
+    """The heading and that part of the rows. Widths follow from all rows, so that scrolling moves nothing."""
+    table = [[Text(column.title, style="dim"), *column.texts(rows[:500])] for column in columns]
+    needed = [max(cell_len(text.plain) for text in texts) for texts in table]
+    needed = [min(need, 32) if column.least else need for need, column in zip(needed, columns, strict=True)]
+    rank, least = [column.drop for column in columns], [column.least for column in columns]
+    shown = fit(needed, width, rank, least)
+    if shown is None:
+        shown = [i for i, column in enumerate(columns) if not column.drop]
+    heading, *body = zip(*table, strict=True)
+    right = [column.kind in RIGHT for column in columns]
+    found = [side_by_side(line, right, needed, shown) for line in (heading, *body[part])]
+    for line in found:
+        line.rstrip()
+        line.truncate(width)
+    return found
 
 
 def _columns(part: str, now: Moment, *, ascii_only: bool) -> tuple[Col, ...]:

@@ -11,7 +11,7 @@ from tradesdk_cli.choices import CHAIN_NAMES, CHAINS
 from tradesdk_cli.errors import UsageProblem
 from tradesdk_cli.output.columns import SIGNALS, Column
 from tradesdk_cli.session import wire_all
-from tradesdk_cli.text import one_line, to_paste
+from tradesdk_cli.text import counted, one_line, to_paste
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -220,7 +220,6 @@ def _signals(run: Session, chain: int, address: str, wanted: Wanted) -> list[dic
 def _show(run: Session, chart: Chart, columns: Sequence[Column], rows: list[dict[str, Any]], wanted: Wanted) -> None:
     from tradesdk_cli.charts import svg
     from tradesdk_cli.charts.chart import draw
-    from tradesdk_cli.text import counted
 
     output, file = run.settings.output, run.settings.out
     picture = file is not None and output in ("auto", "table") and svg.writable(file)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import typer
 
-from tradesdk_cli.context import session
 from tradesdk_cli.framework.group import TradeCommand, examples, noun
+from tradesdk_cli.session import session
 
 app = noun("account", "Who you are, your plan and what is left of it.")
 

@@ -7,10 +7,10 @@ from typing import Annotated
 
 import typer
 
-from tradesdk_cli.context import session
 from tradesdk_cli.errors import UsageProblem
 from tradesdk_cli.framework.group import TradeCommand, examples, single
 from tradesdk_cli.framework.params import Yes
+from tradesdk_cli.session import session
 
 app = single("Send any request, with the same key, retries and budgets.")
 

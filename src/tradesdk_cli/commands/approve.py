@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tradesdk_cli.context import session
 from tradesdk_cli.errors import Declined, UsageProblem
 from tradesdk_cli.framework.group import TradeCommand, examples, single
-from tradesdk_cli.text import to_json
+from tradesdk_cli.session import session
+from tradesdk_cli.text import plain_dollars, to_json, usd
 
 if TYPE_CHECKING:
     from tradesdk_cli.mcp.approvals import Action
@@ -66,7 +66,6 @@ def _list(run: Session, found: list[Action], now: float, *, everything: bool) ->
 
 def record(action: Action, now: float) -> dict[str, Any]:
     """An action, without its content."""
-    from tradesdk_cli.money import plain_dollars, usd
 
     return {
         "code": action.code,
@@ -87,8 +86,7 @@ def _ask(run: Session, action: Action, now: float) -> None:
         Declined: the person said no.
     """
     from tradesdk_cli.confirm import ask, can_ask, say
-    from tradesdk_cli.money import dollars, usd
-    from tradesdk_cli.text import one_line, span, visible
+    from tradesdk_cli.text import dollars, one_line, span, usd, visible
 
     if not can_ask():
         raise UsageProblem(

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tradesdk_cli.context import session
 from tradesdk_cli.errors import CliError, UsageProblem
 from tradesdk_cli.framework.group import TradeCommand, examples, noun
 from tradesdk_cli.framework.params import Yes
+from tradesdk_cli.session import session
 
 if TYPE_CHECKING:
     from tradesdk_cli.completion.shells import Place

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tradesdk_cli.context import session
 from tradesdk_cli.framework.group import TradeCommand, examples, noun
+from tradesdk_cli.session import session
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -94,10 +94,9 @@ def set_(
     saves keys.
     """
     from tradesdk_cli.config.entries import parse, plain_name, settable_name
-    from tradesdk_cli.session import open_session
 
-    with open_session(ctx, new_profile=True) as run:
-        run.out.selection.expect(_CHANGED)
+    with session(ctx, new_profile=True) as run:
+        run.out.expect_fields(_CHANGED)
         if plain_name(name) == "profile" and not project:
             _use(run, value)
             return
@@ -123,7 +122,7 @@ def unset(ctx: typer.Context, name: SettingName, project: Project = False) -> No
     from tradesdk_cli.errors import UsageProblem
 
     with session(ctx) as run:
-        run.out.selection.expect(("name", "was", "profile", "file"))
+        run.out.expect_fields(("name", "was", "profile", "file"))
         settings = run.settings
         name = plain_name(name)
         if name == "profile" and not project:
@@ -148,8 +147,7 @@ def path(ctx: typer.Context) -> None:
 
     Works with a broken file, too.
     """
-    from tradesdk_cli.config.files import config_folder, project_file
-    from tradesdk_cli.config.settings import resolve
+    from tradesdk_cli.config.settings import config_folder, project_file, resolve
     from tradesdk_cli.output.printer import Output
 
     out = Output(resolve(ctx.obj, os.environ), os.environ)
@@ -169,11 +167,10 @@ def path(ctx: typer.Context) -> None:
 def profiles(ctx: typer.Context) -> None:
     """List profiles, their services and where their keys are saved."""
     from tradesdk_cli.config.credentials import without_password
-    from tradesdk_cli.config.target import mode_of
     from tradesdk_cli.output.columns import Column
-    from tradesdk_cli.session import open_session
+    from tradesdk_cli.session import mode_of
 
-    with open_session(ctx, new_profile=True) as run:
+    with session(ctx, new_profile=True) as run:
         files = run.settings.files
         rows = []
         for name, table in files.profiles.items():
@@ -201,10 +198,9 @@ def profiles(ctx: typer.Context) -> None:
 @app.command("use", cls=TradeCommand, epilog=examples("trade config use work", "trade config use paper -o json"))
 def use(ctx: typer.Context, name: Annotated[str, typer.Argument(metavar="PROFILE", help="Its name.")]) -> None:
     """Make a profile the default one."""
-    from tradesdk_cli.session import open_session
 
-    with open_session(ctx, new_profile=True) as run:
-        run.out.selection.expect(_CHANGED)
+    with session(ctx, new_profile=True) as run:
+        run.out.expect_fields(_CHANGED)
         _use(run, name)
 
 

@@ -6,9 +6,9 @@ from typing import Annotated
 
 import typer
 
-from tradesdk_cli.context import session
 from tradesdk_cli.framework.group import TradeCommand, examples, single
 from tradesdk_cli.framework.params import whole
+from tradesdk_cli.session import session
 
 app = single("See it all work, without an account or a network.")
 

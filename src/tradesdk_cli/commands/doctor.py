@@ -55,8 +55,7 @@ def doctor(ctx: typer.Context) -> None:
 
 def _settings(flags: Mapping[str, Any], environ: Mapping[str, str]) -> tuple[Settings, ConfigProblem | None]:
     """The settings, as far as they can be read, and what is wrong with them."""
-    from tradesdk_cli.config.files import config_folder, settings_of
-    from tradesdk_cli.config.settings import Files, Settings, resolve
+    from tradesdk_cli.config.settings import Files, Settings, config_folder, resolve, settings_of
     from tradesdk_cli.errors import ConfigProblem
 
     try:

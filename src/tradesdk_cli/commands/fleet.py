@@ -6,9 +6,9 @@ from typing import Annotated
 
 import typer
 
-from tradesdk_cli.context import session
 from tradesdk_cli.framework.group import TradeCommand, examples, noun
 from tradesdk_cli.framework.params import AnyChain, Chain, parse_span, whole
+from tradesdk_cli.session import session
 
 app = noun("fleet", "Several machines with one key: relay, status.")
 

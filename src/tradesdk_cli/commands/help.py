@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tradesdk_cli.context import session
 from tradesdk_cli.errors import UsageProblem
 from tradesdk_cli.framework.group import LazyCommand, TradeCommand, examples, global_options, single
+from tradesdk_cli.session import session
 
 if TYPE_CHECKING:
     from tradesdk_cli.framework.topics import Topic

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tradesdk_cli.framework.group import TradeCommand, examples, single
+from tradesdk_cli.session import session
 
 if TYPE_CHECKING:
     from tradesdk_cli.session import Session
@@ -53,11 +54,10 @@ def login(
     read, or with --keyring in the system's keyring. Address and key are a profile, named with --profile; the first one
     is the default. With --mock the profile is a mock world and needs no key.
     """
-    from tradesdk_cli.session import open_session
 
     place = None if keyring is None else "keyring" if keyring else "file"
-    with open_session(ctx, new_profile=True) as run:
-        run.out.selection.expect(_PRINTED)
+    with session(ctx, new_profile=True) as run:
+        run.out.expect_fields(_PRINTED)
         name = run.settings.profile or "default"
         _refuse_look_alike(run, name)
         if run.settings.mock:

@@ -6,8 +6,8 @@ import os
 
 import typer
 
-from tradesdk_cli.context import session
 from tradesdk_cli.framework.group import TradeCommand, examples, single
+from tradesdk_cli.session import session
 
 app = single("Remove a saved API key.")
 
@@ -25,7 +25,7 @@ def logout(ctx: typer.Context) -> None:
     from tradesdk_cli.errors import ConfigProblem
 
     with session(ctx) as run:
-        run.out.selection.expect(("profile", "removed"))
+        run.out.expect_fields(("profile", "removed"))
         settings = run.settings
         name = settings.profile
         removed = []

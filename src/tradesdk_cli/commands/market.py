@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tradesdk_cli.context import session
 from tradesdk_cli.errors import UsageProblem
 from tradesdk_cli.framework.group import TradeCommand, examples, gathered, noun
 from tradesdk_cli.framework.params import OF_TIME, SINCE, UNTIL, check_period, parse_moment, whole
+from tradesdk_cli.session import session
 
 if TYPE_CHECKING:
     from tradesdk_cli.purchase.calls import Call

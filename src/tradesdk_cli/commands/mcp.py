@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tradesdk_cli.context import session
 from tradesdk_cli.errors import CliError, ConfigProblem, UsageProblem
 from tradesdk_cli.framework.group import TradeCommand, TradeGroup, examples, gathered
 from tradesdk_cli.framework.params import whole
+from tradesdk_cli.session import session
 
 if TYPE_CHECKING:
     import socket
@@ -180,7 +180,7 @@ def config(
     trade login keeps it, or from its environment.
     """
     from tradesdk_cli.mcp.clients import CLIENTS, configuration
-    from tradesdk_cli.money import plain_dollars, usd
+    from tradesdk_cli.text import plain_dollars, usd
 
     with session(ctx) as run:
         words = [*run.settings.program.split()[1:], "mcp"]

@@ -8,6 +8,7 @@ import typer
 
 from tradesdk_cli.framework.group import TradeCommand, examples, gathered, noun
 from tradesdk_cli.framework.params import AgentId, AnyChain, Since, Until, check_period, whole
+from tradesdk_cli.session import session
 
 if TYPE_CHECKING:
     from tradesdk_cli.charts.plots import Wanted
@@ -57,9 +58,8 @@ def token(
     """
     from tradesdk_cli.charts.plots import plot_token
     from tradesdk_cli.charts.svg import ENDING
-    from tradesdk_cli.session import open_session
 
-    with open_session(ctx, endings=(ENDING,)) as run:
+    with session(ctx, endings=(ENDING,)) as run:
         plot_token(run, symbol, chain, wanted)
 
 
@@ -82,7 +82,6 @@ def agent(
     """
     from tradesdk_cli.charts.plots import plot_agent
     from tradesdk_cli.charts.svg import ENDING
-    from tradesdk_cli.session import open_session
 
-    with open_session(ctx, endings=(ENDING,)) as run:
+    with session(ctx, endings=(ENDING,)) as run:
         plot_agent(run, agent_id, wanted)

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from tradesdk_cli.context import session
 from tradesdk_cli.framework.group import TradeCommand, examples, gathered, noun
 from tradesdk_cli.framework.params import AgentFilter, pages
+from tradesdk_cli.session import session
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,8 +33,7 @@ def list_positions(
 ) -> None:
     """List open positions; the first 20 by default."""
     from tradesdk_cli.lists.agent_names import with_names
-    from tradesdk_cli.lists.listing import show_list
-    from tradesdk_cli.lists.paging import Source
+    from tradesdk_cli.lists.listing import Source, show_list
     from tradesdk_cli.lookup import AGENTS, id_of
     from tradesdk_cli.output.columns import POSITIONS
     from tradesdk_cli.output.outfile import PARQUET

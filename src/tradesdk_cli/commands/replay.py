@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tradesdk_cli.context import session
 from tradesdk_cli.errors import ClosedPipe, Interrupted, UsageProblem
 from tradesdk_cli.framework.group import TradeCommand, examples, gathered, single
 from tradesdk_cli.interrupts import exit_code_of, told_to_stop
+from tradesdk_cli.session import session
 from tradesdk_cli.stream.deliver import actions
 from tradesdk_cli.stream.tape import Recorded, TapeProblem, paced, parse_speed, read_tape
 from tradesdk_cli.stream.watching import Watch

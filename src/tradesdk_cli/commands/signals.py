@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-from tradesdk_cli.context import session
 from tradesdk_cli.framework.group import TradeCommand, examples, gathered, noun
 from tradesdk_cli.framework.params import (
     Chain,
@@ -20,6 +19,7 @@ from tradesdk_cli.framework.params import (
     parse_span,
     whole,
 )
+from tradesdk_cli.session import session
 from tradesdk_cli.stream.deliver import actions
 
 if TYPE_CHECKING:
@@ -81,8 +81,7 @@ def history(
 
     With --checkpoint, ages such as 24h and a missing --until are fixed when the first run begins.
     """
-    from tradesdk_cli.lists.listing import show_list
-    from tradesdk_cli.lists.paging import Source
+    from tradesdk_cli.lists.listing import Source, show_list
     from tradesdk_cli.output.columns import SIGNALS
     from tradesdk_cli.output.outfile import PARQUET
 
@@ -184,7 +183,6 @@ def stream(
     from contextlib import AbstractContextManager
     from functools import partial
 
-    from tradesdk_cli.files import refuse_same
     from tradesdk_cli.stream.bookmark import AnyStream, BookmarkKind, RunPlace, last_place
     from tradesdk_cli.stream.deliver import Delivery
     from tradesdk_cli.stream.follow import SETTLE, follow
@@ -193,7 +191,10 @@ def stream(
     if group is not None:
         refuse_with_group({"--since": since, "--checkpoint": checkpoint, "--heartbeats": heartbeats or None})
     with session(ctx) as run:
-        refuse_same({"--out": run.settings.out, "--checkpoint": checkpoint, "--tape": tape})
+        if checkpoint is not None or tape is not None:
+            from tradesdk_cli.files import refuse_same
+
+            refuse_same({"--out": run.settings.out, "--checkpoint": checkpoint, "--tape": tape})
         filters = {"min_confidence": min_confidence, "direction": direction, "token": token}
         if group is not None:
             shared = in_group(run, chain, group, filters, duration=duration)

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tradesdk_cli.context import session
 from tradesdk_cli.framework.group import TradeCommand, examples, single
 from tradesdk_cli.framework.params import AnyChain, parse_span
+from tradesdk_cli.session import session
 
 if TYPE_CHECKING:
     from tradesdk_cli.output.printer import Output

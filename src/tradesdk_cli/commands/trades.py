@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tradesdk_cli.context import session
 from tradesdk_cli.framework.group import TradeCommand, examples, gathered, noun
 from tradesdk_cli.framework.params import AgentFilter, Since, Until, check_period, pages
+from tradesdk_cli.session import session
 
 if TYPE_CHECKING:
     from tradesdk_cli.framework.params import Walk
@@ -47,8 +47,7 @@ def list_trades(
     --since and --until select by opening time. The service has no such filter, so all pages are read.
     """
     from tradesdk_cli.lists.agent_names import with_names
-    from tradesdk_cli.lists.listing import show_list
-    from tradesdk_cli.lists.paging import Source
+    from tradesdk_cli.lists.listing import Source, show_list
     from tradesdk_cli.lookup import AGENTS, id_of
     from tradesdk_cli.output.columns import TRADES
     from tradesdk_cli.output.outfile import PARQUET

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tradesdk_cli.context import session
 from tradesdk_cli.errors import ConfigProblem, UsageProblem
 from tradesdk_cli.framework.group import TradeCommand, examples, gathered, noun
 from tradesdk_cli.framework.params import AnyChain, Chain, DryRun, Yes, pages
+from tradesdk_cli.session import session
 
 if TYPE_CHECKING:
     from tradesdk import LocalSigner
@@ -30,8 +30,7 @@ def list_wallets(
     walk: Walk,
 ) -> None:
     """List connected wallets; the first 20 by default."""
-    from tradesdk_cli.lists.listing import show_list
-    from tradesdk_cli.lists.paging import Source
+    from tradesdk_cli.lists.listing import Source, show_list
     from tradesdk_cli.output.columns import WALLETS
     from tradesdk_cli.output.outfile import PARQUET
 

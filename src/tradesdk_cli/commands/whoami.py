@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import typer
 
-from tradesdk_cli.context import session
 from tradesdk_cli.framework.group import TradeCommand, examples, single
+from tradesdk_cli.session import session
 
 app = single("Show which account and service are in use.")
 

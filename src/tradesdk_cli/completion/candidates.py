@@ -215,7 +215,7 @@ def _values(line: Line, param: Mapping[str, Any], begun: str) -> Found:
 
 
 def _settings(flags: Mapping[str, Any]) -> Settings:
-    from tradesdk_cli.config.files import settings_of
+    from tradesdk_cli.config.settings import settings_of
 
     return settings_of(flags, os.environ)
 
@@ -238,7 +238,7 @@ def _worlds(line: Line, begun: str) -> Iterable[tuple[str, str]]:
 
 
 def _profiles(line: Line, begun: str) -> Iterable[tuple[str, str]]:
-    from tradesdk_cli.config.files import read_files
+    from tradesdk_cli.config.settings import read_files
 
     return [(name, "") for name in read_files(os.environ).profiles]
 

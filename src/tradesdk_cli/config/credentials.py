@@ -213,23 +213,6 @@ def _keyring() -> Iterator[Any]:
         raise ConfigProblem(f"the keyring did not answer: {reason}", f"unlock it, or: {in_a_file}") from None
 
 
-MOCK_KEYS = ("mock_", "mocksk_")
-"""How keys of a mock begin."""
-
-
-def mock_key(settings: Settings) -> tuple[str, str]:
-    """The key for the embedded mock, and where it came from.
-
-    A key for the real service has no business there; one for a mock chooses scope, plan and tenant.
-    """
-    from tradesdk_cli.config.settings import MOCK_KEY
-
-    given = settings.api_key
-    if given is not None and given.startswith(MOCK_KEYS):
-        return given, "TRADE_API_KEY"
-    return MOCK_KEY, "the mock"
-
-
 def service_key(settings: Settings, address: str, *, market: bool = False) -> tuple[str, str] | None:
     """The key for the service at `address`, and where it came from; None when there is none.
 

@@ -7,9 +7,9 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from tradesdk_cli.demo.checking import START, check, private_key
-from tradesdk_cli.money import dollars, usd
 from tradesdk_cli.output.columns import Column
 from tradesdk_cli.purchase.records import brief
+from tradesdk_cli.text import dollars, usd
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -9,9 +9,9 @@ from tradesdk_cli.demo.checking import START, check, private_key
 from tradesdk_cli.demo.live import live_stream
 from tradesdk_cli.demo.paid import paid_data
 from tradesdk_cli.demo.screen import Screen
-from tradesdk_cli.diagnostics import LastReason, listening
 from tradesdk_cli.mockworld import mock_server_class
 from tradesdk_cli.output.columns import Column
+from tradesdk_cli.retries import LastReason, listening
 from tradesdk_cli.session import wire_all
 
 if TYPE_CHECKING:

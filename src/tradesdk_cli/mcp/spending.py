@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 
 from tradesdk_cli.mcp.answers import own
-from tradesdk_cli.money import dollars, usd
+from tradesdk_cli.text import dollars, usd
 
 
 class SessionLimit:

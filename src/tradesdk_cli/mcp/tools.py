@@ -16,9 +16,8 @@ from tradesdk_cli.mcp.approval_store import store_of
 from tradesdk_cli.mcp.approvals import Action, Approvals
 from tradesdk_cli.mcp.catalog import FEW_ROWS, MOST_ROWS, Scope, Tool, tools
 from tradesdk_cli.mcp.spending import SessionLimit
-from tradesdk_cli.money import dollars, plain_dollars, usd
 from tradesdk_cli.output.formats import flatten
-from tradesdk_cli.text import to_json, visible
+from tradesdk_cli.text import dollars, plain_dollars, to_json, usd, visible
 
 if TYPE_CHECKING:
     from tradesdk import MarketClient, MarketResult, Payment, TradeClient
@@ -97,9 +96,8 @@ class Toolbox:
 
     @cached_property
     def _wallet(self) -> Wallet | None:
-        from tradesdk_cli.purchase.wallet import wallet_of
 
-        return wallet_of(self._run, None)
+        return self._run.wallet()
 
     @cached_property
     def _market_client(self) -> MarketClient:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from tradesdk_cli.mcp.answers import OWN_CODES, STEPS, own
 from tradesdk_cli.mcp.approvals import MOST_PENDING, VALID
-from tradesdk_cli.money import dollars, usd
+from tradesdk_cli.text import dollars, usd
 
 if TYPE_CHECKING:
     from tradesdk_cli.mcp.catalog import Scope

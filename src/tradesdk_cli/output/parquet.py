@@ -19,11 +19,11 @@ def refuse_unusable(out: Output, names: Iterable[str], *, checkpoint: bool) -> N
         UsageProblem: an option that does not go with Parquet, or no such column.
         ConfigProblem: pyarrow is not installed.
     """
-    if out.selection.asks:
+    if out.asks:
         raise UsageProblem("--query cannot be used with a .parquet file", "use --fields, or another ending")
     if checkpoint:
         raise UsageProblem("--checkpoint cannot be used with a .parquet file", "use --out FILE.ndjson or FILE.csv")
-    out.selection.expect(names)
+    out.expect_fields(names)
     try:
         import pyarrow.parquet  # noqa: F401
     except ModuleNotFoundError:
@@ -43,7 +43,7 @@ def write_list(out: Output, model: type[Any], pages: Iterable[Sequence[Any]], *,
         table = arrow_table(model, [item for page in pages for item in page])
         told.items = table.num_rows
         content = BytesIO()
-        pyarrow.parquet.write_table(table.select(out.selection.fields or table.column_names), content)
+        pyarrow.parquet.write_table(table.select(out.fields or table.column_names), content)
         out.write_bytes(content.getvalue())
     if not told.items:
         out.note(empty)

@@ -17,8 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from tradesdk_cli.errors import ClosedPipe, Unwritable, UsageProblem
-from tradesdk_cli.output.formats import GROWING, ROWS, Rows, as_rows, is_number, names_of, to_yaml, yaml_item
-from tradesdk_cli.output.select import Selection
+from tradesdk_cli.output.formats import GROWING, ROWS, Rows, as_rows, flatten, is_number, names_of, to_yaml, yaml_item
 from tradesdk_cli.output.stderr import Notes
 from tradesdk_cli.text import counted, is_unicode, one_line, to_json, visible
 
@@ -39,6 +38,7 @@ if TYPE_CHECKING:
 
     from tradesdk_cli.config.settings import Settings
     from tradesdk_cli.output.outfile import OutFile
+    from tradesdk_cli.output.select import Selection
 
 
 _SPOOL = 8 * 1024 * 1024
@@ -48,11 +48,12 @@ _NAMED = 12
 
 def print_one(out: Output, item: Item, *, whole: bool = False) -> None:
     """Prints one object; `whole`: nothing is selected from it."""
-    if whole or not out.selection.active:
+    selection = out.selection
+    if whole or selection is None:
         with out.result():
             _object(out, out.format_for(many=False), item)
         return
-    _found(out, out.selection.search(item))
+    _found(out, selection, selection.search(item))
 
 
 def print_many(
@@ -63,11 +64,12 @@ def print_many(
     A page is written before the next one is taken, where the format lets it: in NDJSON, and in rows that go on in a
     file or have a `header` given.
     """
-    if out.selection.asks:
+    selection = out.selection
+    if selection is not None and selection.asks:
         items = [item for page in pages for item in page]
-        found = out.selection.search(items)
+        found = selection.search(items)
         count = len(items)
-        (_found if items else _value)(out, found)
+        (_found if items else _value)(out, selection, found)
     else:
         with out.result() as told:
             count = told.items = _list(out, out.format_for(many=True), columns, pages, header)
@@ -79,16 +81,16 @@ def print_many(
 # A value, as a query leaves it
 
 
-def _found(out: Output, value: Any) -> None:
-    _value(out, value)
-    if out.selection.asks and out.on_terminal and value in (None, [], {}):
+def _found(out: Output, selection: Selection, value: Any) -> None:
+    _value(out, selection, value)
+    if selection.asks and out.on_terminal and value in (None, [], {}):
         out.event("nothing_selected", "the query selected nothing")
 
 
-def _value(out: Output, value: Any) -> None:
+def _value(out: Output, selection: Selection, value: Any) -> None:
     many = isinstance(value, list)
     form = out.format_for(many=many)
-    out.selection.look_at(value if isinstance(value, list) else [value])
+    selection.look_at(value if isinstance(value, list) else [value])
     with out.result() as told:
         if not isinstance(value, list):
             _object(out, form, value, picked=True)
@@ -150,13 +152,13 @@ def _list(
     *,
     picked: bool = True,
 ) -> int:
-    if picked:
-        pages = _looked_at(out, columns, pages)
+    if picked and out.selection is not None:
+        pages = _looked_at(out.selection, columns, pages)
     if form == "table":
         return _table(out, columns, pages, picked=picked)
     if form in ROWS:
-        flat = ([out.selection.flat(item) if picked else item for item in page] for page in pages)
-        names = out.selection.fields if picked and out.selection.fields else None
+        flat = ([_flat(out, item) if picked else item for item in page] for page in pages)
+        names = out.fields if picked and out.fields else None
         if form != "md" and (header is not None or out.in_place):
             return _rows_by_page(out, form, flat, names or header)
         return _rows(out, form, flat)
@@ -165,17 +167,27 @@ def _list(
     return _array(out, form, pages)
 
 
-def _looked_at(out: Output, columns: Sequence[Column], pages: Iterable[list[Any]]) -> Iterator[list[Any]]:
+def _looked_at(selection: Selection, columns: Sequence[Column], pages: Iterable[list[Any]]) -> Iterator[list[Any]]:
     for page in pages:
-        out.selection.look_at(page, [column.key for column in columns if column.of is None])
+        selection.look_at(page, [column.key for column in columns if column.of is None])
         yield page
+
+
+def _picked(out: Output, items: list[Any]) -> list[Any]:
+    """The items with the fields that were asked for."""
+    return items if out.selection is None else out.selection.pick_all(items)
+
+
+def _flat(out: Output, item: Item) -> dict[str, Any]:
+    """The same of one item, as a row."""
+    return flatten(item) if out.selection is None else out.selection.flat(item)
 
 
 def _ndjson(out: Output, pages: Iterable[list[Any]]) -> int:
     count = 0
     for page in pages:
         if page:
-            out.write("\n".join(out.jsons(out.selection.pick_all(page))) + "\n")
+            out.write("\n".join(out.jsons(_picked(out, page))) + "\n")
         count += len(page)
     return count
 
@@ -191,7 +203,7 @@ def _array(out: Output, form: str, pages: Iterable[list[Any]]) -> int:
     count = 0
     with _spool() as spool:
         for page in pages:
-            picked = out.selection.pick_all(page)
+            picked = _picked(out, page)
             if form == "yaml":
                 spool.writelines([yaml_item(value, ascii_only=out.ascii_only) for value in picked])
             else:
@@ -215,8 +227,8 @@ def _rows(out: Output, form: str, pages: Iterable[Page]) -> int:
                 names[name] = names.get(name, True) and (value is None or is_number(value))
             spool.write(to_json(flat, ascii_only=True) + "\n")
             count += 1
-        if names or out.selection.fields:
-            rows = Rows(form, list(names or out.selection.fields), [name for name, right in names.items() if right])
+        if names or out.fields:
+            rows = Rows(form, list(names or out.fields), [name for name, right in names.items() if right])
             out.write(rows.header())
             spool.seek(0)
             while lines := spool.readlines(_CHUNK):
@@ -272,8 +284,8 @@ def _table(out: Output, columns: Sequence[Column], pages: Iterable[Page], *, pic
         rows = as_rows(rows)
         picked = False
     shown = rows
-    if not columns or not picked or out.selection.fields:
-        shown = [out.selection.flat(row) for row in rows] if picked else rows
+    if not columns or not picked or out.fields:
+        shown = [_flat(out, row) for row in rows] if picked else rows
         columns = columns_of(shown, columns)
     hidden = out.put(lambda console: render_list(console, columns, shown, out.width, now=out.clock()))
     if hidden:
@@ -311,24 +323,26 @@ class Lines:
         Tables have `columns`, and `shown` instead of the item.
         """
         out, selection = self._out, self._out.selection
-        value: Any = selection.search(item)
-        if value is None or value is False:
-            return False
-        if value is True:
-            value = item  # the query was a condition
-        selection.look_at([value])
+        value: Any = item
+        if selection is not None:
+            value = selection.search(item)
+            if value is None or value is False:
+                return False
+            if value is True:
+                value = item  # the query was a condition
+            selection.look_at([value])
         form = out.format_for(many=True)
         if form == "table":
             self._draw(value, columns, shown if value is item else None)
         elif form in ROWS:
-            flat = selection.flat(value) if isinstance(value, dict) else as_rows([value])[0]
+            flat = _flat(out, value) if isinstance(value, dict) else as_rows([value])[0]
             if self._rows is None:
                 self._rows = GrowingRows(out, form, list(flat))
             self._rows.put(flat)
-        elif form == "yaml":
-            out.write(yaml_item(selection.pick(value), ascii_only=out.ascii_only))
         else:
-            out.write(out.json(selection.pick(value)) + "\n")
+            [picked] = _picked(out, [value])
+            text = yaml_item(picked, ascii_only=out.ascii_only) if form == "yaml" else out.json(picked) + "\n"
+            out.write(text)
         return True
 
     def _draw(self, value: Any, columns: Sequence[Column], shown: Item | None) -> None:
@@ -339,8 +353,8 @@ class Lines:
             out.write(_said(value) + "\n")
             return
         row = shown or value
-        if out.selection.fields or shown is None or not columns:
-            row = out.selection.flat(value)
+        if out.fields or shown is None or not columns:
+            row = _flat(out, value)
             columns = self._columns = self._columns or columns_of([row], columns)
         first = self._table is None
         if self._table is None:
@@ -385,7 +399,16 @@ class Output(Notes):
         self._added: int | None = None
         self._first: str | None = None
         self._places: set[str] = set()
-        self.selection = Selection(settings.query, settings.fields) if results else Selection(None, ())
+        self.asks = results and settings.query is not None
+        """True when there is a `--query`."""
+        self.fields = settings.fields if results else ()
+        """What `--fields` names."""
+        self.selection: Selection | None = None
+        """What both ask for; None when everything is printed as it is."""
+        if self.asks or self.fields:
+            from tradesdk_cli.output.select import Selection
+
+            self.selection = Selection(settings.query, settings.fields)
 
     @classmethod
     def from_flags(cls, flags: Mapping[str, Any], environ: Mapping[str, str]) -> Output:
@@ -443,7 +466,7 @@ class Output(Notes):
 
     def draws(self, *, many: bool) -> bool:
         """True when a command may draw a table of its own: nothing is selected from what is in it."""
-        return self.format_for(many=many) == "table" and not self.selection.active
+        return self.format_for(many=many) == "table" and self.selection is None
 
     # Results
 
@@ -473,15 +496,24 @@ class Output(Notes):
         Raises:
             UsageProblem: `--fields` names what no result of these types has.
         """
-        if self.selection.active:
+        if self.selection is not None:
             from tradesdk_cli.output.select import names_of_model
 
             self.selection.expect(name for model in models for name in names_of_model(model))
 
+    def expect_fields(self, names: Iterable[str]) -> None:
+        """The same by the names of the fields.
+
+        Raises:
+            UsageProblem: `--fields` names another one.
+        """
+        if self.selection is not None:
+            self.selection.expect(names)
+
     @property
     def in_rows(self) -> bool:
         """True where lists become rows, and nothing is asked of them as they are."""
-        return self.format_for(many=True) in ("table", "csv", "tsv", "md") and not self.selection.asks
+        return self.format_for(many=True) in ("table", "csv", "tsv", "md") and not self.asks
 
     def refuse_an_end(self) -> None:
         """For streams. Raises UsageProblem when the format has an end, which a stream has not."""
@@ -492,7 +524,7 @@ class Output(Notes):
     @property
     def mixes(self) -> bool:
         """True where items of a stream need not have the same fields."""
-        return self.format_for(many=True) in ("ndjson", "yaml") and not self.selection.fields
+        return self.format_for(many=True) in ("ndjson", "yaml") and not self.fields
 
     def begin_lines(self, *, resumed: bool = False) -> None:
         """What comes now is a stream: `line` prints it. In a file it is appended.
@@ -513,7 +545,8 @@ class Output(Notes):
         self, item: Mapping[str, Any], columns: Sequence[Column] = (), shown: Mapping[str, Any] | None = None
     ) -> None:
         """Prints one item of a stream at once. Tables have `columns`, and `shown` in the place of the item."""
-        self.begin_lines()
+        if self._lines is None:
+            self.begin_lines()
         if self._lines is not None and self._lines.put(item, columns, shown) and self._added is not None:
             self._added += 1
 
@@ -563,8 +596,8 @@ class Output(Notes):
         if self._file is None:
             return
         form = self.format_for(many=True)
-        if form not in GROWING or self.selection.asks:
-            what = "a result of --query" if self.selection.asks else f"-o {form}"
+        if form not in GROWING or self.asks:
+            what = "a result of --query" if self.asks else f"-o {form}"
             raise UsageProblem(f"{what} cannot go on in a file", "use -o ndjson, csv or tsv, without --query")
         self._file.go_on_at(offset)
         self.in_place = True
@@ -696,7 +729,7 @@ def columns_there(out: Output, form: str, first: str | None, names: Sequence[str
         return None
     there = names_of(form, first)
     missing = [visible(name, 60) for name in names if name not in there]
-    if out.selection.fields and missing:
+    if out.fields and missing:
         raise UsageProblem(f"--out: {out.place} has no column {', '.join(missing)}", "choose another file")
     if not set(there) & set(names):
         raise UsageProblem(f"--out: {out.place} has other columns than this", "choose another file")
@@ -710,11 +743,11 @@ def refuse_others(out: Output, file: Path, names: Sequence[str]) -> None:
         UsageProblem: the rows would not fit below its header.
     """
     form = out.format_for(many=True)
-    if form not in ROWS or out.selection.asks or not file.is_file():
+    if form not in ROWS or out.asks or not file.is_file():
         return
     try:
         with file.open("rb") as stream:
             first = stream.readline(_LONGEST)
     except OSError:
         return  # whoever writes says so
-    columns_there(out, form, first.decode("utf-8", "replace") if first else None, out.selection.fields or names)
+    columns_there(out, form, first.decode("utf-8", "replace") if first else None, out.fields or names)

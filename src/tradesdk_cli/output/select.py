@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from tradesdk_cli.errors import UsageProblem
 from tradesdk_cli.output.formats import flatten
-from tradesdk_cli.text import one_line, visible
+from tradesdk_cli.text import counted, one_line, visible
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -32,8 +32,6 @@ class Selection:
         self.fields = tuple(fields)
         self.asks = query is not None
         """True when there is a query."""
-        self.active = bool(fields) or self.asks
-        """True when not everything is printed as it is."""
         self._search = None if query is None else _compiled(query)
         self._known: dict[str, None] | None = None
 
@@ -250,8 +248,6 @@ def _check_functions(node: Any) -> None:
         signature = table[name]["signature"]
         variadic = bool(signature) and bool(signature[-1].get("variadic"))
         if given < len(signature) or (given > len(signature) and not variadic):
-            from tradesdk_cli.text import counted  # only a mistake needs it
-
             wanted = ("at least " if variadic else "") + counted(len(signature), "arguments")
             raise UsageProblem(f"--query: {name}() takes {wanted}, not {given}", _EXAMPLE)
     for child in node["children"]:

@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING, Any
 from tradesdk_cli.errors import Interrupted, Unwritable, UsageProblem
 from tradesdk_cli.explain import of_error
 from tradesdk_cli.interrupts import StopRequested, deferring, exit_code_of
-from tradesdk_cli.money import dollars, plain_dollars, usd
 from tradesdk_cli.output.stderr import Progress
 from tradesdk_cli.purchase.calls import Call
 from tradesdk_cli.purchase.checkout import Checkout, Terms
 from tradesdk_cli.purchase.dryrun import left_to_buy, over_total, rehearse
 from tradesdk_cli.purchase.records import IN_BRIEF, IN_RECEIPT, Unprinted, brief, receipt_record
 from tradesdk_cli.session import wire
-from tradesdk_cli.text import counted, one_line
+from tradesdk_cli.text import counted, dollars, one_line, plain_dollars, usd
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -34,7 +33,7 @@ def purchase(run: Session, call: Call, terms: Terms) -> None:
     """Buys what `call` asks for under `terms`, and prints it."""
     checkout = Checkout(run, call, terms)
     if terms.receipt and not terms.dry_run:
-        run.out.selection.expect(_names_with_receipt(call.verb))
+        run.out.expect_fields(_names_with_receipt(call.verb))
     elif not terms.dry_run:
         run.out.expect(*_models(run.out, call.verb))
     if terms.dry_run:

@@ -10,18 +10,16 @@ from typing import TYPE_CHECKING, Any
 from tradesdk_cli.config.credentials import refuse_http
 from tradesdk_cli.errors import ConfigProblem, Declined, UsageProblem
 from tradesdk_cli.interrupts import StopRequested, hearing
-from tradesdk_cli.money import dollars, plain_dollars, usd
 from tradesdk_cli.purchase.calls import MOST, Call
 from tradesdk_cli.purchase.records import left_over
-from tradesdk_cli.purchase.wallet import wallet_of
-from tradesdk_cli.text import counted, one_line
+from tradesdk_cli.text import counted, dollars, one_line, plain_dollars, usd
 from tradesdk_cli.wallet import Wallet
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tradesdk import MarketClient, MarketResult, Payment
-    from tradesdk_cli.config.target import Target
+    from tradesdk_cli.session import Target
 
 IN_DOUBT = ("submitted", "pending", "unknown")
 """States of payments that may have been taken."""
@@ -116,7 +114,7 @@ def market_client(
         ConfigProblem: there is no address.
     """
     from tradesdk import MarketClient
-    from tradesdk_cli.clock import OneMoreTry
+    from tradesdk_cli.retries import OneMoreTry
 
     settings = run.settings
     http = now = node = None
@@ -179,7 +177,7 @@ class Checkout:
         self.told: StopRequested | None = None
         """Ctrl-C or SIGTERM, when it came while something was being paid: that is waited for."""
         self._began = run.now()
-        self.wallet = run.payer = wallet_of(run, terms.wallet)
+        self.wallet = run.payer = run.wallet(terms.wallet)
         self.client = market_client(run, self.wallet, send_api_key=terms.send_api_key)
         if run.settings.verbose > 1:
             ledger = run.ledger_file if run.settings.fleet is None else f"the fleet at {run.settings.fleet}"

@@ -6,10 +6,9 @@ from dataclasses import replace
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
-from tradesdk_cli.money import dollars, plain_dollars, usd
 from tradesdk_cli.purchase.calls import MOST
 from tradesdk_cli.purchase.records import room
-from tradesdk_cli.text import counted
+from tradesdk_cli.text import counted, dollars, plain_dollars, usd
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from tradesdk_cli.errors import CliError
-from tradesdk_cli.money import dollars, maybe_dollars, plain_dollars, usd
+from tradesdk_cli.text import dollars, maybe_dollars, plain_dollars, usd
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

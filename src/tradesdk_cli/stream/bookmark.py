@@ -115,10 +115,8 @@ def _stem(run: Session, chain: int, filters: Mapping[str, object]) -> Path:
     settings = run.settings
     kind = _kind(run, filters)
     if settings.mock:
-        from tradesdk_cli.mockworld import world_file
-
         name = f"{chain}-{_short(kind)}" if kind else str(chain)
-        return world_file(settings).with_suffix(f".{name}.checkpoint")  # all worlds have one address and key
+        return run.mock.file.with_suffix(f".{name}.checkpoint")  # all worlds have one address and key
     found = run.api_key(run.client.base_url)
     kind |= {"service": run.client.base_url, "key": told_apart(found[0]) or "" if found is not None else ""}
     return settings.data_folder() / "checkpoints" / f"stream-{chain}-{_short(kind)}"

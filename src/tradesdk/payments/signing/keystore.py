@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from ..._system import private_files
-from ..._values.text import parse_json, printable, without_keys
+from ..._values.http import parse_json
+from ..._values.text import printable, without_keys
 from ...errors import ConfigError, ErrorCode, InvalidArgumentError
 from .secp256k1 import Opened, checksummed, key_bytes, looks_like_a_key, opened, recursion_limit_kept
 

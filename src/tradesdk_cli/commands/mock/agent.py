@@ -8,9 +8,9 @@ from typing import Annotated
 import typer
 
 from tradesdk_cli.commands.mock.control import ask, word
-from tradesdk_cli.context import session
 from tradesdk_cli.framework.group import TradeCommand, examples, single
 from tradesdk_cli.framework.params import AgentId
+from tradesdk_cli.session import session
 
 app = single("Start or stop an agent, or put it into another state.")
 

@@ -7,10 +7,10 @@ from typing import Annotated
 import typer
 
 from tradesdk_cli.commands.mock.control import CLOCK, ask, given
-from tradesdk_cli.context import session
 from tradesdk_cli.errors import RefusedByMock, UsageProblem
 from tradesdk_cli.framework.group import TradeCommand, examples, single
 from tradesdk_cli.framework.params import number
+from tradesdk_cli.session import session
 
 app = single("Show, move, stop or speed up the mock's clock.")
 

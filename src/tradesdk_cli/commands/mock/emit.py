@@ -8,10 +8,10 @@ from typing import Annotated
 import typer
 
 from tradesdk_cli.commands.mock.control import CLOCK, NUMBER, ask, given, rows
-from tradesdk_cli.context import session
 from tradesdk_cli.errors import UsageProblem
 from tradesdk_cli.framework.group import TradeCommand, examples, noun
 from tradesdk_cli.framework.params import AnyChain, number, whole
+from tradesdk_cli.session import session
 
 app = noun("emit", "Publish signals, now or later: signal.")
 

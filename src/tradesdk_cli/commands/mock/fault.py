@@ -10,10 +10,10 @@ from typing import Annotated, Any
 import typer
 
 from tradesdk_cli.commands.mock.control import OPTIONAL_NUMBER, OPTIONAL_TEXT, Shape, ask, given, pairs, rows, word
-from tradesdk_cli.context import session
 from tradesdk_cli.errors import UsageProblem
 from tradesdk_cli.framework.group import TradeCommand, examples, noun
 from tradesdk_cli.framework.params import number, whole
+from tradesdk_cli.session import session
 
 app = noun("fault", "Faults on demand: add, list, kinds, remove, clear.")
 

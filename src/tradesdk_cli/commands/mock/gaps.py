@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tradesdk_cli.commands.mock.control import Shape, ask, pairs
-from tradesdk_cli.context import session
 from tradesdk_cli.framework.group import TradeCommand, examples, single
+from tradesdk_cli.session import session
 
 if TYPE_CHECKING:
     from tradesdk_cli.output.columns import Column

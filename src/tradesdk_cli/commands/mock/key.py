@@ -9,9 +9,9 @@ import typer
 
 from tradesdk_cli.commands.mock.control import ask, given, rows, word
 from tradesdk_cli.commands.mock.tenant import Plan
-from tradesdk_cli.context import session
 from tradesdk_cli.framework.group import TradeCommand, examples, noun
 from tradesdk_cli.framework.params import number
+from tradesdk_cli.session import session
 
 if TYPE_CHECKING:
     from tradesdk_cli.session import Session

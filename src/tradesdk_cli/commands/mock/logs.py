@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tradesdk_cli.commands.mock.journal import EMBEDDED, USUAL, Tenant, answers, latest
-from tradesdk_cli.context import session
 from tradesdk_cli.errors import ClosedPipe
 from tradesdk_cli.framework.group import TradeCommand, examples, single
+from tradesdk_cli.session import session
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -7,9 +7,9 @@ from typing import Annotated, Any
 import typer
 
 from tradesdk_cli.commands.mock.control import ask
-from tradesdk_cli.context import session
 from tradesdk_cli.errors import UsageProblem
 from tradesdk_cli.framework.group import TradeCommand, examples, single
+from tradesdk_cli.session import session
 
 app = single("Show whether prices of market data fail, or change that.")
 

@@ -9,10 +9,10 @@ from urllib.parse import urlencode
 import typer
 
 from tradesdk_cli.commands.mock.control import NUMBER, OPTIONAL_TEXT, Shape, ask, given, rows, word
-from tradesdk_cli.context import session
 from tradesdk_cli.errors import CliError, UsageProblem
 from tradesdk_cli.framework.group import TradeCommand, examples, noun
 from tradesdk_cli.framework.params import whole
+from tradesdk_cli.session import session
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -9,9 +9,9 @@ import typer
 from tradesdk_cli.commands.mock.control import ask, given, place
 from tradesdk_cli.commands.mock.serve import ScenarioOption
 from tradesdk_cli.commands.mock.status import STATUS
-from tradesdk_cli.context import session
 from tradesdk_cli.framework.group import TradeCommand, examples, single
 from tradesdk_cli.framework.params import DryRun, Yes, whole
+from tradesdk_cli.session import session
 
 app = single("Delete everything but the clock and the gap options.")
 
@@ -46,7 +46,7 @@ def reset(
     tenants = list(dict.fromkeys(populate or []))
     with session(ctx) as run:
         if run.settings.mock:
-            from tradesdk_cli.config.settings import MOCK_TENANT
+            from tradesdk_cli.mockworld import MOCK_TENANT
 
             tenants = list(dict.fromkeys([MOCK_TENANT, *tenants]))
         body = given(seed=seed, scenario=scenario, populate=tenants or None)

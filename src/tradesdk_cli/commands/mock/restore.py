@@ -11,10 +11,10 @@ import typer
 from tradesdk_cli.commands.mock.control import ControlProblem, ask, place
 from tradesdk_cli.commands.mock.snapshot import bytes_of
 from tradesdk_cli.commands.mock.status import STATUS
-from tradesdk_cli.context import session
 from tradesdk_cli.errors import CliError, UsageProblem
 from tradesdk_cli.framework.group import TradeCommand, examples, single
 from tradesdk_cli.framework.params import DryRun, Yes
+from tradesdk_cli.session import session
 
 if TYPE_CHECKING:
     from tradesdk_cli.session import Session
@@ -55,8 +55,7 @@ def restore(
 
 
 def _embedded(run: Session, file: Path) -> None:
-    from tradesdk_cli.config.settings import MOCK_TENANT
-    from tradesdk_cli.mockworld import forget_payments
+    from tradesdk_cli.mockworld import MOCK_TENANT, forget_payments
     from tradesdk_mock import MockServerError
 
     try:

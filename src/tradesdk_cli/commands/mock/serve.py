@@ -14,10 +14,10 @@ from urllib.parse import urlsplit
 import typer
 
 from tradesdk_cli.commands.mock.control import PORT, pairs
-from tradesdk_cli.context import session
 from tradesdk_cli.errors import CliError, UsageProblem
 from tradesdk_cli.framework.group import TradeCommand, examples, single
 from tradesdk_cli.framework.params import number, whole
+from tradesdk_cli.session import session
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -11,10 +11,10 @@ import typer
 
 from tradesdk_cli.commands.mock.control import ControlProblem, served_at
 from tradesdk_cli.config.settings import is_loopback
-from tradesdk_cli.context import session
 from tradesdk_cli.errors import CliError, ConfigProblem, RefusedByMock, UsageProblem
 from tradesdk_cli.files import atomic_write
 from tradesdk_cli.framework.group import TradeCommand, examples, single
+from tradesdk_cli.session import session
 from tradesdk_cli.text import one_line
 
 if TYPE_CHECKING:

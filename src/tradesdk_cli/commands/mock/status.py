@@ -5,8 +5,8 @@ from __future__ import annotations
 import typer
 
 from tradesdk_cli.commands.mock.control import CLOCK, OPTIONAL_TEXT, Shape, ask
-from tradesdk_cli.context import session
 from tradesdk_cli.framework.group import TradeCommand, examples, single
+from tradesdk_cli.session import session
 
 app = single("Show what the mock holds.")
 

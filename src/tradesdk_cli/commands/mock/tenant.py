@@ -8,9 +8,9 @@ from typing import Annotated
 import typer
 
 from tradesdk_cli.commands.mock.control import ask, given, word
-from tradesdk_cli.context import session
 from tradesdk_cli.framework.group import TradeCommand, examples, noun
 from tradesdk_cli.framework.params import whole
+from tradesdk_cli.session import session
 
 app = noun("tenant", "Tenants of the mock: populate, plan.")
 

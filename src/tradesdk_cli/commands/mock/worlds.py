@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tradesdk_cli.context import session
 from tradesdk_cli.errors import UsageProblem
 from tradesdk_cli.framework.group import TradeCommand, examples, noun
 from tradesdk_cli.framework.params import DryRun, Yes
 from tradesdk_cli.mockworld import LEDGER_ENDS
+from tradesdk_cli.session import session
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tradesdk_cli.context import session
 from tradesdk_cli.errors import UsageProblem
 from tradesdk_cli.framework.group import TradeCommand, examples, single
 from tradesdk_cli.framework.params import DryRun, Yes
+from tradesdk_cli.session import session
 
 if TYPE_CHECKING:
     from tradesdk import Budget
@@ -85,9 +85,9 @@ def _set(run: Session, changes: dict[str, str], release: Release | None, *, yes:
     """True when it is set, or was set like that already."""
     from tradesdk import Budget
     from tradesdk_cli.confirm import LEDGER, Change, approve
-    from tradesdk_cli.money import plain_dollars
     from tradesdk_cli.purchase.checkout import amount_of
     from tradesdk_cli.purchase.records import LIMITS
+    from tradesdk_cli.text import plain_dollars
 
     limits = {
         name: None if text == "none" else amount_of(f"--{name.replace('_', '-')}", text)

@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
-from tradesdk_cli.context import session
 from tradesdk_cli.framework.group import TradeCommand, examples, single
 from tradesdk_cli.framework.params import whole
+from tradesdk_cli.session import session
 
 app = single("List payments, newest first.")
 

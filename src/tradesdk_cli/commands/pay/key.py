@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tradesdk_cli.context import session
 from tradesdk_cli.errors import ConfigProblem, UsageProblem
 from tradesdk_cli.framework.group import TradeCommand, examples, noun
 from tradesdk_cli.framework.params import DryRun, Yes
+from tradesdk_cli.session import session
 
 if TYPE_CHECKING:
     from tradesdk_cli.session import Session
@@ -69,11 +69,10 @@ def import_key(ctx: typer.Context, wallet: WalletFile = None, dry_run: DryRun = 
 )
 def address(ctx: typer.Context, wallet: WalletFile = None) -> None:
     """Show the address of the wallet that pays. It takes no password."""
-    from tradesdk_cli.purchase.wallet import wallet_of
     from tradesdk_cli.wallet import KEY, keystore_path
 
     with session(ctx) as run:
-        found = wallet_of(run, wallet)
+        found = run.wallet(wallet)
         if found is None:
             raise ConfigProblem(
                 f"there is no wallet: neither {KEY} nor {keystore_path(run.settings, wallet)}",
@@ -103,12 +102,11 @@ def accept_secret(ctx: typer.Context, wallet: WalletFile = None, yes: Yes = Fals
     """
     from tradesdk_cli.confirm import LEDGER, Change, approve, check
     from tradesdk_cli.purchase.checkout import market_client
-    from tradesdk_cli.purchase.wallet import wallet_of
 
     with session(ctx) as run:
         what = "accept another purchase secret"
         check(what, yes=yes, dry_run=dry_run)
-        found = run.payer = wallet_of(run, wallet)
+        found = run.payer = run.wallet(wallet)
         client = market_client(run, found)
         known, given = client.payments.purchase_secret_ids()
         payer = None if found is None else found.address

@@ -6,10 +6,10 @@ from typing import Annotated
 
 import typer
 
-from tradesdk_cli.context import session
 from tradesdk_cli.errors import UsageProblem
 from tradesdk_cli.framework.group import TradeCommand, examples, single
 from tradesdk_cli.purchase.calls import ABOUT_TOKENS, ENDPOINTS, MOST, Call
+from tradesdk_cli.session import session
 
 app = single("Show what market data costs, and what the budgets leave.")
 
@@ -42,9 +42,9 @@ def quote(
 
     Uses the published prices; needs no key and sends nothing.
     """
-    from tradesdk_cli.money import plain_dollars
     from tradesdk_cli.purchase.checkout import NO_SERVICE, market_client
     from tradesdk_cli.purchase.records import left_in_windows, left_over, room
+    from tradesdk_cli.text import plain_dollars
 
     verb = endpoint
     if tokens and verb not in ABOUT_TOKENS:

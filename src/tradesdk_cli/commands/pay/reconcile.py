@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tradesdk_cli.context import session
 from tradesdk_cli.errors import OUTCOME_UNKNOWN, UsageProblem
 from tradesdk_cli.framework.group import TradeCommand, examples, single
 from tradesdk_cli.framework.params import DryRun, Yes, parse_span
+from tradesdk_cli.session import session
 
 if TYPE_CHECKING:
     from tradesdk import ChainVerdict, Payment
@@ -121,10 +121,10 @@ def _mark(run: Session, payment_id: str, *, paid: bool, yes: bool, dry_run: bool
 def _mark_expired(run: Session, older_than: float, *, paid: bool, yes: bool, dry_run: bool) -> None:
     from tradesdk import PaymentRefusedError, PaymentState
     from tradesdk_cli.confirm import LEDGER, Change, approve
-    from tradesdk_cli.money import dollars, usd
     from tradesdk_cli.output.columns import PAYMENTS
     from tradesdk_cli.purchase.records import brief
     from tradesdk_cli.purchase.recover import client_for
+    from tradesdk_cli.text import dollars, usd
 
     states = [PaymentState.EXPIRED_UNKNOWN, PaymentState.EXPIRED_UNPAID]
     found = [
@@ -155,10 +155,9 @@ def _mark_expired(run: Session, older_than: float, *, paid: bool, yes: bool, dry
 def _cancel_calldata(run: Session, payment_id: str) -> None:
     """Prints what cancels the nonce of a payment, and where to send it. Nothing is sent."""
     from tradesdk_cli.purchase.recover import client_for, found_in
-    from tradesdk_cli.purchase.wallet import wallet_of
 
     payment = found_in(run, payment_id)
-    data = client_for(run, payment, wallet=wallet_of(run, None)).payments.cancel_calldata(payment.id)
+    data = client_for(run, payment, wallet=run.wallet()).payments.cancel_calldata(payment.id)
     run.out.one({"id": payment.id, "chain_id": _BASE, "to": payment.asset, "value": "0", "data": data}, whole=True)
     run.out.note(
         f"send it to {payment.asset} (USDC) on Base, chain {_BASE}, from any account with ETH for gas: once it is in "
@@ -260,7 +259,7 @@ def _reconcile(run: Session, *, send_api_key: bool) -> None:
 
 def _witnessed(payment: Payment, verdict: ChainVerdict) -> dict[str, Any]:
     """A payment of which the chain was asked: what it says, and what follows from it."""
-    from tradesdk_cli.money import dollars
+    from tradesdk_cli.text import dollars
 
     said = f"chain: {verdict.reason}"
     if verdict.paid is None:

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tradesdk_cli.context import session
 from tradesdk_cli.framework.group import TradeCommand, examples, single
 from tradesdk_cli.framework.params import DryRun
+from tradesdk_cli.session import session, target_of
 
 if TYPE_CHECKING:
     from tradesdk import Payment
@@ -82,7 +82,6 @@ def _tell_where(run: Session, payment: Payment) -> None:
     """Where a payment goes is where it was made to, whatever the settings say now."""
     from dataclasses import replace
 
-    from tradesdk_cli.config.target import target_of
     from tradesdk_cli.confirm import say_target
 
     if not run.out.machine_notes and payment.reply is None:

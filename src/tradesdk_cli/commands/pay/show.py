@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
-from tradesdk_cli.context import session
 from tradesdk_cli.framework.group import TradeCommand, examples, single
+from tradesdk_cli.session import session
 
 app = single("Show one payment (without its signature).")
 

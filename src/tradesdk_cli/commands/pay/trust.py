@@ -7,10 +7,10 @@ from typing import Annotated
 
 import typer
 
-from tradesdk_cli.context import session
 from tradesdk_cli.errors import UsageProblem
 from tradesdk_cli.framework.group import TradeCommand, examples, single
 from tradesdk_cli.framework.params import DryRun, Yes
+from tradesdk_cli.session import session
 from tradesdk_cli.text import one_line
 
 app = single("Accept one more address to pay.")

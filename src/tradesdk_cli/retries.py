@@ -1,0 +1,163 @@
+"""How a command retries and waits, and what it says about it: the reason that the SDK's log gives, more with `-v`."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from random import random as dice
+from typing import TYPE_CHECKING
+
+from tradesdk import Failure, FailureCause, Operation, RetryAction, RetryPolicy, RetryWait, SystemClock
+from tradesdk_cli.text import one_line
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tradesdk import RateLimit
+    from tradesdk_cli.output.printer import Output
+
+
+_SOON = 0.2
+
+
+@dataclass(frozen=True)
+class OneMoreTry(RetryPolicy):
+    """The SDK's own, but where nobody was reached there is one more try, and soon: the address may well be mistyped.
+
+    Attributes:
+        reached: whether the service has answered before. Then it is only away for a while, and worth the usual retries.
+    """
+
+    reached: Callable[[], bool] = bool
+
+    def action(self, operation: Operation, failure: Failure, retries: int, *, server_errors: int = 0) -> RetryAction:
+        """What to do after `failure`."""
+        if failure.cause is FailureCause.NOT_SENT and retries and not self.reached():
+            return RetryAction.RAISE
+        return super().action(operation, failure, retries, server_errors=server_errors)
+
+    def wait(self, retry: int, failure: Failure, *, now: float, random: Callable[[], float] = dice) -> RetryWait:
+        """How long to wait before it is sent again."""
+        found = super().wait(retry, failure, now=now, random=random)
+        if failure.cause is FailureCause.NOT_SENT and retry == 1 and not self.reached():
+            return RetryWait(min(found.seconds, _SOON * (1 + random())), 0.0)
+        return found
+
+
+class SayingClock(SystemClock):  # so that a stream that is closed wakes up from it
+    """A clock that says on stderr when it waits for more than a second, until when, and why, if `reason` is given."""
+
+    def __init__(self, output: Output, reason: LastReason | None, now: Callable[[], float] | None = None) -> None:
+        if now is not None:
+            self.now = now  # type: ignore[method-assign]  # the mock has its own time
+        self._output = output
+        self._reason = reason
+
+    def sleep(self, seconds: float) -> None:
+        if seconds > 1:
+            until = datetime.fromtimestamp(self.now() + seconds, UTC)
+            why = "" if self._reason is None else f": {self._reason.text or 'the service asked for it'}"
+            progress = self._output.progress
+            if progress is None or not progress.waits(seconds, f"{until:%H:%M:%S}Z", why):
+                self._output.note(f"waiting {seconds:.0f} s, until {until:%H:%M:%S}Z{why} (Ctrl-C stops)")
+        super().sleep(seconds)
+
+
+# The SDK's log
+
+
+def reason_of(record: logging.LogRecord) -> str:
+    """Why the SDK waits, in a line that does not say how long."""
+    fields = vars(record)
+    reason = one_line(fields["reason"], 200)
+    if "payment_id" in fields:
+        return f"payment {fields['payment_id']}: {reason}"
+    if "url" in fields:
+        return f"{reason} ({fields['method']} {one_line(fields['url'], 200)})"
+    if "chain" in fields:
+        return f"the stream of chain {fields['chain']}: {reason}"
+    return reason
+
+
+def wait_of(record: logging.LogRecord) -> float:
+    """Seconds that the SDK waits after this record; 0 when it does not wait."""
+    wait: float = vars(record).get("wait", 0.0)
+    return wait
+
+
+class LastReason(logging.Handler):
+    """Remembers why the SDK waited last: it says so before it waits."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.INFO)
+        self.text = ""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if wait_of(record):
+            self.text = reason_of(record)
+
+
+class _Stderr(logging.Handler):
+    def __init__(self, output: Output, limit: Callable[[], RateLimit | None] | None) -> None:
+        super().__init__(logging.DEBUG)
+        self._output = output
+        self._limit = limit
+
+    def emit(self, record: logging.LogRecord) -> None:
+        text = reason_of(record) if wait_of(record) > 1 else record.getMessage()  # the clock says how long
+        limit = self._limit() if self._limit is not None and record.levelno == logging.DEBUG else None
+        if limit is not None and limit.remaining is not None:
+            total = f" of {limit.limit}" if limit.limit is not None else ""
+            until = f" until {limit.reset:%H:%M:%S}Z" if limit.reset is not None else ""
+            text += f"; {limit.remaining}{total} requests left{until}"
+        self._output.note(text)
+
+
+@contextmanager
+def listening(
+    reason: LastReason, output: Output, verbose: int, limit: Callable[[], RateLimit | None]
+) -> Iterator[None]:
+    """Listens to the SDK's log; `verbose` is how many -v were given, `limit` what is known of the rate limit."""
+    logger = logging.getLogger("tradesdk")
+    level = logger.level
+    logger.setLevel(logging.DEBUG if verbose else logging.INFO)
+    handlers: list[logging.Handler] = [reason]
+    if verbose:
+        handlers.append(_Stderr(output, limit if verbose > 1 else None))
+    for handler in handlers:
+        logger.addHandler(handler)
+    try:
+        yield
+    finally:
+        for handler in handlers:
+            logger.removeHandler(handler)
+        logger.setLevel(level)
+
+
+class _FleetEvents(logging.Handler):
+    """Says what a person has to know of a fleet: that something is not shared for now, or not checked."""
+
+    _TOLD = ("rate_limit_alone", "rate_limit_shared", "durability_unchecked")
+
+    def __init__(self, output: Output) -> None:
+        super().__init__(logging.INFO)
+        self._output = output
+
+    def emit(self, record: logging.LogRecord) -> None:
+        event = vars(record).get("event")
+        if event in self._TOLD:
+            self._output.event(event, one_line(record.getMessage()))
+
+
+@contextmanager
+def fleet_is_heard(output: Output) -> Iterator[None]:
+    """Tells on stderr what the SDK's log says of a fleet."""
+    logger, handler = logging.getLogger("tradesdk"), _FleetEvents(output)
+    logger.addHandler(handler)
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
