@@ -15,19 +15,21 @@ import pytest
 from tradesdk import Budget, Ledger, MarketClient
 from tradesdk_mock import MockServer
 
+from .._seeds import EVERY_STEP
+
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork on this system")
 ROOT = Path(__file__).parents[2]
 PRICE = 30_000
 
 # For each step of a purchase, a child is killed right before it or right after it, and a second child goes on.
 DRIVER = """
-import json, os, signal, sys
+import itertools, json, os, signal, sys
 import httpx
 from tests._clock import VirtualClock
 from tests._eventful import READS, EventfulLedger
 from tradesdk import Budget, LocalSigner, MarketClient, PaymentError, RetryPolicy, SystemClock
 
-url, folder, kind, base, ways = sys.argv[1:]
+url, folder, kind, base, ways, turn = sys.argv[1:]
 quickly = RetryPolicy(base=0, jitter=0)
 name = "today" if kind in ("named", "ledger lost") else None
 
@@ -133,13 +135,14 @@ if kind == "signed again":
 told, status = child(0, "call")
 assert (told["outcome"], status) in (("delivered", 0), ("paid_undelivered", 0)), told
 steps, cases, number = told["steps"], [], 0
+quick = ways == "any"
+ways = ("call", "resume", "call", "reconcile") if quick else ways.split(",")
+turns = itertools.count(0 if quick else int(turn))
 for at, step in enumerate(steps, 1):
-    if ways == "any" and step in READS:
+    if quick and step in READS:
         continue
     for after in (False, True):
-        for way in ways.split(","):
-            if ways == "any":
-                way = ("call", "resume", "call", "reconcile")[number % 4]
+        for way in ways if turn == "-1" and not quick else [ways[next(turns) % len(ways)]]:
             number += 1
             if kind == "signed again":
                 lost_an_hour_ago(number)
@@ -170,9 +173,11 @@ def server() -> Iterator[MockServer]:
     ],
 )
 def test_killed_at_any_step(tmp_path: Path, server: MockServer, kind: str, ways: str) -> None:
+    """Of several ways to go on, one at each step, others with another seed; scripts/soak plays them all."""
     base = 1 << 100
+    turn = -1 if EVERY_STEP else int(os.environ.get("TRADE_SEED") or 0)
     process = subprocess.run(
-        [sys.executable, "-W", "error", "-c", DRIVER, server.market_url, tmp_path, kind, str(base), ways],
+        [sys.executable, "-W", "error", "-c", DRIVER, server.market_url, tmp_path, kind, str(base), ways, str(turn)],
         cwd=ROOT,
         capture_output=True,
         text=True,
