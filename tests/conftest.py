@@ -245,8 +245,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for place, item in enumerate(examples):  # quick: the first of a command's two, where it is no mock's or payment's
         if place % 2 or any(noun in item.name for noun in ("trade mock", "market", "pay ")):
             item.add_marker(pytest.mark.long)
-    drawn = tuple(f"[{loop}" for loop in one_of(["asyncio", "trio"]))
-    left_out = []
+    drawn = one_of(["[asyncio", "[trio"])
+    left_out: set[pytest.Item] = set()
     for item in items:
         folder, name = item.path.parent.name, item.path.name
         steady = name.removesuffix(".py") in STEADY.get(folder, ())
@@ -255,8 +255,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(pytest.mark.long)
         # The quick run plays neither, and scripts/long one of the two: the decisions are the same.
         if steady and same and not any(loop in item.name for loop in drawn):
-            left_out.append(item)
+            left_out.add(item)
     if left_out:
-        config.hook.pytest_deselected(items=left_out)
-        gone = set(left_out)
-        items[:] = [item for item in items if item not in gone]
+        config.hook.pytest_deselected(items=list(left_out))
+        items[:] = [item for item in items if item not in left_out]
