@@ -13,15 +13,16 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from ._seeds import one_of
+
 DURABLE = ("--appendonly", "yes", "--appendfsync", "always", "--no-appendfsync-on-rewrite", "no", "--save", "")
 
 ENGINES = ("redis", "valkey")
 
 
 def drawn_engines() -> list[str]:
-    """For tests in which processes are killed: one of them, drawn by scripts/long, else both."""
-    seed = os.environ.get("TRADE_SEED")
-    return [ENGINES[int(seed) % 2]] if seed else list(ENGINES)
+    """For what both do alike: one of them, drawn by scripts/long, else both."""
+    return one_of(ENGINES)
 
 
 def executable(engine: str) -> str | None:

@@ -19,6 +19,8 @@ import pytest
 from _pytest.runner import runtestprotocol
 from hypothesis import HealthCheck, settings
 
+from ._seeds import one_of
+
 # Shells ignore SIGINT for what they start in the background, and nohup ignores SIGHUP: what the tests start would, too.
 with contextlib.suppress(ValueError):  # only the main thread may, and elsewhere nobody sends them
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -238,13 +240,22 @@ def pytest_sessionfinish() -> None:
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     examples = [item for item in items if item.name.startswith("test_example[") and item.path.name == "test_help.py"]
     for place, item in enumerate(examples):  # quick: the first of a command's two, where it is no mock's or payment's
         if place % 2 or any(noun in item.name for noun in ("trade mock", "market", "pay ")):
             item.add_marker(pytest.mark.long)
+    drawn = one_of(["[asyncio", "[trio"])
+    left_out: set[pytest.Item] = set()
     for item in items:
         folder, name = item.path.parent.name, item.path.name
-        again = "[trio" in item.name and name.startswith(SAME_UNDER_TRIO.get(folder, ()))
-        if again or name.removesuffix(".py") in STEADY.get(folder, ()):
+        steady = name.removesuffix(".py") in STEADY.get(folder, ())
+        same = name.startswith(SAME_UNDER_TRIO.get(folder, ())) and ("[trio" in item.name or "[asyncio" in item.name)
+        if steady or (same and "[trio" in item.name):
             item.add_marker(pytest.mark.long)
+        # The quick run plays neither, and scripts/long one of the two: the decisions are the same.
+        if steady and same and not any(loop in item.name for loop in drawn):
+            left_out.add(item)
+    if left_out:
+        config.hook.pytest_deselected(items=list(left_out))
+        items[:] = [item for item in items if item not in left_out]

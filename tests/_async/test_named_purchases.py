@@ -46,8 +46,8 @@ USDC = "833589fcd6edb6e08f4c7c32d4f71b54bda02913"
 EXPIRED = 200
 """Seconds after which no signature of these tests is valid any more."""
 DAY = 86_400
-COURSES = 90
-COURSES = 15  # the decisions are those of the blocking flavour, which plays more  # async only
+COURSES = 45
+COURSES = 9  # the decisions are those of the blocking flavour, which plays more  # async only
 
 
 async def failed(client: AsyncMarketClient, code: str, **more: Any) -> PaymentError:

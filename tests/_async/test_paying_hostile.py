@@ -17,8 +17,8 @@ from .._seeds import drawn
 from .._seller import BASE
 
 DAY = 86_400
-COURSES = 60
-COURSES = 10  # the decisions are those of the blocking flavour, which plays more  # async only
+COURSES = 30
+COURSES = 5  # the decisions are those of the blocking flavour, which plays more  # async only
 LIMITS = ("per_call", "per_hour", "per_day", "total")
 CLOSED = (PaymentState.DELIVERED, PaymentState.CANCELLED)
 """After one of these, an equal call is another purchase. No person marks anything here."""

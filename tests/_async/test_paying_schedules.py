@@ -16,8 +16,8 @@ from .._paidservice import BASE, PRICE, CountingSigner, JumpingClock, PaidServic
 from .._seeds import drawn
 
 CALLS = {"call": "ETH", "other call": "BRETT"}
-SCHEDULES = 500
-SCHEDULES = 100  # the decisions are those of the blocking flavour, which plays more  # async only
+SCHEDULES = 300
+SCHEDULES = 60  # the decisions are those of the blocking flavour, which plays more  # async only
 
 
 class Run:

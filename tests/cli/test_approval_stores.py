@@ -34,7 +34,7 @@ from tradesdk_cli.mcp.shared_approvals import SharedApprovals
 from tradesdk_cli.mcp.tools import Toolbox
 from tradesdk_mock import MockServer
 
-from .._redis_server import RedisServer
+from .._redis_server import RedisServer, drawn_engines
 from ..fleet._cutting import CuttingProxy
 from ._mcp import toolbox
 from ._terminal import Terminal
@@ -432,7 +432,7 @@ def carry_out(url: str, folder: str, codes: list[str], seed: int, seconds: float
 
 @pytest.mark.long
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="SIGKILL needs a system that has it")
-@pytest.mark.parametrize("engine", ["redis", "valkey"])
+@pytest.mark.parametrize("engine", drawn_engines())
 def test_machines_that_are_killed_carry_nothing_out_twice(tmp_path: Path, engine: str) -> None:
     """Six machines and 300 approvals; now and then a machine or the server is killed."""
     chance = random.Random(int(os.environ.get("TRADE_SEED") or 3))

@@ -118,7 +118,7 @@ def test_the_purchase_secret_has_to_be_known(fleet: Terminal, tmp_path: Path, mo
 def test_two_processes_use_a_budget_up_exactly(
     fleet: Terminal, shop: MockServer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    assert fleet("pay", "budget", "set", "--per-day", "0.32").code == 0
+    assert fleet("pay", "budget", "set", "--per-day", "0.17").code == 0
     ends: list[Run] = []
 
     def buy(machine: Terminal) -> None:
@@ -133,11 +133,11 @@ def test_two_processes_use_a_budget_up_exactly(
         thread.start()
     for thread in threads:
         thread.join()
-    assert sorted(run.code for run in ends) == [0] * 10 + [12] * 2, ends
-    assert len(shop.payments.settlements()) == 10
+    assert sorted(run.code for run in ends) == [0] * 5 + [12] * 2, ends
+    assert len(shop.payments.settlements()) == 5
     left = fleet("pay", "budget").json
-    assert (left["spent_today_usd"], left["held_today_usd"], left["left_today_usd"]) == ("0.30", "0.00", "0.02")
-    assert len(fleet("pay", "history").lines) == 10
+    assert (left["spent_today_usd"], left["held_today_usd"], left["left_today_usd"]) == ("0.15", "0.00", "0.02")
+    assert len(fleet("pay", "history").lines) == 5
 
 
 # One rate limit

@@ -207,7 +207,7 @@ def test_a_hostile_model_gets_nowhere(stock: MockServer, seed: int) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("seeds", drawn("TRADE_HOSTILE_SEEDS", 40, together=20))
+@pytest.mark.parametrize("seeds", drawn("TRADE_HOSTILE_SEEDS", 24, together=12))
 def test_many_hostile_models_get_nowhere(stock: MockServer, seeds: range) -> None:
     for seed in seeds:
         try:

@@ -27,7 +27,7 @@ pytestmark = [
     pytest.mark.long,
     pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork on this system"),
 ]
-KILLS = int(os.environ.get("TRADE_MCP_KILLS", "24"))
+KILLS = int(os.environ.get("TRADE_MCP_KILLS", "16"))
 SEED = int(os.environ.get("TRADE_SEED") or 5)
 ROOT = Path(__file__).parents[2]
 

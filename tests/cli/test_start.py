@@ -1,5 +1,6 @@
 """What is imported when: the cost of starting is decided by it, so it is held without a stopwatch."""
 
+import itertools
 import json
 import subprocess
 import sys
@@ -17,6 +18,7 @@ from tradesdk_cli.completion.candidates import BETWEEN
 from tradesdk_cli.framework.group import LazyCommand
 from tradesdk_mock import MockServer
 
+from .._seeds import one_of_each
 from ._terminal import Terminal
 
 HEAVY = (
@@ -284,7 +286,7 @@ def test_ctrl_c_at_any_moment_of_the_start(
     if moments is None:
         whole = interrupted_at(trade, how, 10**6, line)
         last = int(whole.stderr.splitlines()[-1])
-        moments = tuple(range(1, last, last // 20 + 1))
+        moments = tuple(itertools.takewhile(lambda at: at < last, one_of_each(last // 10 + 1)))
     for moment in moments:
         done = interrupted_at(trade, how, moment, line)
         assert (done.returncode, "interrupted" in done.stderr) == (130, True), (moment, done.stderr)

@@ -6,6 +6,7 @@ The next call is answered, no connection's place is lost, and nothing is created
 from __future__ import annotations
 
 import gc
+import itertools
 import json
 import linecache
 import os
@@ -32,6 +33,7 @@ from .._answers import agent as whole
 from .._clock import VirtualClock
 from .._hostile import HostileServer, Visit, answer, hostile
 from .._interrupts import apart
+from .._seeds import one_of_each
 
 # A socket that was just made when the interrupt came is closed by the collector.
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
@@ -120,12 +122,12 @@ def in_time(calls: Sequence[Callable[[], Any]]) -> list[Any]:
 
 
 def chosen(call: Callable[[], object], count: int | None) -> list[int]:
-    """Steps of `call` at which to interrupt it: that many, or every third; all of them in scripts/soak."""
+    """Steps of `call` at which to interrupt it: that many, or one of six in a row; all of them in scripts/soak."""
     steps = 10**9 - interrupted(call, 10**9)
     assert steps > 1000
-    third = 1 + int(os.environ.get("TRADE_SEED") or 0) % 3
-    every = range(1, steps + 1) if count or "TRADE_EVERY_STEP" in os.environ else range(third, steps + 1, 3)
-    return list(every) if count is None else sorted(random.Random(14).sample(every, count))
+    if count is None:
+        return list(itertools.takewhile(lambda at: at <= steps, one_of_each(6)))
+    return sorted(random.Random(14).sample(range(1, steps + 1), count))
 
 
 ALL = pytest.param(None, marks=pytest.mark.long, id="all")
@@ -226,7 +228,7 @@ def test_a_storm_of_real_signals() -> None:
         before = signal.signal(signal.SIGALRM, handler)
         hits, chance = 0, random.Random(14)
         try:
-            while hits < 3000:
+            while hits < 1500:
                 try:
                     signal.setitimer(signal.ITIMER_REAL, chance.uniform(0.00002, 0.002))
                     client.account.get()

@@ -21,6 +21,7 @@ from tradesdk._sync.concurrency import Semaphore
 from .._eventful import Stop
 from .._interrupts import apart
 from .._paidservice import PRICE
+from .._seeds import one_of_each
 from .._sync._paidshop import Shop, lost
 
 HOME = str(Path(tradesdk.__file__).parent)
@@ -148,7 +149,9 @@ def reaches_its_end(of: Callable[[Shop], Calls], at: int, kinds: Sequence[str] =
         assert second.again
         assert second.answered_at == delivered[0].updated_at
     elif error is not None:
-        assert error.code in ("paid_undelivered", "unresolved_payment")
+        # A run counts a payment that failed and may have been taken: nothing of its total is left for the batch.
+        failed = ("over_total",) if kinds and of is a_batch else ()
+        assert error.code in ("paid_undelivered", "unresolved_payment", *failed)
     return False
 
 
@@ -197,14 +200,11 @@ def test_while_a_failed_call_gives_its_turn_back(monkeypatch: pytest.MonkeyPatch
 @pytest.mark.parametrize("of", SENDING)
 @pytest.mark.parametrize("kinds", [["429"], ["pending"], ["lost after"]], ids=["429", "pending", "settled, then lost"])
 def test_many_lines(of: Callable[[Shop], Calls], kinds: list[str]) -> None:
-    at = 1
-    while not reaches_its_end(of, at, kinds):
-        at += 23
+    assert next(at for at in one_of_each(23) if reaches_its_end(of, at, kinds)) > 400
 
 
 @pytest.mark.long
 @EVERY_CALL
 def test_every_line(of: Callable[[Shop], Calls]) -> None:
-    at = 1
-    while not reaches_its_end(of, at):
-        at += 1 if of is a_call else 5
+    """Of so many lines in a row each run draws another one, and scripts/soak plays them all."""
+    assert next(at for at in one_of_each(4 if of is a_call else 12) if reaches_its_end(of, at)) > 400

@@ -17,6 +17,7 @@ from tradesdk._stream.checkpoint import CheckpointFile, CheckpointState
 
 from .._answers import BASE, KEY
 from .._hostile import Visit, hostile
+from .._seeds import EVERY_STEP
 from .._streamscript import CHAIN, StreamScript, live
 from ._streamplaces import EMPTY, OPEN, signal_event
 
@@ -43,7 +44,7 @@ with TradeClient(api_key="key", base_url=sys.argv[1]) as client:
 # A handler runs between any two steps of the thread that reads, so it must not wait for a lock that this one has.
 # Here it runs at every step in turn, of those that have to do with waiting; until a stream has ended before it.
 HANDLER = """
-import faulthandler, logging, sys
+import faulthandler, logging, random, sys
 import httpx
 from tradesdk import RetryPolicy, TradeClient
 
@@ -85,14 +86,15 @@ def at_a_step(frame, event, arg):
             stream.close()
     return at_a_step
 
-stride, place, times = int(sys.argv[1]), 0, 0
+stride, chance, first, times = int(sys.argv[1]), random.Random(sys.argv[2]), 1, 0
 at_once = RetryPolicy(base=0, jitter=0, cap=0.0001)
 with (
     httpx.Client(transport=httpx.MockTransport(answer)) as http,
     TradeClient(api_key="key", base_url="http://localhost", http_client=http, retry=at_once) as client,
 ):
     while left <= 0:
-        place, times = place + stride, times + 1
+        place = first + chance.randrange(stride)  # of so many steps in a row, each seed takes another one
+        first, times = first + stride, times + 1
         opened, closed, left = 0, 0, place
         stream = client.signals.stream(chain=8453, since=1.0, settle=0.0001, heartbeats=True)
         sys.settrace(entering)
@@ -138,10 +140,10 @@ def test_ctrl_c(tmp_path: Path) -> None:
         assert server.settled(open_connections=0)
 
 
-@pytest.mark.parametrize("stride", [31, pytest.param(1, marks=pytest.mark.long)])
+@pytest.mark.parametrize("stride", [31, pytest.param(1 if EVERY_STEP else 3, marks=pytest.mark.long, id="long")])
 def test_a_handler_that_closes_it_at_any_step(stride: int) -> None:
     done = subprocess.run(
-        [sys.executable, "-c", HANDLER, str(stride)],
+        [sys.executable, "-c", HANDLER, str(stride), os.environ.get("TRADE_SEED", "")],
         cwd=ROOT,
         capture_output=True,
         text=True,

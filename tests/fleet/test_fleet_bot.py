@@ -21,7 +21,7 @@ from tradesdk.fleet import RedisLedger
 from tradesdk_mock import MockServer
 
 from .._pages import ROOT
-from .._redis_server import RedisServer
+from .._redis_server import RedisServer, drawn_engines
 
 BOT = ROOT / "examples" / "fleet_bot.py"
 KEY = "0x" + "5e" * 32
@@ -140,7 +140,7 @@ def test_a_member_until_it_is_asked_to_end(fleet: Fleet) -> None:
 
 @pytest.mark.long
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="nothing can be killed like this here")
-@pytest.mark.parametrize("fleet", ["redis", "valkey"], indirect=True)
+@pytest.mark.parametrize("fleet", drawn_engines(), indirect=True)
 def test_four_machines_that_are_killed(fleet: Fleet) -> None:
     """60 signals, and a budget for 33 prices."""
     seed = int(os.environ.get("TRADE_SEED") or 11)

@@ -15,7 +15,7 @@ from tradesdk.fleet import RedisLedger
 from tradesdk.payments.ledger.leases import owner_name
 from tradesdk.testing import LEDGER_CHECKS, check_ledger_course, check_ledger_store
 
-from .._redis_server import RedisServer
+from .._redis_server import RedisServer, drawn_engines
 from ..unit._ledger import NOW, reserve
 from ._ledger import ledgers
 
@@ -41,7 +41,7 @@ def test_random_courses(server: RedisServer, tmp_path: Path, seed: int) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("engine", ["redis", "valkey"])
+@pytest.mark.parametrize("engine", drawn_engines())
 def test_all_of_it_on_each_engine(engine: str, tmp_path: Path) -> None:
     with RedisServer(engine, tmp_path / engine, durable=False) as server:
         check_ledger_store(

@@ -16,6 +16,6 @@ pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="SIGSTOP needs a
 def test_exactly_what_the_budget_allows(tmp_path: Path) -> None:
     """`scripts/fleet_money.py` plays more."""
     seed = int(os.environ.get("TRADE_SEED", "1"))
-    outcome = play(tmp_path, seed, purchases=90, calls=30, engine=("redis", "valkey")[seed % 2])
+    outcome = play(tmp_path, seed, purchases=60, calls=20, engine=("redis", "valkey")[seed % 2])
     print(outcome)
     assert outcome.happened.total() > 0

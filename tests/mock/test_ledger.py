@@ -17,13 +17,14 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import takewhile
 from pathlib import Path
 
 import pytest
 
 from tradesdk_mock import SCENARIOS
 
-from .._seeds import drawn
+from .._seeds import EVERY_STEP, drawn, one_of_each
 from ._http import BASE, BNB, DAY, HOUR, START, add_agent, add_wallet, ok
 from ._ledger_sums import Accountant, judged
 from ._observer import BACKGROUND_TENANT, Observer, service
@@ -31,7 +32,8 @@ from ._observer import BACKGROUND_TENANT, Observer, service
 # Tenants: one with a past, one whose agents begin now, and those that market data is mostly about.
 MAIN, FRESH = "main", "fresh"
 SEED = 3
-MONTH = 31 * DAY
+# A month in scripts/soak, and some days of one in scripts/long: it takes as long as it has days.
+DAYS = 31 if EVERY_STEP else 12
 # Of a month: trades that are played again at each moment, and seconds in which no signal may be missed.
 PLAYED, SPAN = 60, 3 * HOUR
 # Agents of the background tenant that trade all month; the others want to be very sure.
@@ -196,7 +198,7 @@ def play(steps: str) -> dict[str, bytes]:
         moments: dict[str, list[float]] = {
             "one": [],
             "ten": sorted(dice.uniform(0, DAY) for _ in range(9)),
-            "minutes": [60.0 * minute for minute in range(1, DAY // 60)],
+            "minutes": [60.0 * minute for minute in takewhile(lambda minute: minute < DAY // 60, one_of_each(4))],
         }
         for moment in moments[steps]:
             clock.set(START + moment)
@@ -211,6 +213,7 @@ def leap() -> dict[str, bytes]:
 
 
 def test_a_day_minute_by_minute_is_the_same_day(leap: dict[str, bytes]) -> None:
+    """Of so many minutes in a row each run stops at another one, and scripts/soak at all."""
     found = play("minutes")
     assert [what for what, answer in leap.items() if found[what] != answer] == []
     assert found.keys() == leap.keys()
@@ -276,12 +279,12 @@ class Figures:
     wrong: tuple[str, ...]
 
 
-def month(seed: int, scenario: str, moments: int = 2) -> Figures:
-    """A month of a world, judged at random moments, the latest of them on its last day."""
+def month(seed: int, scenario: str, moments: int = 2, days: int = 31) -> Figures:
+    """Days of a world, judged at random moments, the latest of them on its last day."""
     began = time.perf_counter()
     dice = random.Random(seed)
-    when = sorted(dice.uniform(0, MONTH - DAY) for _ in range(moments - 1))
-    when.append(dice.uniform(MONTH - DAY, MONTH))
+    when = sorted(dice.uniform(0, (days - 1) * DAY) for _ in range(moments - 1))
+    when.append(dice.uniform((days - 1) * DAY, days * DAY))
     played, signals, taken = 0, 0, 0
     looks: list[Accountant] = []
     with begun(seed, [(BASE, SURE), (BNB, SURE)], scenario=scenario, prepare=_calm) as (observer, _):
@@ -317,10 +320,10 @@ def _calm(observer: Observer) -> None:
 
 @pytest.mark.parametrize("seeds", drawn("TRADE_LEDGER_MONTHS", 1, together=1))
 def test_the_ledger_balances_all_month(seeds: range) -> None:
-    """One seed of twenty, with which every scenario comes in turn; scripts/soak plays them all."""
+    """One seed of twenty, with which every scenario comes in turn; scripts/soak plays whole months of them all."""
     seed = 1 + seeds[0] % 20
-    figures = month(seed, sorted(SCENARIOS)[seed % len(SCENARIOS)])
+    figures = month(seed, sorted(SCENARIOS)[seed % len(SCENARIOS)], days=DAYS)
     print(figures)
     assert figures.wrong == ()
-    assert figures.trades > 1_000
+    assert figures.trades > 30 * DAYS
     assert figures.signals > 300

@@ -13,23 +13,20 @@ from tradesdk_mock.market.tokens import lively
 from tradesdk_mock.trading.balances import initial_native
 
 from .._pace import pace
+from .._seeds import one_of
 from ._http import DAY, HOUR, START, in_process, walk
 from ._ledger_rules import Levels
 from ._ledger_sums import judged
 from ._observer import BACKGROUND_TENANT, Observer, Record, service
 
+PASTS: list[list[tuple[int, int, str | None, float]]] = [
+    [(7, 250, None, 0.75), (1, 8, None, 2.1 * DAY), (4, 250, "crash", 5 * DAY + 1.7)],
+    [(9, 1_500, None, 0), (2, 9, None, 2.2 * DAY), (5, 250, "whipsaw", 3 * DAY)],
+]
+"""A run plays one half of them."""
 
-@pytest.mark.parametrize(
-    ("seed", "trades", "scenario", "after"),
-    [
-        (7, 250, None, 0.75),
-        (9, 1_500, None, 0),
-        (1, 8, None, 2.1 * DAY),
-        (2, 9, None, 2.2 * DAY),
-        (4, 250, "crash", 5 * DAY + 1.7),
-        (5, 250, "whipsaw", 3 * DAY),
-    ],
-)
+
+@pytest.mark.parametrize(("seed", "trades", "scenario", "after"), [past for half in one_of(PASTS) for past in half])
 def test_the_rules_of_the_past(seed: int, trades: int, scenario: str | None, after: float) -> None:
     """The referee plays every trade again and counts every sum, from the first money of each wallet on.
 

@@ -24,6 +24,10 @@ SECONDS = 900
 # Not compiled: most of what web3 brings is never imported.
 PIP = ("-qq", "--disable-pip-version-check", "--no-compile")
 NAMES = ("v1", "v2", "tx402", "schemathesis", "node")
+# Its packages are most of what the other Python environments need: they find them there.
+BASE = "v2"
+STAMP = "made-from"
+PACKAGES = Path("lib", "python{}.{}".format(*sys.version_info), "site-packages")
 
 
 class EnvironmentFailed(RuntimeError):
@@ -37,16 +41,20 @@ def make(name: str, home: Path) -> Path:
         EnvironmentFailed: the installer failed or took too long, or there is no node.
     """
     wanted = NODE_PROGRAMS / "package.json" if name == "node" else HERE / f"requirements-{name}.txt"
+    below = None if name in (BASE, "node") else make(BASE, home)
     version = "" if name == "node" else f"# Python {sys.version}\n"
-    recipe = version + wanted.read_text()
-    place, stamp = home / name, home / name / "made-from"
+    recipe = version + wanted.read_text() + ("" if below is None else (below / STAMP).read_text())
+    place, stamp = home / name, home / name / STAMP
     home.mkdir(parents=True, exist_ok=True)
     with locked(home / f"{name}.lock"):
         # The stamp is written last: half an environment has none.
         if not stamp.is_file() or stamp.read_text() != recipe:
             shutil.rmtree(place, ignore_errors=True)
             place.mkdir()
-            (_make_node if name == "node" else _make_python)(place, wanted)
+            if name == "node":
+                _make_node(place, wanted)
+            else:
+                _make_python(place, wanted, below)
             stamp.write_text(recipe)
         if name == "node":  # modules are looked for beside the program
             for program in NODE_PROGRAMS.glob("*.mjs"):
@@ -58,8 +66,10 @@ def python_in(place: Path) -> Path:
     return place / "bin" / "python"
 
 
-def _make_python(place: Path, requirements: Path) -> None:
+def _make_python(place: Path, requirements: Path, below: Path | None) -> None:
     _run(sys.executable, "-m", "venv", "--without-pip", place)
+    if below is not None:  # a path file: its own packages come first, and what they need is found there
+        (place / PACKAGES / "below.pth").write_text(f"{below / PACKAGES}\n")
     # The pip of this environment: CI has a new one here, and old ones look for versions several times as long.
     _run(sys.executable, "-m", "pip", "--python", python_in(place), "install", *PIP, "-r", requirements)
 

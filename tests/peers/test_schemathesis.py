@@ -20,15 +20,16 @@ import pytest
 from tradesdk_mock import GapOptions, MockServer
 from tradesdk_mock.api.openapi import document
 
+from .._seeds import one_of
 from .environments import HERE
 
 pytestmark = pytest.mark.peers
 SECONDS = 600
 
 
-@pytest.fixture(params=["open", "closed"])
+@pytest.fixture(params=one_of(["open", "closed"]))
 def mock(request: pytest.FixtureRequest) -> Iterator[MockServer]:
-    """A mock without and with its paywall, that never says "too many"."""
+    """A mock without or with its paywall (scripts/peers: both), that never says "too many"."""
     gaps = GapOptions(paywall=request.param, enterprise_limit=10**9, quotas="enterprise=1000000/1000000")
     with MockServer(seed=7, gaps=gaps, first_within=0) as running:
         # A stream has no end of its own, and who looks at an answer needs one.
