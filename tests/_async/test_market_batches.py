@@ -147,6 +147,25 @@ async def test_an_error_in_the_middle(executed: bool, mock: MockService, tmp_pat
     mock.payments.assert_not_charged_twice()
 
 
+@pytest.mark.parametrize("executed", [False, True], ids=["never arrived", "answer lost"])
+async def test_the_same_step_again_needs_no_more_of_the_total(executed: bool, mock: MockService) -> None:
+    """It sends the same payment. Only a client that may buy the batch a second time would need more."""
+    mock.set_gaps(payment_identifier="optional")
+    for lost in ("ask", "buy_again"):
+        client = buyer_of(mock, budget=None, max_retries=1, lost=lost)
+        run = client.batches.token_prices(["ETH"], max_total="0.03")
+        rule = mock.add_fault("reset", paid="only", executed=executed)
+        with pytest.raises(PaymentOutcomeUnknownError):
+            await anext(run)
+        mock.remove_fault(rule.id)
+        if lost == "buy_again":
+            with pytest.raises(PaymentRefusedError, match="over_total"):
+                await anext(run)
+            continue
+        assert (await anext(run)).spent == run.spent == TOKEN
+        assert len(mock.payments.settlements()) == 1
+
+
 async def test_the_same_run_goes_on_after_an_error(mock: MockService) -> None:
     client = buyer_of(mock)
     tokens = await symbols(client)

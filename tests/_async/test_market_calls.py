@@ -56,6 +56,8 @@ class AsyncShop(AsyncMarketMethods):
     tried: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
     kept: dict[tuple[str, bytes], Any] = field(default_factory=dict)
 
+    buys_again = False
+
     async def _buy(self, asked: MarketRequest[Any], **options: Any) -> Any:
         self.bought.append((asked.request.path, options))
         self.bodies.append(json.loads(asked.request.body or b""))

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from tradesdk import (
     APIConnectionError,
     BudgetDetails,
+    Payment,
     PaymentOutcomeUnknownError,
     PaymentRefusedError,
     PaymentState,
@@ -74,20 +75,24 @@ def test_a_batch_that_would_pass_the_total_is_refused() -> None:
     assert made.spent == 300_000
 
 
-def test_what_may_have_been_taken_counts_once() -> None:
+@pytest.mark.parametrize("resends", [True, False])
+def test_what_may_have_been_taken_counts_once(resends: bool) -> None:
     made = plan(5)
     doubtful = payment(1, 150_000, state=PaymentState.UNKNOWN)
     for _ in range(3):
-        made.failed(PaymentOutcomeUnknownError("lost", code="outcome_unknown", payment=doubtful))
+        made.failed(PaymentOutcomeUnknownError("lost", code="outcome_unknown", payment=doubtful), resends=resends)
         assert made.spent == 150_000
-    made.failed(APIConnectionError("lost", method="POST", url="u", sent=False))
-    made.failed(PaymentRefusedError("no", code="over_budget"))
-    made.failed(PaymentRefusedError("no", code="not_live", payment=payment(2, 70_000, state=PaymentState.CANCELLED)))
+    made.failed(APIConnectionError("lost", method="POST", url="u", sent=False), resends=resends)
+    made.failed(PaymentRefusedError("no", code="over_budget"), resends=resends)
+    made.failed(
+        PaymentRefusedError("no", code="not_live", payment=payment(2, 70_000, state=PaymentState.CANCELLED)),
+        resends=resends,
+    )
     others = payment(4, 80_000, state=PaymentState.SUBMITTED)
-    made.failed(PaymentRefusedError("another process is at it", code="in_progress", payment=others))
+    made.failed(PaymentRefusedError("another process is at it", code="in_progress", payment=others), resends=resends)
     lost = APIConnectionError("lost", method="POST", url="u", sent=True)
     lost.payment = payment(3, 10_000, state=PaymentState.UNKNOWN)
-    made.failed(lost)
+    made.failed(lost, resends=resends)
     assert made.spent == 160_000
     made.delivered(1, result(EMPTY, payment(1, 150_000)))
     assert made.spent == 160_000
@@ -98,34 +103,44 @@ def test_what_may_have_been_taken_counts_once() -> None:
 steps = st.lists(st.tuples(st.sampled_from(["paid", "again", "doubtful", "free"]), st.integers(0, 100)), max_size=30)
 
 
-@given(st.integers(1, 30), st.integers(1, 5), st.integers(0, 1_000_000), st.none() | st.integers(0, 300_000), steps)
+@given(
+    st.integers(1, 30),
+    st.integers(1, 5),
+    st.integers(0, 1_000_000),
+    st.none() | st.integers(0, 300_000),
+    steps,
+    st.booleans(),
+)
 def test_no_run_spends_more_than_its_total(
-    count: int, size: int, total: int, price: int | None, steps: list[tuple[str, int]]
+    count: int, size: int, total: int, price: int | None, steps: list[tuple[str, int]], resends: bool
 ) -> None:
-    """Whatever is charged up to what was allowed, and however batches end."""
+    """Whatever is charged up to what was allowed, however batches end, and with payments that are resent."""
     made = plan(count, size, None if price is None else Decimal(price).scaleb(-6), Decimal(total).scaleb(-6))
     taken = 0
+    doubtful: Payment | None = None
     for number, (how, share) in enumerate(steps, 1):
         if made.done == len(made.parts):
             break
         place = made.done + 1
+        resent, doubtful = doubtful, None
         if how == "again":
             made.delivered(place, replace(result(EMPTY, payment(number, 10**9)), again=True))
             continue
         try:
             most = made.most(made.parts[place - 1])
         except PaymentRefusedError:
-            assert made.parts[place - 1].amount > total - taken
+            assert made.parts[place - 1].amount > total - taken + (0 if resent is None else resent.amount)
             break
         assert most is not None
-        amount = most * share // 100
+        sent = resent or payment(number, most * share // 100, state=PaymentState.UNKNOWN)
+        assert sent.amount <= most
+        if how != "free" and sent is not resent:
+            taken += sent.amount
         if how == "paid":
-            taken += amount
-            made.delivered(place, result(EMPTY, payment(number, amount)))
+            made.delivered(place, result(EMPTY, sent))
         elif how == "doubtful":
-            taken += amount
-            lost = payment(number, amount, state=PaymentState.UNKNOWN)
-            made.failed(PaymentOutcomeUnknownError("lost", code="outcome_unknown", payment=lost))
+            doubtful = sent if resends else None
+            made.failed(PaymentOutcomeUnknownError("lost", code="outcome_unknown", payment=sent), resends=resends)
         else:
             made.delivered(place, result(EMPTY, None))
         assert made.spent == taken <= total

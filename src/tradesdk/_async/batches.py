@@ -77,7 +77,7 @@ class AsyncBatchRun(Generic[T]):
             return await self._flow.buy(part.call, delivered, max_price=most, new_purchase=replaces, job=self.job)
         except BaseException as error:
             self._plan.undo(number)
-            self._plan.failed(error)
+            self._plan.failed(error, resends=not self._flow.buys_again)
             raise
 
     def __repr__(self) -> str:

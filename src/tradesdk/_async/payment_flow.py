@@ -68,7 +68,7 @@ class AsyncPaymentFlow:
         self.paid = paid
         self.authorizer = authorizer
         self._reuse = reuse_offers
-        self._buy_again = buy_again
+        self.buys_again = buy_again
         self._offers: dict[tuple[str, int | None], Offer] = {}
         self._locks = AsyncKeyedLock()
         self._check = AsyncTokenCheck() if check_tokens else None
@@ -297,7 +297,7 @@ class AsyncPaymentFlow:
                 earlier = await self._collect(context, existing)
             elif not authorizer.is_renewable(existing):  # else another call is about to sign it again
                 if not existing.live:
-                    if not (self._buy_again and existing.state in UNRESOLVED and existing.replaces is None):
+                    if not (self.buys_again and existing.state in UNRESOLVED and existing.replaces is None):
                         raise blocking_error(existing)
                     purchase, existing = replace(purchase, new_purchase=existing.id), None
                     continue

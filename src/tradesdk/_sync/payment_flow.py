@@ -69,7 +69,7 @@ class PaymentFlow:
         self.paid = paid
         self.authorizer = authorizer
         self._reuse = reuse_offers
-        self._buy_again = buy_again
+        self.buys_again = buy_again
         self._offers: dict[tuple[str, int | None], Offer] = {}
         self._locks = KeyedLock()
         self._check = TokenCheck() if check_tokens else None
@@ -294,7 +294,7 @@ class PaymentFlow:
                 earlier = self._collect(context, existing)
             elif not authorizer.is_renewable(existing):  # else another call is about to sign it again
                 if not existing.live:
-                    if not (self._buy_again and existing.state in UNRESOLVED and existing.replaces is None):
+                    if not (self.buys_again and existing.state in UNRESOLVED and existing.replaces is None):
                         raise blocking_error(existing)
                     purchase, existing = replace(purchase, new_purchase=existing.id), None
                     continue

@@ -131,7 +131,7 @@ class BatchPlan(Generic[T]):
         self.options = options
         self.done = 0
         self._paid: dict[str, int] = {}
-        # The payment ids of the newest batch, and of a batch that is tried again although its answer had arrived.
+        # The payment ids of the newest batch, and of one that is tried again: that payment costs nothing more.
         self._newest = self._again = ""
 
     @property
@@ -170,13 +170,16 @@ class BatchPlan(Generic[T]):
             most = min(room, part.amount if most is None else most)
         return most
 
-    def failed(self, error: BaseException) -> None:
+    def failed(self, error: BaseException, *, resends: bool) -> None:
         """Count the payment of a failed batch, as it may have been taken. Each payment counts once.
 
-        A refusal took nothing: a payment on it is an earlier one.
+        A refusal took nothing: a payment on it is an earlier one. With `resends`, the next attempt sends this payment
+        again, or asks what became of it; otherwise it may make another one.
         """
         if isinstance(error, PaymentError | APIError) and not isinstance(error, PaymentRefusedError):
             self._add(error.payment)
+            if resends and error.payment is not None:
+                self._again = error.payment.id
 
     def delivered(self, number: int, result: MarketResult[T]) -> Batch[T]:
         """The result of batch `number` (from 1)."""
