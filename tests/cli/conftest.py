@@ -11,7 +11,7 @@ import pytest
 import tradesdk_cli.app as application
 from tradesdk import TradeClient
 from tradesdk_cli.framework.group import LazyCommand
-from tradesdk_mock import MockServer
+from tradesdk_mock import MockServer, MockService
 
 from .._redis_server import RedisServer
 from .._stock import stocked
@@ -32,6 +32,14 @@ def commands_are_built_once() -> Iterator[None]:
         yield
 
 
+@pytest.fixture(scope="package", autouse=True)
+def worlds_are_small() -> Iterator[None]:
+    """Most tests make a world of their own, and to make the usual 250 trades takes longer than what they do in it."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(MockService.populate.__kwdefaults__ or {}, "trades", 60)
+        yield
+
+
 @pytest.fixture
 def trade(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Terminal:
     """`trade` without any settings."""
@@ -43,7 +51,7 @@ def server() -> Iterator[MockServer]:
     """One world that stands still: two commands read the same prices. Most tests have a tenant of their own in it."""
     with MockServer(signals="scripted") as running:
         running.clock.move(freeze=True)
-        running.populate("shared")
+        running.populate("shared", trades=250)
         running.set_plan("shared", "enterprise")  # its 3,000 requests must do for all of them: no minute ends
         yield running
 
@@ -59,7 +67,7 @@ def world(trade: Terminal, server: MockServer) -> Terminal:
 def own(trade: Terminal, server: MockServer) -> Terminal:
     """`trade` on a filled tenant of this test; with more trades than fit on two pages."""
     tenant = f"cli{next(tenants)}"
-    server.populate(tenant, trades=60)
+    server.populate(tenant)
     trade.env |= {"TRADE_BASE_URL": server.url, "TRADE_API_KEY": f"mock_full_{tenant}"}
     return trade
 
