@@ -228,8 +228,9 @@ def test_clocks_that_differ(server: RedisServer, monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.parametrize("when", [pytest.param("before", marks=pytest.mark.long), "after"])
-def test_a_lost_request_or_reply(server: RedisServer, when: Any) -> None:
+def test_a_lost_request_or_reply(server: RedisServer, monkeypatch: pytest.MonkeyPatch, when: Any) -> None:
     """Each step is taken once, and its answer is the right one, wherever the connection is cut."""
+    monkeypatch.setattr("tradesdk_cli.mcp.shared_approvals._PAUSE", 0.0)
     with CuttingProxy(server.port) as proxy:
         store = SharedApprovals(proxy.url)
         for cut in range(1, 13):
