@@ -19,6 +19,7 @@ from tradesdk_cli.choices import Format
 from tradesdk_mock import MockServer
 
 from .._redis_server import RedisServer
+from .._rows import each_of
 from ._hostile import harmless
 from ._services import HOSTILE, Scripted
 from ._streams import ctrl_c_when_said, over_when_said
@@ -266,7 +267,7 @@ def test_without_a_relay_that_is_said(fleet: Terminal, monkeypatch: pytest.Monke
     assert "trade fleet relay --chain base" in ended.notes[0]["note"]
 
 
-@pytest.mark.parametrize("more", [("--since", "1h"), ("--since", "last"), ("--checkpoint", "c"), ("--heartbeats",)])
+@each_of("more", [("--since", "1h"), ("--since", "last"), ("--checkpoint", "c"), ("--heartbeats",)])
 def test_what_the_fleet_keeps_is_not_kept_here_as_well(fleet: Terminal, more: tuple[str, ...]) -> None:
     ended = fleet(*STREAM, *more)
     assert (ended.code, ended.problem["code"]) == (2, "usage")
@@ -464,7 +465,7 @@ BAD: dict[str, tuple[list[str], dict[str, str], int, str, str]] = {
 }
 
 
-@pytest.mark.parametrize("name", BAD)
+@each_of("name", BAD)
 def test_what_does_not_fit_is_said(name: str, fleet: Terminal) -> None:
     words, env, code, kind, hint = BAD[name]
     url = fleet.env["TRADE_FLEET"]
