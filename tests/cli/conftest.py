@@ -38,10 +38,11 @@ def commands_are_built_once() -> Iterator[None]:
 
 
 @pytest.fixture(scope="package", autouse=True)
-def worlds_are_small() -> Iterator[None]:
-    """Most tests make a world of their own, and to make the usual 250 trades takes longer than what they do in it."""
+def worlds_are_small(pytestconfig: pytest.Config) -> Iterator[None]:
+    """In the quick run: many tests make a world, and its usual 250 trades take longer than what they do in it."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(MockService.populate.__kwdefaults__ or {}, "trades", 60)
+        if "not long" in pytestconfig.option.markexpr:
+            patch.setitem(MockService.populate.__kwdefaults__ or {}, "trades", 60)
         yield
 
 
@@ -72,7 +73,7 @@ def world(trade: Terminal, server: MockServer) -> Terminal:
 def own(trade: Terminal, server: MockServer) -> Terminal:
     """`trade` on a filled tenant of this test; with more trades than fit on two pages."""
     tenant = f"cli{next(tenants)}"
-    server.populate(tenant)
+    server.populate(tenant, trades=60)
     trade.env |= {"TRADE_BASE_URL": server.url, "TRADE_API_KEY": f"mock_full_{tenant}"}
     return trade
 

@@ -61,7 +61,7 @@ def test_two_examples_of_the_command_itself() -> None:
 def server() -> Iterator[MockServer]:
     """A world for the examples alone: they change it, and to signals that they emit agents of any tenant may act."""
     with MockServer(signals="scripted") as running:
-        running.populate("shared")
+        running.populate("shared", trades=60)
         running.set_plan("shared", "enterprise")
         yield running
 
