@@ -1,14 +1,9 @@
-"""Encrypted keystore files, version 3, in which wallets keep a private key. pycryptodome does the cryptography.
-
-eth-keyfile reads them too, but its import, with the curves of version 4, takes a second.
-"""
+"""Encrypted keystore files, version 3, in which wallets keep a private key. eth-keyfile does the cryptography."""
 
 from __future__ import annotations
 
 import contextlib
 import errno
-import hashlib
-import hmac
 import json
 import os
 import re
@@ -18,12 +13,11 @@ import stat
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
 from ..._system import private_files
 from ..._values.text import parse_json, printable, without_keys
 from ...errors import ConfigError, ErrorCode, InvalidArgumentError
-from .secp256k1 import Opened, checksummed, keccak256, key_bytes, looks_like_a_key, opened
+from .secp256k1 import Opened, checksummed, key_bytes, looks_like_a_key, opened, recursion_limit_kept
 
 Password = str | bytes | Callable[[], str | bytes]
 """A password, or a function that returns it, called after all other checks. Text is encoded as UTF-8."""
@@ -236,42 +230,16 @@ def _address(document: Mapping[str, Any], shown: str) -> str | None:
     raise ConfigError(f"the keystore {shown} is damaged: its address cannot be read", code="keystore_damaged")
 
 
-def _decrypted(document: Mapping[str, Any], secret: bytes) -> Opened | str:
+def _decrypted(document: dict[str, Any], secret: bytes) -> Opened | str:
     """The key, or why there is none. Never raises, as a traceback could show key or password."""
+    with recursion_limit_kept():
+        from eth_keyfile.keyfile import decode_keyfile_json
     try:
-        crypto = document["crypto"]
-        derived = _derived(crypto["kdf"], crypto["kdfparams"], secret)
-        ciphertext = _bytes(crypto["ciphertext"])
-        if not hmac.compare_digest(keccak256(derived[16:32] + ciphertext), _bytes(crypto["mac"])):
-            return _CANNOT_DECRYPT
-        return opened(_aes(derived, _bytes(crypto["cipherparams"]["iv"]), ciphertext))
+        return opened(decode_keyfile_json(document, secret))
     except MemoryError:
         return "there is not enough memory"
-    except Exception:  # the form was checked, so a library refuses the parameters
+    except Exception:  # the form was checked, so the checksum of key and password does not match
         return _CANNOT_DECRYPT
-
-
-def _bytes(text: str) -> bytes:
-    return bytes.fromhex(text.removeprefix("0x"))
-
-
-def _derived(kdf: str, parameters: Mapping[str, Any], secret: bytes) -> bytes:
-    """What the password becomes: 16 bytes that encrypt, 16 that the checksum begins with."""
-    salt, length = _bytes(parameters["salt"]), parameters["dklen"]
-    if kdf == "pbkdf2":
-        return hashlib.pbkdf2_hmac("sha256", secret, salt, parameters["c"], length)
-    from Crypto.Protocol.KDF import scrypt
-
-    n, r, p = (parameters[name] for name in "nrp")
-    # It takes bytes too, but is typed for text, which it encodes as Latin-1.
-    return bytes(scrypt(secret.decode("latin-1"), salt.decode("latin-1"), length, n, r, p))  # type: ignore[arg-type]
-
-
-def _aes(derived: bytes, iv: bytes, text: bytes) -> bytes:
-    """AES-128 in counter mode: the same both ways."""
-    from Crypto.Cipher import AES
-
-    return AES.new(derived[:16], AES.MODE_CTR, nonce=b"", initial_value=iv).encrypt(text)
 
 
 # Writing
@@ -285,31 +253,15 @@ def _new_key() -> bytes:
 
 def _encrypted(raw: bytes, secret: bytes, work: int) -> dict[str, Any] | str:
     """The document, or why there is none. Never raises, as a traceback could show key or password."""
-    parameters = {"dklen": 32, "n": work, "r": 8, "p": 1, "salt": secrets.token_hex(16)}
-    iv = secrets.token_bytes(16)
+    with recursion_limit_kept():
+        from eth_keyfile.keyfile import create_keyfile_json
     try:
-        ready = opened(raw)
-        if isinstance(ready, str):
-            return ready
-        derived = _derived("scrypt", parameters, secret)
-        ciphertext = _aes(derived, iv, raw)
+        document = create_keyfile_json(raw, secret, kdf="scrypt", iterations=work)
     except MemoryError:
         return "there is not enough memory"
     except Exception as error:
         return type(error).__name__
-    return {
-        "address": ready.address[2:].lower(),  # as other wallets do
-        "crypto": {
-            "cipher": "aes-128-ctr",
-            "cipherparams": {"iv": iv.hex()},
-            "ciphertext": ciphertext.hex(),
-            "kdf": "scrypt",
-            "kdfparams": parameters,
-            "mac": keccak256(derived[16:32] + ciphertext).hex(),
-        },
-        "id": str(uuid4()),
-        "version": 3,
-    }
+    return {**document, "address": document["address"].lower()}  # as other wallets do
 
 
 def _exists(shown: str) -> ConfigError:
