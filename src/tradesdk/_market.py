@@ -307,8 +307,7 @@ class TokenNames:
     """Symbols and names in the service's free list, which has at most 500; `total`: number of all tokens."""
 
     def __init__(self, tokens: Sequence[SupportedToken], total: int) -> None:
-        self._listed, self._total = len(tokens), total
-        self._symbols = {name.casefold(): token.symbol for token in tokens for name in (token.name, token.symbol)}
+        self._tokens, self._total = tokens, total
         ids = (token.name for token in tokens if " " not in token.name)  # one-word names usually are ids
         self._known = {name.casefold() for name in (*ids, *(token.symbol for token in tokens))}
 
@@ -322,7 +321,8 @@ class TokenNames:
 
     def refusal(self, unknown: Sequence[str]) -> str:
         are = "is" if len(unknown) == 1 else "are"
-        which = f"{self._listed}" if self._listed >= self._total else f"first {self._listed} of {self._total}"
+        listed = len(self._tokens)
+        which = f"{listed}" if listed >= self._total else f"first {listed} of {self._total}"
         more = f" and {len(unknown) - _NAMED} more" if len(unknown) > _NAMED else ""
         named = ", ".join(display(without_keys(one)) for one in unknown[:_NAMED])
         return f"{named}{more} {are} not among the {which} tokens that the service lists"
@@ -331,8 +331,9 @@ class TokenNames:
         """The unknown tokens, with similar symbols."""
         from difflib import get_close_matches
 
+        symbols = {name.casefold(): token.symbol for token in self._tokens for name in (token.name, token.symbol)}
         names = [name.casefold() for name in unknown[:_NAMED]]
-        near = [self._symbols[one] for name in names for one in get_close_matches(name, self._symbols, 3, 0.6)]
+        near = [symbols[one] for name in names for one in get_close_matches(name, symbols, 3, 0.6)]
         suggestions = tuple(dict.fromkeys(printable(one, 20) for one in near))
         return TokenDetails(unknown=tuple(without_keys(one) for one in unknown), suggestions=suggestions)
 

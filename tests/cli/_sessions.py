@@ -168,6 +168,7 @@ def home_of(trade: Terminal, world: Path, patch: pytest.MonkeyPatch) -> Iterator
             time.tzset()
             trade.home = home
             trade.env = {"TRADE_HOME": str(home / "trade"), "TRADE_MOCK": "1", "NO_COLOR": "1"}
+            patched.setitem(MockService.populate.__kwdefaults__ or {}, "trades", 250)
             keystores_cost_nothing(trade, patched)
             yield home
     finally:
@@ -180,7 +181,7 @@ def served(trade: Terminal, wanted: str | None) -> Iterator[str]:
     """The address of a mock server, where the header asks for one; `trade` is set to it."""
     with MockServer(seed=7, clock=MockClock(NOW)) if wanted else nullcontext() as server:
         if server is not None:
-            server.populate("me")
+            server.populate("me", trades=250)
             trade.env |= {"TRADE_MOCK": "0", "TRADE_BASE_URL": server.url, "TRADE_API_KEY": "mock_full_me"}
             trade.env |= {"TRADE_MARKET_BASE_URL": server.url, "TRADE_WALLET_KEY": WALLET_KEY}
         yield server.url if server else ""
@@ -218,7 +219,7 @@ def make_worlds(folder: Path) -> tuple[Path, Path]:
     with MockService(seed=7, db=file) as mock:
         mock.clock.move(freeze=True, to=NOW, allow_backwards=True)
         mock.reset()
-        mock.populate("me")
+        mock.populate("me", trades=250)
     shutil.copy(file, young)
     with MockService(db=file) as mock:
         mock.populate("house")  # else every session that buys makes its trades again

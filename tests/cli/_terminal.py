@@ -89,8 +89,7 @@ class Terminal:
         env: Mapping[str, str] | None = None,
     ) -> Run:
         """Runs `trade` with `argv`. `tty`: stdout and stderr are terminals; `answers`: somebody types this."""
-        environment = {name: value for name, value in os.environ.items() if not _ours(name)}
-        environment |= {"COLUMNS": str(columns), "TERM": "xterm-256color"} | self.env | dict(env or {})
+        environment = {"COLUMNS": str(columns), "TERM": "xterm-256color"} | self.env | dict(env or {})
         stdout, stderr = Stream(tty=tty, encoding=encoding), Stream(tty=tty or answers is not None)
         with self._monkeypatch.context() as patch:
             for name in [name for name in os.environ if _ours(name)]:

@@ -1,5 +1,6 @@
 """A shell for every test; services to talk to."""
 
+import importlib.metadata
 from collections.abc import Iterator
 from functools import cache
 from itertools import count
@@ -25,8 +26,12 @@ BUYER_KEY = "0x" + "6b" * 32
 
 @pytest.fixture(scope="package", autouse=True)
 def commands_are_built_once() -> Iterator[None]:
-    """A process builds them once as well, for its one command line; here most of the time would go into it."""
+    """A process builds them once as well, for its one command line; here most of the time would go into it.
+
+    And so with the versions of packages, for which the whole description of each is read.
+    """
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(importlib.metadata, "version", cache(importlib.metadata.version))
         patch.setattr(application, "command", cache(application.command))
         patch.setattr(LazyCommand, "load", cache(LazyCommand.load))
         yield

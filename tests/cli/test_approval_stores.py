@@ -35,6 +35,7 @@ from tradesdk_cli.mcp.tools import Toolbox
 from tradesdk_mock import MockServer
 
 from .._redis_server import RedisServer, drawn_engines
+from .._rows import each_of
 from ..fleet._cutting import CuttingProxy
 from ._mcp import toolbox
 from ._terminal import Terminal
@@ -92,22 +93,23 @@ def test_what_is_kept_comes_back(store: ApprovalStore) -> None:
     assert store.get(one.code) == replace(one, state="unknown", updated=NOW + 2, by="auto", outcome=outcome)
 
 
-@pytest.mark.parametrize("kind", ["purchase", "change"])
-@pytest.mark.parametrize("state", ["pending", "approved", "refused", "started", "done", "unknown"])
-def test_how_long_an_action_is_in_force(store: ApprovalStore, kind: Any, state: Any) -> None:
+@each_of(("row", "state"), enumerate(["pending", "approved", "refused", "started", "done", "unknown"] * 2))
+def test_how_long_an_action_is_in_force(store: ApprovalStore, row: int, state: Any) -> None:
     """A second one with the same content is kept only when the first is in force no longer."""
-    one = action(kind=kind)
+    kind: Any = "purchase" if row < 6 else "change"
+    now = NOW + row * 2 * KEPT  # what rows before this one left is forgotten
+    one = action(f"A{row}", now, kind=kind)
     assert store.add(one, most_pending=None) == one
     begun = state in ("started", "done", "unknown")
     if state != "pending":
-        assert store.change(one.code, state, ("pending",), NOW + 100)
+        assert store.change(one.code, state, ("pending",), now + 100)
     kept = store.get(one.code)
-    end = NOW + 100 + (KEPT if kind == "purchase" else VALID) if begun else NOW + VALID
-    for at, expected in ((NOW, kept), (end - 0.001, kept), (end, None), (end + 1, None)):
+    end = now + 100 + (KEPT if kind == "purchase" else VALID) if begun else now + VALID
+    for at, expected in ((now, kept), (end - 0.001, kept), (end, None), (end + 1, None)):
         assert store.find(one.digest, at) == expected
-    later = action("BBBB2222", end - 0.001)
+    later = action(f"B{row}", end - 0.001)
     assert store.add(later, most_pending=None) == kept
-    later = action("BBBB2222", end)
+    later = action(f"B{row}", end)
     assert store.add(later, most_pending=None) == later
     assert store.find(one.digest, end) == later
 
@@ -228,8 +230,9 @@ def test_clocks_that_differ(server: RedisServer, monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.parametrize("when", [pytest.param("before", marks=pytest.mark.long), "after"])
-def test_a_lost_request_or_reply(server: RedisServer, when: Any) -> None:
+def test_a_lost_request_or_reply(server: RedisServer, monkeypatch: pytest.MonkeyPatch, when: Any) -> None:
     """Each step is taken once, and its answer is the right one, wherever the connection is cut."""
+    monkeypatch.setattr("tradesdk_cli.mcp.shared_approvals._PAUSE", 0.0)
     with CuttingProxy(server.port) as proxy:
         store = SharedApprovals(proxy.url)
         for cut in range(1, 13):

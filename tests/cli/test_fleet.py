@@ -5,7 +5,6 @@ from __future__ import annotations
 import getpass
 import json
 import re
-import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -20,10 +19,11 @@ from tradesdk_cli.choices import Format
 from tradesdk_mock import MockServer
 
 from .._redis_server import RedisServer
+from .._rows import each_of
 from ._hostile import harmless
 from ._services import HOSTILE, Scripted
-from ._streams import over_when_said
-from ._terminal import TRADE, Run, Terminal, press_ctrl_c
+from ._streams import ctrl_c_when_said, over_when_said
+from ._terminal import Run, Terminal
 from .conftest import BUYER_KEY
 
 PASSWORD = "marked-and-never-shown"
@@ -267,7 +267,7 @@ def test_without_a_relay_that_is_said(fleet: Terminal, monkeypatch: pytest.Monke
     assert "trade fleet relay --chain base" in ended.notes[0]["note"]
 
 
-@pytest.mark.parametrize("more", [("--since", "1h"), ("--since", "last"), ("--checkpoint", "c"), ("--heartbeats",)])
+@each_of("more", [("--since", "1h"), ("--since", "last"), ("--checkpoint", "c"), ("--heartbeats",)])
 def test_what_the_fleet_keeps_is_not_kept_here_as_well(fleet: Terminal, more: tuple[str, ...]) -> None:
     ended = fleet(*STREAM, *more)
     assert (ended.code, ended.problem["code"]) == (2, "usage")
@@ -313,18 +313,12 @@ def test_a_relay_waits_for_its_server_and_says_so_once(fleet: Terminal) -> None:
     assert "nothing listens at redis://127.0.0.1:1" in ended.notes[0]["note"]
 
 
-def test_ctrl_c_ends_relay_and_member(fleet: Terminal, fleet_server: RedisServer) -> None:
+def test_ctrl_c_ends_relay_and_member(fleet: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
     for words, told in ((("fleet", "relay", "--chain", "base"), "relay_started"), (STREAM, "connected")):
-        process = subprocess.Popen(
-            [*TRADE, *words], env=fleet.environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE
-        )
-        assert process.stderr is not None
-        while told.encode() not in (line := process.stderr.readline()):
-            assert line
-        press_ctrl_c(process)
-        out, err = process.communicate(timeout=60)
-        assert (process.returncode, out) == (130, b"")
-        assert json.loads(err.splitlines()[-1])["type"] == "summary", err
+        with ctrl_c_when_said(monkeypatch, told):
+            ended = fleet(*words)
+        assert (ended.code, ended.out) == (130, "")
+        assert ended.notes[-1]["type"] == "summary", ended.err
     assert fleet("fleet", "status").json["relays"][0]["relayed_by"] is None, "the lease was given back"
 
 
@@ -471,7 +465,7 @@ BAD: dict[str, tuple[list[str], dict[str, str], int, str, str]] = {
 }
 
 
-@pytest.mark.parametrize("name", BAD)
+@each_of("name", BAD)
 def test_what_does_not_fit_is_said(name: str, fleet: Terminal) -> None:
     words, env, code, kind, hint = BAD[name]
     url = fleet.env["TRADE_FLEET"]

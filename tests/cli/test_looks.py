@@ -5,7 +5,7 @@ import math
 from typing import Any
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 from rich.console import Console
@@ -282,7 +282,6 @@ def test_ids_are_shortened_where_that_shows_more_and_stay_apart() -> None:
 @given(ROWS, st.one_of(st.none(), st.integers(20, 220)))
 @example([{"id": "a", "name": "\u0301", "side": "🏽", "price": 0.0, "at": "🇩"}], None)
 @example([{"id": "a", "name": "🇩", "side": "🇪", "price": 0.0, "at": "x\ufe0f"}, {"id": "b" * 24, "name": ""}], 100)
-@settings(deadline=None, max_examples=40)
 def test_rows_are_straight_whatever_stands_in_them(rows: list[dict[str, Any]], width: int | None) -> None:
     lines = drawn(lambda console: render_list(console, COLUMNS, rows, width))
     assert all(line.isprintable() for line in lines)
@@ -296,7 +295,6 @@ def test_rows_are_straight_whatever_stands_in_them(rows: list[dict[str, Any]], w
 
 
 @given(ROWS, st.one_of(st.none(), st.integers(20, 220)))
-@settings(deadline=None, max_examples=40)
 def test_rows_that_come_one_by_one_are_straight_below_their_headings(
     rows: list[dict[str, Any]], width: int | None
 ) -> None:
@@ -319,7 +317,6 @@ def test_rows_that_come_one_by_one_are_straight_below_their_headings(
 
 
 @given(st.dictionaries(TEXTS, st.one_of(TEXTS, st.none(), st.floats(allow_nan=False)), min_size=1, max_size=5))
-@settings(deadline=None, max_examples=40)
 def test_one_thing_is_a_line_for_each_field(item: dict[str, Any]) -> None:
     lines = drawn(lambda console: render_one(console, item, 80, lambda: NOON))
     assert len(lines) == len(item)

@@ -63,14 +63,15 @@ sqlite3.connect = loud
 """
 
 
-def test_the_client_uses_every_tool_over_stdio_though_a_library_prints(home: Path, stock: MockServer) -> None:
+def test_over_stdio_the_tools_are_there_though_a_library_prints(home: Path, stock: MockServer) -> None:
     async def drive() -> None:
         env = environment(home, stock) | {"PYTHONPATH": str(home)}
         parameters = StdioServerParameters(command=TRADE[0], args=[*TRADE[1:], "mcp", *ALL], env=env)
         async with Client(stdio_client(parameters, errors)) as client:
             assert client.protocol_version == VERSIONS["auto"]
-            listed = {tool.name for tool in (await client.list_tools()).tools}
-            assert await every_tool(client, Person(home, time.time)) == listed
+            listed = [tool.name for tool in (await client.list_tools()).tools]
+            assert listed == [tool.name for tool in tools(Scope(write=True, spend=500_000))]
+            assert (await calling(client)("payments", action="budget"))["item"]["session"]["spent_usd"] == "0.00"
 
     (home / "sitecustomize.py").write_text(NOISE)
     with open(home / "stderr", "w+") as errors:

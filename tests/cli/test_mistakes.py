@@ -153,19 +153,18 @@ def test_what_is_wrong_and_what_there_is(trade: Terminal, line: str, message: st
 BEGINNINGS: list[list[str]] = [["--mock"], ["--world", "side"], ["--profile", "work"], ["--profile=work", "--mock"], []]
 
 
-@each_of("begun", BEGINNINGS, ids=" ".join)
-def test_what_a_hint_says_to_type_goes_where_the_line_went(trade: Terminal, begun: list[str]) -> None:
-    program = " ".join(["trade", *begun]).replace("--profile=", "--profile ")
-    checked = 0
-    for words, leaf in LEAVES.items():
-        if any(param.required for param in leaf.params):
-            checked += 1
-            hint = trade(*([*begun, *words] if checked % 2 else [*words, *begun])).problem["hint"]
+def test_what_a_hint_says_to_type_goes_where_the_line_went(trade: Terminal) -> None:
+    wanting = [words for words, leaf in LEAVES.items() if any(param.required for param in leaf.params)]
+    assert len(wanting) > 20
+    for place, words in enumerate(wanting):
+        begun = BEGINNINGS[place % len(BEGINNINGS)]
+        program = " ".join(["trade", *begun]).replace("--profile=", "--profile ")
+        for line in ([*begun, *words], [*words, *begun]):
+            hint = trade(*line).problem["hint"]
             assert hint.startswith(f"for example: {program} {' '.join(words)}"), hint
             assert hint.count("trade ") == hint.count(f"{program} "), hint
             assert "--yes" not in hint
             assert "--max-price" not in hint, "whoever pastes it may not want to pay"
-    assert checked > 20
 
 
 @each_of(
@@ -282,8 +281,7 @@ def parsed(trade: Terminal, monkeypatch: pytest.MonkeyPatch) -> Parsed:
 
 
 def test_what_is_suggested_can_be_run(parsed: Parsed) -> None:
-    for line, meant in CORRECTED:
-        assert parsed.suggestion(*line.split()) == f"trade {meant}"
+    for meant in {meant: None for _, meant in CORRECTED}:
         parsed.assert_can_be_run(f"trade {meant}")
 
 

@@ -6,10 +6,15 @@ from pathlib import Path
 
 import pytest
 
+from tradesdk_mock import MockService
+
 from ._terminal import Terminal
 
 
-def test_a_new_world_is_filled_and_the_same_everywhere(trade: Terminal, tmp_path: Path) -> None:
+def test_a_new_world_is_filled_and_the_same_everywhere(
+    trade: Terminal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(MockService.populate.__kwdefaults__ or {}, "trades", 250)  # as many as there are otherwise
     trade("--mock", "mock", "clock", "--freeze")  # or else its agents go on trading
     first = trade("--mock", "agents", "list").lines
     second = trade("agents", "list", env={"TRADE_MOCK": "1", "TRADE_HOME": str(tmp_path / "elsewhere")}).lines

@@ -24,11 +24,9 @@ def clean(run: Run) -> bool:
     return not any(mark in run.out + run.err for mark in MARKS)
 
 
-@each_of("verbose", [(), ("-v",), ("-vv",)])
+@each_of("look", [("-o", "table"), ("-v", "-o", "json"), ("-vv", "-o", "table")])
 @each_of("status", [200, 401, 403, 429, 500, 503])
-def test_whatever_the_service_answers(
-    trade: Terminal, service: Scripted, status: int, verbose: tuple[str, ...]
-) -> None:
+def test_whatever_the_service_answers(trade: Terminal, service: Scripted, status: int, look: tuple[str, ...]) -> None:
     trade.env |= {"TRADE_API_KEY": API_KEY, "TRADE_WALLET_KEY": WALLET_KEY}
     service.fails(status, "code", "message")
     for argv in (
@@ -37,8 +35,7 @@ def test_whatever_the_service_answers(
         ("wallets", "connect", "--label", "l", "--chain", "base", "--yes"),
         ("wallets", "connect", "--label", "l", "--chain", "base", "--dry-run"),
     ):
-        for form in ("table", "json"):
-            assert clean(trade(*argv, "--no-retry", *verbose, "-o", form))
+        assert clean(trade(*argv, "--no-retry", *look))
     assert service.keys
     assert set(service.keys) == {f"Bearer {API_KEY}"}
 
@@ -115,16 +112,19 @@ def signed_payments(trade: Terminal) -> list[str]:
     ],
     ids=lambda fault: str(fault.get("kind")),
 )
-@pytest.mark.parametrize("source", ["variable", "keystore"])
 def test_whatever_becomes_of_a_payment(
-    trade: Terminal, shop: MockServer, keystore: dict[str, str], fault: dict[str, Any], source: str
+    trade: Terminal, shop: MockServer, keystore: dict[str, str], fault: dict[str, Any]
 ) -> None:
-    trade.env |= keystore if source == "keystore" else {"TRADE_WALLET_KEY": WALLET_KEY}
     trade.env["TRADE_API_KEY"] = API_KEY
+    variable = {"TRADE_WALLET_KEY": WALLET_KEY}
     if fault:
         shop.add_fault(paid="only", **fault)
     content = json.loads(Path(keystore["TRADE_KEYSTORE"]).read_text())["crypto"]
-    runs = [trade(*PAID, "--purchase", " ".join(look), *look) for look in LOOKS]
+    runs = [
+        trade(*PAID, "--purchase", " ".join(look), *look, env=source)
+        for look, source in zip(LOOKS, (keystore, keystore, variable), strict=True)
+    ]
+    trade.env |= keystore
     names = [one["id"] for one in trade("pay", "history").lines]
     assert len(names) == 3
     runs += [
@@ -196,8 +196,10 @@ def test_a_traceback_while_something_is_signed(
 def test_a_wallet_key_where_something_else_belongs(trade: Terminal, shop: MockServer, line: tuple[str, ...]) -> None:
     """As it is or mistyped: an id, an address and an option have other forms, and the error need not repeat it."""
     trade.env["TRADE_MARKET_BASE_URL"] = shop.url
-    for key in (WALLET_KEY, WALLET_KEY[2:], WALLET_KEY[:-1], WALLET_KEY + "0", WALLET_KEY[:-1] + "g"):
-        for look in ((), ("-vv",), ("-o", "json")):
-            run = trade(*line, key, *look)
-            assert run.code != 0
-            assert clean(run), run.err
+    for key, *look in (
+        *((WALLET_KEY,), (WALLET_KEY, "-vv"), (WALLET_KEY[2:], "-o", "json"), (WALLET_KEY[:-1], "-vv")),
+        *((WALLET_KEY + "0",), (WALLET_KEY[:-1] + "g", "-vv", "-o", "json")),
+    ):
+        run = trade(*line, key, *look)
+        assert run.code != 0
+        assert clean(run), run.err

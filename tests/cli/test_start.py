@@ -4,7 +4,7 @@ import itertools
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -38,37 +38,42 @@ HEAVY = (
     "sqlite3",
     "plotext",
 )
-QUICK = ("mock",)
-NOUNS = [
-    noun if noun in QUICK else pytest.param(noun, marks=pytest.mark.long)
-    for noun in sorted(command().commands)
-    if noun != "help"  # it loads the command that it is asked about
-]
+NOUNS = sorted(command().commands.keys() - {"help", "mock"})  # the one loads what it is asked about, the other: below
 
 LOOK = """
-import contextlib, io, json, sys
+import contextlib, io, json, os, sys
 from tradesdk_cli.__main__ import main
-with contextlib.redirect_stdout(io.StringIO()):
-    for argv in json.loads(sys.argv[1]):
-        sys.argv[1:] = argv
-        code = main()
-        assert code == 0, (argv, code)
-print(json.dumps(sorted(name for name, module in sys.modules.items() if module)))
+found = []
+for lines in json.loads(sys.argv[1]):
+    with contextlib.redirect_stdout(io.StringIO()):
+        for argv in lines:
+            while "=" in argv[0]:
+                os.environ.update([argv.pop(0).split("=", 1)])
+            sys.argv[1:] = argv
+            code = main()
+            assert code == 0, (argv, code)
+    found.append(sorted(name for name, module in sys.modules.items() if module))
+print(json.dumps(found))
 """
 
 
-def loaded(trade: Terminal, *lines: str, **env: str) -> set[str]:
-    """The modules that are loaded after these command lines, in a fresh process."""
-    lines_json = json.dumps([line.split() for line in lines])
+def loaded_after(trade: Terminal, *steps: Sequence[str]) -> list[set[str]]:
+    """The modules that are loaded after each step, which is some command lines; all in one fresh process."""
     done = subprocess.run(  # our own interpreter
-        [sys.executable, "-c", LOOK, lines_json],
-        env=trade.environment() | env,
+        [sys.executable, "-c", LOOK, json.dumps([[line.split() for line in lines] for lines in steps])],
+        env=trade.environment(),
         capture_output=True,
         text=True,
         timeout=300,
     )
     assert done.returncode == 0, done.stderr
-    return set(json.loads(done.stdout))
+    return [set(modules) for modules in json.loads(done.stdout)]
+
+
+def loaded(trade: Terminal, *lines: str) -> set[str]:
+    """The modules that are loaded after these command lines, in a fresh process."""
+    (modules,) = loaded_after(trade, lines)
+    return modules
 
 
 def heavy(modules: set[str]) -> set[str]:
@@ -107,26 +112,18 @@ def test_version_loads_nothing_else() -> None:
     ]
 
 
-def test_help_imports_no_command(trade: Terminal) -> None:
-    modules = loaded(trade, "--help")
-    assert heavy(modules) == set()
-    assert not {name for name in modules if name.startswith("tradesdk_cli.commands")}
-    assert "tradesdk" not in modules
-
-
+@pytest.mark.long
 @pytest.mark.parametrize("noun", NOUNS)
 def test_help_of_a_noun_imports_that_noun_only(trade: Terminal, noun: str) -> None:
-    modules = loaded(trade, f"{noun} --help")
+    assert_that_noun_only(loaded(trade, f"{noun} --help"), noun)
+
+
+def assert_that_noun_only(modules: set[str], noun: str) -> None:
     assert heavy(modules) == set()
     commands = {name for name in modules if name.startswith("tradesdk_cli.commands.")}
     assert f"tradesdk_cli.commands.{noun}" in commands
     assert not {name for name in commands if name.split(".")[2] != noun}, "of other nouns"
     assert not {name for name in modules if name.startswith("tradesdk.")}
-
-
-def test_help_of_a_verb_imports_nothing_heavy(trade: Terminal) -> None:
-    lines = ("agents create --help", "market prices --help", "mock serve --help", "help output", "help agents list")
-    assert heavy(loaded(trade, *lines)) == set()
 
 
 @pytest.mark.long
@@ -146,18 +143,42 @@ def verbs_of(group: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str
             yield (*path, name), real
 
 
-def test_a_list_in_a_pipe_needs_neither_tables_nor_the_mock_nor_a_signer(world: Terminal) -> None:
-    modules = loaded(world, "agents list")
-    assert {"httpcore", "pydantic"} <= modules
-    assert of_fleets(modules) == set()
-    assert not modules & {"httpx", "tradesdk_cli.output.table", "rich", "tradesdk_mock", "eth_account", "uvicorn"}
-
-
-def test_redis_is_loaded_where_a_fleet_is_used(world: Terminal) -> None:
-    world.env["TRADE_FLEET"] = "redis://127.0.0.1:1"
-    lines = ("config list", "config path", "fleet --help", "fleet relay --help")
-    assert of_fleets(loaded(world, *lines)) <= {"tradesdk_cli.commands.fleet"}
-    assert "redis" in of_fleets(loaded(world, "agents list"))
+def test_what_each_step_needs(world: Terminal, shop: MockServer) -> None:
+    """Each step loads more than those before it: what is not loaded after one, none of them has loaded."""
+    keystore = world.home / "wallet.json"
+    create_keystore(keystore, "password", "0x" + "6b" * 32, work=2)
+    (world.home / "password").write_text("password")
+    (world.home / "password").chmod(0o600)
+    world.env |= {"TRADE_MARKET_BASE_URL": shop.url, "TRADE_KEYSTORE": str(keystore)}
+    helped = ("agents create --help", "market prices --help", "mock serve --help", "help output", "help agents list")
+    unpaid = ("market tokens --limit 1", "market prices ETH --dry-run", "pay quote prices ETH", "pay history")
+    password = f"TRADE_KEYSTORE_PASSWORD_FILE={world.home / 'password'}"
+    first, noun, verbs, settings, ledger, a_list, market, paid, fleet = loaded_after(
+        world,
+        ["--help"],
+        ["mock --help"],
+        helped,
+        ["TRADE_FLEET=redis://127.0.0.1:1 config list", "config path", "fleet --help", "fleet relay --help"],
+        ["TRADE_FLEET= pay history", "pay budget"],
+        ["agents list"],
+        unpaid,
+        [f"{password} market prices ETH --max-price 0.03"],
+        ["TRADE_FLEET=redis://127.0.0.1:1 agents list"],
+    )
+    assert heavy(first) == set()
+    assert not {name for name in first if name.startswith("tradesdk_cli.commands") or name == "tradesdk"}
+    assert_that_noun_only(noun, "mock")
+    assert heavy(verbs) == set()
+    assert of_fleets(settings) == {"tradesdk_cli.commands.fleet"}
+    assert "sqlite3" in ledger
+    assert not ledger & {"httpx", "httpcore", "tradesdk._sync.market_client"}
+    assert {"httpcore", "pydantic"} <= a_list
+    assert of_fleets(market) == {"tradesdk_cli.commands.fleet"}
+    nowhere = {"httpx", "tradesdk_cli.output.table", "rich", "tradesdk_mock", "uvicorn", "eth_account"}
+    assert not market & {"eth_keys", "eth_keyfile", "coincurve", *nowhere}
+    assert not paid & nowhere, "not even to pay with a keystore"
+    assert "redis" in of_fleets(fleet)
+    shop.payments.assert_charged(times=1)
 
 
 @pytest.mark.long
@@ -213,26 +234,6 @@ def test_completing_imports_nothing_heavy(trade: Terminal, words: str) -> None:
     ours = {name.removeprefix("tradesdk_cli.") for name in modules if name.startswith("tradesdk_cli.")}
     assert ours <= needed
     assert not modules & {"tradesdk", "typer", *(() if "config" in ours else ("dataclasses", "typing"))}
-
-
-def test_market_data_that_is_not_paid_for_needs_neither_a_signer_nor_tables(
-    trade: Terminal, shop: MockServer, tmp_path: Path
-) -> None:
-    keystore = tmp_path / "wallet.json"
-    create_keystore(keystore, "password", "0x" + "6b" * 32, work=2)
-    trade.env |= {"TRADE_MARKET_BASE_URL": shop.url, "TRADE_KEYSTORE": str(keystore)}
-    lines = ("market tokens --limit 1", "market prices ETH --dry-run", "pay quote prices ETH", "pay history")
-    modules = loaded(trade, *lines)
-    assert {"httpcore", "sqlite3"} <= modules
-    ethereum = {"eth_account", "eth_keys", "eth_keyfile", "coincurve"}
-    assert not modules & {"tradesdk_cli.output.table", "tradesdk_mock", "uvicorn", *ethereum}
-    assert shop.payments.submissions() == []
-
-
-def test_the_ledger_alone_needs_no_network(trade: Terminal) -> None:
-    modules = loaded(trade, "pay history", "pay budget")
-    assert of_fleets(modules) == set()
-    assert not modules & {"httpx", "tradesdk_mock", "eth_account", "tradesdk._sync.market_client"}
 
 
 INTERRUPTED_AT = """

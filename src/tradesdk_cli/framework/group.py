@@ -117,6 +117,8 @@ class _Ours:
     """Shared by commands and groups: light parameters, the root's global options, help in sections."""
 
     params: list[Any]
+    _made: tuple[Any, list[Any]] | None = None
+    """The root, and the parameters below it."""
 
     def get_short_help_str(self, limit: int = 0) -> str:
         """The whole first sentence: lists wrap it, and never cut it."""
@@ -124,12 +126,16 @@ class _Ours:
         return text
 
     def get_params(self, ctx: Any) -> list[Any]:
-        own = [_light(param) for param in super().get_params(ctx)]  # type: ignore[misc]  # from the other base class
         root = ctx.find_root().command
-        if root is not self:
-            taken = {name for param in own for name in param.opts}  # a command's own option goes before a global one
-            own += [_light(param) for param in root.params if _is_global(param) and not taken.intersection(param.opts)]
-        return own
+        if self._made is None or self._made[0] is not root:  # asked for by the parser, and again for the values
+            own = [_light(param) for param in super().get_params(ctx)]  # type: ignore[misc]  # from the other base class
+            if root is not self:
+                # A command's own option goes before a global one.
+                taken = {name for param in own for name in param.opts}
+                shared = [param for param in root.params if _is_global(param) and not taken.intersection(param.opts)]
+                own += map(_light, shared)
+            self._made = root, own
+        return self._made[1]
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         sections: dict[str, list[tuple[str, str]]] = {"Arguments": [], "Options": []}
