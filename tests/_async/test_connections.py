@@ -263,7 +263,7 @@ async def test_places_come_back_whatever_happens(sent: bytes) -> None:
             visit.send(GOOD)
 
     with hostile(answering) as server:
-        async with at_most(1, server.url, max_retries=0, timeout=Timeout(pool=1)) as client:
+        async with at_most(1, server.url, max_retries=0, timeout=Timeout(pool=60)) as client:
             for _ in range(5):
                 with pytest.raises(Exception, match="GET"):
                     await client.account.get()
