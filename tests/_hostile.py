@@ -171,12 +171,6 @@ def answer(
     return "\r\n".join(lines).encode() + b"\r\n\r\n" + body
 
 
-def closed_port() -> int:
-    """A port on which nobody listens."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return int(listener.getsockname()[1])
-
-
 def always(sent: bytes) -> Answering:
     """The same answer to everything."""
 

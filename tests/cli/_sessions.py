@@ -11,7 +11,7 @@ import shutil
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -80,7 +80,10 @@ class Names:
 
     def hide(self, text: str) -> str:
         """`text` with names in place of values."""
-        known = "|".join(map(re.escape, self._values.values()))
+        known = "|".join(
+            rf"(?<=:){value}\b" if name == "port" else re.escape(value)  # its digits may stand in an amount, too
+            for name, value in self._values.items()
+        )
         return re.sub(f"{known}|{RANDOM}", self._named, text)
 
     def _named(self, match: re.Match[str]) -> str:
@@ -155,8 +158,11 @@ def run_line(trade: Terminal, words: list[str], typed: str, columns: int | None)
 @contextmanager
 def home_of(trade: Terminal, world: Path, patch: pytest.MonkeyPatch) -> Iterator[Path]:
     """An empty home folder with the mock world in it, and an environment that knows nothing of who runs the tests."""
-    while (home := Path("/tmp", secrets.token_hex(2))).exists():  # noqa: S108 - as long as /home/you: lines break there
-        pass
+    while True:
+        home = Path("/tmp", secrets.token_hex(2))  # noqa: S108 - as long as /home/you: lines break there
+        with suppress(FileExistsError):  # of another process of these tests
+            home.mkdir(mode=0o700)
+            break
     (home / "trade" / "mock").mkdir(mode=0o700, parents=True)
     shutil.copy(world, home / "trade" / "mock" / "default.sqlite3")
     try:
@@ -181,7 +187,7 @@ def served(trade: Terminal, wanted: str | None) -> Iterator[str]:
     """The address of a mock server, where the header asks for one; `trade` is set to it."""
     with MockServer(seed=7, clock=MockClock(NOW)) if wanted else nullcontext() as server:
         if server is not None:
-            server.populate("me", trades=250)
+            server.populate("me")
             trade.env |= {"TRADE_MOCK": "0", "TRADE_BASE_URL": server.url, "TRADE_API_KEY": "mock_full_me"}
             trade.env |= {"TRADE_MARKET_BASE_URL": server.url, "TRADE_WALLET_KEY": WALLET_KEY}
         yield server.url if server else ""
@@ -219,7 +225,7 @@ def make_worlds(folder: Path) -> tuple[Path, Path]:
     with MockService(seed=7, db=file) as mock:
         mock.clock.move(freeze=True, to=NOW, allow_backwards=True)
         mock.reset()
-        mock.populate("me", trades=250)
+        mock.populate("me")
     shutil.copy(file, young)
     with MockService(db=file) as mock:
         mock.populate("house")  # else every session that buys makes its trades again

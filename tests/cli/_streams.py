@@ -6,6 +6,7 @@ import json
 import math
 import signal as signals
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -73,8 +74,23 @@ def over_when_said(monkeypatch: pytest.MonkeyPatch, kind: str, times: int = 1) -
         heard.append(name)
 
     monkeypatch.setattr(Notes, "event", event)
-    time = SimpleNamespace(monotonic=lambda: math.inf if heard.count(kind) >= times else 0.0)
-    monkeypatch.setattr(watching, "time", time)
+    clock = SimpleNamespace(monotonic=lambda: math.inf if heard.count(kind) >= times else 0.0)
+    monkeypatch.setattr(watching, "time", clock)
+
+
+class Steady:
+    """Time for what ends a stream: however long all of this process is held up, no more than a moment has passed."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._real, self._passed = time.monotonic(), 0.0
+
+    def monotonic(self) -> float:
+        with self._lock:
+            real = time.monotonic()
+            self._passed += min(real - self._real, 0.05)
+            self._real = real
+            return self._passed
 
 
 @contextmanager
@@ -110,6 +126,8 @@ def quick_market(trade: Terminal, monkeypatch: pytest.MonkeyPatch) -> Iterator[M
     """A market without signals of its own; `trade` is set to it, and does not wait long."""
     tried_again(monkeypatch, RetryPolicy(base=0.005, cap=0.02))
     monkeypatch.setattr(following, "SETTLE", 0.05)
+    monkeypatch.setattr(watching, "time", Steady())
+    monkeypatch.setattr(watching, "_EVERY", 0.03)  # so that each look finds a moment
     with MockServer(signals="scripted") as running:
         running.clock.advance(3600)  # what was there from the beginning is old
         trade.env |= {"TRADE_BASE_URL": running.url, "TRADE_API_KEY": "mock_full_me"}

@@ -3,7 +3,7 @@
 import importlib.metadata
 from collections.abc import Iterator
 from functools import cache
-from itertools import count
+from hashlib import sha256
 from pathlib import Path
 
 import httpx
@@ -12,7 +12,7 @@ import pytest
 import tradesdk_cli.app as application
 from tradesdk import TradeClient
 from tradesdk_cli.framework.group import LazyCommand
-from tradesdk_mock import MockServer
+from tradesdk_mock import MockClock, MockServer
 
 from .._redis_server import RedisServer
 from .._stock import stocked
@@ -20,8 +20,8 @@ from ._services import Scripted, scripted
 from ._streams import Hook, hooked, quick_market
 from ._terminal import Terminal
 
-tenants = count(1)
 BUYER_KEY = "0x" + "6b" * 32
+NOON = 1_795_262_400  # 2026-11-21 UTC
 
 
 @pytest.fixture(scope="package", autouse=True)
@@ -45,9 +45,8 @@ def trade(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Terminal:
 
 @pytest.fixture(scope="package")
 def server() -> Iterator[MockServer]:
-    """One world that stands still: two commands read the same prices. Most tests have a tenant of their own in it."""
-    with MockServer(signals="scripted") as running:
-        running.clock.move(freeze=True)
+    """One world that stands still: two commands, and two runs, read the same. Most tests have a tenant of their own."""
+    with MockServer(signals="scripted", clock=MockClock(NOON)) as running:
         running.populate("shared")
         running.set_plan("shared", "enterprise")  # its 3,000 requests must do for all of them: no minute ends
         yield running
@@ -61,9 +60,9 @@ def world(trade: Terminal, server: MockServer) -> Terminal:
 
 
 @pytest.fixture
-def own(trade: Terminal, server: MockServer) -> Terminal:
+def own(request: pytest.FixtureRequest, trade: Terminal, server: MockServer) -> Terminal:
     """`trade` on a filled tenant of this test; with more trades than fit on two pages."""
-    tenant = f"cli{next(tenants)}"
+    tenant = f"cli{sha256(request.node.nodeid.encode()).hexdigest()[:12]}"  # what it holds does not follow from others
     server.populate(tenant, trades=60)
     trade.env |= {"TRADE_BASE_URL": server.url, "TRADE_API_KEY": f"mock_full_{tenant}"}
     return trade

@@ -205,9 +205,17 @@ def test_example(trade: Terminal, request: pytest.FixtureRequest, monkeypatch: p
         assert (run.code, bool(said)) == (ends, True), run.err
 
 
+@pytest.fixture
+def still(own: Terminal, server: MockServer) -> Iterator[Terminal]:
+    """`own`, where no trade ends between two commands."""
+    server.clock.move(freeze=True)
+    yield own
+    server.clock.move(freeze=False)
+
+
 @each_of("noun", sorted({words[0] for words in LEAVES if words[1:] == ("list",)}))
-def test_a_noun_alone_lists(own: Terminal, noun: str) -> None:
-    alone, listed = own("-o", "csv", noun), own("-o", "csv", noun, "list")
+def test_a_noun_alone_lists(still: Terminal, noun: str) -> None:
+    alone, listed = still("-o", "csv", noun), still("-o", "csv", noun, "list")
     assert (alone.code, alone.err) == (0, listed.err)
     assert alone.out.splitlines()[0] == listed.out.splitlines()[0]
     assert len(alone.out.splitlines()) == len(listed.out.splitlines()) > 1
@@ -221,10 +229,10 @@ def test_a_noun_alone_lists(own: Terminal, noun: str) -> None:
         ("trades -n 1 -o json", "trades list -n 1 -o json"),
     ],
 )
-def test_a_noun_alone_takes_the_options_of_its_list(own: Terminal, line: str, listed: str) -> None:
-    alone, same = own(*line.split()), own(*listed.split())
+def test_a_noun_alone_takes_the_options_of_its_list(still: Terminal, line: str, listed: str) -> None:
+    alone, same = still(*line.split()), still(*listed.split())
     assert (alone.code, len(alone.out.splitlines())) == (0, len(same.out.splitlines()))
-    refused = own("agents", "--losng")
+    refused = still("agents", "--losng")
     assert (refused.code, refused.problem["hint"]) == (2, "did you mean: trade agents --losing")
 
 

@@ -105,7 +105,7 @@ def test_an_empty_tape(trade: Terminal, tmp_path: Path) -> None:
     (tmp_path / "tape").touch()
     run = trade("replay", str(tmp_path / "tape"))
     assert (run.code, run.out) == (0, "")
-    assert [note["note"] for note in run.notes] == ["0 signals in 0.0 s"]
+    assert [note["note"].partition(" in ")[0] for note in run.notes] == ["0 signals"]
 
 
 def test_a_damaged_line_ends_it_and_is_named(trade: Terminal, tape: Path) -> None:
@@ -167,9 +167,7 @@ def test_a_command_for_every_signal(trade: Terminal, tape: Path, tmp_path: Path)
 
 
 def test_a_command_that_fails_is_said_and_the_rest_goes_on(trade: Terminal, tape: Path) -> None:
-    run = trade(
-        "replay", str(tape), "--speed", "max", "--exec", "false secret", "--exec", "sleep 9", "--exec-timeout", "0.05s"
-    )
+    run = trade("replay", str(tape), "--speed", "max", "--exec", "false secret", "--exec", "false")
     assert (run.code, len(run.lines)) == (1, 3)
     notes = typed(run, "exec_failed")
     assert len(notes) == 6
@@ -181,7 +179,6 @@ def test_a_command_that_fails_is_said_and_the_rest_goes_on(trade: Terminal, tape
         "error": "it ended with 1",
         "exit_code": 1,
     }
-    assert notes[1]["error"] == "it was ended after 0.05 s"
     assert "secret" not in run.err
     (summary,) = typed(run, "summary")
     assert summary["commands_failed"] == 6
@@ -189,6 +186,8 @@ def test_a_command_that_fails_is_said_and_the_rest_goes_on(trade: Terminal, tape
     person = trade("replay", str(tape), "--speed", "max", "--exec", "false", tty=True, env=PLAIN)
     assert person.code == 1
     assert f"false failed for {event(3)['id']}: it ended with 1" in person.err.splitlines()
+    late = trade("replay", str(tape), "--count", "1", "--exec", "sleep 60", "--exec-timeout", "0.05s")
+    assert [note["error"] for note in typed(late, "exec_failed")] == ["it was ended after 0.05 s"]
 
 
 # Forwarding

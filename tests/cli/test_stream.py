@@ -107,7 +107,7 @@ def test_it_ends_after_a_time_or_when_nothing_comes(trade: Terminal, market: Moc
         assert (run.code, run.out) == (0, "")
         summary = run.notes[-1]
         assert (summary["type"], summary["signals"]) == ("summary", 0)
-        assert 0.19 < summary["seconds"] < 5
+        assert 0.19 < summary["seconds"] < 60
     emitted = emit(market, 2)
     assert ids(trade(*recent(market), "--until-idle", "0.3s")) == emitted
 

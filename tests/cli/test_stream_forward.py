@@ -21,7 +21,7 @@ from ._streams import Hook, event
 class Sender:
     """A receiver with a clock that waits in no time, and what it said."""
 
-    def __init__(self, url: str, timeout: float = 5, **policy: Any) -> None:
+    def __init__(self, url: str, timeout: float = 60, **policy: Any) -> None:
         self.clock = VirtualClock()
         self.said: list[str] = []
         self.receiver = Receiver(

@@ -184,7 +184,7 @@ def test_while_waiting_for_a_place(monkeypatch: pytest.MonkeyPatch) -> None:
         slots.give_back(ref(first))
         left = min(left, interrupted(partial(slots.take, 0.001, ref(second)), at))
         del second
-        assert slots.take(1, ref(third)), at
+        assert slots.take(60, ref(third)), at
         slots.give_back(ref(third))
     assert at > 15
 

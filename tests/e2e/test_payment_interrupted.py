@@ -191,7 +191,7 @@ def test_while_a_failed_call_gives_its_turn_back(monkeypatch: pytest.MonkeyPatch
     del shop.service.handle
     started = time.monotonic()
     assert shop.buy() is not None
-    assert time.monotonic() - started < 5
+    assert time.monotonic() - started < 25
 
 
 @pytest.mark.long

@@ -181,7 +181,7 @@ def test_a_proxy_that_collects(collect: float) -> None:
         server_of(6, heartbeat=1) as server,
         relay(server.port, collect=collect) as between,
         TradeClient(api_key=key_of(server), base_url=url_of(between), retry=QUICKLY) as client,
-        client.signals.stream(**OPTIONS, idle_timeout=3.0) as stream,
+        client.signals.stream(**OPTIONS, idle_timeout=10.0) as stream,
         publishing(server, every=0.01) as publisher,
     ):
         got = [next(stream).id for _ in range(150)]
@@ -192,10 +192,11 @@ def test_a_proxy_that_collects(collect: float) -> None:
 @pytest.mark.parametrize("seconds", [0.6, pytest.param(3.0, marks=pytest.mark.long)])
 def test_a_consumer_that_is_busy(seconds: float) -> None:
     """Meanwhile nobody reads, though the limit of silence passes; nothing is lost, and the connection is kept."""
+    clock = Sleeper(monotonic=True)
     with (
         server_of(6, heartbeat=1) as server,
-        TradeClient(api_key=key_of(server), base_url=server.url, retry=QUICKLY) as client,
-        client.signals.stream(**OPTIONS, idle_timeout=seconds / 2) as stream,
+        TradeClient(api_key=key_of(server), base_url=server.url, retry=QUICKLY, clock=clock) as client,
+        client.signals.stream(**OPTIONS, idle_timeout=20) as stream,
         publishing(server, every=0.001) as publisher,
     ):
         got = []
@@ -203,6 +204,7 @@ def test_a_consumer_that_is_busy(seconds: float) -> None:
             got.append(signal.id)
             if len(got) == 5:
                 time.sleep(seconds)
+                clock.sleep_for(40)
             if len(got) == 300 * seconds:
                 break
         assert got == publisher.ids[: len(got)]
@@ -211,10 +213,11 @@ def test_a_consumer_that_is_busy(seconds: float) -> None:
 
 @pytest.mark.parametrize("seconds", [0.6, pytest.param(3.0, marks=pytest.mark.long)])
 async def test_a_consumer_that_is_busy_with_other_tasks(seconds: float) -> None:
+    clock = Sleeper(monotonic=True)
     with server_of(6, heartbeat=1) as server:
         async with (
-            AsyncTradeClient(api_key=key_of(server), base_url=server.url, retry=QUICKLY) as client,
-            client.signals.stream(**OPTIONS, idle_timeout=seconds / 2) as stream,
+            AsyncTradeClient(api_key=key_of(server), base_url=server.url, retry=QUICKLY, clock=clock) as client,
+            client.signals.stream(**OPTIONS, idle_timeout=20) as stream,
         ):
             with publishing(server, every=0.001) as publisher:
                 got = []
@@ -222,6 +225,7 @@ async def test_a_consumer_that_is_busy_with_other_tasks(seconds: float) -> None:
                     got.append(signal.id)
                     if len(got) == 5:
                         await anyio.sleep(seconds)
+                        clock.sleep_for(40)
                     if len(got) == 300 * seconds:
                         break
             assert got == publisher.ids[: len(got)]

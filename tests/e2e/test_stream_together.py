@@ -140,7 +140,7 @@ import os, sys, time
 from tradesdk import TradeClient, TradeError
 
 with TradeClient(api_key="key", base_url=sys.argv[1]) as client:
-    with client.signals.stream(chain=8453, idle_timeout=5.0) as stream:
+    with client.signals.stream(chain=8453, idle_timeout=60.0) as stream:
         assert next(stream).id == "sig_1"
         child = os.fork()
         if not child:

@@ -24,7 +24,8 @@ class CuttingProxy:
         self._listener = socket.create_server(("127.0.0.1", 0))
         self._open: set[socket.socket] = set()
         self._stopped = False
-        threading.Thread(target=self._accept, daemon=True).start()
+        self._accepting = threading.Thread(target=self._accept, daemon=True)
+        self._accepting.start()
 
     @property
     def url(self) -> str:
@@ -42,7 +43,10 @@ class CuttingProxy:
 
     def close(self) -> None:
         self._stopped = True
+        with suppress(OSError):
+            self._listener.shutdown(socket.SHUT_RDWR)  # else its thread waits on, and may serve the next proxy's port
         self._listener.close()
+        self._accepting.join()
         self.cut()
 
     def __enter__(self) -> CuttingProxy:

@@ -21,6 +21,7 @@ from tradesdk_cli.mcp.shared_approvals import SharedApprovals
 from tradesdk_mock import MockServer
 
 from .._pages import ROOT, blocks
+from .._ports import free_port
 from .._redis_server import RedisServer, executable
 from .._terminals import Shell
 from ._hand import soon
@@ -37,9 +38,9 @@ _CHANGES = [
     (re.compile(r"\bpay_[0-9a-f]+"), "PAYMENT"),
     (re.compile(r"[\w.-]+:\d+:[0-9a-f]{8}\b"), "MEMBER"),
     (re.compile(r"(?<=\d\.\d00 )\$[\d,.]+"), "PRICE"),
-    (re.compile(r"\d+ s ago$|now$|not for \d+ s$"), "AGO"),
+    (re.compile(r"\d+ (s|min) ago$|now$|not for \d+ (s|min)$"), "AGO"),
     (re.compile(r"(?<=rate limit ).*"), "LEFT"),
-    (re.compile(r"(?<=signals in )[\d.]+ s"), "SECONDS"),
+    (re.compile(r"(?<=signals in )[\d.]+ (s|min)"), "SECONDS"),
     (re.compile(r"valkey [\d.]+"), "VALKEY"),
 ]
 
@@ -75,13 +76,6 @@ def shells(tmp_path: Path) -> Iterator[dict[str, Shell]]:
     finally:
         for shell in found.values():
             shell.close()
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 def answers(port: int) -> bool:

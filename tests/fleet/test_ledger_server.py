@@ -308,10 +308,10 @@ def test_clocks_that_differ(server: RedisServer, tmp_path: Path, off: float) -> 
         assert not two.claim(first.id, owner="you", until=wrong.now() + 60, now=wrong.now())
         seen = two.get(first.id)
         assert seen is not None
-        assert seen.created == pytest.approx(first.created + off, abs=3)
-        assert seen.counts_until == pytest.approx(until + off, abs=3)
+        assert seen.created == pytest.approx(first.created + off, abs=10)
+        assert seen.counts_until == pytest.approx(until + off, abs=10)
         signed = two.submit(seen, HEADER, now=wrong.now())
-        assert signed.updated == pytest.approx(wrong.now(), abs=3)
+        assert signed.updated == pytest.approx(wrong.now(), abs=10)
         assert one.spending(hour, now=right.now()).last_hour == first.amount
         one.check()
 

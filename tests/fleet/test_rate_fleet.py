@@ -182,7 +182,7 @@ def test_without_the_server_they_go_on_with_their_share(mock: MockServer, redis:
     counts = fleet.end()
     windows = fleet.windows()
     print(f"\n{trouble}: windows {windows}, {alone} while it was away, {fleet.refused()} refused, {dict(counts)}")
-    assert counts["rate_limit_alone"] == counts["rate_limit_shared"] == 16
+    assert counts["rate_limit_alone"] == counts["rate_limit_shared"] >= 16
     assert alone > LIMIT / 2
     assert max(windows) <= LIMIT
     assert fleet.refused() <= 0.05 * sum(windows)

@@ -107,13 +107,21 @@ def test_what_a_dead_member_had_comes_again_and_is_marked(server: RedisServer, h
 
 
 def test_an_owner_keeps_what_it_works_on_for_long(server: RedisServer, hand: Hand, trade: TradeClient) -> None:
-    with shared(trade, server, lease=LEASE) as slow, shared(trade, server, lease=1) as other:
+    unrenewed = [0]
+
+    def renewed() -> bool:
+        [one] = server.client().xpending_range(KEYS.stream, "bots", "-", "+", 10)
+        unrenewed.append(one["time_since_delivered"])
+        return unrenewed[-1] < unrenewed[-2]
+
+    with shared(trade, server, lease=LEASE) as slow, shared(trade, server, lease=20) as other:
         hand.publish(["a"])
         assert ids(taken(slow, 1)) == ["a"]
         found: list[Any] = []
         waiting = threading.Thread(target=lambda: found.extend(other))
         waiting.start()
-        waiting.join(2)
+        for _ in range(10):
+            assert soon(renewed)
         assert found == []
         other.close()
         waiting.join(60)

@@ -135,7 +135,7 @@ def test_a_relay_without_signals_notices_the_server(
         server.kill()
         assert soon(lambda: "cannot renew its lease" in caplog.text)
         server.start()
-        assert soon(lambda: relay.stats.terms == 2 and relay.stats.relaying)
+        assert soon(lambda: relay.stats.terms >= 2 and relay.stats.relaying)
         assert trade.signals.relay_status(chain=8453, redis=server.url).relayed_by == relay.member
         assert "restarted or replaced" in caplog.text
         time.sleep(1.2)  # signals of the second in which the server changed may be doubles

@@ -29,14 +29,14 @@ def python(code: str, *arguments: str) -> subprocess.CompletedProcess[str]:
 def test_after_the_block_nothing_is_left_but_what_happened() -> None:
     loggers = [logging.getLogger(f"uvicorn.{name}") for name in ("error", "access")]
     before = [(logger.level, logger.propagate) for logger in loggers]
-    threads = threading.active_count()
+    threads = set(threading.enumerate())
     with MockServer() as server, MockServer() as other:
         assert server.url == f"http://127.0.0.1:{server.port}"
         assert server.port != other.port
         for running in (server, other):
             with client(running) as http:
                 ok(http.get("/v1/account"))
-    assert threading.active_count() == threads
+    assert set(threading.enumerate()) <= threads
     assert [(logger.level, logger.propagate) for logger in loggers] == before
     assert [entry.path for entry in server.journal()] == ["/v1/account"]
     with pytest.raises(OSError, match="refused"):
@@ -57,7 +57,7 @@ def test_stopping_does_not_wait_for_clients() -> None:
         started = time.monotonic()
         server.stop()
         # Generous: it takes a few milliseconds, and 50 more for the request that never comes to its end.
-        assert time.monotonic() - started < 5
+        assert time.monotonic() - started < 30
     for wire in (idle, half):
         wire.settimeout(5)
         assert wire.recv(100) == b""
@@ -78,7 +78,7 @@ def test_stopping_does_not_wait_for_answers_that_are_held_back(
         ok(http.get("/v1/trades"))
     started = time.monotonic()
     server.stop()
-    assert time.monotonic() - started < 5
+    assert time.monotonic() - started < 30
     for wire in wires:
         wire.close()
     assert caplog.records == []

@@ -30,7 +30,7 @@ def mock(request: pytest.FixtureRequest) -> Iterator[MockService]:
 
 @pytest.fixture
 def api(mock: MockService) -> Iterator[httpx.Client]:
-    with client(mock, timeout=16) as http:
+    with client(mock, timeout=60) as http:
         yield http
 
 
@@ -75,7 +75,7 @@ def test_it_begins_where_it_is_opened_and_keeps_what_comes_before_the_first_read
 @pytest.mark.parametrize("carrier", CARRIERS)
 @pytest.mark.parametrize("chain", [8453, 56])
 def test_the_market_comes_as_time_goes_on(carrier: str, chain: int) -> None:
-    with carried(carrier, signals="live") as mock, client(mock, timeout=16) as api:
+    with carried(carrier, signals="live") as mock, client(mock, timeout=60) as api:
         mock.set_gaps(heartbeat=0)
         with listening(api, chain) as stream:
             mock.clock.advance(1_200)
@@ -89,7 +89,7 @@ def test_the_market_comes_as_time_goes_on(carrier: str, chain: int) -> None:
 
 @pytest.mark.parametrize("carrier", CARRIERS)
 def test_the_first_signal_may_be_promised(carrier: str) -> None:
-    with carried(carrier, signals="live", first_within=2.0) as mock, client(mock, timeout=16) as api:
+    with carried(carrier, signals="live", first_within=2.0) as mock, client(mock, timeout=60) as api:
         for chain in (8453, 56):
             with listening(api, chain) as stream:
                 now = mock.clock.now()

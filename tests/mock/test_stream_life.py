@@ -31,7 +31,7 @@ def mock(request: pytest.FixtureRequest) -> Iterator[MockService]:
 
 @pytest.fixture
 def api(mock: MockService) -> Iterator[httpx.Client]:
-    with client(mock, timeout=16) as http:
+    with client(mock, timeout=60) as http:
         yield http
 
 
@@ -61,7 +61,7 @@ def test_it_ends_with_its_key_and_with_the_world(
 ) -> None:
     """In good order: what was sent is whole, and the connection serves the next request."""
     key = mock.create_key(tenant="main")
-    with client(mock, key.value, timeout=16) as http:
+    with client(mock, key.value, timeout=60) as http:
         with listening(http) as stream, listening(api) as other:
             emitted = mock.emit_signal()
             assert stream.next()["id"] == other.next()["id"] == emitted.id
@@ -78,7 +78,7 @@ def test_it_ends_with_its_key_and_with_the_world(
 
 def test_a_change_of_its_key_that_leaves_it_good_does_not_end_it(mock: MockService) -> None:
     key = mock.create_key()
-    with client(mock, key.value, timeout=16) as http, listening(http) as stream:
+    with client(mock, key.value, timeout=60) as http, listening(http) as stream:
         mock.set_scope(key.id, "read-only")
         mock.expire_key(key.id, START + 10_000)
         mock.set_gaps(order="oldest")
@@ -133,7 +133,7 @@ def test_whoever_leaves_is_forgotten(mock: MockService, api: httpx.Client, monke
 
 
 def test_a_clock_that_stands_still_is_moved_by_whoever_reads_in_process() -> None:
-    with carried("in process") as mock, client(mock, timeout=16) as api:
+    with carried("in process") as mock, client(mock, timeout=60) as api:
         mock.emit_signal(at=START + 44.5)
         mock.emit_signal(at=START + 20)
         mock.emit_signal(at=START + 20, chain_id=56)
@@ -153,7 +153,7 @@ def test_a_clock_that_stands_still_is_moved_by_whoever_reads_in_process() -> Non
 
 def test_over_sockets_it_waits_until_somebody_moves_it() -> None:
     """What would have come earlier would be in front."""
-    with carried("sockets") as mock, client(mock, timeout=16) as api, listening(api) as stream:
+    with carried("sockets") as mock, client(mock, timeout=60) as api, listening(api) as stream:
         scheduled = mock.emit_signal(at=START + 20)
         mock.clock.advance(14)
         mock.clock.advance(5)
@@ -165,7 +165,7 @@ def test_over_sockets_it_waits_until_somebody_moves_it() -> None:
 
 @pytest.mark.parametrize("carrier", CARRIERS)
 def test_a_running_clock_is_followed_at_its_speed(carrier: str) -> None:
-    with carried(carrier, clock=MockClock()) as mock, client(mock, timeout=16) as api:
+    with carried(carrier, clock=MockClock()) as mock, client(mock, timeout=60) as api:
         mock.clock.freeze()
         began = mock.clock.now()
         mock.emit_signal(at=began + 40)
@@ -181,7 +181,7 @@ def test_a_running_clock_is_followed_at_its_speed(carrier: str) -> None:
 
 @pytest.mark.parametrize("carrier", CARRIERS)
 def test_a_jump_of_a_running_clock_is_noticed_at_once(carrier: str) -> None:
-    with carried(carrier, clock=MockClock()) as mock, client(mock, timeout=16) as api, listening(api) as stream:
+    with carried(carrier, clock=MockClock()) as mock, client(mock, timeout=60) as api, listening(api) as stream:
         mock.clock.advance(3_600)
         event = stream.next()
         assert (event["type"], event["timestamp"] <= mock.clock.now()) == ("heartbeat", True)
@@ -218,7 +218,7 @@ def stream_event(signal: Any) -> dict[str, Any]:
 
 @pytest.mark.parametrize("carrier", CARRIERS)
 def test_back_in_time_the_market_does_not_repeat_itself(carrier: str) -> None:
-    with carried(carrier, signals="live") as mock, client(mock, timeout=16) as api:
+    with carried(carrier, signals="live") as mock, client(mock, timeout=60) as api:
         mock.set_gaps(heartbeat=0)
         with listening(api) as stream:
             mock.clock.advance(120)
@@ -256,7 +256,7 @@ def test_it_hears_of_what_another_process_does(carrier: str, tmp_path: Path) -> 
     with carried(carrier, db=db, clock=None) as mock:
         mock.set_gaps(heartbeat=0)
         key = mock.create_key()
-        with client(mock, key.value, timeout=16) as http, listening(http) as stream:
+        with client(mock, key.value, timeout=60) as http, listening(http) as stream:
             emitted = elsewhere("print(mock.emit_signal().id)", db)
             assert stream.next()["id"] == emitted
             elsewhere("mock.revoke_key(sys.argv[2])", db, key.id)
@@ -289,19 +289,19 @@ def feeds(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 
 def narrow(mock: MockService) -> httpx.Client:
     """A client for whom the system keeps little."""
-    plain = client(mock, timeout=16)
+    plain = client(mock, timeout=60)
     if not isinstance(mock, MockServer):
         return plain
     with plain:
         transport = httpx.HTTPTransport(socket_options=[(socket.SOL_SOCKET, socket.SO_RCVBUF, ROOM)], trust_env=False)
-        return httpx.Client(transport=transport, base_url=plain.base_url, headers=plain.headers, timeout=16)
+        return httpx.Client(transport=transport, base_url=plain.base_url, headers=plain.headers, timeout=60)
 
 
 @pytest.mark.parametrize("carrier", CARRIERS)
 @pytest.mark.parametrize("many", [3_000, pytest.param(10_000, marks=pytest.mark.long)])
 def test_a_slow_reader_costs_no_memory_and_loses_nothing(carrier: str, many: int, feeds: list[Any]) -> None:
     """Its events stay where they are, in the table of signals, until there is room on its connection."""
-    with carried(carrier, signals="live") as mock, narrow(mock) as http, client(mock, timeout=16) as other:
+    with carried(carrier, signals="live") as mock, narrow(mock) as http, client(mock, timeout=60) as other:
         mock.set_gaps(heartbeat=0)
         with listening(http) as unread:
             begun = feeds[0]._after
@@ -320,7 +320,7 @@ def test_a_slow_reader_costs_no_memory_and_loses_nothing(carrier: str, many: int
 @pytest.mark.parametrize("carrier", CARRIERS)
 def test_no_time_is_too_long(carrier: str, feeds: list[Any]) -> None:
     """Hours of the mock's clock: what came meanwhile is there, and then the stream goes on."""
-    with carried(carrier) as mock, narrow(mock) as http, client(mock, timeout=16) as other:
+    with carried(carrier) as mock, narrow(mock) as http, client(mock, timeout=60) as other:
         mock.set_gaps(heartbeat=600)
         with listening(http) as unread:
             emitted = [mock.emit_signal(at=START + 60 * n).id for n in range(1, 100)]

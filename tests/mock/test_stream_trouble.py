@@ -29,7 +29,7 @@ def mock(request: pytest.FixtureRequest) -> Iterator[MockService]:
 
 @pytest.fixture
 def http(mock: MockService) -> Iterator[httpx.Client]:
-    with client(mock, timeout=16) as made:
+    with client(mock, timeout=60) as made:
         yield made
 
 
