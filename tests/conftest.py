@@ -17,7 +17,6 @@ from pathlib import Path
 
 import pytest
 from _pytest.runner import runtestprotocol
-from hypothesis import HealthCheck, settings
 
 # Shells ignore SIGINT for what they start in the background, and nohup ignores SIGHUP: what the tests start would, too.
 with contextlib.suppress(ValueError):  # only the main thread may, and elsewhere nobody sends them
@@ -33,17 +32,22 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 # TRADE_EXAMPLES says how many, and scripts/soak draws thousands.
 SEED = os.environ.get("TRADE_SEED", "")
 EXAMPLES = int(os.environ.get("TRADE_EXAMPLES") or 100)
-# How long examples take to draw says something about the machine, and nothing about what is tested.
-slow = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.register_profile("the same", slow, derandomize=True, database=None, max_examples=25)
-settings.register_profile("anew", slow, print_blob=True, max_examples=EXAMPLES)
-settings.load_profile("anew" if SEED else "the same")
-if not SEED:
-    # Constants of what is loaded are drawn too: each worker would read all sources for them, and not draw the same.
-    with contextlib.suppress(ImportError):  # the lowest version of hypothesis draws none
-        from hypothesis.internal.conjecture import providers
 
-        providers._get_local_constants = lambda: providers._local_constants
+
+def load_profile() -> None:
+    from hypothesis import HealthCheck, settings
+
+    # How long examples take to draw says something about the machine, and nothing about what is tested.
+    slow = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+    settings.register_profile("the same", slow, derandomize=True, database=None, max_examples=25)
+    settings.register_profile("anew", slow, print_blob=True, max_examples=EXAMPLES)
+    settings.load_profile("anew" if SEED else "the same")
+    if not SEED:
+        # Constants of what is loaded are drawn too: each worker would read all sources for them, and not draw the same.
+        with contextlib.suppress(ImportError):  # the lowest version of hypothesis draws none
+            from hypothesis.internal.conjecture import providers
+
+            providers._get_local_constants = lambda: providers._local_constants
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -53,7 +57,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Write the tests of the blocking flavour from those of the async one, before workers look for tests."""
     if hasattr(config, "workerinput"):
+        load_profile()
         return
+    if not config.getoption("tx", None):
+        load_profile()  # here, too, the tests are played: a process that only hands them out starts a second sooner
     spec = importlib.util.spec_from_file_location("unasync", Path(__file__).parent.parent / "scripts" / "unasync.py")
     assert spec is not None
     assert spec.loader is not None
@@ -200,8 +207,27 @@ STEADY = {
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """The quick run doesn't read what it leaves out: rewriting its assertions takes as long as many tests."""
-    steady = collection_path.stem in STEADY.get(collection_path.parent.name, ())
-    return True if steady and "not long" in config.option.markexpr else None
+    folder, wanted = collection_path.parent.name, config.option.markexpr
+    if collection_path.stem in STEADY.get(folder, ()):
+        return True if "not long" in wanted else None
+    return True if collection_path.match("tests/peers/test_official_*.py") and "not peers" in wanted else None
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pycollect_makeitem(collector: pytest.Collector, name: str, obj: object) -> list[pytest.Item] | None:
+    """Nor does it make items that it would leave out one by one: of a whole table,"""
+    if name.startswith("test") and "not long" in collector.config.option.markexpr:
+        return [] if any(mark.name == "long" for mark in getattr(obj, "pytestmark", ())) else None
+    return None
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> Iterator[None]:
+    """or of some of its rows."""
+    yield
+    if "not long" in metafunc.config.option.markexpr:
+        quick = [call for call in metafunc._calls if not any(mark.name == "long" for mark in call.marks)]
+        metafunc._calls[:] = quick or metafunc._calls  # none at all would be a test without a row
 
 
 modules_made = itertools.count()
