@@ -33,6 +33,7 @@ from tradesdk_mock import MockClock, MockServer, MockService
 
 from ._pages import EMBED, NOT_RUN, PAGES, ROOT, Block, blocks, is_right_below, name_of
 from ._redis_server import RedisServer, executable
+from ._rows import each_of
 
 # Noon in UTC on the day that the pages show: signals follow from the time.
 SHOWN_AT = 1_795_262_400
@@ -401,7 +402,7 @@ def riddles_in(text: str) -> dict[str, str]:
     return {riddle: plain for riddle, plain in RIDDLES.items() if riddle in text}
 
 
-@pytest.mark.parametrize("page", PAGES, ids=name_of)
+@each_of("page", PAGES, ids=name_of)
 def test_plain_words(page: Path) -> None:
     """Outside of the blocks, which show what a program prints."""
     inside = {number for block in blocks(page) for number in range(block.start, block.end)}

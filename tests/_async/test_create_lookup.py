@@ -23,6 +23,7 @@ from tradesdk._async.concurrency import Place
 
 from .._answers import Scripted, Service, agent, bare, created, failed, ok, page, summary, wallet
 from .._clock import START, VirtualClock, http_date
+from .._rows import each_of
 from ._client import client_of
 
 ADDRESS = "0x" + "Ab" * 20
@@ -51,7 +52,7 @@ OPEN: list[Callable[[], Scripted]] = [
 ]
 
 
-@pytest.mark.parametrize("failure", OPEN)
+@each_of("failure", OPEN)
 async def test_found_agent_is_read_whole(failure: Callable[[], Scripted]) -> None:
     service = Service(failure(), ok(page([summary("a0", name="other"), summary("a9")])), ok(agent("a9")))
     found = await create(client_of(service))
@@ -60,7 +61,7 @@ async def test_found_agent_is_read_whole(failure: Callable[[], Scripted]) -> Non
     assert found.stats is not None
 
 
-@pytest.mark.parametrize("failure", OPEN)
+@each_of("failure", OPEN)
 async def test_nothing_found_is_sent_again_with_the_same_bytes(failure: Callable[[], Scripted]) -> None:
     service = Service(failure(), ok(page([])), ok(created("a1"), 201))
     assert (await create(client_of(service))).id == "a1"
@@ -68,7 +69,7 @@ async def test_nothing_found_is_sent_again_with_the_same_bytes(failure: Callable
     assert service.requests[0].content == service.requests[2].content
 
 
-@pytest.mark.parametrize(
+@each_of(
     "other",
     [
         summary("a9", name="Mine"),
@@ -117,7 +118,7 @@ async def test_what_was_found_once_is_not_found_again() -> None:
     assert [(await create(client)).id, (await create(client)).id] == ["a1", "a2"]
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("created_at", "date"),
     [(START - 3, START + 2), (START - 59, START + 2), (START - 3600, None), (START + 1, START + 32)],
 )
@@ -209,7 +210,7 @@ async def test_several_are_ambiguous() -> None:
     assert (error.method, error.url.endswith("/v1/agents")) == ("POST", True)
 
 
-@pytest.mark.parametrize("answer", [failed(403), failed(500), ok([1]), ok({"data": [{}]})])
+@each_of("answer", [failed(403), failed(500), ok([1]), ok({"data": [{}]})])
 async def test_look_that_fails_is_ambiguous(answer: httpx.Response) -> None:
     service = Service(lost(), *[lambda request: answer] * 3)
     with pytest.raises(AmbiguousOutcomeError) as caught:
@@ -266,9 +267,7 @@ async def test_every_later_attempt_looks_first() -> None:
     assert service.sent == [POSTED, LISTED, POSTED, LISTED, "GET /v1/agents/a9"]
 
 
-@pytest.mark.parametrize(
-    "failure", [httpx.ConnectError("refused"), httpx.PoolTimeout("busy"), failed(429), failed(503)]
-)
+@each_of("failure", [httpx.ConnectError("refused"), httpx.PoolTimeout("busy"), failed(429), failed(503)])
 async def test_no_look_when_it_certainly_did_not_happen(failure: Scripted) -> None:
     service = Service(failure, ok(created("a1"), 201))
     assert (await create(client_of(service))).id == "a1"

@@ -26,6 +26,7 @@ from tradesdk import (
 )
 
 from .._answers import KEY, bare, failed
+from .._rows import each_of
 from .._streamscript import SILENCE, Life, StreamScript, beat, event, fields, live
 from .._streamservice_plan import BACKEND
 from ._following import followed, opened
@@ -181,7 +182,7 @@ async def test_gzip_is_undone_though_nobody_asked_for_it() -> None:
     assert all(request.headers["accept-encoding"] == "identity" for request in script.requests[-1:])
 
 
-@pytest.mark.parametrize(
+@each_of(
     "spoiled", [b"\0" * 40, HTML, gzip.compress(live("b", 2))[:20] + b"\xff" * 40], ids=["zeros", "html", "damaged"]
 )
 async def test_damaged_gzip_cuts_the_connection(spoiled: bytes) -> None:
@@ -305,7 +306,7 @@ async def test_heartbeats_with_absurd_times_are_signs_of_life_and_nothing_else()
     assert found.stats.position.timestamp() < 1_760_001_400
 
 
-@pytest.mark.parametrize("hours", [0, 1, 20])
+@each_of("hours", [0, 1, 20])
 async def test_a_heartbeat_hours_ahead_blinds_no_audit(hours: int) -> None:
     """What the stream leaves out afterwards is found all the same."""
     calm = [step for at in range(15, 1500, 15) for step in (15.0, beat(at))]

@@ -13,6 +13,7 @@ from tradesdk.payments.protocol import Authorization, Offer, encode_payment, par
 from tradesdk.payments.signing.signer import authorization_digest
 
 from .._payments import payment
+from .._rows import each_of
 from ._golden import load
 from ._market import IDENTIFIER, OFFERS, PAYMENTS, RECEIPTS
 
@@ -69,7 +70,7 @@ def test_a_payment_is_written_to_the_last_character_of_its_signature(version: in
     assert PAYMENT_HEADER[version] == ("PAYMENT-SIGNATURE" if version == 2 else "X-PAYMENT")
 
 
-@pytest.mark.parametrize(("name", "header"), RECEIPTS.items())
+@each_of(("name", "header"), RECEIPTS.items())
 def test_a_receipt_is_read_whole(name: str, header: str) -> None:
     golden = load(name)
     receipt, problem = read_receipt(Headers([(header, base64.b64encode(json.dumps(golden).encode()).decode())]))

@@ -274,7 +274,7 @@ def test_keepers_are_there_before_and_after_every_change_until_they_leave() -> N
     assert len(seen) == 9
 
 
-@pytest.mark.parametrize("wrong", [START, 0, "now"])
+@each_of("wrong", [START, 0, "now"])
 def test_what_is_no_clock(wrong: Any) -> None:
     with pytest.raises(MockServerError, match="clock: must be a MockClock"):
         MockService(clock=wrong)

@@ -107,7 +107,7 @@ def test_b_rate(value: str) -> None:
         error(http.post("/v1/token-prices", json=BODY), 401, "unauthorized")
 
 
-@pytest.mark.parametrize(("value", "header", "body"), [("both", 2, 1), ("v2", 2, None), ("v1", None, 1)])
+@each_of(("value", "header", "body"), [("both", 2, 1), ("v2", 2, None), ("v1", None, 1)])
 def test_payment_402(value: str, header: int | None, body: int | None) -> None:
     answer = Shop(payment_402=value).post(PATH, BODY)
     assert answer.status == 402
@@ -163,7 +163,7 @@ def test_paywall(value: str, status: int) -> None:
     assert shop.post("supported-tokens", {}).status == 200
 
 
-@pytest.mark.parametrize("seconds", [60, 1, 15, 86_400])
+@each_of("seconds", [60, 1, 15, 86_400])
 def test_payment_window(seconds: int) -> None:
     shop = Shop(payment_window=seconds)
     for version in VERSIONS:
@@ -178,7 +178,7 @@ def test_payment_window(seconds: int) -> None:
     assert shop.buy(2, validBefore=str(START + 10**6)).status == 200
 
 
-@pytest.mark.parametrize("value", ["none", "optional", "required"])
+@each_of("value", ["none", "optional", "required"])
 def test_payment_identifier(value: str) -> None:
     """More of it in test_payments."""
     shop = Shop(payment_identifier=value)
@@ -219,7 +219,7 @@ def test_offers(value: str) -> None:
     assert [each.amount for each in shop.payments.settlements()] == [PRICE, 2 * PRICE] * 2
 
 
-@pytest.mark.parametrize("dollars", [1_000, 0, 1])
+@each_of("dollars", [1_000, 0, 1])
 def test_payer_balance(dollars: int) -> None:
     shop = Shop(payer_balance=dollars)
     answer = shop.buy(1)

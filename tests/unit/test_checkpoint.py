@@ -18,6 +18,7 @@ from tradesdk import CheckpointError, ConfigError, InvalidArgumentError
 from tradesdk._stream import checkpoint as checkpoint_module
 from tradesdk._stream.checkpoint import CheckpointFile, CheckpointState, default_path, fingerprint
 
+from .._rows import each_of
 from ._checkpoints import BASE, KEY, NOW, PRINT, URL, checkpoint, in_use, kept, opened, refused, script, state
 
 TURNS = int(os.environ.get("TRADE_TURNS", "150"))
@@ -270,7 +271,7 @@ def test_without_a_home_folder(monkeypatch: pytest.MonkeyPatch) -> None:
         default_path(URL, PRINT, BASE)
 
 
-@pytest.mark.parametrize("bad", ["", "a\0b", "\udfff\ud800", b"bytes"])
+@each_of("bad", ["", "a\0b", "\udfff\ud800", b"bytes"])
 def test_a_path_must_name_a_file(bad: str) -> None:
     with pytest.raises(InvalidArgumentError, match="checkpoint"):
         CheckpointFile(bad, base_url=URL, key_fingerprint=PRINT, chain=BASE)

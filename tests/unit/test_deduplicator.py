@@ -12,6 +12,7 @@ from tradesdk._stream.seen_ids import MOST_REMEMBERED, REMEMBERED
 from tradesdk._stream.server_clock import AHEAD
 
 from .._clock import START
+from .._rows import each_of
 from ._replays import Follows, History, listed, live
 
 FAR = 99_999_999_999 - START  # the year 5138
@@ -180,7 +181,7 @@ def test_a_signal_dated_ahead_that_only_the_history_has_is_yielded_once() -> Non
     assert one.replay.waiting == 0
 
 
-@pytest.mark.parametrize("at", [-START, -START + 5, -86_400.0, 0])
+@each_of("at", [-START, -START + 5, -86_400.0, 0])
 def test_a_signal_of_long_ago_is_late_and_nothing_else(at: float) -> None:
     """1970 is a time as well."""
     one = Follows.begun(at=1000)
@@ -279,7 +280,7 @@ def apart(count: int, each: float = 1.0) -> list[tuple[str, float]]:
 
 
 @pytest.mark.usefixtures("few_held")
-@pytest.mark.parametrize(("count", "each", "pages"), [(20, 1.0, 1), (21, 1.0, 2), (130, 1.0, 15), (50, 0.0, 5)])
+@each_of(("count", "each", "pages"), [(20, 1.0, 1), (21, 1.0, 2), (130, 1.0, 15), (50, 0.0, 5)])
 def test_more_than_is_held_is_read_in_windows(count: int, each: float, pages: int) -> None:
     """The last of them are published in a single second, which cannot be cut."""
     history = History(apart(count, each))

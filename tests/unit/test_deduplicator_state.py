@@ -215,7 +215,7 @@ def test_a_position_ahead_of_the_services_time_loses_nothing(ahead: float) -> No
     assert one.live("seen", 100 + ahead, now=401) == []
 
 
-@pytest.mark.parametrize("ahead", [-3_600.0, 0.0, 9.0])
+@each_of("ahead", [-3_600.0, 0.0, 9.0])
 def test_clocks_of_servers_may_differ_by_seconds(ahead: float) -> None:
     state = CheckpointState(START, START + 5_000 + ahead, (("seen", START + 5_000 + ahead),))
     one = Follows.resumed(state)
@@ -223,8 +223,8 @@ def test_clocks_of_servers_may_differ_by_seconds(ahead: float) -> None:
     assert one.position == 5_000 + ahead
 
 
-@pytest.mark.parametrize("handled", [(), (("a", START + 50.0),)], ids=["none", "long before"])
-@pytest.mark.parametrize("position", [61.0, 1_000.0, 2_000_000_000.0])
+@each_of("handled", [(), (("a", START + 50.0),)], ids=["none", "long before"])
+@each_of("position", [61.0, 1_000.0, 2_000_000_000.0])
 def test_a_position_that_no_acknowledged_signal_bears_out_is_not_believed(
     handled: tuple[tuple[str, float], ...], position: float
 ) -> None:

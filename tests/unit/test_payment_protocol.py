@@ -110,7 +110,7 @@ def test_an_identifier_needs_a_place() -> None:
             written(parse_offer(offer), "a" * 16)
 
 
-@pytest.mark.parametrize("size", [0, 64, 66])
+@each_of("size", [0, 64, 66])
 def test_a_signature_has_65_bytes(size: int) -> None:
     offer = parse_offer(answer_2(offer_2()))
     with pytest.raises(ValueError, match=f"65 bytes, not {size}"):

@@ -39,7 +39,7 @@ def warnings(signed: Payment | None = None, **changes: Any) -> tuple[str, ...]:
     return found
 
 
-@pytest.mark.parametrize("name", ["PAYMENT-RESPONSE", "payment-response", "X-PAYMENT-RESPONSE", "X-Payment-Response"])
+@each_of("name", ["PAYMENT-RESPONSE", "payment-response", "X-PAYMENT-RESPONSE", "X-Payment-Response"])
 def test_it_is_read_from_either_header(name: str) -> None:
     receipt, problem = read_receipt(receipt_headers(GOOD, name))
     assert problem is None

@@ -150,7 +150,7 @@ def test_a_refused_payment_that_is_handed_over_again_and_refused_again_stays_ref
     assert next_of(flow(PaymentState.REJECTED_LIVE), Classification.REJECTED) == Transition(PaymentState.REJECTED_LIVE)
 
 
-@pytest.mark.parametrize("verdict", [Classification.UNKNOWN, Classification.PENDING, Classification.NOT_RECEIVED])
+@each_of("verdict", [Classification.UNKNOWN, Classification.PENDING, Classification.NOT_RECEIVED])
 def test_at_most_five_repeats(verdict: Classification) -> None:
     walk = flow()
     waits = [next_of(walk, verdict).wait for _ in range(7)]

@@ -54,7 +54,7 @@ class World:
         return sum(self.claim() == 0 for _ in range(tries))
 
 
-@pytest.mark.parametrize("remaining", [0, 1, 7, 60])
+@each_of("remaining", [0, 1, 7, 60])
 def test_no_more_than_what_is_left(remaining: int) -> None:
     world = World()
     world.answer(remaining, 60)

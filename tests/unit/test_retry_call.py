@@ -88,7 +88,7 @@ def test_a_lost_create_is_looked_for_before_every_later_attempt() -> None:
         assert call.retries.must_look_up, "an attempt may still have created it"
 
 
-@pytest.mark.parametrize("failure", [LOST, status(502), status(504), status(503, service=False)])
+@each_of("failure", [LOST, status(502), status(504), status(503, service=False)])
 def test_an_open_outcome_makes_a_create_look(failure: Failure) -> None:
     call = Call(Operation.CREATE)
     assert call.fail(failure) == 2

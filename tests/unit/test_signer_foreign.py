@@ -156,7 +156,7 @@ def test_messages_are_checked_too() -> None:
         sign_message(Service(address=OTHER.address), message)
 
 
-@pytest.mark.parametrize("address", ["", "vitalik.eth", "0x12", None])
+@each_of("address", ["", "vitalik.eth", "0x12", None])
 def test_a_signer_without_a_usable_address(address: Any) -> None:
     with pytest.raises(ConfigError, match="the address must be"):
         signed(Service(address=address), DIGEST)

@@ -9,6 +9,7 @@ import pytest
 from tradesdk import ConfigError, LocalSigner, Signer
 from tradesdk.payments.signing.signer import checked_signer
 
+from .._rows import each_of
 from .._secrets import WALLET_KEY, Seen
 
 ADDRESS = LocalSigner.from_key(WALLET_KEY).address
@@ -78,7 +79,7 @@ class Vault:
         return given
 
 
-@pytest.mark.parametrize("key", [WALLET_KEY, WALLET_KEY[2:], bytes.fromhex(WALLET_KEY[2:])])
+@each_of("key", [WALLET_KEY, WALLET_KEY[2:], bytes.fromhex(WALLET_KEY[2:])])
 def test_a_function_is_asked_once_and_when_it_is_needed(key: str | bytes) -> None:
     vault = Vault(key)
     signer = LocalSigner.from_callable(vault)

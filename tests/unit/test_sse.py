@@ -325,7 +325,7 @@ def test_the_error_says_what_is_wrong_and_can_be_pickled() -> None:
     assert isinstance(error, ValueError)
 
 
-@pytest.mark.parametrize("size", [1000, 65_536, 10 * 1024 * 1024])
+@each_of("size", [1000, 65_536, 10 * 1024 * 1024])
 def test_the_usual_limits(size: int) -> None:
     value = b"x" * (MAX_LINE - 6)
     decoder = SSEDecoder()

@@ -109,7 +109,7 @@ def test_while_nobody_reads_nothing_is_silent() -> None:
     assert one.stalled(5_092)
 
 
-@pytest.mark.parametrize(("waited", "caught_up"), [(0.0, False), (0.001, False), (0.2, True), (15.0, True)])
+@each_of(("waited", "caught_up"), [(0.0, False), (0.001, False), (0.2, True), (15.0, True)])
 def test_a_read_that_had_to_wait_found_nothing_in_the_buffers(waited: float, caught_up: bool) -> None:
     one = watchdog()
     assert not one.caught_up
