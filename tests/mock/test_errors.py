@@ -15,6 +15,7 @@ import pytest
 
 from tradesdk_mock import MockServer, MockServerError, MockService
 
+from .._rows import each_of
 from ._http import add_agent, add_wallet, client, error, in_process, ok
 
 PATHS = {
@@ -40,7 +41,7 @@ def api(request: pytest.FixtureRequest, server: MockServer) -> Iterator[httpx.Cl
         yield http
 
 
-@pytest.mark.parametrize("path", PATHS)
+@each_of("path", PATHS)
 def test_methods_that_a_path_lacks(api: httpx.Client, path: str) -> None:
     refused = [method for method in METHODS if method not in PATHS[path].split(", ")]
     for method in refused:
@@ -62,7 +63,7 @@ ABSENT = (
 )
 
 
-@pytest.mark.parametrize("method", ["GET", "POST", "DELETE"])
+@each_of("method", ["GET", "POST", "DELETE"])
 def test_paths_that_do_not_exist(api: httpx.Client, method: str) -> None:
     for path in ABSENT:
         error(api.request(method, path), 404, "not_found")

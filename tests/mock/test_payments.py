@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from .._rows import each_of
 from ._buyer import BODY, PATH, PRICE, Shop, good_body, tokens
 from ._http import START
 from ._paying import JSON, PAID, PAYER, STRANGER, Json, encode, nonce_of, payment, sign
@@ -118,7 +119,7 @@ WRONG: dict[tuple[int, ...], list[tuple[str, list[Any], str]]] = {
     "payment.accepted payment.authorization payment.receiver payment.amount payment.valid-before payment.valid-after",
     "payment.signed payment.refused",
 )
-@pytest.mark.parametrize(
+@each_of(
     ("version", "at", "values", "reason"),
     [(version, *row) for versions, rows in WRONG.items() for version in versions for row in rows],
 )
@@ -142,7 +143,7 @@ def test_a_signature_for_another_token(refusing: Shop, good: dict[int, Json]) ->
 
 @pytest.mark.rule("payment.unreadable")
 @VERSIONS
-@pytest.mark.parametrize(
+@each_of(
     "value",
     [
         b"",
@@ -340,7 +341,7 @@ FAILING: list[tuple[str, Json, Json, int, str]] = [
 
 @pytest.mark.rule("payment.settled-after")
 @VERSIONS
-@pytest.mark.parametrize(("path", "body", "gaps", "status", "verdict"), FAILING)
+@each_of(("path", "body", "gaps", "status", "verdict"), FAILING)
 def test_what_fails_is_not_charged(version: int, path: str, body: Json, gaps: Json, status: int, verdict: str) -> None:
     shop = Shop()
     count = len(body["tokens"]) if verdict == "not charged" else 0

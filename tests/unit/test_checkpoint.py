@@ -126,7 +126,7 @@ def test_the_bytes_of_a_file(path: Path) -> None:
         assert kept(path) == state(1, ids=1)
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("begin", "position", "mark"),
     [
         *((bad, 0, 0) for bad in (-1, math.nan)),
@@ -197,7 +197,7 @@ def test_a_fingerprint_tells_keys_apart_and_shows_nothing_of_them() -> None:
     assert PRINT not in hashlib.sha256(KEY.encode()).hexdigest()  # so it is of no use elsewhere
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("changes", "told"),
     [
         ({"base_url": "https://other.example"}, ("another service", URL, "choose another file")),

@@ -53,7 +53,7 @@ def test_a_variable_that_holds_no_key(monkeypatch: pytest.MonkeyPatch, seen: See
     assert seen.found() == []
 
 
-@pytest.mark.parametrize(
+@each_of(
     "name", [WALLET_KEY, WALLET_KEY[2:], "f" + WALLET_KEY[3:], "a" + WALLET_KEY[2:], "", "BOT KEY", "A=B", "A\0", None]
 )
 def test_a_key_in_place_of_a_name_is_not_shown(seen: Seen, name: Any) -> None:
@@ -142,7 +142,7 @@ def test_a_function_that_gives_no_key(seen: Seen, given: Any, use: Callable[[Loc
     assert seen.found() == []
 
 
-@pytest.mark.parametrize("key", [WALLET_KEY, bytes.fromhex(WALLET_KEY[2:]), None])
+@each_of("key", [WALLET_KEY, bytes.fromhex(WALLET_KEY[2:]), None])
 def test_a_key_in_place_of_a_function_is_not_shown(seen: Seen, key: Any) -> None:
     with pytest.raises(ConfigError, match="must be a function") as caught:
         LocalSigner.from_callable(key)

@@ -265,7 +265,7 @@ every_cut = pytest.mark.parametrize("size", [1, 2, 3, 7, 39, 40, 41, 42, 1000])
 
 
 @every_cut
-@pytest.mark.parametrize("end", [b"\n", b"\r", b"\r\n"])
+@each_of("end", [b"\n", b"\r", b"\r\n"])
 def test_a_line_of_the_limit_passes_and_one_byte_more_does_not(end: bytes, size: int) -> None:
     for start in (b"data: ", b"data:", b":", b"id: ", b"event: ", b"unknown: ", b"retry: ", b""):
         a_line_of_the_limit_passes_and_one_byte_more_does_not(start, end, size)
