@@ -18,7 +18,8 @@ def each_of(
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """As `pytest.mark.parametrize`, but one test: for most rows pytest's own work takes longer than the row.
 
-    Every row is played, and what fails says in which one. Fixtures are made once, for all rows.
+    Every row is played, and what fails says in which one. Fixtures are made once, for all rows; only `caplog` is
+    cleared before each.
     """
     arguments = [name.strip() for name in names.split(",")] if isinstance(names, str) else list(names)
     table: list[tuple[str, tuple[Any, ...]]] = []
@@ -36,9 +37,13 @@ def each_of(
 
     def decorate(test: Callable[..., Any]) -> Callable[..., Any]:
         @contextlib.contextmanager
-        def noting(name: str, values: tuple[Any, ...], failed: list[BaseException]) -> Iterator[None]:
+        def a_row(
+            name: str, values: tuple[Any, ...], fixtures: dict[str, Any], failed: list[BaseException]
+        ) -> Iterator[dict[str, Any]]:
+            if "caplog" in fixtures:
+                fixtures["caplog"].clear()
             try:
-                yield
+                yield fixtures | dict(zip(arguments, values, strict=True))
             except (Exception, pytest.fail.Exception) as error:
                 with contextlib.suppress(ValueError):  # a number of thousands of digits is not written
                     name += f": {values!r:.200}"
@@ -54,15 +59,15 @@ def each_of(
         def play(**fixtures: Any) -> None:
             failed: list[BaseException] = []
             for name, values in table:
-                with noting(name, values, failed):
-                    test(**fixtures, **dict(zip(arguments, values, strict=True)))
+                with a_row(name, values, fixtures, failed) as given:
+                    test(**given)
             judge(failed)
 
         async def play_async(**fixtures: Any) -> None:
             failed: list[BaseException] = []
             for name, values in table:
-                with noting(name, values, failed):
-                    await test(**fixtures, **dict(zip(arguments, values, strict=True)))
+                with a_row(name, values, fixtures, failed) as given:
+                    await test(**given)
             judge(failed)
 
         played = functools.wraps(test)(play_async if inspect.iscoroutinefunction(test) else play)

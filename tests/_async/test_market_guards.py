@@ -300,7 +300,7 @@ BAD_WALLETS: dict[str, tuple[Callable[[Seller, dict[str, Any]], object], str, st
 }
 
 
-@pytest.mark.parametrize(("act", "code", "why"), BAD_WALLETS.values(), ids=BAD_WALLETS)
+@each_of(("act", "code", "why"), BAD_WALLETS.values(), ids=BAD_WALLETS)
 async def test_a_wallet_that_is_no_use(
     act: Callable[[Seller, dict[str, Any]], object], code: str, why: str, caplog: pytest.LogCaptureFixture
 ) -> None:

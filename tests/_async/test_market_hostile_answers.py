@@ -97,9 +97,9 @@ async def test_a_date_far_from_ours_is_refused(ahead: float, base_url: str) -> N
     assert "clock" in error.hint
 
 
-@pytest.mark.parametrize("base_url", [BASE, LOOPBACK])
-@pytest.mark.parametrize("version", [2, 1])
-@pytest.mark.parametrize("ahead", [110, 61, 60, 16, 15, 3, 0, None, -3, -15, -16, -900])
+@each_of("base_url", [BASE, LOOPBACK])
+@each_of("version", [2, 1])
+@each_of("ahead", [110, 61, 60, 16, 15, 3, 0, None, -3, -15, -16, -900])
 async def test_a_date_near_ours_is_honoured(
     version: int, ahead: float | None, base_url: str, caplog: pytest.LogCaptureFixture
 ) -> None:

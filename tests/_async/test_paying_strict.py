@@ -170,11 +170,11 @@ async def test_of_two_first_purchases_for_two_recipients_the_second_is_not_sent(
     assert states == [PaymentState.SUBMITTED, PaymentState.CANCELLED], "its money is free again"
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("status", "where"),
     [*((status, "body") for status in (200, 404, 402, 429)), (402, "offer"), (402, "receipt"), (500, "receipt")],
 )
-@pytest.mark.parametrize("part", ["all", "its first half", "payment=", "SIGNATURE"])
+@each_of("part", ["all", "its first half", "payment=", "SIGNATURE"])
 async def test_a_service_that_repeats_the_payment_does_not_get_it_shown(
     status: int, part: str, where: str, caplog: pytest.LogCaptureFixture
 ) -> None:

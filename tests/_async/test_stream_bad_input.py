@@ -79,8 +79,8 @@ def hidden(error: BaseException, caplog: pytest.LogCaptureFixture) -> None:
         assert KEY not in text
 
 
-@pytest.mark.parametrize(("answer", "kind", "code"), REFUSALS.values(), ids=REFUSALS)
-@pytest.mark.parametrize("lived", [False, True], ids=["at the start", "in the middle of a life"])
+@each_of(("answer", "kind", "code"), REFUSALS.values(), ids=REFUSALS)
+@each_of("lived", [False, True], ids=["at the start", "in the middle of a life"])
 async def test_a_refusal_is_its_own_error(
     answer: Any, kind: type[APIStatusError], code: str, lived: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -100,8 +100,8 @@ async def test_a_refusal_is_its_own_error(
     hidden(found.error, caplog)
 
 
-@pytest.mark.parametrize(("answer", "kind", "reason"), NO_STREAMS.values(), ids=NO_STREAMS)
-@pytest.mark.parametrize("lived", [False, True], ids=["at the start", "in the middle of a life"])
+@each_of(("answer", "kind", "reason"), NO_STREAMS.values(), ids=NO_STREAMS)
+@each_of("lived", [False, True], ids=["at the start", "in the middle of a life"])
 async def test_what_is_no_stream_is_a_stream_error(
     answer: Any, kind: type[StreamError], reason: str, lived: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -206,7 +206,7 @@ TOO_LONG = {
 }
 
 
-@pytest.mark.parametrize("long", TOO_LONG.values(), ids=TOO_LONG)
+@each_of("long", TOO_LONG.values(), ids=TOO_LONG)
 async def test_what_is_too_long_is_reported_and_costs_one_connection(
     long: bytes, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -243,7 +243,7 @@ BROKEN = {
 }
 
 
-@pytest.mark.parametrize(("data", "reason"), BROKEN.values(), ids=BROKEN)
+@each_of(("data", "reason"), BROKEN.values(), ids=BROKEN)
 async def test_an_event_that_cannot_be_read_is_reported_with_its_bytes(
     data: bytes, reason: str, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -67,7 +67,7 @@ REFUSALS: dict[str, tuple[Answer, str]] = {
 }
 
 
-@pytest.mark.parametrize(("answer", "reason"), REFUSALS.values(), ids=REFUSALS)
+@each_of(("answer", "reason"), REFUSALS.values(), ids=REFUSALS)
 async def test_a_history_that_refuses_is_a_gap(answer: Answer, reason: str, caplog: pytest.LogCaptureFixture) -> None:
     script = answering(answer)
     found = await followed(script)
@@ -277,7 +277,7 @@ SPOILED: dict[str, tuple[Any, str]] = {
 }
 
 
-@pytest.mark.parametrize(("item", "reason"), SPOILED.values(), ids=SPOILED)
+@each_of(("item", "reason"), SPOILED.values(), ids=SPOILED)
 async def test_one_item_that_cannot_be_read_hides_no_other(
     item: Any, reason: str, caplog: pytest.LogCaptureFixture
 ) -> None:

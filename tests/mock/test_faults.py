@@ -23,6 +23,7 @@ from hypothesis import strategies as st
 
 from tradesdk_mock import MockServer, MockService
 
+from .._rows import each_of
 from ._http import CARRIERS, FULL, START, add_wallet, client, ok, silent
 from ._scripted import Outcome, fetch
 from ._streams import BASE_CHAIN, STREAM, Reader, data_of, emit, ids, listen, signal_id
@@ -320,16 +321,15 @@ ON_SOCKETS = {"latency", "status", "reset", "truncate", "bad_chunk", "drip", "dr
 """Kinds that the server does with its connection; the others only change the bytes that it is given."""
 
 
-def cases() -> Iterator[Any]:
+def cases(quick: bool) -> Iterator[Any]:
     """Each row in each way. The quick run has blocking clients, and over sockets the first row of some kinds."""
     seen = set[str]()
     for each in [*ANSWERS, *STREAMS]:
         first = each.id in ON_SOCKETS and each.id not in seen
         seen.add(each.id)
         for carrier, flavour in WAYS:
-            quick = flavour == "blocking" and (first or carrier == "in process")
-            marks = () if quick else pytest.mark.long
-            yield pytest.param(carrier, flavour, *each.values, id=f"{each.id}-{flavour}, {carrier}", marks=marks)
+            if quick == (flavour == "blocking" and (first or carrier == "in process")):
+                yield pytest.param(carrier, flavour, *each.values, id=f"{each.id}-{flavour}, {carrier}")
 
 
 def see(mock: MockService, flavour: str, at: str, token: str | None, patience: float) -> Seen:
@@ -352,8 +352,10 @@ def see(mock: MockService, flavour: str, at: str, token: str | None, patience: f
     return Seen(outcome, mock, emitted, now() - before)
 
 
-@pytest.mark.parametrize(("carrier", "flavour", "rules", "at", "token", "comes"), [*cases()])
-def test_fault(
+CASE = ("carrier", "flavour", "rules", "at", "token", "comes")
+
+
+def check_fault(
     carrier: str, flavour: str, rules: tuple[Rule, ...], at: str, token: str | None, comes: dict[str, Any]
 ) -> None:
     with silent(carrier) as mock:
@@ -371,6 +373,21 @@ def test_fault(
                 assert expected(seen[name]), (name, seen[name])
             else:
                 assert seen[name] == expected, name
+
+
+@each_of(CASE, cases(quick=True))
+def test_fault(
+    carrier: str, flavour: str, rules: tuple[Rule, ...], at: str, token: str | None, comes: dict[str, Any]
+) -> None:
+    check_fault(carrier, flavour, rules, at, token, comes)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(CASE, [*cases(quick=False)])
+def test_fault_in_every_way(
+    carrier: str, flavour: str, rules: tuple[Rule, ...], at: str, token: str | None, comes: dict[str, Any]
+) -> None:
+    check_fault(carrier, flavour, rules, at, token, comes)
 
 
 def test_every_kind_is_in_the_table() -> None:
