@@ -34,6 +34,7 @@ from tradesdk_mock import MockClock, MockServer, MockService
 from ._pages import EMBED, NOT_RUN, PAGES, ROOT, Block, blocks, is_right_below, name_of
 from ._redis_server import RedisServer, executable
 from ._rows import each_of
+from ._stock import stocked
 
 # Noon in UTC on the day that the pages show: signals follow from the time.
 SHOWN_AT = 1_795_262_400
@@ -104,7 +105,7 @@ def test_python(page: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> 
         return
     checked = Checked(page)
     with MockServer(seed=7, clock=MockClock(SHOWN_AT)) as server, contextlib.ExitStack() as stack:
-        server.populate("me")
+        stocked(server, SHOWN_AT, "me", "live")
         monkeypatch.setenv("TRADE_API_KEY", "mock_full_me")
         monkeypatch.setenv("TRADE_BASE_URL", server.url)
         monkeypatch.setenv("TRADE_WALLET_KEY", "0x" + "11" * 32)
