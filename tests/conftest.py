@@ -14,6 +14,7 @@ import sys
 import tempfile
 from collections.abc import Generator, Iterator
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 from _pytest.runner import runtestprotocol
@@ -27,6 +28,11 @@ with contextlib.suppress(ValueError):  # only the main thread may, and elsewhere
 
 # Programs that the tests start would be compiled again each time.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
+# eth_account, the second opinion on signatures, loads a curve for keystores of a kind that no test has: 0.6 s each time.
+for name, wanted in (("py_ecc.bls", "G2ProofOfPossession"), ("py_ecc.bls12_381", "curve_order")):
+    sys.modules[name] = ModuleType(name)
+    setattr(sys.modules[name], wanted, 1)
 
 # The same draws in every run: nobody's first one fails on a rare draw. scripts/long names a seed: new draws, and more;
 # TRADE_EXAMPLES says how many, and scripts/soak draws thousands.
