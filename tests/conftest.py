@@ -29,7 +29,7 @@ with contextlib.suppress(ValueError):  # only the main thread may, and elsewhere
 # Programs that the tests start would be compiled again each time.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
-# eth_account, the second opinion on signatures, loads a curve for keystores of a kind that no test has: 0.6 s each time.
+# eth_account, the second opinion on signatures, loads a curve for keystores of a kind that no test has, in 0.6 s.
 for name, wanted in (("py_ecc.bls", "G2ProofOfPossession"), ("py_ecc.bls12_381", "curve_order")):
     sys.modules[name] = ModuleType(name)
     setattr(sys.modules[name], wanted, 1)

@@ -17,7 +17,7 @@ LONG = "z" * 5_000
 @pytest.fixture(scope="module")
 def shop() -> Shop:
     """Behind its paywall. Nothing here changes it."""
-    return Shop()
+    return Shop(traded=True)
 
 
 NOT_JSON: list[tuple[bytes, str]] = [

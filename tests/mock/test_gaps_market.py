@@ -29,7 +29,7 @@ def test_b_port(server: MockServer, api: httpx.Client) -> None:
 
 @pytest.mark.parametrize("value", ["not-required", "required"])
 def test_b_bearer(value: str) -> None:
-    shop = Shop(b_bearer=value, paywall="open")
+    shop = Shop(traded=True, b_bearer=value, paywall="open")
     for path in ALL:
         for key in (None, b"Bearer wrong", b"Basic abc", b"Bearer mock_read_bot"):
             headers = [] if key is None else [(b"authorization", key)]
@@ -157,7 +157,7 @@ def test_v1_errors(value: str) -> None:
 
 @pytest.mark.parametrize(("value", "status"), [("closed", 402), ("open", 200)])
 def test_paywall(value: str, status: int) -> None:
-    shop = Shop(paywall=value)
+    shop = Shop(traded=True, paywall=value)
     for path in PAID:
         assert shop.post(path, good_body(path)).status == status, path
     assert shop.post("supported-tokens", {}).status == 200

@@ -310,7 +310,7 @@ def test_a_generation_that_is_not_spoken_is_not_heard(generation: str, ignored: 
 
 
 def test_a_payment_where_nothing_is_sold_is_not_looked_at() -> None:
-    shop = Shop()
+    shop = Shop(traded=True)
     paid = (b"payment-signature", encode(shop.signed(1)).encode())
     assert shop.post("supported-tokens", {}, [paid]).status == 200
     assert shop.send("GET", PATH, json.dumps(BODY).encode(), [JSON, paid]).status == 405
@@ -321,7 +321,7 @@ def test_a_payment_where_nothing_is_sold_is_not_looked_at() -> None:
 
 
 def test_what_is_bought_is_what_an_open_paywall_gives() -> None:
-    shop = Shop()
+    shop = Shop(traded=True)
     for nonce, path in enumerate(PAID):
         shop.set_gaps(paywall="closed")
         bought = shop.buy(nonce, path=path, body=good_body(path)).data
