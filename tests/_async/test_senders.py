@@ -130,7 +130,7 @@ async def test_parameters_and_headers_of_a_given_client(kind: str) -> None:
     assert f"Bearer {KEY}".encode() in visit.head
 
 
-@pytest.mark.parametrize("given", [object(), "x", httpx.AsyncHTTPTransport()])
+@each_of("given", [object(), "x", httpx.AsyncHTTPTransport()])
 def test_what_is_no_client_is_refused(given: Any) -> None:
     with pytest.raises(ConfigError, match="http_client must be an httpx"):
         AsyncTradeClient(api_key=KEY, base_url=BASE, http_client=given)

@@ -83,7 +83,7 @@ def test_ids_that_do_not_exist(rich: httpx.Client, path: str) -> None:
         assert len(message) < 200, ident
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("query", "word"),
     [
         ("limit=1&limit=1", "limit: given twice"),
@@ -102,7 +102,7 @@ def test_ids_that_do_not_exist(rich: httpx.Client, path: str) -> None:
         ("cursor=%00", "cursor"),
     ],
 )
-@pytest.mark.parametrize("path", ["/v1/trades", "/v1/agents"])
+@each_of("path", ["/v1/trades", "/v1/agents"])
 def test_queries_that_can_not_be_read(api: httpx.Client, path: str, query: str, word: str) -> None:
     assert word in error(api.get(f"{path}?{query}"), 400, "invalid_request")
 

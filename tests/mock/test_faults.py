@@ -399,7 +399,7 @@ def test_every_kind_is_in_the_table() -> None:
 # Chance
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("given", "at", "name"),
     [
         (rule("latency", jitter=9), "account", "late"),
@@ -440,7 +440,7 @@ def test_jitter_is_drawn_for_each_request_and_a_share_for_each_event() -> None:
 # How the bytes arrive
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("given", "target", "head", "body", "end"),
     [
         (rule("status", status=503), ACCOUNT, b"HTTP/1.1 503 Service Unavailable\r\n", b"}}", "eof"),
@@ -494,7 +494,7 @@ def test_the_connection_is_kept_where_a_fault_does_not_end_it() -> None:
     assert len(peers) == 1
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("given", "at", "token", "right"),
     [
         (rule("drip", piece=50), "account", None, lambda pieces: pieces == [50, 50, 25]),

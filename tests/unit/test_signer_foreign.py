@@ -110,7 +110,7 @@ WRONG: list[tuple[Any, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("given", "why"), WRONG, ids=range(len(WRONG)))
+@each_of(("given", "why"), WRONG, ids=range(len(WRONG)))
 def test_what_is_no_signature_is_refused_without_being_shown(given: Any, why: str) -> None:
     with pytest.raises(ConfigError, match=why) as caught:
         signed(Service(lambda _: given), DIGEST)

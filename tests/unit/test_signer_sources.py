@@ -129,10 +129,8 @@ def test_what_the_function_raises_goes_through_and_it_is_asked_again() -> None:
     assert vault.asked == 2
 
 
-@pytest.mark.parametrize("given", [SHORT, LONG, WRONG, ZERO, "", None, int(WALLET_KEY, 16), [WALLET_KEY]])
-@pytest.mark.parametrize(
-    "use", [lambda signer: signer.address, lambda signer: signer.sign_digest(bytes(32))], ids=["address", "sign"]
-)
+@each_of("given", [SHORT, LONG, WRONG, ZERO, "", None, int(WALLET_KEY, 16), [WALLET_KEY]])
+@each_of("use", [lambda signer: signer.address, lambda signer: signer.sign_digest(bytes(32))], ids=["address", "sign"])
 def test_a_function_that_gives_no_key(seen: Seen, given: Any, use: Callable[[LocalSigner], Any]) -> None:
     signer = LocalSigner.from_callable(Vault(given))
     with pytest.raises(ConfigError, match=r"^the function for the key returned something else") as caught:
