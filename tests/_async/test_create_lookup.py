@@ -85,7 +85,7 @@ async def test_another_agent_is_not_taken_for_it(other: Any) -> None:
     assert (await create(client_of(service))).id == "a1"
 
 
-@pytest.mark.parametrize("skew", [3600, -3600])
+@each_of("skew", [3600, -3600])
 async def test_age_is_told_by_the_clock_of_the_service(skew: int) -> None:
     date = http_date(START + skew + 2)  # two virtual seconds after the call began
     old, new = summary("a8", created_at=START + skew - 70), summary("a9", created_at=START + skew + 1)
@@ -143,7 +143,7 @@ async def test_a_machine_that_slept_in_between_still_finds_it() -> None:
     assert (await create(client_of(service, Suspended()))).id == "a9"
 
 
-@pytest.mark.parametrize(("asked", "stored"), [("mine ", "mine"), ("cafe\u0301", "caf\u00e9")])
+@each_of(("asked", "stored"), [("mine ", "mine"), ("cafe\u0301", "caf\u00e9")])
 async def test_a_name_that_the_service_tidies_is_still_the_same(asked: str, stored: str) -> None:
     service = Service(lost(), ok(page([summary("a9", name=stored)])), ok(agent("a9", name=stored)))
     found = await client_of(service).agents.create(name=asked, wallet_id="w1", chain_id=8453)
@@ -163,7 +163,7 @@ async def test_nothing_is_sent_when_the_deadline_passed_while_looking() -> None:
     assert (caught.value.outcome, service.sent) == ("unknown", [POSTED, LISTED])
 
 
-@pytest.mark.parametrize("trouble", [RuntimeError("no key in the vault"), ""])
+@each_of("trouble", [RuntimeError("no key in the vault"), ""])
 async def test_what_goes_wrong_later_does_not_hide_that_it_may_have_happened(trouble: Exception | str) -> None:
     keys: list[Exception | str] = ["key-one-of-two", trouble]
 

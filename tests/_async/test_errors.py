@@ -136,7 +136,7 @@ async def test_terminal_tricks_in_a_message_are_shown_as_escapes() -> None:
     assert error.message.startswith("a\x1b[2J")  # as it came, for programs
 
 
-@pytest.mark.parametrize("key", [KEY, lambda: KEY])
+@each_of("key", [KEY, lambda: KEY])
 async def test_a_service_that_repeats_the_key_is_not_quoted(key: Any) -> None:
     for status in (401, 503):
         with pytest.raises(APIStatusError, match=r"what is '\*\*\*\*'[?]") as caught:
@@ -195,7 +195,7 @@ async def test_answer_that_is_not_what_was_promised(answer: httpx.Response) -> N
     assert "expected Agent, but" in str(error)
 
 
-@pytest.mark.parametrize("busy_with", [KeyError("the caller's own secret"), ssl.SSLCertVerificationError("old")])
+@each_of("busy_with", [KeyError("the caller's own secret"), ssl.SSLCertVerificationError("old")])
 async def test_what_the_caller_was_busy_with_is_no_part_of_the_error(busy_with: Exception) -> None:
     async with connected(f"http://127.0.0.1:{closed_port()}") as client:
         try:

@@ -83,7 +83,7 @@ async def test_values_that_come_later_are_no_error() -> None:
         assert (await client.agents.get("a1")).status == "hibernating"
 
 
-@pytest.mark.parametrize("with_length", [True, False])
+@each_of("with_length", [True, False])
 async def test_a_huge_answer_is_not_read_to_its_end(with_length: bool) -> None:
     """Of 40 MiB about 4 are read, and what the system buffers on the way."""
     sent = 0
@@ -118,7 +118,7 @@ async def test_coding_that_is_cut_short_counts_as_lost() -> None:
     assert (error.sent, "cut short" in str(error)) == (True, True)
 
 
-@pytest.mark.parametrize("layers", [1, 2])
+@each_of("layers", [1, 2])
 async def test_gzip_bomb(layers: int) -> None:
     bomb = gzip.compress(b" " * (16 * MIB))
     if layers == 2:

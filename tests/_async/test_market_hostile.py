@@ -183,7 +183,7 @@ async def test_a_good_header_counts_whatever_the_body_says() -> None:
     await refused(Seller(asking=lambda request: both(encoded(offer_2(accepts=[])))), "no_offer")
 
 
-@pytest.mark.parametrize("version", [2, 1])
+@each_of("version", [2, 1])
 async def test_an_offer_of_more_than_64_kib(version: int) -> None:
     """On a real connection, where headers have limits of their own."""
     signer, size = CountingSigner(), 0
@@ -214,7 +214,7 @@ async def test_an_offer_of_more_than_64_kib(version: int) -> None:
     assert signer.digests == []
 
 
-@pytest.mark.parametrize("coding", ["", "gzip"])
+@each_of("coding", ["", "gzip"])
 async def test_an_offer_that_goes_on_is_too_large(coding: str) -> None:
     """Not even white space may follow: what lies behind the limit is never looked at."""
     body = json.dumps(offer_1()).encode() + b" " * 200_000

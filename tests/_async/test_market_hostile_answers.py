@@ -229,7 +229,7 @@ async def test_version_1_sends_scheme_network_and_payload() -> None:
     assert "PAYMENT-SIGNATURE" not in seller.paid[0].headers
 
 
-@pytest.mark.parametrize("required", [True, False])
+@each_of("required", [True, False])
 async def test_a_payment_gets_an_identifier_where_one_is_wanted(required: bool) -> None:
     wanted = {"info": {"required": required, "x": 1}, "schema": {"type": "object"}}
     seller = Seller(offer=offer_2(extensions={"payment-identifier": wanted, **EXTENSIONS}))

@@ -119,7 +119,7 @@ async def test_an_empty_page_with_a_cursor_goes_on() -> None:
     assert await ids(client_of(service).trades.list()) == ["t1"]
 
 
-@pytest.mark.parametrize("cursor", ["", None])
+@each_of("cursor", ["", None])
 async def test_an_empty_cursor_is_none(cursor: str | None) -> None:
     service = Service(ok({"data": trades(1), "next_cursor": cursor}))
     assert await ids(client_of(service).trades.list()) == ["t1"]

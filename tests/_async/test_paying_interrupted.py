@@ -135,7 +135,7 @@ async def test_closed_by_somebody_else_it_is_not_sent_again() -> None:
     await shop.end()
 
 
-@pytest.mark.parametrize("options", [{}, {"max_price": "0.01"}])
+@each_of("options", [{}, {"max_price": "0.01"}])
 async def test_an_answer_that_nobody_got_is_given_to_the_next_equal_call(options: dict[str, Any]) -> None:
     """Nothing is paid, so neither price nor recipient matters; and only once."""
     shop = Shop([])

@@ -270,7 +270,7 @@ async def test_what_a_proxy_says_after_the_money_was_taken_is_no_proof_that_it_w
     assert (kept.signatures, (await client.payments.spending()).total) == (2, 2 * PRICE)
 
 
-@pytest.mark.parametrize(("left", "handed_over"), [(7, True), (6, False)])
+@each_of(("left", "handed_over"), [(7, True), (6, False)])
 async def test_nothing_is_handed_over_when_no_verifier_would_look_at_it(left: int, handed_over: bool) -> None:
     buyer = Buyer("lost before")
     client = buyer.client(max_retries=0)

@@ -132,7 +132,7 @@ async def test_a_service_that_kept_nothing_gets_the_same_nonce_with_another_iden
     assert nonces(mock) == [first.nonce]
 
 
-@pytest.mark.parametrize("resume", [False, True])
+@each_of("resume", [False, True])
 async def test_what_was_never_sent_is_not_sent_in_its_last_seconds(resume: bool) -> None:
     """No answer is kept for it. It could still be taken, and the ledger would say that it was never submitted."""
 

@@ -212,7 +212,7 @@ class Chain(int, Enum):
     BASE = 8453
 
 
-@pytest.mark.parametrize("chain_id", [Chain.BASE, 8453.0])
+@each_of("chain_id", [Chain.BASE, 8453.0])
 async def test_what_equals_a_chain_is_sent_and_signed_as_its_number(chain_id: Any) -> None:
     signer = LocalSigner.from_key("0x" + "2b" * 32)
     service = Service(httpx.ReadTimeout("lost"), ok(page([])), ok(wallet()))

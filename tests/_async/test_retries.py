@@ -89,7 +89,7 @@ async def test_500_is_sent_again_twice(act: Act) -> None:
 
 
 @pytest.mark.rule("error.500")
-@pytest.mark.parametrize("act", [CREATE, PLAIN_POST])
+@each_of("act", [CREATE, PLAIN_POST])
 async def test_500_of_a_post_is_raised_with_its_outcome_unknown(act: Act) -> None:
     times, error, _ = await persistent(act, lambda: failed(500))
     assert times == 1

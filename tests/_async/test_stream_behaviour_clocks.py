@@ -60,7 +60,7 @@ async def test_audits_find_what_was_left_out_whatever_the_clocks_say(dated: bool
     assert found.ids == ["a", "left out"]
 
 
-@pytest.mark.parametrize("hours", [-3.0, 3.0])
+@each_of("hours", [-3.0, 3.0])
 async def test_since_is_the_services_time(hours: float) -> None:
     script = StreamScript([20.0, live("end", 20)], listed=OLD, dated=False, clock=WrongClock(hours))
     found = await followed(script, since=START - 1_000)

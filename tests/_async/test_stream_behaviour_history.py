@@ -257,7 +257,7 @@ async def test_what_the_history_cannot_reach_back_to_is_a_gap(
         assert "StreamSignal" not in kinds[kinds.index("Disconnected") : kinds.index("Gap")]
 
 
-@pytest.mark.parametrize("late", [1.0, 2.0])
+@each_of("late", [1.0, 2.0])
 async def test_a_history_that_is_late_is_no_gap(late: float) -> None:
     """The signal that was seen last is not there yet when the stream is open again."""
     lives: list[Life] = [[30.0, live("a", 30)], [1.0, beat(33), 14.0, live("b", 47)], [9.0, live("end", 60)]]
@@ -307,7 +307,7 @@ async def test_other_content_in_the_history_is_told_once() -> None:
     assert (found.ids, found.stats.conflicts, found.signals[0].price_usd) == (["a", "h"], 1, 0.25)
 
 
-@pytest.mark.parametrize("when", [99_999_999_999, 0], ids=["5138", "1970"])
+@each_of("when", [99_999_999_999, 0], ids=["5138", "1970"])
 async def test_absurd_dates_live_and_in_the_history(when: int) -> None:
     """Never twice, nothing else is lost, and the position stays where it was."""
     strange, hidden = fields("strange", when - START), fields("hidden", when - START)

@@ -114,7 +114,7 @@ def test_five_retries_that_wait_longer_each_time(flavour: str, status: int, erro
 
 
 @pytest.mark.rule("retry.jitter")
-@pytest.mark.parametrize("flavour", FLAVOURS)
+@each_of("flavour", FLAVOURS)
 def test_waits_are_jittered(flavour: str) -> None:
     waits = set()
     for _ in range(12):

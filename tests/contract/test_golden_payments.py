@@ -4,8 +4,6 @@ import base64
 import json
 from typing import Any
 
-import pytest
-
 from tradesdk import LocalSigner, RawResponse
 from tradesdk._values.http import Headers
 from tradesdk._values.payment import PAYMENT_HEADER
@@ -34,7 +32,7 @@ def for_one_token(version: int) -> dict[str, Any]:
     return requirement | {"amount" if version == 2 else "maxAmountRequired": "30000"}
 
 
-@pytest.mark.parametrize("version", OFFERS)
+@each_of("version", OFFERS)
 def test_an_offer_is_read_whole(version: int) -> None:
     golden, offer = load(OFFERS[version]), offered(version)
     assert (offer.version, offer.error, offer.extensions) == (version, golden["error"], None)
@@ -49,7 +47,7 @@ def test_an_offer_is_read_whole(version: int) -> None:
     assert requirement.extra == {"name": "USD Coin", "version": "2"}
 
 
-@pytest.mark.parametrize("version", PAYMENTS)
+@each_of("version", PAYMENTS)
 def test_a_payment_is_written_to_the_last_character_of_its_signature(version: int) -> None:
     golden = load(PAYMENTS[version])
     offer = offered(version, accepts=[for_one_token(version)])

@@ -127,7 +127,7 @@ def test_sleeping_takes_no_time() -> None:
     assert clock.now() == START + 3_600
 
 
-@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+@each_of("backend", ["asyncio", "trio"])
 def test_tasks_that_sleep_at_the_same_time_do_not_add_up(backend: str) -> None:
     clock = MockClock(START)
     seen: list[float] = []

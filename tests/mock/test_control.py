@@ -436,7 +436,7 @@ def test_names_and_web_pages_that_are_not_of_this_machine_are_kept_out(mock: Moc
     kept_out(mock, "Origin", origin="http://localhost", also=[("origin", "http://evil.example")])
 
 
-@pytest.mark.parametrize("allowed", [False, True], ids=["local", "remote"])
+@each_of("allowed", [False, True], ids=["local", "remote"])
 def test_the_server_hands_on_what_it_was_told(allowed: bool) -> None:
     with MockServer(clock=MockClock(START), allow_remote_control=allowed) as server, client(server) as http:
         answer = http.get("/_mock/status", headers={"Host": "mock.build.example"})

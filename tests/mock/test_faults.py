@@ -616,7 +616,7 @@ def test_reorder_and_skip_leave_heartbeats_alone() -> None:
         assert stream.came.index(b"heartbeat") < stream.came.index(b'"signal"') < stream.came.rindex(b"heartbeat")
 
 
-@pytest.mark.parametrize("closed", [False, True])
+@each_of("closed", [False, True])
 def test_a_reset_and_the_end_of_the_mock_end_a_stream_whatever_its_faults(closed: bool) -> None:
     """What is held back comes first."""
     with silent("in process") as mock:

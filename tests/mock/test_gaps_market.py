@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import httpx
-import pytest
 
 from tradesdk_mock import GapOptions, MockClock, MockServer
 
@@ -27,7 +26,7 @@ def test_b_port(server: MockServer, api: httpx.Client) -> None:
     assert ok(api.post(f"{server.market_url}/v1/supported-tokens", json={}))["data"]["total"] == 620
 
 
-@pytest.mark.parametrize("value", ["not-required", "required"])
+@each_of("value", ["not-required", "required"])
 def test_b_bearer(value: str) -> None:
     shop = Shop(traded=True, b_bearer=value, paywall="open")
     for path in ALL:
@@ -83,7 +82,7 @@ def test_what_a_wrong_request_would_cost() -> None:
         assert decode(answer.headers["payment-required"])["accepts"][0]["amount"] == str(PRICE)
 
 
-@pytest.mark.parametrize("value", ["none", "60"])
+@each_of("value", ["none", "60"])
 def test_b_rate(value: str) -> None:
     """It comes before everything else, and counts by address."""
     gaps = GapOptions(b_rate=value, b_bearer="required")
@@ -117,7 +116,7 @@ def test_payment_402(value: str, header: int | None, body: int | None) -> None:
     assert answer.body or value == "v2"
 
 
-@pytest.mark.parametrize("value", ["404", "partial"])
+@each_of("value", ["404", "partial"])
 def test_unknown_token(value: str) -> None:
     shop = Shop(unknown_token=value, paywall="open")
     body = {"tokens": [{"identifier": "NOPE", "limit": 1}, {"identifier": "TOSHI", "limit": 2}, {"identifier": "X"}]}
@@ -131,7 +130,7 @@ def test_unknown_token(value: str) -> None:
     assert shop.post("token-signals", tokens("NOPE", "X")).status == 404
 
 
-@pytest.mark.parametrize("value", ["reason", "official"])
+@each_of("value", ["reason", "official"])
 def test_v1_errors(value: str) -> None:
     """The words of official servers, which clients of version 1 read. In version 2 the reason stands alone."""
     shop = Shop(v1_errors=value)
@@ -155,7 +154,7 @@ def test_v1_errors(value: str) -> None:
         assert said(shop.buy(2, 1))[1] == stage * official + "settlement_pending"
 
 
-@pytest.mark.parametrize(("value", "status"), [("closed", 402), ("open", 200)])
+@each_of(("value", "status"), [("closed", 402), ("open", 200)])
 def test_paywall(value: str, status: int) -> None:
     shop = Shop(traded=True, paywall=value)
     for path in PAID:
@@ -194,7 +193,7 @@ def test_payment_identifier(value: str) -> None:
         assert [shop.submit(content).status for _ in range(2)] == [200, 200]
 
 
-@pytest.mark.parametrize("value", ["one", "several"])
+@each_of("value", ["one", "several"])
 def test_offers(value: str) -> None:
     shop = Shop(offers=value)
     plain = ("exact", "eip155:8453", "30000")

@@ -221,7 +221,7 @@ def test_the_limits_of_validity(version: int) -> None:
     assert shop.submit(content).status == 200
 
 
-@pytest.mark.parametrize(("skew", "reason"), [(600, BEFORE), (-600, AFTER)])
+@each_of(("skew", "reason"), [(600, BEFORE), (-600, AFTER)])
 def test_a_payer_who_does_not_know_of_the_skew(skew: int, reason: str) -> None:
     shop = Shop(clock_skew=skew)
     assert shop.submit(payment(shop.ask(), START, 1, validAfter=str(START - 60))).reason == reason
@@ -298,7 +298,7 @@ def test_of_two_payments_the_newer_generation_counts() -> None:
     assert [(each.version, each.nonce) for each in shop.payments.settlements()] == [(2, nonce_of(2))]
 
 
-@pytest.mark.parametrize(("generation", "ignored"), [("v2", 1), ("v1", 2)])
+@each_of(("generation", "ignored"), [("v2", 1), ("v1", 2)])
 def test_a_generation_that_is_not_spoken_is_not_heard(generation: str, ignored: int) -> None:
     shop = Shop()
     content = shop.signed(1, version=ignored)

@@ -88,7 +88,7 @@ def test_the_market_comes_as_time_goes_on(carrier: str, chain: int) -> None:
         assert [record["timestamp"] for record in published] == sorted(record["timestamp"] for record in published)
 
 
-@pytest.mark.parametrize("carrier", CARRIERS)
+@each_of("carrier", CARRIERS)
 def test_the_first_signal_may_be_promised(carrier: str) -> None:
     with carried(carrier, signals="live", first_within=2.0) as mock, client(mock, timeout=16) as api:
         for chain in (8453, 56):

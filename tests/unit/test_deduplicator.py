@@ -92,7 +92,7 @@ def test_what_was_in_the_history_before_is_not_wanted_unless_it_comes_live() -> 
     assert one.both_looks(10) == ["new"]
 
 
-@pytest.mark.parametrize("shown_by", ["a heartbeat", "a signal"])
+@each_of("shown_by", ["a heartbeat", "a signal"])
 def test_the_first_event_shows_that_it_began_earlier_than_a_clock_ahead_said(shown_by: str) -> None:
     """What dates the answers is an hour ahead of what dates the signals: all that follow would lie before the begin."""
     one = Follows(history=History([("older", -500), ("old", -50), ("missed", 15)]))
@@ -144,7 +144,7 @@ def test_not_more_ids_are_remembered_than_fit(monkeypatch: pytest.MonkeyPatch) -
     assert len(one.replay._seen._ids) == len(one.replay._seen._marks) == len(one.replay._seen.fingerprints)
 
 
-@pytest.mark.parametrize("at", [FAR, AHEAD + 100])
+@each_of("at", [FAR, AHEAD + 100])
 def test_a_live_signal_dated_ahead_moves_nothing(at: float) -> None:
     one = Follows.begun(history=History([("a", 1), ("far", at), ("h", 50)]))
     one.live("a", 1)
@@ -299,7 +299,7 @@ def test_an_audit_is_one_walk_and_the_next_one_goes_on() -> None:
     assert one.ids[1:] == [f"h{number}" for number in range(50)]
 
 
-@pytest.mark.parametrize("each", [1.0, 0.0])
+@each_of("each", [1.0, 0.0])
 def test_the_gap_of_a_walk_that_fails_ends_where_what_it_found_begins(each: float) -> None:
     history = History(apart(250, each))
     one = Follows.begun(history=history)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -68,7 +67,7 @@ def test_what_is_older_than_the_overlap_need_not_be_named_after_an_audit() -> No
     assert again(one, seconds_apart(102), 130) == ["s101", "s102"]
 
 
-@pytest.mark.parametrize("audited", [True, False])
+@each_of("audited", [True, False])
 def test_the_oldest_that_is_not_acknowledged_comes_again_however_many_follow(audited: bool) -> None:
     """Long after it others are not acknowledged either; and so many that not all are named in the file."""
     count = 1_200

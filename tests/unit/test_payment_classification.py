@@ -4,7 +4,6 @@ import base64
 import json
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -131,7 +130,7 @@ def test_pending(response: RawResponse) -> None:
     assert verdict(response) is Classification.PENDING
 
 
-@pytest.mark.parametrize("reason", ["invalid_exact_evm_nonce_already_used", "nonce_already_used"])
+@each_of("reason", ["invalid_exact_evm_nonce_already_used", "nonce_already_used"])
 def test_spent(reason: str) -> None:
     for response in (
         receipt(reason),

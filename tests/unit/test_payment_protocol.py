@@ -98,7 +98,7 @@ def test_an_identifier_has_a_form(identifier: str) -> None:
         written(parse_offer(answer_2(offer_2(extensions=IDENTIFIER))), identifier)
 
 
-@pytest.mark.parametrize("identifier", ["a" * 16, "Z-_9" * 32])
+@each_of("identifier", ["a" * 16, "Z-_9" * 32])
 def test_the_longest_and_the_shortest_identifier(identifier: str) -> None:
     payment = written(parse_offer(answer_2(offer_2(extensions=IDENTIFIER))), identifier)
     assert payment["extensions"]["payment-identifier"]["info"]["id"] == identifier

@@ -3,7 +3,6 @@
 import json
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -120,7 +119,7 @@ def test_a_receipt_that_agrees() -> None:
     assert warnings(payer="", network="") == ()
 
 
-@pytest.mark.parametrize("network", ["base", "eip155:8453"])
+@each_of("network", ["base", "eip155:8453"])
 def test_both_names_of_the_chain_are_the_same_chain(network: str) -> None:
     assert warnings(network=network) == ()
     assert warnings(payment(version=1, network="base"), network=network) == ()

@@ -42,7 +42,7 @@ def test_the_known_vector() -> None:
     assert sign_message(signer, "I♥SF") == MANUAL_SIGNATURE
 
 
-@pytest.mark.parametrize("chain_id", [8453, 56])
+@each_of("chain_id", [8453, 56])
 def test_the_wallet_message_is_signed_by_its_address(chain_id: int) -> None:
     signer = LocalSigner.from_key(KEY)
     message = wallet_message(signer.address, chain_id)

@@ -394,7 +394,7 @@ def test_the_smallest_lines_do_not_take_more_room_than_their_bytes() -> None:
     assert left > 74_000  # the event goes on
 
 
-@pytest.mark.parametrize("stream", [b"x" * 65_536, b"data: " + b"x" * 65_529 + b"\n"], ids=["line", "event"])
+@each_of("stream", [b"x" * 65_536, b"data: " + b"x" * 65_529 + b"\n"], ids=["line", "event"])
 def test_after_an_error_nothing_is_kept(stream: bytes) -> None:
     most, left = peak(iter([stream] * 200))
     assert most < 2.5 * MAX_EVENT

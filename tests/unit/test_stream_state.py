@@ -183,7 +183,7 @@ def test_a_disconnect_says_why_and_when_again(caplog: pytest.LogCaptureFixture) 
     assert (fields["event"], fields["reason"], fields["wait"]) == ("stream_disconnected", gone.reason, gone.wait)
 
 
-@pytest.mark.parametrize("end", ["cut", "interrupted"])
+@each_of("end", ["cut", "interrupted"])
 def test_a_connection_that_was_cut_says_nothing_about_silence(end: str) -> None:
     """Only silence widens the limit: else a service that hangs up often would be given ten minutes to be dead."""
     one = Following()

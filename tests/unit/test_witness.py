@@ -184,14 +184,14 @@ def test_logs_after_the_validity_are_asked_for_when_there_are_none_in_it() -> No
     assert first["fromBlock"] == second["fromBlock"]
 
 
-@pytest.mark.parametrize("logs", [[], ValueError("logs are disabled")])
+@each_of("logs", [[], ValueError("logs are disabled")])
 def test_a_used_nonce_without_logs_is_paid_at_the_largest_amount(logs: Any) -> None:
     verdict = asked(Node(eth_call=word(1), eth_getLogs=logs).answer)
     assert (verdict.outcome, verdict.amount, verdict.pay_to, verdict.transaction) == ("paid", 30_000, None, None)
     assert verdict.reason == f"used at block {NUMBER}, and the node has no log of it"
 
 
-@pytest.mark.parametrize("receipt", [None, ValueError("pruned")])
+@each_of("receipt", [None, ValueError("pruned")])
 def test_without_a_receipt_the_transaction_is_known_and_the_amount_the_largest(receipt: Any) -> None:
     verdict = asked(Node().paid(eth_getTransactionReceipt=receipt).answer)
     assert (verdict.outcome, verdict.amount, verdict.pay_to, verdict.transaction) == ("paid", 30_000, None, TX)
