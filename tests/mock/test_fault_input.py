@@ -142,6 +142,7 @@ def test_values(mock: MockService, kind: str, name: str, accepted: list[Any], re
         assert "\n" not in message
         assert len(message) < 400
     assert mock.faults() == before
+    mock.clear_faults()
 
 
 @pytest.mark.parametrize(
