@@ -66,7 +66,7 @@ def pytest_configure(config: pytest.Config) -> None:
         load_profile()
         return
     if not config.getoption("tx", None):
-        load_profile()  # here, too, the tests are played: a process that only hands them out starts a second sooner
+        load_profile()  # the tests are played here
     spec = importlib.util.spec_from_file_location("unasync", Path(__file__).parent.parent / "scripts" / "unasync.py")
     assert spec is not None
     assert spec.loader is not None
@@ -74,6 +74,13 @@ def pytest_configure(config: pytest.Config) -> None:
     spec.loader.exec_module(unasync)
     if problems := unasync.write_tests():
         raise pytest.UsageError("tests/_sync: " + "; ".join(problems))
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionstart() -> None:
+    """A process that only hands out the tests needs hypothesis at the end, and imports it while its workers start."""
+    if "hypothesis" not in sys.modules:
+        load_profile()
 
 
 @pytest.hookimpl(wrapper=True)
