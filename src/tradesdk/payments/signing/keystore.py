@@ -1,14 +1,9 @@
-"""Encrypted keystore files, version 3, in which wallets keep a private key. pycryptodome does the cryptography.
-
-eth-keyfile would do the rest as well, but importing it takes 0.7 s: it computes tables for keys of another kind.
-"""
+"""Encrypted keystore files, version 3, in which wallets keep a private key. eth-keyfile does the cryptography."""
 
 from __future__ import annotations
 
 import contextlib
 import errno
-import hashlib
-import hmac
 import json
 import os
 import re
@@ -17,13 +12,12 @@ import shlex
 import stat
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, cast
-from uuid import uuid4
+from typing import Any
 
 from ..._system import private_files
 from ..._values.text import parse_json, printable, without_keys
 from ...errors import ConfigError, ErrorCode, InvalidArgumentError
-from .secp256k1 import Opened, checksummed, keccak256, key_bytes, looks_like_a_key, opened
+from .secp256k1 import Opened, checksummed, key_bytes, looks_like_a_key, opened, recursion_limit_kept
 
 Password = str | bytes | Callable[[], str | bytes]
 """A password, or a function that returns it, called after all other checks. Text is encoded as UTF-8."""
@@ -238,39 +232,14 @@ def _address(document: Mapping[str, Any], shown: str) -> str | None:
 
 def _decrypted(document: dict[str, Any], secret: bytes) -> Opened | str:
     """The key, or why there is none. Never raises, as a traceback could show key or password."""
-    crypto = document["crypto"]
-    ciphertext = _from_hex(crypto["ciphertext"])
+    with recursion_limit_kept():
+        from eth_keyfile.keyfile import decode_keyfile_json
     try:
-        derived = _derived(crypto["kdf"], crypto["kdfparams"], secret)
-        if not hmac.compare_digest(keccak256(derived[16:32] + ciphertext), _from_hex(crypto["mac"])):
-            return _CANNOT_DECRYPT
-        return opened(_aes_ctr(derived, _from_hex(crypto["cipherparams"]["iv"]), ciphertext))
+        return opened(decode_keyfile_json(document, secret))
     except MemoryError:
         return "there is not enough memory"
-    except Exception:  # the form was checked
+    except Exception:  # the form was checked, so the checksum of key and password does not match
         return _CANNOT_DECRYPT
-
-
-def _from_hex(value: str) -> bytes:
-    return bytes.fromhex(value.removeprefix("0x"))
-
-
-def _derived(kdf: str, parameters: Mapping[str, Any], secret: bytes) -> bytes:
-    """The bytes that a password becomes: 16 for the cipher, then 16 for the checksum."""
-    from Crypto.Protocol.KDF import scrypt
-
-    salt, length = _from_hex(parameters["salt"]), parameters["dklen"]
-    if kdf == "pbkdf2":
-        return hashlib.pbkdf2_hmac("sha256", secret, salt, parameters["c"], length)
-    n, r, p = (parameters[name] for name in "nrp")
-    return cast(bytes, scrypt(secret, salt, length, N=n, r=r, p=p))  # type: ignore[arg-type] # takes bytes, too
-
-
-def _aes_ctr(derived: bytes, iv: bytes, data: bytes) -> bytes:
-    """Encrypts and decrypts: the same step."""
-    from Crypto.Cipher import AES
-
-    return AES.new(derived[:16], AES.MODE_CTR, nonce=b"", initial_value=iv).encrypt(data)
 
 
 # Writing
@@ -284,32 +253,15 @@ def _new_key() -> bytes:
 
 def _encrypted(raw: bytes, secret: bytes, work: int) -> dict[str, Any] | str:
     """The document, or why there is none. Never raises, as a traceback could show key or password."""
-    ready = opened(raw)
-    if isinstance(ready, str):
-        return ready
-    salt, iv = secrets.token_bytes(16), secrets.token_bytes(16)
-    parameters = {"dklen": 32, "n": work, "r": 8, "p": 1, "salt": salt.hex()}
+    with recursion_limit_kept():
+        from eth_keyfile.keyfile import create_keyfile_json
     try:
-        derived = _derived("scrypt", parameters, secret)
-        ciphertext = _aes_ctr(derived, iv, raw)
-        mac = keccak256(derived[16:32] + ciphertext)
+        document = create_keyfile_json(raw, secret, kdf="scrypt", iterations=work)
     except MemoryError:
         return "there is not enough memory"
     except Exception as error:
         return type(error).__name__
-    return {
-        "address": ready.address.removeprefix("0x").lower(),  # as other wallets do
-        "crypto": {
-            "cipher": "aes-128-ctr",
-            "cipherparams": {"iv": iv.hex()},
-            "ciphertext": ciphertext.hex(),
-            "kdf": "scrypt",
-            "kdfparams": parameters,
-            "mac": mac.hex(),
-        },
-        "id": str(uuid4()),
-        "version": 3,
-    }
+    return {**document, "address": document["address"].lower()}  # as other wallets do
 
 
 def _exists(shown: str) -> ConfigError:
