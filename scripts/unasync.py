@@ -28,12 +28,12 @@ TESTS = ("tests/_async", "tests/_sync")
 MARK = "# Generated from "
 HAND_WRITTEN = ("src/tradesdk/_async/concurrency.py",)
 
-# Applied in this order to every line. Each must match somewhere.
+# Applied in this order to every file. Each must match somewhere.
 RULES = [
     (re.compile(pattern), replacement)
     for pattern, replacement in (
         # what the blocking twin does without
-        (r"^.*# async only\n", ""),
+        (r"(?m)^.*# async only\n", ""),
         # text
         (r"It belongs to one event loop\.", "Threads may share it."),
         # language
@@ -63,15 +63,12 @@ LEFT_OVER = re.compile(
 
 
 def generate(source: Path, text: str, used: set[int]) -> str:
-    lines = []
-    for line in text.splitlines(keepends=True):
-        for number, (pattern, replacement) in enumerate(RULES):
-            line, count = pattern.subn(replacement, line)
-            if count:
-                used.add(number)
-        lines.append(line)
+    for number, (pattern, replacement) in enumerate(RULES):
+        text, count = pattern.subn(replacement, text)
+        if count:
+            used.add(number)
     name = source.relative_to(ROOT).as_posix()
-    return f"{MARK}{name} by scripts/unasync.py: change that file instead.\n{''.join(lines)}"
+    return f"{MARK}{name} by scripts/unasync.py: change that file instead.\n{text}"
 
 
 def formatted(text: str, target: Path) -> str:

@@ -4,22 +4,28 @@ from __future__ import annotations
 
 from functools import cache
 from pathlib import Path
+from typing import Literal
 
 from tradesdk_mock import MockClock, MockService
 
 
 @cache
-def stock(at: float | None) -> bytes:
-    """A snapshot of a scripted market with its trades; `at`: the time at which its clock stands still."""
+def stock(at: float | None, tenant: str = "house", signals: Literal["scripted", "live"] = "scripted") -> bytes:
+    """A snapshot of a market with its trades; `at`: the time at which its clock stands still."""
     clock = None if at is None else MockClock(at)
-    with MockService(seed=7, clock=clock, signals="scripted") as made:
-        made.populate("house")
+    with MockService(seed=7, clock=clock, signals=signals) as made:
+        made.populate(tenant)
         return made.snapshot()
 
 
-def stocked(mock: MockService, at: float | None = None) -> None:
+def stocked(
+    mock: MockService,
+    at: float | None = None,
+    tenant: str = "house",
+    signals: Literal["scripted", "live"] = "scripted",
+) -> None:
     """Give a mock in memory that stock. Its `restore` checks and copies every row, which takes ten times as long."""
-    mock.world.store._db.deserialize(stock(at))
+    mock.world.store._db.deserialize(stock(at, tenant, signals))
     mock.world.replace(lambda: None)
 
 

@@ -33,6 +33,8 @@ from tradesdk_mock import MockClock, MockServer, MockService
 
 from ._pages import EMBED, NOT_RUN, PAGES, ROOT, Block, blocks, is_right_below, name_of
 from ._redis_server import RedisServer, executable
+from ._rows import each_of
+from ._stock import stocked
 
 # Noon in UTC on the day that the pages show: signals follow from the time.
 SHOWN_AT = 1_795_262_400
@@ -103,7 +105,7 @@ def test_python(page: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> 
         return
     checked = Checked(page)
     with MockServer(seed=7, clock=MockClock(SHOWN_AT)) as server, contextlib.ExitStack() as stack:
-        server.populate("me")
+        stocked(server, SHOWN_AT, "me", "live")
         monkeypatch.setenv("TRADE_API_KEY", "mock_full_me")
         monkeypatch.setenv("TRADE_BASE_URL", server.url)
         monkeypatch.setenv("TRADE_WALLET_KEY", "0x" + "11" * 32)
@@ -401,7 +403,7 @@ def riddles_in(text: str) -> dict[str, str]:
     return {riddle: plain for riddle, plain in RIDDLES.items() if riddle in text}
 
 
-@pytest.mark.parametrize("page", PAGES, ids=name_of)
+@each_of("page", PAGES, ids=name_of)
 def test_plain_words(page: Path) -> None:
     """Outside of the blocks, which show what a program prints."""
     inside = {number for block in blocks(page) for number in range(block.start, block.end)}

@@ -6,8 +6,6 @@ from functools import cache
 from types import ModuleType
 from typing import get_args
 
-import pytest
-
 import tradesdk
 import tradesdk.errors
 import tradesdk_mock
@@ -16,12 +14,13 @@ from tradesdk.errors import status_error_class
 from tradesdk_mock import GapOptions, fault_kinds
 
 from ._pages import ROOT
+from ._rows import each_of
 
 SDK = ROOT / "src" / "tradesdk"
 LEVELS = ("debug", "info", "warning", "error", "critical", "exception", "log")
 
 
-@pytest.mark.parametrize("package", [tradesdk, tradesdk_mock], ids=lambda package: package.__name__)
+@each_of("package", [tradesdk, tradesdk_mock], ids=lambda package: package.__name__)
 def test_every_public_name_is_in_the_reference(package: ModuleType) -> None:
     text = "\n".join(page.read_text(encoding="utf-8") for page in (ROOT / "docs" / "reference").glob("*.md"))
     shown = set(re.findall(r"(?m)^::: (\S+)$", text))

@@ -22,6 +22,7 @@ from tradesdk_mock import MockServer
 
 from . import _secrets_market  # noqa: F401 # its scenarios
 from ._redis_server import RedisServer
+from ._rows import each_of
 from ._secrets import (
     LONGEST,
     SCENARIOS,
@@ -373,9 +374,7 @@ MARKED = "marked-Zq7vN2xR9wLk4TbY8mHd"
 RAW = bytes.fromhex(WALLET_KEY[2:])
 
 
-@pytest.mark.parametrize(
-    "secret", [MARKED, MARKED.encode(), f"Bearer {MARKED}", WALLET_KEY, RAW, int(WALLET_KEY, 16), list(RAW)]
-)
+@each_of("secret", [MARKED, MARKED.encode(), f"Bearer {MARKED}", WALLET_KEY, RAW, int(WALLET_KEY, 16), list(RAW)])
 def test_the_search_finds_secrets(secret: Any) -> None:
     """In a value, inside one, in an error, and in the locals of a frame that is not a test's."""
     ways: list[Callable[[Seen], None]] = [

@@ -13,6 +13,8 @@ import pytest
 
 import tradesdk
 
+from ._rows import each_of
+
 SRC = Path(__file__).parent.parent / "src"
 
 PUBLIC = {
@@ -173,7 +175,7 @@ def test_public_names_are_there_and_documented() -> None:
             assert not value.__module__.startswith("tradesdk_")
 
 
-@pytest.mark.parametrize("client", ["TradeClient", "AsyncTradeClient"])
+@each_of("client", ["TradeClient", "AsyncTradeClient"])
 def test_every_public_method_is_documented(client: str) -> None:
     undocumented, seen = [], []
     resources = importlib.import_module(f"tradesdk.{'_async' if client.startswith('Async') else '_sync'}.resources")

@@ -10,6 +10,7 @@ import pytest
 
 import tradesdk
 
+from ._rows import each_of
 from .test_surface import HEAVY, LIBRARIES, PUBLIC, loaded_by
 
 CALLS = (
@@ -46,7 +47,7 @@ def public_members(one: type) -> dict[str, object]:
     return {name: inspect.getattr_static(one, name) for name in names}
 
 
-@pytest.mark.parametrize("flavour", ["_async", "_sync"])
+@each_of("flavour", ["_async", "_sync"])
 def test_everything_of_a_market_client_is_documented(flavour: str) -> None:
     seen = set()
     for one in market_classes(flavour):

@@ -34,6 +34,7 @@ from tradesdk_mock import MockClock, MockService
 from .._clock import START
 from .._hostile import answer, hostile
 from .._paidservice import CountingSigner
+from .._rows import each_of
 from ._market import buyer_of
 
 FINALITY = 1_200
@@ -413,7 +414,7 @@ async def test_somebody_else_marks_it_meanwhile(mock: MockService) -> None:
 # Settings
 
 
-@pytest.mark.parametrize(
+@each_of(
     "url",
     [
         "",
@@ -435,7 +436,7 @@ async def test_somebody_else_marks_it_meanwhile(mock: MockService) -> None:
         f"https://1.2.3.256/{KEY}",
     ],
 )
-@pytest.mark.parametrize("more", [False, True])
+@each_of("more", [False, True])
 def test_urls_that_are_refused_are_not_shown(url: Any, more: bool) -> None:
     if url == f"https://node.example/{KEY}\n":
         AsyncChainWitness(url)  # a line break at the end is left out
@@ -445,9 +446,7 @@ def test_urls_that_are_refused_are_not_shown(url: Any, more: bool) -> None:
     assert KEY not in "".join(traceback.format_exception(caught.value))
 
 
-@pytest.mark.parametrize(
-    "options", [{"timeout": 0}, {"timeout": None}, {"timeout": True}, {"timeout": -1}, {"clock": 5}]
-)
+@each_of("options", [{"timeout": 0}, {"timeout": None}, {"timeout": True}, {"timeout": -1}, {"clock": 5}])
 def test_options_that_are_refused(options: dict[str, Any]) -> None:
     with pytest.raises(ConfigError):
         AsyncChainWitness("https://node.example", **options)

@@ -26,6 +26,7 @@ from tradesdk import (
 
 from .._answers import ACCOUNT, BASE, KEY, Service, failed, forever, ok, page
 from .._clock import VirtualClock
+from .._rows import each_of
 from ._client import client_of
 
 
@@ -42,7 +43,7 @@ async def test_raw_request() -> None:
     assert (answer.status, answer.headers["X-New"], answer.json()) == (202, "yes", {"later": [1, None]})
 
 
-@pytest.mark.parametrize("method", ["GET", "POST", "PUT", "PATCH", "DELETE", "get"])
+@each_of("method", ["GET", "POST", "PUT", "PATCH", "DELETE", "get"])
 async def test_raw_methods(method: str) -> None:
     service = Service(httpx.Response(204))
     answer = await client_of(service).request(method, "/v1/later")
@@ -57,7 +58,7 @@ async def test_raw_request_has_the_same_errors_and_retries() -> None:
     assert caught.value.retries == 1
 
 
-@pytest.mark.parametrize(
+@each_of(
     "path",
     [
         "",
@@ -85,7 +86,7 @@ async def test_raw_paths_that_are_refused(path: Any) -> None:
     assert service.requests == []
 
 
-@pytest.mark.parametrize(
+@each_of(
     "method", ["", "TRACE", "CONNECT", "GET /v1/x HTTP/1.1\r\n", "GETT", "HEAD", "GET ", "\uff27ET", None, 5, b"GET"]
 )
 async def test_raw_methods_that_are_refused(method: Any) -> None:
@@ -93,7 +94,7 @@ async def test_raw_methods_that_are_refused(method: Any) -> None:
         await client_of(Service()).request(method, "/v1/account")
 
 
-@pytest.mark.parametrize("body", [float("nan"), {"x": float("inf")}, object(), "\ud800", {1, 2}])
+@each_of("body", [float("nan"), {"x": float("inf")}, object(), "\ud800", {1, 2}])
 async def test_raw_bodies_that_are_no_json(body: Any) -> None:
     with pytest.raises(InvalidArgumentError):
         await client_of(Service()).request("POST", "/v1/later", json=body)
@@ -121,7 +122,7 @@ def failing(kind: type[BaseException], said: str) -> Callable[[], str]:
     return source
 
 
-@pytest.mark.parametrize("kind", [OSError, TimeoutError, ValueError, StopIteration, KeyError])
+@each_of("kind", [OSError, TimeoutError, ValueError, StopIteration, KeyError])
 async def test_what_a_function_for_the_key_raises(kind: type[Exception]) -> None:
     """It is no lost connection, whatever it is: nothing was sent, and nothing is tried again."""
     service, clock = Service(), VirtualClock()
@@ -132,13 +133,13 @@ async def test_what_a_function_for_the_key_raises(kind: type[Exception]) -> None
     assert (service.requests, clock.waits) == ([], [])
 
 
-@pytest.mark.parametrize("kind", [KeyboardInterrupt, SystemExit, GeneratorExit])
+@each_of("kind", [KeyboardInterrupt, SystemExit, GeneratorExit])
 async def test_an_interrupt_of_that_function_passes_through(kind: type[BaseException]) -> None:
     with pytest.raises(kind):
         await client_of(Service(), api_key=failing(kind, "")).account.get()
 
 
-@pytest.mark.parametrize("key", ["", "with space", "ends\n", "\x7f", "schlüssel", None, b"bytes", "k" * 513])
+@each_of("key", ["", "with space", "ends\n", "\x7f", "schlüssel", None, b"bytes", "k" * 513])
 async def test_unusable_key_from_a_function(key: Any) -> None:
     service = Service()
     with pytest.raises(ConfigError) as caught:
@@ -148,7 +149,7 @@ async def test_unusable_key_from_a_function(key: Any) -> None:
         assert key.strip() not in str(caught.value)
 
 
-@pytest.mark.parametrize("key", ["", "with space", "ends\n", "schlüssel"])
+@each_of("key", ["", "with space", "ends\n", "schlüssel"])
 async def test_unusable_key(key: str) -> None:
     with pytest.raises(ConfigError) as caught:
         AsyncTradeClient(api_key=key, base_url=BASE)
@@ -172,7 +173,7 @@ async def test_settings_from_the_environment(monkeypatch: pytest.MonkeyPatch) ->
     assert service.requests[0].headers["authorization"] == "Bearer env-key"
 
 
-@pytest.mark.parametrize(
+@each_of(
     "url",
     [
         "http://service.example",
@@ -194,7 +195,7 @@ async def test_unusable_base_url(url: str) -> None:
     assert "secret" not in str(caught.value)
 
 
-@pytest.mark.parametrize(
+@each_of(
     "options",
     [
         {"timeout": 0},
@@ -212,7 +213,7 @@ async def test_unusable_settings(options: Any) -> None:
         client_of(Service()).with_options(**options)
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("name", "value"),
     [("http_client", "http"), ("http_client", httpx.MockTransport(Service())), ("clock", 5), ("retry", 3)],
 )
@@ -315,7 +316,7 @@ async def test_log_is_silent_by_default(caplog: pytest.LogCaptureFixture) -> Non
 BROKEN: list[Callable[[], str]] = [lambda: "", lambda: "a b"]
 
 
-@pytest.mark.parametrize("source", BROKEN)
+@each_of("source", BROKEN)
 async def test_a_key_that_cannot_be_read_counts_nothing(source: Callable[[], str]) -> None:
     """The call can be made again as soon as there is a key."""
     keys: list[Callable[[], str]] = [source, lambda: KEY]

@@ -16,6 +16,7 @@ from .._clock import VirtualClock
 from .._flavour_async import at_once, until
 from .._hostile import Visit, answer, hostile
 from .._ports import free_port
+from .._rows import each_of
 from ._client import at_most, connected, facing
 
 GOOD = answer(json.dumps(ACCOUNT).encode())
@@ -39,7 +40,7 @@ async def test_unknown_host_is_hopeless() -> None:
         assert not caught.value.sent
 
 
-@pytest.mark.parametrize("host", ["a..b", "x" * 64 + ".example"])
+@each_of("host", ["a..b", "x" * 64 + ".example"])
 async def test_a_host_name_that_cannot_be_looked_up_is_hopeless(host: str) -> None:
     async with connected(f"https://{host}") as client:
         with pytest.raises(APIConnectionError) as caught:
@@ -66,8 +67,8 @@ BREAKS = {
 }
 
 
-@pytest.mark.parametrize("sent", BREAKS.values(), ids=BREAKS)
-@pytest.mark.parametrize("reset", [True, False])
+@each_of("sent", BREAKS.values(), ids=BREAKS)
+@each_of("reset", [True, False])
 async def test_broken_off_is_read_again(sent: bytes, reset: bool) -> None:
     """By a reset, or by an end that comes too early: what was read is never taken for the whole."""
 
@@ -85,7 +86,7 @@ async def test_broken_off_is_read_again(sent: bytes, reset: bool) -> None:
     assert len(clock.waits) == 1
 
 
-@pytest.mark.parametrize("sent", BREAKS.values(), ids=BREAKS)
+@each_of("sent", BREAKS.values(), ids=BREAKS)
 async def test_a_create_broken_off_is_looked_for(sent: bytes) -> None:
     """The agent is there, though its answer never came whole: one POST, no second agent."""
     made: list[bytes] = []
@@ -127,7 +128,7 @@ async def test_connection_is_kept_after_errors_and_empty_answers() -> None:
         assert server.connections == 1
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("rest", "connections"),
     [
         (b"content-length: 0\r\n\r\n", 1),
@@ -188,7 +189,7 @@ async def test_connection_close_is_obeyed() -> None:
         assert server.connections == 3
 
 
-@pytest.mark.parametrize("count", [1, 20])
+@each_of("count", [1, 20])
 async def test_many_at_once(count: int) -> None:
     """Each on a connection of its own, which serve again afterwards."""
     together = threading.Barrier(count)
@@ -251,7 +252,7 @@ async def test_no_connection_in_time() -> None:
         assert len(server.visits) == 2
 
 
-@pytest.mark.parametrize("sent", [b"", GOOD[:-5], answer(b"x" * 5_000_000), b"nonsense\r\n\r\n"])
+@each_of("sent", [b"", GOOD[:-5], answer(b"x" * 5_000_000), b"nonsense\r\n\r\n"])
 async def test_places_come_back_whatever_happens(sent: bytes) -> None:
     """With a single connection, a place that is lost once would block everything after it."""
 

@@ -23,6 +23,7 @@ from tradesdk._async.concurrency import Place
 
 from .._answers import Scripted, Service, agent, bare, created, failed, ok, page, summary, wallet
 from .._clock import START, VirtualClock, http_date
+from .._rows import each_of
 from ._client import client_of
 
 ADDRESS = "0x" + "Ab" * 20
@@ -51,7 +52,7 @@ OPEN: list[Callable[[], Scripted]] = [
 ]
 
 
-@pytest.mark.parametrize("failure", OPEN)
+@each_of("failure", OPEN)
 async def test_found_agent_is_read_whole(failure: Callable[[], Scripted]) -> None:
     service = Service(failure(), ok(page([summary("a0", name="other"), summary("a9")])), ok(agent("a9")))
     found = await create(client_of(service))
@@ -60,7 +61,7 @@ async def test_found_agent_is_read_whole(failure: Callable[[], Scripted]) -> Non
     assert found.stats is not None
 
 
-@pytest.mark.parametrize("failure", OPEN)
+@each_of("failure", OPEN)
 async def test_nothing_found_is_sent_again_with_the_same_bytes(failure: Callable[[], Scripted]) -> None:
     service = Service(failure(), ok(page([])), ok(created("a1"), 201))
     assert (await create(client_of(service))).id == "a1"
@@ -68,7 +69,7 @@ async def test_nothing_found_is_sent_again_with_the_same_bytes(failure: Callable
     assert service.requests[0].content == service.requests[2].content
 
 
-@pytest.mark.parametrize(
+@each_of(
     "other",
     [
         summary("a9", name="Mine"),
@@ -84,7 +85,7 @@ async def test_another_agent_is_not_taken_for_it(other: Any) -> None:
     assert (await create(client_of(service))).id == "a1"
 
 
-@pytest.mark.parametrize("skew", [3600, -3600])
+@each_of("skew", [3600, -3600])
 async def test_age_is_told_by_the_clock_of_the_service(skew: int) -> None:
     date = http_date(START + skew + 2)  # two virtual seconds after the call began
     old, new = summary("a8", created_at=START + skew - 70), summary("a9", created_at=START + skew + 1)
@@ -117,7 +118,7 @@ async def test_what_was_found_once_is_not_found_again() -> None:
     assert [(await create(client)).id, (await create(client)).id] == ["a1", "a2"]
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("created_at", "date"),
     [(START - 3, START + 2), (START - 59, START + 2), (START - 3600, None), (START + 1, START + 32)],
 )
@@ -142,7 +143,7 @@ async def test_a_machine_that_slept_in_between_still_finds_it() -> None:
     assert (await create(client_of(service, Suspended()))).id == "a9"
 
 
-@pytest.mark.parametrize(("asked", "stored"), [("mine ", "mine"), ("cafe\u0301", "caf\u00e9")])
+@each_of(("asked", "stored"), [("mine ", "mine"), ("cafe\u0301", "caf\u00e9")])
 async def test_a_name_that_the_service_tidies_is_still_the_same(asked: str, stored: str) -> None:
     service = Service(lost(), ok(page([summary("a9", name=stored)])), ok(agent("a9", name=stored)))
     found = await client_of(service).agents.create(name=asked, wallet_id="w1", chain_id=8453)
@@ -162,7 +163,7 @@ async def test_nothing_is_sent_when_the_deadline_passed_while_looking() -> None:
     assert (caught.value.outcome, service.sent) == ("unknown", [POSTED, LISTED])
 
 
-@pytest.mark.parametrize("trouble", [RuntimeError("no key in the vault"), ""])
+@each_of("trouble", [RuntimeError("no key in the vault"), ""])
 async def test_what_goes_wrong_later_does_not_hide_that_it_may_have_happened(trouble: Exception | str) -> None:
     keys: list[Exception | str] = ["key-one-of-two", trouble]
 
@@ -209,7 +210,7 @@ async def test_several_are_ambiguous() -> None:
     assert (error.method, error.url.endswith("/v1/agents")) == ("POST", True)
 
 
-@pytest.mark.parametrize("answer", [failed(403), failed(500), ok([1]), ok({"data": [{}]})])
+@each_of("answer", [failed(403), failed(500), ok([1]), ok({"data": [{}]})])
 async def test_look_that_fails_is_ambiguous(answer: httpx.Response) -> None:
     service = Service(lost(), *[lambda request: answer] * 3)
     with pytest.raises(AmbiguousOutcomeError) as caught:
@@ -266,9 +267,7 @@ async def test_every_later_attempt_looks_first() -> None:
     assert service.sent == [POSTED, LISTED, POSTED, LISTED, "GET /v1/agents/a9"]
 
 
-@pytest.mark.parametrize(
-    "failure", [httpx.ConnectError("refused"), httpx.PoolTimeout("busy"), failed(429), failed(503)]
-)
+@each_of("failure", [httpx.ConnectError("refused"), httpx.PoolTimeout("busy"), failed(429), failed(503)])
 async def test_no_look_when_it_certainly_did_not_happen(failure: Scripted) -> None:
     service = Service(failure, ok(created("a1"), 201))
     assert (await create(client_of(service))).id == "a1"

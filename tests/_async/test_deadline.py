@@ -10,6 +10,7 @@ from tradesdk import APITimeoutError, SystemClock
 
 from .._answers import ACCOUNT
 from .._hostile import Visit
+from .._rows import each_of
 from ._client import facing
 
 BODY = json.dumps(ACCOUNT).encode()
@@ -24,7 +25,7 @@ ENDLESS = {
 }
 
 
-@pytest.mark.parametrize("what", ENDLESS)
+@each_of("what", ENDLESS)
 async def test_what_never_ends_ends_at_the_deadline(what: str) -> None:
     first, again = ENDLESS[what]
 

@@ -28,6 +28,7 @@ from tradesdk import (
 from .._answers import BASE, KEY, Service, failed, limited, ok
 from .._clock import START, http_date
 from .._ports import free_port
+from .._rows import each_of
 from ._client import client_of, connected
 
 
@@ -47,7 +48,7 @@ async def error_after(*answers: Any, **options: Any) -> APIError:
 
 
 @pytest.mark.rule("error.body")
-@pytest.mark.parametrize(
+@each_of(
     ("status", "name"),
     [
         (400, "InvalidRequestError"),
@@ -102,7 +103,7 @@ async def test_retry_after_and_retry_at() -> None:
     assert error.retry_after == 201
 
 
-@pytest.mark.parametrize(
+@each_of(
     "body",
     [
         b"",
@@ -135,7 +136,7 @@ async def test_terminal_tricks_in_a_message_are_shown_as_escapes() -> None:
     assert error.message.startswith("a\x1b[2J")  # as it came, for programs
 
 
-@pytest.mark.parametrize("key", [KEY, lambda: KEY])
+@each_of("key", [KEY, lambda: KEY])
 async def test_a_service_that_repeats_the_key_is_not_quoted(key: Any) -> None:
     for status in (401, 503):
         with pytest.raises(APIStatusError, match=r"what is '\*\*\*\*'[?]") as caught:
@@ -149,7 +150,7 @@ async def test_the_way_of_an_error_leads_through_nothing_but_the_call() -> None:
     assert [frame for frame in traceback.extract_tb(caught.value.__traceback__) if "tenacity" in frame.filename] == []
 
 
-@pytest.mark.parametrize("message", [None, 5, {"a": 1}, ["x"]])
+@each_of("message", [None, 5, {"a": 1}, ["x"]])
 async def test_message_of_another_type(message: Any) -> None:
     error = await error_after(ok({"error": {"code": "conflict", "message": message}}, 409))
     assert isinstance(error, APIStatusError)
@@ -168,7 +169,7 @@ async def test_connection_errors() -> None:
     assert error.__cause__ is not None
 
 
-@pytest.mark.parametrize(
+@each_of(
     "answer",
     [
         ok([]),
@@ -194,7 +195,7 @@ async def test_answer_that_is_not_what_was_promised(answer: httpx.Response) -> N
     assert "expected Agent, but" in str(error)
 
 
-@pytest.mark.parametrize("busy_with", [KeyError("the caller's own secret"), ssl.SSLCertVerificationError("old")])
+@each_of("busy_with", [KeyError("the caller's own secret"), ssl.SSLCertVerificationError("old")])
 async def test_what_the_caller_was_busy_with_is_no_part_of_the_error(busy_with: Exception) -> None:
     async with connected(f"http://127.0.0.1:{free_port()}") as client:
         try:

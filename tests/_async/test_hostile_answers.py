@@ -23,6 +23,7 @@ from tradesdk import (
 from .._answers import ACCOUNT, KEY, agent, page, trade
 from .._clock import VirtualClock
 from .._hostile import Visit, always, answer
+from .._rows import each_of
 from ._client import facing
 
 MIB = 1024 * 1024
@@ -44,7 +45,7 @@ async def account_error(sent: bytes, **options: Any) -> APIError:
     return caught.value
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("sent", "says"),
     [
         (answer(b"<html>Welcome to the hotel</html>", kind="text/html"), "text/html"),
@@ -68,7 +69,7 @@ async def test_answer_that_is_none(sent: bytes, says: str) -> None:
     assert error.response is not None
 
 
-@pytest.mark.parametrize("body", [b"NaN", b"Infinity", b"-Infinity", b"1e999"])
+@each_of("body", [b"NaN", b"Infinity", b"-Infinity", b"1e999"])
 async def test_numbers_that_are_none(body: bytes) -> None:
     text = json.dumps(agent()).encode().replace(b"0.75", body)
     error = await account_error(answer(text))
@@ -82,7 +83,7 @@ async def test_values_that_come_later_are_no_error() -> None:
         assert (await client.agents.get("a1")).status == "hibernating"
 
 
-@pytest.mark.parametrize("with_length", [True, False])
+@each_of("with_length", [True, False])
 async def test_a_huge_answer_is_not_read_to_its_end(with_length: bool) -> None:
     """Of 40 MiB about 4 are read, and what the system buffers on the way."""
     sent = 0
@@ -117,7 +118,7 @@ async def test_coding_that_is_cut_short_counts_as_lost() -> None:
     assert (error.sent, "cut short" in str(error)) == (True, True)
 
 
-@pytest.mark.parametrize("layers", [1, 2])
+@each_of("layers", [1, 2])
 async def test_gzip_bomb(layers: int) -> None:
     bomb = gzip.compress(b" " * (16 * MIB))
     if layers == 2:
@@ -129,7 +130,7 @@ async def test_gzip_bomb(layers: int) -> None:
     assert type(error) is APIResponseError
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("sent", "says"),
     [
         (answer(b"\x1b\x00", content_encoding="br"), "content encoding is br"),
@@ -144,7 +145,7 @@ async def test_codings_that_were_not_asked_for_or_are_broken(sent: bytes, says: 
     assert says in str(error)
 
 
-@pytest.mark.parametrize("coding", ["gzip", "x-gzip", "GZIP", "identity", ""])
+@each_of("coding", ["gzip", "x-gzip", "GZIP", "identity", ""])
 async def test_codings_that_are_understood(coding: str) -> None:
     plain = json.dumps(ACCOUNT).encode()
     body = gzip.compress(plain) if "g" in coding.lower() else plain
@@ -152,7 +153,7 @@ async def test_codings_that_are_understood(coding: str) -> None:
         assert (await client.account.get()).id == "acc_1"
 
 
-@pytest.mark.parametrize("status", ["301 Moved", "302 Found", "307 Temporary", "308 Permanent"])
+@each_of("status", ["301 Moved", "302 Found", "307 Temporary", "308 Permanent"])
 async def test_redirect_is_not_followed(status: str) -> None:
     """Not even to another path of the same server: the key would go along."""
 
@@ -180,7 +181,7 @@ async def walked(client: AsyncTradeClient) -> int:
     return count
 
 
-@pytest.mark.parametrize(
+@each_of(
     "sent",
     [
         b"SSH-2.0-OpenSSH_9.6\r\n",

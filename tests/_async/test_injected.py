@@ -19,6 +19,7 @@ from tradesdk import (
 
 from .._answers import ACCOUNT, BASE, KEY, Service, failed, ok, page
 from .._clock import VirtualClock, named
+from .._rows import each_of
 from ._client import client_of
 
 
@@ -90,7 +91,7 @@ async def test_its_auth_is_not_used() -> None:
     assert http.auth is not None
 
 
-@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+@each_of("status", [301, 302, 303, 307, 308])
 async def test_redirects_are_not_followed(status: int) -> None:
     service = Service(httpx.Response(status, headers={"location": "https://elsewhere.example/"}))
     client, _ = with_http(service, follow_redirects=True)

@@ -33,6 +33,7 @@ from tradesdk._values.http import Headers
 from tradesdk.models.market import TokenResults
 
 from .._payments import payment, quote, result
+from .._rows import each_of
 from ._client import collected
 
 
@@ -111,7 +112,7 @@ PAID: list[tuple[str, Act, int]] = [
 ]
 
 
-@pytest.mark.parametrize(("path", "act", "amount"), PAID, ids=[case[0] for case in PAID])
+@each_of(("path", "act", "amount"), PAID, ids=[case[0] for case in PAID])
 async def test_a_paid_call_hands_on_what_may_be_paid(path: str, act: Act, amount: int) -> None:
     shop = AsyncShop()
     plain = await act(shop)
@@ -124,7 +125,7 @@ async def test_a_paid_call_hands_on_what_may_be_paid(path: str, act: Act, amount
     assert shop.tried == []
 
 
-@pytest.mark.parametrize(("path", "act", "amount"), PAID, ids=[case[0] for case in PAID])
+@each_of(("path", "act", "amount"), PAID, ids=[case[0] for case in PAID])
 async def test_a_dry_run_and_a_quote_buy_nothing(path: str, act: Act, amount: int) -> None:
     shop = AsyncShop()
     assert isinstance(await act(shop.dry_run), DryRun)
@@ -161,7 +162,7 @@ REFUSED: list[Act] = [
 ]
 
 
-@pytest.mark.parametrize("act", REFUSED)
+@each_of("act", REFUSED)
 async def test_what_is_certainly_wrong_is_neither_bought_nor_quoted(act: Act) -> None:
     shop = AsyncShop()
     with pytest.raises(InvalidArgumentError):
@@ -231,7 +232,7 @@ RUNS: list[tuple[Callable[[AsyncBatches, Sequence[str]], AsyncBatchRun[Any]], st
 
 
 @pytest.mark.rule("market.price.batch")
-@pytest.mark.parametrize(("start", "path", "each", "inside", "beside"), RUNS, ids=[case[1] for case in RUNS])
+@each_of(("start", "path", "each", "inside", "beside"), RUNS, ids=[case[1] for case in RUNS])
 async def test_every_batch_costs_what_its_tokens_cost(
     start: Any, path: str, each: int, inside: dict[str, Any], beside: dict[str, Any]
 ) -> None:
@@ -247,7 +248,7 @@ async def test_every_batch_costs_what_its_tokens_cost(
     assert (nothing.count, nothing.price, await collected(nothing)) == (0, 0, [])
 
 
-@pytest.mark.parametrize(
+@each_of(
     "start",
     [
         lambda b: b.token_prices("ETH"),

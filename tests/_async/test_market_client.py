@@ -25,6 +25,7 @@ from tradesdk import (
 )
 
 from .._paidservice import CountingSigner
+from .._rows import each_of
 from .._seller import BASE, PRICE, TWO, Seller
 from ..unit._offers import prices
 from ._market import market_of, refused
@@ -219,7 +220,7 @@ async def test_without_a_budget_only_max_price_is_paid() -> None:
 # What is handed in, and what is not.
 
 
-@pytest.mark.parametrize(
+@each_of(
     "wrong",
     [
         {"http_client": object()},

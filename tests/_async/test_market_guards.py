@@ -28,6 +28,7 @@ from tradesdk.payments.signing.signer import authorization_digest
 from tradesdk_mock import MockService
 
 from .._paidservice import CountingSigner
+from .._rows import each_of
 from .._seller import BASE, PRICE, TWO, Seller, asks_1, settled
 from ..unit._offers import PAY_TO, offer_1, offer_2, requirement_1, requirement_2
 from ._market import buyer_of, market_of, refused
@@ -83,7 +84,7 @@ async def test_max_price_does_not_pass_a_budget() -> None:
     assert "$0.07" in error.message
 
 
-@pytest.mark.parametrize("bad", [0.06, 60_000, "1e3", "-1", "+1", "NaN", "0.0000001", "", " 1", "$1", True, b"1"])
+@each_of("bad", [0.06, 60_000, "1e3", "-1", "+1", "NaN", "0.0000001", "", " 1", "$1", True, b"1"])
 async def test_max_price_that_is_no_amount(bad: Any) -> None:
     seller = Seller()
     client = market_of(seller)
@@ -152,7 +153,7 @@ async def test_configured_recipients_are_the_only_ones() -> None:
         assert signed(seller)["to"] == PAY_TO
 
 
-@pytest.mark.parametrize("bad", [PAY_TO, ["0x12"], ["service.eth"], [""], [PAY_TO[:-1] + "g"]])
+@each_of("bad", [PAY_TO, ["0x12"], ["service.eth"], [""], [PAY_TO[:-1] + "g"]])
 def test_recipients_that_are_no_addresses(bad: Any) -> None:
     with pytest.raises(InvalidArgumentError, match="pay_to"):
         market_of(Seller(), pay_to=bad)
@@ -180,14 +181,14 @@ async def test_of_several_only_the_remembered_one_is_paid() -> None:
 # For how long.
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("offered", "most", "seconds"),
     [
         *((TEN_YEARS, 120, 120), (121, 120, 120), (60, 120, 60), (60.9, 120, 60), (10, 120, 10)),
         *((TEN_YEARS, 30, 30), (60, 30, 30), (1e300, 120, 120), (2**70, 3600, 3600), (10, 10, 10)),
     ],
 )
-@pytest.mark.parametrize("version", [2, 1])
+@each_of("version", [2, 1])
 async def test_a_payment_is_valid_as_long_as_offered_and_no_longer_than_allowed(
     offered: float, most: int, seconds: int, version: int
 ) -> None:
@@ -205,7 +206,7 @@ async def test_ten_seconds_are_the_least() -> None:
         await refused(asking(maxTimeoutSeconds=offered), "short_validity")
 
 
-@pytest.mark.parametrize("bad", [9, 0, -1, 3601, 60.0, "60", None])
+@each_of("bad", [9, 0, -1, 3601, 60.0, "60", None])
 def test_max_validity_that_is_no_good(bad: Any) -> None:
     with pytest.raises(ConfigError, match="_validity"):
         market_of(Seller(), max_validity=bad)
@@ -229,7 +230,7 @@ class Foreign:
         return self.gives  # type: ignore[no-any-return]  # the point of the test
 
 
-@pytest.mark.parametrize(
+@each_of(
     "gives", [b"", b"\x11" * 64, b"\x11" * 64 + b"\x1d", b"\x11" * 64 + b"\x1b", "0x12", None, OSError("no device")]
 )
 async def test_a_signer_that_fails(gives: Any) -> None:
@@ -299,7 +300,7 @@ BAD_WALLETS: dict[str, tuple[Callable[[Seller, dict[str, Any]], object], str, st
 }
 
 
-@pytest.mark.parametrize(("act", "code", "why"), BAD_WALLETS.values(), ids=BAD_WALLETS)
+@each_of(("act", "code", "why"), BAD_WALLETS.values(), ids=BAD_WALLETS)
 async def test_a_wallet_that_is_no_use(
     act: Callable[[Seller, dict[str, Any]], object], code: str, why: str, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -323,7 +324,7 @@ async def refused_by(client: AsyncMarketClient) -> PaymentRefusedError:
     return caught.value
 
 
-@pytest.mark.parametrize("bad", ["0x" + "2b" * 32, b"\x2b" * 32, 5, CountingSigner, object()])
+@each_of("bad", ["0x" + "2b" * 32, b"\x2b" * 32, 5, CountingSigner, object()])
 def test_what_is_no_signer(bad: Any) -> None:
     with pytest.raises(InvalidArgumentError, match="the signer must have") as caught:
         market_of(Seller(), signer=bad)

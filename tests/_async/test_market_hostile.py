@@ -16,6 +16,7 @@ from tradesdk import APIConnectionError, AsyncMarketClient, Ledger, PaymentRefus
 
 from .._hostile import Visit, answer, hostile
 from .._paidservice import CountingSigner
+from .._rows import each_of
 from .._seller import BASE, PRICE, TWO, Seller, asks_1, asks_2
 from ..unit._hostile_offers import HOSTILE, OTHER
 from ..unit._offers import MISSING, encoded, offer_1, offer_2, requirement_1, requirement_2
@@ -29,7 +30,7 @@ IN_VERSION_1 = {"amount": "maxAmountRequired"}
 NETWORKS_1 = ("Base", "base-sepolia", "eip155:8453", "base ", "ethereum")
 
 
-@pytest.mark.parametrize("code", CODES)
+@each_of("code", CODES)
 async def test_what_is_asked_for_in_version_2(code: str) -> None:
     bad = [fields for fields, refusal in HOSTILE + MORE if refusal == code]
     for fields in bad:
@@ -43,7 +44,7 @@ def _asks_1(fields: dict[str, Any], request: httpx.Request) -> httpx.Response:
     return asks_1(offer_1(requirement_1(**fields)))
 
 
-@pytest.mark.parametrize("code", CODES)
+@each_of("code", CODES)
 async def test_what_is_asked_for_in_version_1(code: str) -> None:
     bad = [fields for fields, refusal in HOSTILE + MORE if refusal == code and fields.get("network") != "base"]
     bad += [{"network": network} for network in NETWORKS_1 if code == "unsupported_network"]
@@ -158,7 +159,7 @@ MALFORMED: dict[str, tuple[Callable[[], httpx.Response], str]] = {
 }
 
 
-@pytest.mark.parametrize("case", MALFORMED)
+@each_of("case", MALFORMED)
 async def test_an_offer_that_cannot_be_read(case: str) -> None:
     make, code = MALFORMED[case]
     seller = Seller(asking=lambda request: make())
@@ -182,7 +183,7 @@ async def test_a_good_header_counts_whatever_the_body_says() -> None:
     await refused(Seller(asking=lambda request: both(encoded(offer_2(accepts=[])))), "no_offer")
 
 
-@pytest.mark.parametrize("version", [2, 1])
+@each_of("version", [2, 1])
 async def test_an_offer_of_more_than_64_kib(version: int) -> None:
     """On a real connection, where headers have limits of their own."""
     signer, size = CountingSigner(), 0
@@ -213,7 +214,7 @@ async def test_an_offer_of_more_than_64_kib(version: int) -> None:
     assert signer.digests == []
 
 
-@pytest.mark.parametrize("coding", ["", "gzip"])
+@each_of("coding", ["", "gzip"])
 async def test_an_offer_that_goes_on_is_too_large(coding: str) -> None:
     """Not even white space may follow: what lies behind the limit is never looked at."""
     body = json.dumps(offer_1()).encode() + b" " * 200_000
@@ -230,7 +231,7 @@ async def test_an_offer_just_below_the_limit_is_read() -> None:
     assert len(seller.paid) == 1
 
 
-@pytest.mark.parametrize(
+@each_of(
     "url", ["http://market.example", "http://localhost.market.example", "http://127.0.0.1.example", "http://10.0.0.1"]
 )
 async def test_nothing_is_paid_in_the_open(url: str) -> None:
@@ -239,7 +240,7 @@ async def test_nothing_is_paid_in_the_open(url: str) -> None:
     assert "https" in error.hint
 
 
-@pytest.mark.parametrize("url", ["http://127.0.0.1:8402", "http://[::1]:8402", "http://localhost", BASE])
+@each_of("url", ["http://127.0.0.1:8402", "http://[::1]:8402", "http://localhost", BASE])
 async def test_on_this_machine_it_may_be_plain_http(url: str) -> None:
     seller = Seller()
     await market_of(seller, base_url=url).token_prices(TWO)

@@ -14,6 +14,7 @@ from tradesdk import APIStatusError, AsyncMarketClient, Budget, Ledger, PaymentO
 from .._clock import VirtualClock
 from .._hostile import Visit, answer, hostile
 from .._paidservice import CountingSigner
+from .._rows import each_of
 from .._seller import BASE, PRICE, TWO, Seller, asks_1, asks_2, settled
 from ..unit._offers import PAY_TO, encoded, offer_1, offer_2, prices, requirement_1, requirement_2
 from ._market import market_of, refused
@@ -25,8 +26,8 @@ OTHER = "0x" + "Ab" * 20
 # Sent elsewhere.
 
 
-@pytest.mark.parametrize("status", REDIRECTS)
-@pytest.mark.parametrize("leg", ["asking", "paying"])
+@each_of("status", REDIRECTS)
+@each_of("leg", ["asking", "paying"])
 async def test_a_redirect_is_not_followed(leg: str, status: int) -> None:
     """Over real connections: the second host never hears of us, and so never of a payment."""
 
@@ -63,7 +64,7 @@ async def test_a_redirect_is_not_followed(leg: str, status: int) -> None:
         assert len(signer.digests) == 1
 
 
-@pytest.mark.parametrize("status", REDIRECTS)
+@each_of("status", REDIRECTS)
 async def test_a_client_that_follows_redirects_does_not_do_so_for_us(status: int) -> None:
     asked: list[httpx.Request] = []
 
@@ -88,17 +89,17 @@ async def test_a_client_that_follows_redirects_does_not_do_so_for_us(status: int
 LOOPBACK = "http://127.0.0.1:8787"
 
 
-@pytest.mark.parametrize("base_url", [BASE, LOOPBACK])
-@pytest.mark.parametrize("ahead", [111, 600, 3_600, -3_600, 86_400, -86_400, 10**9])
+@each_of("base_url", [BASE, LOOPBACK])
+@each_of("ahead", [111, 600, 3_600, -3_600, 86_400, -86_400, 10**9])
 async def test_a_date_far_from_ours_is_refused(ahead: float, base_url: str) -> None:
     """Ahead, it would make a payment valid for a long time; behind, one that no verifier takes."""
     error = await refused(Seller(ahead=ahead), "clock_difference", base_url=base_url)
     assert "clock" in error.hint
 
 
-@pytest.mark.parametrize("base_url", [BASE, LOOPBACK])
-@pytest.mark.parametrize("version", [2, 1])
-@pytest.mark.parametrize("ahead", [110, 61, 60, 16, 15, 3, 0, None, -3, -15, -16, -900])
+@each_of("base_url", [BASE, LOOPBACK])
+@each_of("version", [2, 1])
+@each_of("ahead", [110, 61, 60, 16, 15, 3, 0, None, -3, -15, -16, -900])
 async def test_a_date_near_ours_is_honoured(
     version: int, ahead: float | None, base_url: str, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -117,7 +118,7 @@ async def test_a_date_near_ours_is_honoured(
     assert reported == ([ahead] if abs(ahead or 0) > 15 else [])
 
 
-@pytest.mark.parametrize("date", ["", "yesterday", "Thu, 01 Jan 1970", "0", "Mon, 99 Foo 9999 99:99:99 GMT"])
+@each_of("date", ["", "yesterday", "Thu, 01 Jan 1970", "0", "Mon, 99 Foo 9999 99:99:99 GMT"])
 async def test_a_date_that_cannot_be_read_counts_for_nothing(date: str) -> None:
     seller = Seller(asking=lambda request: asks_2(None, Date=date))
     await market_of(seller).token_prices(TWO)
@@ -148,7 +149,7 @@ UNREADABLE = [
 ]
 
 
-@pytest.mark.parametrize(("lie", "warning"), LIES, ids=[warning for _, warning in LIES])
+@each_of(("lie", "warning"), LIES, ids=[warning for _, warning in LIES])
 async def test_a_receipt_that_lies_is_a_warning(lie: dict[str, Any], warning: str) -> None:
     result = await market_of(Seller(receipt=settled(**lie))).token_prices(TWO)
     assert [one.symbol for one in result.data.results] == TWO
@@ -160,7 +161,7 @@ async def test_a_receipt_that_lies_is_a_warning(lie: dict[str, Any], warning: st
     assert result.payment.state is PaymentState.DELIVERED
 
 
-@pytest.mark.parametrize(("text", "why"), UNREADABLE, ids=range(len(UNREADABLE)))
+@each_of(("text", "why"), UNREADABLE, ids=range(len(UNREADABLE)))
 async def test_a_receipt_that_cannot_be_read_is_a_warning(text: str, why: str) -> None:
     def sold(request: httpx.Request) -> httpx.Response:
         return httpx.Response(200, json=prices(*TWO), headers={"PAYMENT-RESPONSE": text})
@@ -228,7 +229,7 @@ async def test_version_1_sends_scheme_network_and_payload() -> None:
     assert "PAYMENT-SIGNATURE" not in seller.paid[0].headers
 
 
-@pytest.mark.parametrize("required", [True, False])
+@each_of("required", [True, False])
 async def test_a_payment_gets_an_identifier_where_one_is_wanted(required: bool) -> None:
     wanted = {"info": {"required": required, "x": 1}, "schema": {"type": "object"}}
     seller = Seller(offer=offer_2(extensions={"payment-identifier": wanted, **EXTENSIONS}))
@@ -245,7 +246,7 @@ async def test_a_payment_gets_an_identifier_where_one_is_wanted(required: bool) 
     assert len({result.payment.id for result in results if result.payment is not None}) == 2
 
 
-@pytest.mark.parametrize("declared", [None, {}, [], "yes", {"info": None}, {"info": "x"}, {"schema": {}}])
+@each_of("declared", [None, {}, [], "yes", {"info": None}, {"info": "x"}, {"schema": {}}])
 async def test_a_declaration_that_makes_no_sense_goes_back_as_it_was(declared: Any) -> None:
     seller = Seller(offer=offer_2(extensions={"payment-identifier": declared}))
     result = await market_of(seller).token_prices(TWO)

@@ -22,6 +22,7 @@ from tradesdk import (
 from tradesdk_mock import MockService
 
 from .._paidservice import CountingSigner
+from .._rows import each_of
 from .._seller import BASE, PRICE, TWO, Seller, asks_1, asks_2
 from ..unit._offers import PAYER, offer_1, offer_2, prices, requirement_1, requirement_2
 from ._market import buyer_of, market_of
@@ -167,7 +168,7 @@ async def test_a_dry_run_shows_what_would_be_signed() -> None:
         assert signed == tried.authorization
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("options", "fields", "refusal", "shown"),
     [
         ({}, {"amount": "90000"}, "over_price", False),

@@ -21,6 +21,7 @@ from tradesdk._stream import seen_ids
 
 from .._answers import Service, failed, ok, page, trade
 from .._clock import VirtualClock
+from .._rows import each_of
 from ._client import client_of, connected
 
 LIST = "GET /v1/trades?limit=100"
@@ -82,7 +83,7 @@ async def test_pages() -> None:
     assert service.sent[2] == "GET /v1/trades?limit=2&cursor=c2"
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("options", "sent", "kept", "cursor"),
     [
         ({}, LIST, ["t1", "t2"], "c1"),
@@ -118,7 +119,7 @@ async def test_an_empty_page_with_a_cursor_goes_on() -> None:
     assert await ids(client_of(service).trades.list()) == ["t1"]
 
 
-@pytest.mark.parametrize("cursor", ["", None])
+@each_of("cursor", ["", None])
 async def test_an_empty_cursor_is_none(cursor: str | None) -> None:
     service = Service(ok({"data": trades(1), "next_cursor": cursor}))
     assert await ids(client_of(service).trades.list()) == ["t1"]
@@ -153,7 +154,7 @@ async def test_first_of_none_at_most() -> None:
     assert service.requests == []
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("limit", "max_items", "sent"),
     [
         (None, None, ["100", "100", "100"]),
@@ -194,7 +195,7 @@ async def test_every_walk_begins_anew() -> None:
     assert await ids(pager) == await ids(pager) == ["t1", "t2"]
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("start", "cursors", "walked"),
     [
         (None, ["c1", "c1"], 2),
@@ -227,7 +228,7 @@ def looping(tail: int, period: int, size: int, limit: int) -> Callable[[httpx.Re
     return answering
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("tail", "period", "size", "limit"),
     [
         *((0, 1, 1, 2), (0, 100, 100, 200), (0, 2, 1, 3), (0, 30, 100, 200), (0, 250, 100, 400)),

@@ -13,6 +13,7 @@ from tradesdk import AsyncMarketClient, Budget, Ledger, PaymentState, TradeError
 from .._clock import VirtualClock
 from .._hostilepayee import PUBLISHED, HostilePayee
 from .._paidservice import CountingSigner
+from .._rows import each_of
 from .._seeds import drawn
 from .._seller import BASE
 
@@ -89,7 +90,7 @@ async def play(seed: int, limit: str) -> int:
     return sum(one.amount for one in payee.settlements)
 
 
-@pytest.mark.parametrize("limit", LIMITS)
+@each_of("limit", LIMITS)
 async def test_a_few_courses(limit: str) -> None:
     assert sum([await play(seed, limit) for seed in range(3)]) > 0
 

@@ -14,6 +14,7 @@ from tradesdk import LedgerError, PaymentOutcomeUnknownError, PaymentRefusedErro
 from .._eventful import Stop, broken_disk, stop
 from .._flavour_async import at_once
 from .._paidservice import PRICE
+from .._rows import each_of
 from ._paidshop import ANSWERS, EVERY_ANSWER, SILENT, WHEN, Shop, lost, outcome, steps_of
 
 
@@ -90,7 +91,7 @@ async def test_it_is_interrupted_at_any_step(kinds: list[str], after: bool) -> N
         await shop.end()
 
 
-@pytest.mark.parametrize("kinds", [kinds for kinds in ANSWERS.values() if not set(kinds) & SILENT])
+@each_of("kinds", [kinds for kinds in ANSWERS.values() if not set(kinds) & SILENT])
 async def test_it_is_interrupted_when_the_answer_is_there(kinds: list[str]) -> None:
     shop = Shop(kinds)
     shop.interrupt = stop
@@ -134,7 +135,7 @@ async def test_closed_by_somebody_else_it_is_not_sent_again() -> None:
     await shop.end()
 
 
-@pytest.mark.parametrize("options", [{}, {"max_price": "0.01"}])
+@each_of("options", [{}, {"max_price": "0.01"}])
 async def test_an_answer_that_nobody_got_is_given_to_the_next_equal_call(options: dict[str, Any]) -> None:
     """Nothing is paid, so neither price nor recipient matters; and only once."""
     shop = Shop([])
@@ -155,7 +156,7 @@ async def test_an_answer_that_nobody_got_is_given_to_the_next_equal_call(options
     assert shop.service.total == 2 * PRICE
 
 
-@pytest.mark.parametrize(("seconds", "off"), [(60, 0), (3600, 0), (1, -60)])
+@each_of(("seconds", "off"), [(60, 0), (3600, 0), (1, -60)])
 async def test_an_old_price_is_not_given_unasked(seconds: float, off: float) -> None:
     """Neither is one of unknown age, after the clock was put back. By its payment's id it is there."""
     shop = Shop([])

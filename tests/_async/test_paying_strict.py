@@ -27,6 +27,7 @@ from tradesdk import (
 
 from .._flavour_async import at_once
 from .._paidservice import BASE, PRICE, CountingSigner, JumpingClock, PaidService
+from .._rows import each_of
 from .._seller import TWO, Seller, settled
 from ..unit._ledger import draft, submitted
 from ..unit._offers import PAY_TO, decoded, encoded, prices
@@ -169,11 +170,11 @@ async def test_of_two_first_purchases_for_two_recipients_the_second_is_not_sent(
     assert states == [PaymentState.SUBMITTED, PaymentState.CANCELLED], "its money is free again"
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("status", "where"),
     [*((status, "body") for status in (200, 404, 402, 429)), (402, "offer"), (402, "receipt"), (500, "receipt")],
 )
-@pytest.mark.parametrize("part", ["all", "its first half", "payment=", "SIGNATURE"])
+@each_of("part", ["all", "its first half", "payment=", "SIGNATURE"])
 async def test_a_service_that_repeats_the_payment_does_not_get_it_shown(
     status: int, part: str, where: str, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -219,7 +220,7 @@ async def test_a_dry_run_says_that_an_earlier_payment_is_in_the_way() -> None:
     assert plan.refusal.code == "unresolved_payment"
 
 
-@pytest.mark.parametrize("status", [404, 409, 429])
+@each_of("status", [404, 409, 429])
 async def test_an_error_with_a_receipt_of_a_settlement_was_paid(status: int) -> None:
     def sold(_: httpx.Request) -> httpx.Response:
         return httpx.Response(
@@ -239,7 +240,7 @@ async def test_an_error_with_a_receipt_of_a_settlement_was_paid(status: int) -> 
     assert len(seller.paid) == 1
 
 
-@pytest.mark.parametrize("status", [408, 409, 425, 429, 499])
+@each_of("status", [408, 409, 425, 429, 499])
 async def test_what_a_proxy_says_after_the_money_was_taken_is_no_proof_that_it_was_not(status: int) -> None:
     """The same bytes again, not before the service says so; then the answer, or an error that leaves it open."""
     answers = [httpx.Response(status, headers={"Retry-After": "20"}), httpx.Response(200, json=prices("ETH", "BRETT"))]
@@ -269,7 +270,7 @@ async def test_what_a_proxy_says_after_the_money_was_taken_is_no_proof_that_it_w
     assert (kept.signatures, (await client.payments.spending()).total) == (2, 2 * PRICE)
 
 
-@pytest.mark.parametrize(("left", "handed_over"), [(7, True), (6, False)])
+@each_of(("left", "handed_over"), [(7, True), (6, False)])
 async def test_nothing_is_handed_over_when_no_verifier_would_look_at_it(left: int, handed_over: bool) -> None:
     buyer = Buyer("lost before")
     client = buyer.client(max_retries=0)
@@ -285,9 +286,7 @@ async def test_nothing_is_handed_over_when_no_verifier_would_look_at_it(left: in
     assert len(buyer.service.taken) == handed_over
 
 
-@pytest.mark.parametrize(
-    "raised", [httpx.ConnectError("from a hook"), httpx.LocalProtocolError("late"), UnicodeError("late")]
-)
+@each_of("raised", [httpx.ConnectError("from a hook"), httpx.LocalProtocolError("late"), UnicodeError("late")])
 async def test_an_error_out_of_somebody_elses_client_proves_nothing(raised: Exception) -> None:
     """Its hooks run after the answer has come."""
     buyer = Buyer()
@@ -305,7 +304,7 @@ async def test_an_error_out_of_somebody_elses_client_proves_nothing(raised: Exce
     assert (await client.payments.spending()).held == PRICE
 
 
-@pytest.mark.parametrize("raised", [httpx.LocalProtocolError("late"), UnicodeError("late"), httpx.InvalidURL("late")])
+@each_of("raised", [httpx.LocalProtocolError("late"), UnicodeError("late"), httpx.InvalidURL("late")])
 async def test_nor_does_one_out_of_its_transport(raised: Exception) -> None:
     """Such errors mean that nothing was sent only where the transport is ours. This one has no hooks."""
     buyer = Buyer()

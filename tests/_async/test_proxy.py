@@ -11,6 +11,7 @@ from tradesdk import APIConnectionError, APIResponseError, ConfigError
 
 from .._answers import ACCOUNT
 from .._hostile import answer, hostile
+from .._rows import each_of
 from ._client import connected
 
 GOOD = answer(json.dumps(ACCOUNT).encode())
@@ -43,8 +44,8 @@ async def test_a_host_that_needs_no_proxy(monkeypatch: pytest.MonkeyPatch) -> No
         assert server.visits[0].head.startswith(b"GET /v1/account ")
 
 
-@pytest.mark.parametrize("address", ["http://127.0.0.1:9", "socks5://127.0.0.1:9", "foo://127.0.0.1:9"])
-@pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
+@each_of("address", ["http://127.0.0.1:9", "socks5://127.0.0.1:9", "foo://127.0.0.1:9"])
+@each_of("host", ["127.0.0.1", "localhost"])
 async def test_this_machine_needs_no_proxy(monkeypatch: pytest.MonkeyPatch, host: str, address: str) -> None:
     """Whatever the environment says: the key would be shown to another machine for nothing."""
     with hostile(lambda visit: None if visit.send(GOOD) else visit.close()) as server:
@@ -54,7 +55,7 @@ async def test_this_machine_needs_no_proxy(monkeypatch: pytest.MonkeyPatch, host
         assert server.visits[0].head.startswith(b"GET /v1/account ")
 
 
-@pytest.mark.parametrize("scheme", ["socks5", "foo"])
+@each_of("scheme", ["socks5", "foo"])
 async def test_a_proxy_of_another_kind_is_refused_without_being_shown(
     monkeypatch: pytest.MonkeyPatch, scheme: str
 ) -> None:

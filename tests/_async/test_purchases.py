@@ -24,6 +24,7 @@ from tradesdk import (
 from tradesdk_mock import MockService
 
 from .._paidservice import CountingSigner
+from .._rows import each_of
 from .._seller import PRICE, TWO, Seller, asks_2, settled
 from ..unit._ledger import HEADER, NOW, ORIGIN, PLENTY, draft, in_state
 from ..unit._offers import encoded, offer_2, requirement_2
@@ -131,7 +132,7 @@ async def test_a_service_that_kept_nothing_gets_the_same_nonce_with_another_iden
     assert nonces(mock) == [first.nonce]
 
 
-@pytest.mark.parametrize("resume", [False, True])
+@each_of("resume", [False, True])
 async def test_what_was_never_sent_is_not_sent_in_its_last_seconds(resume: bool) -> None:
     """No answer is kept for it. It could still be taken, and the ledger would say that it was never submitted."""
 
@@ -313,7 +314,7 @@ async def test_all_that_expired_long_ago_may_be_marked_at_once(paid: bool, mock:
         await client.payments.mark_expired(paid=paid, older_than=-1)
 
 
-@pytest.mark.parametrize("change", ["recipient", "price", "budget", "signer"])
+@each_of("change", ["recipient", "price", "budget", "signer"])
 async def test_what_stops_the_next_signature_changes_nothing(change: str) -> None:
     """The payment keeps its state, its nonce, what it counts and until when."""
     half = offer_2(requirement_2(amount=str(ONE)))

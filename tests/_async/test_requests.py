@@ -30,6 +30,7 @@ from .._answers import (
     trade,
     wallet,
 )
+from .._rows import each_of
 from ._client import client_of
 
 ADDRESS = "0x" + "Ab" * 20
@@ -140,7 +141,7 @@ CALLS: list[tuple[str, Act, str, Any, Any]] = [
 
 
 @pytest.mark.rule("agents.list.status", "agents.create")
-@pytest.mark.parametrize(("act", "sent", "body", "answer"), [case[1:] for case in CALLS], ids=[c[0] for c in CALLS])
+@each_of(("act", "sent", "body", "answer"), [case[1:] for case in CALLS], ids=[c[0] for c in CALLS])
 async def test_request_is_exactly(act: Act, sent: str, body: Any, answer: Any) -> None:
     service = Service(httpx.Response(204) if answer is None else ok(answer))
     await act(client_of(service))
@@ -196,7 +197,7 @@ REFUSED: list[tuple[Callable[[AsyncTradeClient, Any], Any], list[Any]]] = [
 ]
 
 
-@pytest.mark.parametrize(("act", "bad"), [(act, bad) for act, values in REFUSED for bad in values])
+@each_of(("act", "bad"), [(act, bad) for act, values in REFUSED for bad in values])
 async def test_bad_argument_is_refused_unsent(act: Callable[[AsyncTradeClient, Any], Any], bad: Any) -> None:
     service = Service()
     with pytest.raises(InvalidArgumentError) as caught:
@@ -211,7 +212,7 @@ class Chain(int, Enum):
     BASE = 8453
 
 
-@pytest.mark.parametrize("chain_id", [Chain.BASE, 8453.0])
+@each_of("chain_id", [Chain.BASE, 8453.0])
 async def test_what_equals_a_chain_is_sent_and_signed_as_its_number(chain_id: Any) -> None:
     signer = LocalSigner.from_key("0x" + "2b" * 32)
     service = Service(httpx.ReadTimeout("lost"), ok(page([])), ok(wallet()))

@@ -22,6 +22,7 @@ from tradesdk import (
 
 from .._answers import ACCOUNT, Scripted, Service, agent, bare, created, failed, forever, ok
 from .._clock import VirtualClock
+from .._rows import each_of
 from ._client import client_of
 
 Act = Callable[[AsyncTradeClient], Any]
@@ -71,7 +72,7 @@ SIX_TIMES: list[tuple[str, list[Act], Callable[[], Scripted]]] = [
 
 
 @pytest.mark.rule("retry.five")
-@pytest.mark.parametrize(("act", "make"), [(act, make) for _, acts, make in SIX_TIMES for act in acts])
+@each_of(("act", "make"), [(act, make) for _, acts, make in SIX_TIMES for act in acts])
 async def test_five_retries(act: Act, make: Callable[[], Scripted]) -> None:
     times, _, clock = await persistent(act, make)
     assert times == 6
@@ -79,7 +80,7 @@ async def test_five_retries(act: Act, make: Callable[[], Scripted]) -> None:
 
 
 @pytest.mark.rule("error.500", "retry.500")
-@pytest.mark.parametrize("act", [READ, PATCH, DELETE])
+@each_of("act", [READ, PATCH, DELETE])
 async def test_500_is_sent_again_twice(act: Act) -> None:
     times, error, _ = await persistent(act, lambda: failed(500))
     assert times == 3
@@ -88,7 +89,7 @@ async def test_500_is_sent_again_twice(act: Act) -> None:
 
 
 @pytest.mark.rule("error.500")
-@pytest.mark.parametrize("act", [CREATE, PLAIN_POST])
+@each_of("act", [CREATE, PLAIN_POST])
 async def test_500_of_a_post_is_raised_with_its_outcome_unknown(act: Act) -> None:
     times, error, _ = await persistent(act, lambda: failed(500))
     assert times == 1
@@ -98,8 +99,8 @@ async def test_500_of_a_post_is_raised_with_its_outcome_unknown(act: Act) -> Non
 
 
 @pytest.mark.rule("retry.other-4xx")
-@pytest.mark.parametrize("status", [300, 301, 302, 307, 400, 401, 402, 403, 404, 405, 408, 409, 418, 422, 425])
-@pytest.mark.parametrize("act", [READ, PATCH, DELETE, CREATE])
+@each_of("status", [300, 301, 302, 307, 400, 401, 402, 403, 404, 405, 408, 409, 418, 422, 425])
+@each_of("act", [READ, PATCH, DELETE, CREATE])
 async def test_other_statuses_are_raised_at_once(status: int, act: Act) -> None:
     times, error, _ = await persistent(act, lambda: failed(status, location="https://elsewhere.example"))
     assert times == 1
@@ -108,15 +109,15 @@ async def test_other_statuses_are_raised_at_once(status: int, act: Act) -> None:
     assert error.outcome == "none"
 
 
-@pytest.mark.parametrize("status", [501, 505, 507, 599])
-@pytest.mark.parametrize("act", [READ, CREATE])
+@each_of("status", [501, 505, 507, 599])
+@each_of("act", [READ, CREATE])
 async def test_other_5xx_are_raised_at_once(status: int, act: Act) -> None:
     times, error, _ = await persistent(act, lambda: bare(status))
     assert times == 1
     assert isinstance(error, APIStatusError)
 
 
-@pytest.mark.parametrize("failure", [*LOST, bare(502), bare(503), bare(504)])
+@each_of("failure", [*LOST, bare(502), bare(503), bare(504)])
 async def test_post_without_a_way_to_look_is_not_sent_again(failure: Scripted) -> None:
     service = Service(failure)
     with pytest.raises(APIError) as caught:
@@ -124,7 +125,7 @@ async def test_post_without_a_way_to_look_is_not_sent_again(failure: Scripted) -
     assert caught.value.outcome == "unknown"
 
 
-@pytest.mark.parametrize(
+@each_of(
     "error",
     [httpx.UnsupportedProtocol("gopher"), httpx.LocalProtocolError("bad header"), httpx.InvalidURL("bad")],
 )
@@ -152,7 +153,7 @@ async def test_it_succeeds_in_the_end() -> None:
     assert len(clock.waits) == 5
 
 
-@pytest.mark.parametrize("retries", [0, 1, 3])
+@each_of("retries", [0, 1, 3])
 async def test_max_retries(retries: int) -> None:
     times, _, _ = await persistent(READ, lambda: failed(503), max_retries=retries)
     assert times == retries + 1
@@ -180,16 +181,14 @@ async def test_an_answer_that_makes_no_sense_is_not_asked_for_again() -> None:
     assert [caught.value.outcome for caught in (read, patched, made)] == ["none", "unknown", "unknown"]
 
 
-@pytest.mark.parametrize(
-    "first", [httpx.ReadTimeout("silent"), httpx.RemoteProtocolError("cut"), failed(500), bare(502), bare(503)]
-)
+@each_of("first", [httpx.ReadTimeout("silent"), httpx.RemoteProtocolError("cut"), failed(500), bare(502), bare(503)])
 async def test_delete_repeated_after_an_unknown_outcome_finds_it_gone(first: Scripted) -> None:
     service = Service(first, failed(404))
     await DELETE(client_of(service))
     assert service.sent == ["DELETE /v1/agents/a1"] * 2
 
 
-@pytest.mark.parametrize("first", [httpx.ConnectError("refused"), failed(429), failed(503)])
+@each_of("first", [httpx.ConnectError("refused"), failed(429), failed(503)])
 async def test_delete_repeated_after_it_was_certainly_not_done_does_not_take_404_for_success(first: Scripted) -> None:
     with pytest.raises(NotFoundError):
         await DELETE(client_of(Service(first, failed(404))))

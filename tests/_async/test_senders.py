@@ -30,6 +30,7 @@ from tradesdk import (
 from .._answers import ACCOUNT, BASE, KEY
 from .._clock import VirtualClock
 from .._hostile import Visit, always, answer, hostile
+from .._rows import each_of
 
 PLAIN = json.dumps(ACCOUNT).encode()
 ERROR = b'{"error": {"code": "not_found", "message": "no such account"}}'
@@ -94,8 +95,8 @@ async def test_respx_intercepts_our_connections_and_httpx(mocked: respx.MockRout
     assert seen[0][0] == ("acc_1" if error is None else error)
 
 
-@pytest.mark.parametrize("kind", CLIENTS)
-@pytest.mark.parametrize("name", [name for name, (said, _) in ANSWERS.items() if "side_effect" not in said])
+@each_of("kind", CLIENTS)
+@each_of("name", [name for name, (said, _) in ANSWERS.items() if "side_effect" not in said])
 async def test_the_same_on_the_wire(kind: str, name: str) -> None:
     """Of httpx and httpx2 alike, also where a gzip coding is cut short."""
     said, error = ANSWERS[name]
@@ -109,14 +110,14 @@ async def test_the_same_on_the_wire(kind: str, name: str) -> None:
     assert found[0] == ("acc_1" if error is None else error)
 
 
-@pytest.mark.parametrize("kind", CLIENTS)
+@each_of("kind", CLIENTS)
 async def test_nobody_there(kind: str) -> None:
     found = await outcome(CLIENTS[kind](), "http://127.0.0.1:9")
     # httpx and httpx2 keep the system's error to themselves.
     assert found[:2] == (APIConnectionError, "connection_refused" if kind == "own connections" else "connection_failed")
 
 
-@pytest.mark.parametrize("kind", ["httpx", "httpx2"])
+@each_of("kind", ["httpx", "httpx2"])
 async def test_parameters_and_headers_of_a_given_client(kind: str) -> None:
     """Its headers are added; its default parameters would replace ours, and do not."""
     library = {"httpx": httpx, "httpx2": httpx2}[kind]
@@ -129,7 +130,7 @@ async def test_parameters_and_headers_of_a_given_client(kind: str) -> None:
     assert f"Bearer {KEY}".encode() in visit.head
 
 
-@pytest.mark.parametrize("given", [object(), "x", httpx.AsyncHTTPTransport()])
+@each_of("given", [object(), "x", httpx.AsyncHTTPTransport()])
 def test_what_is_no_client_is_refused(given: Any) -> None:
     with pytest.raises(ConfigError, match="http_client must be an httpx"):
         AsyncTradeClient(api_key=KEY, base_url=BASE, http_client=given)

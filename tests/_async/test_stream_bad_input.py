@@ -26,6 +26,7 @@ from tradesdk import (
 )
 
 from .._answers import KEY, bare, failed
+from .._rows import each_of
 from .._streamscript import SILENCE, Life, StreamScript, beat, event, fields, live
 from .._streamservice_plan import BACKEND
 from ._following import followed, opened
@@ -78,8 +79,8 @@ def hidden(error: BaseException, caplog: pytest.LogCaptureFixture) -> None:
         assert KEY not in text
 
 
-@pytest.mark.parametrize(("answer", "kind", "code"), REFUSALS.values(), ids=REFUSALS)
-@pytest.mark.parametrize("lived", [False, True], ids=["at the start", "in the middle of a life"])
+@each_of(("answer", "kind", "code"), REFUSALS.values(), ids=REFUSALS)
+@each_of("lived", [False, True], ids=["at the start", "in the middle of a life"])
 async def test_a_refusal_is_its_own_error(
     answer: Any, kind: type[APIStatusError], code: str, lived: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -99,8 +100,8 @@ async def test_a_refusal_is_its_own_error(
     hidden(found.error, caplog)
 
 
-@pytest.mark.parametrize(("answer", "kind", "reason"), NO_STREAMS.values(), ids=NO_STREAMS)
-@pytest.mark.parametrize("lived", [False, True], ids=["at the start", "in the middle of a life"])
+@each_of(("answer", "kind", "reason"), NO_STREAMS.values(), ids=NO_STREAMS)
+@each_of("lived", [False, True], ids=["at the start", "in the middle of a life"])
 async def test_what_is_no_stream_is_a_stream_error(
     answer: Any, kind: type[StreamError], reason: str, lived: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -181,7 +182,7 @@ async def test_gzip_is_undone_though_nobody_asked_for_it() -> None:
     assert all(request.headers["accept-encoding"] == "identity" for request in script.requests[-1:])
 
 
-@pytest.mark.parametrize(
+@each_of(
     "spoiled", [b"\0" * 40, HTML, gzip.compress(live("b", 2))[:20] + b"\xff" * 40], ids=["zeros", "html", "damaged"]
 )
 async def test_damaged_gzip_cuts_the_connection(spoiled: bytes) -> None:
@@ -205,7 +206,7 @@ TOO_LONG = {
 }
 
 
-@pytest.mark.parametrize("long", TOO_LONG.values(), ids=TOO_LONG)
+@each_of("long", TOO_LONG.values(), ids=TOO_LONG)
 async def test_what_is_too_long_is_reported_and_costs_one_connection(
     long: bytes, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -242,7 +243,7 @@ BROKEN = {
 }
 
 
-@pytest.mark.parametrize(("data", "reason"), BROKEN.values(), ids=BROKEN)
+@each_of(("data", "reason"), BROKEN.values(), ids=BROKEN)
 async def test_an_event_that_cannot_be_read_is_reported_with_its_bytes(
     data: bytes, reason: str, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -305,7 +306,7 @@ async def test_heartbeats_with_absurd_times_are_signs_of_life_and_nothing_else()
     assert found.stats.position.timestamp() < 1_760_001_400
 
 
-@pytest.mark.parametrize("hours", [0, 1, 20])
+@each_of("hours", [0, 1, 20])
 async def test_a_heartbeat_hours_ahead_blinds_no_audit(hours: int) -> None:
     """What the stream leaves out afterwards is found all the same."""
     calm = [step for at in range(15, 1500, 15) for step in (15.0, beat(at))]

@@ -12,6 +12,7 @@ from tradesdk import AsyncTradeClient, Connected, Disconnected, StreamError, Str
 
 from .._answers import KEY, failed
 from .._clock import START
+from .._rows import each_of
 from .._streamscript import SILENCE, StreamScript, beat, fields, live
 from .._streamservice_plan import BACKEND
 from ._client import collected
@@ -44,8 +45,8 @@ async def test_what_is_published_while_it_connects_is_not_missed() -> None:
     assert "between" in found.ids
 
 
-@pytest.mark.parametrize("dated", [True, False], ids=["with Date", "without"])
-@pytest.mark.parametrize("tries", [1, 3])
+@each_of("dated", [True, False], ids=["with Date", "without"])
+@each_of("tries", [1, 3])
 async def test_a_first_connection_that_needs_retries_begins_when_it_was_asked_for(tries: int, dated: bool) -> None:
     listed = [fields("older", -500), fields("old", -3), *(fields(f"m{at}", at) for at in (1, 2))]
     lives = [httpx.ConnectError("refused")] * tries
@@ -62,8 +63,8 @@ async def test_a_first_connection_that_comes_at_once_reads_no_history_but_the_li
     assert script.asked == [{"chain": "8453", "limit": "100"}]
 
 
-@pytest.mark.parametrize("comments", [(), (0.6,), (0.5, 0.4, 0.05)])
-@pytest.mark.parametrize("interval", [1, 5, 15, 60])
+@each_of("comments", [(), (0.6,), (0.5, 0.4, 0.05)])
+@each_of("interval", [1, 5, 15, 60])
 async def test_a_learned_interval_counts_on_the_connection_on_which_it_was_learned(
     interval: int, comments: tuple[float, ...]
 ) -> None:
@@ -77,7 +78,7 @@ async def test_a_learned_interval_counts_on_the_connection_on_which_it_was_learn
     assert [gone.reason for gone in found.of(Disconnected)] == [f"nothing came for {limit} s"]
 
 
-@pytest.mark.parametrize(("lag", "connects"), [(0, 1), (30, 1), (60, 2), (3_600, 2)])
+@each_of(("lag", "connects"), [(0, 1), (30, 1), (60, 2), (3_600, 2)])
 async def test_heartbeats_of_long_ago_are_no_sign_of_life(lag: int, connects: int) -> None:
     """A proxy that plays back what it has stored; the interval is known to be 15 seconds."""
     calm = [step for at in range(15, 61, 15) for step in (15.0, beat(at))]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from .._clock import START, VirtualClock
+from .._rows import each_of
 from .._streamscript import Life, StreamScript, beat, fields, live
 from .._streamservice_plan import BACKEND
 from ._following import followed
@@ -31,10 +32,10 @@ def calm(begin: int, end: int) -> list[bytes | float]:
 OLD = [fields(f"old{number}", -10_000 + 50 * number) for number in range(198)]
 
 
-@pytest.mark.parametrize("dated", [True, False], ids=["with Date", "without"])
-@pytest.mark.parametrize("hours", [-3.0, 0.0, 3.0])
-@pytest.mark.parametrize("beats", [True, False], ids=["heartbeats", "none"])
-@pytest.mark.parametrize("first", [True, False], ids=["after a signal", "before any"])
+@each_of("dated", [True, False], ids=["with Date", "without"])
+@each_of("hours", [-3.0, 0.0, 3.0])
+@each_of("beats", [True, False], ids=["heartbeats", "none"])
+@each_of("first", [True, False], ids=["after a signal", "before any"])
 async def test_holes_are_closed_whatever_the_clocks_say(dated: bool, hours: float, beats: bool, first: bool) -> None:
     lives: list[Life] = [
         [5.0, *([beat(5)] if beats else []), *([live("a", 5)] if first else []), 5.0],
@@ -49,8 +50,8 @@ async def test_holes_are_closed_whatever_the_clocks_say(dated: bool, hours: floa
     assert (found.stats.gaps, found.stats.late) == (0, 0)
 
 
-@pytest.mark.parametrize("dated", [True, False], ids=["with Date", "without"])
-@pytest.mark.parametrize("hours", [-3.0, 0.0, 3.0])
+@each_of("dated", [True, False], ids=["with Date", "without"])
+@each_of("hours", [-3.0, 0.0, 3.0])
 async def test_audits_find_what_was_left_out_whatever_the_clocks_say(dated: bool, hours: float) -> None:
     lives: list[Life] = [[5.0, live("a", 5), *calm(20, 900), live("end", 900)]]
     listed = [*OLD, fields("a", 5), fields("left out", 400)]
@@ -59,7 +60,7 @@ async def test_audits_find_what_was_left_out_whatever_the_clocks_say(dated: bool
     assert found.ids == ["a", "left out"]
 
 
-@pytest.mark.parametrize("hours", [-3.0, 3.0])
+@each_of("hours", [-3.0, 3.0])
 async def test_since_is_the_services_time(hours: float) -> None:
     script = StreamScript([20.0, live("end", 20)], listed=OLD, dated=False, clock=WrongClock(hours))
     found = await followed(script, since=START - 1_000)

@@ -14,6 +14,7 @@ from tradesdk import AuthenticationError, Gap, InvalidEvent
 
 from .._answers import KEY, bare, failed, limited
 from .._clock import START
+from .._rows import each_of
 from .._streamscript import History, Life, StreamScript, beat, event, fields, live
 from .._streamservice_plan import BACKEND
 from ._following import followed
@@ -66,7 +67,7 @@ REFUSALS: dict[str, tuple[Answer, str]] = {
 }
 
 
-@pytest.mark.parametrize(("answer", "reason"), REFUSALS.values(), ids=REFUSALS)
+@each_of(("answer", "reason"), REFUSALS.values(), ids=REFUSALS)
 async def test_a_history_that_refuses_is_a_gap(answer: Answer, reason: str, caplog: pytest.LogCaptureFixture) -> None:
     script = answering(answer)
     found = await followed(script)
@@ -82,7 +83,7 @@ async def test_a_history_that_refuses_is_a_gap(answer: Answer, reason: str, capl
     assert len(script.asked) < 60
 
 
-@pytest.mark.parametrize("kind", ["403", "HTML", "500 for ever", "429 for ever"])
+@each_of("kind", ["403", "HTML", "500 for ever", "429 for ever"])
 async def test_an_audit_finds_it_when_the_history_is_well_again(kind: str) -> None:
     found = await followed(answering(REFUSALS[kind][0], until=1_000.0))
     assert found.ids == WHOLE
@@ -96,7 +97,7 @@ async def test_a_history_that_refuses_the_key_ends_it() -> None:
     assert found.ids == ["a"]
 
 
-@pytest.mark.parametrize("times", range(1, 6))
+@each_of("times", range(1, 6))
 async def test_a_history_that_fails_a_few_times_loses_nothing(times: int) -> None:
     left = times
 
@@ -170,7 +171,7 @@ def doubling(script: StreamScript, query: dict[str, str]) -> httpx.Response:
     return script.page(body["data"] * 2, body.get("next_cursor"))
 
 
-@pytest.mark.parametrize("history", [shuffled, heedless, doubling])
+@each_of("history", [shuffled, heedless, doubling])
 async def test_another_order_and_more_than_was_asked_for_do_no_harm(history: Any) -> None:
     before = [fields(f"old{number}", number - 400) for number in range(400)]
     found = await followed(StreamScript(*cut_once(), listed=before + HOLE, history=history))
@@ -234,7 +235,7 @@ REACHES: dict[str, tuple[list[Life], list[Any], float, tuple[float, float] | Non
 }
 
 
-@pytest.mark.parametrize(("lives", "listed", "keeps", "hole"), REACHES.values(), ids=REACHES)
+@each_of(("lives", "listed", "keeps", "hole"), REACHES.values(), ids=REACHES)
 async def test_what_the_history_cannot_reach_back_to_is_a_gap(
     lives: list[Life], listed: list[Any], keeps: float, hole: tuple[float, float] | None
 ) -> None:
@@ -256,7 +257,7 @@ async def test_what_the_history_cannot_reach_back_to_is_a_gap(
         assert "StreamSignal" not in kinds[kinds.index("Disconnected") : kinds.index("Gap")]
 
 
-@pytest.mark.parametrize("late", [1.0, 2.0])
+@each_of("late", [1.0, 2.0])
 async def test_a_history_that_is_late_is_no_gap(late: float) -> None:
     """The signal that was seen last is not there yet when the stream is open again."""
     lives: list[Life] = [[30.0, live("a", 30)], [1.0, beat(33), 14.0, live("b", 47)], [9.0, live("end", 60)]]
@@ -276,7 +277,7 @@ SPOILED: dict[str, tuple[Any, str]] = {
 }
 
 
-@pytest.mark.parametrize(("item", "reason"), SPOILED.values(), ids=SPOILED)
+@each_of(("item", "reason"), SPOILED.values(), ids=SPOILED)
 async def test_one_item_that_cannot_be_read_hides_no_other(
     item: Any, reason: str, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -306,7 +307,7 @@ async def test_other_content_in_the_history_is_told_once() -> None:
     assert (found.ids, found.stats.conflicts, found.signals[0].price_usd) == (["a", "h"], 1, 0.25)
 
 
-@pytest.mark.parametrize("when", [99_999_999_999, 0], ids=["5138", "1970"])
+@each_of("when", [99_999_999_999, 0], ids=["5138", "1970"])
 async def test_absurd_dates_live_and_in_the_history(when: int) -> None:
     """Never twice, nothing else is lost, and the position stays where it was."""
     strange, hidden = fields("strange", when - START), fields("hidden", when - START)

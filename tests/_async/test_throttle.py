@@ -13,6 +13,7 @@ from tradesdk import RateLimit, RateLimitError
 from .._answers import ACCOUNT, Service, failed, limited, ok
 from .._clock import START, VirtualClock, http_date, named
 from .._flavour_async import at_once
+from .._rows import each_of
 from ._client import client_of
 
 LIMIT = 20
@@ -73,7 +74,7 @@ async def test_counts_down_what_is_left() -> None:
     assert clock.waits == [named(30)]
 
 
-@pytest.mark.parametrize("left", [0, 1, 5])
+@each_of("left", [0, 1, 5])
 async def test_what_others_use_up_counts(left: int) -> None:
     """Another program with the same key: an answer of the same window says that less is left than we know of."""
     told = (10, left, *range(left - 1, -1, -1))
@@ -145,7 +146,7 @@ async def test_no_headers_no_throttle() -> None:
     assert client.rate_limit is None
 
 
-@pytest.mark.parametrize("skew", [0, 7200])
+@each_of("skew", [0, 7200])
 async def test_hundreds_one_after_the_other_never_meet_a_429(skew: int) -> None:
     clock = VirtualClock()
     service = Limited(clock, skew=skew)

@@ -11,6 +11,7 @@ from tradesdk import APIResponseError, AsyncTradeClient
 
 from .._clock import VirtualClock
 from .._hostile import Visit, answer
+from .._rows import each_of
 from ._client import facing
 
 UNREADABLE = {
@@ -28,7 +29,7 @@ CALLS: dict[str, tuple[Callable[[AsyncTradeClient], Any], str]] = {
 }
 
 
-@pytest.mark.parametrize("sent", UNREADABLE.values(), ids=UNREADABLE)
+@each_of("sent", UNREADABLE.values(), ids=UNREADABLE)
 async def test_only_a_read_has_certainly_changed_nothing(sent: bytes) -> None:
     clock = VirtualClock()
     async with facing(lambda visit: None if visit.send(sent) else visit.close(), clock=clock) as (server, client):
@@ -41,7 +42,7 @@ async def test_only_a_read_has_certainly_changed_nothing(sent: bytes) -> None:
     assert clock.waits == []
 
 
-@pytest.mark.parametrize("sent", UNREADABLE.values(), ids=UNREADABLE)
+@each_of("sent", UNREADABLE.values(), ids=UNREADABLE)
 async def test_where_no_body_is_wanted_nothing_is_wrong(sent: bytes) -> None:
     def answering(visit: Visit) -> None:
         visit.send(sent)

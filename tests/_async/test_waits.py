@@ -16,6 +16,7 @@ from tradesdk import APIStatusError, APITimeoutError, RateLimitError, ServiceUna
 from .._answers import ACCOUNT, Service, bare, failed, limited, ok
 from .._clock import START, VirtualClock, http_date, named
 from .._flavour_async import at_once
+from .._rows import each_of
 from ._client import client_of
 
 
@@ -49,7 +50,7 @@ async def waited(*, status: int = 429, **headers: str) -> float:
 
 
 @pytest.mark.rule("retry.retry-after")
-@pytest.mark.parametrize("status", [429, 503])
+@each_of("status", [429, 503])
 async def test_retry_after_is_the_least(status: int) -> None:
     assert await waited(status=status, retry_after="40") == named(40)
     assert await waited(status=status, retry_after="12.5") == named(12.5)
@@ -58,7 +59,7 @@ async def test_retry_after_is_the_least(status: int) -> None:
 
 
 @pytest.mark.usefixtures("_seeded")
-@pytest.mark.parametrize("told", ["2.5", "5", "30", "100"])
+@each_of("told", ["2.5", "5", "30", "100"])
 async def test_ten_that_were_told_the_same_come_back_apart(told: str) -> None:
     """By the clock of all of them, from the first to the last."""
     service, clock = Service(*(failed(429, retry_after=told) for _ in range(10)), *[ok(ACCOUNT)] * 10), TenAtOnce()
@@ -84,7 +85,7 @@ async def test_retry_after_of_a_proxy_counts() -> None:
     assert clock.waits == [named(33)]
 
 
-@pytest.mark.parametrize("skew", [0, 600, -600, 86_400])
+@each_of("skew", [0, 600, -600, 86_400])
 async def test_times_are_read_by_the_clock_of_the_service(skew: int) -> None:
     """However far it is from ours."""
     there = START + skew
@@ -108,9 +109,7 @@ async def test_the_latest_of_all_counts() -> None:
     assert await waited(retry_after="60", x_ratelimit_reset=str(START + 50)) == named(60)
 
 
-@pytest.mark.parametrize(
-    "garbage", ["", "soon", "-5", "inf", "nan", "1e9", "0x10", "१२", "99999999999999999999999999x"]
-)
+@each_of("garbage", ["", "soon", "-5", "inf", "nan", "1e9", "0x10", "१२", "99999999999999999999999999x"])
 async def test_garbage_is_no_time(garbage: str) -> None:
     encoded = garbage.encode()
     answer = httpx.Response(429, headers=[(b"retry-after", encoded), (b"x-ratelimit-reset", encoded)])
@@ -119,15 +118,13 @@ async def test_garbage_is_no_time(garbage: str) -> None:
     assert 2 <= clock.waits[0] <= 2.5
 
 
-@pytest.mark.parametrize("status", [500, 502, 504])
+@each_of("status", [500, 502, 504])
 async def test_other_failures_name_no_time(status: int) -> None:
     assert 2 <= await waited(status=status, retry_after="50") <= 2.5
 
 
-@pytest.mark.parametrize(
-    "headers", [{"retry_after": "121"}, {"retry_after": "4233600"}, {"x_ratelimit_reset": str(START + 3600)}]
-)
-@pytest.mark.parametrize("status", [429, 503])
+@each_of("headers", [{"retry_after": "121"}, {"retry_after": "4233600"}, {"x_ratelimit_reset": str(START + 3600)}])
+@each_of("status", [429, 503])
 async def test_a_wait_of_more_than_two_minutes_is_not_waited(headers: dict[str, str], status: int) -> None:
     service, clock = Service(failed(status, **headers)), VirtualClock()
     with pytest.raises(APIStatusError) as caught:
@@ -143,7 +140,7 @@ async def test_exactly_two_minutes_are_waited() -> None:
     assert await waited(retry_after="120") == named(120)
 
 
-@pytest.mark.parametrize("seconds", ["9" * 300, "1" + "0" * 10])
+@each_of("seconds", ["9" * 300, "1" + "0" * 10])
 async def test_a_wait_beyond_the_calendar_is_survived(seconds: str) -> None:
     service, clock = Service(failed(429, retry_after=seconds)), VirtualClock()
     with pytest.raises(RateLimitError) as caught:
@@ -163,7 +160,7 @@ async def test_no_wait_passes_the_deadline() -> None:
     assert caught.value.retries == 2
 
 
-@pytest.mark.parametrize(("deadline", "waits"), [(1, 0), (4, 1), (200, 5)])
+@each_of(("deadline", "waits"), [(1, 0), (4, 1), (200, 5)])
 async def test_deadline_is_a_setting(deadline: float, waits: int) -> None:
     service, clock = Service(*(failed(503) for _ in range(6))), VirtualClock()
     with pytest.raises(ServiceUnavailableError):

@@ -8,9 +8,7 @@ import os
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
-
-from mcp import Client
+from typing import TYPE_CHECKING, Any
 
 from tradesdk_cli.config.settings import settings_of
 from tradesdk_cli.mcp.approval_store import SqliteApprovals, approvals_file
@@ -20,6 +18,9 @@ from tradesdk_cli.mcp.tools import Toolbox
 from tradesdk_cli.output.printer import Output
 from tradesdk_cli.session import Session
 from tradesdk_mock import MockServer
+
+if TYPE_CHECKING:
+    from mcp import Client
 
 EVERYTHING = Scope(write=True, spend=500_000, auto=0)
 """Changes, and fifty cents of purchases; a person approves all."""

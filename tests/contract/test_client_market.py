@@ -39,6 +39,7 @@ from tradesdk_mock import GapOptions, MockClock, MockServer, MockService
 
 from .._clock import START
 from .._paidservice import CountingSigner
+from .._rows import each_of
 
 ATTACKER = "0x6666666666666666666666666666666666666666"
 
@@ -84,8 +85,8 @@ PAID: list[tuple[Act, type, int]] = [
 ]
 
 
-@pytest.mark.parametrize("flavour", ["blocking", "async"])
-@pytest.mark.parametrize("wire", ["both", "v1"])
+@each_of("flavour", ["blocking", "async"])
+@each_of("wire", ["both", "v1"])
 def test_every_call_is_paid_as_published(clean: MockServer, wire: str, flavour: str) -> None:
     clean.set_gaps(payment_402=wire)
     before = len(clean.payments.settlements())
@@ -227,7 +228,7 @@ def left_over(model: BaseModel) -> set[str]:
     return found
 
 
-@pytest.mark.parametrize(("act", "where"), READ)
+@each_of(("act", "where"), READ)
 def test_what_the_mock_answers_is_read_whole(reader: tuple[MarketClient, list[Any]], act: Act, where: str) -> None:
     client, wire = reader
     result = act(client)

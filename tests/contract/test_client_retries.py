@@ -100,8 +100,8 @@ def test_other_4xx_are_never_sent_again(flavour: str, method: str, name: str) ->
 
 
 @pytest.mark.rule("retry.503", "retry.backoff", "retry.cap", "retry.five")
-@pytest.mark.parametrize("flavour", FLAVOURS)
-@pytest.mark.parametrize(("status", "error"), [(429, RateLimitError), (503, ServiceUnavailableError)])
+@each_of("flavour", FLAVOURS)
+@each_of(("status", "error"), [(429, RateLimitError), (503, ServiceUnavailableError)])
 def test_five_retries_that_wait_longer_each_time(flavour: str, status: int, error: type[APIStatusError]) -> None:
     service, clock = Service(refusal(status), times=99), VirtualClock()
     with pytest.raises(error) as caught:
@@ -114,7 +114,7 @@ def test_five_retries_that_wait_longer_each_time(flavour: str, status: int, erro
 
 
 @pytest.mark.rule("retry.jitter")
-@pytest.mark.parametrize("flavour", FLAVOURS)
+@each_of("flavour", FLAVOURS)
 def test_waits_are_jittered(flavour: str) -> None:
     waits = set()
     for _ in range(12):

@@ -94,7 +94,7 @@ def test_a_wrapper_has_three_keys_and_no_error(call: Call) -> None:
 
 
 @pytest.mark.rule("market.wrapper.failure")
-@pytest.mark.parametrize(("name", "error"), FAILURES.items())
+@each_of(("name", "error"), FAILURES.items())
 def test_failure_becomes_its_error(name: str, error: str) -> None:
     status = int(name[-8:-5])
     with pytest.raises(APIStatusError) as caught:

@@ -127,7 +127,7 @@ def test_a_new_value_of_an_enumeration_breaks_nothing(model: str, field: str) ->
 
 
 @pytest.mark.rule("trade.open.nulls")
-@pytest.mark.parametrize("name", ["trade_open.json", "trade_closed.json"])
+@each_of("name", ["trade_open.json", "trade_closed.json"])
 def test_an_open_trade_has_no_exit(name: str) -> None:
     trade = tradesdk.TradeDetail.model_validate_json((GOLDEN / name).read_bytes())
     exits = {trade.exit_price_usd, trade.pnl_usd, trade.roi_pct, trade.closed_at, trade.exit_tx_hash}

@@ -4,8 +4,6 @@ import base64
 import json
 from typing import Any
 
-import pytest
-
 from tradesdk import LocalSigner, RawResponse
 from tradesdk._values.http import Headers
 from tradesdk._values.payment import PAYMENT_HEADER
@@ -13,6 +11,7 @@ from tradesdk.payments.protocol import Authorization, Offer, encode_payment, par
 from tradesdk.payments.signing.signer import authorization_digest
 
 from .._payments import payment
+from .._rows import each_of
 from ._golden import load
 from ._market import IDENTIFIER, OFFERS, PAYMENTS, RECEIPTS
 
@@ -33,7 +32,7 @@ def for_one_token(version: int) -> dict[str, Any]:
     return requirement | {"amount" if version == 2 else "maxAmountRequired": "30000"}
 
 
-@pytest.mark.parametrize("version", OFFERS)
+@each_of("version", OFFERS)
 def test_an_offer_is_read_whole(version: int) -> None:
     golden, offer = load(OFFERS[version]), offered(version)
     assert (offer.version, offer.error, offer.extensions) == (version, golden["error"], None)
@@ -48,7 +47,7 @@ def test_an_offer_is_read_whole(version: int) -> None:
     assert requirement.extra == {"name": "USD Coin", "version": "2"}
 
 
-@pytest.mark.parametrize("version", PAYMENTS)
+@each_of("version", PAYMENTS)
 def test_a_payment_is_written_to_the_last_character_of_its_signature(version: int) -> None:
     golden = load(PAYMENTS[version])
     offer = offered(version, accepts=[for_one_token(version)])
@@ -69,7 +68,7 @@ def test_a_payment_is_written_to_the_last_character_of_its_signature(version: in
     assert PAYMENT_HEADER[version] == ("PAYMENT-SIGNATURE" if version == 2 else "X-PAYMENT")
 
 
-@pytest.mark.parametrize(("name", "header"), RECEIPTS.items())
+@each_of(("name", "header"), RECEIPTS.items())
 def test_a_receipt_is_read_whole(name: str, header: str) -> None:
     golden = load(name)
     receipt, problem = read_receipt(Headers([(header, base64.b64encode(json.dumps(golden).encode()).decode())]))

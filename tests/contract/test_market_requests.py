@@ -7,6 +7,7 @@ import pytest
 
 from tradesdk_mock import MockService
 
+from .._rows import each_of
 from ..mock._buyer import Shop, good_body, open_shop, tokens
 from ..mock._paying import ALL, JSON, PER_TOKEN, Headers
 
@@ -16,7 +17,7 @@ LONG = "z" * 5_000
 @pytest.fixture(scope="module")
 def shop() -> Shop:
     """Behind its paywall. Nothing here changes it."""
-    return Shop()
+    return Shop(traded=True)
 
 
 NOT_JSON: list[tuple[bytes, str]] = [
@@ -49,7 +50,7 @@ NOT_SAID: list[tuple[Headers, str]] = [
 
 
 @pytest.mark.rule("market.paths", "market.wrapper.failure", "market.wrapper.statuses")
-@pytest.mark.parametrize("path", ALL)
+@each_of("path", ALL)
 def test_a_body_is_a_json_object_and_says_so(shop: Shop, path: str) -> None:
     good = json.dumps(good_body(path)).encode()
     for content, headers, text in [
@@ -88,7 +89,7 @@ WRONG_TOKENS: list[tuple[Any, str]] = [
 
 
 @pytest.mark.rule("market.batch", "market.identifier.required", "market.identifier.twice")
-@pytest.mark.parametrize("path", PER_TOKEN)
+@each_of("path", PER_TOKEN)
 def test_tokens(shop: Shop, path: str) -> None:
     for body, text in WRONG_TOKENS:
         answer = shop.post(path, body)
@@ -96,7 +97,7 @@ def test_tokens(shop: Shop, path: str) -> None:
 
 
 @pytest.mark.rule("market.signals.limit", "market.top.limit", "market.supported.limit")
-@pytest.mark.parametrize(("path", "high"), [("token-signals", 100), ("top-performers", 300), ("supported-tokens", 500)])
+@each_of(("path", "high"), [("token-signals", 100), ("top-performers", 300), ("supported-tokens", 500)])
 def test_limits(shop: Shop, path: str, high: int) -> None:
     at = "tokens[1].limit" if path == "token-signals" else "limit"
     limits: list[Any] = [0, -1, 10**30, high + 1, 5.0, 1.5, "5", True, None, []]
@@ -142,7 +143,7 @@ FIELDS: list[tuple[str, dict[str, Any], str]] = [
 
 
 @pytest.mark.rule("market.history.dates", "market.history.type", "market.top.sort", "market.aggregate.body")
-@pytest.mark.parametrize(("path", "fields", "text"), FIELDS, ids=lambda value: ascii(value)[:40])
+@each_of(("path", "fields", "text"), FIELDS, ids=lambda value: ascii(value)[:40])
 def test_other_fields(shop: Shop, path: str, fields: dict[str, Any], text: str) -> None:
     answer = shop.post(path, (tokens("BRETT") if path in PER_TOKEN else {}) | fields)
     assert (answer.status, text in answer.error) == (400, True)

@@ -10,6 +10,7 @@ import pytest
 
 from tradesdk_mock import GapOptions, MockClock, MockServer
 
+from .._rows import each_of
 from ._golden import load
 from ._market import differences, items
 from ._wire import Wire, error_of
@@ -58,7 +59,7 @@ def history(wire: Wire, **fields: Any) -> list[dict[str, Any]]:
 
 
 @pytest.mark.rule("market.paths", "market.wrapper.success", "market.wrapper.statuses", "market.results")
-@pytest.mark.parametrize("path", ALL)
+@each_of("path", ALL)
 def test_every_path_answers_a_post_with_a_json_body(bazaar: Wire, path: str) -> None:
     assert bought(bazaar, path, good_body(path))
     for method in ("GET", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"):
@@ -68,7 +69,7 @@ def test_every_path_answers_a_post_with_a_json_body(bazaar: Wire, path: str) -> 
 
 
 @pytest.mark.rule("market.identifier.forms", "market.identifier.case")
-@pytest.mark.parametrize("path", PER_TOKEN)
+@each_of("path", PER_TOKEN)
 def test_a_token_may_be_named_in_three_ways_and_in_any_case(bazaar: Wire, path: str) -> None:
     (brett,) = bought(bazaar, "/token-prices", items("BRETT"))["results"]
     wanted = bought(bazaar, path, items("BRETT"))
@@ -79,7 +80,7 @@ def test_a_token_may_be_named_in_three_ways_and_in_any_case(bazaar: Wire, path: 
 
 
 @pytest.mark.rule("market.batch", "market.identifier.twice", "market.identifier.unknown", "market.wrapper.failure")
-@pytest.mark.parametrize("path", PER_TOKEN)
+@each_of("path", PER_TOKEN)
 def test_one_to_five_tokens(bazaar: Wire, path: str) -> None:
     """More of what is refused: test_market_requests."""
     five = ("BRETT", "TOSHI", "AERO", "DEGEN", "ETH")
@@ -111,7 +112,7 @@ PRICES = [
     "market.price.token-signals market.price.signal-history market.price.token-prices market.price.token-win-rate",
     "market.price.token-avg-prices market.price.top-performers market.price.aggregate-metrics",
 )
-@pytest.mark.parametrize(("path", "body", "micro_usd"), PRICES)
+@each_of(("path", "body", "micro_usd"), PRICES)
 def test_unpaid_is_402_with_the_price(wire: Wire, path: str, body: Any, micro_usd: int) -> None:
     """In USDC, which has six decimals. The bearer key, there or not, makes no difference."""
     for who in (wire, wire.with_key(None), wire.with_key("of nobody")):

@@ -8,6 +8,7 @@ import pytest
 
 from tradesdk_mock import GapOptions, MockClock, MockServer
 
+from .._rows import each_of
 from ..mock._paying import PAYER, Json, decode, encode, header_name, offer_of, payment
 from ._golden import GOLDEN, load
 from ._market import differences, items
@@ -46,7 +47,7 @@ def leaves(value: Any, at: str = "") -> Iterator[tuple[str, Any]]:
 
 
 @pytest.mark.rule("market.signals.averages", "market.win-rate.null", "market.avg-prices.null", "market.signals.none")
-@pytest.mark.parametrize(("name", "path", "body"), CASES)
+@each_of(("name", "path", "body"), CASES)
 def test_market_data_has_the_golden_shape(bazaar: Wire, name: str, path: str, body: Json) -> None:
     """Whatever may be null is null somewhere in these answers and somewhere else it isn't."""
     bazaar.server.emit_signal(token="BRETT", direction="SELL")

@@ -13,6 +13,7 @@ import pytest
 from tradesdk_mock import MockClock, MockServer
 
 from .._clock import START
+from .._rows import each_of
 from ._golden import LISTS, RECORDS, errors, load
 from ._wire import Wire, proof
 
@@ -113,7 +114,7 @@ CASES = [
     "transport.response-json transport.unix-seconds risk.optional agents.list agents.get wallets.list",
     "trade.open.nulls trades.list trades.get positions.list signals.latest signals.history account.get usage.get",
 )
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.golden)
+@each_of("case", CASES, ids=lambda case: case.golden)
 def test_answer_has_the_golden_shape(case: Case, populated: Wire) -> None:
     answer = case.ask(populated)
     assert answer.status_code in case.status, answer.text

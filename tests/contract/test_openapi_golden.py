@@ -7,8 +7,6 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-import pytest
-
 from .._openapi import header_problems, problems, resolved, response
 from .._rows import each_of
 from ._golden import GOLDEN, LISTS, RECORDS, load
@@ -86,7 +84,7 @@ def test_golden_is_as_described(name: str) -> None:
     assert problems(schema_of(name), load(name)) == []
 
 
-@pytest.mark.parametrize("name", HEADERS)
+@each_of("name", HEADERS)
 def test_golden_headers_are_as_described(name: str) -> None:
     said, headers = response(*HEADERS[name]), load(name)
     assert header_problems(said, headers) == []

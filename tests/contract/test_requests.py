@@ -105,7 +105,7 @@ def test_blocking_client_sends_what_is_specified(call: Call) -> None:
     assert dumped(value) == (load(call.golden) if call.golden else None)
 
 
-@pytest.mark.parametrize("call", CALLS, ids=lambda call: call.name)
+@each_of("call", CALLS, ids=lambda call: call.name)
 async def test_async_client_sends_what_is_specified(call: Call) -> None:
     request, value = await run_async(call)
     check(call, request)

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from .._rows import each_of
 from ._wire import Wire, error_of, proof
 
 EVERY_PATH = [
@@ -27,7 +28,7 @@ EVERY_PATH = [
 
 
 @pytest.mark.rule("auth.required", "auth.missing")
-@pytest.mark.parametrize(("method", "path"), EVERY_PATH)
+@each_of(("method", "path"), EVERY_PATH)
 def test_every_endpoint_needs_a_key(wire: Wire, method: str, path: str) -> None:
     answer = wire.with_key(None)(method, path)
     assert error_of(answer) == (401, "unauthorized")
@@ -35,7 +36,7 @@ def test_every_endpoint_needs_a_key(wire: Wire, method: str, path: str) -> None:
 
 
 @pytest.mark.rule("auth.missing", "auth.invalid", "error.401", "stream.bearer")
-@pytest.mark.parametrize(
+@each_of(
     "header",
     [
         "",
@@ -53,7 +54,7 @@ def test_every_endpoint_needs_a_key(wire: Wire, method: str, path: str) -> None:
         "Bearer " + "a" * 5_000,
     ],
 )
-@pytest.mark.parametrize("path", ["/account", "/signals/stream?chain=8453"])
+@each_of("path", ["/account", "/signals/stream?chain=8453"])
 def test_only_a_known_bearer_key_counts(wire: Wire, path: str, header: str) -> None:
     answer = wire.with_key(None)("GET", path, headers={"Authorization": header.format(key=wire.key)})
     assert error_of(answer) == (401, "unauthorized")

@@ -7,6 +7,7 @@ import pytest
 
 from tradesdk_mock import MockServer
 
+from .._rows import each_of
 from ._wire import Wire, error_of, walk
 
 FIELDS = ["id", "token_address", "token_symbol", "chain_id", "direction", "confidence", "price_usd", "timestamp"]
@@ -21,7 +22,7 @@ def history(service: MockServer, bare_http: httpx.Client) -> list[Any]:
 
 @BOTH
 @pytest.mark.rule("signals.latest.chain signals.history.chain chain.others error.400.missing error.400.malformed")
-@pytest.mark.parametrize(
+@each_of(
     ("query", "named", "status"),
     [
         *((query, "chain", 400) for query in ("", "chain=", "chain=base", "chain=8453.0", "chain=%d9%a1")),
@@ -38,7 +39,7 @@ def test_a_chain_is_required_and_one_of_two(wire: Wire, path: str, query: str, n
 
 @BOTH
 @pytest.mark.rule("chain.known signals.latest signals.history signal.direction signal.confidence")
-@pytest.mark.parametrize("chain", [8453, 56])
+@each_of("chain", [8453, 56])
 def test_signals_are_of_the_chain_asked_for(wire: Wire, path: str, chain: int) -> None:
     signals = wire.get(path, chain=chain, limit=100, unknown=1).json()["data"]
     for signal in signals:

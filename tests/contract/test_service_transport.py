@@ -2,6 +2,7 @@
 
 import pytest
 
+from .._rows import each_of
 from ._wire import Wire, error_of
 
 
@@ -11,7 +12,7 @@ def writes(wire: Wire) -> list[tuple[str, str]]:
 
 
 @pytest.mark.rule("transport.request-json", "error.400.malformed")
-@pytest.mark.parametrize(
+@each_of(
     "content",
     [
         *(b"", b"{", b"{]", b"[]", b"null", b'"text"', b"1", b"{'name': 1}", b"name=a&chain_id=8453"),
@@ -27,7 +28,7 @@ def test_a_body_that_is_no_json_object_is_refused(wire: Wire, writes: list[tuple
 
 
 @pytest.mark.rule("transport.request-json")
-@pytest.mark.parametrize(
+@each_of(
     ("kind", "accepted"),
     [
         *((kind, True) for kind in ("application/json", "Application/JSON", "application/json; charset=utf-8")),
@@ -45,14 +46,14 @@ def test_a_body_is_sent_as_json(wire: Wire, writes: list[tuple[str, str]], kind:
 
 
 @pytest.mark.rule("version.prefix")
-@pytest.mark.parametrize("path", ["/account", "/v2/account", "/v0/account", "/V1/account", "/v1", "/v1/", "/"])
+@each_of("path", ["/account", "/v2/account", "/v0/account", "/V1/account", "/v1", "/v1/", "/"])
 def test_every_path_carries_the_version(wire: Wire, path: str) -> None:
     answer = wire.http.get(wire.server.url + path, headers={"Authorization": f"Bearer {wire.key}"})
     assert error_of(answer) == (404, "not_found")
 
 
 @pytest.mark.rule("transport.response-json")
-@pytest.mark.parametrize("path", ["/agents/nobody", "/nothing", "/agents/a/b", "/wallets/x", "/agents/x/start"])
+@each_of("path", ["/agents/nobody", "/nothing", "/agents/a/b", "/wallets/x", "/agents/x/start"])
 def test_paths_that_are_not_written_do_not_exist(wire: Wire, path: str) -> None:
     assert error_of(wire.get(path)) == (404, "not_found")
 

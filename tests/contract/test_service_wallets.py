@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 from eth_account import Account
 
+from .._rows import each_of
 from ._wire import WALLET_KEY, Wire, error_of, proof, sign, walk
 
 OTHER_KEY = "0x" + "2e" * 32
@@ -35,7 +36,7 @@ def test_a_proof_may_be_spelled_otherwise(wire: Wire, neighbour: Wire) -> None:
 
 
 @pytest.mark.rule("wallets.connect.required", "error.400.missing")
-@pytest.mark.parametrize("field", ["address", "chain_id", "label", "signature"])
+@each_of("field", ["address", "chain_id", "label", "signature"])
 def test_connect_needs_its_required_fields(wire: Wire, field: str) -> None:
     body = proof()
     del body[field]
@@ -43,7 +44,7 @@ def test_connect_needs_its_required_fields(wire: Wire, field: str) -> None:
 
 
 @pytest.mark.rule("error.400.malformed")
-@pytest.mark.parametrize(
+@each_of(
     ("field", "values"),
     [("address", [5, None]), ("chain_id", ["8453", True]), ("label", [5]), ("signature", [5, None])],
 )
@@ -77,7 +78,7 @@ SIGNATURES = {
 
 
 @pytest.mark.rule("wallets.connect.bad-signature", "wallets.connect.mismatch", "error.400.signature")
-@pytest.mark.parametrize("kind", SIGNATURES)
+@each_of("kind", SIGNATURES)
 def test_signatures_that_prove_nothing(wire: Wire, kind: str) -> None:
     answer = wire.post("/wallets", proof() | {"signature": SIGNATURES[kind]})
     assert error_of(answer) == (400, "invalid_signature")

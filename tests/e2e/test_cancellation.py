@@ -27,6 +27,7 @@ from .._answers import agent as whole
 from .._async._client import client_of
 from .._clock import START, VirtualClock
 from .._hostile import Visit, answer, hostile
+from .._rows import each_of
 
 GOOD = answer(json.dumps(ACCOUNT).encode())
 HALFWAY = {"waiting for the answer": b"", "in its headers": GOOD[:20], "in its body": GOOD[:-5]}
@@ -39,7 +40,7 @@ def single(url: str) -> AsyncTradeClient:
     return client
 
 
-@pytest.mark.parametrize("sent", HALFWAY.values(), ids=HALFWAY)
+@each_of("sent", HALFWAY.values(), ids=HALFWAY)
 async def test_in_the_middle(sent: bytes) -> None:
     arrived = threading.Event()
 

@@ -21,6 +21,7 @@ from tradesdk._sync.concurrency import Semaphore
 from .._eventful import Stop
 from .._interrupts import apart
 from .._paidservice import PRICE
+from .._rows import each_of
 from .._seeds import one_of_each
 from .._sync._paidshop import Shop, lost
 
@@ -157,7 +158,7 @@ SENDING = [a_call, a_batch, a_batch_of_a_job, resume, reconcile]
 EVERY_CALL = pytest.mark.parametrize("of", [*SENDING, a_kept_answer])
 
 
-@pytest.mark.parametrize("of", [a_call, a_batch_of_a_job, reconcile])
+@each_of("of", [a_call, a_batch_of_a_job, reconcile])
 def test_some_lines(of: Callable[[Shop], Calls]) -> None:
     at, step = 1, 251 if of is a_call else 601
     while not reaches_its_end(of, at):

@@ -19,6 +19,7 @@ from tradesdk._stream import checkpoint
 from .._answers import BASE, KEY
 from .._async._following import opened
 from .._hostile import Visit, answer, hostile
+from .._rows import each_of
 from .._streamscript import CHAIN, Step, StreamScript, fields, live
 from .._streamservice_outages import most_within
 from ._streamplaces import EMPTY, OPEN, signal_event
@@ -50,7 +51,7 @@ def anyio_backend() -> str:
     return "asyncio"
 
 
-@pytest.mark.parametrize("each", [1, 2, 3, 10])
+@each_of("each", [1, 2, 3, 10])
 async def test_reads_that_are_cancelled_lose_nothing_and_cause_no_storm(each: int) -> None:
     """Before every signal, before every second one, …; for a service that sends one in seven seconds."""
     reader = Reader()

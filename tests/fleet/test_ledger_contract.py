@@ -16,6 +16,7 @@ from tradesdk.payments.ledger.leases import owner_name
 from tradesdk.testing import LEDGER_CHECKS, check_ledger_course, check_ledger_store
 
 from .._redis_server import RedisServer, drawn_engines
+from .._rows import each_of
 from ..unit._ledger import NOW, reserve
 from ._ledger import ledgers
 
@@ -27,10 +28,12 @@ def ledger(server: RedisServer, tmp_path: Path) -> Iterator[RedisLedger]:
         made.check()
 
 
-@pytest.mark.parametrize("name", LEDGER_CHECKS)
-def test_it_does_what_every_ledger_does(ledger: RedisLedger, name: str) -> None:
-    assert isinstance(ledger, LedgerStore)
-    LEDGER_CHECKS[name](ledger)
+@each_of("name", LEDGER_CHECKS)
+def test_it_does_what_every_ledger_does(server: RedisServer, tmp_path: Path, name: str) -> None:
+    with ledgers(server, tmp_path)() as ledger:
+        assert isinstance(ledger, LedgerStore)
+        LEDGER_CHECKS[name](ledger)
+        ledger.check()
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -12,6 +12,7 @@ import httpx
 
 from tradesdk_mock import GapOptions, MockClock, MockService
 
+from .._stock import stocked
 from ._http import START
 from ._paying import JSON, PER_TOKEN, Headers, Json, decode, encode, header_name, offer_of, payment
 
@@ -70,7 +71,10 @@ class Answer:
 
 
 class Shop(MockService):
-    """A mock behind its paywall, on a clock that stands still. Further arguments are gap options."""
+    """A mock behind its paywall, on a clock that stands still. Further arguments are gap options.
+
+    With `traded` it has its trades at once: building them for the first answer about them takes a quarter of a second.
+    """
 
     def __init__(
         self,
@@ -78,9 +82,13 @@ class Shop(MockService):
         seed: int | None = None,
         signals: Literal["live", "scripted"] | None = None,
         db: Path | None = None,
+        traded: bool = False,
         **gaps: Any,
     ) -> None:
         super().__init__(seed=seed, signals=signals, db=db, clock=MockClock(START), gaps=GapOptions(**gaps))
+        if traded:
+            stocked(self, START, signals="live")
+            self.set_gaps(**gaps)
         self.http = httpx.Client(transport=self.transport(), base_url=self.url, trust_env=False)
         weakref.finalize(self, self.world.close)
 

@@ -127,7 +127,7 @@ def test_sleeping_takes_no_time() -> None:
     assert clock.now() == START + 3_600
 
 
-@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+@each_of("backend", ["asyncio", "trio"])
 def test_tasks_that_sleep_at_the_same_time_do_not_add_up(backend: str) -> None:
     clock = MockClock(START)
     seen: list[float] = []
@@ -274,7 +274,7 @@ def test_keepers_are_there_before_and_after_every_change_until_they_leave() -> N
     assert len(seen) == 9
 
 
-@pytest.mark.parametrize("wrong", [START, 0, "now"])
+@each_of("wrong", [START, 0, "now"])
 def test_what_is_no_clock(wrong: Any) -> None:
     with pytest.raises(MockServerError, match="clock: must be a MockClock"):
         MockService(clock=wrong)

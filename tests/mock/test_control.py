@@ -20,6 +20,7 @@ from tradesdk_mock.control.http import OPERATIONS, Operation, signature
 from tradesdk_mock.control.http import ControlApi as Control
 from tradesdk_mock.core.messages import Request
 
+from .._rows import each_of
 from ._http import FULL, START, add_agent, add_wallet, client, error, in_process, ok
 
 DOCS = Path(__file__).parents[2] / "docs" / "mock.md"
@@ -288,7 +289,7 @@ def untouched() -> Iterator[tuple[httpx.Client, str, str]]:
         yield http, agent, ok(http.get("/_mock/keys"))["data"][0]["id"]
 
 
-@pytest.mark.parametrize("what", MISTAKES)
+@each_of("what", MISTAKES)
 def test_mistakes_are_answered_plainly_and_change_nothing(untouched: tuple[httpx.Client, str, str], what: str) -> None:
     api, agent, key = untouched
     method, _, path = what.replace("KEY", key).replace("AGENT", agent).partition(" ")
@@ -302,7 +303,7 @@ def test_mistakes_are_answered_plainly_and_change_nothing(untouched: tuple[httpx
     assert ok(api.get("/_mock/journal?limit=1"))["data"][0]["path"] == "/v1/wallets"
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("method", "path", "body", "said"),
     [
         ("POST", "reset", {"sed": 7}, "sed: not a field of this request; it has: seed, scenario, populate"),
@@ -435,7 +436,7 @@ def test_names_and_web_pages_that_are_not_of_this_machine_are_kept_out(mock: Moc
     kept_out(mock, "Origin", origin="http://localhost", also=[("origin", "http://evil.example")])
 
 
-@pytest.mark.parametrize("allowed", [False, True], ids=["local", "remote"])
+@each_of("allowed", [False, True], ids=["local", "remote"])
 def test_the_server_hands_on_what_it_was_told(allowed: bool) -> None:
     with MockServer(clock=MockClock(START), allow_remote_control=allowed) as server, client(server) as http:
         answer = http.get("/_mock/status", headers={"Host": "mock.build.example"})

@@ -19,6 +19,7 @@ from tradesdk_mock.market.indicators import LONG, SHORT
 from tradesdk_mock.market.price_model import prices
 from tradesdk_mock.market.tokens import find, lively
 
+from .._rows import each_of
 from ._http import BASE, BNB, HOUR, START, in_process, walk
 
 
@@ -182,7 +183,7 @@ def test_whatever_is_asked_for_comes_out_as_a_signal_or_as_one_clear_error(given
     assert json.loads(json.dumps(found, allow_nan=False)) == found
 
 
-@pytest.mark.parametrize("chain_id", [BASE, BNB])
+@each_of("chain_id", [BASE, BNB])
 def test_a_prompted_signal_says_where_the_averages_stand(chain_id: int) -> None:
     market, directions = prices(7), set()
     for ordinal in range(30):

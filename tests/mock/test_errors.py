@@ -15,6 +15,7 @@ import pytest
 
 from tradesdk_mock import MockServer, MockServerError, MockService
 
+from .._rows import each_of
 from ._http import add_agent, add_wallet, client, error, in_process, ok
 
 PATHS = {
@@ -40,7 +41,7 @@ def api(request: pytest.FixtureRequest, server: MockServer) -> Iterator[httpx.Cl
         yield http
 
 
-@pytest.mark.parametrize("path", PATHS)
+@each_of("path", PATHS)
 def test_methods_that_a_path_lacks(api: httpx.Client, path: str) -> None:
     refused = [method for method in METHODS if method not in PATHS[path].split(", ")]
     for method in refused:
@@ -62,7 +63,7 @@ ABSENT = (
 )
 
 
-@pytest.mark.parametrize("method", ["GET", "POST", "DELETE"])
+@each_of("method", ["GET", "POST", "DELETE"])
 def test_paths_that_do_not_exist(api: httpx.Client, method: str) -> None:
     for path in ABSENT:
         error(api.request(method, path), 404, "not_found")
@@ -82,7 +83,7 @@ def test_ids_that_do_not_exist(rich: httpx.Client, path: str) -> None:
         assert len(message) < 200, ident
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("query", "word"),
     [
         ("limit=1&limit=1", "limit: given twice"),
@@ -101,7 +102,7 @@ def test_ids_that_do_not_exist(rich: httpx.Client, path: str) -> None:
         ("cursor=%00", "cursor"),
     ],
 )
-@pytest.mark.parametrize("path", ["/v1/trades", "/v1/agents"])
+@each_of("path", ["/v1/trades", "/v1/agents"])
 def test_queries_that_can_not_be_read(api: httpx.Client, path: str, query: str, word: str) -> None:
     assert word in error(api.get(f"{path}?{query}"), 400, "invalid_request")
 

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 
 from tradesdk_mock import MockServerError, MockService
 
+from .._rows import each_of
 from ._http import client, error, ok, silent
 from ._streams import BASE_CHAIN, STREAM
 
@@ -125,9 +126,7 @@ VALUES: list[tuple[str, str, list[Any], list[Any], str]] = [
 # fmt: on
 
 
-@pytest.mark.parametrize(
-    ("kind", "name", "accepted", "refused", "words"), VALUES, ids=[f"{kind}-{name}" for kind, name, *_ in VALUES]
-)
+@each_of(("kind", "name", "accepted", "refused", "words"), VALUES, ids=[f"{kind}-{name}" for kind, name, *_ in VALUES])
 def test_values(mock: MockService, kind: str, name: str, accepted: list[Any], refused: list[Any], words: str) -> None:
     """Of a kind's parameter, or of a condition. What is refused leaves the rules as they were."""
     for value in accepted:
@@ -143,6 +142,7 @@ def test_values(mock: MockService, kind: str, name: str, accepted: list[Any], re
         assert "\n" not in message
         assert len(message) < 400
     assert mock.faults() == before
+    mock.clear_faults()
 
 
 @pytest.mark.parametrize(

@@ -23,6 +23,7 @@ from hypothesis import strategies as st
 
 from tradesdk_mock import MockServer, MockService
 
+from .._rows import each_of
 from ._http import CARRIERS, FULL, START, add_wallet, client, ok, silent
 from ._scripted import Outcome, fetch
 from ._streams import BASE_CHAIN, STREAM, Reader, data_of, emit, ids, listen, signal_id
@@ -320,16 +321,15 @@ ON_SOCKETS = {"latency", "status", "reset", "truncate", "bad_chunk", "drip", "dr
 """Kinds that the server does with its connection; the others only change the bytes that it is given."""
 
 
-def cases() -> Iterator[Any]:
+def cases(quick: bool) -> Iterator[Any]:
     """Each row in each way. The quick run has blocking clients, and over sockets the first row of some kinds."""
     seen = set[str]()
     for each in [*ANSWERS, *STREAMS]:
         first = each.id in ON_SOCKETS and each.id not in seen
         seen.add(each.id)
         for carrier, flavour in WAYS:
-            quick = flavour == "blocking" and (first or carrier == "in process")
-            marks = () if quick else pytest.mark.long
-            yield pytest.param(carrier, flavour, *each.values, id=f"{each.id}-{flavour}, {carrier}", marks=marks)
+            if quick == (flavour == "blocking" and (first or carrier == "in process")):
+                yield pytest.param(carrier, flavour, *each.values, id=f"{each.id}-{flavour}, {carrier}")
 
 
 def see(mock: MockService, flavour: str, at: str, token: str | None, patience: float) -> Seen:
@@ -352,8 +352,10 @@ def see(mock: MockService, flavour: str, at: str, token: str | None, patience: f
     return Seen(outcome, mock, emitted, now() - before)
 
 
-@pytest.mark.parametrize(("carrier", "flavour", "rules", "at", "token", "comes"), [*cases()])
-def test_fault(
+CASE = ("carrier", "flavour", "rules", "at", "token", "comes")
+
+
+def check_fault(
     carrier: str, flavour: str, rules: tuple[Rule, ...], at: str, token: str | None, comes: dict[str, Any]
 ) -> None:
     with silent(carrier) as mock:
@@ -373,6 +375,21 @@ def test_fault(
                 assert seen[name] == expected, name
 
 
+@each_of(CASE, cases(quick=True))
+def test_fault(
+    carrier: str, flavour: str, rules: tuple[Rule, ...], at: str, token: str | None, comes: dict[str, Any]
+) -> None:
+    check_fault(carrier, flavour, rules, at, token, comes)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(CASE, [*cases(quick=False)])
+def test_fault_in_every_way(
+    carrier: str, flavour: str, rules: tuple[Rule, ...], at: str, token: str | None, comes: dict[str, Any]
+) -> None:
+    check_fault(carrier, flavour, rules, at, token, comes)
+
+
 def test_every_kind_is_in_the_table() -> None:
     shown = {kind for each in [*ANSWERS, *STREAMS] for kind, _ in each.values[0]}
     with silent("in process") as mock:
@@ -382,7 +399,7 @@ def test_every_kind_is_in_the_table() -> None:
 # Chance
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("given", "at", "name"),
     [
         (rule("latency", jitter=9), "account", "late"),
@@ -423,7 +440,7 @@ def test_jitter_is_drawn_for_each_request_and_a_share_for_each_event() -> None:
 # How the bytes arrive
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("given", "target", "head", "body", "end"),
     [
         (rule("status", status=503), ACCOUNT, b"HTTP/1.1 503 Service Unavailable\r\n", b"}}", "eof"),
@@ -477,7 +494,7 @@ def test_the_connection_is_kept_where_a_fault_does_not_end_it() -> None:
     assert len(peers) == 1
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("given", "at", "token", "right"),
     [
         (rule("drip", piece=50), "account", None, lambda pieces: pieces == [50, 50, 25]),
@@ -599,7 +616,7 @@ def test_reorder_and_skip_leave_heartbeats_alone() -> None:
         assert stream.came.index(b"heartbeat") < stream.came.index(b'"signal"') < stream.came.rindex(b"heartbeat")
 
 
-@pytest.mark.parametrize("closed", [False, True])
+@each_of("closed", [False, True])
 def test_a_reset_and_the_end_of_the_mock_end_a_stream_whatever_its_faults(closed: bool) -> None:
     """What is held back comes first."""
     with silent("in process") as mock:

@@ -18,6 +18,7 @@ import pytest
 
 from tradesdk_mock import GapInfo, GapOptions, MockClock, MockServer, MockService
 
+from .._rows import each_of
 from ._http import OWNER, START, add_agent, add_wallet, client, connection, error, in_process, ok, sign, walk
 from ._streams import first_events
 
@@ -39,7 +40,7 @@ def test_every_option_is_described_and_has_a_test() -> None:
             assert str(GapOptions().changed(**{info.name: value}).as_dict()[info.name]) == value
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("options", "message"),
     [
         ({"write_status": "204"}, "write_status"),

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import httpx
-import pytest
 
 from tradesdk_mock import GapOptions, MockClock, MockServer
 
@@ -27,9 +26,9 @@ def test_b_port(server: MockServer, api: httpx.Client) -> None:
     assert ok(api.post(f"{server.market_url}/v1/supported-tokens", json={}))["data"]["total"] == 620
 
 
-@pytest.mark.parametrize("value", ["not-required", "required"])
+@each_of("value", ["not-required", "required"])
 def test_b_bearer(value: str) -> None:
-    shop = Shop(b_bearer=value, paywall="open")
+    shop = Shop(traded=True, b_bearer=value, paywall="open")
     for path in ALL:
         for key in (None, b"Bearer wrong", b"Basic abc", b"Bearer mock_read_bot"):
             headers = [] if key is None else [(b"authorization", key)]
@@ -83,7 +82,7 @@ def test_what_a_wrong_request_would_cost() -> None:
         assert decode(answer.headers["payment-required"])["accepts"][0]["amount"] == str(PRICE)
 
 
-@pytest.mark.parametrize("value", ["none", "60"])
+@each_of("value", ["none", "60"])
 def test_b_rate(value: str) -> None:
     """It comes before everything else, and counts by address."""
     gaps = GapOptions(b_rate=value, b_bearer="required")
@@ -107,7 +106,7 @@ def test_b_rate(value: str) -> None:
         error(http.post("/v1/token-prices", json=BODY), 401, "unauthorized")
 
 
-@pytest.mark.parametrize(("value", "header", "body"), [("both", 2, 1), ("v2", 2, None), ("v1", None, 1)])
+@each_of(("value", "header", "body"), [("both", 2, 1), ("v2", 2, None), ("v1", None, 1)])
 def test_payment_402(value: str, header: int | None, body: int | None) -> None:
     answer = Shop(payment_402=value).post(PATH, BODY)
     assert answer.status == 402
@@ -117,7 +116,7 @@ def test_payment_402(value: str, header: int | None, body: int | None) -> None:
     assert answer.body or value == "v2"
 
 
-@pytest.mark.parametrize("value", ["404", "partial"])
+@each_of("value", ["404", "partial"])
 def test_unknown_token(value: str) -> None:
     shop = Shop(unknown_token=value, paywall="open")
     body = {"tokens": [{"identifier": "NOPE", "limit": 1}, {"identifier": "TOSHI", "limit": 2}, {"identifier": "X"}]}
@@ -131,7 +130,7 @@ def test_unknown_token(value: str) -> None:
     assert shop.post("token-signals", tokens("NOPE", "X")).status == 404
 
 
-@pytest.mark.parametrize("value", ["reason", "official"])
+@each_of("value", ["reason", "official"])
 def test_v1_errors(value: str) -> None:
     """The words of official servers, which clients of version 1 read. In version 2 the reason stands alone."""
     shop = Shop(v1_errors=value)
@@ -155,15 +154,15 @@ def test_v1_errors(value: str) -> None:
         assert said(shop.buy(2, 1))[1] == stage * official + "settlement_pending"
 
 
-@pytest.mark.parametrize(("value", "status"), [("closed", 402), ("open", 200)])
+@each_of(("value", "status"), [("closed", 402), ("open", 200)])
 def test_paywall(value: str, status: int) -> None:
-    shop = Shop(paywall=value)
+    shop = Shop(traded=True, paywall=value)
     for path in PAID:
         assert shop.post(path, good_body(path)).status == status, path
     assert shop.post("supported-tokens", {}).status == 200
 
 
-@pytest.mark.parametrize("seconds", [60, 1, 15, 86_400])
+@each_of("seconds", [60, 1, 15, 86_400])
 def test_payment_window(seconds: int) -> None:
     shop = Shop(payment_window=seconds)
     for version in VERSIONS:
@@ -178,7 +177,7 @@ def test_payment_window(seconds: int) -> None:
     assert shop.buy(2, validBefore=str(START + 10**6)).status == 200
 
 
-@pytest.mark.parametrize("value", ["none", "optional", "required"])
+@each_of("value", ["none", "optional", "required"])
 def test_payment_identifier(value: str) -> None:
     """More of it in test_payments."""
     shop = Shop(payment_identifier=value)
@@ -194,7 +193,7 @@ def test_payment_identifier(value: str) -> None:
         assert [shop.submit(content).status for _ in range(2)] == [200, 200]
 
 
-@pytest.mark.parametrize("value", ["one", "several"])
+@each_of("value", ["one", "several"])
 def test_offers(value: str) -> None:
     shop = Shop(offers=value)
     plain = ("exact", "eip155:8453", "30000")
@@ -219,7 +218,7 @@ def test_offers(value: str) -> None:
     assert [each.amount for each in shop.payments.settlements()] == [PRICE, 2 * PRICE] * 2
 
 
-@pytest.mark.parametrize("dollars", [1_000, 0, 1])
+@each_of("dollars", [1_000, 0, 1])
 def test_payer_balance(dollars: int) -> None:
     shop = Shop(payer_balance=dollars)
     answer = shop.buy(1)

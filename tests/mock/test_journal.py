@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from tradesdk_mock import JournalEntry, MockClock, MockService
 
+from .._rows import each_of
 from ._http import FULL, START, in_process
 
 NEVER = "so this could never fail"
@@ -133,7 +134,7 @@ def test_only_the_latest_are_kept(mock: MockService) -> None:
 # Finding requests
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("wanted", "found"),
     [
         ({}, [1, 2, 3, 4, 5]),
@@ -323,7 +324,7 @@ def test_what_no_request_could_be_is_refused(mock: MockService, wanted: dict[str
         assert str(caught.value).startswith(said)
 
 
-@pytest.mark.parametrize(
+@each_of(
     "wanted",
     [
         {"method": "delete"},

@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from .._rows import each_of
 from ._buyer import BODY, PATH, PRICE, Shop, good_body, tokens
 from ._http import START
 from ._paying import JSON, PAID, PAYER, STRANGER, Json, encode, nonce_of, payment, sign
@@ -118,7 +119,7 @@ WRONG: dict[tuple[int, ...], list[tuple[str, list[Any], str]]] = {
     "payment.accepted payment.authorization payment.receiver payment.amount payment.valid-before payment.valid-after",
     "payment.signed payment.refused",
 )
-@pytest.mark.parametrize(
+@each_of(
     ("version", "at", "values", "reason"),
     [(version, *row) for versions, rows in WRONG.items() for version in versions for row in rows],
 )
@@ -142,7 +143,7 @@ def test_a_signature_for_another_token(refusing: Shop, good: dict[int, Json]) ->
 
 @pytest.mark.rule("payment.unreadable")
 @VERSIONS
-@pytest.mark.parametrize(
+@each_of(
     "value",
     [
         b"",
@@ -220,7 +221,7 @@ def test_the_limits_of_validity(version: int) -> None:
     assert shop.submit(content).status == 200
 
 
-@pytest.mark.parametrize(("skew", "reason"), [(600, BEFORE), (-600, AFTER)])
+@each_of(("skew", "reason"), [(600, BEFORE), (-600, AFTER)])
 def test_a_payer_who_does_not_know_of_the_skew(skew: int, reason: str) -> None:
     shop = Shop(clock_skew=skew)
     assert shop.submit(payment(shop.ask(), START, 1, validAfter=str(START - 60))).reason == reason
@@ -297,7 +298,7 @@ def test_of_two_payments_the_newer_generation_counts() -> None:
     assert [(each.version, each.nonce) for each in shop.payments.settlements()] == [(2, nonce_of(2))]
 
 
-@pytest.mark.parametrize(("generation", "ignored"), [("v2", 1), ("v1", 2)])
+@each_of(("generation", "ignored"), [("v2", 1), ("v1", 2)])
 def test_a_generation_that_is_not_spoken_is_not_heard(generation: str, ignored: int) -> None:
     shop = Shop()
     content = shop.signed(1, version=ignored)
@@ -309,7 +310,7 @@ def test_a_generation_that_is_not_spoken_is_not_heard(generation: str, ignored: 
 
 
 def test_a_payment_where_nothing_is_sold_is_not_looked_at() -> None:
-    shop = Shop()
+    shop = Shop(traded=True)
     paid = (b"payment-signature", encode(shop.signed(1)).encode())
     assert shop.post("supported-tokens", {}, [paid]).status == 200
     assert shop.send("GET", PATH, json.dumps(BODY).encode(), [JSON, paid]).status == 405
@@ -320,7 +321,7 @@ def test_a_payment_where_nothing_is_sold_is_not_looked_at() -> None:
 
 
 def test_what_is_bought_is_what_an_open_paywall_gives() -> None:
-    shop = Shop()
+    shop = Shop(traded=True)
     for nonce, path in enumerate(PAID):
         shop.set_gaps(paywall="closed")
         bought = shop.buy(nonce, path=path, body=good_body(path)).data
@@ -340,7 +341,7 @@ FAILING: list[tuple[str, Json, Json, int, str]] = [
 
 @pytest.mark.rule("payment.settled-after")
 @VERSIONS
-@pytest.mark.parametrize(("path", "body", "gaps", "status", "verdict"), FAILING)
+@each_of(("path", "body", "gaps", "status", "verdict"), FAILING)
 def test_what_fails_is_not_charged(version: int, path: str, body: Json, gaps: Json, status: int, verdict: str) -> None:
     shop = Shop()
     count = len(body["tokens"]) if verdict == "not charged" else 0

@@ -12,6 +12,7 @@ import pytest
 
 from tradesdk_mock import MockClock, MockServer, MockServerError, MockService, MockSignal
 
+from .._rows import each_of
 from ._http import START, client, in_process, ok, walk
 
 BASE, BNB = 8453, 56
@@ -297,7 +298,7 @@ def test_a_long_jump_over_sockets_is_made_up_for_in_parts_and_to_the_same_signal
 # The signal that a new stream gets soon
 
 
-@pytest.mark.parametrize("chain", [BASE, BNB])
+@each_of("chain", [BASE, BNB])
 def test_whoever_opens_a_stream_has_a_signal_soon(chain: int) -> None:
     with service(signals="live", first_within=2.0) as mock, service(signals="live") as plain:
         waited = list[float]()

@@ -30,7 +30,7 @@ def test_our_keccak_is_keccak(length: int) -> None:
     assert keccak256(data[:length]) == keccak(data[:length])
 
 
-@pytest.mark.parametrize(
+@each_of(
     "spelled",
     [
         "0x52908400098527886E0F7030069857D2E4169EE7",

@@ -17,6 +17,7 @@ import pytest
 
 from tradesdk_mock import MockServer, MockService, MockSignal
 
+from .._rows import each_of
 from ._http import CARRIERS, START, carried, client, walk
 from ._scripted import TLS
 from ._streams import STREAM, listening
@@ -72,8 +73,8 @@ def test_it_begins_where_it_is_opened_and_keeps_what_comes_before_the_first_read
         assert stream.take(1_100) == emitted
 
 
-@pytest.mark.parametrize("carrier", CARRIERS)
-@pytest.mark.parametrize("chain", [8453, 56])
+@each_of("carrier", CARRIERS)
+@each_of("chain", [8453, 56])
 def test_the_market_comes_as_time_goes_on(carrier: str, chain: int) -> None:
     with carried(carrier, signals="live") as mock, client(mock, timeout=60) as api:
         mock.set_gaps(heartbeat=0)
@@ -87,7 +88,7 @@ def test_the_market_comes_as_time_goes_on(carrier: str, chain: int) -> None:
         assert [record["timestamp"] for record in published] == sorted(record["timestamp"] for record in published)
 
 
-@pytest.mark.parametrize("carrier", CARRIERS)
+@each_of("carrier", CARRIERS)
 def test_the_first_signal_may_be_promised(carrier: str) -> None:
     with carried(carrier, signals="live", first_within=2.0) as mock, client(mock, timeout=60) as api:
         for chain in (8453, 56):

@@ -11,10 +11,11 @@ from tradesdk_mock import MockClock, MockService
 from tradesdk_mock.market.price_model import prices
 from tradesdk_mock.market.tokens import ETHER_ADDRESS, find, lively, tokens
 
+from .._rows import each_of
 from ._http import START
 
 
-@pytest.mark.parametrize(("chain_id", "every", "live"), [(8453, 620, 60), (56, 20, 20)])
+@each_of(("chain_id", "every", "live"), [(8453, 620, 60), (56, 20, 20)])
 def test_the_tokens_of_a_chain(chain_id: int, every: int, live: int) -> None:
     """A name means one token; every address carries its checksum."""
     found = tokens(7, chain_id)

@@ -18,6 +18,7 @@ from tradesdk_mock.state.world import World
 from tradesdk_mock.trading import background_tenant, engine, ledger
 from tradesdk_mock.trading.signal_feed import next_due
 
+from .._rows import each_of
 from ._http import BASE, BNB, DAY, HOUR, OTHER, START, add_agent, add_wallet, connection, error, in_process, ok, walk
 from ._ledger_sums import judged
 from ._observer import BACKGROUND_TENANT, OPEN, Observer, Record, service
@@ -252,7 +253,7 @@ def test_a_random_story(seed: int) -> None:
         assert len({balance["wallet_id"] for balance in me.balances.values()}) == 3
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("entry", "price", "amount", "pnl", "roi"),
     [
         (2.0, 2.5, 10.0, 5.0, 25.0),

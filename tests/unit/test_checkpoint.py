@@ -18,6 +18,7 @@ from tradesdk import CheckpointError, ConfigError, InvalidArgumentError
 from tradesdk._stream import checkpoint as checkpoint_module
 from tradesdk._stream.checkpoint import CheckpointFile, CheckpointState, default_path, fingerprint
 
+from .._rows import each_of
 from ._checkpoints import BASE, KEY, NOW, PRINT, URL, checkpoint, in_use, kept, opened, refused, script, state
 
 TURNS = int(os.environ.get("TRADE_TURNS", "150"))
@@ -125,7 +126,7 @@ def test_the_bytes_of_a_file(path: Path) -> None:
         assert kept(path) == state(1, ids=1)
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("begin", "position", "mark"),
     [
         *((bad, 0, 0) for bad in (-1, math.nan)),
@@ -196,7 +197,7 @@ def test_a_fingerprint_tells_keys_apart_and_shows_nothing_of_them() -> None:
     assert PRINT not in hashlib.sha256(KEY.encode()).hexdigest()  # so it is of no use elsewhere
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("changes", "told"),
     [
         ({"base_url": "https://other.example"}, ("another service", URL, "choose another file")),
@@ -270,7 +271,7 @@ def test_without_a_home_folder(monkeypatch: pytest.MonkeyPatch) -> None:
         default_path(URL, PRINT, BASE)
 
 
-@pytest.mark.parametrize("bad", ["", "a\0b", "\udfff\ud800", b"bytes"])
+@each_of("bad", ["", "a\0b", "\udfff\ud800", b"bytes"])
 def test_a_path_must_name_a_file(bad: str) -> None:
     with pytest.raises(InvalidArgumentError, match="checkpoint"):
         CheckpointFile(bad, base_url=URL, key_fingerprint=PRINT, chain=BASE)

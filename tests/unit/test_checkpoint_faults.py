@@ -18,6 +18,7 @@ from tradesdk import CheckpointError
 from tradesdk._stream import checkpoint as checkpoint_module
 from tradesdk._stream.checkpoint import CheckpointFile, CheckpointState
 
+from .._rows import each_of
 from ._checkpoints import BASE, NOW, PRINT, URL, checkpoint, in_use, kept, opened, refused, script, state
 from ._small_disk import on_a_small_disk, possible
 
@@ -109,7 +110,7 @@ DAMAGED = {
 }
 
 
-@pytest.mark.parametrize("name", DAMAGED)
+@each_of("name", DAMAGED)
 def test_a_damaged_file_is_refused_and_stays(path: Path, name: str) -> None:
     path.write_bytes(DAMAGED[name])
     file = checkpoint(path)
@@ -122,7 +123,7 @@ def test_a_damaged_file_is_refused_and_stays(path: Path, name: str) -> None:
     file.close()
 
 
-@pytest.mark.parametrize("version", [2, 99, 10**30])
+@each_of("version", [2, 99, 10**30])
 def test_a_file_of_a_newer_release(path: Path, version: int) -> None:
     data = json.dumps({"version": version, "all": "is different"}).encode()
     path.write_bytes(data)
@@ -180,7 +181,7 @@ def test_lines_are_read_as_far_as_they_are_whole(path: Path) -> None:
         assert handled(path) == ADDED[: 1 + whole[len(first) : end].count(b"\n")]
 
 
-@pytest.mark.parametrize(
+@each_of(
     "rubbish",
     [
         *(bytes(4096), bytes(40) + b"\n", b"\n", b'["sig_9",17\n', b'["sig_9"]\n', b'{"sig_9": 5}\n', b"[9, 5]\n"),
@@ -341,7 +342,7 @@ def test_a_link_in_the_place_of_what_is_written_is_not_followed(path: Path, tmp_
     assert kept(path) == state(1)
 
 
-@pytest.mark.parametrize("left", [b"", b"half of a stat", b"x" * 100_000])
+@each_of("left", [b"", b"half of a stat", b"x" * 100_000])
 def test_what_a_killed_process_left_behind(path: Path, left: bytes) -> None:
     temp = Path(f"{path}.tmp")
     temp.write_bytes(left)

@@ -183,7 +183,7 @@ GOOD = {
 }
 
 
-@pytest.mark.parametrize("given_url", GOOD, ids=ascii)
+@each_of("given_url", GOOD, ids=ascii)
 def test_good_base_urls(given_url: str) -> None:
     assert base_url(given_url, environ={"TRADE_BASE_URL": "https://other"}) == GOOD[given_url]
     assert base_url(environ={"TRADE_BASE_URL": given_url}) == GOOD[given_url]

@@ -12,6 +12,7 @@ from tradesdk._stream.seen_ids import MOST_REMEMBERED, REMEMBERED
 from tradesdk._stream.server_clock import AHEAD
 
 from .._clock import START
+from .._rows import each_of
 from ._replays import Follows, History, listed, live
 
 FAR = 99_999_999_999 - START  # the year 5138
@@ -91,7 +92,7 @@ def test_what_was_in_the_history_before_is_not_wanted_unless_it_comes_live() -> 
     assert one.both_looks(10) == ["new"]
 
 
-@pytest.mark.parametrize("shown_by", ["a heartbeat", "a signal"])
+@each_of("shown_by", ["a heartbeat", "a signal"])
 def test_the_first_event_shows_that_it_began_earlier_than_a_clock_ahead_said(shown_by: str) -> None:
     """What dates the answers is an hour ahead of what dates the signals: all that follow would lie before the begin."""
     one = Follows(history=History([("older", -500), ("old", -50), ("missed", 15)]))
@@ -143,7 +144,7 @@ def test_not_more_ids_are_remembered_than_fit(monkeypatch: pytest.MonkeyPatch) -
     assert len(one.replay._seen._ids) == len(one.replay._seen._marks) == len(one.replay._seen.fingerprints)
 
 
-@pytest.mark.parametrize("at", [FAR, AHEAD + 100])
+@each_of("at", [FAR, AHEAD + 100])
 def test_a_live_signal_dated_ahead_moves_nothing(at: float) -> None:
     one = Follows.begun(history=History([("a", 1), ("far", at), ("h", 50)]))
     one.live("a", 1)
@@ -180,7 +181,7 @@ def test_a_signal_dated_ahead_that_only_the_history_has_is_yielded_once() -> Non
     assert one.replay.waiting == 0
 
 
-@pytest.mark.parametrize("at", [-START, -START + 5, -86_400.0, 0])
+@each_of("at", [-START, -START + 5, -86_400.0, 0])
 def test_a_signal_of_long_ago_is_late_and_nothing_else(at: float) -> None:
     """1970 is a time as well."""
     one = Follows.begun(at=1000)
@@ -279,7 +280,7 @@ def apart(count: int, each: float = 1.0) -> list[tuple[str, float]]:
 
 
 @pytest.mark.usefixtures("few_held")
-@pytest.mark.parametrize(("count", "each", "pages"), [(20, 1.0, 1), (21, 1.0, 2), (130, 1.0, 15), (50, 0.0, 5)])
+@each_of(("count", "each", "pages"), [(20, 1.0, 1), (21, 1.0, 2), (130, 1.0, 15), (50, 0.0, 5)])
 def test_more_than_is_held_is_read_in_windows(count: int, each: float, pages: int) -> None:
     """The last of them are published in a single second, which cannot be cut."""
     history = History(apart(count, each))
@@ -298,7 +299,7 @@ def test_an_audit_is_one_walk_and_the_next_one_goes_on() -> None:
     assert one.ids[1:] == [f"h{number}" for number in range(50)]
 
 
-@pytest.mark.parametrize("each", [1.0, 0.0])
+@each_of("each", [1.0, 0.0])
 def test_the_gap_of_a_walk_that_fails_ends_where_what_it_found_begins(each: float) -> None:
     history = History(apart(250, each))
     one = Follows.begun(history=history)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -68,7 +67,7 @@ def test_what_is_older_than_the_overlap_need_not_be_named_after_an_audit() -> No
     assert again(one, seconds_apart(102), 130) == ["s101", "s102"]
 
 
-@pytest.mark.parametrize("audited", [True, False])
+@each_of("audited", [True, False])
 def test_the_oldest_that_is_not_acknowledged_comes_again_however_many_follow(audited: bool) -> None:
     """Long after it others are not acknowledged either; and so many that not all are named in the file."""
     count = 1_200
@@ -215,7 +214,7 @@ def test_a_position_ahead_of_the_services_time_loses_nothing(ahead: float) -> No
     assert one.live("seen", 100 + ahead, now=401) == []
 
 
-@pytest.mark.parametrize("ahead", [-3_600.0, 0.0, 9.0])
+@each_of("ahead", [-3_600.0, 0.0, 9.0])
 def test_clocks_of_servers_may_differ_by_seconds(ahead: float) -> None:
     state = CheckpointState(START, START + 5_000 + ahead, (("seen", START + 5_000 + ahead),))
     one = Follows.resumed(state)
@@ -223,8 +222,8 @@ def test_clocks_of_servers_may_differ_by_seconds(ahead: float) -> None:
     assert one.position == 5_000 + ahead
 
 
-@pytest.mark.parametrize("handled", [(), (("a", START + 50.0),)], ids=["none", "long before"])
-@pytest.mark.parametrize("position", [61.0, 1_000.0, 2_000_000_000.0])
+@each_of("handled", [(), (("a", START + 50.0),)], ids=["none", "long before"])
+@each_of("position", [61.0, 1_000.0, 2_000_000_000.0])
 def test_a_position_that_no_acknowledged_signal_bears_out_is_not_believed(
     handled: tuple[tuple[str, float], ...], position: float
 ) -> None:

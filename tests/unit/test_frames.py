@@ -17,6 +17,7 @@ from tradesdk._frames import pandas_frame, polars_frame
 from tradesdk.models._base import Model
 
 from .. import _answers
+from .._rows import each_of
 from ..contract._golden import load
 
 MOMENT = "timestamp[us, tz=UTC]"
@@ -166,7 +167,7 @@ def test_times_and_missing_values() -> None:
     assert table["previous_short_sma"].to_pylist() == [None]
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("item", "message"),
     [
         (Trade.model_validate(_answers.trade()), "a table of Signal cannot contain a Trade"),

@@ -45,13 +45,13 @@ def refusal(seen: Seen, path: Any, password: Any = PASSWORD, use: Callable[..., 
     return str(caught.value)
 
 
-@pytest.mark.parametrize("password", ["", PASSWORD + " ", PASSWORD.upper(), "x" * 10_000])
+@each_of("password", ["", PASSWORD + " ", PASSWORD.upper(), "x" * 10_000])
 def test_the_wrong_password(path: Path, seen: Seen, password: str) -> None:
     told = refusal(seen, path, password, LocalSigner.from_keystore)
     assert told == f"the keystore {path} cannot be opened: the password is wrong, or the file is damaged"
 
 
-@pytest.mark.parametrize("password", [None, 5, ["a"], bytearray(b"a"), "\ud800", lambda: None])
+@each_of("password", [None, 5, ["a"], bytearray(b"a"), "\ud800", lambda: None])
 def test_what_is_no_password(path: Path, seen: Seen, password: Any) -> None:
     assert "the password must be " in refusal(seen, path, password)
 
@@ -78,7 +78,7 @@ def test_a_file_that_is_open_to_others(path: Path, seen: Seen, mode: int) -> Non
 
 
 @POSIX
-@pytest.mark.parametrize("mode", [0o600, 0o400, 0o700])
+@each_of("mode", [0o600, 0o400, 0o700])
 def test_a_file_for_its_owner_alone(path: Path, mode: int) -> None:
     path.chmod(mode)
     assert LocalSigner.from_keystore(path, PASSWORD).address == ADDRESS
@@ -117,7 +117,7 @@ def test_what_is_no_file(path: Path, tmp_path: Path, seen: Seen) -> None:
     assert refusal(seen, tmp_path / "none.json") == f"no such keystore: {tmp_path}/none.json"
 
 
-@pytest.mark.parametrize("named", [WALLET_KEY, WALLET_KEY[2:], bytes.fromhex(WALLET_KEY[2:]), "", "a\0b", None, 5])
+@each_of("named", [WALLET_KEY, WALLET_KEY[2:], bytes.fromhex(WALLET_KEY[2:]), "", "a\0b", None, 5])
 def test_a_key_in_place_of_a_path_is_not_shown(seen: Seen, named: Any) -> None:
     for use in (keystore.unlock, lambda path, _: keystore.keystore_address(path), keystore.create_keystore):
         with pytest.raises(ConfigError, match="must be the path of a keystore file") as caught:
@@ -137,7 +137,7 @@ NO_DOCUMENTS = [
 ]
 
 
-@pytest.mark.parametrize("content", NO_DOCUMENTS, ids=range(len(NO_DOCUMENTS)))
+@each_of("content", NO_DOCUMENTS, ids=range(len(NO_DOCUMENTS)))
 def test_what_is_no_document(tmp_path: Path, seen: Seen, content: bytes) -> None:
     file = written(tmp_path / "wallet.json", content)
     assert refusal(seen, file) == f"the keystore {file} is damaged or not a keystore: it is not a JSON object"
@@ -167,10 +167,10 @@ def test_a_deep_document_is_refused_where_another_library_has_raised_the_recursi
     assert (done.returncode, done.stdout, done.stderr) == (0, "no JSON object\n", "")
 
 
-@pytest.mark.parametrize("version", [None, 1, 2, 4, -3, "3", 3.5, True, 10**30, [3], {"a": WALLET_KEY}])
+@each_of("version", [None, 1, 2, 4, -3, "3", 3.5, True, 10**30, [3], {"a": WALLET_KEY}])
 def test_another_version(path: Path, seen: Seen, version: Any) -> None:
     document = changed(json.loads(path.read_text()), "version", to=version)
-    told = refusal(seen, written(path, document), lambda: pytest.fail("asked for nothing"))
+    told = refusal(seen, written(path.with_name("other.json"), document), lambda: pytest.fail("asked for nothing"))
     assert "only version 3 is supported" in told
     assert (f"of version {version};" in told) == (type(version) is int and version < 1000)
 
@@ -197,17 +197,15 @@ DAMAGE: list[tuple[tuple[str, ...], list[Any], str]] = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("place", "to", "why"), [(place, value, why) for place, values, why in DAMAGE for value in values]
-)
+@each_of(("place", "to", "why"), [(place, value, why) for place, values, why in DAMAGE for value in values])
 def test_a_damaged_document(path: Path, seen: Seen, place: tuple[str, ...], to: Any, why: str) -> None:
-    document = changed(json.loads(path.read_text()), *place, to=to)
-    told = refusal(seen, written(path, document), lambda: pytest.fail("asked for nothing"))
-    assert told.startswith(f"the keystore {path} is damaged: ")
+    file = written(path.with_name("damaged.json"), changed(json.loads(path.read_text()), *place, to=to))
+    told = refusal(seen, file, lambda: pytest.fail("asked for nothing"))
+    assert told.startswith(f"the keystore {file} is damaged: ")
     assert why in told
 
 
-@pytest.mark.parametrize(("name", "to"), [("c", 0), ("c", 10**12), ("c", None), ("prf", "hmac-md5"), ("prf", None)])
+@each_of(("name", "to"), [("c", 0), ("c", 10**12), ("c", None), ("prf", "hmac-md5"), ("prf", None)])
 def test_a_damaged_document_of_the_other_kind(tmp_path: Path, seen: Seen, name: str, to: Any) -> None:
     file = written(tmp_path / "wallet.json", changed(PBKDF2, "crypto", "kdfparams", name, to=to))
     assert "its c and prf cannot be used" in refusal(seen, file)

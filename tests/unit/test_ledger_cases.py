@@ -16,6 +16,7 @@ from tradesdk.payments.ledger import leases
 from tradesdk.payments.ledger.leases import is_dead, owner_name
 from tradesdk.testing import LEDGER_CHECKS, LEDGER_WALLET
 
+from .._rows import each_of
 from ._ledger import MIDNIGHT, NOW, PLENTY, draft, reserve
 
 
@@ -30,9 +31,10 @@ def test_it_is_a_budget_store(ledger: Ledger) -> None:
     assert isinstance(store, LedgerStore)
 
 
-@pytest.mark.parametrize("name", LEDGER_CHECKS)
-def test_it_does_what_every_ledger_does(ledger: Ledger, name: str) -> None:
-    LEDGER_CHECKS[name](ledger)
+@each_of("name", LEDGER_CHECKS)
+def test_it_does_what_every_ledger_does(name: str) -> None:
+    with Ledger.memory() as ledger:
+        LEDGER_CHECKS[name](ledger)
 
 
 def test_the_checks_are_for_one_wallet() -> None:

@@ -29,6 +29,7 @@ from tradesdk.payments.ledger import schema
 from tradesdk.payments.ledger.schema import to_row
 from tradesdk.payments.purchases import item_name, named_fingerprint
 
+from .._rows import each_of
 from ._ledger import NOW, ORIGIN, PLENTY, draft, in_state, reserve, submitted
 
 SECRET = SignedHeader("c2VjcmV0LWNoZXF1ZQ==" * 200)
@@ -88,7 +89,7 @@ def test_without_a_home_folder(monkeypatch: pytest.MonkeyPatch) -> None:
         Ledger()
 
 
-@pytest.mark.parametrize("bad", ["", ":memory:"])
+@each_of("bad", ["", ":memory:"])
 def test_a_path_must_name_a_file(bad: str) -> None:
     with pytest.raises(InvalidArgumentError, match=r"Ledger\.memory"):
         Ledger(bad)
@@ -220,7 +221,7 @@ with tempfile.TemporaryDirectory() as name:
 
 
 @posix
-@pytest.mark.parametrize("use", ["closed", "open"])
+@each_of("use", ["closed", "open"])
 def test_one_that_was_read_only_can_be_used_again(use: str) -> None:
     """Its side files were made with the mode that it had then."""
     done = subprocess.run(

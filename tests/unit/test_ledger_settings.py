@@ -78,7 +78,7 @@ def test_recipients(name: str) -> None:
         assert {address.lower() for address, _ in settings.recipients(text)} == {one.lower() for one in expected}
 
 
-@pytest.mark.parametrize("name", [settings.BUDGET, settings.trusted_for("https://x")])
+@each_of("name", [settings.BUDGET, settings.trusted_for("https://x")])
 def test_what_only_one_has(name: str) -> None:
     text = budget(LOW, 5) if name == settings.BUDGET else settings.recipients_text([(A, 1.0)])
     assert settings.joined(name, text, None) == settings.joined(name, text, text) == text

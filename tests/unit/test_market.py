@@ -153,7 +153,7 @@ LIMITS: list[tuple[Callable[[Any, Any], object], int, Callable[[Any], Any]]] = [
 
 
 @pytest.mark.rule("market.signals.limit", "market.top.limit", "market.supported.limit")
-@pytest.mark.parametrize(("call", "most", "sent"), LIMITS, ids=["signals", "query", "top", "supported"])
+@each_of(("call", "most", "sent"), LIMITS, ids=["signals", "query", "top", "supported"])
 def test_limits(call: Callable[[Any, Any], object], most: int, sent: Callable[[Any], Any]) -> None:
     for good in (1, 2, most, Few.FOUR):
         found = sent(body(lambda market, good=good: call(market, good)))  # type: ignore[misc]
@@ -420,7 +420,7 @@ def test_only_one_kind_of_wrapper_gives_data(success: Any, data: Any, error: Any
 # Batches
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("name", "said", "values"),
     [
         ("size", "size must be a whole number from 1 to 5", [0, 6, -1, True, 2.0, "5", None]),

@@ -114,7 +114,7 @@ LIMITS: list[tuple[type[BaseModel], str, dict[str, Any], Any, int]] = [
 
 
 @pytest.mark.rule("market.history.cap")
-@pytest.mark.parametrize(("model", "name", "rest", "item", "most"), LIMITS, ids=[str(case[4]) for case in LIMITS])
+@each_of(("model", "name", "rest", "item", "most"), LIMITS, ids=[str(case[4]) for case in LIMITS])
 def test_a_list_is_as_long_as_its_endpoint_allows(
     model: type[BaseModel], name: str, rest: dict[str, Any], item: Any, most: int
 ) -> None:

@@ -113,7 +113,7 @@ def test_what_is_no_second_of_the_calendar_is_refused(seconds: object) -> None:
         opened(seconds)
 
 
-@pytest.mark.parametrize("naive", [datetime(2023, 11, 14), "2023-11-14T22:13:20", "2023-11-14"])
+@each_of("naive", [datetime(2023, 11, 14), "2023-11-14T22:13:20", "2023-11-14"])
 def test_no_moment_is_naive(naive: object) -> None:
     with pytest.raises(ValidationError, match="timezone"):
         Account.model_validate({**ACCOUNT, "created_at": naive})
@@ -128,7 +128,7 @@ def test_enumerations_are_text(value: object) -> None:
         Account.model_validate({**ACCOUNT, "plan": value})
 
 
-@pytest.mark.parametrize("number", [float("nan"), float("inf"), float("-inf")])
+@each_of("number", [float("nan"), float("inf"), float("-inf")])
 def test_numbers_are_finite(number: float) -> None:
     with pytest.raises(ValidationError, match="balance_usd"):
         TokenBalance(token_address="0x", token_symbol="T", balance=1, balance_usd=number)
@@ -156,7 +156,7 @@ def test_only_a_number_is_a_number(model: type[BaseModel], fields: dict[str, Any
     assert [problem["loc"] for problem in caught.value.errors()] == [(name,)]
 
 
-@pytest.mark.parametrize("value", ["8453.0", "8.453e3", "845300e-2"])
+@each_of("value", ["8453.0", "8.453e3", "845300e-2"])
 def test_an_integer_in_any_writing(value: str) -> None:
     """JSON knows one kind of number."""
     got = Signal.model_validate_json(json.dumps(SIGNAL).replace("8453", value)).chain_id
@@ -165,7 +165,7 @@ def test_an_integer_in_any_writing(value: str) -> None:
         read(Signal, {**SIGNAL, "chain_id": 8453.5})
 
 
-@pytest.mark.parametrize("value", [2.0, 1.0000001, -0.1, 100])
+@each_of("value", [2.0, 1.0000001, -0.1, 100])
 def test_a_confidence_is_0_to_1(value: float) -> None:
     for model in (Signal, StreamSignal):
         with pytest.raises(ValidationError, match="confidence"):

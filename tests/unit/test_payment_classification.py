@@ -4,7 +4,6 @@ import base64
 import json
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -123,7 +122,7 @@ def test_version_1_says_at_which_stage(reason: str) -> None:
     assert verdict(offer_1(f"Settle failed: {reason}")) is Classification.SETTLE_FAILED
 
 
-@pytest.mark.parametrize(
+@each_of(
     "response",
     [receipt("settlement_pending"), offer_2("settlement_pending"), offer_1("Settle failed: settlement_pending")],
 )
@@ -131,7 +130,7 @@ def test_pending(response: RawResponse) -> None:
     assert verdict(response) is Classification.PENDING
 
 
-@pytest.mark.parametrize("reason", ["invalid_exact_evm_nonce_already_used", "nonce_already_used"])
+@each_of("reason", ["invalid_exact_evm_nonce_already_used", "nonce_already_used"])
 def test_spent(reason: str) -> None:
     for response in (
         receipt(reason),
@@ -182,7 +181,7 @@ def test_a_receipt_is_kept_and_a_damaged_one_is_named() -> None:
     assert damaged.receipt_problem
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("cause", "expected"),
     [
         (FailureCause.LOST, Classification.UNKNOWN),
@@ -208,6 +207,6 @@ def test_whatever_comes_is_judged_and_its_reason_can_be_printed(
     assert (found.verdict is Classification.DELIVERED) == (200 <= status < 300)
 
 
-@pytest.mark.parametrize("status", [500, 501, 503, 505])
+@each_of("status", [500, 501, 503, 505])
 def test_an_error_of_the_service_with_a_receipt_of_success_is_not_taken_for_a_refusal(status: int) -> None:
     assert verdict(receipt(None, status, success=True)) is Classification.UNKNOWN

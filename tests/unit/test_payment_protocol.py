@@ -98,7 +98,7 @@ def test_an_identifier_has_a_form(identifier: str) -> None:
         written(parse_offer(answer_2(offer_2(extensions=IDENTIFIER))), identifier)
 
 
-@pytest.mark.parametrize("identifier", ["a" * 16, "Z-_9" * 32])
+@each_of("identifier", ["a" * 16, "Z-_9" * 32])
 def test_the_longest_and_the_shortest_identifier(identifier: str) -> None:
     payment = written(parse_offer(answer_2(offer_2(extensions=IDENTIFIER))), identifier)
     assert payment["extensions"]["payment-identifier"]["info"]["id"] == identifier
@@ -110,7 +110,7 @@ def test_an_identifier_needs_a_place() -> None:
             written(parse_offer(offer), "a" * 16)
 
 
-@pytest.mark.parametrize("size", [0, 64, 66])
+@each_of("size", [0, 64, 66])
 def test_a_signature_has_65_bytes(size: int) -> None:
     offer = parse_offer(answer_2(offer_2()))
     with pytest.raises(ValueError, match=f"65 bytes, not {size}"):

@@ -3,7 +3,6 @@
 import json
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -39,7 +38,7 @@ def warnings(signed: Payment | None = None, **changes: Any) -> tuple[str, ...]:
     return found
 
 
-@pytest.mark.parametrize("name", ["PAYMENT-RESPONSE", "payment-response", "X-PAYMENT-RESPONSE", "X-Payment-Response"])
+@each_of("name", ["PAYMENT-RESPONSE", "payment-response", "X-PAYMENT-RESPONSE", "X-Payment-Response"])
 def test_it_is_read_from_either_header(name: str) -> None:
     receipt, problem = read_receipt(receipt_headers(GOOD, name))
     assert problem is None
@@ -120,7 +119,7 @@ def test_a_receipt_that_agrees() -> None:
     assert warnings(payer="", network="") == ()
 
 
-@pytest.mark.parametrize("network", ["base", "eip155:8453"])
+@each_of("network", ["base", "eip155:8453"])
 def test_both_names_of_the_chain_are_the_same_chain(network: str) -> None:
     assert warnings(network=network) == ()
     assert warnings(payment(version=1, network="base"), network=network) == ()

@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -114,7 +113,7 @@ def test_after_a_submission_in_doubt_a_refusal_proves_nothing(
     assert next_of(flow(earlier=before) if again else flow(before), verdict).state is state
 
 
-@pytest.mark.parametrize("earlier", [PaymentState.EXPIRED_UNPAID, PaymentState.MARKED_UNPAID])
+@each_of("earlier", [PaymentState.EXPIRED_UNPAID, PaymentState.MARKED_UNPAID])
 def test_the_next_signature_of_a_nonce_that_was_not_taken_as_far_as_is_known(earlier: PaymentState) -> None:
     """A used nonce means that an earlier signature was taken after all; a refusal is one again."""
     assert next_of(flow(earlier=earlier), Classification.ALREADY_USED) == Transition(PaymentState.PAID_UNDELIVERED)
@@ -131,7 +130,7 @@ def test_two_signatures_that_were_not_settled_are_suspect() -> None:
     assert walk.settle_failed == 2
 
 
-@pytest.mark.parametrize("settle_failed", [0, 2])
+@each_of("settle_failed", [0, 2])
 def test_one_signature_that_was_not_settled_is_not(settle_failed: int) -> None:
     walk = flow(earlier=PaymentState.EXPIRED_UNKNOWN, settle_failed=settle_failed)
     steps = [next_of(walk, Classification.SETTLE_FAILED) for _ in range(6)]
@@ -150,7 +149,7 @@ def test_a_refused_payment_that_is_handed_over_again_and_refused_again_stays_ref
     assert next_of(flow(PaymentState.REJECTED_LIVE), Classification.REJECTED) == Transition(PaymentState.REJECTED_LIVE)
 
 
-@pytest.mark.parametrize("verdict", [Classification.UNKNOWN, Classification.PENDING, Classification.NOT_RECEIVED])
+@each_of("verdict", [Classification.UNKNOWN, Classification.PENDING, Classification.NOT_RECEIVED])
 def test_at_most_five_repeats(verdict: Classification) -> None:
     walk = flow()
     waits = [next_of(walk, verdict).wait for _ in range(7)]
@@ -182,7 +181,7 @@ def test_the_policy_may_allow_fewer() -> None:
     assert [next_of(walk, Classification.UNKNOWN).wait for _ in range(2)] == [2, None]
 
 
-@pytest.mark.parametrize(("valid", "again"), [(2 + 6, False), (2 + 7, True)])
+@each_of(("valid", "again"), [(2 + 6, False), (2 + 7, True)])
 def test_nothing_is_handed_over_in_the_last_six_seconds(valid: float, again: bool) -> None:
     step = next_of(flow(valid=valid), Classification.UNKNOWN)
     assert step.state is PaymentState.UNKNOWN

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import format_datetime
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -54,7 +53,7 @@ class World:
         return sum(self.claim() == 0 for _ in range(tries))
 
 
-@pytest.mark.parametrize("remaining", [0, 1, 7, 60])
+@each_of("remaining", [0, 1, 7, 60])
 def test_no_more_than_what_is_left(remaining: int) -> None:
     world = World()
     world.answer(remaining, 60)
@@ -194,7 +193,7 @@ def test_garbage_does_not_undo_what_is_known() -> None:
     assert world.claim() == 60
 
 
-@pytest.mark.parametrize("start", [None, 60])
+@each_of("start", [None, 60])
 def test_threads_together_get_no_more_than_what_is_left(start: float | None) -> None:
     world = World()
     world.answer(500 if start is None else 0, 60, limit=500)

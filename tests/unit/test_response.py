@@ -148,7 +148,7 @@ def test_what_is_no_number_is_refused_wherever_it_stands(field: str, number: str
     assert "more)" not in error.message
 
 
-@pytest.mark.parametrize("name", ["NaN", "Infinity", "-Infinity coin", '"NaN"'])
+@each_of("name", ["NaN", "Infinity", "-Infinity coin", '"NaN"'])
 def test_a_token_may_be_called_that(name: str) -> None:
     assert page({"data": [SIGNAL | {"token_symbol": name}]}).data[0].token_symbol == name
 

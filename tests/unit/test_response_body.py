@@ -3,7 +3,6 @@
 import gzip
 import tracemalloc
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -42,7 +41,7 @@ def test_any_other_coding_is_a_problem_that_can_be_printed(coding: str) -> None:
     assert len(problem) < 150
 
 
-@pytest.mark.parametrize("coding", ["", "gzip"])
+@each_of("coding", ["", "gzip"])
 def test_a_body_of_exactly_the_maximum_is_taken(coding: str) -> None:
     body = bytes(MAX_BODY)
     assert read(gzip.compress(body) if coding else body, coding)[:2] == (body, None)
@@ -57,7 +56,7 @@ def test_a_larger_body_is_cut_and_named(coding: str, size: int) -> None:
     assert problem == "it is larger than 4 MiB"
 
 
-@pytest.mark.parametrize("coding", ["", "gzip"])
+@each_of("coding", ["", "gzip"])
 def test_an_error_body_is_cut_without_a_word(coding: str) -> None:
     body = b"x" * (MAX_ERROR_BODY + 5000)
     content, problem, _ = read(gzip.compress(body) if coding else body, coding, status=500)
@@ -76,7 +75,7 @@ def test_a_bomb_takes_no_more_memory_than_a_body() -> None:
     assert peak < 4 * MAX_BODY
 
 
-@pytest.mark.parametrize(
+@each_of(
     "start",
     [
         b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\xff" + b"\x00\x00\x00\xff\xff" * (3 * MIB),  # blocks of nothing
@@ -117,7 +116,7 @@ def test_several_members_are_one_body(parts: list[bytes], size: int, cut: bool) 
         assert read(data, size=size) == (b"".join(parts), None, len(data))
 
 
-@pytest.mark.parametrize("size", [7_777, 65_536])
+@each_of("size", [7_777, 65_536])
 def test_the_maximum_is_for_all_members_together(size: int) -> None:
     mebibyte = gzip.compress(bytes(MIB))
     assert read(mebibyte * 4, size=size)[:2] == (bytes(MAX_BODY), None)

@@ -2,7 +2,6 @@
 
 import math
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -54,7 +53,7 @@ def test_a_raised_failure_costs_nothing_and_is_not_counted() -> None:
     assert (call.retries.count, call.retries.spent, call.budget.tokens) == (0, 0, 500)
 
 
-@pytest.mark.parametrize("code", [429, 503])
+@each_of("code", [429, 503])
 def test_a_wait_of_120_seconds_is_taken_and_a_longer_one_raised_at_once(code: int) -> None:
     assert Call().fail(status(code, retry_after="120")) == 120
     call = Call()
@@ -88,7 +87,7 @@ def test_a_lost_create_is_looked_for_before_every_later_attempt() -> None:
         assert call.retries.must_look_up, "an attempt may still have created it"
 
 
-@pytest.mark.parametrize("failure", [LOST, status(502), status(504), status(503, service=False)])
+@each_of("failure", [LOST, status(502), status(504), status(503, service=False)])
 def test_an_open_outcome_makes_a_create_look(failure: Failure) -> None:
     call = Call(Operation.CREATE)
     assert call.fail(failure) == 2

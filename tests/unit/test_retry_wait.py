@@ -49,7 +49,7 @@ def test_the_jitter_does_not_lift_a_wait_over_the_cap() -> None:
     assert policy.wait(5, LOST, now=NOW, random=always(1.0)).seconds == 33
 
 
-@pytest.mark.parametrize("policy", [RetryPolicy(base=0.01), RetryPolicy(base=0), RetryPolicy(jitter=0)])
+@each_of("policy", [RetryPolicy(base=0.01), RetryPolicy(base=0), RetryPolicy(jitter=0)])
 def test_the_range_of_the_jitter_is_at_least_a_quarter_of_a_second(policy: RetryPolicy) -> None:
     low = policy.wait(1, LOST, now=NOW, random=always(0.0)).seconds
     high = policy.wait(1, LOST, now=NOW, random=always(1.0)).seconds

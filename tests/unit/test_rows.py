@@ -1,5 +1,6 @@
 """Tables that are one test: every row is played, and what fails says in which row."""
 
+import anyio.lowlevel
 import pytest
 
 from .._rows import each_of
@@ -36,3 +37,17 @@ def test_what_is_raised(error: type[BaseException], tmp_path_factory: pytest.Tem
 
     with pytest.raises(error):
         raising()
+
+
+@each_of("number", [1, 2, 3])
+async def waiting(number: int) -> None:
+    await anyio.lowlevel.checkpoint()
+    played.append(-number)
+    assert number == 2
+
+
+async def test_rows_that_wait() -> None:
+    with pytest.raises(BaseExceptionGroup, match="2 of 3 rows") as caught:
+        await waiting()
+    assert [error.__notes__ for error in caught.value.exceptions] == [["in the row 0: (1,)"], ["in the row 2: (3,)"]]
+    assert played[-3:] == [-1, -2, -3]

@@ -2,7 +2,6 @@
 
 from email.utils import formatdate
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -32,7 +31,7 @@ def test_five_seconds_are_nothing(difference: float) -> None:
     assert seen(difference).now(NOW + 10) == NOW + 10
 
 
-@pytest.mark.parametrize("difference", [6, -6, 600, -600])
+@each_of("difference", [6, -6, 600, -600])
 def test_more_is_corrected(difference: float) -> None:
     assert seen(difference).now(NOW + 10) == NOW + 10 + difference
 

@@ -42,7 +42,7 @@ def test_the_known_vector() -> None:
     assert sign_message(signer, "I♥SF") == MANUAL_SIGNATURE
 
 
-@pytest.mark.parametrize("chain_id", [8453, 56])
+@each_of("chain_id", [8453, 56])
 def test_the_wallet_message_is_signed_by_its_address(chain_id: int) -> None:
     signer = LocalSigner.from_key(KEY)
     message = wallet_message(signer.address, chain_id)
@@ -116,7 +116,7 @@ def test_the_key_never_shows() -> None:
     assert_hidden("".join(traceback.format_exception(wrong.value)))
 
 
-@pytest.mark.parametrize("length", [0, 31, 33, 64])
+@each_of("length", [0, 31, 33, 64])
 def test_a_digest_has_32_bytes(length: int) -> None:
     with pytest.raises(ValueError, match=f"32 bytes, not {length}"):
         LocalSigner.from_key(KEY).sign_digest(bytes(length))
@@ -155,7 +155,7 @@ def test_a_key_is_no_signer_and_is_not_shown(bad: Any) -> None:
     assert_hidden(f"{caught.value} {caught.value!r}")
 
 
-@pytest.mark.parametrize("writing", [ADDRESS, ADDRESS.lower(), "0x" + ADDRESS[2:].upper()])
+@each_of("writing", [ADDRESS, ADDRESS.lower(), "0x" + ADDRESS[2:].upper()])
 def test_addresses_are_written_with_the_capitals_of_eip_55(writing: str) -> None:
     assert checksummed(writing) == ADDRESS
 

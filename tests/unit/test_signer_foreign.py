@@ -110,7 +110,7 @@ WRONG: list[tuple[Any, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("given", "why"), WRONG, ids=range(len(WRONG)))
+@each_of(("given", "why"), WRONG, ids=range(len(WRONG)))
 def test_what_is_no_signature_is_refused_without_being_shown(given: Any, why: str) -> None:
     with pytest.raises(ConfigError, match=why) as caught:
         signed(Service(lambda _: given), DIGEST)
@@ -156,7 +156,7 @@ def test_messages_are_checked_too() -> None:
         sign_message(Service(address=OTHER.address), message)
 
 
-@pytest.mark.parametrize("address", ["", "vitalik.eth", "0x12", None])
+@each_of("address", ["", "vitalik.eth", "0x12", None])
 def test_a_signer_without_a_usable_address(address: Any) -> None:
     with pytest.raises(ConfigError, match="the address must be"):
         signed(Service(address=address), DIGEST)

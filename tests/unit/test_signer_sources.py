@@ -9,6 +9,7 @@ import pytest
 from tradesdk import ConfigError, LocalSigner, Signer
 from tradesdk.payments.signing.signer import checked_signer
 
+from .._rows import each_of
 from .._secrets import WALLET_KEY, Seen
 
 ADDRESS = LocalSigner.from_key(WALLET_KEY).address
@@ -52,7 +53,7 @@ def test_a_variable_that_holds_no_key(monkeypatch: pytest.MonkeyPatch, seen: See
     assert seen.found() == []
 
 
-@pytest.mark.parametrize(
+@each_of(
     "name", [WALLET_KEY, WALLET_KEY[2:], "f" + WALLET_KEY[3:], "a" + WALLET_KEY[2:], "", "BOT KEY", "A=B", "A\0", None]
 )
 def test_a_key_in_place_of_a_name_is_not_shown(seen: Seen, name: Any) -> None:
@@ -78,7 +79,7 @@ class Vault:
         return given
 
 
-@pytest.mark.parametrize("key", [WALLET_KEY, WALLET_KEY[2:], bytes.fromhex(WALLET_KEY[2:])])
+@each_of("key", [WALLET_KEY, WALLET_KEY[2:], bytes.fromhex(WALLET_KEY[2:])])
 def test_a_function_is_asked_once_and_when_it_is_needed(key: str | bytes) -> None:
     vault = Vault(key)
     signer = LocalSigner.from_callable(vault)
@@ -128,10 +129,8 @@ def test_what_the_function_raises_goes_through_and_it_is_asked_again() -> None:
     assert vault.asked == 2
 
 
-@pytest.mark.parametrize("given", [SHORT, LONG, WRONG, ZERO, "", None, int(WALLET_KEY, 16), [WALLET_KEY]])
-@pytest.mark.parametrize(
-    "use", [lambda signer: signer.address, lambda signer: signer.sign_digest(bytes(32))], ids=["address", "sign"]
-)
+@each_of("given", [SHORT, LONG, WRONG, ZERO, "", None, int(WALLET_KEY, 16), [WALLET_KEY]])
+@each_of("use", [lambda signer: signer.address, lambda signer: signer.sign_digest(bytes(32))], ids=["address", "sign"])
 def test_a_function_that_gives_no_key(seen: Seen, given: Any, use: Callable[[LocalSigner], Any]) -> None:
     signer = LocalSigner.from_callable(Vault(given))
     with pytest.raises(ConfigError, match=r"^the function for the key returned something else") as caught:
@@ -141,7 +140,7 @@ def test_a_function_that_gives_no_key(seen: Seen, given: Any, use: Callable[[Loc
     assert seen.found() == []
 
 
-@pytest.mark.parametrize("key", [WALLET_KEY, bytes.fromhex(WALLET_KEY[2:]), None])
+@each_of("key", [WALLET_KEY, bytes.fromhex(WALLET_KEY[2:]), None])
 def test_a_key_in_place_of_a_function_is_not_shown(seen: Seen, key: Any) -> None:
     with pytest.raises(ConfigError, match="must be a function") as caught:
         LocalSigner.from_callable(key)

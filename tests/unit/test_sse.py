@@ -265,7 +265,7 @@ every_cut = pytest.mark.parametrize("size", [1, 2, 3, 7, 39, 40, 41, 42, 1000])
 
 
 @every_cut
-@pytest.mark.parametrize("end", [b"\n", b"\r", b"\r\n"])
+@each_of("end", [b"\n", b"\r", b"\r\n"])
 def test_a_line_of_the_limit_passes_and_one_byte_more_does_not(end: bytes, size: int) -> None:
     for start in (b"data: ", b"data:", b":", b"id: ", b"event: ", b"unknown: ", b"retry: ", b""):
         a_line_of_the_limit_passes_and_one_byte_more_does_not(start, end, size)
@@ -325,7 +325,7 @@ def test_the_error_says_what_is_wrong_and_can_be_pickled() -> None:
     assert isinstance(error, ValueError)
 
 
-@pytest.mark.parametrize("size", [1000, 65_536, 10 * 1024 * 1024])
+@each_of("size", [1000, 65_536, 10 * 1024 * 1024])
 def test_the_usual_limits(size: int) -> None:
     value = b"x" * (MAX_LINE - 6)
     decoder = SSEDecoder()
@@ -394,7 +394,7 @@ def test_the_smallest_lines_do_not_take_more_room_than_their_bytes() -> None:
     assert left > 74_000  # the event goes on
 
 
-@pytest.mark.parametrize("stream", [b"x" * 65_536, b"data: " + b"x" * 65_529 + b"\n"], ids=["line", "event"])
+@each_of("stream", [b"x" * 65_536, b"data: " + b"x" * 65_529 + b"\n"], ids=["line", "event"])
 def test_after_an_error_nothing_is_kept(stream: bytes) -> None:
     most, left = peak(iter([stream] * 200))
     assert most < 2.5 * MAX_EVENT

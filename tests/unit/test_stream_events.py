@@ -56,7 +56,7 @@ def test_a_signal() -> None:
     assert (signal.replayed, signal.late) == (False, False)
 
 
-@pytest.mark.parametrize(("late", "again"), [(True, False), (False, True), (False, False)])
+@each_of(("late", "again"), [(True, False), (False, True), (False, False)])
 def test_marks_are_shown_dumped_and_read_back(late: bool, again: bool) -> None:
     plain = read(sent(venue="x"))
     assert isinstance(plain, StreamSignal)
@@ -96,7 +96,7 @@ def test_a_value_outside_the_contract_is_no_signal(name: str, value: Any) -> Non
     assert [(one.source, one.reason) for one in page.invalid] == [("history", bad.reason)]
 
 
-@pytest.mark.parametrize(("name", "value"), [("confidence", 0), ("confidence", 1), ("price_usd", 3)])
+@each_of(("name", "value"), [("confidence", 0), ("confidence", 1), ("price_usd", 3)])
 def test_a_whole_number_is_a_number(name: str, value: int) -> None:
     assert isinstance(read(sent(**{name: value})), StreamSignal)
 

@@ -70,7 +70,7 @@ def test_the_least_that_can_be_asked_for(name: str, value: Any) -> None:
     assert getattr(options(**{name: value})[0], name) == value
 
 
-@pytest.mark.parametrize("since", [START, START + 0.7, datetime.fromtimestamp(START, UTC)])
+@each_of("since", [START, START + 0.7, datetime.fromtimestamp(START, UTC)])
 def test_since_is_a_whole_second(since: Any) -> None:
     assert options(since=since)[0].since == START
 

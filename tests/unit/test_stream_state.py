@@ -152,7 +152,7 @@ def test_bytes_without_an_event_are_no_life(comment: bytes) -> None:
     assert one.feed(comment, 95, waited=5.0) == "bytes, but no event for 90 s"
 
 
-@pytest.mark.parametrize("garbage", [b"data: x\n\n", b'data: {"type": "signal"}\n\n', live("x", 1, chain_id=56)])
+@each_of("garbage", [b"data: x\n\n", b'data: {"type": "signal"}\n\n', live("x", 1, chain_id=56)])
 def test_garbage_is_no_life_either(garbage: bytes) -> None:
     one = Following()
     one.connected()
@@ -183,7 +183,7 @@ def test_a_disconnect_says_why_and_when_again(caplog: pytest.LogCaptureFixture) 
     assert (fields["event"], fields["reason"], fields["wait"]) == ("stream_disconnected", gone.reason, gone.wait)
 
 
-@pytest.mark.parametrize("end", ["cut", "interrupted"])
+@each_of("end", ["cut", "interrupted"])
 def test_a_connection_that_was_cut_says_nothing_about_silence(end: str) -> None:
     """Only silence widens the limit: else a service that hangs up often would be given ten minutes to be dead."""
     one = Following()

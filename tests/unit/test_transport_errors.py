@@ -7,7 +7,6 @@ from types import ModuleType
 import httpcore
 import httpx
 import httpx2
-import pytest
 
 from tradesdk import APIConnectionError, APITimeoutError, FailureCause
 from tradesdk._http.response import failure_of
@@ -95,7 +94,7 @@ def test_what_happened(row: str, library: ModuleType) -> None:
     assert told.code == CODES.get(row, "timeout" if timeout else "connection_failed")
 
 
-@pytest.mark.parametrize("text", ["\x1b[2J", "a\nb", "x" * 100_000, ""])
+@each_of("text", ["\x1b[2J", "a\nb", "x" * 100_000, ""])
 def test_hostile_reasons_are_printable(text: str) -> None:
     for kind in (httpx.ConnectError, httpx.RemoteProtocolError, httpx.ReadError, httpx.ProxyError):
         message = connection_error(kind(text), "GET", "u").message

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from email.utils import formatdate
 
-import pytest
-
 from tradesdk import Failure, FailureCause, RetryPolicy
 from tradesdk._stream.state_machine import Watchdog
 
@@ -109,7 +107,7 @@ def test_while_nobody_reads_nothing_is_silent() -> None:
     assert one.stalled(5_092)
 
 
-@pytest.mark.parametrize(("waited", "caught_up"), [(0.0, False), (0.001, False), (0.2, True), (15.0, True)])
+@each_of(("waited", "caught_up"), [(0.0, False), (0.001, False), (0.2, True), (15.0, True)])
 def test_a_read_that_had_to_wait_found_nothing_in_the_buffers(waited: float, caught_up: bool) -> None:
     one = watchdog()
     assert not one.caught_up
@@ -223,7 +221,7 @@ def test_what_another_try_cannot_help_is_not_tried(code: int) -> None:
     assert watchdog().wait(status(code), now=START) is None
 
 
-@pytest.mark.parametrize("seconds", ["3601", "99999999999"])
+@each_of("seconds", ["3601", "99999999999"])
 def test_a_wait_of_more_than_an_hour_is_an_error(seconds: str) -> None:
     assert watchdog().wait(status(503, retry_after=seconds), now=START) is None
 
@@ -233,7 +231,7 @@ def test_what_the_stream_has_asked_for_counts_up_to_the_cap(floor: float, wait: 
     assert watchdog().wait(None, now=START, floor=floor) == wait
 
 
-@pytest.mark.parametrize("failure", [HOPELESS, status(500)])
+@each_of("failure", [HOPELESS, status(500)])
 def test_ten_in_a_row_that_look_hopeless_are_the_end(failure: Failure) -> None:
     one = watchdog()
     assert all(one.wait(failure, now=START) is not None for _ in range(9))

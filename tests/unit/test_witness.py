@@ -134,7 +134,7 @@ def test_an_unused_nonce_at_a_late_enough_block_is_unpaid() -> None:
     assert int(asked_for["fromBlock"], 16) == NUMBER - (60 + 1_000) // 2
 
 
-@pytest.mark.parametrize(("late", "outcome"), [(-1, "undecided"), (0, "unpaid"), (1, "unpaid")])
+@each_of(("late", "outcome"), [(-1, "undecided"), (0, "unpaid"), (1, "unpaid")])
 def test_a_block_before_the_end_of_the_validity_proves_nothing(late: int, outcome: str) -> None:
     found = {"number": hex(NUMBER), "hash": HASH, "timestamp": hex(QUERY.valid_before + late)}
     verdict = asked(Node(eth_getBlockByNumber=found).answer)
@@ -184,14 +184,14 @@ def test_logs_after_the_validity_are_asked_for_when_there_are_none_in_it() -> No
     assert first["fromBlock"] == second["fromBlock"]
 
 
-@pytest.mark.parametrize("logs", [[], ValueError("logs are disabled")])
+@each_of("logs", [[], ValueError("logs are disabled")])
 def test_a_used_nonce_without_logs_is_paid_at_the_largest_amount(logs: Any) -> None:
     verdict = asked(Node(eth_call=word(1), eth_getLogs=logs).answer)
     assert (verdict.outcome, verdict.amount, verdict.pay_to, verdict.transaction) == ("paid", 30_000, None, None)
     assert verdict.reason == f"used at block {NUMBER}, and the node has no log of it"
 
 
-@pytest.mark.parametrize("receipt", [None, ValueError("pruned")])
+@each_of("receipt", [None, ValueError("pruned")])
 def test_without_a_receipt_the_transaction_is_known_and_the_amount_the_largest(receipt: Any) -> None:
     verdict = asked(Node().paid(eth_getTransactionReceipt=receipt).answer)
     assert (verdict.outcome, verdict.amount, verdict.pay_to, verdict.transaction) == ("paid", 30_000, None, TX)
@@ -316,12 +316,12 @@ def test_envelopes_are_read_strictly(body: Any, reason: str) -> None:
     assert reason in verdict.reason
 
 
-@pytest.mark.parametrize("changes", [{"payer": "nobody"}, {"nonce": "0x12"}, {"nonce": ""}])
+@each_of("changes", [{"payer": "nobody"}, {"nonce": "0x12"}, {"nonce": ""}])
 def test_a_query_that_cannot_be_asked_decides_nothing(changes: dict[str, Any]) -> None:
     assert asked(Node().answer, replace(QUERY, **changes)).outcome == "undecided"
 
 
-@pytest.mark.parametrize("since", [0, -5.5, SIGNED + 10**9])
+@each_of("since", [0, -5.5, SIGNED + 10**9])
 def test_whatever_the_local_clock_said_when_it_was_signed(since: float) -> None:
     node = Node()
     assert asked(node.answer, replace(QUERY, since=since)).outcome == "unpaid"
