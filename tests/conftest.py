@@ -14,10 +14,10 @@ import sys
 import tempfile
 from collections.abc import Generator, Iterator
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 from _pytest.runner import runtestprotocol
+from hypothesis import HealthCheck, settings
 
 from ._seeds import one_of
 
@@ -31,31 +31,21 @@ with contextlib.suppress(ValueError):  # only the main thread may, and elsewhere
 # Programs that the tests start would be compiled again each time.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
-# eth_account, the second opinion on signatures, loads a curve for keystores of a kind that no test has, in 0.6 s.
-for name, wanted in (("py_ecc.bls", "G2ProofOfPossession"), ("py_ecc.bls12_381", "curve_order")):
-    sys.modules[name] = ModuleType(name)
-    setattr(sys.modules[name], wanted, 1)
-
 # The same draws in every run: nobody's first one fails on a rare draw. scripts/long names a seed: new draws, and more;
 # TRADE_EXAMPLES says how many, and scripts/soak draws thousands.
 SEED = os.environ.get("TRADE_SEED", "")
 EXAMPLES = int(os.environ.get("TRADE_EXAMPLES") or 100)
+# How long examples take to draw says something about the machine, and nothing about what is tested.
+slow = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("the same", slow, derandomize=True, database=None, max_examples=25)
+settings.register_profile("anew", slow, print_blob=True, max_examples=EXAMPLES)
+settings.load_profile("anew" if SEED else "the same")
+if not SEED:
+    # Constants of what is loaded are drawn too: each worker would read all sources for them, and not draw the same.
+    with contextlib.suppress(ImportError):  # the lowest version of hypothesis draws none
+        from hypothesis.internal.conjecture import providers
 
-
-def load_profile() -> None:
-    from hypothesis import HealthCheck, settings
-
-    # How long examples take to draw says something about the machine, and nothing about what is tested.
-    slow = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
-    settings.register_profile("the same", slow, derandomize=True, database=None, max_examples=25)
-    settings.register_profile("anew", slow, print_blob=True, max_examples=EXAMPLES)
-    settings.load_profile("anew" if SEED else "the same")
-    if not SEED:
-        # Constants of what is loaded are drawn too: each worker would read all sources for them, and not draw the same.
-        with contextlib.suppress(ImportError):  # the lowest version of hypothesis draws none
-            from hypothesis.internal.conjecture import providers
-
-            providers._get_local_constants = lambda: providers._local_constants
+        providers._get_local_constants = lambda: providers._local_constants
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -65,10 +55,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Write the tests of the blocking flavour from those of the async one, before workers look for tests."""
     if hasattr(config, "workerinput"):
-        load_profile()
         return
-    if not config.getoption("tx", None):
-        load_profile()  # the tests are played here
     spec = importlib.util.spec_from_file_location("unasync", Path(__file__).parent.parent / "scripts" / "unasync.py")
     assert spec is not None
     assert spec.loader is not None
@@ -76,13 +63,6 @@ def pytest_configure(config: pytest.Config) -> None:
     spec.loader.exec_module(unasync)
     if problems := unasync.write_tests():
         raise pytest.UsageError("tests/_sync: " + "; ".join(problems))
-
-
-@pytest.hookimpl(trylast=True)
-def pytest_sessionstart() -> None:
-    """A process that only hands out the tests needs hypothesis at the end, and imports it while its workers start."""
-    if "hypothesis" not in sys.modules:
-        load_profile()
 
 
 @pytest.hookimpl(wrapper=True)
@@ -226,23 +206,6 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     if collection_path.stem in STEADY.get(folder, ()):
         return True if "not long" in wanted else None
     return True if collection_path.match("tests/peers/test_official_*.py") and "not peers" in wanted else None
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_pycollect_makeitem(collector: pytest.Collector, name: str, obj: object) -> list[pytest.Item] | None:
-    """Nor does it make items that it would leave out one by one: of a whole table,"""
-    if name.startswith("test") and "not long" in collector.config.option.markexpr:
-        return [] if any(mark.name == "long" for mark in getattr(obj, "pytestmark", ())) else None
-    return None
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_generate_tests(metafunc: pytest.Metafunc) -> Iterator[None]:
-    """or of some of its rows."""
-    yield
-    if "not long" in metafunc.config.option.markexpr:
-        quick = [call for call in metafunc._calls if not any(mark.name == "long" for mark in call.marks)]
-        metafunc._calls[:] = quick or metafunc._calls  # none at all would be a test without a row
 
 
 modules_made = itertools.count()
