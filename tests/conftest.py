@@ -244,8 +244,8 @@ def pytest_sessionfinish() -> None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     examples = [item for item in items if item.name.startswith("test_example[") and item.path.name == "test_help.py"]
-    for place, item in enumerate(examples):  # quick: the first of a command's two, where it is no mock's or payment's
-        if place % 2 or any(noun in item.name for noun in ("trade mock", "market", "pay ")):
+    for place, item in enumerate(examples):  # quick: the first of two; no mock, demo or payment
+        if place % 2 or any(noun in item.name for noun in ("trade mock", "trade demo", "market", "pay ")):
             item.add_marker(pytest.mark.long)
     drawn = one_of(["[asyncio", "[trio"])
     left_out: set[pytest.Item] = set()
