@@ -177,9 +177,9 @@ class BatchPlan(Generic[T]):
         again, or asks what became of it; otherwise it may make another one.
         """
         if isinstance(error, PaymentError | APIError) and not isinstance(error, PaymentRefusedError):
-            self._add(error.payment)
-            if resends and error.payment is not None:
+            if resends and error.payment is not None:  # first: a Ctrl-C after the next line must find it
                 self._again = error.payment.id
+            self._add(error.payment)
 
     def delivered(self, number: int, result: MarketResult[T]) -> Batch[T]:
         """The result of batch `number` (from 1)."""
