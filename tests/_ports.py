@@ -10,7 +10,7 @@ from contextlib import suppress
 def free_port() -> int:
     """A port on which nobody listens. It is none of those that the system gives to whoever asks for any.
 
-    So nobody else has it until the test's server listens on it, nor while that one is restarted.
+    So hardly anybody has it before the test's server listens on it, or while that one is restarted.
     """
     while True:
         port = 20_000 + secrets.randbelow(12_000)

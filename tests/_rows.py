@@ -44,7 +44,7 @@ def each_of(
                 fixtures["caplog"].clear()
             try:
                 yield fixtures | dict(zip(arguments, values, strict=True))
-            except (Exception, pytest.fail.Exception) as error:
+            except (Exception, pytest.fail.Exception, pytest.skip.Exception) as error:  # a skip would hide the others
                 with contextlib.suppress(ValueError):  # a number of thousands of digits is not written
                     name += f": {values!r:.200}"
                 error.add_note(f"in the row {name}")

@@ -12,7 +12,7 @@ import pytest
 import tradesdk_cli.app as application
 from tradesdk import TradeClient
 from tradesdk_cli.framework.group import LazyCommand
-from tradesdk_mock import MockClock, MockServer
+from tradesdk_mock import GapOptions, MockClock, MockServer
 
 from .._redis_server import RedisServer
 from .._stock import stocked
@@ -46,15 +46,15 @@ def trade(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Terminal:
 @pytest.fixture(scope="package")
 def server() -> Iterator[MockServer]:
     """One world that stands still: two commands, and two runs, read the same. Most tests have a tenant of their own."""
-    with MockServer(signals="scripted", clock=MockClock(NOON)) as running:
+    with MockServer(signals="scripted", gaps=GapOptions(enterprise_limit=60_000), clock=MockClock(NOON)) as running:
         running.populate("shared")
-        running.set_plan("shared", "enterprise")  # its 3,000 requests must do for all of them: no minute ends
+        running.set_plan("shared", "enterprise")  # no minute ends: its requests must do for all
         yield running
 
 
 @pytest.fixture
 def world(trade: Terminal, server: MockServer) -> Terminal:
-    """`trade` on a filled tenant that no test changes."""
+    """`trade` on a filled tenant that no test changes. Its time stands still: ask for dates, not for ages."""
     trade.env |= {"TRADE_BASE_URL": server.url, "TRADE_API_KEY": "mock_full_shared"}
     return trade
 

@@ -244,6 +244,15 @@ def test_a_very_narrow_terminal_has_the_value_below_the_name(trade: Terminal, se
     assert lines[:4] == ["id", "  agt_1", "name", "  calm"]
 
 
+@each_of("line", ["trades list", "positions list", "signals latest --chain base", "wallets list"])
+def test_no_line_is_wider_than_a_very_narrow_terminal_but_for_what_must_be_whole(world: Terminal, line: str) -> None:
+    for columns in (20, 40):
+        run = world(*line.split(), "-n", "3", tty=True, columns=columns, env={"NO_COLOR": "1"})
+        assert (run.code, run.out != "") == (0, True)
+        for printed in run.out.splitlines():
+            assert cell_len(printed) <= columns or len(printed.split()) <= 2, "only an id or an address may be longer"
+
+
 # Straight columns
 
 ROWS = st.lists(

@@ -32,7 +32,6 @@ def signal() -> dict[str, Any]:
 
 ALL = ("trades", "list", "--all", "--page-size", "40")
 LONG = pytest.mark.long
-LIMITED = {"error": {"code": "rate_limited", "message": "slow down"}}
 
 
 def place(checkpoint: Path) -> dict[str, Any]:

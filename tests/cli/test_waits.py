@@ -73,7 +73,7 @@ def test_verbose_says_what_is_sent(world: Terminal) -> None:
     assert [json.loads(line)["note"].partition(": ")[2][:7] for line in pages] == ["200 in "] * 3
     settings, request = world("account", "show", "-vv", "-o", "table").err.splitlines()
     assert re.fullmatch(rf"the service is {url} \(TRADE_BASE_URL\), the key is from TRADE_API_KEY", settings)
-    assert re.fullmatch(rf"GET {url}/v1/account: 200 in \d+ ms; \d+ of 3000 requests left until [\d:]+Z", request)
+    assert re.fullmatch(rf"GET {url}/v1/account: 200 in \d+ ms; \d+ of 60000 requests left until [\d:]+Z", request)
 
 
 def test_verbose_says_why_it_is_sent_again(trade: Terminal, service: Scripted, waited: list[float]) -> None:

@@ -37,9 +37,11 @@ def withs(path: str) -> dict[int, int]:
 
 @functools.cache
 def begins_of_handlers(path: str) -> frozenset[int]:
-    """First lines of the bodies of `except` in a file."""
-    tree = ast.parse(Path(path).read_text("utf-8"))
-    return frozenset(node.body[0].lineno for node in ast.walk(tree) if isinstance(node, ast.ExceptHandler))
+    """The lines of `except` in a file, and the first ones of their bodies."""
+    handlers = [
+        node for node in ast.walk(ast.parse(Path(path).read_text("utf-8"))) if isinstance(node, ast.ExceptHandler)
+    ]
+    return frozenset(line for handler in handlers for line in (handler.lineno, handler.body[0].lineno))
 
 
 class Interrupted:
@@ -70,7 +72,7 @@ class Interrupted:
             line, earlier = frame.f_lineno, self._lines.get(frame, 0)
             self._lines[frame] = line
             # Python runs no signal's handler between the body of a `with` and its exit, so that it cannot be skipped,
-            # nor before the first line of an `except`, whose exception would stay in the frame.
+            # nor from an exception to the first line of its `except`: it would stay in the frame.
             file = frame.f_code.co_filename
             if not line < earlier <= withs(file).get(line, 0) and line not in begins_of_handlers(file):
                 self.count += 1

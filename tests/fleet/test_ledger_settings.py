@@ -23,7 +23,6 @@ from .test_ledger_lost import begun_again, cut_back, emptied, keys, stopped
 
 CENTS_9, CENTS_40, CENTS_50 = Budget(total="0.09"), Budget(total="0.40"), Budget(total="0.50")
 THIRD = "0x" + "3" * 40
-Make = Callable[..., RedisLedger]
 
 
 def refused(ledger: RedisLedger, code: str, **changes: Any) -> None:

@@ -11,7 +11,6 @@ from tradesdk._http.response import MAX_BODY, MAX_ERROR_BODY, BodyReader
 from .._rows import each_of
 
 MIB = 1024 * 1024
-ZEROS = gzip.compress(bytes(8 * MIB))
 
 
 def read(data: bytes, coding: str = "gzip", *, status: int = 200, size: int = 65_536) -> tuple[bytes, str | None, int]:

@@ -51,3 +51,14 @@ async def test_rows_that_wait() -> None:
         await waiting()
     assert [error.__notes__ for error in caught.value.exceptions] == [["in the row 0: (1,)"], ["in the row 2: (3,)"]]
     assert played[-3:] == [-1, -2, -3]
+
+
+def test_a_row_that_skips_hides_no_other() -> None:
+    @each_of("skips", [False, True])
+    def rows(skips: bool) -> None:
+        if skips:
+            pytest.skip("not here")
+        raise KeyError
+
+    with pytest.raises(BaseExceptionGroup, match="2 of 2 rows"):
+        rows()

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tradesdk import Gap, InvalidEvent, RetryPolicy, StreamSignal
+from tradesdk import Gap, InvalidEvent, RetryPolicy
 from tradesdk._stream.events import HistoryPage
 from tradesdk._stream.options import StreamOptions
 from tradesdk._stream.state_machine import AUDIT_EVERY, NextAction, StreamState
@@ -60,10 +60,6 @@ class Following:
         look = self.it.begin_look(at, audit=audit)
         self.it.add(look, HistoryPage(list(signals), None, {}), at, START + at)
         self.it.looked(look, at, audit=audit)
-
-
-def ids(items: list[Any]) -> list[str]:
-    return [item.id for item in items if isinstance(item, StreamSignal)]
 
 
 def test_what_it_does_next() -> None:

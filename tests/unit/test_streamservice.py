@@ -20,7 +20,6 @@ from .._streamservice_plan import KINDS, STALLS, Fate, Plan
 from .._streamservice_wire import Connection
 
 STREAM = "https://service.example/v1/signals/stream?chain=8453"
-HISTORY = "https://service.example/v1/signals/history?chain=8453"
 LONG = 20_000.0  # seconds, far beyond the last signal
 SMALL = {"signals": 400, "disconnects": 12, "stalls": 3, "refusals": 4}
 

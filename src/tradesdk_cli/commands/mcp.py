@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 TOKEN = "TRADE_MCP_TOKEN"  # noqa: S105 - the name of a variable
 _SHORTEST_TOKEN = 16
 
-_SUMMARY = "Tools for AI agents, under your limits: config, tools."
 app = typer.Typer(
     name="mcp",
     cls=TradeGroup,
