@@ -14,7 +14,7 @@ from ._http.request import Request, display, encode_body, moment
 from ._http.response import decode_raw, validated
 from ._http.retry import Operation
 from ._values.http import RawResponse
-from ._values.text import SHORTEST_KEY, printable, without_keys
+from ._values.text import printable, without_keys
 from .errors import APIResponseError, InvalidArgumentError, TokenDetails
 from .models.market import (
     AggregateMetrics,
@@ -280,8 +280,7 @@ def _token(place: int, given: object, limits: bool) -> TokenQuery:
         raise InvalidArgumentError(f"{at} must not be empty")
     if len(identifier) > 256:
         raise InvalidArgumentError(f"{at} is {len(identifier)} characters long; a token's name has at most 256")
-    # Do not send a key or store it in the ledger.
-    if SHORTEST_KEY <= len(identifier) < 80 and without_keys(identifier) == "****":
+    if len(identifier) < 80 and without_keys(identifier) == "****":  # do not send a key or store it in the ledger
         raise InvalidArgumentError(f"{at} is too long for a symbol or an address, and may be a private key")
     if "," in identifier:
         raise InvalidArgumentError(f"{at} has a comma: pass several tokens as a list, not {printable(identifier, 60)}")

@@ -413,7 +413,8 @@ class _Pages:
 def paginate(run: Session, asked: RawRequest, *, include: bool) -> None:
     """Prints all items of a list, page after page, as one list."""
     from tradesdk_cli.framework.params import plan
-    from tradesdk_cli.lists.listing import Source, show_list
+    from tradesdk_cli.lists.listing import show_list
+    from tradesdk_cli.lists.paging import Source
 
     pages = _Pages(run, asked, include=include)
     columns = columns_of(asked.path, [record.item for record in pages.first.data])

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import re
 
-SHORTEST_KEY = 48
-"""Letters and digits in a row that may be a private key, even a mistyped one: more than in an address or an id."""
-
 
 def printable(text: str, limit: int = 500) -> str:
     """`text` on one line, cut at `limit`; characters that could move a cursor or hide text are escaped."""
@@ -18,5 +15,5 @@ def printable(text: str, limit: int = 500) -> str:
 
 
 def without_keys(text: str) -> str:
-    """Typed `text` with anything that may be a private key replaced by `****`."""
-    return re.sub(f"[0-9A-Za-z]{{{SHORTEST_KEY},}}", "****", text)
+    """Typed `text` with anything that may be a private key, even a mistyped one, replaced by `****`."""
+    return re.sub("[0-9A-Za-z]{48,}", "****", text)  # longer than an address or an id

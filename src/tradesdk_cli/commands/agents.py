@@ -133,7 +133,8 @@ def list_agents(
     With --results, the column results charts the running total of the latest closed trades, at most 100. Each chart has
     its own scale. --losing and --sort rank all agents, then --limit cuts the list.
     """
-    from tradesdk_cli.lists.listing import Source, show_list
+    from tradesdk_cli.lists.listing import show_list
+    from tradesdk_cli.lists.paging import Source
 
     if results or losing or sort is not None:
         from tradesdk_cli.commands.agent_results import show_results

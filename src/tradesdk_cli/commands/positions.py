@@ -33,7 +33,8 @@ def list_positions(
 ) -> None:
     """List open positions; the first 20 by default."""
     from tradesdk_cli.lists.agent_names import with_names
-    from tradesdk_cli.lists.listing import Source, show_list
+    from tradesdk_cli.lists.listing import show_list
+    from tradesdk_cli.lists.paging import Source
     from tradesdk_cli.lookup import AGENTS, id_of
     from tradesdk_cli.output.columns import POSITIONS
     from tradesdk_cli.output.outfile import PARQUET

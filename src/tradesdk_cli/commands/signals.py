@@ -81,7 +81,8 @@ def history(
 
     With --checkpoint, ages such as 24h and a missing --until are fixed when the first run begins.
     """
-    from tradesdk_cli.lists.listing import Source, show_list
+    from tradesdk_cli.lists.listing import show_list
+    from tradesdk_cli.lists.paging import Source
     from tradesdk_cli.output.columns import SIGNALS
     from tradesdk_cli.output.outfile import PARQUET
 

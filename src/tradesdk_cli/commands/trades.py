@@ -47,7 +47,8 @@ def list_trades(
     --since and --until select by opening time. The service has no such filter, so all pages are read.
     """
     from tradesdk_cli.lists.agent_names import with_names
-    from tradesdk_cli.lists.listing import Source, show_list
+    from tradesdk_cli.lists.listing import show_list
+    from tradesdk_cli.lists.paging import Source
     from tradesdk_cli.lookup import AGENTS, id_of
     from tradesdk_cli.output.columns import TRADES
     from tradesdk_cli.output.outfile import PARQUET

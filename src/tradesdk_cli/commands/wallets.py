@@ -30,7 +30,8 @@ def list_wallets(
     walk: Walk,
 ) -> None:
     """List connected wallets; the first 20 by default."""
-    from tradesdk_cli.lists.listing import Source, show_list
+    from tradesdk_cli.lists.listing import show_list
+    from tradesdk_cli.lists.paging import Source
     from tradesdk_cli.output.columns import WALLETS
     from tradesdk_cli.output.outfile import PARQUET
 

@@ -12,7 +12,7 @@ import re
 import stat
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from tradesdk_cli.errors import INVALID, CliError, ConfigProblem, UsageProblem
 from tradesdk_cli.files import refuse_same
@@ -21,9 +21,8 @@ from tradesdk_cli.output.outfile import FULL, GOES_ON
 from tradesdk_cli.text import counted, one_line
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
     from tradesdk_cli.framework.params import Walk
+    from tradesdk_cli.lists.paging import AnyPager, Source
     from tradesdk_cli.session import Session
 
 
@@ -324,26 +323,6 @@ class PlaceForgotten(CliError):
     code = "cursor"
 
 
-class Listed(Protocol):
-    """What is pulled, as the file names it. `filters` and `pins` are names of what can be pinned to a moment."""
-
-    @property
-    def what(self) -> str: ...
-
-    @property
-    def path(self) -> str: ...
-
-    @property
-    def filters(self) -> Iterable[str]: ...
-
-    @property
-    def pins(self) -> Iterable[str]: ...
-
-    def typed(self) -> dict[str, Any]: ...
-
-    def pinned(self, now: float) -> dict[str, float]: ...
-
-
 class Pull:
     """A list that is fetched in as many runs as it takes.
 
@@ -352,7 +331,7 @@ class Pull:
     or lost.
     """
 
-    def __init__(self, run: Session, walk: Walk, source: Listed) -> None:
+    def __init__(self, run: Session, walk: Walk, source: Source) -> None:
         """Reads the checkpoint.
 
         Raises:
@@ -408,11 +387,8 @@ class Pull:
         """True when there is nothing left to do."""
         return self.place.done or (self._walk.total is not None and self.count >= self._walk.total)
 
-    def begin(self) -> Mapping[str, float]:
-        """Sets the walk to where the list goes on, and gives the moments that stay as they were.
-
-        Checkpoint and file stay as they are until a page has come.
-        """
+    def begin(self) -> AnyPager:
+        """The list from where it goes on. Checkpoint and file stay as they are until a page has come."""
         if self._new:
             now = float(int(self._run.now()))
             self.place = replace(self.place, pinned=self._source.pinned(now))
@@ -426,7 +402,7 @@ class Pull:
         if self.count:
             rest = f"; {self._rest} bytes of a page that broke off are replaced" if self._rest else ""
             self._run.out.event("pull", f"going on after {self._counted}{rest}", count=self.count)
-        return self.place.pinned
+        return self._source.pager(self._walk, self.place.pinned)
 
     def page_came(self) -> None:
         """A page is there and will be written: the checkpoint says so before that begins."""

@@ -1,97 +1,26 @@
-"""A list of the service: where it comes from, printing it as far as requested, and how to continue it."""
+"""Prints a list as far as requested, with progress, and says how to continue it."""
 
 from __future__ import annotations
 
 import time
 from contextlib import ExitStack
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from tradesdk_cli import idcache
 from tradesdk_cli.errors import Interrupted, UsageProblem
-from tradesdk_cli.framework.params import Age, Walk
 from tradesdk_cli.interrupts import DeferInterrupt, deferring, exit_code_of
 from tradesdk_cli.output.stderr import Progress
 from tradesdk_cli.text import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
+    from tradesdk_cli.framework.params import Walk
     from tradesdk_cli.lists.checkpoint import Pull
+    from tradesdk_cli.lists.paging import AnyPager, Source
     from tradesdk_cli.output.columns import Column
     from tradesdk_cli.output.printer import Output
     from tradesdk_cli.session import Session
-
-
-class AnyPage(Protocol):
-    """A page of whatever it is."""
-
-    @property
-    def data(self) -> Sequence[Any]: ...
-
-    @property
-    def next_cursor(self) -> str | None: ...
-
-
-class AnyPager(Protocol):
-    """The SDK's pager of whatever it is."""
-
-    def pages(self) -> Iterator[AnyPage]: ...
-
-
-@dataclass(frozen=True)
-class Source:
-    """A list of the service.
-
-    Attributes:
-        what: what is in it, in the plural.
-        model: the SDK's model of one of them, by its name.
-        path: where it is: `/v1/trades`.
-        find: the SDK's method.
-        filters: that method's own arguments; None is not sent.
-        keep: which of its items are shown, where the service has no such filter.
-        pins: which of them an absent value is pinned to the present for, so that pages do not move while they are read.
-    """
-
-    what: str
-    model: str
-    path: str
-    find: Callable[..., AnyPager]
-    filters: Mapping[str, Any] = field(default_factory=dict)
-    pins: tuple[str, ...] = ()
-    keep: Callable[[Any], bool] | None = None
-
-    def pager(self, walk: Walk, pinned: Mapping[str, float] | None = None) -> AnyPager:
-        """The SDK's pager for this walk. `pinned` moments go before what was typed."""
-        # The last page asks for what is missing, so that its cursor goes on right there.
-        most = walk.total if self.keep is None else None
-        asked = {"limit": walk.page_size, "cursor": walk.cursor, "max_items": most}
-        return self.find(**{**self.filters, **(pinned or {}), **asked})
-
-    def of(self) -> Any:
-        """The SDK's model of one of them."""
-        import tradesdk
-
-        return getattr(tradesdk, self.model)
-
-    def names(self) -> list[str]:
-        """The wire fields that each of them may have, as the columns of a file that begins before they are seen."""
-        from tradesdk_cli.output.select import names_of_model
-
-        return list(names_of_model(self.of()))
-
-    def typed(self) -> dict[str, Any]:
-        """The filters as they were typed: an age as its text."""
-        return {
-            name: value.text if isinstance(value, Age) else value
-            for name, value in self.filters.items()
-            if value is not None
-        }
-
-    def pinned(self, now: float) -> dict[str, float]:
-        """The moments that are to stay what they are now."""
-        found = {name: now for name in self.pins if self.filters.get(name) is None}
-        return found | {name: float(value) for name, value in self.filters.items() if isinstance(value, Age)}
 
 
 def show_list(
@@ -134,7 +63,7 @@ def show_list(
     if pull.complete:
         pull.tell_complete()
         return
-    _walk(run.out, columns, walk, source, source.pager(walk, pull.begin()), empty=empty, pull=pull, total=total)
+    _walk(run.out, columns, walk, source, pull.begin(), empty=empty, pull=pull, total=total)
     pull.tell()
 
 
