@@ -24,7 +24,7 @@ CLI = ROOT / "src" / "tradesdk_cli"
 MOCK = ROOT / "mock_server" / "tradesdk_mock"
 PACKAGES = {"tradesdk": SDK, "tradesdk_cli": CLI, "tradesdk_mock": MOCK}
 
-NETWORK = {"httpx", "httpcore", "httpx_sse", "certifi", "tenacity", "anyio"}
+NETWORK = {"httpx", "httpcore", "h11", "httpx_sse", "certifi", "tenacity", "anyio"}
 ETHEREUM = {"eth_account", "eth_keyfile", "eth_keys", "eth_utils", "coincurve", "Crypto"}
 FRAMES = {"pyarrow", "pandas", "polars"}
 THIRD_PARTY = {  # by what lies at the top of the SDK

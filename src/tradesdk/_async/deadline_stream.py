@@ -98,7 +98,8 @@ class _AsyncStream(httpcore.AsyncNetworkStream):
         return await self._inner.read(max_bytes, self._connection.time_left(timeout, httpcore.ReadTimeout))
 
     async def write(self, buffer: bytes, timeout: float | None = None) -> None:
-        await self._inner.write(buffer, self._connection.time_left(timeout, httpcore.WriteTimeout))
+        if buffer:  # the end of a body is often empty
+            await self._inner.write(buffer, self._connection.time_left(timeout, httpcore.WriteTimeout))
 
     async def aclose(self) -> None:
         await self._inner.aclose()

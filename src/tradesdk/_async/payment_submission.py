@@ -79,7 +79,7 @@ class AsyncSubmission(Generic[T]):
         self._context = context
         self._payment = payment
         self._signed = payment  # keeps its header, which the ledger deletes at the end
-        self._request = replace(context.request, body=payment.body)  # its fields may have another order
+        self._request = context.request._replace(body=payment.body)  # its fields may have another order
         self._machine = PaymentStateMachine(session.policy, payment, fresh=fresh)
         self._sending = False
         self._is_resubmission = not fresh

@@ -6,11 +6,11 @@ import json
 import math
 import unicodedata
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from functools import partial
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeVar
 from urllib.parse import quote, unquote, urlencode
 
 from .._values.text import printable
@@ -61,8 +61,7 @@ class CreateLookup(Generic[T]):
         return str(attrgetter("id")(created))
 
 
-@dataclass(frozen=True, slots=True)
-class Request(Generic[T]):
+class Request(NamedTuple, Generic[T]):
     """One request to one endpoint.
 
     Attributes:
@@ -73,7 +72,6 @@ class Request(Generic[T]):
         body: JSON bytes; None for no body.
         operation: decides whether it may be sent twice.
         lookup: for creates: how to find out whether it happened.
-        target: path and query.
     """
 
     method: str
@@ -83,10 +81,11 @@ class Request(Generic[T]):
     body: bytes | None = None
     operation: Operation = Operation.READ
     lookup: CreateLookup[T] | None = None
-    target: str = field(init=False, compare=False)
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "target", f"{self.path}?{self.query}" if self.query else self.path)
+    @property
+    def target(self) -> str:
+        """Path and query."""
+        return f"{self.path}?{self.query}" if self.query else self.path
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +177,7 @@ def raw_request(
 
 def endpoint(*segments: str) -> str:
     """The path of an endpoint: `endpoint("agents", agent_id)` is `/v1/agents/…` with the id quoted."""
-    return "/".join((PREFIX, *(quote(segment, safe="") for segment in segments)))
+    return "/".join([PREFIX, *[quote(segment, safe="") for segment in segments]])
 
 
 def encode_query(query: Mapping[str, Any]) -> str:

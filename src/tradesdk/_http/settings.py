@@ -64,14 +64,15 @@ class Timeout:
     def within(self, seconds: float) -> dict[str, float | None]:
         """The seconds of each part, at most `seconds`."""
         seconds = min(max(seconds, 0.001), _A_DAY)
+
+        def least(value: float | None) -> float:
+            return seconds if value is None or value > seconds else value
+
         return {
-            part: seconds if value is None or value > seconds else value
-            for part, value in (
-                ("connect", self.connect),
-                ("read", self.read),
-                ("write", self.write),
-                ("pool", self.pool),
-            )
+            "connect": least(self.connect),
+            "read": least(self.read),
+            "write": least(self.write),
+            "pool": least(self.pool),
         }
 
 

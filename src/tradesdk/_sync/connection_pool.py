@@ -13,8 +13,9 @@ import os
 import ssl
 import time
 from collections.abc import Iterable, Iterator
-from typing import cast
+from typing import Any, cast
 
+import h11
 import httpcore
 
 from .._http.settings import Origin
@@ -51,6 +52,7 @@ class ConnectionPool:
         self._slots = Semaphore(max_connections)
         self._keepalive_expiry = keepalive_expiry
         self._idle: list[DeadlineConnection] = []
+        self._checked: tuple[SentHeaders, Any] | None = None
         self._closed = False
 
     @property
@@ -82,18 +84,26 @@ class ConnectionPool:
         return PooledAnswer(self, connection, response)
 
     def _request(self, outgoing: Outgoing) -> httpcore.Request:
-        origin, body = self._origin, outgoing.body
+        origin = self._origin
         if len(outgoing.target) > _LONGEST_TARGET:
             raise httpcore.LocalProtocolError("URL too long")
-        headers = SentHeaders([self._host, *outgoing.headers])
-        if body is not None or outgoing.method in ("POST", "PUT", "PATCH"):
-            headers.append((b"Content-Length", b"%d" % len(body or b"")))
         target = origin.path + outgoing.target.encode()
         url = httpcore.URL(scheme=origin.scheme, host=origin.host, port=origin.port, target=target)
         extensions = {"timeout": outgoing.timeout}
-        request = httpcore.Request(outgoing.method, url, content=body or _EMPTY_BODY, extensions=extensions)
-        request.headers = headers  # as an argument, they would all be checked and copied
+        request = httpcore.Request(outgoing.method, url, content=outgoing.body or _EMPTY_BODY, extensions=extensions)
+        request.headers = self._headers(outgoing)  # as an argument, they would all be checked and copied
         return request
+
+    def _headers(self, outgoing: Outgoing) -> Any:
+        headers, body = outgoing.headers, outgoing.body
+        if body is not None or outgoing.method in ("POST", "PUT", "PATCH"):
+            return SentHeaders([self._host, *headers, (b"Content-Length", b"%d" % len(body or b""))])
+        # A client sends the same list with every GET. Checking it again would take longer than writing it.
+        checked = self._checked
+        if checked is None or checked[0] is not headers:
+            known = h11.Request(method="GET", target="/", headers=[self._host, *headers])
+            checked = self._checked = headers, known.headers
+        return checked[1]
 
     def tells_if_sent(self, error: Exception) -> bool:
         return True  # httpcore's errors are raised as they happen, with no hooks in between
@@ -125,10 +135,9 @@ class ConnectionPool:
         place = connection.place  # read now: once it is back in the list, another call may use it
         connection.watch = connection.read_timeout = None
         try:
-            if connection.is_closed():
-                return
             if self._closed or not whole or not connection.is_idle() or connection.has_leftover():
-                connection.close()
+                if not connection.is_closed():
+                    connection.close()
                 return
             connection.unlock()
             idle = self._idle
@@ -184,7 +193,7 @@ class PooledAnswer:
         self._response = response
         self._closed = self._whole = False
         self.status = response.status
-        self.headers = Headers([(name.decode("latin-1"), value.decode("latin-1")) for name, value in response.headers])
+        self.headers = Headers.received(response.headers)
         self.coding = self.headers.get("content-encoding", "")
 
     @property

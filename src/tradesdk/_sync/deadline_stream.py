@@ -99,7 +99,8 @@ class _Stream(httpcore.NetworkStream):
         return self._inner.read(max_bytes, self._connection.time_left(timeout, httpcore.ReadTimeout))
 
     def write(self, buffer: bytes, timeout: float | None = None) -> None:
-        self._inner.write(buffer, self._connection.time_left(timeout, httpcore.WriteTimeout))
+        if buffer:  # the end of a body is often empty
+            self._inner.write(buffer, self._connection.time_left(timeout, httpcore.WriteTimeout))
 
     def close(self) -> None:
         self._inner.close()

@@ -128,9 +128,7 @@ class HttpxAnswer:
         self._closed = False
         self._stream: Any = None  # set by `wait_for`: it has its read timeout replaced
         self.status: int = response.status_code
-        self.headers = Headers(
-            [(name.decode("latin-1"), value.decode("latin-1")) for name, value in response.headers.raw]
-        )
+        self.headers = Headers.received(response.headers.raw)
         self.connection: object = response.extensions.get("network_stream") or response
         if outgoing.watch is not None:
             outgoing.watch(self.connection)

@@ -20,8 +20,16 @@ class Headers(Mapping[str, str]):
             values[name] = f"{values[name]}, {value}" if name in values else value
         self._values = values
 
+    @classmethod
+    def received(cls, items: Iterable[tuple[bytes, bytes]]) -> Headers:
+        """Headers as bytes, as HTTP libraries give them."""
+        return cls([(name.decode("latin-1"), value.decode("latin-1")) for name, value in items])
+
     def __getitem__(self, name: str) -> str:
         return self._values[name.lower()]
+
+    def get(self, name: str, default: Any = None) -> Any:
+        return self._values.get(name.lower(), default)  # the inherited one raises and catches an error
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._values)
