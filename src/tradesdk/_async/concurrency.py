@@ -71,6 +71,7 @@ class AsyncInterruptible:
         self.shut = self.foreign = False
         bind(self)
         self._inside: anyio.CancelScope | None = None
+        self._scope: Callable[[], anyio.CancelScope] | None = None
 
     async def run(self, step: Callable[[], Awaitable[T]]) -> T:
         """Do `step`. Raises `Interrupted` when this is closed meanwhile."""
@@ -78,7 +79,9 @@ class AsyncInterruptible:
             raise TradeError("a stream has one consumer at a time, and another one is reading it")
         if self.shut:
             raise Interrupted
-        with anyio.CancelScope() as self._inside:
+        if self._scope is None:  # `anyio.CancelScope` itself looks for the event loop's library every time
+            self._scope = type(anyio.CancelScope())
+        with self._scope() as self._inside:
             try:
                 return await step()
             finally:

@@ -36,6 +36,7 @@ class AsyncStreamConnection:
         self._request = request("GET", endpoint("signals", "stream"), decode_nothing, query=self._query)
         self.url = session.base_url + self._request.target
         self._answer: AsyncAnswer | None = None
+        self._patience = 0.0  # as the answer has it
         self._chunks: Any = None  # a generator, which has to be closed
         self._coding: Gzip | None = None
         self._pieces: Iterator[bytes] = iter(())
@@ -81,7 +82,7 @@ class AsyncStreamConnection:
             if looked is not None:
                 looked.failed(lost.message)
             raise lost from root_cause(error)
-        self._answer = answer
+        self._answer, self._patience = answer, 0.0
         self.watch()
         kind = answer.headers.get("content-type", "").partition(";")[0].strip().lower()
         coding = answer.coding.strip().lower()
@@ -132,8 +133,9 @@ class AsyncStreamConnection:
         Raises:
             APIConnectionError: the connection was lost. `APITimeoutError`: nothing came.
         """
-        if self._answer is not None:
+        if patience != self._patience and self._answer is not None:
             self._answer.wait_for(patience)
+            self._patience = patience
         try:
             if self._coding is None:
                 return await anext(self._chunks, None)

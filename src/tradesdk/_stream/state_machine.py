@@ -64,6 +64,8 @@ class Watchdog:
         self._policy = policy
         self._idle_timeout = idle_timeout
         self._random = random
+        self.limit = idle_timeout
+        """Seconds without an event after which a connection counts as dead."""
         self._intervals: deque[float] = deque(maxlen=_LEARNED_FROM)
         self._silent = 0  # connections in a row that ended in silence without a single heartbeat
         self._hopeless = 0
@@ -77,12 +79,6 @@ class Watchdog:
         self.tries = 0
         self.caught_up = False
         """Whether the last read had to wait, so the buffers were empty."""
-
-    @property
-    def limit(self) -> float:
-        """Seconds without an event after which a connection counts as dead."""
-        base = max(_LEAST, _TIMES * max(self._intervals)) if self._intervals else self._idle_timeout
-        return min(max(_MOST, self._idle_timeout), base * 2.0 ** min(self._silent, 10))
 
     @property
     def patience(self) -> float:
@@ -112,6 +108,7 @@ class Watchdog:
         if self._heartbeat is not None and 1.0 <= timestamp - self._heartbeat <= _MOST:
             self._intervals.append(timestamp - self._heartbeat)
         self._heartbeat = timestamp
+        self._set_limit()
 
     def stalled(self, now: float) -> bool:
         """Whether no event came for too long, even if bytes did."""
@@ -123,7 +120,12 @@ class Watchdog:
             self.tries = 0
         if silent and not self._had_heartbeat:
             self._silent += 1
+            self._set_limit()
         self._opened = None
+
+    def _set_limit(self) -> None:
+        base = max(_LEAST, _TIMES * max(self._intervals)) if self._intervals else self._idle_timeout
+        self.limit = min(max(_MOST, self._idle_timeout), base * 2.0 ** min(self._silent, 10))
 
     def succeeded(self) -> None:
         """Record that a connection was opened."""

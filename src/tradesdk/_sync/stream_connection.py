@@ -37,6 +37,7 @@ class StreamConnection:
         self._request = request("GET", endpoint("signals", "stream"), decode_nothing, query=self._query)
         self.url = session.base_url + self._request.target
         self._answer: Answer | None = None
+        self._patience = 0.0  # as the answer has it
         self._chunks: Any = None  # a generator, which has to be closed
         self._coding: Gzip | None = None
         self._pieces: Iterator[bytes] = iter(())
@@ -82,7 +83,7 @@ class StreamConnection:
             if looked is not None:
                 looked.failed(lost.message)
             raise lost from root_cause(error)
-        self._answer = answer
+        self._answer, self._patience = answer, 0.0
         self.watch()
         kind = answer.headers.get("content-type", "").partition(";")[0].strip().lower()
         coding = answer.coding.strip().lower()
@@ -133,8 +134,9 @@ class StreamConnection:
         Raises:
             APIConnectionError: the connection was lost. `APITimeoutError`: nothing came.
         """
-        if self._answer is not None:
+        if patience != self._patience and self._answer is not None:
             self._answer.wait_for(patience)
+            self._patience = patience
         try:
             if self._coding is None:
                 return next(self._chunks, None)
