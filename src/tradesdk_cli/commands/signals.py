@@ -182,9 +182,8 @@ def stream(
     --since, --checkpoint and --heartbeats don't apply. What a member had not done when it died goes to another one.
     """
     from contextlib import AbstractContextManager
-    from functools import partial
 
-    from tradesdk_cli.stream.bookmark import AnyStream, BookmarkKind, RunPlace, last_place
+    from tradesdk_cli.stream.bookmark import AnyStream, BookmarkKind, FilePlace, RunPlace, Source, last_place
     from tradesdk_cli.stream.deliver import Delivery
     from tradesdk_cli.stream.follow import SETTLE, follow
     from tradesdk_cli.stream.sharing import in_group, refuse_with_group
@@ -197,25 +196,13 @@ def stream(
 
             refuse_same({"--out": run.settings.out, "--checkpoint": checkpoint, "--tape": tape})
         filters = {"min_confidence": min_confidence, "direction": direction, "token": token}
-        if group is not None:
-            shared = in_group(run, chain, group, filters, duration=duration)
-            delivery = Delivery(run, wanted, tape, force=force, resumes=True)
-            run.closing(delivery.close)
-            follow(
-                *(run.out, delivery, shared.opened),
-                acknowledge=shared.ack,
-                goes_on=f"the group {group}",
-                back=False,
-                duration=duration,
-                idle=until_idle,
-                member=shared.member,
-            )
-            return
+        shared = None if group is None else in_group(run, chain, group, filters, duration=duration)
         place, begin = checkpoint, since if isinstance(since, float) else None
         if place is None and since == LAST:
             place, begin = last_place(run, chain, filters)
         purpose = None if checkpoint is None else BookmarkKind(checkpoint, run, filters)
-        delivery = Delivery(run, wanted, tape, force=force, resumes=place is not None, purpose=purpose)
+        resumes = place is not None or shared is not None
+        delivery = Delivery(run, wanted, tape, force=force, resumes=resumes, purpose=purpose)
         signals, side = run.client.signals, cast("Any", direction)  # Typer has checked it
         run.closing(delivery.close)
 
@@ -233,14 +220,12 @@ def stream(
                 settle=SETTLE,
             )
 
-        spare = RunPlace(run, chain, filters) if place is None else None
-        follow(
-            run.out,
-            delivery,
-            partial(opened, place) if spare is None else partial(spare.opened, opened),
-            acknowledge=(lambda stream, signal: stream.ack(signal)) if spare is None else spare.ack,
-            goes_on="the same command" if spare is None else "--since last",
-            back=place is not None or since is not None,
-            duration=duration,
-            idle=until_idle,
-        )
+        source: Source
+        if shared is not None:
+            source = shared
+        elif place is not None:
+            source = FilePlace(place, opened)
+        else:
+            source = RunPlace(run, chain, filters, opened)
+        back = place is not None or since is not None
+        follow(run.out, delivery, source, back=back, duration=duration, idle=until_idle)

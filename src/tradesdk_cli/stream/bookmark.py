@@ -57,6 +57,22 @@ def last_place(run: Session, chain: int, filters: Mapping[str, object]) -> tuple
     return file, since
 
 
+class FilePlace:
+    """A run whose place is kept in a file that was given, or that of `--since last`."""
+
+    goes_on = "the same command"
+    member = None
+
+    def __init__(self, file: Path, open_stream: Callable[[Path | None], AbstractContextManager[AnyStream]]) -> None:
+        self._file, self._open = file, open_stream
+
+    def opened(self) -> AbstractContextManager[AnyStream]:
+        return self._open(self._file)
+
+    def ack(self, stream: AnyStream, signal: StreamSignal) -> None:
+        stream.ack(signal)
+
+
 class RunPlace:
     """Where a run without `--since last` keeps how far it got, for the first one with it.
 
@@ -64,9 +80,19 @@ class RunPlace:
     one is not done because this one begins later.
     """
 
-    def __init__(self, run: Session, chain: int, filters: Mapping[str, object]) -> None:
+    goes_on = "--since last"
+    member = None
+
+    def __init__(
+        self,
+        run: Session,
+        chain: int,
+        filters: Mapping[str, object],
+        open_stream: Callable[[Path | None], AbstractContextManager[AnyStream]],
+    ) -> None:
         from tradesdk import TradeError
 
+        self._open = open_stream
         self._file: Path | None = None
         with contextlib.suppress(ConfigProblem, TradeError, OSError):  # what is wrong is said by what needs it
             self._stem = _stem(run, chain, filters)
@@ -74,7 +100,7 @@ class RunPlace:
                 self._file = _with(self._stem, f"{_RUN}{time.time_ns():x}.json")
 
     @contextlib.contextmanager
-    def opened(self, open_stream: Callable[[Path | None], AbstractContextManager[AnyStream]]) -> Iterator[AnyStream]:
+    def opened(self) -> Iterator[AnyStream]:
         """The stream that is opened with this file for its checkpoint, or without any."""
         from tradesdk import CheckpointError
 
@@ -82,10 +108,10 @@ class RunPlace:
         try:
             with contextlib.ExitStack() as stack:
                 try:
-                    stream = stack.enter_context(open_stream(self._file))
+                    stream = stack.enter_context(self._open(self._file))
                 except CheckpointError:
                     self._file = None
-                    stream = stack.enter_context(open_stream(None))
+                    stream = stack.enter_context(self._open(None))
                 self._forget_earlier()
                 yield stream
                 done = True
@@ -244,3 +270,21 @@ class AnyStream(Protocol):
     def ack(self, signal: StreamSignal) -> None: ...
 
     def close(self) -> None: ...
+
+
+class Source(Protocol):
+    """Where a run gets its stream, and who keeps how far it got."""
+
+    @property
+    def goes_on(self) -> str:
+        """What goes on there later, for people."""
+
+    @property
+    def member(self) -> str | None:
+        """Our name in a fleet, whose stream it is."""
+
+    def opened(self) -> AbstractContextManager[AnyStream]:
+        """The stream, open."""
+
+    def ack(self, stream: AnyStream, signal: StreamSignal) -> None:
+        """The signal is done."""
