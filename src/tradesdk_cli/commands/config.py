@@ -108,7 +108,7 @@ def set_(
             parsed = run.connect(parsed, "none-yet").base_url
         path, table, profile = _place(run, name, project=project)
         if name in ("base_url", "market_url"):
-            _agree_to_move(run, profile, name, parsed, yes=yes)
+            _agree_to_move(run, profile, parsed, yes=yes)
         _change(run, path, table, {name: parsed})
         run.out.one({"name": name, "value": parsed, "profile": profile, "file": str(path)})
 
@@ -147,12 +147,12 @@ def path(ctx: typer.Context) -> None:
 
     Works with a broken file, too.
     """
-    from tradesdk_cli.config.settings import config_folder, project_file, resolve
+    from tradesdk_cli.config.settings import config_folder, find_project, resolve
     from tradesdk_cli.output.printer import Output
 
     out = Output(resolve(ctx.obj, os.environ), os.environ)
     folder = config_folder(os.environ.get("TRADE_HOME"))
-    project = project_file()
+    project, _ = find_project()
     shown = {
         "config": str(folder / "config.toml"),
         "project": None if project is None else str(project),
@@ -279,20 +279,16 @@ def _place(run: Session, name: str, *, project: bool) -> tuple[Path, tuple[str, 
     return settings.config_folder() / "config.toml", ("profiles", profile), profile
 
 
-def _agree_to_move(run: Session, profile: str | None, name: str, address: str, *, yes: bool) -> None:
+def _agree_to_move(run: Session, profile: str | None, address: str, *, yes: bool) -> None:
     """Asks before a kept key goes to an address that it was not kept for."""
     from tradesdk_cli.config.credentials import host_of, origin_of
-    from tradesdk_cli.confirm import ask, check
-    from tradesdk_cli.errors import Declined
+    from tradesdk_cli.confirm import agree
 
     table = run.settings.files.profiles.get(str(profile), {})
     known = [table[field] for field in ("base_url", "market_url") if isinstance(table.get(field), str)]
     if "key" not in table or origin_of(address) in {origin_of(own) for own in known}:
         return
-    what = f"let the key that profile {profile} keeps go to {host_of(address)}"
-    check(what, yes=yes, dry_run=False)
-    if not yes and not ask(f"{what}?"):
-        raise Declined("nothing was changed")
+    agree(f"let the key that profile {profile} keeps go to {host_of(address)}", yes=yes)
 
 
 def _change(run: Session, file: Path, table: tuple[str, ...], values: dict[str, Any]) -> None:
