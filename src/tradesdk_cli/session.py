@@ -122,7 +122,7 @@ class Session:
             from tradesdk_cli.retries import FleetEvents, heard_by
 
             self._hears_fleet = True
-            self.enter(heard_by(FleetEvents(self.out)))
+            self._stack.enter_context(heard_by(FleetEvents(self.out)))
         return self.settings.fleet_url
 
     def api_key(self, address: str, *, market: bool = False) -> tuple[str, str] | None:
@@ -270,10 +270,10 @@ class Session:
 
         verbose = self.settings.verbose
         if verbose:
-            self.enter(heard_by(Verbose(self.out, limit if verbose > 1 else None)))
+            self._stack.enter_context(heard_by(Verbose(self.out, limit if verbose > 1 else None)))
             return SayingClock(self.out, None, now)
         reason = LastReason()
-        self.enter(heard_by(reason))
+        self._stack.enter_context(heard_by(reason))
         return SayingClock(self.out, reason, now)
 
     def closing(self, close: Callable[[], object]) -> None:

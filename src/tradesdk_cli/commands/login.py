@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tradesdk_cli.framework.group import TradeCommand, examples, single
+from tradesdk_cli.framework.group import single
 from tradesdk_cli.session import session
 
 if TYPE_CHECKING:
@@ -29,14 +29,7 @@ _PRINTED = (
 app = single("Save an API key for later commands.")
 
 
-@app.command(
-    "login",
-    cls=TradeCommand,
-    epilog=examples(
-        "trade login --profile work --api-key-stdin < key.txt",
-        "trade login --mock --profile paper",
-    ),
-)
+@app.verb("login", "trade login --profile work --api-key-stdin < key.txt", "trade login --mock --profile paper")
 def login(
     ctx: typer.Context,
     keyring: Annotated[

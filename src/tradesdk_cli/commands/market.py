@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tradesdk_cli.errors import UsageProblem
-from tradesdk_cli.framework.group import TradeCommand, examples, gathered, noun
+from tradesdk_cli.framework.group import noun
 from tradesdk_cli.framework.params import OF_TIME, SINCE, UNTIL, check_period, parse_moment, whole
 from tradesdk_cli.session import session
 
@@ -118,15 +118,12 @@ def buy(ctx: typer.Context, call: Call, terms: Terms) -> None:
         purchase(run, call, terms)
 
 
-@app.command(
+@app.verb(
     "signals",
-    cls=TradeCommand,
-    epilog=examples(
-        "trade --mock market signals ETH BRETT:5 --max-price 0.10",
-        "trade --mock market signals BRETT --limit 3 --max-price 0.05 -o json",
-    ),
+    "trade --mock market signals ETH BRETT:5 --max-price 0.10",
+    "trade --mock market signals BRETT --limit 3 --max-price 0.05 -o json",
+    terms=about_tokens,
 )
-@gathered(terms=about_tokens)
 def signals(
     ctx: typer.Context,
     tokens: Tokens,
@@ -146,14 +143,12 @@ def signals(
     buy(ctx, Call("signals", tokens, {"limit": limit}), terms)
 
 
-@app.command(
+@app.verb(
     "prices",
-    cls=TradeCommand,
-    epilog=examples(
-        "trade --mock market prices ETH BRETT --max-price 0.10", "trade --mock market prices ETH BRETT --dry-run"
-    ),
+    "trade --mock market prices ETH BRETT --max-price 0.10",
+    "trade --mock market prices ETH BRETT --dry-run",
+    terms=about_tokens,
 )
-@gathered(terms=about_tokens)
 def prices(ctx: typer.Context, tokens: Tokens, *, terms: Terms) -> None:
     """Buy current prices of tokens, in USD and ETH: $0.03 a token."""
     from tradesdk_cli.purchase.calls import Call
@@ -173,15 +168,12 @@ def _moment(value: str) -> float:
     return Ago(moment if value[-1:] == "s" else moment // _MINUTE * _MINUTE)
 
 
-@app.command(
+@app.verb(
     "history",
-    cls=TradeCommand,
-    epilog=examples(
-        "trade --mock market history BRETT --since 24h --signal BUY --max-price 0.05",
-        "trade --mock market history ETH BRETT --since 2026-01-01 --until 2026-01-02 --max-price 0.10 -o ndjson",
-    ),
+    "trade --mock market history BRETT --since 24h --signal BUY --max-price 0.05",
+    "trade --mock market history ETH BRETT --since 2026-01-01 --until 2026-01-02 --max-price 0.10 -o ndjson",
+    terms=about_tokens,
 )
-@gathered(terms=about_tokens)
 def history(
     ctx: typer.Context,
     tokens: Tokens,
@@ -209,15 +201,12 @@ def history(
     buy(ctx, Call("history", tokens, {"start": start, "end": end, "signal_type": kind}), terms)
 
 
-@app.command(
+@app.verb(
     "win-rate",
-    cls=TradeCommand,
-    epilog=examples(
-        "trade --mock market win-rate ETH BRETT --max-price 0.06",
-        "trade --mock market win-rate BRETT --max-price 0.03 -o json",
-    ),
+    "trade --mock market win-rate ETH BRETT --max-price 0.06",
+    "trade --mock market win-rate BRETT --max-price 0.03 -o json",
+    terms=about_tokens,
 )
-@gathered(terms=about_tokens)
 def win_rate(ctx: typer.Context, tokens: Tokens, *, terms: Terms) -> None:
     """Buy win rates of tokens, in percent: $0.03 a token."""
     from tradesdk_cli.purchase.calls import Call
@@ -225,15 +214,12 @@ def win_rate(ctx: typer.Context, tokens: Tokens, *, terms: Terms) -> None:
     buy(ctx, Call("win-rate", tokens), terms)
 
 
-@app.command(
+@app.verb(
     "avg-prices",
-    cls=TradeCommand,
-    epilog=examples(
-        "trade --mock market avg-prices ETH BRETT --max-price 0.04",
-        "trade --mock market avg-prices BRETT --max-price 0.02 --receipt -o json",
-    ),
+    "trade --mock market avg-prices ETH BRETT --max-price 0.04",
+    "trade --mock market avg-prices BRETT --max-price 0.02 --receipt -o json",
+    terms=about_tokens,
 )
-@gathered(terms=about_tokens)
 def avg_prices(ctx: typer.Context, tokens: Tokens, *, terms: Terms) -> None:
     """Buy average buy and sell prices of tokens: $0.02 a token."""
     from tradesdk_cli.purchase.calls import Call
@@ -241,15 +227,12 @@ def avg_prices(ctx: typer.Context, tokens: Tokens, *, terms: Terms) -> None:
     buy(ctx, Call("avg-prices", tokens), terms)
 
 
-@app.command(
+@app.verb(
     "top",
-    cls=TradeCommand,
-    epilog=examples(
-        "trade --mock market top --sort winRate --max-price 0.06",
-        "trade --mock market top --sort ROI --limit 5 --max-price 0.06 -o json",
-    ),
+    "trade --mock market top --sort winRate --max-price 0.06",
+    "trade --mock market top --sort ROI --limit 5 --max-price 0.06 -o json",
+    terms=once,
 )
-@gathered(terms=once)
 def top(
     ctx: typer.Context,
     *,
@@ -266,14 +249,12 @@ def top(
     buy(ctx, Call("top", (), {"sort_by": sort.value, "limit": limit}), terms)
 
 
-@app.command(
+@app.verb(
     "metrics",
-    cls=TradeCommand,
-    epilog=examples(
-        "trade --mock market metrics --max-price 0.06", "trade --mock market metrics --max-price 0.06 -o json"
-    ),
+    "trade --mock market metrics --max-price 0.06",
+    "trade --mock market metrics --max-price 0.06 -o json",
+    terms=once,
 )
-@gathered(terms=once)
 def metrics(ctx: typer.Context, *, terms: Terms) -> None:
     """Buy metrics of the whole platform: $0.06."""
     from tradesdk_cli.purchase.calls import Call
@@ -281,11 +262,7 @@ def metrics(ctx: typer.Context, *, terms: Terms) -> None:
     buy(ctx, Call("metrics"), terms)
 
 
-@app.command(
-    "tokens",
-    cls=TradeCommand,
-    epilog=examples("trade --mock market tokens", "trade --mock market tokens --limit 500 -o ndjson"),
-)
+@app.verb("tokens", "trade --mock market tokens", "trade --mock market tokens --limit 500 -o ndjson")
 def supported(
     ctx: typer.Context,
     limit: Annotated[

@@ -63,11 +63,11 @@ class FilePlace:
     goes_on = "the same command"
     member = None
 
-    def __init__(self, file: Path, open_stream: Callable[[Path | None], AbstractContextManager[AnyStream]]) -> None:
+    def __init__(self, file: Path, open_stream: Callable[..., AbstractContextManager[AnyStream]]) -> None:
         self._file, self._open = file, open_stream
 
     def opened(self) -> AbstractContextManager[AnyStream]:
-        return self._open(self._file)
+        return self._open(checkpoint=self._file, manual_ack=True)
 
     def ack(self, stream: AnyStream, signal: StreamSignal) -> None:
         stream.ack(signal)
@@ -88,7 +88,7 @@ class RunPlace:
         run: Session,
         chain: int,
         filters: Mapping[str, object],
-        open_stream: Callable[[Path | None], AbstractContextManager[AnyStream]],
+        open_stream: Callable[..., AbstractContextManager[AnyStream]],
     ) -> None:
         from tradesdk import TradeError
 
@@ -108,16 +108,19 @@ class RunPlace:
         try:
             with contextlib.ExitStack() as stack:
                 try:
-                    stream = stack.enter_context(self._open(self._file))
+                    stream = stack.enter_context(self._stream())
                 except CheckpointError:
                     self._file = None
-                    stream = stack.enter_context(self._open(None))
+                    stream = stack.enter_context(self._stream())
                 self._forget_earlier()
                 yield stream
                 done = True
         except CheckpointError:
             if not done:  # else it could not be written at the end
                 raise
+
+    def _stream(self) -> AbstractContextManager[AnyStream]:
+        return self._open(checkpoint=self._file or False, manual_ack=self._file is not None)
 
     def ack(self, stream: AnyStream, signal: StreamSignal) -> None:
         """The signal is done."""

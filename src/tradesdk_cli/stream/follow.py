@@ -68,7 +68,7 @@ def follow(
         with deferring(end.comes) as told:
             try:
                 waits = heard_by(_Waits(out, delivery.over))
-                with tally or nullcontext(), waits, _explained(), source.opened() as stream:
+                with tally or nullcontext(), _explained(), waits, source.opened() as stream:
                     end.stream = stream
                     try:
                         reason = _deliver(out, delivery, source, stream, end, told, tally, duration, idle)
@@ -131,8 +131,8 @@ def _deliver(
         delivery.over.set()
         stream.close()
 
-    delivery.begin()
     teller = _Teller(out, source.member)
+    delivery.begin()
     tick = tally.tick if tally is not None else None
     with Watch(stop, out.stdout, duration=duration, idle=idle, busy=lambda: stream.catching_up, tick=tick) as watch:
         watch.idle()

@@ -13,7 +13,7 @@ from tradesdk_cli.commands.mock.control import ControlProblem, served_at
 from tradesdk_cli.config.settings import is_loopback
 from tradesdk_cli.errors import CliError, ConfigProblem, RefusedByMock, UsageProblem
 from tradesdk_cli.files import atomic_write
-from tradesdk_cli.framework.group import TradeCommand, examples, single
+from tradesdk_cli.framework.group import single
 from tradesdk_cli.session import session
 from tradesdk_cli.text import one_line
 
@@ -28,11 +28,7 @@ _TIMEOUT = 120.0
 _START = "start one: trade mock serve"
 
 
-@app.command(
-    "snapshot",
-    cls=TradeCommand,
-    epilog=examples("trade --mock mock snapshot before.sqlite3", "trade mock snapshot before.sqlite3 --force"),
-)
+@app.verb("snapshot", "trade --mock mock snapshot before.sqlite3", "trade mock snapshot before.sqlite3 --force")
 def snapshot(
     ctx: typer.Context,
     file: Annotated[Path, typer.Argument(metavar="FILE", help="The file; written whole or not at all.")],

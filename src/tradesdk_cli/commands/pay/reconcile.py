@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tradesdk_cli.errors import OUTCOME_UNKNOWN, UsageProblem
-from tradesdk_cli.framework.group import TradeCommand, examples, single
+from tradesdk_cli.framework.group import single
 from tradesdk_cli.framework.params import DryRun, Yes, parse_span
 from tradesdk_cli.session import session
 
@@ -33,11 +33,7 @@ class Mark(StrEnum):
     unpaid = "unpaid"
 
 
-@app.command(
-    "reconcile",
-    cls=TradeCommand,
-    epilog=examples("trade --mock pay reconcile", "trade --mock pay reconcile --mark unpaid --older-than 1h"),
-)
+@app.verb("reconcile", "trade --mock pay reconcile", "trade --mock pay reconcile --mark unpaid --older-than 1h")
 def reconcile(
     ctx: typer.Context,
     payment_id: Annotated[
