@@ -8,7 +8,7 @@ import shlex
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from tradesdk_cli.text import visible
+from tradesdk_cli.text import json_escaped, visible
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -175,9 +175,4 @@ def curl_line(said: Mapping[str, Any]) -> tuple[str, list[str]]:
 
 def _quoted(text: str) -> str:
     """For a shell, on one line. What cannot be printed becomes what JSON writes for it: bodies are JSON."""
-    return shlex.quote("".join(c if c.isprintable() else _json_escape(c) for c in text))
-
-
-def _json_escape(char: str) -> str:
-    units = char.encode("utf-16-be", "surrogatepass")
-    return "".join(f"\\u{units[at] << 8 | units[at + 1]:04x}" for at in range(0, len(units), 2))
+    return shlex.quote("".join(map(json_escaped, text)))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -14,7 +14,8 @@ from tradesdk_cli.framework.params import OF_TIME, SINCE, UNTIL, check_period, p
 from tradesdk_cli.session import session
 
 if TYPE_CHECKING:
-    from tradesdk_cli.purchase.calls import Call
+    from collections.abc import Sequence
+
     from tradesdk_cli.purchase.checkout import Terms
 
 app = noun("market", "Paid market data: signals, prices, history, win-rate, avg-prices, top, metrics, tokens.")
@@ -110,10 +111,12 @@ def about_tokens(
     return Terms(max_price, dry_run, new_purchase, purchase, wallet, receipt, send_api_key, batches, job)
 
 
-def buy(ctx: typer.Context, call: Call, terms: Terms) -> None:
+def buy(ctx: typer.Context, terms: Terms, verb: str, tokens: Sequence[str] = (), **arguments: Any) -> None:
     """Buys and prints."""
     from tradesdk_cli.purchase.buy import purchase
+    from tradesdk_cli.purchase.calls import Call
 
+    call = Call(verb, tokens, arguments)
     with session(ctx) as run:
         purchase(run, call, terms)
 
@@ -138,9 +141,7 @@ def signals(
 
     BRETT:5 asks for five of that token.
     """
-    from tradesdk_cli.purchase.calls import Call
-
-    buy(ctx, Call("signals", tokens, {"limit": limit}), terms)
+    buy(ctx, terms, "signals", tokens, limit=limit)
 
 
 @app.verb(
@@ -151,9 +152,7 @@ def signals(
 )
 def prices(ctx: typer.Context, tokens: Tokens, *, terms: Terms) -> None:
     """Buy current prices of tokens, in USD and ETH: $0.03 a token."""
-    from tradesdk_cli.purchase.calls import Call
-
-    buy(ctx, Call("prices", tokens), terms)
+    buy(ctx, terms, "prices", tokens)
 
 
 class Ago(float):
@@ -189,8 +188,6 @@ def history(
     terms: Terms,
 ) -> None:
     """Buy past signals of tokens, at most 100 each: $0.05 a token."""
-    from tradesdk_cli.purchase.calls import Call
-
     if terms.job is not None and (isinstance(start, Ago) or isinstance(end, Ago)):
         raise UsageProblem(
             "--job cannot go on with an age: a minute later it is another period, and all of it is bought again",
@@ -198,7 +195,7 @@ def history(
         )
     check_period(start, end)
     kind = signal.value if signal else None
-    buy(ctx, Call("history", tokens, {"start": start, "end": end, "signal_type": kind}), terms)
+    buy(ctx, terms, "history", tokens, start=start, end=end, signal_type=kind)
 
 
 @app.verb(
@@ -209,9 +206,7 @@ def history(
 )
 def win_rate(ctx: typer.Context, tokens: Tokens, *, terms: Terms) -> None:
     """Buy win rates of tokens, in percent: $0.03 a token."""
-    from tradesdk_cli.purchase.calls import Call
-
-    buy(ctx, Call("win-rate", tokens), terms)
+    buy(ctx, terms, "win-rate", tokens)
 
 
 @app.verb(
@@ -222,9 +217,7 @@ def win_rate(ctx: typer.Context, tokens: Tokens, *, terms: Terms) -> None:
 )
 def avg_prices(ctx: typer.Context, tokens: Tokens, *, terms: Terms) -> None:
     """Buy average buy and sell prices of tokens: $0.02 a token."""
-    from tradesdk_cli.purchase.calls import Call
-
-    buy(ctx, Call("avg-prices", tokens), terms)
+    buy(ctx, terms, "avg-prices", tokens)
 
 
 @app.verb(
@@ -244,9 +237,7 @@ def top(
     terms: Terms,
 ) -> None:
     """Buy the tokens that agents do best with: $0.06, however many."""
-    from tradesdk_cli.purchase.calls import Call
-
-    buy(ctx, Call("top", (), {"sort_by": sort.value, "limit": limit}), terms)
+    buy(ctx, terms, "top", sort_by=sort.value, limit=limit)
 
 
 @app.verb(
@@ -257,9 +248,7 @@ def top(
 )
 def metrics(ctx: typer.Context, *, terms: Terms) -> None:
     """Buy metrics of the whole platform: $0.06."""
-    from tradesdk_cli.purchase.calls import Call
-
-    buy(ctx, Call("metrics"), terms)
+    buy(ctx, terms, "metrics")
 
 
 @app.verb("tokens", "trade --mock market tokens", "trade --mock market tokens --limit 500 -o ndjson")

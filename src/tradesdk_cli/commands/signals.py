@@ -173,7 +173,7 @@ def stream(
     """
     from functools import partial
 
-    from tradesdk_cli.stream.bookmark import BookmarkKind, FilePlace, RunPlace, Source, last_place
+    from tradesdk_cli.stream.bookmark import BookmarkKind, FilePlace, RunPlace, StreamSource, last_place
     from tradesdk_cli.stream.deliver import Delivery
     from tradesdk_cli.stream.follow import SETTLE, follow
     from tradesdk_cli.stream.sharing import in_group, refuse_with_group
@@ -205,7 +205,7 @@ def stream(
             settle=SETTLE,
         )
         run.closing(delivery.close)
-        source: Source
+        source: StreamSource
         if shared is not None:
             source = shared
         elif place is not None:

@@ -275,7 +275,7 @@ class AnyStream(Protocol):
     def close(self) -> None: ...
 
 
-class Source(Protocol):
+class StreamSource(Protocol):
     """Where a run gets its stream, and who keeps how far it got."""
 
     @property

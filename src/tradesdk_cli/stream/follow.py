@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from tradesdk_cli.errors import SERVER, STREAM_ENDED, CliError, ClosedPipe, Interrupted
 from tradesdk_cli.interrupts import deferring, exit_code_of
 from tradesdk_cli.retries import heard_by
-from tradesdk_cli.stream.bookmark import AnyStream, Source
+from tradesdk_cli.stream.bookmark import AnyStream, StreamSource
 from tradesdk_cli.stream.deliver import Delivery
 from tradesdk_cli.stream.tallying import Tally
 from tradesdk_cli.stream.watching import Watch
@@ -46,7 +46,7 @@ class NoStream(CliError):
 def follow(
     out: Output,
     delivery: Delivery,
-    source: Source,
+    source: StreamSource,
     *,
     back: bool,
     duration: float | None,
@@ -115,7 +115,7 @@ class _End:
 def _deliver(
     out: Output,
     delivery: Delivery,
-    source: Source,
+    source: StreamSource,
     stream: AnyStream,
     end: _End,
     told: DeferInterrupt,

@@ -134,7 +134,6 @@ def _mark_expired(run: Session, older_than: float, *, paid: bool, yes: bool, dry
         {"mark": said},
         about={"payments": [one.id for one in found]},
         warnings=() if paid else ("their money is no longer held then; if some was taken, the budget is wrong by it",),
-        needs_yes=True,
     )
     if not found:
         run.out.note("no payment expired so long ago without proof; trade pay reconcile brings the ledger up to date")
