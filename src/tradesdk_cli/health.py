@@ -18,7 +18,6 @@ from tradesdk_cli.text import is_unicode, maybe_dollars, one_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-    from pathlib import Path
 
     from rich.console import Console
 

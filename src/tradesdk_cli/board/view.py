@@ -23,7 +23,6 @@ from tradesdk_cli.output.table import LUXURY, fit, side_by_side
 from tradesdk_cli.text import counted, visible
 
 if TYPE_CHECKING:
-    from tradesdk_cli.board.state import Board
     from tradesdk_cli.output.columns import Kind
     from tradesdk_cli.session import Session
 

@@ -86,7 +86,7 @@ def _ask(run: Session, action: Action, now: float) -> None:
         Declined: the person said no.
     """
     from tradesdk_cli.confirm import ask, can_ask, say
-    from tradesdk_cli.text import dollars, one_line, span, usd, visible
+    from tradesdk_cli.text import dollars, one_line, span, visible
 
     if not can_ask():
         raise UsageProblem(

@@ -215,8 +215,6 @@ def place(run: Session) -> str:
 
 
 def _host(run: Session) -> str:
-    from urllib.parse import urlsplit
-
     # Only the host: a password may stand in a URL by mistake.
     try:
         return urlsplit(served_at(run)).netloc.rpartition("@")[2]

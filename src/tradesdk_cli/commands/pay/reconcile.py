@@ -186,11 +186,11 @@ def _reconcile(run: Session, *, send_api_key: bool) -> None:
     with waited_for(run, "pay reconcile", under_way=any(not payment.superseded for payment in open_)) as end:
         found = client.payments.reconcile()
     delivered = [(result.payment, result) for result in found.delivered if result.payment is not None]
-    said = {payment.id for payment, _ in found.failed} | {payment.id for payment, _ in found.witnessed}
+    witnessed = {payment.id for payment, _ in found.witnessed}
+    said = witnessed | {payment.id for payment, _ in found.failed}
     rows = [
         _row(payment, "delivered", "", data=records(verb_of(payment), result.data)) for payment, result in delivered
     ]
-    witnessed = {payment.id for payment, _ in found.witnessed}
     rows += [
         _row(payment, _outcome(payment), str(getattr(error, "message", error)))
         for payment, error in found.failed
@@ -223,15 +223,10 @@ def _reconcile(run: Session, *, send_api_key: bool) -> None:
     program = run.settings.program
     proven = {payment.id for payment, verdict in found.witnessed if verdict.paid}
     for payment in found.unresolved:
+        what, mark = "look at the wallet, then say what it was", "paid|unpaid"
         if payment.id in proven:
-            run.out.note(
-                "it was paid: ask the service for the answer, or allow to buy it again: "
-                f"{program} pay reconcile --mark paid {payment.id}"
-            )
-            continue
-        run.out.note(
-            f"look at the wallet, then say what it was: {program} pay reconcile --mark paid|unpaid {payment.id}"
-        )
+            what, mark = "it was paid: ask the service for the answer, or allow to buy it again", "paid"
+        run.out.note(f"{what}: {program} pay reconcile --mark {mark} {payment.id}")
     in_doubt = [payment for payment in found.live if payment.state in IN_DOUBT]
     for payment in in_doubt:
         over = f"{surely_over(payment):%H:%M:%S} UTC"
