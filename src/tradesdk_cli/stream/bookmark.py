@@ -276,18 +276,17 @@ class AnyStream(Protocol):
 
 
 class StreamSource(Protocol):
-    """Where a run gets its stream, and who keeps how far it got."""
+    """Where a run gets its stream, and who keeps how far it got.
+
+    `goes_on` says to people what goes on there later; `member` is our name in a fleet, whose stream it is.
+    """
 
     @property
-    def goes_on(self) -> str:
-        """What goes on there later, for people."""
+    def goes_on(self) -> str: ...
 
     @property
-    def member(self) -> str | None:
-        """Our name in a fleet, whose stream it is."""
+    def member(self) -> str | None: ...
 
-    def opened(self) -> AbstractContextManager[AnyStream]:
-        """The stream, open."""
+    def opened(self) -> AbstractContextManager[AnyStream]: ...
 
-    def ack(self, stream: AnyStream, signal: StreamSignal) -> None:
-        """The signal is done."""
+    def ack(self, stream: AnyStream, signal: StreamSignal) -> None: ...
