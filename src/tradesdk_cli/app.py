@@ -12,7 +12,7 @@ from typer.main import get_command
 
 from tradesdk_cli.errors import INTERRUPTED, ClosedPipe, Interrupted, Unwritable, UsageProblem
 from tradesdk_cli.framework import params
-from tradesdk_cli.framework.group import RootGroup, UnexpectedWords, add_lazily
+from tradesdk_cli.framework.group import RootGroup, UnexpectedWords, Verbs, add_lazily
 from tradesdk_cli.interrupts import say_interrupted
 from tradesdk_cli.text import visible
 
@@ -56,14 +56,7 @@ _GROUPS = {
 _NOUNS = {name: summary for nouns in _GROUPS.values() for name, summary in nouns.items()}
 
 
-app = typer.Typer(
-    name="trade",
-    cls=RootGroup,
-    rich_markup_mode=None,
-    context_settings={"help_option_names": ["-h", "--help"]},
-    pretty_exceptions_enable=False,
-    add_completion=False,
-)
+app = Verbs(name="trade", cls=RootGroup, pretty_exceptions_enable=False)
 
 
 def _version(value: bool | None) -> None:

@@ -123,6 +123,18 @@ def check(what: str, *, yes: bool, dry_run: bool) -> None:
         )
 
 
+def agree(what: str, *, yes: bool) -> None:
+    """Asks before `what` is done, for what is no request and has no `--dry-run`.
+
+    Raises:
+        UsageProblem: nobody can be asked and `--yes` is missing.
+        Declined: the person said no.
+    """
+    check(what, yes=yes, dry_run=False)
+    if not yes and not ask(f"{what}?"):
+        raise Declined("nothing was changed")
+
+
 def _rehearse(run: Session, change: Change) -> None:
     out, differences = run.out, change.differences()
     if out.machine_notes:

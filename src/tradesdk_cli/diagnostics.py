@@ -8,7 +8,7 @@ import shlex
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from tradesdk_cli.text import visible
+from tradesdk_cli.text import json_escaped, visible
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
 CONTROL = "tradesdk_cli.wire"
 """The log of what is asked of a mock's control routes, in the form of the SDK's log `tradesdk.wire`."""
-_LOGS = ("tradesdk.wire", CONTROL)
 _LONGEST_BODY = 4 * 1024
 _LONGEST_VALUE = 400
 _HIDDEN = "****"
@@ -49,21 +48,12 @@ def _content(content: bytes | None) -> dict[str, Any]:
 @contextmanager
 def watching(out: Output, *, debug: bool, curl: bool, mock: bool) -> Iterator[None]:
     """Shows what the SDK sends and gets; `mock` says that it is the embedded one, which no curl reaches."""
-    handler = _Shown(out, debug=debug, curl=curl, mock=mock)
-    before = []
-    for name in _LOGS:
-        logger = logging.getLogger(name)
-        before.append((logger, logger.level, logger.propagate))
-        logger.setLevel(logging.DEBUG)
-        logger.propagate = False  # else it would be the reason of the next wait as well
-        logger.addHandler(handler)
-    try:
+    from tradesdk_cli.retries import heard_by  # it imports the SDK, which the routes of a mock don't need
+
+    shown = _Shown(out, debug=debug, curl=curl, mock=mock)
+    # Alone: else each request would be the reason of the next wait as well.
+    with heard_by(shown, "tradesdk.wire", alone=True), heard_by(shown, CONTROL, alone=True):
         yield
-    finally:
-        for logger, level, propagate in before:
-            logger.removeHandler(handler)
-            logger.propagate = propagate
-            logger.setLevel(level)
 
 
 class _Shown(logging.Handler):
@@ -185,9 +175,4 @@ def curl_line(said: Mapping[str, Any]) -> tuple[str, list[str]]:
 
 def _quoted(text: str) -> str:
     """For a shell, on one line. What cannot be printed becomes what JSON writes for it: bodies are JSON."""
-    return shlex.quote("".join(c if c.isprintable() else _json_escape(c) for c in text))
-
-
-def _json_escape(char: str) -> str:
-    units = char.encode("utf-16-be", "surrogatepass")
-    return "".join(f"\\u{units[at] << 8 | units[at + 1]:04x}" for at in range(0, len(units), 2))
+    return shlex.quote("".join(map(json_escaped, text)))

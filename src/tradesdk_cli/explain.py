@@ -33,8 +33,6 @@ from tradesdk_cli.text import dollars, one_line, plain_dollars
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
-
     from tradesdk import APIError, FleetError, LedgerError, Payment, PaymentError
 
 

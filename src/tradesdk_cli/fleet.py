@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from contextlib import contextmanager
 from datetime import UTC, datetime
 from threading import RLock
 from typing import TYPE_CHECKING, Any
@@ -12,6 +11,7 @@ from tradesdk_cli.choices import CHAIN_NAMES
 from tradesdk_cli.errors import CliError, Interrupted
 from tradesdk_cli.interrupts import StopRequested, exit_code_of, hearing
 from tradesdk_cli.output.stderr import Progress
+from tradesdk_cli.retries import heard_by
 from tradesdk_cli.stream.sharing import fleet_url
 from tradesdk_cli.stream.watching import Watch
 from tradesdk_cli.text import counted, one_line, span
@@ -89,19 +89,6 @@ class _Events(logging.Handler):
             self._out.event("connected", "connected to the service again")
 
 
-@contextmanager
-def _events_are_told(out: Output, chain: str) -> Iterator[_Events]:
-    logger, handler = logging.getLogger("tradesdk"), _Events(out, chain)
-    level = logger.level
-    logger.setLevel(min(level or logging.INFO, logging.INFO))
-    logger.addHandler(handler)
-    try:
-        yield handler
-    finally:
-        logger.removeHandler(handler)
-        logger.setLevel(level)
-
-
 def relay(run: Session, chain: int, *, keep: int, nautilus: bool, duration: float | None) -> None:
     """Offers to relay a chain until Ctrl-C, or for `duration` seconds.
 
@@ -112,7 +99,8 @@ def relay(run: Session, chain: int, *, keep: int, nautilus: bool, duration: floa
     url, name = fleet_url(run, "a relay"), CHAIN_NAMES[chain]
     offered = run.client.signals.relay(chain=chain, redis=url, keep=keep, nautilus=nautilus)
     out, line = run.out, _Line(run.out)
-    with line, _events_are_told(out, name) as events:
+    events = _Events(out, name)
+    with line, heard_by(events):
 
         def stop() -> None:
             events.over = True

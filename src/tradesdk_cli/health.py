@@ -8,7 +8,6 @@ import shlex
 import stat
 import sys
 import threading
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
 from pathlib import Path
@@ -19,7 +18,6 @@ from tradesdk_cli.text import is_unicode, maybe_dollars, one_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-    from pathlib import Path
 
     from rich.console import Console
 
@@ -338,30 +336,17 @@ class Heard(logging.Handler):
         return there + 0.5 - (self.at - self.seconds / 2)
 
 
-@contextmanager
-def hearing(run: Session) -> Iterator[Heard]:
-    """Listens to the answers that come meanwhile."""
-    logger, heard = logging.getLogger(_WIRE), Heard(run)
-    level, propagate = logger.level, logger.propagate
-    logger.setLevel(logging.DEBUG)
-    logger.propagate = False
-    logger.addHandler(heard)
-    try:
-        yield heard
-    finally:
-        logger.removeHandler(heard)
-        logger.propagate = propagate
-        logger.setLevel(level)
-
-
 def account(run: Session) -> list[Finding]:
     """The API is there and takes the key; plan, rate limit, scope of the key; the clock."""
+    from tradesdk_cli.retries import heard_by
+
     settings = run.settings
     if not settings.mock and not settings.base_url:
         hint = "log in: trade login; or look around without an account: trade demo"
         return [Finding("api", "problem", "no address is set", hint, config=True)]
     client = run.client.with_options(timeout=TIMEOUT, max_retries=0, deadline=TIMEOUT)
-    with hearing(run) as heard:
+    heard = Heard(run)
+    with heard_by(heard, _WIRE, alone=True):
         found = client.account.get()
         clock = _clock(heard.difference)
         limit = client.rate_limit
@@ -424,6 +409,7 @@ def market(run: Session) -> list[Finding]:
     """Market data is there: it is asked for what costs nothing. There is no wallet in this, so nothing can be paid."""
     from tradesdk import PaymentError
     from tradesdk_cli.purchase.checkout import market_client
+    from tradesdk_cli.retries import heard_by
 
     settings = run.settings
     if not settings.mock and not settings.market_url:
@@ -432,7 +418,8 @@ def market(run: Session) -> list[Finding]:
     client = market_client(run).with_options(timeout=TIMEOUT, max_retries=0, deadline=TIMEOUT)
     where = f"mock world {settings.world}" if settings.mock else client.base_url
     facts: dict[str, Any] = {"url": client.base_url}
-    with hearing(run) as heard:
+    heard = Heard(run)
+    with heard_by(heard, _WIRE, alone=True):
         try:
             found = client.supported_tokens(limit=1).data.total
             told = f"{found:,} tokens" if isinstance(found, int) else "tokens are listed"

@@ -100,7 +100,9 @@ class LastReason(logging.Handler):
             self.text = reason_of(record)
 
 
-class _Stderr(logging.Handler):
+class Verbose(logging.Handler):
+    """Says on stderr all that the SDK's log has, and what `limit` knows of the rate limit."""
+
     def __init__(self, output: Output, limit: Callable[[], RateLimit | None] | None) -> None:
         super().__init__(logging.DEBUG)
         self._output = output
@@ -117,27 +119,22 @@ class _Stderr(logging.Handler):
 
 
 @contextmanager
-def listening(
-    reason: LastReason, output: Output, verbose: int, limit: Callable[[], RateLimit | None]
-) -> Iterator[None]:
-    """Listens to the SDK's log; `verbose` is how many -v were given, `limit` what is known of the rate limit."""
-    logger = logging.getLogger("tradesdk")
-    level = logger.level
-    logger.setLevel(logging.DEBUG if verbose else logging.INFO)
-    handlers: list[logging.Handler] = [reason]
-    if verbose:
-        handlers.append(_Stderr(output, limit if verbose > 1 else None))
-    for handler in handlers:
-        logger.addHandler(handler)
+def heard_by(handler: logging.Handler, log: str = "tradesdk", *, alone: bool = False) -> Iterator[None]:
+    """Inside, `handler` gets the records of `log` that its level allows; `alone`: only the handlers of that log do."""
+    logger = logging.getLogger(log)
+    level, propagate = logger.level, logger.propagate
+    logger.setLevel(min(level or handler.level, handler.level))
+    logger.propagate = propagate and not alone
+    logger.addHandler(handler)
     try:
         yield
     finally:
-        for handler in handlers:
-            logger.removeHandler(handler)
+        logger.removeHandler(handler)
+        logger.propagate = propagate
         logger.setLevel(level)
 
 
-class _FleetEvents(logging.Handler):
+class FleetEvents(logging.Handler):
     """Says what a person has to know of a fleet: that something is not shared for now, or not checked."""
 
     _TOLD = ("rate_limit_alone", "rate_limit_shared", "durability_unchecked")
@@ -150,14 +147,3 @@ class _FleetEvents(logging.Handler):
         event = vars(record).get("event")
         if event in self._TOLD:
             self._output.event(event, one_line(record.getMessage()))
-
-
-@contextmanager
-def fleet_is_heard(output: Output) -> Iterator[None]:
-    """Tells on stderr what the SDK's log says of a fleet."""
-    logger, handler = logging.getLogger("tradesdk"), _FleetEvents(output)
-    logger.addHandler(handler)
-    try:
-        yield
-    finally:
-        logger.removeHandler(handler)

@@ -119,10 +119,10 @@ class Session:
     def _fleet(self) -> str | None:
         """The URL of the fleet's server; from now on it is said when a part of the fleet goes on alone."""
         if self.settings.fleet_url is not None and not self._hears_fleet:
-            from tradesdk_cli.retries import fleet_is_heard
+            from tradesdk_cli.retries import FleetEvents, heard_by
 
             self._hears_fleet = True
-            self._stack.enter_context(fleet_is_heard(self.out))
+            self._stack.enter_context(heard_by(FleetEvents(self.out)))
         return self.settings.fleet_url
 
     def api_key(self, address: str, *, market: bool = False) -> tuple[str, str] | None:
@@ -266,11 +266,15 @@ class Session:
 
         `limit` is what the client knows of its rate limit, `now` another wall clock than the system's.
         """
-        from tradesdk_cli.retries import LastReason, SayingClock, listening
+        from tradesdk_cli.retries import LastReason, SayingClock, Verbose, heard_by
 
+        verbose = self.settings.verbose
+        if verbose:
+            self._stack.enter_context(heard_by(Verbose(self.out, limit if verbose > 1 else None)))
+            return SayingClock(self.out, None, now)
         reason = LastReason()
-        self._stack.enter_context(listening(reason, self.out, self.settings.verbose, limit))
-        return SayingClock(self.out, None if self.settings.verbose else reason, now)
+        self._stack.enter_context(heard_by(reason))
+        return SayingClock(self.out, reason, now)
 
     def closing(self, close: Callable[[], object]) -> None:
         """Has `close` called at the end."""

@@ -45,11 +45,11 @@ def one_line(text: str, limit: int = 600) -> str:
     return visible(" ".join(text.split()), limit)
 
 
-def to_paste(words: Iterable[str], most: int = 3) -> list[str]:
-    """Those of `words` that can be typed, at most so many, each as a shell takes it for that word."""
+def to_paste(words: Iterable[str]) -> list[str]:
+    """Those of `words` that can be typed, at most three, each as a shell takes it for that word."""
     from shlex import quote  # only a mistake needs it
 
-    return [quote(word) for word in words if one_line(word, 80) == word][:most]
+    return [quote(word) for word in words if one_line(word, 80) == word][:3]
 
 
 def to_json(value: Any, *, indent: int | None = None, ascii_only: bool = False) -> str:
@@ -64,20 +64,16 @@ def to_json(value: Any, *, indent: int | None = None, ascii_only: bool = False) 
     text = json.dumps(value, ensure_ascii=ascii_only, indent=indent, allow_nan=False, separators=separators)
     if all(line.isprintable() for line in text.split("\n")):
         return text
-    return _BEYOND_ASCII.sub(lambda found: _json_kept(found[0]), text)
-
-
-def _json_kept(char: str) -> str:
-    return char if char == "\n" or char.isprintable() else _json_escape(char)
-
-
-def _json_escape(char: str) -> str:
     # json.dumps has already escaped what is below U+0020; left are DEL, C1, format characters and lone surrogates.
-    code = ord(char)
-    if code > 0xFFFF:
-        code -= 0x10000
-        return f"\\u{0xD800 + (code >> 10):04x}\\u{0xDC00 + (code & 0x3FF):04x}"
-    return f"\\u{code:04x}"
+    return _BEYOND_ASCII.sub(lambda found: found[0] if found[0] == "\n" else json_escaped(found[0]), text)
+
+
+def json_escaped(char: str) -> str:
+    """`char`, or, where it cannot be printed, what JSON writes for it."""
+    if char.isprintable():
+        return char
+    units = char.encode("utf-16-be", "surrogatepass")
+    return "".join(f"\\u{units[at] << 8 | units[at + 1]:04x}" for at in range(0, len(units), 2))
 
 
 def is_unicode(encoding: str | None) -> bool:

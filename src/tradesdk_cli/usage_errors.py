@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import typer

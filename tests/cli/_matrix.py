@@ -263,7 +263,7 @@ def settle_in(trade: Terminal, server: MockServer) -> None:
 def handed(patch: pytest.MonkeyPatch) -> Iterator[list[Handed]]:
     """Notes what is handed over meanwhile; items of a stream are one list."""
     found: list[Handed] = []
-    one, many, put = printing.print_one, printing.print_many, printing.Lines.put
+    one, many, put = printing.Output.one, printing.Output.many, printing.Lines.put
 
     def print_one(out: Any, item: Any, **options: Any) -> None:
         found.append(Handed(False, plain(item)))
@@ -281,8 +281,8 @@ def handed(patch: pytest.MonkeyPatch) -> Iterator[list[Handed]]:
         return put(self, item, *more)
 
     with patch.context() as patched:
-        patched.setattr(printing, "print_one", print_one)
-        patched.setattr(printing, "print_many", print_many)
+        patched.setattr(printing.Output, "one", print_one)
+        patched.setattr(printing.Output, "many", print_many)
         patched.setattr(printing.Lines, "put", lines_put)
         yield found
 

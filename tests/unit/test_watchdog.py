@@ -78,7 +78,7 @@ def test_an_absurd_interval_is_not_learned(timestamp: float) -> None:
 def test_an_interval_does_not_reach_over_a_reconnect() -> None:
     one = watchdog()
     beats(one, 0)
-    one.broke_off(10.0)
+    one.broke_off()
     one.opened(300.0)
     beats(one, 300)
     assert one.limit == 90
@@ -134,7 +134,7 @@ def test_silence_widens_the_limit_to_ten_minutes() -> None:
     limits = []
     for _ in range(20):
         limits.append(one.limit)
-        one.broke_off(0.0, silent=True)
+        one.broke_off(silent=True)
         one.opened(0.0)
     assert limits[:5] == [90, 180, 360, 600, 600]
     assert set(limits[3:]) == {600}
@@ -142,12 +142,12 @@ def test_silence_widens_the_limit_to_ten_minutes() -> None:
 
 def test_a_heartbeat_brings_the_limit_back() -> None:
     one = watchdog()
-    one.broke_off(0.0, silent=True)
+    one.broke_off(silent=True)
     one.opened(0.0)
     assert one.limit == 180
     beats(one, 5)
     assert one.limit == 90
-    one.broke_off(100.0, silent=True)  # one that had heartbeats and lost them is dead, not quiet
+    one.broke_off(silent=True)  # one that had heartbeats and lost them is dead, not quiet
     assert one.limit == 90
 
 
@@ -171,11 +171,11 @@ def test_after_a_minute_of_health_it_counts_from_the_beginning() -> None:
         one.wait(LOST, now=START)
     one.opened(100.0)
     one.event(159.0)
-    one.broke_off(1_000.0)  # open for long, but alive for 59 s only
+    one.broke_off()  # open for long, but alive for 59 s only
     assert one.wait(None, now=START) == 32
     one.opened(100.0)
     one.event(160.0)
-    one.broke_off(160.0)
+    one.broke_off()
     assert one.wait(None, now=START) == 2
 
 
@@ -187,9 +187,8 @@ def test_twenty_tries_at_most_in_five_minutes_whatever_happens() -> None:
         while now < 3_600:
             tries.append(now)
             one.opened(now)
-            one.succeeded()
             one.event(now + health)
-            one.broke_off(now + life)
+            one.broke_off()
             wait = one.wait(None, now=START)
             assert wait is not None
             now += life + wait
@@ -242,5 +241,5 @@ def test_one_success_between_them_and_it_is_not() -> None:
     one = watchdog()
     for _ in range(9):
         one.wait(HOPELESS, now=START)
-    one.succeeded()
+    one.opened(0.0)
     assert all(one.wait(HOPELESS, now=START) is not None for _ in range(9))

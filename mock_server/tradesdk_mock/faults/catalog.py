@@ -225,8 +225,7 @@ def _some(what: str) -> tuple[_Spec, ...]:
     )
 
 
-def _count_of_events(default: int) -> _Spec:
-    return _given("after", default, "events to send first (heartbeats are events)", _AFTER_EVENTS)
+_COUNT_OF_EVENTS = _given("after", 1, "events to send first (heartbeats are events)", _AFTER_EVENTS)
 
 
 _TABLE: tuple[tuple[str, FaultTarget, str, tuple[_Spec, ...]], ...] = (
@@ -310,7 +309,7 @@ _TABLE: tuple[tuple[str, FaultTarget, str, tuple[_Spec, ...]], ...] = (
         "stream",
         "The stream ends.",
         (
-            _count_of_events(1),
+            _COUNT_OF_EVENTS,
             _given(
                 "how",
                 "close",
@@ -324,7 +323,7 @@ _TABLE: tuple[tuple[str, FaultTarget, str, tuple[_Spec, ...]], ...] = (
         "stream",
         "Half of an event is sent, then the connection ends.",
         (
-            _count_of_events(1),
+            _COUNT_OF_EVENTS,
             _given(
                 "at",
                 "middle",
@@ -339,7 +338,7 @@ _TABLE: tuple[tuple[str, FaultTarget, str, tuple[_Spec, ...]], ...] = (
         "stream",
         "Nothing more is sent, not even heartbeats; the connection stays open.",
         (
-            _count_of_events(1),
+            _COUNT_OF_EVENTS,
             _given(
                 "seconds",
                 None,

@@ -340,10 +340,7 @@ class AsyncPaymentFlow:
         )
         if current is None:
             return None
-        if current.state not in _SUBMITTED or current.header is None:
-            await run_uninterrupted(partial(self._release_claim, owner, current))
-            return None
-        if self.authorizer.is_over(current):
+        if current.state not in _SUBMITTED or current.header is None or self.authorizer.is_over(current):
             await run_uninterrupted(partial(self._release_claim, owner, current))
             return None
         return await AsyncSubmission(self.paid, self.authorizer, context, current, fresh=False).run()

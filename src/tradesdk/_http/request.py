@@ -262,10 +262,6 @@ def chain(name: str, value: int) -> int:
     return int(value)
 
 
-def optional_chain(name: str, value: int | None) -> int | None:
-    return None if value is None else chain(name, value)
-
-
 def page_size(value: int | None) -> int | None:
     if value is None:
         return None

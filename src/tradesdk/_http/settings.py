@@ -296,11 +296,11 @@ def rpc_url(given: object) -> tuple[str, SecretPath]:
     raise ConfigError(message)
 
 
-def market_base_url(given: str | None, environ: Mapping[str, str] | None = None) -> str | None:
+def market_base_url(given: str | None) -> str | None:
     """The base URL for market data from the argument or TRADE_MARKET_BASE_URL; None to use the account API's."""
     if given is not None:
         return given
-    return (os.environ if environ is None else environ).get("TRADE_MARKET_BASE_URL", "").strip() or None
+    return os.environ.get("TRADE_MARKET_BASE_URL", "").strip() or None
 
 
 def _is_number(value: object) -> bool:

@@ -87,6 +87,7 @@ class Watchdog:
 
     def opened(self, now: float) -> None:
         self._opened = self.alive = self._silent_from = self._read_at = now
+        self._hopeless = 0
         self._heartbeat = None
         self._had_heartbeat = self.caught_up = False
 
@@ -114,7 +115,7 @@ class Watchdog:
         """Whether no event came for too long, even if bytes did."""
         return now - self._silent_from > self.limit
 
-    def broke_off(self, now: float, *, silent: bool = False) -> None:
+    def broke_off(self, *, silent: bool = False) -> None:
         """Record the end of a connection. `silent`: because no event came."""
         if self._opened is not None and self.alive - self._opened >= HEALTHY:
             self.tries = 0
@@ -126,10 +127,6 @@ class Watchdog:
     def _set_limit(self) -> None:
         base = max(_LEAST, _TIMES * max(self._intervals)) if self._intervals else self._idle_timeout
         self.limit = min(max(_MOST, self._idle_timeout), base * 2.0 ** min(self._silent, 10))
-
-    def succeeded(self) -> None:
-        """Record that a connection was opened."""
-        self._hopeless = 0
 
     def wait(self, failure: Failure | None, *, now: float, floor: float = 0.0) -> float | None:
         """Seconds until the next attempt; None to give up.
@@ -328,7 +325,6 @@ class StreamState:
         first = self._reports.stats.connects == 0
         away = None if first else mono - self.watchdog.alive
         self.watchdog.opened(mono)
-        self.watchdog.succeeded()
         last_id, retry = self.decoder.last_event_id, self.decoder.retry
         self.decoder = SSEDecoder()
         self.decoder.last_event_id, self.decoder.retry = last_id, retry
@@ -354,7 +350,7 @@ class StreamState:
 
         `failure`: why it could not be opened. `silent`: it was open, but no event came.
         """
-        self._detach(mono, silent=silent)
+        self._detach(silent=silent)
         wait = self.watchdog.wait(failure, now=local, floor=(self.decoder.retry or 0) / 1000)
         most = self._options.max_reconnects
         if wait is None or (most is not None and self.watchdog.tries > most):
@@ -366,16 +362,16 @@ class StreamState:
     def interrupted(self, mono: float) -> None:
         """Record that the consumer was canceled while reading, which closed the connection."""
         if self.attached:
-            self._detach(mono)
+            self._detach()
             # No wait the first time; repeated cancellations must not open a stream every second.
             self._due = mono + (self.watchdog.wait(None, now=0.0) or 0.0) if self.watchdog.tries else mono
             self.watchdog.tries = max(1, self.watchdog.tries)
 
-    def _detach(self, mono: float, *, silent: bool = False) -> None:
+    def _detach(self, *, silent: bool = False) -> None:
         self.attached = self.flowing = False
         self.rest = []
         self.replay.end_look()
-        self.watchdog.broke_off(mono, silent=silent)
+        self.watchdog.broke_off(silent=silent)
         self.decoder.close()
 
     # what comes
@@ -489,8 +485,7 @@ class StreamState:
         now = self.clock.now(mono)
         if audit:
             return self.replay.audit(now)
-        attached = None if self._first_look else self._attached_at
-        return self.replay.look(now, attached=attached)
+        return self.replay.look(now, attached=None if self._first_look else self._attached_at)
 
     def add(self, look: BackfillWindow, page: HistoryPage, mono: float, local: float) -> bool:
         """Take a page of the history. Returns whether to read on."""
@@ -507,10 +502,7 @@ class StreamState:
 
     def looked(self, look: BackfillWindow, mono: float, *, audit: bool = False) -> None:
         """Finish a walk. If it found more than it holds, another walk follows once the items are yielded."""
-        with self._lock:
-            gap = self.replay.found(look, self.clock.now(mono), self.items)
-        if gap is not None:
-            self._reports.gap(gap)
+        self.period_read(look, mono)
         if not self.replay.goes_on(look):
             self._look_is_over(mono, audit=audit)
 

@@ -174,9 +174,10 @@ class MarketClient(MarketMethods):
             pay_to=recipients,
             clock=clock,
         )
+        for_payments = Timeout(read=_PAID_READ) if timeout is None else Timeout.of(timeout)
         self._paying = PaymentFlow(
             session,
-            _for_payments(session, timeout),
+            session.copy_with(timeout=for_payments, policy=None, deadline=None),
             authorizer,
             reuse_offers=reuse_offers,
             check_tokens=check_tokens,
@@ -302,16 +303,6 @@ def _witness_of_environment(clock: Clock) -> ChainWitness | None:
 
 def _signer_of_environment() -> Callable[[], Signer] | None:
     return LocalSigner.from_env if os.environ.get("TRADE_WALLET_KEY") else None
-
-
-def _timeout_for(timeout: float | Timeout | None, *, paid: bool) -> Timeout | None:
-    if timeout is not None:
-        return Timeout.of(timeout)
-    return Timeout(read=_PAID_READ) if paid else None
-
-
-def _for_payments(session: Session, timeout: float | Timeout | None) -> Session:
-    return session.copy_with(timeout=_timeout_for(timeout, paid=True), policy=None, deadline=None)
 
 
 def _recipients(pay_to: Sequence[str]) -> tuple[str, ...]:

@@ -335,10 +335,7 @@ class PaymentFlow:
         current = in_thread(partial(self.authorizer.claim, payment, owner), undo=partial(self._release_claim, owner))
         if current is None:
             return None
-        if current.state not in _SUBMITTED or current.header is None:
-            run_uninterrupted(partial(self._release_claim, owner, current))
-            return None
-        if self.authorizer.is_over(current):
+        if current.state not in _SUBMITTED or current.header is None or self.authorizer.is_over(current):
             run_uninterrupted(partial(self._release_claim, owner, current))
             return None
         return Submission(self.paid, self.authorizer, context, current, fresh=False).run()

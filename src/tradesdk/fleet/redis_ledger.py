@@ -159,7 +159,7 @@ class RedisLedger:
         """The newest payment for the same purchase that is not closed or superseded."""
         with self._store.held(errors.NOTHING_SENT) as deadline:
             view = self._store.look(lambda ahead: [_standing(fingerprint)], deadline, errors.NOTHING_SENT)
-            found = self._blocking(view, view.parts[0], now + view.ahead)
+            found = self._blocking(view.parts[0], now + view.ahead)
             return None if found is None else told(found.payment, view.ahead)
 
     def reserve(
@@ -206,7 +206,7 @@ class RedisLedger:
             same_id, standing, _, _, sums, trusted = view.parts
             at, draft = now + view.ahead, by_server(payment, view.ahead)
             change.money = view.money
-            blocking = self._blocking(view, standing, at)
+            blocking = self._blocking(standing, at)
             reserved, earlier, before = draft, None, None
             spending = self._spending(view, sums, budget, at)
             if blocking is not None and blocking.payment.id == replaces:
@@ -583,7 +583,7 @@ class RedisLedger:
             raise errors.no_payment(payment_id)
         return found
 
-    def _blocking(self, view: View, part: list[list[Any]], at: float) -> Record | None:
+    def _blocking(self, part: list[list[Any]], at: float) -> Record | None:
         after, until = rules.reply_window(at)
         return next((one for one in self._store.every(part) if one.blocks(after, until)), None)
 

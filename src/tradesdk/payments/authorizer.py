@@ -202,8 +202,9 @@ class PaymentAuthorizer:
     def delivered(self, purchase: PurchaseIntent) -> Payment | None:
         """The payment of a named purchase whose answer is in the ledger."""
         found = self.store.find(purchase.fingerprint(self.payer), now=self.clock.now())
-        is_kept = found is not None and found.state is PaymentState.DELIVERED and found.reply is not None
-        return found if is_kept and found is not None and purchase.is_for(found) else None
+        if found is None or found.state is not PaymentState.DELIVERED or found.reply is None:
+            return None
+        return found if purchase.is_for(found) else None
 
     def latest(self) -> float:
         """The latest estimate of the service's time, in Unix seconds."""

@@ -602,8 +602,6 @@ def more_than_the_whole_limit_never_fits(store: LedgerStore) -> None:
 
 @case
 def sums_that_are_too_large_are_an_error_of_the_ledger(store: LedgerStore) -> None:
-    from tradesdk.errors import LedgerError
-
     for _ in range(9):
         reserve(store, draft(amount=10**18), Budget.unlimited())
     with raises(LedgerError):

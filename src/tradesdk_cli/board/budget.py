@@ -34,7 +34,7 @@ class Allowance:
     them, everything comes less often, in the same proportion.
     """
 
-    def __init__(self, interval: float, chains: Iterable[int] = (), limit: int | None = None) -> None:
+    def __init__(self, interval: float, chains: Iterable[int] = ()) -> None:
         """`interval`: seconds after which positions should be read again; nothing else is read more often.
 
         The latest signals of `chains` are read once: from then on the streams bring them.
@@ -45,7 +45,7 @@ class Allowance:
             self._jobs[kind] = _Job(max(interval, _EVERY[kind]))
         for chain in chains:
             self._jobs[f"signals {chain}"] = _Job(_ONCE)
-        self._limit = limit or _UNKNOWN_LIMIT
+        self._limit = _UNKNOWN_LIMIT
         self._tokens = self._burst
         self._filled: float | None = None
         self._sent: deque[float] = deque()
@@ -101,10 +101,9 @@ class Allowance:
         self._sent_one(now)
         return name
 
-    def also_sent(self, requests: int, now: float) -> None:
-        """A read took so many requests more than one: its other pages."""
-        for _ in range(requests):
-            self._sent_one(now)
+    def also_sent(self, now: float) -> None:
+        """A read took one more request: for another page."""
+        self._sent_one(now)
 
     def wait(self, now: float) -> float:
         """Seconds until there is something to read; 0 when there is."""

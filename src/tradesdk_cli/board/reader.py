@@ -122,7 +122,7 @@ class Source:
             if news.kind == "page":
                 sent += 1
                 if sent > 1:
-                    self._allowance.also_sent(1, news.at)
+                    self._allowance.also_sent(news.at)
                 continue
             if news.kind == "agents":
                 self._allowance.agents([agent["id"] for agent in news.data if self._shown(agent)])

@@ -17,19 +17,19 @@ from tradesdk_cli.board.state import Board, agent_rows, position_rows
 from tradesdk_cli.charts.chart import shows_ascii_only, spark
 from tradesdk_cli.errors import Interrupted
 from tradesdk_cli.interrupts import exit_code_of, told_to_stop
-from tradesdk_cli.output.cells import ago, cell, cells
+from tradesdk_cli.output.cells import ago, cell
 from tradesdk_cli.output.columns import RIGHT
 from tradesdk_cli.output.table import LUXURY, fit, side_by_side
 from tradesdk_cli.text import counted, visible
 
 if TYPE_CHECKING:
-    from tradesdk_cli.board.state import Board
     from tradesdk_cli.output.columns import Kind
     from tradesdk_cli.session import Session
 
 
 _OLD = 60.0
 _SPARK = 12
+_BAR = 8
 _PLAIN = str.maketrans({"…": "~", "·": "-", "→": ">", "←": "<", "↑": "^", "↓": "v"})
 _ROOMY = 30
 _KEYS = "q quit · p pause · tab next part · ↑↓ scroll · s sort · ? help"
@@ -71,7 +71,7 @@ def draw(board: Board, view: View, width: int, height: int, now: Moment, *, asci
     """The board in at most `height` lines of at most `width` cells."""
     width = max(20, width)
     head = header(board, width, now, paused=view.paused, ascii_only=ascii_only)
-    foot = _foot(board, view, width, now, ascii_only=ascii_only)
+    foot = _foot(board, view, width, now)
     if view.help:
         return Frame(_fit([*head, Text(), *_help(width), *foot], width, height, ascii_only=ascii_only), view, 5)
     rows = {
@@ -90,7 +90,7 @@ def draw(board: Board, view: View, width: int, height: int, now: Moment, *, asci
     found = list(head)
     for part in parts:
         offset = view.offsets[PARTS.index(part)]
-        found.append(_title(board, view, part, counts[part], offset, room[part], now, width, ascii_only=ascii_only))
+        found.append(_title(board, view, part, counts[part], offset, room[part], now, width))
         visible_rows = slice(offset, offset + room[part])
         found += _in_columns(_columns(part, now, ascii_only=ascii_only), rows[part], width, visible_rows)
         if roomy and part != parts[-1]:
@@ -132,7 +132,7 @@ def _budgets(board: Board, now: Moment, width: int, dot: str, *, ascii_only: boo
         # A window that is over left nothing behind: until the next answer, all of it is there again.
         left = limit.remaining if limit.reset is None or limit.reset > now.wall else limit.limit
         parts.append(
-            Text.assemble("left ", _bar(left, limit.limit, 8, ascii_only=ascii_only), f" {left}/{limit.limit} a minute")
+            Text.assemble("left ", _bar(left, limit.limit, ascii_only=ascii_only), f" {left}/{limit.limit} a minute")
         )
     quota = (board.usage or {}).get("requests") or {}
     if quota.get("limit"):
@@ -155,11 +155,11 @@ def _budgets(board: Board, now: Moment, width: int, dot: str, *, ascii_only: boo
     return [_joined(parts[:-1], dot, width), _joined(parts[-1:], dot, width)] if len(parts) > 1 else [one]
 
 
-def _bar(left: int, whole: int, cells: int, *, ascii_only: bool) -> Text:
-    full = min(cells, max(0, round(left / whole * cells)))
+def _bar(left: int, whole: int, *, ascii_only: bool) -> Text:
+    full = min(_BAR, max(0, round(left / whole * _BAR)))
     style = "green" if left * 4 >= whole else "yellow" if left * 10 >= whole else "red"
     on, off = ("#", "-") if ascii_only else ("█", "░")
-    return Text.assemble((on * full, style), (off * (cells - full), "dim"))
+    return Text.assemble((on * full, style), (off * (_BAR - full), "dim"))
 
 
 def _title(
@@ -171,8 +171,6 @@ def _title(
     room: int,
     now: Moment,
     width: int,
-    *,
-    ascii_only: bool,
 ) -> Text:
     focused = PARTS[view.focus] == part
     text = Text.assemble((f" {part} ", "bold reverse" if focused else "bold"))
@@ -225,7 +223,11 @@ class Col:
     def texts(self, rows: Sequence[Mapping[str, Any]]) -> list[Text]:
         """Its cells in these rows."""
         values = [row.get(self.key) for row in rows]
-        shown = [self.shows(value) for value in values] if self.shows is not None else cells(self.kind, values)
+        shown = (
+            [self.shows(value) for value in values]
+            if self.shows is not None
+            else [cell(self.kind, value) for value in values]
+        )
         if not self.waits:
             return shown
         missing = [value is None and not row.get(self.waits) for value, row in zip(values, rows, strict=True)]
@@ -294,7 +296,7 @@ def _columns(part: str, now: Moment, *, ascii_only: bool) -> tuple[Col, ...]:
     )
 
 
-def _foot(board: Board, view: View, width: int, now: Moment, *, ascii_only: bool) -> list[Text]:
+def _foot(board: Board, view: View, width: int, now: Moment) -> list[Text]:
     import textwrap
 
     found = []

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import typer
 
-from tradesdk_cli.framework.group import TradeCommand, examples, noun
+from tradesdk_cli.framework.group import noun
 from tradesdk_cli.session import session
 
 app = noun("account", "Who you are, your plan and what is left of it.")
 
 
-@app.command("show", cls=TradeCommand, epilog=examples("trade account show", "trade account show -o json"))
+@app.verb("show", "trade account show", "trade account show -o json")
 def show(ctx: typer.Context) -> None:
     """Show the account: e-mail address, plan and the last four characters of the key."""
     with session(ctx) as run:
         run.show(run.client.account.get())
 
 
-@app.command("usage", cls=TradeCommand, epilog=examples("trade account usage", "trade account usage -o json"))
+@app.verb("usage", "trade account usage", "trade account usage -o json")
 def usage(ctx: typer.Context) -> None:
     """Show how much of the plan's requests and agents is used, and when the period resets."""
     with session(ctx) as run:

@@ -9,7 +9,7 @@ import typer
 
 from tradesdk_cli.choices import CHAIN_NAMES
 from tradesdk_cli.errors import CONFLICT, CliError, ConfigProblem, UsageProblem
-from tradesdk_cli.framework.group import TradeCommand, examples, gathered, noun
+from tradesdk_cli.framework.group import noun
 from tradesdk_cli.framework.params import AgentId, Chain, Confidence, DryRun, Yes, number, pages, whole
 from tradesdk_cli.session import session, wire
 from tradesdk_cli.text import one_line
@@ -107,12 +107,7 @@ def trading_rules(
     return _given(risk=risk or None, min_confidence=min_confidence, max_positions=max_positions)
 
 
-@app.command(
-    "list",
-    cls=TradeCommand,
-    epilog=examples("trade agents list", "trade agents list --losing --limit 3"),
-)
-@gathered(walk=pages)
+@app.verb("list", "trade agents list", "trade agents list --losing --limit 3", walk=pages)
 def list_agents(
     ctx: typer.Context,
     *,
@@ -155,7 +150,7 @@ def list_agents(
         show_list(run, AGENTS, walk, found, empty="no agents" + (f" with the status {status.value}" if status else ""))
 
 
-@app.command("get", cls=TradeCommand, epilog=examples("trade agents get AGENT_ID", "trade agents get AGENT_ID -o json"))
+@app.verb("get", "trade agents get AGENT_ID", "trade agents get AGENT_ID -o json")
 def get(ctx: typer.Context, agent_id: AgentId) -> None:
     """Show one agent with its risk rules and its results so far."""
     from tradesdk_cli.lookup import AGENTS, reached
@@ -164,15 +159,12 @@ def get(ctx: typer.Context, agent_id: AgentId) -> None:
         run.show(reached(run, AGENTS, agent_id, lambda found: run.client.agents.get(found)))
 
 
-@app.command(
+@app.verb(
     "create",
-    cls=TradeCommand,
-    epilog=examples(
-        "trade agents create --name momentum --wallet-id WALLET_ID --chain base",
-        "trade agents create --name careful --wallet-id WALLET_ID --chain base --stop-loss-pct 5 --dry-run",
-    ),
+    "trade agents create --name momentum --wallet-id WALLET_ID --chain base",
+    "trade agents create --name careful --wallet-id WALLET_ID --chain base --stop-loss-pct 5 --dry-run",
+    rules=trading_rules,
 )
-@gathered(rules=trading_rules)
 def create(
     ctx: typer.Context,
     *,
@@ -200,15 +192,12 @@ def create(
             run.show(run.client.agents.create(**_arguments(body)))
 
 
-@app.command(
+@app.verb(
     "update",
-    cls=TradeCommand,
-    epilog=examples(
-        "trade agents update AGENT_ID --name calmer",
-        "trade agents update AGENT_ID --stop-loss-pct 4 --max-positions 3 --dry-run",
-    ),
+    "trade agents update AGENT_ID --name calmer",
+    "trade agents update AGENT_ID --stop-loss-pct 4 --max-positions 3 --dry-run",
+    rules=trading_rules,
 )
-@gathered(rules=trading_rules)
 def update(
     ctx: typer.Context,
     agent_id: AgentId,
@@ -256,11 +245,7 @@ def update(
             run.show(run.client.agents.update(agent_id, **_arguments(body)))
 
 
-@app.command(
-    "delete",
-    cls=TradeCommand,
-    epilog=examples("trade agents delete AGENT_ID --dry-run", "trade agents delete AGENT_ID"),
-)
+@app.verb("delete", "trade agents delete AGENT_ID --dry-run", "trade agents delete AGENT_ID")
 def delete(ctx: typer.Context, agent_id: AgentId, yes: Yes = False, dry_run: DryRun = False) -> None:
     """Delete an agent for good. An active one must be stopped first."""
     from tradesdk_cli import idcache
@@ -279,7 +264,6 @@ def delete(ctx: typer.Context, agent_id: AgentId, yes: Yes = False, dry_run: Dry
 
 
 def _refuse(ctx: typer.Context, verb: str, agent_id: str) -> None:
-
     with session(ctx) as run:
         raise _unsupported(run, verb, agent_id)
 
@@ -287,12 +271,10 @@ def _refuse(ctx: typer.Context, verb: str, agent_id: str) -> None:
 def _not_in_the_api(verb: str, *, hidden: bool) -> None:
     """A verb that people look for, and that the service has no endpoint for: it says what can be done."""
 
-    @app.command(
-        verb,
-        cls=TradeCommand,
+    @app.verb(
+        *(verb, f"trade agents {verb} AGENT_ID", f"trade --mock agents {verb} AGENT_ID"),
         hidden=hidden,
         help=f"Explain how to {verb} an agent; the API cannot. Nothing is sent.",
-        epilog=examples(f"trade agents {verb} AGENT_ID", f"trade --mock agents {verb} AGENT_ID"),
     )
     def refused(ctx: typer.Context, agent_id: AgentId) -> None:
         _refuse(ctx, verb, agent_id)

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from tradesdk_cli.errors import UsageProblem
-from tradesdk_cli.framework.group import TradeCommand, examples, single
+from tradesdk_cli.framework.group import single
 from tradesdk_cli.framework.params import Yes
 from tradesdk_cli.session import session
 
@@ -28,13 +28,10 @@ Data = Annotated[
 ]
 
 
-@app.command(
+@app.verb(
     "api",
-    cls=TradeCommand,
-    epilog=examples(
-        "trade --mock api /v1/agents -f status=active --paginate",
-        "trade --mock api /v1/token-prices -f 'tokens[].identifier=ETH' --pay --max-price 0.03",
-    ),
+    "trade --mock api /v1/agents -f status=active --paginate",
+    "trade --mock api /v1/token-prices -f 'tokens[].identifier=ETH' --pay --max-price 0.03",
 )
 def api(
     ctx: typer.Context,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tradesdk_cli.errors import Declined, UsageProblem
-from tradesdk_cli.framework.group import TradeCommand, examples, single
+from tradesdk_cli.framework.group import single
 from tradesdk_cli.session import session
 from tradesdk_cli.text import plain_dollars, to_json, usd
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 app = single("Approve or refuse what an AI agent wants done.")
 
 
-@app.command("approve", cls=TradeCommand, epilog=examples("trade approve", "trade --mock approve"))
+@app.verb("approve", "trade approve", "trade --mock approve")
 def approve(
     ctx: typer.Context,
     code: Annotated[
@@ -86,7 +86,7 @@ def _ask(run: Session, action: Action, now: float) -> None:
         Declined: the person said no.
     """
     from tradesdk_cli.confirm import ask, can_ask, say
-    from tradesdk_cli.text import dollars, one_line, span, usd, visible
+    from tradesdk_cli.text import dollars, one_line, span, visible
 
     if not can_ask():
         raise UsageProblem(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tradesdk_cli.errors import CliError, UsageProblem
-from tradesdk_cli.framework.group import TradeCommand, examples, noun
+from tradesdk_cli.framework.group import noun
 from tradesdk_cli.framework.params import Yes
 from tradesdk_cli.session import session
 
@@ -31,11 +31,7 @@ class Unwritten(CliError):
     code = "system"
 
 
-@app.command(
-    "install",
-    cls=TradeCommand,
-    epilog=examples("trade completion install bash --yes", "trade completion install zsh --dry-run"),
-)
+@app.verb("install", "trade completion install bash --yes", "trade completion install zsh --dry-run")
 def install(ctx: typer.Context, shell: Shell = None, *, yes: Yes = False, dry_run: Rehearsal = False) -> None:
     """Set up completion for your shell.
 
@@ -65,11 +61,7 @@ def install(ctx: typer.Context, shell: Shell = None, *, yes: Yes = False, dry_ru
         _show(run, place, "installed")
 
 
-@app.command(
-    "uninstall",
-    cls=TradeCommand,
-    epilog=examples("trade completion uninstall bash --yes", "trade completion uninstall fish --dry-run"),
-)
+@app.verb("uninstall", "trade completion uninstall bash --yes", "trade completion uninstall fish --dry-run")
 def uninstall(ctx: typer.Context, shell: Shell = None, *, yes: Yes = False, dry_run: Rehearsal = False) -> None:
     """Remove the script, and the line that loads it."""
     from tradesdk_cli.completion.shells import uninstall as remove
@@ -96,9 +88,9 @@ def uninstall(ctx: typer.Context, shell: Shell = None, *, yes: Yes = False, dry_
 
 
 def _prints(shell: str) -> None:
-    lines = examples(f"trade completion {shell}", f"trade completion {shell} > {_FILES[shell]}")
+    lines = f"trade completion {shell}", f"trade completion {shell} > {_FILES[shell]}"
 
-    @app.command(shell, cls=TradeCommand, epilog=lines, help=f"Print the script for {shell}.")
+    @app.verb(shell, *lines, help=f"Print the script for {shell}.")
     def show() -> None:
         from tradesdk_cli.completion.shells import SCRIPTS
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tradesdk_cli.framework.group import TradeCommand, examples, noun
+from tradesdk_cli.framework.group import noun
 from tradesdk_cli.session import session
 
 if TYPE_CHECKING:
@@ -36,9 +36,7 @@ SettingName = Annotated[
 ]
 
 
-@app.command(
-    "list", cls=TradeCommand, epilog=examples("trade config list --sources", "trade --mock config list -o json")
-)
+@app.verb("list", "trade config list --sources", "trade --mock config list -o json")
 def list_(
     ctx: typer.Context,
     sources: Annotated[bool, typer.Option("--sources", help="Show where each value comes from.")] = False,
@@ -59,7 +57,7 @@ def list_(
         run.out.many(columns, [rows], empty="nothing is set")
 
 
-@app.command("get", cls=TradeCommand, epilog=examples("trade config get output", "trade config get base_url -o json"))
+@app.verb("get", "trade config get output", "trade config get base_url -o json")
 def get(ctx: typer.Context, name: SettingName) -> None:
     """Print the value of one setting, for scripts.
 
@@ -74,11 +72,7 @@ def get(ctx: typer.Context, name: SettingName) -> None:
         _bare(run.out, row, row["value"])
 
 
-@app.command(
-    "set",
-    cls=TradeCommand,
-    epilog=examples("trade config set output json", "trade config set timeout 10 --profile work"),
-)
+@app.verb("set", "trade config set output json", "trade config set timeout 10 --profile work")
 def set_(
     ctx: typer.Context,
     name: SettingName,
@@ -108,14 +102,12 @@ def set_(
             parsed = run.connect(parsed, "none-yet").base_url
         path, table, profile = _place(run, name, project=project)
         if name in ("base_url", "market_url"):
-            _agree_to_move(run, profile, name, parsed, yes=yes)
+            _agree_to_move(run, profile, parsed, yes=yes)
         _change(run, path, table, {name: parsed})
         run.out.one({"name": name, "value": parsed, "profile": profile, "file": str(path)})
 
 
-@app.command(
-    "unset", cls=TradeCommand, epilog=examples("trade config unset output", "trade config unset timeout --profile work")
-)
+@app.verb("unset", "trade config unset output", "trade config unset timeout --profile work")
 def unset(ctx: typer.Context, name: SettingName, project: Project = False) -> None:
     """Remove a setting from the profile, or from the project."""
     from tradesdk_cli.config.entries import plain_name, settable_name
@@ -141,18 +133,18 @@ def unset(ctx: typer.Context, name: SettingName, project: Project = False) -> No
             run.out.note(f"nothing to take out: {name} was not set there")
 
 
-@app.command("path", cls=TradeCommand, epilog=examples("trade config path", "trade config path -o json"))
+@app.verb("path", "trade config path", "trade config path -o json")
 def path(ctx: typer.Context) -> None:
     """Print the path of the settings file; with -o json also the other places.
 
     Works with a broken file, too.
     """
-    from tradesdk_cli.config.settings import config_folder, project_file, resolve
+    from tradesdk_cli.config.settings import config_folder, find_project, resolve
     from tradesdk_cli.output.printer import Output
 
     out = Output(resolve(ctx.obj, os.environ), os.environ)
     folder = config_folder(os.environ.get("TRADE_HOME"))
-    project = project_file()
+    project, _ = find_project()
     shown = {
         "config": str(folder / "config.toml"),
         "project": None if project is None else str(project),
@@ -163,7 +155,7 @@ def path(ctx: typer.Context) -> None:
         _bare(out, shown, shown["config"])
 
 
-@app.command("profiles", cls=TradeCommand, epilog=examples("trade config profiles", "trade config profiles -o json"))
+@app.verb("profiles", "trade config profiles", "trade config profiles -o json")
 def profiles(ctx: typer.Context) -> None:
     """List profiles, their services and where their keys are saved."""
     from tradesdk_cli.config.credentials import without_password
@@ -195,7 +187,7 @@ def profiles(ctx: typer.Context) -> None:
         run.out.many(columns, [rows], empty="no profiles yet: trade login makes one")
 
 
-@app.command("use", cls=TradeCommand, epilog=examples("trade config use work", "trade config use paper -o json"))
+@app.verb("use", "trade config use work", "trade config use paper -o json")
 def use(ctx: typer.Context, name: Annotated[str, typer.Argument(metavar="PROFILE", help="Its name.")]) -> None:
     """Make a profile the default one."""
 
@@ -279,20 +271,16 @@ def _place(run: Session, name: str, *, project: bool) -> tuple[Path, tuple[str, 
     return settings.config_folder() / "config.toml", ("profiles", profile), profile
 
 
-def _agree_to_move(run: Session, profile: str | None, name: str, address: str, *, yes: bool) -> None:
+def _agree_to_move(run: Session, profile: str | None, address: str, *, yes: bool) -> None:
     """Asks before a kept key goes to an address that it was not kept for."""
     from tradesdk_cli.config.credentials import host_of, origin_of
-    from tradesdk_cli.confirm import ask, check
-    from tradesdk_cli.errors import Declined
+    from tradesdk_cli.confirm import agree
 
     table = run.settings.files.profiles.get(str(profile), {})
     known = [table[field] for field in ("base_url", "market_url") if isinstance(table.get(field), str)]
     if "key" not in table or origin_of(address) in {origin_of(own) for own in known}:
         return
-    what = f"let the key that profile {profile} keeps go to {host_of(address)}"
-    check(what, yes=yes, dry_run=False)
-    if not yes and not ask(f"{what}?"):
-        raise Declined("nothing was changed")
+    agree(f"let the key that profile {profile} keeps go to {host_of(address)}", yes=yes)
 
 
 def _change(run: Session, file: Path, table: tuple[str, ...], values: dict[str, Any]) -> None:

@@ -6,14 +6,14 @@ from typing import Annotated
 
 import typer
 
-from tradesdk_cli.framework.group import TradeCommand, examples, single
+from tradesdk_cli.framework.group import single
 from tradesdk_cli.framework.params import whole
 from tradesdk_cli.session import session
 
 app = single("See it all work, without an account or a network.")
 
 
-@app.command("demo", cls=TradeCommand, epilog=examples("trade demo", "trade demo --seed 11 -o json"))
+@app.verb("demo", "trade demo", "trade demo --seed 11 -o json")
 def demo(
     ctx: typer.Context,
     seed: Annotated[

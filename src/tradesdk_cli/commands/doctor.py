@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from tradesdk_cli.framework.group import TradeCommand, examples, single
+from tradesdk_cli.framework.group import single
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 app = single("Check the settings, the services and this machine.")
 
 
-@app.command("doctor", cls=TradeCommand, epilog=examples("trade doctor", "trade --mock doctor -o json"))
+@app.verb("doctor", "trade doctor", "trade --mock doctor -o json")
 def doctor(ctx: typer.Context) -> None:
     """Check the settings, the services and this machine.
 

@@ -6,18 +6,14 @@ from typing import Annotated
 
 import typer
 
-from tradesdk_cli.framework.group import TradeCommand, examples, noun
+from tradesdk_cli.framework.group import noun
 from tradesdk_cli.framework.params import AnyChain, Chain, parse_span, whole
 from tradesdk_cli.session import session
 
 app = noun("fleet", "Several machines with one key: relay, status.")
 
 
-@app.command(
-    "relay",
-    cls=TradeCommand,
-    epilog=examples("trade fleet relay --chain base", "trade fleet relay --chain bnb --keep 50000"),
-)
+@app.verb("relay", "trade fleet relay --chain base", "trade fleet relay --chain bnb --keep 50000")
 def relay(
     ctx: typer.Context,
     *,
@@ -46,11 +42,7 @@ def relay(
         relay_signals(run, chain, keep=keep, nautilus=nautilus, duration=duration)
 
 
-@app.command(
-    "status",
-    cls=TradeCommand,
-    epilog=examples("trade fleet status", "trade fleet status --chain base -o json"),
-)
+@app.verb("status", "trade fleet status", "trade fleet status --chain base -o json")
 def status(ctx: typer.Context, chain: AnyChain = None) -> None:
     """Show what the machines share: server, rate limit, money, relays, groups.
 

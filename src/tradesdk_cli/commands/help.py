@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tradesdk_cli.errors import UsageProblem
-from tradesdk_cli.framework.group import LazyCommand, TradeCommand, examples, global_options, single
+from tradesdk_cli.framework.group import LazyCommand, global_options, single
 from tradesdk_cli.session import session
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 app = single("Help about a topic or a command: trade help TOPIC.")
 
 
-@app.command(cls=TradeCommand, epilog=examples("trade help options", "trade help exit-codes -o json"))
+@app.verb("help", "trade help options", "trade help exit-codes -o json")
 def help(
     ctx: typer.Context,
     words: Annotated[

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tradesdk_cli.framework.group import TradeCommand, examples, single
+from tradesdk_cli.framework.group import single
 from tradesdk_cli.session import session
 
 if TYPE_CHECKING:
@@ -29,14 +29,7 @@ _PRINTED = (
 app = single("Save an API key for later commands.")
 
 
-@app.command(
-    "login",
-    cls=TradeCommand,
-    epilog=examples(
-        "trade login --profile work --api-key-stdin < key.txt",
-        "trade login --mock --profile paper",
-    ),
-)
+@app.verb("login", "trade login --profile work --api-key-stdin < key.txt", "trade login --mock --profile paper")
 def login(
     ctx: typer.Context,
     keyring: Annotated[
@@ -78,6 +71,8 @@ def _refuse_look_alike(run: Session, name: str) -> None:
 
 
 def _as_mock(run: Session, name: str, *, yes: bool) -> None:
+    from tradesdk_cli.confirm import agree
+
     table = run.settings.files.profiles.get(name, {})
     if table and table.get("kind") != "mock":
         from tradesdk_cli.errors import UsageProblem
@@ -87,7 +82,7 @@ def _as_mock(run: Session, name: str, *, yes: bool) -> None:
             "name another one: trade login --mock --profile paper",
         )
     if table and table.get("world", "default") != run.settings.world:
-        _agree(run, f"let profile {name} stand for the mock world {run.settings.world}", yes=yes)
+        agree(f"let profile {name} stand for the mock world {run.settings.world}", yes=yes)
     default = _write(run, name, {"kind": "mock", "world": run.settings.world})
     run.out.one({"profile": name, "kind": "mock", "world": run.settings.world, "default": default})
     run.out.note("play money and made-up trades, on this machine only; it takes no key")
@@ -101,6 +96,7 @@ def _as_mock(run: Session, name: str, *, yes: bool) -> None:
 
 def _as_user(run: Session, name: str, place: str | None, *, verify: bool, yes: bool) -> None:
     from tradesdk_cli.config.credentials import check_place, forget, host_of, keep, place_of
+    from tradesdk_cli.confirm import agree
     from tradesdk_cli.errors import UsageProblem
 
     settings = run.settings
@@ -115,9 +111,8 @@ def _as_user(run: Session, name: str, place: str | None, *, verify: bool, yes: b
     if market_url is not None:
         market_url = run.connect(market_url, "none-yet").base_url
     if before is not None:
-        _agree(
-            run, f"replace the login of profile {name} at {host_of(str(table.get('base_url') or base_url))}", yes=yes
-        )
+        where = host_of(str(table.get("base_url") or base_url))
+        agree(f"replace the login of profile {name} at {where}", yes=yes)
     check_place(place)
     key = _key(run, base_url)
     client = run.connect(base_url, key)
@@ -144,15 +139,6 @@ def _as_user(run: Session, name: str, place: str | None, *, verify: bool, yes: b
 
 def _given(**fields: str | None) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if value is not None}
-
-
-def _agree(run: Session, what: str, *, yes: bool) -> None:
-    from tradesdk_cli.confirm import ask, check
-    from tradesdk_cli.errors import Declined
-
-    check(what, yes=yes, dry_run=False)
-    if not yes and not ask(f"{what}?"):
-        raise Declined("nothing was changed")
 
 
 def _address(run: Session, table: dict[str, Any]) -> str:

@@ -6,13 +6,13 @@ import os
 
 import typer
 
-from tradesdk_cli.framework.group import TradeCommand, examples, single
+from tradesdk_cli.framework.group import single
 from tradesdk_cli.session import session
 
 app = single("Remove a saved API key.")
 
 
-@app.command("logout", cls=TradeCommand, epilog=examples("trade logout", "trade logout --profile work"))
+@app.verb("logout", "trade logout", "trade logout --profile work")
 def logout(ctx: typer.Context) -> None:
     """Remove a saved API key.
 

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from tradesdk_cli.errors import UsageProblem
-from tradesdk_cli.framework.group import TradeCommand, examples, gathered, noun
+from tradesdk_cli.framework.group import noun
 from tradesdk_cli.framework.params import OF_TIME, SINCE, UNTIL, check_period, parse_moment, whole
 from tradesdk_cli.session import session
 
 if TYPE_CHECKING:
-    from tradesdk_cli.purchase.calls import Call
+    from collections.abc import Sequence
+
     from tradesdk_cli.purchase.checkout import Terms
 
 app = noun("market", "Paid market data: signals, prices, history, win-rate, avg-prices, top, metrics, tokens.")
@@ -110,23 +111,22 @@ def about_tokens(
     return Terms(max_price, dry_run, new_purchase, purchase, wallet, receipt, send_api_key, batches, job)
 
 
-def buy(ctx: typer.Context, call: Call, terms: Terms) -> None:
+def buy(ctx: typer.Context, terms: Terms, verb: str, tokens: Sequence[str] = (), **arguments: Any) -> None:
     """Buys and prints."""
     from tradesdk_cli.purchase.buy import purchase
+    from tradesdk_cli.purchase.calls import Call
 
+    call = Call(verb, tokens, arguments)
     with session(ctx) as run:
         purchase(run, call, terms)
 
 
-@app.command(
+@app.verb(
     "signals",
-    cls=TradeCommand,
-    epilog=examples(
-        "trade --mock market signals ETH BRETT:5 --max-price 0.10",
-        "trade --mock market signals BRETT --limit 3 --max-price 0.05 -o json",
-    ),
+    "trade --mock market signals ETH BRETT:5 --max-price 0.10",
+    "trade --mock market signals BRETT --limit 3 --max-price 0.05 -o json",
+    terms=about_tokens,
 )
-@gathered(terms=about_tokens)
 def signals(
     ctx: typer.Context,
     tokens: Tokens,
@@ -141,24 +141,18 @@ def signals(
 
     BRETT:5 asks for five of that token.
     """
-    from tradesdk_cli.purchase.calls import Call
-
-    buy(ctx, Call("signals", tokens, {"limit": limit}), terms)
+    buy(ctx, terms, "signals", tokens, limit=limit)
 
 
-@app.command(
+@app.verb(
     "prices",
-    cls=TradeCommand,
-    epilog=examples(
-        "trade --mock market prices ETH BRETT --max-price 0.10", "trade --mock market prices ETH BRETT --dry-run"
-    ),
+    "trade --mock market prices ETH BRETT --max-price 0.10",
+    "trade --mock market prices ETH BRETT --dry-run",
+    terms=about_tokens,
 )
-@gathered(terms=about_tokens)
 def prices(ctx: typer.Context, tokens: Tokens, *, terms: Terms) -> None:
     """Buy current prices of tokens, in USD and ETH: $0.03 a token."""
-    from tradesdk_cli.purchase.calls import Call
-
-    buy(ctx, Call("prices", tokens), terms)
+    buy(ctx, terms, "prices", tokens)
 
 
 class Ago(float):
@@ -173,15 +167,12 @@ def _moment(value: str) -> float:
     return Ago(moment if value[-1:] == "s" else moment // _MINUTE * _MINUTE)
 
 
-@app.command(
+@app.verb(
     "history",
-    cls=TradeCommand,
-    epilog=examples(
-        "trade --mock market history BRETT --since 24h --signal BUY --max-price 0.05",
-        "trade --mock market history ETH BRETT --since 2026-01-01 --until 2026-01-02 --max-price 0.10 -o ndjson",
-    ),
+    "trade --mock market history BRETT --since 24h --signal BUY --max-price 0.05",
+    "trade --mock market history ETH BRETT --since 2026-01-01 --until 2026-01-02 --max-price 0.10 -o ndjson",
+    terms=about_tokens,
 )
-@gathered(terms=about_tokens)
 def history(
     ctx: typer.Context,
     tokens: Tokens,
@@ -197,8 +188,6 @@ def history(
     terms: Terms,
 ) -> None:
     """Buy past signals of tokens, at most 100 each: $0.05 a token."""
-    from tradesdk_cli.purchase.calls import Call
-
     if terms.job is not None and (isinstance(start, Ago) or isinstance(end, Ago)):
         raise UsageProblem(
             "--job cannot go on with an age: a minute later it is another period, and all of it is bought again",
@@ -206,50 +195,37 @@ def history(
         )
     check_period(start, end)
     kind = signal.value if signal else None
-    buy(ctx, Call("history", tokens, {"start": start, "end": end, "signal_type": kind}), terms)
+    buy(ctx, terms, "history", tokens, start=start, end=end, signal_type=kind)
 
 
-@app.command(
+@app.verb(
     "win-rate",
-    cls=TradeCommand,
-    epilog=examples(
-        "trade --mock market win-rate ETH BRETT --max-price 0.06",
-        "trade --mock market win-rate BRETT --max-price 0.03 -o json",
-    ),
+    "trade --mock market win-rate ETH BRETT --max-price 0.06",
+    "trade --mock market win-rate BRETT --max-price 0.03 -o json",
+    terms=about_tokens,
 )
-@gathered(terms=about_tokens)
 def win_rate(ctx: typer.Context, tokens: Tokens, *, terms: Terms) -> None:
     """Buy win rates of tokens, in percent: $0.03 a token."""
-    from tradesdk_cli.purchase.calls import Call
-
-    buy(ctx, Call("win-rate", tokens), terms)
+    buy(ctx, terms, "win-rate", tokens)
 
 
-@app.command(
+@app.verb(
     "avg-prices",
-    cls=TradeCommand,
-    epilog=examples(
-        "trade --mock market avg-prices ETH BRETT --max-price 0.04",
-        "trade --mock market avg-prices BRETT --max-price 0.02 --receipt -o json",
-    ),
+    "trade --mock market avg-prices ETH BRETT --max-price 0.04",
+    "trade --mock market avg-prices BRETT --max-price 0.02 --receipt -o json",
+    terms=about_tokens,
 )
-@gathered(terms=about_tokens)
 def avg_prices(ctx: typer.Context, tokens: Tokens, *, terms: Terms) -> None:
     """Buy average buy and sell prices of tokens: $0.02 a token."""
-    from tradesdk_cli.purchase.calls import Call
-
-    buy(ctx, Call("avg-prices", tokens), terms)
+    buy(ctx, terms, "avg-prices", tokens)
 
 
-@app.command(
+@app.verb(
     "top",
-    cls=TradeCommand,
-    epilog=examples(
-        "trade --mock market top --sort winRate --max-price 0.06",
-        "trade --mock market top --sort ROI --limit 5 --max-price 0.06 -o json",
-    ),
+    "trade --mock market top --sort winRate --max-price 0.06",
+    "trade --mock market top --sort ROI --limit 5 --max-price 0.06 -o json",
+    terms=once,
 )
-@gathered(terms=once)
 def top(
     ctx: typer.Context,
     *,
@@ -261,31 +237,21 @@ def top(
     terms: Terms,
 ) -> None:
     """Buy the tokens that agents do best with: $0.06, however many."""
-    from tradesdk_cli.purchase.calls import Call
-
-    buy(ctx, Call("top", (), {"sort_by": sort.value, "limit": limit}), terms)
+    buy(ctx, terms, "top", sort_by=sort.value, limit=limit)
 
 
-@app.command(
+@app.verb(
     "metrics",
-    cls=TradeCommand,
-    epilog=examples(
-        "trade --mock market metrics --max-price 0.06", "trade --mock market metrics --max-price 0.06 -o json"
-    ),
+    "trade --mock market metrics --max-price 0.06",
+    "trade --mock market metrics --max-price 0.06 -o json",
+    terms=once,
 )
-@gathered(terms=once)
 def metrics(ctx: typer.Context, *, terms: Terms) -> None:
     """Buy metrics of the whole platform: $0.06."""
-    from tradesdk_cli.purchase.calls import Call
-
-    buy(ctx, Call("metrics"), terms)
+    buy(ctx, terms, "metrics")
 
 
-@app.command(
-    "tokens",
-    cls=TradeCommand,
-    epilog=examples("trade --mock market tokens", "trade --mock market tokens --limit 500 -o ndjson"),
-)
+@app.verb("tokens", "trade --mock market tokens", "trade --mock market tokens --limit 500 -o ndjson")
 def supported(
     ctx: typer.Context,
     limit: Annotated[

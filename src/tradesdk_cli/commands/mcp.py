@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tradesdk_cli.errors import CliError, ConfigProblem, UsageProblem
-from tradesdk_cli.framework.group import TradeCommand, TradeGroup, examples, gathered
+from tradesdk_cli.framework.group import TradeGroup, Verbs, examples, gathered
 from tradesdk_cli.framework.params import whole
 from tradesdk_cli.session import session
 
@@ -24,13 +24,7 @@ if TYPE_CHECKING:
 TOKEN = "TRADE_MCP_TOKEN"  # noqa: S105 - the name of a variable
 _SHORTEST_TOKEN = 16
 
-app = typer.Typer(
-    name="mcp",
-    cls=TradeGroup,
-    rich_markup_mode=None,
-    add_completion=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
+app = Verbs(name="mcp", cls=TradeGroup)
 
 
 class Client(StrEnum):
@@ -165,8 +159,7 @@ def _listening(port: int) -> socket.socket:
     return listening
 
 
-@app.command("config", cls=TradeCommand, epilog=examples("trade mcp config claude", "trade --mock mcp config codex"))
-@gathered(scope=scope_of)
+@app.verb("config", "trade mcp config claude", "trade --mock mcp config codex", scope=scope_of)
 def config(
     ctx: typer.Context,
     client: Annotated[Client, typer.Argument(metavar="CLIENT", help="claude, cursor, codex or vscode.")],
@@ -190,10 +183,7 @@ def config(
         run.out.note(CLIENTS[client.value])
 
 
-@app.command(
-    "tools", cls=TradeCommand, epilog=examples("trade mcp tools", "trade mcp tools --write --spend 0.50 -o json")
-)
-@gathered(scope=scope_of)
+@app.verb("tools", "trade mcp tools", "trade mcp tools --write --spend 0.50 -o json", scope=scope_of)
 def tools(ctx: typer.Context, *, scope: Scope) -> None:
     """List the tools that an agent sees, and how many tokens they take.
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tradesdk_cli.framework.group import TradeCommand, examples, gathered, noun
+from tradesdk_cli.framework.group import noun
 from tradesdk_cli.framework.params import AgentId, AnyChain, Since, Until, check_period, whole
 from tradesdk_cli.session import session
 
@@ -38,12 +38,12 @@ def wanted(
     return Wanted(since, until, limit or 500, width, height)
 
 
-@app.command(
+@app.verb(
     "token",
-    cls=TradeCommand,
-    epilog=examples("trade plot token BRETT --chain base", "trade plot token BRETT --chain base --since 7d -o csv"),
+    "trade plot token BRETT --chain base",
+    "trade plot token BRETT --chain base --since 7d -o csv",
+    wanted=wanted,
 )
-@gathered(wanted=wanted)
 def token(
     ctx: typer.Context,
     *,
@@ -63,12 +63,7 @@ def token(
         plot_token(run, symbol, chain, wanted)
 
 
-@app.command(
-    "agent",
-    cls=TradeCommand,
-    epilog=examples("trade plot agent AGENT_ID", "trade plot agent AGENT_ID --since 30d --height 12"),
-)
-@gathered(wanted=wanted)
+@app.verb("agent", "trade plot agent AGENT_ID", "trade plot agent AGENT_ID --since 30d --height 12", wanted=wanted)
 def agent(
     ctx: typer.Context,
     *,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from tradesdk_cli.framework.group import TradeCommand, examples, gathered, noun
+from tradesdk_cli.framework.group import noun
 from tradesdk_cli.framework.params import AgentFilter, pages
 from tradesdk_cli.session import session
 
@@ -19,12 +19,7 @@ if TYPE_CHECKING:
 app = noun("positions", "Open positions: list.")
 
 
-@app.command(
-    "list",
-    cls=TradeCommand,
-    epilog=examples("trade positions list", "trade positions list --agent-id AGENT_ID --all -o json"),
-)
-@gathered(walk=pages)
+@app.verb("list", "trade positions list", "trade positions list --agent-id AGENT_ID --all -o json", walk=pages)
 def list_positions(
     ctx: typer.Context,
     *,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tradesdk_cli.errors import ClosedPipe, Interrupted, UsageProblem
-from tradesdk_cli.framework.group import TradeCommand, examples, gathered, single
+from tradesdk_cli.framework.group import single
 from tradesdk_cli.interrupts import exit_code_of, told_to_stop
 from tradesdk_cli.session import session
 from tradesdk_cli.stream.deliver import actions
@@ -25,15 +25,12 @@ if TYPE_CHECKING:
 app = single("Play a recorded stream back.")
 
 
-@app.command(
+@app.verb(
     "replay",
-    cls=TradeCommand,
-    epilog=examples(
-        "trade replay signals.tape --speed 10",
-        "trade replay signals.tape --speed max --exec 'echo {direction} {token_symbol}'",
-    ),
+    "trade replay signals.tape --speed 10",
+    "trade replay signals.tape --speed max --exec 'echo {direction} {token_symbol}'",
+    wanted=actions,
 )
-@gathered(wanted=actions)
 def replay(
     ctx: typer.Context,
     *,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-from tradesdk_cli.framework.group import TradeCommand, examples, gathered, noun
+from tradesdk_cli.framework.group import noun
 from tradesdk_cli.framework.params import (
     Chain,
     Confidence,
@@ -31,12 +31,8 @@ LAST = "last"
 app = noun("signals", "BUY and SELL signals: latest, history, stream.")
 
 
-@app.command(
-    "latest",
-    cls=TradeCommand,
-    epilog=examples(
-        "trade signals latest --chain base", "trade signals latest --chain bnb --min-confidence 0.8 -o json"
-    ),
+@app.verb(
+    "latest", "trade signals latest --chain base", "trade signals latest --chain bnb --min-confidence 0.8 -o json"
 )
 def latest(
     ctx: typer.Context,
@@ -55,15 +51,12 @@ def latest(
         run.out.many(SIGNALS, [wire_all(found)], empty="no signals like this")
 
 
-@app.command(
+@app.verb(
     "history",
-    cls=TradeCommand,
-    epilog=examples(
-        "trade signals history --chain base --since 24h --limit 50",
-        "trade signals history --chain base --since 2026-01-01 --until 2026-01-01T12:00Z --all -o ndjson",
-    ),
+    "trade signals history --chain base --since 24h --limit 50",
+    "trade signals history --chain base --since 2026-01-01 --until 2026-01-01T12:00Z --all -o ndjson",
+    walk=pages,
 )
-@gathered(walk=pages)
 def history(
     ctx: typer.Context,
     *,
@@ -114,15 +107,12 @@ def _parse_direction(value: str) -> str:
     return value.strip().upper()
 
 
-@app.command(
+@app.verb(
     "stream",
-    cls=TradeCommand,
-    epilog=examples(
-        "trade signals stream --chain base --since 24h --count 5",
-        "trade signals stream --chain base --since 24h --count 1 --exec 'echo {direction} {token_symbol}'",
-    ),
+    "trade signals stream --chain base --since 24h --count 5",
+    "trade signals stream --chain base --since 24h --count 1 --exec 'echo {direction} {token_symbol}'",
+    wanted=actions,
 )
-@gathered(wanted=actions)
 def stream(
     ctx: typer.Context,
     *,
@@ -181,10 +171,9 @@ def stream(
     With --group, signals come from the relay of a fleet (trade fleet relay), and its server keeps the position:
     --since, --checkpoint and --heartbeats don't apply. What a member had not done when it died goes to another one.
     """
-    from contextlib import AbstractContextManager
     from functools import partial
 
-    from tradesdk_cli.stream.bookmark import AnyStream, BookmarkKind, RunPlace, last_place
+    from tradesdk_cli.stream.bookmark import BookmarkKind, FilePlace, RunPlace, StreamSource, last_place
     from tradesdk_cli.stream.deliver import Delivery
     from tradesdk_cli.stream.follow import SETTLE, follow
     from tradesdk_cli.stream.sharing import in_group, refuse_with_group
@@ -197,50 +186,31 @@ def stream(
 
             refuse_same({"--out": run.settings.out, "--checkpoint": checkpoint, "--tape": tape})
         filters = {"min_confidence": min_confidence, "direction": direction, "token": token}
-        if group is not None:
-            shared = in_group(run, chain, group, filters, duration=duration)
-            delivery = Delivery(run, wanted, tape, force=force, resumes=True)
-            run.closing(delivery.close)
-            follow(
-                *(run.out, delivery, shared.opened),
-                acknowledge=shared.ack,
-                goes_on=f"the group {group}",
-                back=False,
-                duration=duration,
-                idle=until_idle,
-                member=shared.member,
-            )
-            return
+        shared = None if group is None else in_group(run, chain, group, filters, duration=duration)
         place, begin = checkpoint, since if isinstance(since, float) else None
         if place is None and since == LAST:
             place, begin = last_place(run, chain, filters)
         purpose = None if checkpoint is None else BookmarkKind(checkpoint, run, filters)
-        delivery = Delivery(run, wanted, tape, force=force, resumes=place is not None, purpose=purpose)
-        signals, side = run.client.signals, cast("Any", direction)  # Typer has checked it
-        run.closing(delivery.close)
-
-        def opened(kept: Path | None) -> AbstractContextManager[AnyStream]:
-            return signals.stream(
-                chain=chain,
-                since=begin,
-                min_confidence=min_confidence,
-                direction=side,
-                token=token,
-                checkpoint=kept or False,
-                manual_ack=kept is not None,
-                heartbeats=heartbeats,
-                reports=True,
-                settle=SETTLE,
-            )
-
-        spare = RunPlace(run, chain, filters) if place is None else None
-        follow(
-            run.out,
-            delivery,
-            partial(opened, place) if spare is None else partial(spare.opened, opened),
-            acknowledge=(lambda stream, signal: stream.ack(signal)) if spare is None else spare.ack,
-            goes_on="the same command" if spare is None else "--since last",
-            back=place is not None or since is not None,
-            duration=duration,
-            idle=until_idle,
+        resumes = place is not None or shared is not None
+        delivery = Delivery(run, wanted, tape, force=force, resumes=resumes, purpose=purpose)
+        open_stream = partial(
+            run.client.signals.stream,
+            chain=chain,
+            since=begin,
+            min_confidence=min_confidence,
+            direction=cast("Any", direction),  # Typer has checked it
+            token=token,
+            heartbeats=heartbeats,
+            reports=True,
+            settle=SETTLE,
         )
+        run.closing(delivery.close)
+        source: StreamSource
+        if shared is not None:
+            source = shared
+        elif place is not None:
+            source = FilePlace(place, open_stream)
+        else:
+            source = RunPlace(run, chain, filters, open_stream)
+        back = place is not None or since is not None
+        follow(run.out, delivery, source, back=back, duration=duration, idle=until_idle)

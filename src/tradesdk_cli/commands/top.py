@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tradesdk_cli.framework.group import TradeCommand, examples, single
+from tradesdk_cli.framework.group import single
 from tradesdk_cli.framework.params import AnyChain, parse_span
 from tradesdk_cli.session import session
 
@@ -18,11 +18,7 @@ app = single("A live board: agents, positions, signals, money.")
 _INTERVAL = 2.0
 
 
-@app.command(
-    "top",
-    cls=TradeCommand,
-    epilog=examples("trade top --once", "trade --mock top --once --chain base -o json"),
-)
+@app.verb("top", "trade top --once", "trade --mock top --once --chain base -o json")
 def top(
     ctx: typer.Context,
     chain: AnyChain = None,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tradesdk_cli.framework.group import TradeCommand, examples, gathered, noun
+from tradesdk_cli.framework.group import noun
 from tradesdk_cli.framework.params import AgentFilter, Since, Until, check_period, pages
 from tradesdk_cli.session import session
 
@@ -25,14 +25,12 @@ class Status(StrEnum):
     closed = "closed"
 
 
-@app.command(
+@app.verb(
     "list",
-    cls=TradeCommand,
-    epilog=examples(
-        "trade trades list --status closed --since 7d", "trade trades list --agent-id AGENT_ID --limit 50 -o ndjson"
-    ),
+    "trade trades list --status closed --since 7d",
+    "trade trades list --agent-id AGENT_ID --limit 50 -o ndjson",
+    walk=pages,
 )
-@gathered(walk=pages)
 def list_trades(
     ctx: typer.Context,
     *,
@@ -70,7 +68,7 @@ def list_trades(
         show_list(run, columns, walk, found, empty="no trades" + (" like this" if filtered else ""))
 
 
-@app.command("get", cls=TradeCommand, epilog=examples("trade trades get TRADE_ID", "trade trades get TRADE_ID -o json"))
+@app.verb("get", "trade trades get TRADE_ID", "trade trades get TRADE_ID -o json")
 def get(
     ctx: typer.Context,
     trade_id: Annotated[

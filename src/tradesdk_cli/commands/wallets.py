@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tradesdk_cli.errors import ConfigProblem, UsageProblem
-from tradesdk_cli.framework.group import TradeCommand, examples, gathered, noun
+from tradesdk_cli.framework.group import noun
 from tradesdk_cli.framework.params import AnyChain, Chain, DryRun, Yes, pages
 from tradesdk_cli.session import session
 
@@ -21,8 +21,7 @@ app = noun("wallets", "Wallets: list, connect, balance.")
 KEY_VARIABLE = "TRADE_WALLET_KEY"
 
 
-@app.command("list", cls=TradeCommand, epilog=examples("trade wallets list", "trade wallets list --chain base -o json"))
-@gathered(walk=pages)
+@app.verb("list", "trade wallets list", "trade wallets list --chain base -o json", walk=pages)
 def list_wallets(
     ctx: typer.Context,
     *,
@@ -42,13 +41,10 @@ def list_wallets(
         )
 
 
-@app.command(
+@app.verb(
     "connect",
-    cls=TradeCommand,
-    epilog=examples(
-        "trade wallets connect --label main --chain base",
-        "trade wallets connect --label main --chain base --address ADDRESS --signature SIGNATURE",
-    ),
+    "trade wallets connect --label main --chain base",
+    "trade wallets connect --label main --chain base --address ADDRESS --signature SIGNATURE",
 )
 def connect(
     ctx: typer.Context,
@@ -113,11 +109,7 @@ def _signer(address: str | None) -> LocalSigner:
     return signer
 
 
-@app.command(
-    "balance",
-    cls=TradeCommand,
-    epilog=examples("trade wallets balance WALLET_ID", "trade wallets balance WALLET_ID -o json"),
-)
+@app.verb("balance", "trade wallets balance WALLET_ID", "trade wallets balance WALLET_ID -o json")
 def balance(
     ctx: typer.Context,
     wallet_id: Annotated[

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import typer
 
-from tradesdk_cli.framework.group import TradeCommand, examples, single
+from tradesdk_cli.framework.group import single
 from tradesdk_cli.session import session
 
 app = single("Show which account and service are in use.")
 
 
-@app.command("whoami", cls=TradeCommand, epilog=examples("trade whoami", "trade whoami -o json"))
+@app.verb("whoami", "trade whoami", "trade whoami -o json")
 def whoami(ctx: typer.Context) -> None:
     """Show which account and service are in use.
 

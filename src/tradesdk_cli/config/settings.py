@@ -145,9 +145,10 @@ class Resolver:
 def project_layer(files: Files, warnings: list[str]) -> Layer | None:
     if files.project is None:
         return None
-    values, found = check(files.project, f"{PROJECT_FILE} ({files.project_file})", project=True)
+    source = f"{PROJECT_FILE} ({files.project_file})"
+    values, found = check(files.project, source, project=True)
     warnings += found
-    return Layer(values, f"{PROJECT_FILE} ({files.project_file})")
+    return Layer(values, source)
 
 
 def profile_name(
@@ -163,7 +164,8 @@ def profile_name(
         return named, "TRADE_PROFILE"
     if project is not None and "profile" in project.values:
         return project.values["profile"], project.source
-    return (files.default_profile, f"{files.config_file}") if files.default_profile else (None, DEFAULT)
+    default = files.default_profile
+    return (default, str(files.config_file)) if default else (None, DEFAULT)
 
 
 def profile_layer(name: str | None, files: Files, warnings: list[str], *, new: bool) -> Layer | None:
@@ -183,11 +185,12 @@ def profile_layer(name: str | None, files: Files, warnings: list[str], *, new: b
         if new:
             return None
         raise unknown_profile(name, files)
-    values, found = check(table, f"profile {name} ({files.config_file})", project=False)
+    source = f"profile {name} ({files.config_file})"
+    values, found = check(table, source, project=False)
     warnings += found
     if "kind" in values:
         values["mock"] = values["kind"] == "mock"
-    return Layer(values, f"profile {name} ({files.config_file})")
+    return Layer(values, source)
 
 
 def _way_out(name: str, files: Files) -> str:
@@ -603,7 +606,7 @@ def read_files(environ: Mapping[str, str]) -> Files:
     """
     config_file = _config_file(environ)
     config = _table(config_file, guarded=True) if config_file is not None else None
-    project_file, warnings = _find_project()
+    project_file, warnings = find_project()
     project = None if project_file is None else _table(project_file)
     return Files(project, project_file, config or {}, config_file, warnings)
 
@@ -630,13 +633,8 @@ def config_folder(home: str | None) -> Path:
     return platform_folder(user_config_path)
 
 
-def project_file() -> Path | None:
-    """The project's file; None when there is none that counts."""
-    return _find_project()[0]
-
-
-def _find_project() -> tuple[Path | None, tuple[str, ...]]:
-    """The project's file, in this folder or the nearest above, not above the home folder."""
+def find_project() -> tuple[Path | None, tuple[str, ...]]:
+    """The project's file, in this folder or the nearest above but not above the home folder, and warnings."""
     try:
         here = Path.cwd()
     except OSError:  # the folder was removed
@@ -721,16 +719,14 @@ def parse_toml(text: str, path: Path) -> dict[str, Any]:
 
 
 def _broken(text: str, path: Path, reason: str) -> ConfigProblem:
-    what, where = reason, ""
+    reason = reason[:1].lower() + reason[1:]
     found = re.search(r" \(at (?:line (\d+), column (\d+)|end of document)\)$", reason)
-    if found is not None:
-        lines = text.splitlines() or [""]
-        row, column = (int(found[1]), int(found[2])) if found[1] else (len(lines), len(lines[-1]) + 1)
-        what = reason[: found.start()]
-        where = f", line {row}, column {column}"
-        line = lines[row - 1] if row <= len(lines) else ""
-        return ConfigProblem(f"{path}{where}: {_lowered(what)}", _correct(line))
-    return ConfigProblem(f"{path}: {_lowered(what)}", "it is not TOML")
+    if found is None:
+        return ConfigProblem(f"{path}: {reason}", "it is not TOML")
+    lines = text.splitlines() or [""]
+    row, column = (int(found[1]), int(found[2])) if found[1] else (len(lines), len(lines[-1]) + 1)
+    line = lines[row - 1] if row <= len(lines) else ""
+    return ConfigProblem(f"{path}, line {row}, column {column}: {reason[: found.start()]}", _correct(line))
 
 
 def _correct(line: str) -> str:
@@ -741,7 +737,3 @@ def _correct(line: str) -> str:
     if equals and (name in ENTRIES or is_secret_setting(name)):
         return f"correct that line: {name} = …"
     return 'correct that line: a setting is NAME = VALUE with text in "", a profile begins with [profiles.NAME]'
-
-
-def _lowered(text: str) -> str:
-    return text[:1].lower() + text[1:]

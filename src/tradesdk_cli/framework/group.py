@@ -8,7 +8,7 @@ from __future__ import annotations
 import inspect
 from functools import wraps
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_type_hints
 
 import typer
 from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
 GLOBAL_PANEL = "Global options"
 _WHOLE = 10_000
-_HELP_NAMES = {"help_option_names": ["-h", "--help"]}
 
 
 class NotAChoice(typer.BadParameter):
@@ -274,16 +273,32 @@ def add_lazily(group: Any, summaries: Mapping[str, str], package: str) -> None:
         group.add_command(LazyCommand(name, summary, f"{package}.{name}"))
 
 
-def noun(name: str, help: str) -> typer.Typer:
+class Verbs(typer.Typer):
+    """The commands of a module."""
+
+    def __init__(self, **settings: Any) -> None:
+        names = {"help_option_names": ["-h", "--help"]}
+        super().__init__(rich_markup_mode=None, add_completion=False, context_settings=names, **settings)
+
+    def verb(
+        self, name: str, *lines: str, hidden: bool = False, help: str | None = None, **shared: Callable[..., Any]
+    ) -> Callable[[Callable[..., None]], Callable[..., None]]:
+        """Adds a command. `lines` are examples for its help, and `shared` is for `gathered`."""
+        add = self.command(name, cls=TradeCommand, epilog=examples(*lines), hidden=hidden, help=help)
+
+        def added(command: Callable[..., None]) -> Callable[..., None]:
+            if shared:
+                return add(gathered(**shared)(command))
+            # Once: Typer would evaluate them four times.
+            command.__annotations__ = get_type_hints(command, include_extras=True)
+            return add(command)
+
+        return added
+
+
+def noun(name: str, help: str) -> Verbs:
     """A group of verbs."""
-    app = typer.Typer(
-        name=name,
-        help=help,
-        cls=TradeGroup,
-        rich_markup_mode=None,
-        add_completion=False,
-        context_settings=_HELP_NAMES,
-    )
+    app = Verbs(name=name, help=help, cls=TradeGroup)
     app.callback(invoke_without_command=True)(_without_a_verb)
     return app
 
@@ -336,9 +351,9 @@ def _parameters(function: Callable[..., Any], leave: Iterable[str] = ()) -> list
     return [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in parameters]
 
 
-def single(help: str) -> typer.Typer:
+def single(help: str) -> Verbs:
     """A command without verbs."""
-    return typer.Typer(help=help, rich_markup_mode=None, add_completion=False, context_settings=_HELP_NAMES)
+    return Verbs(help=help)
 
 
 def examples(*lines: str) -> str:

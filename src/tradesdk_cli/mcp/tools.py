@@ -21,7 +21,6 @@ from tradesdk_cli.text import dollars, plain_dollars, to_json, usd, visible
 
 if TYPE_CHECKING:
     from tradesdk import MarketClient, MarketResult, Payment, TradeClient
-    from tradesdk_cli.mcp.approvals import ApprovalStore
     from tradesdk_cli.purchase.calls import Call
     from tradesdk_cli.session import Session
     from tradesdk_cli.wallet import Wallet
@@ -43,19 +42,11 @@ Answer = dict[str, Any]
 class Toolbox:
     """The tools of one server process, which is one session. Its methods block, and may be called by any thread."""
 
-    def __init__(
-        self,
-        run: Session,
-        scope: Scope,
-        *,
-        approvals: ApprovalStore | None = None,
-        now: Callable[[], float] = time.time,
-    ) -> None:
+    def __init__(self, run: Session, scope: Scope, *, now: Callable[[], float] = time.time) -> None:
         self.scope = scope
         self.limit = SessionLimit(scope.spend)
         self.tools: dict[str, Tool] = {tool.name: tool for tool in tools(scope)}
         self._run = run
-        self._store = approvals
         self._now = now
         self._lock = threading.RLock()
         self._one_write = threading.Lock()
@@ -64,7 +55,7 @@ class Toolbox:
     def approvals(self) -> Approvals:
         """The actions that wait."""
         with self._lock:
-            return Approvals(self._store or store_of(self._run))
+            return Approvals(store_of(self._run))
 
     def call(self, name: str, arguments: Mapping[str, Any]) -> Answer:
         """The answer of a tool.

@@ -16,7 +16,6 @@ from tradesdk_cli.text import to_json, visible
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
     from typing import Any
 
     from tradesdk_cli.output.columns import Kind
@@ -69,11 +68,6 @@ def cell(kind: Kind, value: Any, now: float | None = None) -> Text:
         text = visible(value if isinstance(value, str) else to_json(value)).replace(_EMOJI_STYLE, "")
         return Text(text, style=_STATES.get(text, "")) if kind == "state" else Text(text)
     return _number(kind, value)
-
-
-def cells(kind: Kind, values: Iterable[Any], now: float | None = None) -> list[Text]:
-    """A column of cells."""
-    return [cell(kind, value, now) for value in values]
 
 
 def _number(kind: Kind, value: float) -> Text:

@@ -22,7 +22,6 @@ from tradesdk_cli.text import visible
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
-    from pathlib import Path
     from typing import Any
 
 

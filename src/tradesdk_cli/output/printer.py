@@ -1,6 +1,6 @@
-"""Where results, notes and errors go, and in which format.
+"""Where results go and how they look in each format.
 
-Data goes to stdout, or into the file of `--out`; everything else goes to stderr. How results look is for `printing`.
+Data goes to stdout, or into the file of `--out`; everything else goes to stderr.
 """
 
 from __future__ import annotations
@@ -23,59 +23,23 @@ from tradesdk_cli.text import counted, is_unicode, one_line, to_json, visible
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from typing import IO
-
-    from tradesdk_cli.output.columns import Column, Kind
-    from tradesdk_cli.output.table import GrowingTable
-
-    Item = Mapping[str, Any]
-    Page = list[dict[str, Any]]
-    from collections.abc import Callable, Mapping
-    from typing import Any
 
     from rich.console import Console
 
     from tradesdk_cli.config.settings import Settings
+    from tradesdk_cli.output.columns import Column, Kind
     from tradesdk_cli.output.outfile import OutFile
     from tradesdk_cli.output.select import Selection
+    from tradesdk_cli.output.table import GrowingTable
 
+    Item = Mapping[str, Any]
+    Page = list[dict[str, Any]]
 
 _SPOOL = 8 * 1024 * 1024
 _CHUNK = 64 * 1024
 _NAMED = 12
-
-
-def print_one(out: Output, item: Item, *, whole: bool = False) -> None:
-    """Prints one object; `whole`: nothing is selected from it."""
-    selection = out.selection
-    if whole or selection is None:
-        with out.result():
-            _object(out, out.format_for(many=False), item)
-        return
-    _found(out, selection, selection.search(item))
-
-
-def print_many(
-    out: Output, columns: Sequence[Column], pages: Iterable[Page], *, empty: str, header: Sequence[str] | None = None
-) -> int:
-    """Prints a list and says `empty` when there is nothing in it. Returns how many there were.
-
-    A page is written before the next one is taken, where the format lets it: in NDJSON, and in rows that go on in a
-    file or have a `header` given.
-    """
-    selection = out.selection
-    if selection is not None and selection.asks:
-        items = [item for page in pages for item in page]
-        found = selection.search(items)
-        count = len(items)
-        (_found if items else _value)(out, selection, found)
-    else:
-        with out.result() as told:
-            count = told.items = _list(out, out.format_for(many=True), columns, pages, header)
-    if count == 0:
-        out.note(empty)
-    return count
 
 
 # A value, as a query leaves it
@@ -446,9 +410,8 @@ class Output(Notes):
     @property
     def _asked(self) -> str:
         """The format that was asked for, also by the ending of `--out`."""
-        if self.settings.output == "auto" and self._file is not None:
-            return self._file.form or "auto"
-        return self.settings.output
+        asked = self.settings.output
+        return (self._file.form or asked) if asked == "auto" and self._file is not None else asked
 
     def format_for(self, *, many: bool) -> str:
         """The format of a result, with `auto` decided. `many`: it is a list."""
@@ -470,25 +433,33 @@ class Output(Notes):
 
     # Results
 
-    def one(self, item: Mapping[str, Any], *, whole: bool = False) -> None:
+    def one(self, item: Item, *, whole: bool = False) -> None:
         """Prints one object; `whole`: `--query` and `--fields` are not about it."""
-
-        print_one(self, item, whole=whole)
+        if whole or self.selection is None:
+            with self.result():
+                _object(self, self.format_for(many=False), item)
+        else:
+            _found(self, self.selection, self.selection.search(item))
 
     def many(
-        self,
-        columns: Sequence[Column],
-        pages: Iterable[list[dict[str, Any]]],
-        *,
-        empty: str,
-        header: Sequence[str] | None = None,
+        self, columns: Sequence[Column], pages: Iterable[Page], *, empty: str, header: Sequence[str] | None = None
     ) -> int:
         """Prints a list that comes in pages. Returns how many there were; `empty` is said when there are none.
 
-        With a `header`, the names of its columns, CSV and TSV are printed page by page, like NDJSON.
+        A page is written before the next one is taken, where the format lets it: in NDJSON, and in CSV and TSV that go
+        on in a file or have a `header` given, the names of the columns.
         """
-
-        return print_many(self, columns, pages, empty=empty, header=header)
+        selection = self.selection
+        if selection is not None and selection.asks:
+            items = [item for page in pages for item in page]
+            count = len(items)
+            (_found if items else _value)(self, selection, selection.search(items))
+        else:
+            with self.result() as told:
+                count = told.items = _list(self, self.format_for(many=True), columns, pages, header)
+        if count == 0:
+            self.note(empty)
+        return count
 
     def expect(self, *models: Any) -> None:
         """For commands that pay or change something: what they will print is known before.
@@ -513,7 +484,7 @@ class Output(Notes):
     @property
     def in_rows(self) -> bool:
         """True where lists become rows, and nothing is asked of them as they are."""
-        return self.format_for(many=True) in ("table", "csv", "tsv", "md") and not self.asks
+        return self.format_for(many=True) in (*ROWS, "table") and not self.asks
 
     def refuse_an_end(self) -> None:
         """For streams. Raises UsageProblem when the format has an end, which a stream has not."""
@@ -541,9 +512,7 @@ class Output(Notes):
                 self._first, self._added = self._file.follow_on(resumed=form), 0
             self._lines = Lines(self)
 
-    def line(
-        self, item: Mapping[str, Any], columns: Sequence[Column] = (), shown: Mapping[str, Any] | None = None
-    ) -> None:
+    def line(self, item: Item, columns: Sequence[Column] = (), shown: Item | None = None) -> None:
         """Prints one item of a stream at once. Tables have `columns`, and `shown` in the place of the item."""
         if self._lines is None:
             self.begin_lines()
@@ -650,7 +619,7 @@ class Output(Notes):
         return [to_json(value, indent=indent, ascii_only=ascii_only) for value in values]
 
     def write(self, text: str) -> None:
-        """Writes a part of a result. Only `printing` does that."""
+        """Writes a part of a result."""
         if self._file is not None:
             (self._file.write if self._lines is None else self._file.line)(text)
             return

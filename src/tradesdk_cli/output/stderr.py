@@ -14,7 +14,7 @@ from tradesdk_cli.text import counted, one_line, span, to_json, visible
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from typing import Any, TextIO
+    from typing import TextIO
 
     from tradesdk_cli.config.settings import Settings
     from tradesdk_cli.errors import Problem

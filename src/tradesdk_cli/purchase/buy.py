@@ -32,22 +32,23 @@ PER_SIGNAL = ("signals", "history")
 def purchase(run: Session, call: Call, terms: Terms) -> None:
     """Buys what `call` asks for under `terms`, and prints it."""
     checkout = Checkout(run, call, terms)
-    if terms.receipt and not terms.dry_run:
-        run.out.expect_fields(_names_with_receipt(call.verb))
-    elif not terms.dry_run:
-        run.out.expect(*_models(run.out, call.verb))
     if terms.dry_run:
         rehearse(checkout)
-    elif terms.batches:
-        _in_batches(checkout)
+        return
+    if terms.receipt:
+        run.out.expect_fields(_names_with_receipt(call.verb))
     else:
-        result = checkout.buy()
-        try:
-            with kept(run, [result]):
-                show(run, call.verb, result, receipt=terms.receipt)
-        finally:
-            checkout.account_for([result])
-        _end(checkout)
+        run.out.expect(*_models(run.out, call.verb))
+    if terms.batches:
+        _in_batches(checkout)
+        return
+    result = checkout.buy()
+    try:
+        with kept(run, [result]):
+            show(run, call.verb, result, receipt=terms.receipt)
+    finally:
+        checkout.account_for([result])
+    _end(checkout)
 
 
 def _end(checkout: Checkout) -> None:

@@ -57,6 +57,22 @@ def last_place(run: Session, chain: int, filters: Mapping[str, object]) -> tuple
     return file, since
 
 
+class FilePlace:
+    """A run whose place is kept in a file that was given, or that of `--since last`."""
+
+    goes_on = "the same command"
+    member = None
+
+    def __init__(self, file: Path, open_stream: Callable[..., AbstractContextManager[AnyStream]]) -> None:
+        self._file, self._open = file, open_stream
+
+    def opened(self) -> AbstractContextManager[AnyStream]:
+        return self._open(checkpoint=self._file, manual_ack=True)
+
+    def ack(self, stream: AnyStream, signal: StreamSignal) -> None:
+        stream.ack(signal)
+
+
 class RunPlace:
     """Where a run without `--since last` keeps how far it got, for the first one with it.
 
@@ -64,9 +80,19 @@ class RunPlace:
     one is not done because this one begins later.
     """
 
-    def __init__(self, run: Session, chain: int, filters: Mapping[str, object]) -> None:
+    goes_on = "--since last"
+    member = None
+
+    def __init__(
+        self,
+        run: Session,
+        chain: int,
+        filters: Mapping[str, object],
+        open_stream: Callable[..., AbstractContextManager[AnyStream]],
+    ) -> None:
         from tradesdk import TradeError
 
+        self._open = open_stream
         self._file: Path | None = None
         with contextlib.suppress(ConfigProblem, TradeError, OSError):  # what is wrong is said by what needs it
             self._stem = _stem(run, chain, filters)
@@ -74,7 +100,7 @@ class RunPlace:
                 self._file = _with(self._stem, f"{_RUN}{time.time_ns():x}.json")
 
     @contextlib.contextmanager
-    def opened(self, open_stream: Callable[[Path | None], AbstractContextManager[AnyStream]]) -> Iterator[AnyStream]:
+    def opened(self) -> Iterator[AnyStream]:
         """The stream that is opened with this file for its checkpoint, or without any."""
         from tradesdk import CheckpointError
 
@@ -82,16 +108,19 @@ class RunPlace:
         try:
             with contextlib.ExitStack() as stack:
                 try:
-                    stream = stack.enter_context(open_stream(self._file))
+                    stream = stack.enter_context(self._stream())
                 except CheckpointError:
                     self._file = None
-                    stream = stack.enter_context(open_stream(None))
+                    stream = stack.enter_context(self._stream())
                 self._forget_earlier()
                 yield stream
                 done = True
         except CheckpointError:
             if not done:  # else it could not be written at the end
                 raise
+
+    def _stream(self) -> AbstractContextManager[AnyStream]:
+        return self._open(checkpoint=self._file or False, manual_ack=self._file is not None)
 
     def ack(self, stream: AnyStream, signal: StreamSignal) -> None:
         """The signal is done."""
@@ -244,3 +273,20 @@ class AnyStream(Protocol):
     def ack(self, signal: StreamSignal) -> None: ...
 
     def close(self) -> None: ...
+
+
+class StreamSource(Protocol):
+    """Where a run gets its stream, and who keeps how far it got.
+
+    `goes_on` says to people what goes on there later; `member` is our name in a fleet, whose stream it is.
+    """
+
+    @property
+    def goes_on(self) -> str: ...
+
+    @property
+    def member(self) -> str | None: ...
+
+    def opened(self) -> AbstractContextManager[AnyStream]: ...
+
+    def ack(self, stream: AnyStream, signal: StreamSignal) -> None: ...

@@ -137,11 +137,6 @@ class Delivery:
         """True when a signal is only written into a file, which takes no time worth breaking off."""
         return not self._out.on_stdout and not self._wanted.commands and self._receiver is None
 
-    @property
-    def failed(self) -> bool:
-        """True when a command failed or a signal could not be forwarded."""
-        return bool(self.commands_failed or self.forwards_failed)
-
     def begin(self) -> None:
         """There is something to deliver from now on: the tape begins.
 
@@ -228,7 +223,7 @@ class Delivery:
 
     def finish(self) -> None:
         """Ends the command: with 1 when something failed on the way."""
-        if self.failed:
+        if self.commands_failed or self.forwards_failed:
             raise typer.Exit(OTHER)
 
     def _print(self, event: Mapping[str, Any]) -> None:

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 from tradesdk_cli.errors import SERVER, STREAM_ENDED, CliError, ClosedPipe, Interrupted
 from tradesdk_cli.interrupts import deferring, exit_code_of
-from tradesdk_cli.stream.bookmark import AnyStream
+from tradesdk_cli.retries import heard_by
+from tradesdk_cli.stream.bookmark import AnyStream, StreamSource
 from tradesdk_cli.stream.deliver import Delivery
 from tradesdk_cli.stream.tallying import Tally
 from tradesdk_cli.stream.watching import Watch
 from tradesdk_cli.text import counted, one_line
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from contextlib import AbstractContextManager
+    from collections.abc import Iterator
     from threading import Event
 
     from tradesdk import StreamSignal, StreamStats
@@ -46,19 +46,15 @@ class NoStream(CliError):
 def follow(
     out: Output,
     delivery: Delivery,
-    open_stream: Callable[[], AbstractContextManager[AnyStream]],
+    source: StreamSource,
     *,
-    acknowledge: Callable[[AnyStream, StreamSignal], None],
-    goes_on: str,
     back: bool,
     duration: float | None,
     idle: float | None,
-    member: str | None = None,
 ) -> None:
     """Delivers what the stream yields until it is enough, and says at the end how much there was.
 
-    `acknowledge`: each signal when all of it is done. `goes_on`: the command that continues it, for people. `back`: it
-    begins in the past. `duration` and `idle` are in seconds. `member`: our name in a fleet, whose stream it is.
+    `back`: it begins in the past. `duration` and `idle` are in seconds.
 
     Raises:
         Interrupted: Ctrl-C or SIGTERM.
@@ -66,16 +62,16 @@ def follow(
     """
     stats: StreamStats | None = None
     reason = None
-    end = _End(back, goes_on)
+    end = _End(back, source.goes_on)
     tally = Tally(out) if delivery.into_file else None
     try:
         with deferring(end.comes) as told:
             try:
-                with tally or nullcontext(), _waits_are_told(out, delivery.over), _explained(), open_stream() as stream:
+                waits = heard_by(_Waits(out, delivery.over))
+                with tally or nullcontext(), _explained(), waits, source.opened() as stream:
                     end.stream = stream
-                    teller = _Teller(out, member)
                     try:
-                        reason = _deliver(teller, out, delivery, stream, end, told, tally, acknowledge, duration, idle)
+                        reason = _deliver(out, delivery, source, stream, end, told, tally, duration, idle)
                     finally:
                         stats, end.stream = stream.stats, None
             except KeyboardInterrupt as interrupt:
@@ -117,14 +113,13 @@ class _End:
 
 
 def _deliver(
-    teller: _Teller,
     out: Output,
     delivery: Delivery,
+    source: StreamSource,
     stream: AnyStream,
     end: _End,
     told: DeferInterrupt,
     tally: Tally | None,
-    acknowledge: Callable[[AnyStream, StreamSignal], None],
     duration: float | None,
     idle: float | None,
 ) -> str | None:
@@ -136,6 +131,7 @@ def _deliver(
         delivery.over.set()
         stream.close()
 
+    teller = _Teller(out, source.member)
     delivery.begin()
     tick = tally.tick if tally is not None else None
     with Watch(stop, out.stdout, duration=duration, idle=idle, busy=lambda: stream.catching_up, tick=tick) as watch:
@@ -150,7 +146,7 @@ def _deliver(
                 with told.shut() if tally is not None else nullcontext():
                     delivery.signal(event)
                     if not delivery.cut_off:  # else it comes again
-                        acknowledge(stream, item)
+                        source.ack(stream, item)
                 if tally is not None:
                     tally.signal(event)
                 if delivery.complete:
@@ -291,16 +287,6 @@ class _Waits(logging.Handler):
             self._out.event("waiting", one_line(record.getMessage()))
         elif event == "history_unread":
             self._out.event("not_looked", one_line(fields["reason"]) + "; it is asked again")
-
-
-@contextmanager
-def _waits_are_told(out: Output, over: Event) -> Iterator[None]:
-    logger, handler = logging.getLogger("tradesdk"), _Waits(out, over)
-    logger.addHandler(handler)
-    try:
-        yield
-    finally:
-        logger.removeHandler(handler)
 
 
 @contextmanager

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from tradesdk_cli.choices import CHAIN_NAMES
 from tradesdk_cli.errors import UsageProblem
+from tradesdk_cli.retries import heard_by
 from tradesdk_cli.stream.watching import Watch
 from tradesdk_cli.text import one_line
 
@@ -72,6 +73,7 @@ class Shared:
 
     def __init__(self, run: Session, stream: SharedStream[StreamItem], url: str, duration: float | None) -> None:
         self._run, self._stream, self._url, self._duration = run, stream, url, duration
+        self.goes_on = f"the group {stream.group}"
         self.member: str = stream.member
 
     @contextlib.contextmanager
@@ -80,14 +82,10 @@ class Shared:
 
         If it is not open when the duration is over, it is closed: then it ends at once.
         """
-        logger, waits = logging.getLogger("tradesdk"), _Waits(self._run)
+        watch = Watch(self._stream.close, self._run.out.stdout, duration=self._duration)
         with contextlib.ExitStack() as stack:
-            logger.addHandler(waits)
-            try:
-                with Watch(self._stream.close, self._run.out.stdout, duration=self._duration) as watch:
-                    stream = stack.enter_context(self._stream)
-            finally:
-                logger.removeHandler(waits)
+            with heard_by(_Waits(self._run)), watch:
+                stream = stack.enter_context(self._stream)
             if watch.reason is None:
                 self._say_if_nobody_relays()
             yield stream

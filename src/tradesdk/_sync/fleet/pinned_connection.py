@@ -17,8 +17,8 @@ class PinnedConnection(FleetConnection):
     redis-py connects again by itself, and after a failover that is a server that may lack the last writes.
     """
 
-    def __init__(self, url: str | None = None, *, timeout: float = 5.0) -> None:
-        super().__init__(url, timeout=timeout, on_connect=self._check)
+    def __init__(self, url: str | None = None) -> None:
+        super().__init__(url, on_connect=self._check)
         self.sockets = OpenSockets()
         self._run: str | None = None
 

@@ -10,7 +10,6 @@ from ..._http.request import (
     endpoint,
     identifier,
     model_request,
-    optional_chain,
     required_text,
 )
 from ...models.wallets import Wallet, WalletBalance
@@ -93,7 +92,8 @@ class WalletsResource:
             cursor: where to start: a page's `next_cursor`.
             max_items: at most this many items in total.
         """
-        listing = Listing(endpoint("wallets"), Wallet, {"chain_id": optional_chain("chain_id", chain_id)})
+        wanted = None if chain_id is None else chain("chain_id", chain_id)
+        listing = Listing(endpoint("wallets"), Wallet, {"chain_id": wanted})
         return Pager(self._session, listing, limit=limit, cursor=cursor, max_items=max_items)
 
     def balance(self, wallet_id: str) -> WalletBalance:

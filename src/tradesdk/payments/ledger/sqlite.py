@@ -6,7 +6,7 @@ import os
 import sqlite3
 import threading
 import weakref
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -380,7 +380,10 @@ class Ledger:
             LedgerError: it is damaged or cannot be read.
         """
         with self._file.reading() as db:
-            _check(db)
+            problems = [str(row[0]) for row in db.execute("PRAGMA integrity_check(3)")]
+            if problems != ["ok"]:
+                raise DamagedRowError("; ".join(problems))
+            _every(db, sql.NEWEST, (_NEWEST, _NEWEST))
 
     def close(self) -> None:
         """Close the file. The next use opens it again. A ledger in memory keeps its content."""
@@ -394,18 +397,16 @@ def _need(db: sqlite3.Connection, payment_id: str, consequence: str) -> Payment:
     return payment
 
 
-def _one(db: sqlite3.Connection, statement: str, values: Sequence[object]) -> Payment | None:
+def _one(db: sqlite3.Connection, statement: str, values: Sequence[object] | Mapping[str, object]) -> Payment | None:
     """The first payment that a statement finds."""
-    return next(
-        map(_payment, db.execute(statement, values)), None
-    )  # no local name: rows hold signed payments, and tracebacks may show locals
+    # No local name: rows hold signed payments, and tracebacks may show locals.
+    return next(map(_payment, db.execute(statement, values)), None)
 
 
 def _blocking(db: sqlite3.Connection, fingerprint: str, now: float) -> Payment | None:
     """The payment that blocks another one for the call, or has its answer."""
     after, until = rules.reply_window(now)
-    found = db.execute(sql.BLOCKING, {"fingerprint": fingerprint, "after": after, "until": until})
-    return next(map(_payment, found), None)
+    return _one(db, sql.BLOCKING, {"fingerprint": fingerprint, "after": after, "until": until})
 
 
 def _every(db: sqlite3.Connection, statement: str, values: Sequence[object]) -> list[Payment]:
@@ -509,18 +510,6 @@ def _payment(row: Sequence[Any]) -> Payment:
         problem = str(error)
     del row  # a traceback that shows locals would show the signed payment
     raise DamagedRowError(problem)
-
-
-def _check(db: sqlite3.Connection) -> None:
-    """Have SQLite check the file, and read every row.
-
-    Raises:
-        DamagedRowError: something is wrong.
-    """
-    problems = [str(row[0]) for row in db.execute("PRAGMA integrity_check(3)")]
-    if problems != ["ok"]:
-        raise DamagedRowError("; ".join(problems))
-    _every(db, sql.NEWEST, (_NEWEST, _NEWEST))
 
 
 # The file: one connection per process, safe over threads and forks

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from tradesdk_cli.commands.mock.control import ask, word
-from tradesdk_cli.framework.group import TradeCommand, examples, single
+from tradesdk_cli.framework.group import single
 from tradesdk_cli.framework.params import AgentId
 from tradesdk_cli.session import session
 
@@ -26,11 +26,7 @@ class Move(StrEnum):
     error = "error"
 
 
-@app.command(
-    "agent",
-    cls=TradeCommand,
-    epilog=examples("trade --mock mock agent AGENT_ID start", "trade --mock mock agent AGENT_ID stop"),
-)
+@app.verb("agent", "trade --mock mock agent AGENT_ID start", "trade --mock mock agent AGENT_ID stop")
 def agent(
     ctx: typer.Context,
     agent_id: AgentId,

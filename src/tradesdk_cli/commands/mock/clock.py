@@ -8,18 +8,14 @@ import typer
 
 from tradesdk_cli.commands.mock.control import CLOCK, ask, given
 from tradesdk_cli.errors import RefusedByMock, UsageProblem
-from tradesdk_cli.framework.group import TradeCommand, examples, single
+from tradesdk_cli.framework.group import single
 from tradesdk_cli.framework.params import number
 from tradesdk_cli.session import session
 
 app = single("Show, move, stop or speed up the mock's clock.")
 
 
-@app.command(
-    "clock",
-    cls=TradeCommand,
-    epilog=examples("trade --mock mock clock", "trade --mock mock clock --freeze --advance 3600"),
-)
+@app.verb("clock", "trade --mock mock clock", "trade --mock mock clock --freeze --advance 3600")
 def clock(
     ctx: typer.Context,
     advance: Annotated[

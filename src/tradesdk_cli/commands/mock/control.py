@@ -23,9 +23,6 @@ if TYPE_CHECKING:
     from tradesdk_cli.session import Session
 
 
-_TIMEOUT = 10.0
-
-
 class ControlProblem(CliError):
     """There is no mock server, or it doesn't answer in time."""
 
@@ -45,7 +42,7 @@ def control(
     content = None if body is None else json.dumps(body).encode()
     began = time.monotonic()
     if isinstance(mock, str):
-        where, status, answered = _over_http(mock, method, path, content, program)
+        where, status, _, answered = over_http(mock, method, path, content, program)
     else:
         where, (status, answered) = str(mock.file), mock.ask(method, path, content)
     base = mock if isinstance(mock, str) else mock.service.url
@@ -66,19 +63,34 @@ def control(
     return answer
 
 
-def _over_http(base_url: str, method: str, path: str, content: bytes | None, program: str) -> tuple[str, int, bytes]:
-    """Where it is, and the status and body of its answer."""
+def over_http(
+    base_url: str,
+    method: str,
+    path: str,
+    content: bytes | None,
+    program: str,
+    *,
+    kind: str = "application/json",
+    timeout: float = 10.0,
+    most: int | None = 4 * 1024 * 1024,
+) -> tuple[str, int, str | None, bytes]:
+    """Where a served mock is, and status, media type and body of its answer; `kind` is that of what is sent.
+
+    Raises:
+        ConfigProblem: the URL is not of this machine.
+        ControlProblem: nothing answers there, or not within `timeout` seconds.
+    """
     host, port = _place(base_url)
     where = f"{host}:{port}"
-    connection = http.client.HTTPConnection(host, port, timeout=_TIMEOUT)
+    connection = http.client.HTTPConnection(host, port, timeout=timeout)
     try:
-        connection.request(method, f"/_mock/{path}", content, {"Content-Type": "application/json"})
+        connection.request(method, f"/_mock/{path}", content, {"Content-Type": kind})
         response = connection.getresponse()
-        return where, response.status, response.read(4 * 1024 * 1024)
+        return where, response.status, response.getheader("content-type"), response.read(most)
     except TimeoutError:
         unknown = "" if method == "GET" else "; whether this was done is unknown"
         raise ControlProblem(
-            f"the mock at {where} did not answer within {_TIMEOUT:g} s; it may be catching up with its clock{unknown}",
+            f"the mock at {where} did not answer within {timeout:g} s; it may be catching up with its clock{unknown}",
             f"{program} mock clock",
         ) from None
     except ConnectionRefusedError:
@@ -203,8 +215,6 @@ def place(run: Session) -> str:
 
 
 def _host(run: Session) -> str:
-    from urllib.parse import urlsplit
-
     # Only the host: a password may stand in a URL by mistake.
     try:
         return urlsplit(served_at(run)).netloc.rpartition("@")[2]

@@ -9,7 +9,7 @@ import typer
 
 from tradesdk_cli.commands.mock.control import CLOCK, NUMBER, ask, given, rows
 from tradesdk_cli.errors import UsageProblem
-from tradesdk_cli.framework.group import TradeCommand, examples, noun
+from tradesdk_cli.framework.group import noun
 from tradesdk_cli.framework.params import AnyChain, number, whole
 from tradesdk_cli.session import session
 
@@ -23,12 +23,10 @@ class Direction(StrEnum):
     sell = "SELL"
 
 
-@app.command(
+@app.verb(
     "signal",
-    cls=TradeCommand,
-    epilog=examples(
-        "trade --mock mock emit signal --chain base", "trade mock emit signal --token BRETT --direction buy --in 30"
-    ),
+    "trade --mock mock emit signal --chain base",
+    "trade mock emit signal --token BRETT --direction buy --in 30",
 )
 def signal(
     ctx: typer.Context,

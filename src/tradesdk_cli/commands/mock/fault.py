@@ -11,7 +11,7 @@ import typer
 
 from tradesdk_cli.commands.mock.control import OPTIONAL_NUMBER, OPTIONAL_TEXT, Shape, ask, given, pairs, rows, word
 from tradesdk_cli.errors import UsageProblem
-from tradesdk_cli.framework.group import TradeCommand, examples, noun
+from tradesdk_cli.framework.group import noun
 from tradesdk_cli.framework.params import number, whole
 from tradesdk_cli.session import session
 
@@ -46,13 +46,10 @@ def _complete_kind(incomplete: str) -> list[str]:
     return [kind.name for kind in fault_kinds() if kind.name.startswith(incomplete)]
 
 
-@app.command(
+@app.verb(
     "add",
-    cls=TradeCommand,
-    epilog=examples(
-        "trade --mock mock fault add status --route /v1/trades --count 2 status=503 retry_after=3",
-        "trade --mock mock fault add drop --query chain=8453 --every 2 after=5 how=reset",
-    ),
+    "trade --mock mock fault add status --route /v1/trades --count 2 status=503 retry_after=3",
+    "trade --mock mock fault add drop --query chain=8453 --every 2 after=5 how=reset",
 )
 def add(
     ctx: typer.Context,
@@ -136,7 +133,7 @@ def add(
         show_rules(run.out, [rule], one=True)
 
 
-@app.command("list", cls=TradeCommand, epilog=examples("trade --mock mock fault list", "trade mock fault list -o json"))
+@app.verb("list", "trade --mock mock fault list", "trade mock fault list -o json")
 def list_faults(ctx: typer.Context) -> None:
     """List the faults, oldest first, with how many requests they matched and changed."""
     from tradesdk_cli.commands.mock.show import show_rules
@@ -145,7 +142,7 @@ def list_faults(ctx: typer.Context) -> None:
         show_rules(run.out, rows(run, "GET", "faults", each=RULE))
 
 
-@app.command("kinds", cls=TradeCommand, epilog=examples("trade mock fault kinds", "trade mock fault kinds -o json"))
+@app.verb("kinds", "trade mock fault kinds", "trade mock fault kinds -o json")
 def kinds(ctx: typer.Context) -> None:
     """List the kinds of faults and their parameters. Needs no running mock."""
     from dataclasses import asdict
@@ -157,11 +154,7 @@ def kinds(ctx: typer.Context) -> None:
         show_kinds(run.out, [asdict(kind) for kind in fault_kinds()])
 
 
-@app.command(
-    "remove",
-    cls=TradeCommand,
-    epilog=examples("trade --mock mock fault remove FAULT_ID", "trade --mock mock fault remove FAULT_ID -o json"),
-)
+@app.verb("remove", "trade --mock mock fault remove FAULT_ID", "trade --mock mock fault remove FAULT_ID -o json")
 def remove(ctx: typer.Context, fault_id: Annotated[str, typer.Argument(metavar="FAULT_ID")]) -> None:
     """Remove a fault."""
     with session(ctx) as run:
@@ -169,9 +162,7 @@ def remove(ctx: typer.Context, fault_id: Annotated[str, typer.Argument(metavar="
         run.out.one({"id": fault_id, "removed": True, "faults": len(left)})
 
 
-@app.command(
-    "clear", cls=TradeCommand, epilog=examples("trade --mock mock fault clear", "trade --mock mock fault clear -o json")
-)
+@app.verb("clear", "trade --mock mock fault clear", "trade --mock mock fault clear -o json")
 def clear(ctx: typer.Context) -> None:
     """Remove all faults."""
     with session(ctx) as run:

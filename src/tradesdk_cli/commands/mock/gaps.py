@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tradesdk_cli.commands.mock.control import Shape, ask, pairs
-from tradesdk_cli.framework.group import TradeCommand, examples, single
+from tradesdk_cli.framework.group import single
 from tradesdk_cli.session import session
 
 if TYPE_CHECKING:
@@ -20,11 +20,7 @@ LOOK = "mock gaps"
 GIVES: Shape = {"options": dict}
 
 
-@app.command(
-    "gaps",
-    cls=TradeCommand,
-    epilog=examples("trade mock gaps", "trade --mock mock gaps --set order=oldest --set heartbeat=1"),
-)
+@app.verb("gaps", "trade mock gaps", "trade --mock mock gaps --set order=oldest --set heartbeat=1")
 def gaps(
     ctx: typer.Context,
     current: Annotated[

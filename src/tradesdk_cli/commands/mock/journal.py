@@ -9,7 +9,7 @@ import typer
 
 from tradesdk_cli.commands.mock.control import NUMBER, OPTIONAL_TEXT, Shape, ask, given
 from tradesdk_cli.errors import UsageProblem
-from tradesdk_cli.framework.group import TradeCommand, examples, single
+from tradesdk_cli.framework.group import single
 from tradesdk_cli.framework.params import whole
 from tradesdk_cli.session import session
 
@@ -39,11 +39,7 @@ _BEYOND = 2**53
 Tenant = Annotated[str | None, typer.Option("--tenant", metavar="NAME", help="Only requests with a key of this one.")]
 
 
-@app.command(
-    "journal",
-    cls=TradeCommand,
-    epilog=examples("trade mock journal --limit 5", "trade mock journal --tenant me --all -o json"),
-)
+@app.verb("journal", "trade mock journal --limit 5", "trade mock journal --tenant me --all -o json")
 def journal(
     ctx: typer.Context,
     tenant: Tenant = None,

@@ -9,7 +9,7 @@ import typer
 
 from tradesdk_cli.commands.mock.control import ask, given, rows, word
 from tradesdk_cli.commands.mock.tenant import Plan
-from tradesdk_cli.framework.group import TradeCommand, examples, noun
+from tradesdk_cli.framework.group import noun
 from tradesdk_cli.framework.params import number
 from tradesdk_cli.session import session
 
@@ -29,12 +29,8 @@ class Scope(StrEnum):
 KeyId = Annotated[str, typer.Argument(metavar="KEY_ID", help="As trade mock key list shows it.")]
 
 
-@app.command(
-    "create",
-    cls=TradeCommand,
-    epilog=examples(
-        "trade --mock mock key create --name bot", "trade --mock mock key create --name eyes --scope read-only"
-    ),
+@app.verb(
+    "create", "trade --mock mock key create --name bot", "trade --mock mock key create --name eyes --scope read-only"
 )
 def create(
     ctx: typer.Context,
@@ -56,7 +52,7 @@ def create(
         run.out.one(ask(run, "POST", "keys", body))
 
 
-@app.command("list", cls=TradeCommand, epilog=examples("trade --mock mock key list", "trade mock key list -o json"))
+@app.verb("list", "trade --mock mock key list", "trade mock key list -o json")
 def list_keys(ctx: typer.Context) -> None:
     """List keys, without their values."""
     from tradesdk_cli.output.columns import KEYS
@@ -65,11 +61,7 @@ def list_keys(ctx: typer.Context) -> None:
         run.out.many(KEYS, [rows(run, "GET", "keys", each={"id": str})], empty="no keys yet")
 
 
-@app.command(
-    "scope",
-    cls=TradeCommand,
-    epilog=examples("trade --mock mock key scope KEY_ID read-only", "trade mock key scope KEY_ID full-access -o json"),
-)
+@app.verb("scope", "trade --mock mock key scope KEY_ID read-only", "trade mock key scope KEY_ID full-access -o json")
 def change_scope(
     ctx: typer.Context, key_id: KeyId, scope: Annotated[Scope, typer.Argument(metavar="full-access|read-only")]
 ) -> None:
@@ -78,11 +70,7 @@ def change_scope(
         run.out.one(_change(run, key_id, "scope", {"scope": scope.value}))
 
 
-@app.command(
-    "expire",
-    cls=TradeCommand,
-    epilog=examples("trade --mock mock key expire KEY_ID", "trade mock key expire KEY_ID --at 1900000000"),
-)
+@app.verb("expire", "trade --mock mock key expire KEY_ID", "trade mock key expire KEY_ID --at 1900000000")
 def expire(
     ctx: typer.Context,
     key_id: KeyId,
@@ -96,22 +84,14 @@ def expire(
         run.out.one(_change(run, key_id, "expire", given(at=at)))
 
 
-@app.command(
-    "rotate",
-    cls=TradeCommand,
-    epilog=examples("trade --mock mock key rotate KEY_ID", "trade mock key rotate KEY_ID -o json"),
-)
+@app.verb("rotate", "trade --mock mock key rotate KEY_ID", "trade mock key rotate KEY_ID -o json")
 def rotate(ctx: typer.Context, key_id: KeyId) -> None:
     """Revoke a key and create one of the same name, scope and tenant. The new value is shown only once."""
     with session(ctx) as run:
         run.out.one(_change(run, key_id, "rotate"))
 
 
-@app.command(
-    "revoke",
-    cls=TradeCommand,
-    epilog=examples("trade --mock mock key revoke KEY_ID", "trade mock key revoke KEY_ID -o json"),
-)
+@app.verb("revoke", "trade --mock mock key revoke KEY_ID", "trade mock key revoke KEY_ID -o json")
 def revoke(ctx: typer.Context, key_id: KeyId) -> None:
     """Revoke a key; requests with it get 401."""
     with session(ctx) as run:

@@ -11,7 +11,7 @@ import typer
 
 from tradesdk_cli.commands.mock.journal import EMBEDDED, USUAL, Tenant, answers, latest
 from tradesdk_cli.errors import ClosedPipe
-from tradesdk_cli.framework.group import TradeCommand, examples, single
+from tradesdk_cli.framework.group import single
 from tradesdk_cli.session import session
 
 if TYPE_CHECKING:
@@ -26,11 +26,7 @@ app = single("Print the requests that the mock receives, a line each.")
 _EVERY = 0.5
 
 
-@app.command(
-    "logs",
-    cls=TradeCommand,
-    epilog=examples("trade mock logs --since-start", "trade mock logs --follow --tenant me"),
-)
+@app.verb("logs", "trade mock logs --since-start", "trade mock logs --follow --tenant me")
 def logs(
     ctx: typer.Context,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Follow until Ctrl-C.")] = False,

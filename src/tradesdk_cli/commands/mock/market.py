@@ -8,19 +8,16 @@ import typer
 
 from tradesdk_cli.commands.mock.control import ask
 from tradesdk_cli.errors import UsageProblem
-from tradesdk_cli.framework.group import TradeCommand, examples, single
+from tradesdk_cli.framework.group import single
 from tradesdk_cli.session import session
 
 app = single("Show whether prices of market data fail, or change that.")
 
 
-@app.command(
+@app.verb(
     "market",
-    cls=TradeCommand,
-    epilog=examples(
-        "trade --mock mock market --fail-prices --token BRETT --token DEGEN",
-        "trade --mock mock market --no-fail-prices",
-    ),
+    "trade --mock mock market --fail-prices --token BRETT --token DEGEN",
+    "trade --mock mock market --no-fail-prices",
 )
 def market(
     ctx: typer.Context,

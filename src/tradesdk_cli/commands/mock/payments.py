@@ -10,7 +10,7 @@ import typer
 
 from tradesdk_cli.commands.mock.control import NUMBER, OPTIONAL_TEXT, Shape, ask, given, rows, word
 from tradesdk_cli.errors import CliError, UsageProblem
-from tradesdk_cli.framework.group import TradeCommand, examples, noun
+from tradesdk_cli.framework.group import noun
 from tradesdk_cli.framework.params import whole
 from tradesdk_cli.session import session
 
@@ -39,11 +39,7 @@ _DOLLARS = re.compile(r"([0-9]{1,9})(?:\.([0-9]{1,6}))?", re.ASCII)
 Payer = Annotated[str | None, typer.Option("--payer", metavar="ADDRESS", help="Only of this payer.")]
 
 
-@app.command(
-    "list",
-    cls=TradeCommand,
-    epilog=examples("trade --mock mock payments list", "trade mock payments list --submitted -o json"),
-)
+@app.verb("list", "trade --mock mock payments list", "trade mock payments list --submitted -o json")
 def list_payments(
     ctx: typer.Context,
     payer: Payer = None,
@@ -70,11 +66,7 @@ def list_payments(
             run.out.many(_settled(), [found], empty="no payment was taken")
 
 
-@app.command(
-    "balance",
-    cls=TradeCommand,
-    epilog=examples("trade --mock mock payments balance", "trade mock payments balance ADDRESS --set 0.05"),
-)
+@app.verb("balance", "trade --mock mock payments balance", "trade mock payments balance ADDRESS --set 0.05")
 def balance(
     ctx: typer.Context,
     payer: Annotated[str | None, typer.Argument(metavar="ADDRESS", help="Whose; of all when left out.")] = None,
@@ -106,11 +98,7 @@ def balance(
             run.out.one(ask(run, "PUT", where, {"balance": micro}, gives=gives))
 
 
-@app.command(
-    "check",
-    cls=TradeCommand,
-    epilog=examples("trade --mock mock payments check", "trade mock payments check --within 120"),
-)
+@app.verb("check", "trade --mock mock payments check", "trade mock payments check --within 120")
 def check(
     ctx: typer.Context,
     payer: Payer = None,

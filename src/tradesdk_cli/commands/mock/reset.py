@@ -9,18 +9,14 @@ import typer
 from tradesdk_cli.commands.mock.control import ask, given, place
 from tradesdk_cli.commands.mock.serve import ScenarioOption
 from tradesdk_cli.commands.mock.status import STATUS
-from tradesdk_cli.framework.group import TradeCommand, examples, single
+from tradesdk_cli.framework.group import single
 from tradesdk_cli.framework.params import DryRun, Yes, whole
 from tradesdk_cli.session import session
 
 app = single("Delete everything but the clock and the gap options.")
 
 
-@app.command(
-    "reset",
-    cls=TradeCommand,
-    epilog=examples("trade --mock mock reset --yes", "trade mock reset --scenario crash --populate me --dry-run"),
-)
+@app.verb("reset", "trade --mock mock reset --yes", "trade mock reset --scenario crash --populate me --dry-run")
 def reset(
     ctx: typer.Context,
     seed: Annotated[

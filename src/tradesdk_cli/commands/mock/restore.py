@@ -12,7 +12,7 @@ from tradesdk_cli.commands.mock.control import ControlProblem, ask, place
 from tradesdk_cli.commands.mock.snapshot import bytes_of
 from tradesdk_cli.commands.mock.status import STATUS
 from tradesdk_cli.errors import CliError, UsageProblem
-from tradesdk_cli.framework.group import TradeCommand, examples, single
+from tradesdk_cli.framework.group import single
 from tradesdk_cli.framework.params import DryRun, Yes
 from tradesdk_cli.session import session
 
@@ -24,11 +24,7 @@ app = single("Restore a snapshot, or load a state file.")
 _HINT = "trade mock snapshot writes one"
 
 
-@app.command(
-    "restore",
-    cls=TradeCommand,
-    epilog=examples("trade --mock mock restore before.sqlite3 --dry-run", "trade mock restore before.sqlite3 --yes"),
-)
+@app.verb("restore", "trade --mock mock restore before.sqlite3 --dry-run", "trade mock restore before.sqlite3 --yes")
 def restore(
     ctx: typer.Context,
     file: Annotated[Path, typer.Argument(metavar="FILE", help="From trade mock snapshot, or a state file.")],

@@ -15,7 +15,7 @@ import typer
 
 from tradesdk_cli.commands.mock.control import PORT, pairs
 from tradesdk_cli.errors import CliError, UsageProblem
-from tradesdk_cli.framework.group import TradeCommand, examples, single
+from tradesdk_cli.framework.group import single
 from tradesdk_cli.framework.params import number, whole
 from tradesdk_cli.session import session
 
@@ -52,11 +52,7 @@ PLAY_MONEY = "0x" + "01" * 32
 _ANY = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}  # noqa: S104  # compared with, not listened on
 
 
-@app.command(
-    "serve",
-    cls=TradeCommand,
-    epilog=examples("trade mock serve", "trade mock serve --scenario crash --seed 11 --gap write_status=200/200"),
-)
+@app.verb("serve", "trade mock serve", "trade mock serve --scenario crash --seed 11 --gap write_status=200/200")
 def serve(
     ctx: typer.Context,
     port: Annotated[

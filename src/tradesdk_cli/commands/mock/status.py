@@ -5,7 +5,7 @@ from __future__ import annotations
 import typer
 
 from tradesdk_cli.commands.mock.control import CLOCK, OPTIONAL_TEXT, Shape, ask
-from tradesdk_cli.framework.group import TradeCommand, examples, single
+from tradesdk_cli.framework.group import single
 from tradesdk_cli.session import session
 
 app = single("Show what the mock holds.")
@@ -23,7 +23,7 @@ STATUS: Shape = {
 }
 
 
-@app.command("status", cls=TradeCommand, epilog=examples("trade --mock mock status", "trade mock status -o json"))
+@app.verb("status", "trade --mock mock status", "trade mock status -o json")
 def status(ctx: typer.Context) -> None:
     """Show what the mock holds: seed, clock, counts, faults."""
     from tradesdk_cli.commands.mock.show import show_status

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from tradesdk_cli.commands.mock.control import ask, given, word
-from tradesdk_cli.framework.group import TradeCommand, examples, noun
+from tradesdk_cli.framework.group import noun
 from tradesdk_cli.framework.params import whole
 from tradesdk_cli.session import session
 
@@ -26,11 +26,7 @@ class Plan(StrEnum):
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The tenant, as in the key mock_full_NAME.")]
 
 
-@app.command(
-    "populate",
-    cls=TradeCommand,
-    epilog=examples("trade --mock mock tenant populate you", "trade mock tenant populate you --trades 5000"),
-)
+@app.verb("populate", "trade --mock mock tenant populate you", "trade mock tenant populate you --trades 5000")
 def populate(
     ctx: typer.Context,
     name: Name,
@@ -46,11 +42,7 @@ def populate(
         run.out.one(ask(run, "POST", f"tenants/{word(name)}/populate", given(trades=trades)))
 
 
-@app.command(
-    "plan",
-    cls=TradeCommand,
-    epilog=examples("trade --mock mock tenant plan me enterprise", "trade mock tenant plan you free -o json"),
-)
+@app.verb("plan", "trade --mock mock tenant plan me enterprise", "trade mock tenant plan you free -o json")
 def plan(ctx: typer.Context, name: Name, plan: Annotated[Plan, typer.Argument(metavar="free|pro|enterprise")]) -> None:
     """Change a tenant's plan: upward at once, downward at the end of the period."""
     with session(ctx) as run:

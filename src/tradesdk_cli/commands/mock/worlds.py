@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tradesdk_cli.errors import UsageProblem
-from tradesdk_cli.framework.group import TradeCommand, examples, noun
+from tradesdk_cli.framework.group import noun
 from tradesdk_cli.framework.params import DryRun, Yes
 from tradesdk_cli.mockworld import LEDGER_ENDS
 from tradesdk_cli.session import session
@@ -25,9 +25,7 @@ _LEDGER = ".ledger.sqlite3"
 _ENDS = (".sqlite3", ".sqlite3-wal", ".sqlite3-shm", ".sqlite3-journal", ".wallet.json")
 
 
-@app.command(
-    "list", cls=TradeCommand, epilog=examples("trade --mock mock worlds list", "trade mock worlds list -o json")
-)
+@app.verb("list", "trade --mock mock worlds list", "trade mock worlds list -o json")
 def list_worlds(ctx: typer.Context) -> None:
     """List the embedded worlds on this machine.
 
@@ -41,11 +39,7 @@ def list_worlds(ctx: typer.Context) -> None:
         run.out.many(WORLDS, [rows], empty="no worlds yet: the first command with --mock or --world NAME makes one")
 
 
-@app.command(
-    "remove",
-    cls=TradeCommand,
-    epilog=examples("trade mock worlds remove side --yes", "trade mock worlds remove side --dry-run"),
-)
+@app.verb("remove", "trade mock worlds remove side --yes", "trade mock worlds remove side --dry-run")
 def remove(
     ctx: typer.Context,
     name: Annotated[str, typer.Argument(metavar="WORLD", help="Its name.")],

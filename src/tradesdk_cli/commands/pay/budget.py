@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tradesdk_cli.errors import UsageProblem
-from tradesdk_cli.framework.group import TradeCommand, examples, single
+from tradesdk_cli.framework.group import single
 from tradesdk_cli.framework.params import DryRun, Yes
 from tradesdk_cli.session import session
 
@@ -40,11 +40,7 @@ def _limit(name: str, told: str) -> typer.models.OptionInfo:
     return option
 
 
-@app.command(
-    "budget",
-    cls=TradeCommand,
-    epilog=examples("trade pay budget", "trade --mock pay budget set --per-day 5 --per-call 0.25 --total none"),
-)
+@app.verb("budget", "trade pay budget", "trade --mock pay budget set --per-day 5 --per-call 0.25 --total none")
 def budget(
     ctx: typer.Context,
     action: Annotated[Action, typer.Argument(metavar="set", show_default=False, help="To set limits.")] = Action.show,

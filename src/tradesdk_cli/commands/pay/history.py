@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from tradesdk_cli.framework.group import TradeCommand, examples, single
+from tradesdk_cli.framework.group import single
 from tradesdk_cli.framework.params import whole
 from tradesdk_cli.session import session
 
@@ -33,11 +33,7 @@ class State(StrEnum):
     marked_unpaid = "marked_unpaid"
 
 
-@app.command(
-    "history",
-    cls=TradeCommand,
-    epilog=examples("trade --mock pay history", "trade pay history --state unknown --state pending -o json"),
-)
+@app.verb("history", "trade --mock pay history", "trade pay history --state unknown --state pending -o json")
 def history(
     ctx: typer.Context,
     state: Annotated[

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tradesdk_cli.errors import ConfigProblem, UsageProblem
-from tradesdk_cli.framework.group import TradeCommand, examples, noun
+from tradesdk_cli.framework.group import noun
 from tradesdk_cli.framework.params import DryRun, Yes
 from tradesdk_cli.session import session
 
@@ -25,7 +25,7 @@ WalletFile = Annotated[
 ]
 
 
-@app.command("new", cls=TradeCommand, epilog=examples("trade pay key new", "trade pay key new --wallet second.json"))
+@app.verb("new", "trade pay key new", "trade pay key new --wallet second.json")
 def new(ctx: typer.Context, wallet: WalletFile = None, dry_run: DryRun = False) -> None:
     """Make a new wallet: a random key in an encrypted keystore.
 
@@ -39,11 +39,7 @@ def new(ctx: typer.Context, wallet: WalletFile = None, dry_run: DryRun = False) 
             _create(run, wallet, None)
 
 
-@app.command(
-    "import",
-    cls=TradeCommand,
-    epilog=examples("trade pay key import --wallet old.json < key.txt", "trade pay key import < key.txt"),
-)
+@app.verb("import", "trade pay key import --wallet old.json < key.txt", "trade pay key import < key.txt")
 def import_key(ctx: typer.Context, wallet: WalletFile = None, dry_run: DryRun = False) -> None:
     """Encrypt an existing private key into a keystore.
 
@@ -64,9 +60,7 @@ def import_key(ctx: typer.Context, wallet: WalletFile = None, dry_run: DryRun = 
         _create(run, wallet, key.strip())
 
 
-@app.command(
-    "address", cls=TradeCommand, epilog=examples("trade --mock pay key address", "trade pay key address -o json")
-)
+@app.verb("address", "trade --mock pay key address", "trade pay key address -o json")
 def address(ctx: typer.Context, wallet: WalletFile = None) -> None:
     """Show the address of the wallet that pays. It takes no password."""
     from tradesdk_cli.wallet import KEY, keystore_path
@@ -88,11 +82,7 @@ def address(ctx: typer.Context, wallet: WalletFile = None) -> None:
         run.out.one({"address": found.address, "kept_in": kept})
 
 
-@app.command(
-    "accept-secret",
-    cls=TradeCommand,
-    epilog=examples("trade --mock pay key accept-secret --yes", "trade pay key accept-secret --dry-run"),
-)
+@app.verb("accept-secret", "trade --mock pay key accept-secret --yes", "trade pay key accept-secret --dry-run")
 def accept_secret(ctx: typer.Context, wallet: WalletFile = None, yes: Yes = False, dry_run: DryRun = False) -> None:
     """Accept another purchase secret than before.
 

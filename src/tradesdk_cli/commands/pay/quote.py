@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from tradesdk_cli.errors import UsageProblem
-from tradesdk_cli.framework.group import TradeCommand, examples, single
+from tradesdk_cli.framework.group import single
 from tradesdk_cli.purchase.calls import ABOUT_TOKENS, ENDPOINTS, MOST, Call
 from tradesdk_cli.session import session
 
@@ -23,9 +23,7 @@ def _verb(value: str) -> str:
     return found
 
 
-@app.command(
-    "quote", cls=TradeCommand, epilog=examples("trade pay quote prices ETH BRETT", "trade pay quote top -o json")
-)
+@app.verb("quote", "trade pay quote prices ETH BRETT", "trade pay quote top -o json")
 def quote(
     ctx: typer.Context,
     endpoint: Annotated[

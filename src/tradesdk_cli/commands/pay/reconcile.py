@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tradesdk_cli.errors import OUTCOME_UNKNOWN, UsageProblem
-from tradesdk_cli.framework.group import TradeCommand, examples, single
+from tradesdk_cli.framework.group import single
 from tradesdk_cli.framework.params import DryRun, Yes, parse_span
 from tradesdk_cli.session import session
 
@@ -33,11 +33,7 @@ class Mark(StrEnum):
     unpaid = "unpaid"
 
 
-@app.command(
-    "reconcile",
-    cls=TradeCommand,
-    epilog=examples("trade --mock pay reconcile", "trade --mock pay reconcile --mark unpaid --older-than 1h"),
-)
+@app.verb("reconcile", "trade --mock pay reconcile", "trade --mock pay reconcile --mark unpaid --older-than 1h")
 def reconcile(
     ctx: typer.Context,
     payment_id: Annotated[
@@ -138,7 +134,6 @@ def _mark_expired(run: Session, older_than: float, *, paid: bool, yes: bool, dry
         {"mark": said},
         about={"payments": [one.id for one in found]},
         warnings=() if paid else ("their money is no longer held then; if some was taken, the budget is wrong by it",),
-        needs_yes=True,
     )
     if not found:
         run.out.note("no payment expired so long ago without proof; trade pay reconcile brings the ledger up to date")
@@ -191,11 +186,11 @@ def _reconcile(run: Session, *, send_api_key: bool) -> None:
     with waited_for(run, "pay reconcile", under_way=any(not payment.superseded for payment in open_)) as end:
         found = client.payments.reconcile()
     delivered = [(result.payment, result) for result in found.delivered if result.payment is not None]
-    said = {payment.id for payment, _ in found.failed} | {payment.id for payment, _ in found.witnessed}
+    witnessed = {payment.id for payment, _ in found.witnessed}
+    said = witnessed | {payment.id for payment, _ in found.failed}
     rows = [
         _row(payment, "delivered", "", data=records(verb_of(payment), result.data)) for payment, result in delivered
     ]
-    witnessed = {payment.id for payment, _ in found.witnessed}
     rows += [
         _row(payment, _outcome(payment), str(getattr(error, "message", error)))
         for payment, error in found.failed
@@ -228,15 +223,10 @@ def _reconcile(run: Session, *, send_api_key: bool) -> None:
     program = run.settings.program
     proven = {payment.id for payment, verdict in found.witnessed if verdict.paid}
     for payment in found.unresolved:
+        what, mark = "look at the wallet, then say what it was", "paid|unpaid"
         if payment.id in proven:
-            run.out.note(
-                "it was paid: ask the service for the answer, or allow to buy it again: "
-                f"{program} pay reconcile --mark paid {payment.id}"
-            )
-            continue
-        run.out.note(
-            f"look at the wallet, then say what it was: {program} pay reconcile --mark paid|unpaid {payment.id}"
-        )
+            what, mark = "it was paid: ask the service for the answer, or allow to buy it again", "paid"
+        run.out.note(f"{what}: {program} pay reconcile --mark {mark} {payment.id}")
     in_doubt = [payment for payment in found.live if payment.state in IN_DOUBT]
     for payment in in_doubt:
         over = f"{surely_over(payment):%H:%M:%S} UTC"

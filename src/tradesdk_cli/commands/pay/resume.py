@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tradesdk_cli.framework.group import TradeCommand, examples, single
+from tradesdk_cli.framework.group import single
 from tradesdk_cli.framework.params import DryRun
 from tradesdk_cli.session import session, target_of
 
@@ -17,11 +17,7 @@ if TYPE_CHECKING:
 app = single("Resend a payment and print what it bought.")
 
 
-@app.command(
-    "resume",
-    cls=TradeCommand,
-    epilog=examples("trade --mock pay resume PAYMENT_ID", "trade --mock pay resume PAYMENT_ID -o json"),
-)
+@app.verb("resume", "trade --mock pay resume PAYMENT_ID", "trade --mock pay resume PAYMENT_ID -o json")
 def resume(
     ctx: typer.Context,
     payment_id: Annotated[str, typer.Argument(metavar="PAYMENT_ID", help="Its id, or the beginning of its id.")],

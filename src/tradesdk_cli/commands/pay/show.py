@@ -6,17 +6,13 @@ from typing import Annotated
 
 import typer
 
-from tradesdk_cli.framework.group import TradeCommand, examples, single
+from tradesdk_cli.framework.group import single
 from tradesdk_cli.session import session
 
 app = single("Show one payment (without its signature).")
 
 
-@app.command(
-    "show",
-    cls=TradeCommand,
-    epilog=examples("trade --mock pay show PAYMENT_ID", "trade --mock pay show PAYMENT_ID -o json"),
-)
+@app.verb("show", "trade --mock pay show PAYMENT_ID", "trade --mock pay show PAYMENT_ID -o json")
 def show(
     ctx: typer.Context,
     payment_id: Annotated[str, typer.Argument(metavar="PAYMENT_ID", help="Its id, or the beginning of its id.")],

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from tradesdk_cli.errors import UsageProblem
-from tradesdk_cli.framework.group import TradeCommand, examples, single
+from tradesdk_cli.framework.group import single
 from tradesdk_cli.framework.params import DryRun, Yes
 from tradesdk_cli.session import session
 from tradesdk_cli.text import one_line
@@ -18,11 +18,7 @@ app = single("Accept one more address to pay.")
 _ADDRESS = re.compile(r"0x[0-9a-fA-F]{40}")
 
 
-@app.command(
-    "trust",
-    cls=TradeCommand,
-    epilog=examples("trade --mock pay trust ADDRESS", "trade --mock pay trust ADDRESS --dry-run"),
-)
+@app.verb("trust", "trade --mock pay trust ADDRESS", "trade --mock pay trust ADDRESS --dry-run")
 def trust(
     ctx: typer.Context,
     address: Annotated[str, typer.Argument(metavar="ADDRESS", help="The recipient, as the refusal named it.")],
