@@ -182,25 +182,6 @@ def test_a_full_disk_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.M
     assert os.listdir(tmp_path) == []
 
 
-@pytest.mark.long
-def test_a_limit_on_the_size_of_files_leaves_nothing_behind(tmp_path: Path) -> None:
-    """The real thing: the system takes the first bytes and refuses the rest."""
-    resource = pytest.importorskip("resource", reason="limits of a process are POSIX's")
-    code = (
-        "import resource, signal, sys\n"
-        "from tradesdk import ConfigError\n"
-        "from tradesdk.payments.signing import keystore\n"
-        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN); resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))\n"
-        "try: keystore.create_keystore(sys.argv[1], 'a password', work=2)\n"
-        "except ConfigError as error: print(error)"
-    )
-    assert resource.RLIMIT_FSIZE is not None
-    command = [sys.executable, "-c", code, str(tmp_path / "wallet.json")]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
-    assert "cannot be written: File too large" in done.stdout
-    assert os.listdir(tmp_path) == []
-
-
 @pytest.mark.parametrize("work", [0, 1, 3, -2, 2.0, True, "4", 1 << 21, None])
 def test_work_that_makes_no_sense(tmp_path: Path, work: Any) -> None:
     with pytest.raises(InvalidArgumentError, match="power of two"):

@@ -12,7 +12,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from tradesdk import Budget, Ledger, LedgerError, Payment, PaymentState
+from tradesdk import Ledger, LedgerError, Payment, PaymentState
 from tradesdk.payments.ledger.errors import from_sqlite
 from tradesdk.payments.ledger.sqlite import _after_fork, _before_fork
 
@@ -147,33 +147,6 @@ def script(text: str, *arguments: str) -> str:
     )
     assert (done.returncode, done.stderr) == (0, "")
     return done.stdout
-
-
-def test_without_space(ledger: Ledger, kept: Payment) -> None:
-    with ledger._file.reading() as db:
-        (pages,) = db.execute("PRAGMA page_count").fetchone()
-        db.execute(f"PRAGMA max_page_count = {pages}")
-    made: list[Payment] = []
-
-    def fill() -> None:
-        for _ in range(200):
-            made.append(reserve(ledger, budget=Budget.unlimited()))
-
-    with pytest.raises(LedgerError) as caught:
-        fill()
-    assert caught.value.code == "ledger_failed"
-    assert "no space is left" in caught.value.message
-    assert "free space" in caught.value.hint
-    assert ledger.history(limit=999) == [*made[::-1], kept]
-    assert ledger.spending(PLENTY, now=NOW).total == 30_000 * (len(made) + 1)
-    with pytest.raises(LedgerError) as again:
-        ledger.settle(kept.id, PaymentState.PAID_UNDELIVERED, reply=bytes(20_000), now=NOW)
-    assert "the outcome of the payment is not written down" in again.value.message
-    assert ledger.get(kept.id) == kept
-    with ledger._file.reading() as db:
-        db.execute("PRAGMA max_page_count = 1000000")
-    reserve(ledger, draft(), budget=Budget.unlimited())
-    assert ledger.spending(PLENTY, now=NOW).total == 30_000 * (len(made) + 2)
 
 
 @pytest.mark.parametrize("free", [0, 4096], ids=["full", "not full"])
