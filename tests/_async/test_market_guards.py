@@ -169,13 +169,7 @@ async def test_of_several_only_the_remembered_one_is_paid() -> None:
 # For how long.
 
 
-@each_of(
-    ("offered", "most", "seconds"),
-    [
-        *((TEN_YEARS, 120, 120), (121, 120, 120), (60, 120, 60), (60.9, 120, 60), (10, 120, 10)),
-        *((TEN_YEARS, 30, 30), (60, 30, 30), (1e300, 120, 120), (2**70, 3600, 3600), (10, 10, 10)),
-    ],
-)
+@each_of(("offered", "most", "seconds"), [(TEN_YEARS, 120, 120), (60, 120, 60), (60, 30, 30), (2**70, 3600, 3600)])
 @each_of("version", [2, 1])
 async def test_a_payment_is_valid_as_long_as_offered_and_no_longer_than_allowed(
     offered: float, most: int, seconds: int, version: int

@@ -121,25 +121,11 @@ async def test_a_date_near_ours_is_honoured(
 # Receipts.
 
 LIES: list[tuple[dict[str, Any], str]] = [
-    ({"payer": OTHER}, "has the payer"),
-    ({"network": "eip155:1"}, "the network eip155:1"),
     ({"amount": "1"}, r"the amount \$0\.000001, and \$0\.06 was signed"),
-    ({"amount": str(10**70)}, "an absurd amount"),
     ({"success": False, "errorReason": "transaction_failed"}, r"failed \(transaction_failed\), but the answer"),
-    ({"transaction": ""}, "has no transaction"),
     ({"payer": [OTHER]}, "payer cannot be read"),
-    ({"amount": "1e3"}, "amount cannot be read"),
-    ({"network": {}}, "network cannot be read"),
 ]
-UNREADABLE = [
-    ("@@@", "it is not base64"),
-    ("", "it is not JSON"),
-    (encoded("[]"), "it is not a JSON object"),
-    (encoded("null"), "it is not a JSON object"),
-    (encoded("{"), "it is not JSON"),
-    (encoded({"transaction": "0x"}), "does not say whether the payment succeeded"),
-    ("A" * 70_000, "is larger than 64 KiB"),
-]
+UNREADABLE = [("@@@", "it is not base64"), ("A" * 70_000, "is larger than 64 KiB")]
 
 
 @each_of(("lie", "warning"), LIES, ids=[warning for _, warning in LIES])
