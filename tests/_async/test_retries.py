@@ -9,7 +9,6 @@ import httpx
 import pytest
 
 from tradesdk import (
-    APIConnectionError,
     APIError,
     APIResponseError,
     APIStatusError,
@@ -18,7 +17,7 @@ from tradesdk import (
     NotFoundError,
 )
 
-from .._answers import ACCOUNT, Scripted, Service, agent, bare, created, failed, forever, ok
+from .._answers import ACCOUNT, Scripted, Service, bare, created, failed, forever, ok
 from .._clock import VirtualClock
 from .._rows import each_of
 from ._client import client_of
@@ -96,36 +95,12 @@ async def test_500_of_a_post_is_raised_with_its_outcome_unknown(act: Act) -> Non
     assert "check before sending it again" in str(error)
 
 
-@pytest.mark.rule("retry.other-4xx")
-@each_of("status", [300, 301, 302, 307, 400, 401, 402, 403, 404, 405, 408, 409, 418, 422, 425])
-@each_of("act", [READ, PATCH, DELETE, CREATE])
-async def test_other_statuses_are_raised_at_once(status: int, act: Act) -> None:
-    times, error, _ = await persistent(act, lambda: failed(status, location="https://elsewhere.example"))
-    assert times == 1
-    assert isinstance(error, APIStatusError)
-    assert error.status == status
-    assert error.outcome == "none"
-
-
 @each_of("failure", [*LOST, bare(502), bare(503), bare(504)])
 async def test_post_without_a_way_to_look_is_not_sent_again(failure: Scripted) -> None:
     service = Service(failure)
     with pytest.raises(APIError) as caught:
         await PLAIN_POST(client_of(service))
     assert caught.value.outcome == "unknown"
-
-
-@each_of(
-    "error",
-    [httpx.UnsupportedProtocol("gopher"), httpx.LocalProtocolError("bad header"), httpx.InvalidURL("bad")],
-)
-async def test_hopeless_is_raised_at_once(error: Exception) -> None:
-    service, clock = Service(error), VirtualClock()
-    with pytest.raises(APIConnectionError) as caught:
-        await READ(client_of(service, clock))
-    assert not caught.value.temporary
-    assert not caught.value.sent
-    assert clock.waits == []
 
 
 async def test_one_counter_for_all_causes() -> None:
@@ -178,18 +153,6 @@ async def test_delete_of_what_is_not_there() -> None:
 async def test_patch_that_finds_it_gone_fails() -> None:
     with pytest.raises(NotFoundError):
         await PATCH(client_of(Service(httpx.ReadTimeout("silent"), failed(404))))
-
-
-async def test_calls_do_not_share_their_counters() -> None:
-    """Each call has five retries of its own."""
-    answers = [answer for _ in range(3) for answer in (*(failed(429) for _ in range(5)), ok(agent()))]
-    service, clock = Service(*answers), VirtualClock()
-    client = client_of(service, clock, throttle=False)
-    for _ in range(3):
-        await client.agents.get("a1")
-    for start in (0, 5, 10):
-        backoff_only(clock.waits[start : start + 5])
-    assert service.left == 0
 
 
 @each_of(

@@ -297,38 +297,12 @@ def test_what_cannot_be_stored_is_an_error_of_the_ledger(ledger: Ledger, kept: P
     assert ledger.history() == [kept]
 
 
-def test_an_interrupted_step_changes_nothing(ledger: Ledger, kept: Payment) -> None:
-    def interrupted() -> None:
-        with ledger._file.writing("nothing") as db:
-            db.execute("UPDATE payments SET state = 'delivered', header = 'x'")
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        interrupted()
-    assert ledger.get(kept.id) == kept
-    assert ledger.resubmit(kept.id, signatures=kept.signatures, now=NOW)[0].header == HEADER
-
-
 def test_one_that_is_whole(tmp_path: Path) -> None:
     with Ledger(tmp_path / "ledger.sqlite3", sync=False) as ledger:
         ledger.check()
         reserve(ledger)
         ledger.check()
     Ledger.memory().check()
-
-
-def test_pages_that_were_written_over(tmp_path: Path) -> None:
-    path = tmp_path / "ledger.sqlite3"
-    with Ledger(path, sync=False) as ledger:
-        for _ in range(200):
-            reserve(ledger)
-    content = bytearray(path.read_bytes())
-    content[-8_192:-4_096] = b"\xff" * 4_096
-    path.write_bytes(content)
-    with Ledger(path) as ledger, pytest.raises(LedgerError) as caught:
-        ledger.check()
-    assert caught.value.code == "ledger_damaged"
-    assert caught.value.hint
 
 
 # The file is taken away or replaced while it is in use
