@@ -334,18 +334,6 @@ async def test_a_node_that_fails_or_disagrees_decides_nothing(mock: MockService,
     assert (settled.state, verdict.outcome) == (PaymentState.PAID_UNDELIVERED, "paid")
 
 
-@pytest.mark.parametrize("call", ["eth_getLogs", "eth_getTransactionReceipt"])
-async def test_without_logs_a_used_nonce_is_paid_at_the_largest_amount(mock: MockService, call: str) -> None:
-    doubted = Doubted(mock, taken=True)
-    payment = await doubted.buy()
-    mock.clock.advance(120 + FINALITY)
-    mock.add_fault("rpc_error", call=call)
-    ((settled, verdict),) = (await doubted.client.payments.reconcile()).witnessed
-    assert (verdict.outcome, verdict.amount, verdict.pay_to) == ("paid", payment.amount, None)
-    assert (verdict.transaction is None) is (call == "eth_getLogs")
-    assert settled.charged is True
-
-
 async def test_a_node_that_lies_costs_accuracy_of_the_budget_and_no_second_payment(mock: MockService) -> None:
     """It says that nothing was paid: the money is free in the budget, though it was taken."""
     doubted = Doubted(mock, taken=True)

@@ -5,13 +5,11 @@ from __future__ import annotations
 import pickle
 import ssl
 import traceback
-from datetime import UTC, datetime
 from typing import Any
 
 import httpx
 import pytest
 
-import tradesdk
 from tradesdk import (
     APIConnectionError,
     APIError,
@@ -19,11 +17,9 @@ from tradesdk import (
     APITimeoutError,
     InvalidRequestError,
     InvalidSignatureError,
-    RateLimit,
 )
 
-from .._answers import BASE, KEY, Service, failed, limited, ok
-from .._clock import START
+from .._answers import BASE, KEY, Service, failed, ok
 from .._ports import free_port
 from .._rows import each_of
 from ._client import client_of, connected
@@ -42,41 +38,6 @@ async def error_after(*answers: Any, **options: Any) -> APIError:
     assert str(copy) == line
     assert (error.method, error.url) == ("PATCH", f"{BASE}/v1/agents/a1")
     return error
-
-
-@pytest.mark.rule("error.body")
-@each_of(
-    ("status", "name"),
-    [
-        (400, "InvalidRequestError"),
-        (401, "AuthenticationError"),
-        (403, "PermissionDeniedError"),
-        (404, "NotFoundError"),
-        (409, "ConflictError"),
-        (422, "UnprocessableEntityError"),
-        (429, "RateLimitError"),
-        (500, "InternalServerError"),
-        (502, "BadGatewayError"),
-        (503, "ServiceUnavailableError"),
-        (402, "APIStatusError"),
-        (418, "APIStatusError"),
-        (504, "APIStatusError"),
-        (302, "APIStatusError"),
-        (599, "APIStatusError"),
-    ],
-)
-async def test_status_error_carries_everything(status: int, name: str) -> None:
-    answer = failed(status, "it is so", x_request_id="r1", **limited(7, START + 30))
-    body = answer.content
-    error = await error_after(answer, max_retries=0)
-    assert type(error) is getattr(tradesdk, name)
-    assert isinstance(error, APIStatusError)
-    assert (error.status, error.message, error.body) == (status, "it is so", body)
-    assert error.headers["X-Request-ID"] == "r1"
-    assert error.response is not None
-    assert error.response.json()["error"]["code"] == error.service_code
-    assert error.rate_limit == RateLimit(60, 7, datetime.fromtimestamp(START + 30, UTC))
-    assert str(error).startswith(f"{status} {error.service_code}: it is so (PATCH {BASE}/v1/agents/a1")
 
 
 @pytest.mark.rule("wallets.connect.bad-signature")

@@ -276,12 +276,13 @@ async def test_every_kind_of_batch(mock: MockService) -> None:
 
 async def test_what_a_batch_may_cost_is_what_may_be_paid() -> None:
     """To the service that asks for more than its published price."""
-    for options, code in (
+    cases: list[tuple[dict[str, Any], str | None]] = [
         ({}, "over_price"),
         ({"max_price": "0.09"}, None),
         ({"max_price": "0.08"}, "over_price"),
         ({"max_price": "0.09", "max_total": "0.08"}, "over_price"),
-    ):
+    ]
+    for options, code in cases:
         client = market_of(Seller(offer=offer_2(requirement_2(amount="90000"))))
         run = client.batches.token_prices(TWO, **options)
         if code is None:

@@ -201,15 +201,6 @@ async def test_a_dry_run_says_why_it_would_be_refused(
     assert seller.payments == []
 
 
-async def test_a_dry_run_with_a_max_price() -> None:
-    seller = Seller(offer=offer_2(requirement_2(amount="90000")))
-    client = market_of(seller, budget=None)
-    assert (await client.dry_run.token_prices(TWO, max_price="0.09")).refusal is None
-    refusal = (await client.dry_run.token_prices(TWO, max_price="0.08")).refusal
-    assert refusal is not None
-    assert refusal.code == "over_price"
-
-
 async def test_a_dry_run_of_what_costs_nothing() -> None:
     seller = Seller(asking=lambda request: httpx.Response(200, json=prices(*TWO)))
     tried = await market_of(seller).dry_run.token_prices(TWO)

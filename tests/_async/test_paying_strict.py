@@ -307,14 +307,6 @@ async def test_nor_does_one_out_of_its_transport(raised: Exception) -> None:
     assert (await client.payments.spending()).held == PRICE == buyer.service.total
 
 
-async def test_a_connection_that_was_never_made_is_known_as_such() -> None:
-    buyer = Buyer("refused")
-    client = buyer.client(max_retries=0)
-    with pytest.raises(Exception, match="could not connect") as caught:
-        await client.token_prices(["ETH"])
-    assert getattr(caught.value, "charged", None) is False
-
-
 async def test_a_key_that_is_gone_while_the_outcome_is_open() -> None:
     buyer = Buyer("lost after")
     keys = ["good", "good"]

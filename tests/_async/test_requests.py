@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
-from datetime import UTC, timedelta
 from enum import Enum
 from typing import Any
 
@@ -22,15 +21,12 @@ from .._answers import (
     created,
     ok,
     page,
-    signal,
     summary,
-    trade,
     wallet,
 )
 from .._rows import each_of
 from ._client import client_of
 
-DETAIL = trade(entry_tx_hash="0x01", exit_tx_hash=None)
 Act = Callable[[AsyncTradeClient], Any]
 
 # Call, method and target, body (None: none at all), answer; tests/contract has one of each method.
@@ -96,25 +92,3 @@ async def test_what_equals_a_chain_is_sent_and_signed_as_its_number(chain_id: An
     service = Service(ok(page([])))
     await client_of(service).signals.latest(chain=chain_id)
     assert service.sent == ["GET /v1/signals?chain=8453"]
-
-
-@pytest.mark.rule("transport.unix-seconds")
-async def test_models_come_back() -> None:
-    service = Service(ok(agent(risk={"stop_loss_pct": 4})), ok(page([signal(), signal("s2")])), ok(DETAIL))
-    client = client_of(service)
-    found = await client.agents.get("a1")
-    assert found.risk.stop_loss_pct == 4.0
-    assert found.stats is not None
-    assert found.stats.total_trades == 3
-    assert found.created_at.tzinfo is UTC or found.created_at.utcoffset() == timedelta(0)
-    assert [one.id for one in await client.signals.latest(chain=8453)] == ["s1", "s2"]
-    detail = await client.trades.get("t1")
-    assert (detail.exit_price_usd, detail.closed_at, detail.exit_tx_hash) == (None, None, None)
-
-
-@pytest.mark.rule("version.additive")
-async def test_values_that_come_later_are_kept() -> None:
-    service = Service(ok(agent(status="hibernating", mood="good")))
-    found = await client_of(service).agents.get("a1")
-    assert found.status == "hibernating"
-    assert found.model_dump(mode="json")["mood"] == "good"

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import logging
-
 import httpx
 import pytest
 
@@ -148,17 +146,6 @@ async def test_a_client_that_is_closed() -> None:
     with pytest.raises(TradeError, match="this client is closed"):
         await anext(stream)
     await client.aclose()
-
-
-async def test_as_many_reconnects_as_allowed(caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.INFO, "tradesdk")
-    script = StreamScript([live("a", 1), 1.0], httpx.ConnectError("refused"), httpx.ReadError("reset"), [1.0])
-    found = await followed(script, max_reconnects=2)
-    assert found.error is not None
-    assert found.ids == ["a"]
-    assert len(found.of(Disconnected)) == 2
-    assert len(script.connects) == 3
-    assert KEY not in caplog.text
 
 
 async def test_given_up_after_a_stream_that_ends_again_and_again() -> None:

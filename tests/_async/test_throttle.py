@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import httpx
 import pytest
 
-from tradesdk import RateLimit, RateLimitError
+from tradesdk import AsyncTradeClient, RateLimit, RateLimitError
 from tradesdk_mock import MockService
 
 from .._answers import ACCOUNT, Service, failed, limited, ok
@@ -104,14 +104,8 @@ async def test_rate_limit_is_a_snapshot_of_the_last_answer() -> None:
 
 async def test_many_at_once_share_one_limit(mock: MockService) -> None:
     """Each that waits moves the mock's clock on by its own wait, so some meet a 429; all get through."""
-    client = client_of(
-        Service(),
-        base_url=mock.url,
-        api_key="mock_full_free_many",
-        clock=mock.clock,
-        deadline=100_000,
-        http_client=httpx.AsyncClient(transport=mock.transport()),
-    )
+    http = httpx.AsyncClient(transport=mock.transport(), base_url=mock.url)
+    client = AsyncTradeClient(api_key="mock_full_free_many", http_client=http, clock=mock.clock, deadline=100_000)
     await client.account.get()
     await at_once([client.account.get] * 130)
     statuses = [entry.status for entry in mock.journal("many")]

@@ -384,9 +384,3 @@ def test_a_refusal_that_is_kept_holds_nothing_open(path: Path) -> None:
         reserve(ledger)
         assert kept.value.code == "over_budget"
         assert len(other.history()) == 5
-
-
-def test_importing_it_imports_neither_platformdirs_nor_pydantic() -> None:
-    code = "import sys, tradesdk.payments.ledger.sqlite; print({'platformdirs', 'pydantic'} & sys.modules.keys())"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "set()"

@@ -1,7 +1,5 @@
 """What is signed: known vectors, and a general encoder of typed data as the second opinion."""
 
-import subprocess
-import sys
 from typing import Any
 
 import pytest
@@ -68,19 +66,3 @@ def test_nonces_are_32_random_bytes() -> None:
 @given(data=st.binary(max_size=300))
 def test_the_hash(data: bytes) -> None:
     assert keccak256(data) == keccak(data)
-
-
-def test_a_digest_does_not_need_the_whole_library() -> None:
-    """eth-account takes half a second to import, and stays away until it signs."""
-    program = """
-import sys
-from tradesdk.payments.signing.signer import authorization_digest
-from tradesdk.payments.protocol import Authorization
-assert not {name.partition(".")[0] for name in sys.modules} & {"Crypto", "eth_account", "eth_utils", "httpx"}
-address = "0x" + "11" * 20
-print(len(authorization_digest(Authorization(address, address, 1, 0, 2, "0x" + "22" * 32))))
-assert "Crypto" in sys.modules
-assert not {name.partition(".")[0] for name in sys.modules} & {"eth_account", "eth_utils", "eth_hash", "httpx"}
-"""
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
-    assert (done.stdout.strip(), done.stderr) == ("32", "")
