@@ -17,7 +17,6 @@ from tradesdk import (
     AuthenticationError,
     ConfigError,
     InvalidArgumentError,
-    NotFoundError,
     RawResponse,
     RetryPolicy,
     Timeout,
@@ -41,13 +40,6 @@ async def test_raw_request() -> None:
     assert request.headers["authorization"] == f"Bearer {KEY}"
     assert isinstance(answer, RawResponse)
     assert (answer.status, answer.headers["X-New"], answer.json()) == (202, "yes", {"later": [1, None]})
-
-
-async def test_raw_request_has_the_same_errors_and_retries() -> None:
-    service, clock = Service(failed(503), failed(404)), VirtualClock()
-    with pytest.raises(NotFoundError) as caught:
-        await client_of(service, clock).request("GET", "/v1/later")
-    assert caught.value.retries == 1
 
 
 @each_of(

@@ -16,7 +16,7 @@ from tradesdk import (
     __version__,
 )
 
-from .._answers import ACCOUNT, BASE, KEY, Service, failed, ok, page
+from .._answers import ACCOUNT, BASE, KEY, Service, failed, ok
 from .._clock import VirtualClock, named
 from .._rows import each_of
 from ._client import client_of
@@ -50,14 +50,6 @@ async def test_its_headers_are_sent_and_ours_win() -> None:
     assert request.headers.get_list("accept-encoding") == ["gzip"]
     assert request.headers.get_list("accept") == ["application/json"]
     assert http.headers["authorization"] == "Bearer theirs"
-
-
-async def test_its_default_params_do_not_replace_our_query() -> None:
-    service = Service(ok(page([])))
-    client, http = with_http(service, params={"trace": "1"})
-    await client.agents.list(status="idle").first()
-    assert service.sent == ["GET /v1/agents?status=idle&limit=1"]
-    assert dict(http.params) == {"trace": "1"}
 
 
 async def test_its_auth_is_not_used() -> None:

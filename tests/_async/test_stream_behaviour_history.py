@@ -301,32 +301,6 @@ async def test_other_content_in_the_history_is_told_once() -> None:
     assert (found.ids, found.stats.conflicts, found.signals[0].price_usd) == (["a", "h"], 1, 0.25)
 
 
-@each_of("when", [99_999_999_999, 0], ids=["5138", "1970"])
-async def test_absurd_dates_live_and_in_the_history(when: int) -> None:
-    """Never twice, nothing else is lost, and the position stays where it was."""
-    strange, hidden = fields("strange", when - START), fields("hidden", when - START)
-    lives: list[Life] = [
-        [5.0, live("a", 5), live("strange", when - START), 5.0],
-        [1.0, live("strange", when - START), beat(15), 6.0],
-        [30.0, beat(50), 5.0],
-        [*(step for at in range(65, 605, 15) for step in (15.0, beat(at))), live("end", 605)],
-    ]
-    listed = [fields("a", 5), fields("h1", 10), fields("h2", 20), strange, hidden]
-
-    def history(script: StreamScript, query: dict[str, str]) -> httpx.Response:
-        script.listed = listed if script.now > 6 else []
-        return script.honest(query)
-
-    found = await followed(StreamScript(*lives, history=history))
-    expected = {"a", "strange", "h1", "h2"} | ({"hidden"} if when else set())
-    assert found.error is None
-    assert set(found.ids) == expected
-    assert len(found.ids) == len(expected)
-    assert found.stats.position is not None
-    assert found.stats.position.timestamp() <= START + 605
-    assert found.stats.gaps == 0
-
-
 @pytest.mark.long
 async def test_a_page_of_nothing_but_rubbish_is_no_endless_work(caplog: pytest.LogCaptureFixture) -> None:
     """As many bytes as an answer may have, and each item wrong."""

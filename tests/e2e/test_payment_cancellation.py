@@ -80,17 +80,6 @@ async def test_while_the_ledger_is_asked(kinds: list[str], after: bool) -> None:
         await shop.end()
 
 
-@pytest.mark.long
-@EVERY_ANSWER
-async def test_when_the_answer_is_there(kinds: list[str]) -> None:
-    """The cancellation is noticed at the next wait only, when the answer has been read but not written down."""
-    shop = Shop(kinds)
-    with anyio.CancelScope() as scope:
-        shop.interrupt = scope.cancel
-        await outcome(shop)
-    await shop.end()
-
-
 async def test_what_was_paid_for_still_arrives() -> None:
     """A timeout that strikes when the answer is there does not take it away."""
     shop = Shop([])
