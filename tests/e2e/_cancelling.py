@@ -14,14 +14,14 @@ class Cancelling(Awaitable[Any]):
     """Awaits `call` and cancels it at its wait number `at` (1, 2, …); `reached` says whether there were so many.
 
     Early, while it waits; late, when what it waits for is there and it has not seen it; in a storm, at the next 24
-    waits as well. `scope` is what cancels it, as anyio and trio do it. By default its task is cancelled, as `cancel`,
-    `asyncio.wait_for` and `asyncio.timeout` do it: no scope shields from that.
+    waits as well. `cancel` is called at once, as scopes are cancelled. By default its task is, as `asyncio.wait_for`
+    and `asyncio.timeout` do it: no scope shields from that.
     """
 
     def __init__(
-        self, call: Awaitable[object], at: int, mode: str = "early", scope: Callable[[], object] | None = None
+        self, call: Awaitable[object], at: int, mode: str = "early", cancel: Callable[[], object] | None = None
     ) -> None:
-        self._call, self._at, self._mode, self._scope = call, at, mode, scope
+        self._call, self._at, self._mode, self._at_once = call, at, mode, cancel
         self.waits = 0
 
     @property
@@ -47,8 +47,8 @@ class Cancelling(Awaitable[Any]):
                 resume = partial(steps.send, got)
 
     def _cancel(self, wanted: Any) -> None:
-        if self._scope is not None:
-            self._scope()
+        if self._at_once is not None:
+            self._at_once()
             return
         task = asyncio.current_task()
         assert task is not None

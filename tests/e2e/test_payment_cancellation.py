@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -21,7 +22,7 @@ from ._cancelling import MODES, Cancelling
 async def cancelled_at(shop: Shop, at: int) -> bool:
     """Whether the cancellation came in time; by a scope, as anyio and trio do it."""
     with anyio.CancelScope() as scope:
-        await Cancelling(outcome(shop), at, scope=scope.cancel)
+        await Cancelling(outcome(shop), at, cancel=scope.cancel)
     return scope.cancel_called
 
 
@@ -49,10 +50,16 @@ async def test_wherever_it_waits(kinds: list[str]) -> None:
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
 @EVERY_ANSWER
 async def test_wherever_it_waits_as_asyncio_does_it(kinds: list[str], anyio_backend: str) -> None:
+
+    def cancel() -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        task.cancel()
+
     at = 0
     for at in range(1, 1000):
         shop = Shop(kinds)
-        cancelling = Cancelling(outcome(shop), at)
+        cancelling = Cancelling(outcome(shop), at, cancel=cancel)
         await cancelling.in_a_task()
         await settled(shop)
         if not cancelling.reached:
@@ -213,7 +220,7 @@ async def test_the_next_call_gets_the_answer_after_a_scope_was_cancelled(of: Any
         act, then = await of(shop)
         got = None
         with anyio.CancelScope() as scope:
-            got = await Cancelling(act(), at, scope=scope.cancel)
+            got = await Cancelling(act(), at, cancel=scope.cancel)
         if got is None:
             await goes_on(shop, then)
         elif not scope.cancel_called:
