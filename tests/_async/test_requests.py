@@ -1,4 +1,4 @@
-"""What goes over the wire for each method: the exact target, body and headers."""
+"""What goes over the wire: the exact target, body and headers; tests/contract/test_requests.py has every method."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tasks, threads and processes buy at once, under one budget in one ledger: exactly what it allows, and no more."""
+"""Threads, and tasks of several processes, buy at once: exactly what the budget of their one ledger allows."""
 
 from __future__ import annotations
 

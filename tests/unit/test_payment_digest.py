@@ -1,4 +1,4 @@
-"""What is signed: known vectors, and a general encoder of typed data as the second opinion."""
+"""What is hashed before it is signed; tests/unit/test_signer_typed.py compares it with what a wallet signs."""
 
 from typing import Any
 
