@@ -183,8 +183,10 @@ async def in_a_task(run: Coroutine[Any, Any, object], at: int, mode: str) -> tup
 
 
 async def in_a_scope(run: Coroutine[Any, Any, object], at: int, mode: str) -> tuple[bool, int]:
-    with anyio.CancelScope() as scope:
-        await (cancelling := Cancelling(run, at, mode, scope.cancel))
+    scope = anyio.CancelScope()
+    cancelling = Cancelling(run, at, mode, scope.cancel)
+    with scope:
+        await cancelling
     return scope.cancel_called, cancelling.waits  # what it cleaned up shielded may have been the last
 
 
