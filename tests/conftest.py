@@ -149,7 +149,7 @@ SAME_UNDER_TRIO = {
 STEADY = {
     # Their blocking twins are played at once.
     "_async": (
-        *("test_create_lookup", "test_errors", "test_hostile_answers", "test_market_calls", "test_market_guards"),
+        *("test_create_lookup", "test_errors", "test_hostile_answers", "test_market_guards"),
         "test_market_hostile",
         *(
             "test_market_hostile_answers",
@@ -162,7 +162,7 @@ STEADY = {
         ),
         *("test_chain_witness", "test_named_purchases", "test_purchases", "test_paying_hostile"),
         *("test_market_batches", "test_market_payments", "test_paying_interrupted", "test_paying_schedules"),
-        *("test_service_agents", "test_service_keys", "test_service_lists", "test_pager", "test_market_client"),
+        *("test_pager", "test_market_client"),
         *("test_stream_behaviour_history", "test_stream_outage", "test_stream_promise", "test_stream_bad_input"),
         *("test_stream_behaviour_checkpoint", "test_stream_behaviour_clocks", "test_shared_rate_limit", "test_relay"),
     ),

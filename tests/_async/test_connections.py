@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 import threading
 
-import httpx
 import pytest
 
-from tradesdk import APIConnectionError, APITimeoutError, AsyncTradeClient, InternalServerError, Timeout
+from tradesdk import APIConnectionError, APITimeoutError, AsyncTradeClient, Timeout
 
-from .._answers import ACCOUNT, KEY, created, page, summary
+from .._answers import ACCOUNT, KEY, page, summary
 from .._answers import agent as whole
 from .._clock import VirtualClock
 from .._flavour_async import at_once, until
@@ -270,25 +269,6 @@ async def test_places_come_back_whatever_happens(sent: bytes) -> None:
                     await client.account.get()
                 assert (await client.account.get()).id == "acc_1"
         assert len(server.visits) == 10
-
-
-async def test_an_httpx_client_of_ones_own() -> None:
-    """The same over httpx's own pool."""
-
-    def answering(visit: Visit) -> None:
-        if visit.number == 1:
-            visit.send(answer(b'{"error": {"code": "internal_error", "message": "x"}}', status="500 Oops"))
-        else:
-            visit.send(GOOD if visit.head.startswith(b"GET") else answer(json.dumps(created()).encode()))
-
-    with hostile(answering) as server:
-        async with httpx.AsyncClient(http2=False) as http:
-            client = connected(server.url, http_client=http)
-            await client.account.get()
-            with pytest.raises(InternalServerError):
-                await client.agents.create(name="mine", wallet_id="w1", chain_id=8453)
-            assert (await client.agents.create(name="mine", wallet_id="w1", chain_id=8453)).id == "a1"
-        assert server.connections == 1
 
 
 async def test_closing_closes_the_connections() -> None:

@@ -318,19 +318,3 @@ async def test_wallet_that_was_connected_before_is_reported_as_the_service_does(
     with pytest.raises(APIStatusError) as caught:
         await connect(client_of(service))
     assert caught.value.status == 409
-
-
-async def test_many_creates_of_the_same_name_each_get_their_own() -> None:
-    """More than one lost at the same time cannot be told apart, and that is said."""
-    service = Service(
-        ok(created("a1"), 201),
-        ok(created("a2"), 201),
-        lost(),
-        ok(page([summary(f"a{n}") for n in (1, 2, 3, 4)])),
-    )
-    client = client_of(service)
-    await create(client)
-    await create(client)
-    with pytest.raises(AmbiguousOutcomeError) as caught:
-        await create(client)
-    assert caught.value.candidates == ("a3", "a4")

@@ -14,13 +14,12 @@ from tradesdk import (
     APIResponseError,
     APIStatusError,
     APITimeoutError,
-    AsyncTradeClient,
     NotFoundError,
     SystemClock,
     Timeout,
 )
 
-from .._answers import ACCOUNT, KEY, agent, page, trade
+from .._answers import ACCOUNT, KEY
 from .._clock import VirtualClock
 from .._hostile import Visit, always, answer
 from .._rows import each_of
@@ -43,44 +42,6 @@ async def account_error(sent: bytes, **options: Any) -> APIError:
         assert KEY not in str(caught.value)
         assert str(caught.value).isprintable()
     return caught.value
-
-
-@each_of(
-    ("sent", "says"),
-    [
-        (answer(b"<html>Welcome to the hotel</html>", kind="text/html"), "text/html"),
-        (answer(b'{"id": "acc_1", "email"'), "not JSON"),
-        (answer(b"[]"), "but the answer should be an object"),
-        (answer(b"null"), "but the answer should be an object"),
-        (answer(b'{"id": NaN}'), "not JSON"),
-        (answer(json.dumps(ACCOUNT | {"created_at": "soon"}).encode()), "created_at"),
-        (answer(json.dumps(ACCOUNT | {"id": None}).encode()), "but id should be a valid string"),
-        (answer(b""), "is empty"),
-        (answer(b"\xef\xbb\xbf{}"), "JSON"),
-        (b"HTTP/1.1 204 No Content\r\n\r\n", "(204) is empty"),
-        (b"HTTP/1.1 200 OK\r\n\r\n", "is empty"),
-        (answer(b'{"id": ' * 100_000), "not JSON"),
-    ],
-)
-async def test_answer_that_is_none(sent: bytes, says: str) -> None:
-    error = await account_error(sent)
-    assert type(error) is APIResponseError
-    assert says in str(error)
-    assert error.response is not None
-
-
-@each_of("body", [b"NaN", b"Infinity", b"-Infinity", b"1e999"])
-async def test_numbers_that_are_none(body: bytes) -> None:
-    text = json.dumps(agent()).encode().replace(b"0.75", body)
-    error = await account_error(answer(text))
-    assert type(error) is APIResponseError
-
-
-@pytest.mark.rule("version.additive")
-async def test_values_that_come_later_are_no_error() -> None:
-    body = json.dumps(agent(status="hibernating", chain_id=1, extra={"deep": [1]})).encode()
-    async with facing(always(answer(body))) as (_, client):
-        assert (await client.agents.get("a1")).status == "hibernating"
 
 
 @each_of("with_length", [True, False])
@@ -130,21 +91,6 @@ async def test_gzip_bomb(layers: int) -> None:
     assert type(error) is APIResponseError
 
 
-@each_of(
-    ("sent", "says"),
-    [
-        (answer(b"\x1b\x00", content_encoding="br"), "content encoding is br"),
-        (answer(gzip.compress(b"{}", mtime=0), content_encoding="gzip, br"), "content encoding is gzip, br"),
-        (answer(b"{}", content_encoding="gzip"), "damaged"),
-        (answer(gzip.compress(b"{}", mtime=0) + b"more", content_encoding="gzip"), "data after the end of its gzip"),
-    ],
-)
-async def test_codings_that_were_not_asked_for_or_are_broken(sent: bytes, says: str) -> None:
-    error = await account_error(sent)
-    assert type(error) is APIResponseError
-    assert says in str(error)
-
-
 @each_of("coding", ["gzip", "x-gzip", "GZIP", "identity", ""])
 async def test_codings_that_are_understood(coding: str) -> None:
     plain = json.dumps(ACCOUNT).encode()
@@ -161,24 +107,6 @@ async def test_redirect_is_not_followed(status: str) -> None:
         with pytest.raises(APIStatusError, match="redirects are never followed"):
             await client.account.get()
         assert len(server.visits) == 1
-
-
-async def test_an_endless_list_ends() -> None:
-    def answering(visit: Visit) -> None:
-        cursor = f"c{visit.number % 7}"
-        visit.send(answer(json.dumps(page([trade(f"t{visit.number}")], cursor)).encode()))
-
-    async with facing(answering) as (server, client):
-        with pytest.raises(APIResponseError, match="repeats a cursor"):
-            await walked(client)
-        assert len(server.visits) == 8
-
-
-async def walked(client: AsyncTradeClient) -> int:
-    count = 0
-    async for _ in client.trades.list():
-        count += 1
-    return count
 
 
 @each_of(

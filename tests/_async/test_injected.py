@@ -11,13 +11,12 @@ from tradesdk import (
     APIResponseError,
     APIStatusError,
     AsyncTradeClient,
-    ConfigError,
     NotFoundError,
     TradeError,
     __version__,
 )
 
-from .._answers import ACCOUNT, BASE, KEY, Service, failed, ok, page
+from .._answers import ACCOUNT, BASE, KEY, Service, failed, ok
 from .._clock import VirtualClock, named
 from .._rows import each_of
 from ._client import client_of
@@ -51,36 +50,6 @@ async def test_its_headers_are_sent_and_ours_win() -> None:
     assert request.headers.get_list("accept-encoding") == ["gzip"]
     assert request.headers.get_list("accept") == ["application/json"]
     assert http.headers["authorization"] == "Bearer theirs"
-
-
-async def test_its_base_url_is_used_when_there_is_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("TRADE_BASE_URL", raising=False)
-    service = Service(ok(ACCOUNT), ok(ACCOUNT))
-    http = httpx.AsyncClient(transport=httpx.MockTransport(service), base_url=f"{BASE}/api/v1")
-    client = AsyncTradeClient(api_key=KEY, http_client=http, clock=VirtualClock())
-    assert client.base_url == f"{BASE}/api"
-    await client.account.get()
-    monkeypatch.setenv("TRADE_BASE_URL", "https://env.example")
-    await AsyncTradeClient(api_key=KEY, http_client=http, clock=VirtualClock()).account.get()
-    assert [str(request.url) for request in service.requests] == [
-        f"{BASE}/api/v1/account",
-        "https://env.example/v1/account",
-    ]
-
-
-async def test_without_any_base_url_it_says_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("TRADE_BASE_URL", raising=False)
-    http = httpx.AsyncClient(transport=httpx.MockTransport(Service()))
-    with pytest.raises(ConfigError, match="no base URL"):
-        AsyncTradeClient(api_key=KEY, http_client=http)
-
-
-async def test_its_default_params_do_not_replace_our_query() -> None:
-    service = Service(ok(page([])))
-    client, http = with_http(service, params={"trace": "1"})
-    await client.agents.list(status="idle").first()
-    assert service.sent == ["GET /v1/agents?status=idle&limit=1"]
-    assert dict(http.params) == {"trace": "1"}
 
 
 async def test_its_auth_is_not_used() -> None:

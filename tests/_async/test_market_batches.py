@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -25,8 +26,10 @@ from tradesdk.models.market import TokenResults
 from tradesdk_mock import MockService
 
 from .._clock import START
+from .._seller import TWO, Seller
+from ..unit._offers import offer_2, requirement_2
 from ._client import collected
-from ._market import buyer_of
+from ._market import buyer_of, market_of
 
 TOKEN = 30_000
 JOB = "prices of today"
@@ -45,6 +48,7 @@ async def test_twelve_tokens_in_three_batches(mock: MockService) -> None:
     tokens = await symbols(client)
     run = client.batches.token_prices([*tokens, tokens[0].lower()])
     assert (run.count, run.price, run.tokens, run.job) == (3, Decimal("0.36"), tuple(tokens), None)
+    assert repr(run) == f"<{type(run).__name__} of 12 tokens, 0 of 3 batches done>"
     mock.payments.assert_not_charged()
     batches = await collected(run)
     assert bought(batches) == tokens
@@ -249,16 +253,40 @@ def name(one: Any) -> str:
 async def test_every_kind_of_batch(mock: MockService) -> None:
     client = buyer_of(mock)
     tokens = ["ETH", "BRETT", "TOSHI"]
-    runs: list[tuple[Any, int]] = [
-        (client.batches.token_signals(tokens, size=2, limit=1, job=JOB), 50_000),
-        (client.batches.signal_history(tokens, size=2, start=START - 60, job=JOB), 50_000),
-        (client.batches.token_prices(tokens, size=2, job=JOB), 30_000),
-        (client.batches.token_win_rate(tokens, size=2, job=JOB), 30_000),
-        (client.batches.token_avg_prices(tokens, size=2, job=JOB), 20_000),
+    past: dict[str, Any] = {"start": START - 60, "end": START + 1, "signal_type": "ALL"}
+    sent = {"startDate": "2025-10-09T08:52:20Z", "endDate": "2025-10-09T08:53:21Z", "signalType": "ALL"}
+    runs: list[tuple[Any, int, dict[str, Any], dict[str, Any]]] = [  # what stands in each token, and beside them
+        (client.batches.token_signals(tokens, size=2, limit=1, job=JOB), 50_000, {"limit": 1}, {}),
+        (client.batches.signal_history(tokens, size=2, **past, job=JOB), 50_000, {}, sent),
+        (client.batches.token_prices(tokens, size=2, job=JOB), 30_000, {}, {}),
+        (client.batches.token_win_rate(tokens, size=2, job=JOB), 30_000, {}, {}),
+        (client.batches.token_avg_prices(tokens, size=2, job=JOB), 20_000, {}, {}),
     ]
-    for run, each in runs:
+    for run, each, inside, beside in runs:
         before = mock.payments.spent()
         batches = await collected(run)
         assert [name(one) for batch in batches for one in batch.data.results] == tokens
         assert run.spent == mock.payments.spent() - before == 3 * each
+        bodies = [json.loads(one.body) for one in await client.payments.list(limit=2)]
+        parts = (tokens[2:], tokens[:2])
+        assert bodies == [{"tokens": [{"identifier": one, **inside} for one in part], **beside} for part in parts]
     assert len(mock.payments.settlements()) == 10
+    assert await collected(client.batches.token_prices([])) == []
+
+
+async def test_what_a_batch_may_cost_is_what_may_be_paid() -> None:
+    """To the service that asks for more than its published price."""
+    cases: list[tuple[dict[str, Any], str | None]] = [
+        ({}, "over_price"),
+        ({"max_price": "0.09"}, None),
+        ({"max_price": "0.08"}, "over_price"),
+        ({"max_price": "0.09", "max_total": "0.08"}, "over_price"),
+    ]
+    for options, code in cases:
+        client = market_of(Seller(offer=offer_2(requirement_2(amount="90000"))))
+        run = client.batches.token_prices(TWO, **options)
+        if code is None:
+            assert (await anext(run)).spent == 90_000
+        else:
+            with pytest.raises(PaymentRefusedError, match=code):
+                await anext(run)

@@ -161,14 +161,6 @@ async def test_what_a_service_gives_for_nothing_is_taken() -> None:
 
 
 @pytest.mark.parametrize("name", VARIABLES)
-def test_a_budget_of_the_environment_that_is_no_amount(name: str, environment: pytest.MonkeyPatch) -> None:
-    for bad in ("1e3", "-1", "NaN", "0.0000001", "+1", "1,5", "$1", "inf", "1_000", "\u0663"):
-        environment.setenv(name, bad)
-        with pytest.raises(ConfigError, match=name):
-            market_of(Seller())
-
-
-@pytest.mark.parametrize("name", VARIABLES)
 async def test_a_budget_of_the_environment(name: str, environment: pytest.MonkeyPatch) -> None:
     environment.setenv(name, "0.05")
     await refused(Seller(), "over_budget")

@@ -14,7 +14,6 @@ from eth_account import Account
 from tradesdk import (
     AsyncMarketClient,
     Budget,
-    ConfigError,
     InvalidArgumentError,
     Ledger,
     NotFoundError,
@@ -67,11 +66,6 @@ async def test_max_price_is_the_only_way_above_it() -> None:
         await market_of(seller).token_prices(TWO, max_price=most)
         assert signed(seller)["value"] == "90000"
     await refused(asking(amount="90001"), "over_price", call=lambda client: client.token_prices(TWO, max_price="0.09"))
-
-
-async def test_max_price_below_it() -> None:
-    await refused(Seller(), "over_price", call=lambda client: client.token_prices(TWO, max_price="0.059999"))
-    await refused(Seller(), "over_price", call=lambda client: client.token_prices(TWO, max_price="0"))
 
 
 async def test_max_price_does_not_pass_a_budget() -> None:
@@ -159,12 +153,6 @@ def test_recipients_that_are_no_addresses(bad: Any) -> None:
         market_of(Seller(), pay_to=bad)
 
 
-async def test_of_several_only_the_trusted_one_is_paid() -> None:
-    seller = Seller(offer=offer_2(requirement_2(payTo=OTHER, amount="1"), requirement_2()))
-    await market_of(seller, pay_to=[PAY_TO]).token_prices(TWO)
-    assert signed(seller)["to"] == PAY_TO
-
-
 async def test_of_several_only_the_remembered_one_is_paid() -> None:
     """A dry run knows it as well."""
     ledger = Ledger.memory()
@@ -181,13 +169,7 @@ async def test_of_several_only_the_remembered_one_is_paid() -> None:
 # For how long.
 
 
-@each_of(
-    ("offered", "most", "seconds"),
-    [
-        *((TEN_YEARS, 120, 120), (121, 120, 120), (60, 120, 60), (60.9, 120, 60), (10, 120, 10)),
-        *((TEN_YEARS, 30, 30), (60, 30, 30), (1e300, 120, 120), (2**70, 3600, 3600), (10, 10, 10)),
-    ],
-)
+@each_of(("offered", "most", "seconds"), [(TEN_YEARS, 120, 120), (60, 120, 60), (60, 30, 30), (2**70, 3600, 3600)])
 @each_of("version", [2, 1])
 async def test_a_payment_is_valid_as_long_as_offered_and_no_longer_than_allowed(
     offered: float, most: int, seconds: int, version: int
@@ -201,50 +183,7 @@ async def test_a_payment_is_valid_as_long_as_offered_and_no_longer_than_allowed(
     assert int(signed(seller)["validAfter"]) == (0 if version == 2 else now - 600)
 
 
-async def test_ten_seconds_are_the_least() -> None:
-    for offered in (9, 9.99, 0, -1):
-        await refused(asking(maxTimeoutSeconds=offered), "short_validity")
-
-
-@each_of("bad", [9, 0, -1, 3601, 60.0, "60", None])
-def test_max_validity_that_is_no_good(bad: Any) -> None:
-    with pytest.raises(ConfigError, match="_validity"):
-        market_of(Seller(), max_validity=bad)
-
-
 # The signature itself.
-
-
-class Foreign:
-    """A signer of somebody else's making."""
-
-    def __init__(self, gives: Any, address: str = CountingSigner().address) -> None:
-        self.gives = gives
-        self.address = address
-        self.asked = 0
-
-    def sign_digest(self, digest: bytes, /) -> bytes:
-        self.asked += 1
-        if isinstance(self.gives, Exception):
-            raise self.gives
-        return self.gives  # type: ignore[no-any-return]  # the point of the test
-
-
-@each_of(
-    "gives", [b"", b"\x11" * 64, b"\x11" * 64 + b"\x1d", b"\x11" * 64 + b"\x1b", "0x12", None, OSError("no device")]
-)
-async def test_a_signer_that_fails(gives: Any) -> None:
-    """A signature by another key is found out, too. Nothing is sent, and the money is free again."""
-    seller, signer = Seller(), Foreign(gives)
-    client = market_of(seller, signer=signer)
-    with pytest.raises(PaymentRefusedError) as caught:
-        await client.token_prices(TWO)
-    assert caught.value.code == "signer_failed"
-    assert caught.value.hint
-    assert signer.asked == 1
-    assert seller.paid == []
-    assert (await client.payments.spending()).total == 0
-    assert caught.value.charged is False
 
 
 class Wallet:
@@ -322,13 +261,6 @@ async def refused_by(client: AsyncMarketClient) -> PaymentRefusedError:
     with pytest.raises(PaymentRefusedError) as caught:
         await client.token_prices(TWO)
     return caught.value
-
-
-@each_of("bad", ["0x" + "2b" * 32, b"\x2b" * 32, 5, CountingSigner, object()])
-def test_what_is_no_signer(bad: Any) -> None:
-    with pytest.raises(InvalidArgumentError, match="the signer must have") as caught:
-        market_of(Seller(), signer=bad)
-    assert "2b2b" not in str(caught.value)
 
 
 # For which tokens.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import gzip
 import json
 from collections.abc import Callable
 from functools import partial
@@ -22,39 +21,24 @@ from ..unit._hostile_offers import HOSTILE, OTHER
 from ..unit._offers import MISSING, encoded, offer_1, offer_2, requirement_1, requirement_2
 from ._market import market_of, refused
 
-CODES = sorted({code for _, code in HOSTILE})
-# Digits of full width, a decimal point, whole numbers that are no text: all that is not a row of ASCII digits.
-ODD: tuple[Any, ...] = ("\uff10", "\uff16\uff10\uff10\uff10\uff10", "0x1", [], 1e300)
-MORE: list[tuple[dict[str, Any], str]] = [({"amount": amount}, "bad_amount") for amount in ODD]
+FIRST = {code: fields for fields, code in reversed(HOSTILE)}
+"""One of each kind; `tests/unit/test_payment_guards.py` has them all."""
 IN_VERSION_1 = {"amount": "maxAmountRequired"}
-NETWORKS_1 = ("Base", "base-sepolia", "eip155:8453", "base ", "ethereum")
-
-
-@each_of("code", CODES)
-async def test_what_is_asked_for_in_version_2(code: str) -> None:
-    bad = [fields for fields, refusal in HOSTILE + MORE if refusal == code]
-    for fields in bad:
-        seller = Seller(offer=offer_2(requirement_2(**fields)))
-        error = await refused(seller, code)
-        assert len(seller.requests) == 1, fields
-        assert error.response is None or error.response.status == 402
 
 
 def _asks_1(fields: dict[str, Any], request: httpx.Request) -> httpx.Response:
     return asks_1(offer_1(requirement_1(**fields)))
 
 
-@each_of("code", CODES)
-async def test_what_is_asked_for_in_version_1(code: str) -> None:
-    bad = [fields for fields, refusal in HOSTILE + MORE if refusal == code and fields.get("network") != "base"]
-    bad += [{"network": network} for network in NETWORKS_1 if code == "unsupported_network"]
-    for fields in bad:
-        if fields.get("network") == "eip155:8453" and code != "unsupported_network":
-            continue
-        renamed = {IN_VERSION_1.get(name, name): value for name, value in fields.items()}
-        seller = Seller(asking=partial(_asks_1, renamed))
-        await refused(seller, code)
-        assert len(seller.requests) == 1, fields
+@each_of("code", FIRST)
+async def test_what_must_not_be_paid(code: str) -> None:
+    """In neither version."""
+    fields = FIRST[code]
+    old = {IN_VERSION_1.get(name, name): "Base" if name == "network" else fields[name] for name in fields}
+    for seller in (Seller(offer=offer_2(requirement_2(**fields))), Seller(asking=partial(_asks_1, old))):
+        error = await refused(seller, code)
+        assert len(seller.requests) == 1
+        assert error.response is None or error.response.status == 402
 
 
 async def test_the_good_offer_beside_them_is_paid() -> None:
@@ -65,23 +49,12 @@ async def test_the_good_offer_beside_them_is_paid() -> None:
 
 
 async def test_an_offer_for_something_elsewhere() -> None:
-    for elsewhere in ("https://elsewhere.example/v1/token-prices", "//elsewhere.example", f"{BASE}.evil/v1"):
-        await refused(Seller(offer=offer_2(resource={"url": elsewhere})), "foreign_resource")
-        await refused(Seller(asking=partial(_asks_1, {"resource": elsewhere})), "foreign_resource")
-    for here in (f"{BASE}/v1/token-prices", BASE.replace("https", "http"), f"{BASE}:8443", "/v1/token-prices"):
-        for seller in (
-            Seller(offer=offer_2(resource={"url": here})),
-            Seller(asking=partial(_asks_1, {"resource": here})),
-        ):
-            await market_of(seller).token_prices(TWO)
-            assert len(seller.paid) == 1
-
-
-async def test_null_everywhere() -> None:
-    nothing = dict.fromkeys(requirement_2())
-    await refused(Seller(offer=offer_2(nothing)), "unsupported_scheme")
-    await refused(Seller(asking=lambda request: asks_1(offer_1(dict.fromkeys(requirement_1())))), "unsupported_scheme")
-    await refused(Seller(offer=dict.fromkeys(offer_2())), "malformed_offer")
+    elsewhere = "https://elsewhere.example/v1/token-prices"
+    await refused(Seller(offer=offer_2(resource={"url": elsewhere})), "foreign_resource")
+    await refused(Seller(asking=partial(_asks_1, {"resource": elsewhere})), "foreign_resource")
+    seller = Seller(offer=offer_2(resource={"url": f"{BASE}/v1/token-prices"}))
+    await market_of(seller).token_prices(TWO)
+    assert len(seller.paid) == 1
 
 
 def _of(value: Any) -> httpx.Response:
@@ -214,37 +187,9 @@ async def test_an_offer_of_more_than_64_kib(version: int) -> None:
     assert signer.digests == []
 
 
-@each_of("coding", ["", "gzip"])
-async def test_an_offer_that_goes_on_is_too_large(coding: str) -> None:
-    """Not even white space may follow: what lies behind the limit is never looked at."""
-    body = json.dumps(offer_1()).encode() + b" " * 200_000
-    content = gzip.compress(body) if coding else body
-    headers = {"Content-Encoding": coding} if coding else {}
-    await refused(Seller(asking=lambda request: asks_1(content, **headers)), "offer_too_large")
-
-
-async def test_an_offer_just_below_the_limit_is_read() -> None:
-    offer = offer_2(padding="x" * 48_000)
-    assert 60_000 < len(encoded(offer)) < 65_536
-    seller = Seller(offer=offer)
-    await market_of(seller).token_prices(TWO)
-    assert len(seller.paid) == 1
-
-
-@each_of(
-    "url", ["http://market.example", "http://localhost.market.example", "http://127.0.0.1.example", "http://10.0.0.1"]
-)
-async def test_nothing_is_paid_in_the_open(url: str) -> None:
-    seller = Seller()
-    error = await refused(seller, "insecure_url", base_url=url, allow_insecure=True)
+async def test_nothing_is_paid_in_the_open() -> None:
+    error = await refused(Seller(), "insecure_url", base_url="http://market.example", allow_insecure=True)
     assert "https" in error.hint
-
-
-@each_of("url", ["http://127.0.0.1:8402", "http://[::1]:8402", "http://localhost", BASE])
-async def test_on_this_machine_it_may_be_plain_http(url: str) -> None:
-    seller = Seller()
-    await market_of(seller, base_url=url).token_prices(TWO)
-    assert len(seller.paid) == 1
 
 
 async def test_what_is_free_is_not_paid_for() -> None:
@@ -253,27 +198,6 @@ async def test_what_is_free_is_not_paid_for() -> None:
         offer = offer_2(requirement_2(amount=amount))
         error = await refused(Seller(offer=offer), "over_price", call=lambda client: client.supported_tokens(limit=1))
         assert "$0.00" in error.message
-
-
-async def test_a_dear_offer_says_how_to_allow_it() -> None:
-    error = await refused(Seller(offer=offer_2(requirement_2(amount="90000"))), "over_price")
-    assert "$0.09" in error.message
-    assert "max_price='0.09'" in error.hint
-    absurd = await refused(Seller(offer=offer_2(requirement_2(amount=str(10**30)))), "over_price")
-    assert "max_price" not in absurd.hint
-
-
-async def test_several_offers_and_none_is_good() -> None:
-    """The one that came closest says why: what is too dear can be allowed, a foreign network cannot."""
-    many = [
-        requirement_2(scheme="upto"),
-        requirement_2(amount="900000"),
-        requirement_2(network="eip155:1"),
-        requirement_2(amount="70000"),
-    ]
-    error = await refused(Seller(offer=offer_2(*many)), "over_price")
-    assert "$0.07" in error.message
-    assert "3 other offers were refused as well" in error.message
 
 
 async def test_the_cheapest_that_is_acceptable_is_paid() -> None:
@@ -286,11 +210,3 @@ async def test_the_cheapest_that_is_acceptable_is_paid() -> None:
         assert result.payment.amount == 50_000
         assert seller.payments[0]["accepted"] == cheap  # of two that cost the same, the first
         assert seller.payments[0]["payload"]["authorization"]["value"] == "50000"
-
-
-async def test_the_dear_one_is_paid_when_only_that_is_acceptable() -> None:
-    dear = requirement_2(amount=str(PRICE))
-    permit = requirement_2(amount="1", extra={"name": "USD Coin", "version": "2", "assetTransferMethod": "permit2"})
-    seller = Seller(offer=offer_2(permit, requirement_2(amount="0"), requirement_2(maxTimeoutSeconds=5), dear))
-    await market_of(seller).token_prices(TWO)
-    assert seller.payments[0]["accepted"] == dear

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import httpx
@@ -18,6 +19,7 @@ from tradesdk import (
     PaymentRefusedError,
     PaymentRejectedError,
     Timeout,
+    TokenQuery,
 )
 from tradesdk_mock import MockService
 
@@ -199,15 +201,6 @@ async def test_a_dry_run_says_why_it_would_be_refused(
     assert seller.payments == []
 
 
-async def test_a_dry_run_with_a_max_price() -> None:
-    seller = Seller(offer=offer_2(requirement_2(amount="90000")))
-    client = market_of(seller, budget=None)
-    assert (await client.dry_run.token_prices(TWO, max_price="0.09")).refusal is None
-    refusal = (await client.dry_run.token_prices(TWO, max_price="0.08")).refusal
-    assert refusal is not None
-    assert refusal.code == "over_price"
-
-
 async def test_a_dry_run_of_what_costs_nothing() -> None:
     seller = Seller(asking=lambda request: httpx.Response(200, json=prices(*TWO)))
     tried = await market_of(seller).dry_run.token_prices(TWO)
@@ -254,3 +247,41 @@ async def test_a_quote_tells_what_the_budgets_leave() -> None:
     await client.token_prices(TWO)
     later = await client.quote.token_prices(TWO)
     assert (later.spending.left, later.affordable) == (30_000, False)
+
+
+# What may be paid, for each kind of call.
+
+Act = Callable[..., Any]
+PAID: list[Act] = [
+    lambda c, **more: c.token_signals(["ETH", TokenQuery("BRETT", 5)], limit=3, **more),
+    lambda c, **more: c.signal_history(["ETH"], start=0, end=1, **more),
+    lambda c, **more: c.token_prices(TWO, **more),
+    lambda c, **more: c.token_win_rate(TWO, **more),
+    lambda c, **more: c.token_avg_prices(["ETH"], **more),
+    lambda c, **more: c.top_performers("ROI", limit=10, **more),
+    lambda c, **more: c.aggregate_metrics(**more),
+]
+
+
+@pytest.mark.parametrize("act", PAID, ids=range(len(PAID)))
+async def test_every_call_takes_a_price_and_names(act: Act, mock: MockService) -> None:
+    client = buyer_of(mock)
+    with pytest.raises(PaymentRefusedError, match="over_price"):
+        await act(client, max_price="0")
+    cheap = await act(client.dry_run, max_price="0")
+    assert cheap.refusal.code == "over_price"
+    bought = await act(client, purchase="today", max_price="0.50")
+    again = await act(client, purchase="today")
+    assert (bought.again, again.again, again.payment.id) == (False, True, bought.payment.id)
+    assert (await act(client.dry_run, purchase="today")).standing == again.payment
+    anew = await act(client, purchase="today", new_purchase=bought.payment.id)
+    assert (anew.again, anew.payment.id != bought.payment.id) == (False, True)
+    assert (await act(client.quote)).amount == bought.payment.amount
+    mock.payments.assert_charged(times=2)
+
+
+async def test_the_free_call_takes_nothing_about_money() -> None:
+    for more in ("max_price", "purchase", "new_purchase"):
+        call: Any = market_of(Seller()).supported_tokens
+        with pytest.raises(TypeError, match=more):
+            await call(**{more: 1})

@@ -35,13 +35,6 @@ USED_UP = 200
 """Seconds after which no payment of these tests is valid any more."""
 
 
-@pytest.fixture
-def patient(mock: MockService) -> MockService:
-    """It knows payments by their identifier and gives stored answers again."""
-    mock.set_gaps(payment_identifier="optional")
-    return mock
-
-
 async def doubtful(client: Any, mock: MockService, **fault: Any) -> Payment:
     """A payment whose outcome nobody knows: every answer is lost."""
     rule = mock.add_fault("reset", paid="only", **fault)
@@ -130,41 +123,6 @@ async def test_in_another_process_it_needs_no_signer_and_no_budget(mock: MockSer
     later = buyer_of(mock, ledger=ledger, signer=None, budget=None)
     assert (await later.payments.resume(doubted.id)).charged is True
     mock.payments.assert_charged(times=1)
-
-
-async def test_what_was_taken_is_not_taken_again(mock: MockService) -> None:
-    client = buyer_of(mock)
-    doubted = await doubtful(client, mock, executed=True)
-    mock.payments.assert_charged(times=1)
-    for _ in range(2):
-        with pytest.raises(PaymentError) as caught:
-            await client.payments.resume(doubted.id)
-        assert caught.value.charged == "unknown"  # the service says so, without a receipt
-    with pytest.raises(PaymentRefusedError, match="unresolved_payment"):
-        await client.token_prices(TWO)
-    assert (await client.payments.get(doubted.id)).state is PaymentState.PAID_UNDELIVERED
-    other = (await client.token_prices(["AERO"])).payment
-    assert other is not None
-    for name in ("pay_0", other.id):
-        with pytest.raises(InvalidArgumentError, match=f"payment {name} "):
-            await client.token_prices(TWO, new_purchase=name)
-    await client.token_prices(TWO, new_purchase=doubted.id)
-    mock.payments.assert_charged(times=3)
-    mock.payments.assert_not_charged_twice(within=0)
-    assert mock.payments.signatures() == 3
-
-
-async def test_a_service_that_knows_identifiers_gives_the_answer_again(patient: MockService) -> None:
-    client = buyer_of(patient)
-    doubted = await doubtful(client, patient, executed=True)
-    assert doubted.identified
-    result = await client.payments.resume(doubted.id)
-    assert [one.symbol for one in result.data.results] == TWO
-    assert (result.charged, result.again) == (True, False)
-    kept = await client.payments.resume(doubted.id)
-    assert (kept.data, kept.charged, kept.again) == (result.data, True, True)
-    patient.payments.assert_charged(times=1)
-    assert patient.payments.signatures() == 1
 
 
 async def test_what_is_over_is_not_resumed(mock: MockService) -> None:
@@ -367,16 +325,6 @@ async def test_a_fast_clock_does_not_let_anybody_mark_what_could_still_be_taken(
     clock.advance(91)
     marked = await another().payments.mark(doubted.id, paid=False)
     assert marked.state is PaymentState.MARKED_UNPAID
-
-
-async def test_what_was_delivered_is_not_to_be_marked(mock: MockService) -> None:
-    client = buyer_of(mock)
-    result = await client.token_prices(TWO)
-    assert result.payment is not None
-    for paid in (True, False):
-        with pytest.raises(PaymentRefusedError, match="not_unresolved"):
-            await client.payments.mark(result.payment.id, paid=paid)
-    assert (await client.payments.get(result.payment.id)).state is PaymentState.DELIVERED
 
 
 async def test_what_was_rejected_and_expired_is_free_when_a_person_says_so(mock: MockService) -> None:

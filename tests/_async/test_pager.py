@@ -113,12 +113,6 @@ async def test_a_page_is_not_walked() -> None:
     assert found.model_copy() == found
 
 
-@pytest.mark.rule("page.cursor.walk")
-async def test_an_empty_page_with_a_cursor_goes_on() -> None:
-    service = Service(ok(page([], "c1")), ok(page([], "c2")), ok(page(trades(1))))
-    assert await ids(client_of(service).trades.list()) == ["t1"]
-
-
 @each_of("cursor", ["", None])
 async def test_an_empty_cursor_is_none(cursor: str | None) -> None:
     service = Service(ok({"data": trades(1), "next_cursor": cursor}))
@@ -173,13 +167,6 @@ async def test_limit_is_the_page_and_max_items_the_total(limit: int | None, max_
     found = await ids(client_of(service).trades.list(limit=limit, max_items=max_items))
     assert found == ["t1", "t2", "t3", "t4", "t5"][:max_items]
     assert [request.url.params["limit"] for request in service.requests] == sent
-
-
-@pytest.mark.rule("page.cursor.opaque")
-async def test_begins_at_a_cursor() -> None:
-    service = Service(ok(page(trades(3))))
-    assert await ids(client_of(service).trades.list(cursor="c7")) == ["t3"]
-    assert service.sent == [LIST + "&cursor=c7"]
 
 
 async def test_filters_stay_on_every_page() -> None:

@@ -270,22 +270,6 @@ async def test_what_a_proxy_says_after_the_money_was_taken_is_no_proof_that_it_w
     assert (kept.signatures, (await client.payments.spending()).total) == (2, 2 * PRICE)
 
 
-@each_of(("left", "handed_over"), [(7, True), (6, False)])
-async def test_nothing_is_handed_over_when_no_verifier_would_look_at_it(left: int, handed_over: bool) -> None:
-    buyer = Buyer("lost before")
-    client = buyer.client(max_retries=0)
-    with pytest.raises(PaymentOutcomeUnknownError):
-        await client.token_prices(["ETH"])
-    [payment] = await client.payments.list()
-    buyer.clock.advance(payment.valid_before - left - buyer.clock.now())
-    if handed_over:
-        assert (await client.payments.resume(payment.id)).data.results[0].symbol == "ETH"
-    else:
-        with pytest.raises(PaymentOutcomeUnknownError, match="time_is_up"):
-            await client.payments.resume(payment.id)
-    assert len(buyer.service.taken) == handed_over
-
-
 @each_of("raised", [httpx.ConnectError("from a hook"), httpx.LocalProtocolError("late"), UnicodeError("late")])
 async def test_an_error_out_of_somebody_elses_client_proves_nothing(raised: Exception) -> None:
     """Its hooks run after the answer has come."""
@@ -321,14 +305,6 @@ async def test_nor_does_one_out_of_its_transport(raised: Exception) -> None:
         await client.token_prices(["ETH"])
     assert caught.value.charged == "unknown"
     assert (await client.payments.spending()).held == PRICE == buyer.service.total
-
-
-async def test_a_connection_that_was_never_made_is_known_as_such() -> None:
-    buyer = Buyer("refused")
-    client = buyer.client(max_retries=0)
-    with pytest.raises(Exception, match="could not connect") as caught:
-        await client.token_prices(["ETH"])
-    assert getattr(caught.value, "charged", None) is False
 
 
 async def test_a_key_that_is_gone_while_the_outcome_is_open() -> None:

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import logging
-from typing import Any
-
 import httpx
 import pytest
 
 from tradesdk import AsyncTradeClient, Connected, Disconnected, StreamError, StreamSignal, TradeError
 
-from .._answers import KEY, failed
+from .._answers import KEY
 from .._clock import START
 from .._rows import each_of
 from .._streamscript import SILENCE, StreamScript, beat, fields, live
@@ -99,26 +96,6 @@ async def test_a_consumer_that_was_away_is_no_stale_stream() -> None:
     assert (found.error, found.stats.connects, found.stats.heartbeats) == (None, 1, 41)
 
 
-async def test_filters() -> None:
-    lives = [
-        live("a", 1),
-        live("b", 2, confidence=0.1),
-        live("c", 3, direction="BUY"),
-        live("d", 4, token_symbol="ETH"),
-    ]
-    for options, ids in (
-        ({"min_confidence": 0.9}, ["a", "c", "d"]),
-        ({"direction": "BUY"}, ["c"]),
-        ({"token": "eth"}, ["d"]),
-        ({"token": "0X" + "CD" * 20, "direction": "SELL"}, ["a", "b", "d"]),
-    ):
-        everything: dict[str, Any] = options
-        script = StreamScript([*lives, 5.0], failed(401))
-        found = await followed(script, **everything)
-        assert found.ids == ids
-        assert found.stats.filtered == 4 - len(ids)
-
-
 async def test_it_may_be_iterated_without_a_block() -> None:
     script = StreamScript([live("a", 1), live("b", 2), SILENCE])
     async with opened(script) as stream:
@@ -169,17 +146,6 @@ async def test_a_client_that_is_closed() -> None:
     with pytest.raises(TradeError, match="this client is closed"):
         await anext(stream)
     await client.aclose()
-
-
-async def test_as_many_reconnects_as_allowed(caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.INFO, "tradesdk")
-    script = StreamScript([live("a", 1), 1.0], httpx.ConnectError("refused"), httpx.ReadError("reset"), [1.0])
-    found = await followed(script, max_reconnects=2)
-    assert found.error is not None
-    assert found.ids == ["a"]
-    assert len(found.of(Disconnected)) == 2
-    assert len(script.connects) == 3
-    assert KEY not in caplog.text
 
 
 async def test_given_up_after_a_stream_that_ends_again_and_again() -> None:

@@ -76,7 +76,7 @@ async def test_by_hand_in_any_order(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("named", [False, True], ids=["a damaged digit", "a clock that was ahead"])
-@pytest.mark.parametrize("ahead", [60, 3_600, 86_400, 2_000_000_000])
+@pytest.mark.parametrize("ahead", [60, 2_000_000_000])
 async def test_a_position_ahead_of_the_services_time_loses_nothing_and_is_reported(
     ahead: int, named: bool, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -118,17 +118,12 @@ async def test_what_the_history_let_go_between_two_runs_is_a_gap(
 
 
 DAMAGED = {
-    "empty": b"",
     "cut": b'{"version": 1, "serv',
-    "HTML": b"<h1>hello</h1>",
-    "zeros": b"\0" * 400,
-    "a list": b"[]",
-    "NaN": b'{"version": 1, "begin": NaN}',
     "another account": json.dumps(
         {"version": 1, "service": BASE, "key": "0" * 16, "chain": 8453, "begin": 0, "position": 0, "handled": []}
     ).encode(),
-    "a later release": b'{"version": 99}',
 }
+"""Of each code one; `tests/unit/test_checkpoint_faults.py` has them all."""
 
 
 @pytest.mark.parametrize("content", DAMAGED.values(), ids=DAMAGED)

@@ -2,44 +2,18 @@
 
 from __future__ import annotations
 
-import threading
 from datetime import UTC, datetime
 
 import httpx
 import pytest
 
-from tradesdk import RateLimit, RateLimitError
+from tradesdk import AsyncTradeClient, RateLimit, RateLimitError
+from tradesdk_mock import MockService
 
 from .._answers import ACCOUNT, Service, failed, limited, ok
 from .._clock import START, VirtualClock, http_date, named
 from .._flavour_async import at_once
-from .._rows import each_of
 from ._client import client_of
-
-LIMIT = 20
-
-
-class Limited:
-    """A service with a real window of a minute, which starts with its first request."""
-
-    def __init__(self, clock: VirtualClock, limit: int = LIMIT, skew: int = 0) -> None:
-        self._lock = threading.Lock()
-        self._clock, self._limit, self._skew = clock, limit, skew
-        self._ends, self._used = 0, 0
-        self.refused = self.served = 0
-
-    def __call__(self, request: httpx.Request) -> httpx.Response:
-        with self._lock:
-            now = self._clock.now() + self._skew
-            if now >= self._ends:
-                self._ends, self._used = int(now) + 60, 0
-            date = http_date(now)
-            if self._used >= self._limit:
-                self.refused += 1
-                return failed(429, date=date, retry_after="60", **limited(0, self._ends, self._limit))
-            self._used += 1
-            self.served += 1
-            return ok(ACCOUNT, date=date, **limited(self._limit - self._used, self._ends, self._limit))
 
 
 async def test_waits_for_the_reset_instead_of_collecting_a_429() -> None:
@@ -47,42 +21,6 @@ async def test_waits_for_the_reset_instead_of_collecting_a_429() -> None:
     clock = VirtualClock()
     client = client_of(service, clock)
     await client.account.get()
-    assert clock.waits == []
-    await client.account.get()
-    assert clock.waits == [named(30)]
-
-
-async def test_reset_is_read_by_the_clock_of_the_service() -> None:
-    there = START - 7200
-    service = Service(ok(ACCOUNT, date=http_date(there), **limited(0, there + 30)), ok(ACCOUNT))
-    clock = VirtualClock()
-    client = client_of(service, clock)
-    await client.account.get()
-    await client.account.get()
-    assert clock.waits == [named(30)]
-
-
-async def test_counts_down_what_is_left() -> None:
-    """Answers that arrive out of order, or without the headers, do not give anything back."""
-    service = Service(ok(ACCOUNT, date=http_date(START), **limited(2, START + 30)), *(ok(ACCOUNT) for _ in range(3)))
-    clock = VirtualClock()
-    client = client_of(service, clock)
-    for _ in range(3):
-        await client.account.get()
-    assert clock.waits == []
-    await client.account.get()
-    assert clock.waits == [named(30)]
-
-
-@each_of("left", [0, 1, 5])
-async def test_what_others_use_up_counts(left: int) -> None:
-    """Another program with the same key: an answer of the same window says that less is left than we know of."""
-    told = (10, left, *range(left - 1, -1, -1))
-    service = Service(*(ok(ACCOUNT, date=http_date(START), **limited(each, START + 30)) for each in told), ok(ACCOUNT))
-    clock = VirtualClock()
-    client = client_of(service, clock)
-    for _ in told:
-        await client.account.get()
     assert clock.waits == []
     await client.account.get()
     assert clock.waits == [named(30)]
@@ -146,27 +84,6 @@ async def test_no_headers_no_throttle() -> None:
     assert client.rate_limit is None
 
 
-@each_of("skew", [0, 7200])
-async def test_hundreds_one_after_the_other_never_meet_a_429(skew: int) -> None:
-    clock = VirtualClock()
-    service = Limited(clock, skew=skew)
-    client = client_of(service, clock)
-    for _ in range(LIMIT * 5):
-        await client.account.get()
-    assert (service.served, service.refused) == (LIMIT * 5, 0)
-
-
-async def test_many_at_once_all_get_through() -> None:
-    """Nearly none is refused: only what is held up between asking the throttle and sending, into the next window."""
-    clock = VirtualClock()
-    service = Limited(clock)
-    client = client_of(service, clock, deadline=10**6)
-    await client.account.get()
-    await at_once([client.account.get] * (LIMIT * 3))
-    assert service.served == LIMIT * 3 + 1
-    assert service.refused <= LIMIT / 2
-
-
 async def test_rate_limit_is_a_snapshot_of_the_last_answer() -> None:
     service = Service(
         ok(ACCOUNT, **limited(41, START + 30)),
@@ -183,3 +100,14 @@ async def test_rate_limit_is_a_snapshot_of_the_last_answer() -> None:
     for _ in range(2):
         assert client.rate_limit == RateLimit(60, 40, datetime.fromtimestamp(START + 30, UTC))
         await client.account.get()
+
+
+async def test_many_at_once_share_one_limit(mock: MockService) -> None:
+    """Each that waits moves the mock's clock on by its own wait, so some meet a 429; all get through."""
+    http = httpx.AsyncClient(transport=mock.transport(), base_url=mock.url)
+    client = AsyncTradeClient(api_key="mock_full_free_many", http_client=http, clock=mock.clock, deadline=100_000)
+    await client.account.get()
+    await at_once([client.account.get] * 130)
+    statuses = [entry.status for entry in mock.journal("many")]
+    assert statuses.count(200) == 131
+    assert set(statuses) <= {200, 429}

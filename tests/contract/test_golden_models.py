@@ -148,7 +148,7 @@ def test_a_risk_object_may_leave_any_field_out() -> None:
 
 @pytest.mark.rule(
     "wallets.connect.bad-signature auth.invalid auth.scope.forbidden error.400.malformed error.400.signature",
-    "error.401 error.403 error.404.missing error.409 error.422.position-size error.429 error.500 error.503",
+    "error.body error.401 error.403 error.404.missing error.409 error.422.position-size error.429 error.500 error.503",
 )
 @each_of("name", errors())
 def test_error_body_becomes_its_error(name: str) -> None:

@@ -7,10 +7,9 @@ import gc
 import json
 import socket
 import threading
-from collections.abc import Awaitable, Callable, Generator, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from functools import partial
 from itertools import count
-from typing import Any
 from urllib.parse import unquote
 
 import anyio
@@ -28,6 +27,7 @@ from .._async._client import client_of
 from .._clock import START, VirtualClock
 from .._hostile import Visit, answer, hostile
 from .._rows import each_of
+from ._cancelling import MODES, Cancelling
 
 GOOD = answer(json.dumps(ACCOUNT).encode())
 HALFWAY = {"waiting for the answer": b"", "in its headers": GOOD[:20], "in its body": GOOD[:-5]}
@@ -139,17 +139,6 @@ async def test_before_it_begins() -> None:
         assert len(server.visits) == 1
 
 
-async def test_many_at_every_point_in_time() -> None:
-    """Whatever the moment, the one connection is there for the next call."""
-    with hostile(lambda visit: None if visit.send(GOOD) else visit.close()) as server:
-        async with single(server.url) as client:
-            for step in range(40):
-                with anyio.move_on_after(step / 20_000):
-                    await client.account.get()
-            with anyio.fail_after(60):
-                assert (await client.account.get()).id == "acc_1"
-
-
 async def test_while_waiting_to_retry() -> None:
     class Stopped(VirtualClock):
         async def sleep_async(self, seconds: float) -> None:
@@ -190,61 +179,20 @@ async def test_a_timeout_around_a_call_is_the_users() -> None:
         assert len(server.visits) == 1
 
 
-class CancelledAt:
-    """Awaits `call` and cancels its task at the suspension `at`: `early` while it waits, `late` when what it waits for
-    has come and it does not know yet, `storm` at the next 25 as well. `reached` says whether there were so many."""
-
-    def __init__(self, call: Awaitable[object], at: int, mode: str) -> None:
-        self._call, self._at, self._mode = call, at, mode
-        self.suspensions = 0
-
-    @property
-    def reached(self) -> bool:
-        return self.suspensions >= self._at
-
-    def __await__(self) -> Generator[Any, Any, object]:
-        task, loop = asyncio.current_task(), asyncio.get_running_loop()
-        assert task is not None
-        steps = self._call.__await__()
-        sent, error = None, None
-        while True:
-            try:
-                future = steps.send(sent) if error is None else steps.throw(error)
-            except StopIteration as over:
-                return over.value
-            self.suspensions += 1
-            if 0 <= self.suspensions - self._at < (25 if self._mode == "storm" else 1):
-                if self._mode == "late" and future is not None:
-                    future.add_done_callback(lambda _: task.cancel())
-                else:
-                    loop.call_soon(task.cancel)
-            sent = error = None
-            try:
-                sent = yield future
-            except BaseException as raised:
-                error = raised
-
-
 async def cancelled_everywhere(call: Callable[[], Awaitable[object]], after: Callable[[], Awaitable[None]]) -> int:
     """Cancel `call` once at each of its suspensions, in each mode, and do `after` each time; how many there were."""
     most = 0
-    for mode in ("early", "late", "storm"):
+    for mode in MODES:
         at, reached = 0, True
         while reached:
             at += 1
-            cancelled = CancelledAt(call(), at, mode)
-            task = asyncio.create_task(_of(cancelled))
-            await asyncio.wait([task], timeout=60)
-            assert task.done(), (mode, at)
+            cancelling = Cancelling(call(), at, mode)
+            task = await cancelling.in_a_task()
             assert task.cancelled() or task.exception() is None
-            reached = cancelled.reached
+            reached = cancelling.reached
             await after()
         most = max(most, at - 1)
     return most
-
-
-async def _of(cancelled: CancelledAt) -> object:
-    return await cancelled
 
 
 @pytest.mark.usefixtures("_nothing_is_collected")

@@ -12,15 +12,11 @@ import httpx
 import pytest
 
 from tradesdk import (
-    AmbiguousOutcomeError,
     APIConnectionError,
     APIResponseError,
     APITimeoutError,
     AsyncTradeClient,
-    InternalServerError,
     LocalSigner,
-    RateLimitError,
-    RetryPolicy,
     TradeClient,
 )
 from tradesdk_mock import GapOptions, MockClock, MockServer, MockServerError, MockService
@@ -91,22 +87,6 @@ def test_all_gaps_at_once(signer: LocalSigner) -> None:
         assert InProcess(service, "tour", signer).everything()
 
 
-def test_with_settings_from_the_environment(mock: MockService, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TRADE_API_KEY", KEY)
-    monkeypatch.setenv("TRADE_BASE_URL", "https://api.example.com")
-    with TradeClient(http_client=httpx.Client(transport=mock.transport())) as client:
-        assert client.account.get().plan == "pro"
-        assert len(list(client.trades.list())) == 250
-
-
-async def test_awaited_with_settings_from_the_environment(mock: MockService, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TRADE_API_KEY", KEY)
-    monkeypatch.setenv("TRADE_BASE_URL", "https://api.example.com")
-    async with AsyncTradeClient(http_client=httpx.AsyncClient(transport=mock.transport())) as client:
-        assert (await client.account.get()).plan == "pro"
-        assert len([trade async for trade in client.trades.list()]) == 250
-
-
 def test_a_closed_mock_is_not_tried_again(mock: MockService, trade: TradeClient) -> None:
     mock.close()
     with pytest.raises(MockServerError, match="the mock is closed"):
@@ -119,13 +99,6 @@ async def test_a_closed_mock_is_not_tried_again_by_tasks(mock: MockService, atra
     with pytest.raises(MockServerError, match="the mock is closed"):
         await atrade.account.get()
     assert mock.clock.now() == START
-
-
-def test_retries_wait_on_the_clock_of_the_mock(mock: MockService, trade: TradeClient) -> None:
-    mock.add_fault("status", route="/v1/account", status=503, count=2, retry_after=40)
-    assert trade.account.get().plan == "pro"
-    assert [entry.status for entry in mock.journal()] == [503, 503, 200]
-    assert mock.clock.now() - START >= 80
 
 
 async def test_awaited_retries_wait_on_the_clock_of_the_mock(mock: MockService, atrade: AsyncTradeClient) -> None:
@@ -191,31 +164,6 @@ async def test_the_deadline_counts_on_the_clock_of_the_mock_when_awaited(
     assert 90 < mock.clock.now() - START <= 120
 
 
-def test_a_create_whose_answer_is_lost_is_found(mock: MockService, trade: TradeClient) -> None:
-    wallet = trade.wallets.list().first()
-    assert wallet is not None
-    mock.add_fault("reset", route="/v1/agents", method="POST", executed=True, count=1)
-    before = len(list(trade.agents.list()))
-    made = trade.agents.create(name="once", wallet_id=wallet.id, chain_id=wallet.chain_id)
-    assert made.name == "once"
-    assert len(list(trade.agents.list())) == before + 1
-
-
-def test_a_create_that_may_have_happened_is_not_sent_again(mock: MockService, trade: TradeClient) -> None:
-    wallet = trade.wallets.list().first()
-    assert wallet is not None
-    mock.add_fault("status", route="/v1/agents", method="POST", status=500, executed=True)
-    with pytest.raises((InternalServerError, AmbiguousOutcomeError)):
-        trade.agents.create(name="once", wallet_id=wallet.id, chain_id=wallet.chain_id)
-    assert [entry.method for entry in mock.journal()].count("POST") == 1
-    assert "once" in [agent.name for agent in trade.agents.list()]
-
-
-def test_a_walk_goes_on_after_a_failure(mock: MockService, trade: TradeClient) -> None:
-    mock.add_fault("reset", route="/v1/trades", nth=2)
-    assert len({each.id for each in trade.trades.list()}) == 250
-
-
 async def test_the_rate_limit_is_waited_out_without_waiting(mock: MockService) -> None:
     async with httpx.AsyncClient(transport=mock.transport(), base_url=mock.url) as http:
         client = AsyncTradeClient(http_client=http, api_key="mock_full_free_few", clock=mock.clock)
@@ -223,21 +171,6 @@ async def test_the_rate_limit_is_waited_out_without_waiting(mock: MockService) -
             await client.account.get()
     assert 120 <= mock.clock.now() - START < 200
     assert {entry.status for entry in mock.journal("few")} == {200}
-
-
-def test_without_waiting_it_is_an_error(mock: MockService) -> None:
-    with httpx.Client(transport=mock.transport(), base_url=mock.url) as http:
-        client = TradeClient(
-            http_client=http,
-            api_key="mock_full_free_few",
-            clock=mock.clock,
-            throttle=False,
-            retry=RetryPolicy(max_retries=0),
-        )
-        for _ in range(60):
-            client.account.get()
-        with pytest.raises(RateLimitError):
-            client.account.get()
 
 
 async def test_tasks_share_a_client(mock: MockService, atrade: AsyncTradeClient) -> None:

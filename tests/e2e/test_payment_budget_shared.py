@@ -1,4 +1,4 @@
-"""Tasks, threads and processes buy at once, under one budget in one ledger: exactly what it allows, and no more."""
+"""Threads, and tasks of several processes, buy at once: exactly what the budget of their one ledger allows."""
 
 from __future__ import annotations
 
@@ -8,10 +8,9 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-import anyio
 import pytest
 
-from tradesdk import AsyncMarketClient, Budget, Ledger, LocalSigner, MarketClient, PaymentRefusedError
+from tradesdk import Budget, Ledger, LocalSigner, MarketClient, PaymentRefusedError
 from tradesdk_mock import MockServer
 
 ROOT = Path(__file__).parents[2]
@@ -38,35 +37,6 @@ def check(server: MockServer, path: Path, purchases: int) -> None:
 def symbols(server: MockServer, count: int) -> list[str]:
     with MarketClient(base_url=server.market_url, ledger=Ledger.memory()) as client:
         return [token.token_address for token in client.supported_tokens(limit=count).data.tokens]
-
-
-@pytest.mark.parametrize("same", [True, False], ids=["the same call", "different calls"])
-async def test_tasks(tmp_path: Path, same: bool) -> None:
-    path = tmp_path / "ledger"
-    sold: list[object] = []
-    with MockServer(seed=5) as server:
-        tokens = symbols(server, TASKS)
-
-        async def buy(client: AsyncMarketClient, token: str) -> None:
-            try:
-                sold.append((await client.token_prices([token])).receipt)
-            except PaymentRefusedError as error:
-                sold.append(error.code)
-
-        async with (
-            AsyncMarketClient(
-                base_url=server.market_url,
-                signer=LocalSigner.from_key(KEY),
-                budget=budget(5),
-                ledger=Ledger(path),
-            ) as client,
-            anyio.create_task_group() as group,
-        ):
-            for token in tokens:
-                group.start_soon(buy, client, tokens[0] if same else token)
-        assert sold.count("over_budget") == TASKS - 5
-        assert len(sold) == TASKS
-        check(server, path, 5)
 
 
 @pytest.mark.parametrize("same", [True, False], ids=["the same call", "different calls"])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Generator
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import anyio
@@ -16,61 +16,14 @@ from tradesdk import PaymentError, PaymentState
 
 from .._async._paidshop import EVERY_ANSWER, WHEN, Shop, lost, outcome, steps_of
 from .._paidservice import PRICE
-
-
-class Stepping(Awaitable[Any]):
-    """Runs a call, and when it waits for the time number `at`, cancels it."""
-
-    def __init__(self, call: Awaitable[Any], at: int, cancel: Callable[[], object]) -> None:
-        self._call = call
-        self._at = at
-        self._cancel = cancel
-        self.waits = 0
-
-    def __await__(self) -> Generator[Any, Any, Any]:
-        steps = self._call.__await__()
-        resume: Callable[[], Any] = lambda: next(steps)  # noqa: E731
-        while True:
-            try:
-                wanted = resume()
-            except StopIteration as end:
-                return end.value
-            self.waits += 1
-            if self.waits == self._at:
-                self._cancel()
-            try:
-                got = yield wanted
-            except BaseException as error:
-                resume = _throwing(steps, error)
-            else:
-                resume = _sending(steps, got)
-
-
-def _sending(steps: Any, value: Any) -> Callable[[], Any]:
-    return (lambda: next(steps)) if value is None else (lambda: steps.send(value))
-
-
-def _throwing(steps: Any, error: BaseException) -> Callable[[], Any]:
-    return lambda: steps.throw(error)
+from ._cancelling import MODES, Cancelling
 
 
 async def cancelled_at(shop: Shop, at: int) -> bool:
     """Whether the cancellation came in time; by a scope, as anyio and trio do it."""
     with anyio.CancelScope() as scope:
-        await Stepping(outcome(shop), at, scope.cancel)
+        await Cancelling(outcome(shop), at, cancel=scope.cancel)
     return scope.cancel_called
-
-
-async def killed_at(shop: Shop, at: int) -> bool:
-    """The same as asyncio does it: `task.cancel()`, once, and nothing shields from it."""
-    stepping = Stepping(outcome(shop), at, lambda: task.cancel())
-
-    async def stepped() -> None:
-        await stepping
-
-    task = asyncio.ensure_future(stepped())
-    await asyncio.wait([task])
-    return stepping.waits >= at
 
 
 async def settled(shop: Shop) -> None:
@@ -97,12 +50,19 @@ async def test_wherever_it_waits(kinds: list[str]) -> None:
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
 @EVERY_ANSWER
 async def test_wherever_it_waits_as_asyncio_does_it(kinds: list[str], anyio_backend: str) -> None:
+
+    def cancel() -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        task.cancel()
+
     at = 0
     for at in range(1, 1000):
         shop = Shop(kinds)
-        reached = await killed_at(shop, at)
+        cancelling = Cancelling(outcome(shop), at, cancel=cancel)
+        await cancelling.in_a_task()
         await settled(shop)
-        if not reached:
+        if not cancelling.reached:
             break
         assert len(shop.service.authorizations) <= 1
         await shop.end()
@@ -127,17 +87,6 @@ async def test_while_the_ledger_is_asked(kinds: list[str], after: bool) -> None:
         await shop.end()
 
 
-@pytest.mark.long
-@EVERY_ANSWER
-async def test_when_the_answer_is_there(kinds: list[str]) -> None:
-    """The cancellation is noticed at the next wait only, when the answer has been read but not written down."""
-    shop = Shop(kinds)
-    with anyio.CancelScope() as scope:
-        shop.interrupt = scope.cancel
-        await outcome(shop)
-    await shop.end()
-
-
 async def test_what_was_paid_for_still_arrives() -> None:
     """A timeout that strikes when the answer is there does not take it away."""
     shop = Shop([])
@@ -159,43 +108,6 @@ async def test_before_anything_is_signed() -> None:
     assert shop.ledger.history() == []
     assert shop.service.requests == len(shop.signer.digests) == 0
     assert sniffio.current_async_library() in ("asyncio", "trio")
-
-
-class CancelledAt(Awaitable[Any]):
-    """Runs a call in its task, which is cancelled when it waits for the time number `at`.
-
-    Early, while it waits; late, when what it waits for is there and not yet seen; in a storm, at every wait from then
-    on.
-    """
-
-    def __init__(self, call: Awaitable[Any], at: int, mode: str) -> None:
-        self._call = call
-        self._at = at
-        self._mode = mode
-        self.waits = 0
-
-    def __await__(self) -> Generator[Any, Any, Any]:
-        task = asyncio.current_task()
-        assert task is not None
-        steps = self._call.__await__()
-        resume: Callable[[], Any] = lambda: next(steps)  # noqa: E731
-        while True:
-            try:
-                wanted = resume()
-            except StopIteration as end:
-                return end.value
-            self.waits += 1
-            if self.waits == self._at or (self._mode == "storm" and self._at < self.waits < self._at + 25):
-                if self._mode == "late" and wanted is not None:
-                    wanted.add_done_callback(lambda _: task.cancel())
-                else:
-                    asyncio.get_running_loop().call_soon(task.cancel)
-            try:
-                got = yield wanted
-            except BaseException as error:
-                resume = _throwing(steps, error)
-            else:
-                resume = _sending(steps, got)
 
 
 Call = Callable[[], Awaitable[Any]]
@@ -276,14 +188,9 @@ async def sweep(of: Callable[[Shop], Awaitable[tuple[Call, Call]]], mode: str) -
     for at in range(1, 1000):
         shop = Shop([])
         act, then = await of(shop)
-
-        async def run(stepping: CancelledAt) -> Any:
-            return await stepping
-
-        stepping = CancelledAt(act(), at, mode)
-        task = asyncio.ensure_future(run(stepping))
-        await asyncio.wait([task])
-        if stepping.waits < at:
+        cancelling = Cancelling(act(), at, mode)
+        task = await cancelling.in_a_task()
+        if not cancelling.reached:
             assert task.result().payment.state is PaymentState.DELIVERED
             break
         assert task.cancelled()
@@ -298,7 +205,7 @@ async def test_the_next_call_gets_the_answer(anyio_backend: str) -> None:
 
 @pytest.mark.long
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
-@pytest.mark.parametrize("mode", ["early", "late", "storm"])
+@pytest.mark.parametrize("mode", MODES)
 @EVERY_CALL
 async def test_the_next_call_gets_the_answer_of_whatever_was_cancelled(of: Any, mode: str, anyio_backend: str) -> None:
     await sweep(of, mode)
@@ -313,7 +220,7 @@ async def test_the_next_call_gets_the_answer_after_a_scope_was_cancelled(of: Any
         act, then = await of(shop)
         got = None
         with anyio.CancelScope() as scope:
-            got = await Stepping(act(), at, scope.cancel)
+            got = await Cancelling(act(), at, cancel=scope.cancel)
         if got is None:
             await goes_on(shop, then)
         elif not scope.cancel_called:

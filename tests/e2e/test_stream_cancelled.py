@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import gc
 import time
-from collections.abc import Callable, Coroutine, Generator, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +21,7 @@ from .._hostile import Visit, answer, hostile
 from .._rows import each_of
 from .._streamscript import CHAIN, Step, StreamScript, fields, live
 from .._streamservice_outages import most_within
+from ._cancelling import Cancelling
 from ._streamplaces import EMPTY, OPEN, signal_event
 
 EVERY = 7.0
@@ -173,78 +173,27 @@ async def test_leaving_it_leaves_nothing_to_the_garbage_collector() -> None:
 # Whole runs: entering, reading, acknowledging, reconnecting, leaving.
 
 
-class Cancelling:
-    """Drives a run, and cancels it where it waits for the time number `at` (1, 2, …), and `times` - 1 waits after that.
-
-    `late`: when what it waits for is there, and it was not told yet.
-    """
-
-    def __init__(self, run: Coroutine[Any, Any, object], at: int, times: int = 1, *, late: bool = False) -> None:
-        self._steps = run.__await__()
-        self._cancelled = range(at, at + times)
-        self._late = late
-        self.cancel: Callable[[], object] = lambda: None
-        self.waits = 0
-
-    def __await__(self) -> Generator[Any, Any, None]:
-        resume: Callable[[], Any] = lambda: self._steps.send(None)  # noqa: E731
-        while True:
-            try:
-                wanted = resume()
-            except StopIteration:
-                return
-            self.waits += 1
-            if self.waits in self._cancelled:
-                if self._late and wanted is not None:
-                    wanted.add_done_callback(lambda _: self.cancel())
-                else:
-                    self.cancel_soon()
-            try:
-                got = yield wanted
-            except BaseException as error:
-                resume = self._throwing(error)
-            else:
-                resume = self._sending(got)
-
-    def cancel_soon(self) -> None:
-        self.cancel()
-
-    def _throwing(self, error: BaseException) -> Callable[[], Any]:
-        return lambda: self._steps.throw(error)
-
-    def _sending(self, value: Any) -> Callable[[], Any]:
-        return lambda: self._steps.send(value)
+async def in_a_task(run: Coroutine[Any, Any, object], at: int, mode: str) -> tuple[bool, int]:
+    """Whether it was cancelled, and how often it waited."""
+    cancelling = Cancelling(run, at, mode)
+    task = await cancelling.in_a_task()
+    if not task.cancelled():
+        task.result()
+    return task.cancelled(), cancelling.waits
 
 
-class OfATask(Cancelling):
-    """As `task.cancel()`, `asyncio.wait_for` and `asyncio.timeout` do it: no scope shields from that."""
-
-    def cancel_soon(self) -> None:
-        asyncio.get_running_loop().call_soon(self.cancel)  # the loop has to know first what is waited for
-
-    async def cancelled(self) -> bool:
-        async def driven() -> None:
-            await self
-
-        task = asyncio.ensure_future(driven())
-        self.cancel = task.cancel
-        await asyncio.wait([task])
-        if not task.cancelled():
-            task.result()
-        return task.cancelled()
+async def in_a_scope(run: Coroutine[Any, Any, object], at: int, mode: str) -> tuple[bool, int]:
+    scope = anyio.CancelScope()
+    cancelling = Cancelling(run, at, mode, scope.cancel)
+    with scope:
+        await cancelling
+    return scope.cancel_called, cancelling.waits  # what it cleaned up shielded may have been the last
 
 
-class OfAScope(Cancelling):
-    """As anyio and trio do it."""
-
-    async def cancelled(self) -> bool:
-        with anyio.CancelScope() as scope:
-            self.cancel = scope.cancel
-            await self
-        return scope.cancel_called  # what it cleaned up shielded may have been the last
+Driver = Callable[[Coroutine[Any, Any, object], int, str], Awaitable[tuple[bool, int]]]
 
 
-async def swept(path: Path, runs: Iterable[int], driver: type[OfATask | OfAScope], **how: Any) -> int:
+async def swept(path: Path, runs: Iterable[int], driver: Driver, mode: str = "early") -> int:
     """Cancels a run at each of `runs`, until one ends before; how often that one waited.
 
     After each, nothing is held any more, and no signal lost.
@@ -283,34 +232,32 @@ async def swept(path: Path, runs: Iterable[int], driver: type[OfATask | OfAScope
                             if len(got) == 3:
                                 return
 
-                driven = driver(run(), at, **how)
-                was = await driven.cancelled()
-                assert was or driven.waits < at, f"at wait {at}, nobody was told of the cancellation"
+                was, waits = await driver(run(), at, mode)
+                assert was or waits < at, f"at wait {at}, nobody was told of the cancellation"
                 async with client.signals.stream(**options) as stream:  # the checkpoint and its lock are free
                     again = int((await anext(stream)).id.removeprefix("sig_"))
                 # Of those that were handed out, only the last one may be acknowledged or not.
                 assert again in (len(got), len(got) + 1), (at, got)
             assert server.settled(open_connections=0), at
-            waits = driven.waits
             if waits < at:
                 break
     return waits
 
 
-HOW: dict[str, tuple[type[OfATask | OfAScope], dict[str, Any]]] = {
-    "a task, early": (OfATask, {}),
-    "a task, late": (OfATask, {"late": True}),
-    "a task, again and again": (OfATask, {"times": 25}),
-    "a scope": (OfAScope, {}),
+HOW: dict[str, tuple[Driver, str]] = {
+    "a task, early": (in_a_task, "early"),
+    "a task, late": (in_a_task, "late"),
+    "a task, again and again": (in_a_task, "storm"),
+    "a scope": (in_a_scope, "early"),
 }
 
 
 @pytest.mark.parametrize("how", ["a task, early", "a task, again and again"])
 async def test_cancelled_where_it_waits(tmp_path: Path, how: str) -> None:
     """At some of the waits, and at all with which it ends."""
-    driver, options = HOW[how]
+    driver, mode = HOW[how]
     waits = await swept(tmp_path, [1000], driver)
-    await swept(tmp_path, [3, 12, *range(waits - 3, waits + 1)], driver, **options)
+    await swept(tmp_path, [3, 12, *range(waits - 3, waits + 1)], driver, mode)
 
 
 @pytest.mark.parametrize("anyio_backend", ["asyncio", "trio"])
@@ -321,9 +268,9 @@ async def test_cancelled_wherever_it_waits(
     tmp_path: Path, how: str, often: float, anyio_backend: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """`often` 0: the whole state is saved for each signal, in a thread."""
-    driver, options = HOW[how]
-    if driver is OfATask and anyio_backend == "trio":
+    driver, mode = HOW[how]
+    if driver is in_a_task and anyio_backend == "trio":
         return  # has no other way than scopes
     monkeypatch.setattr(checkpoint, "OFTEN", often)
     monkeypatch.setattr(checkpoint, "SHARE", 0)
-    assert await swept(tmp_path, range(1, 1000), driver, **options) > 20
+    assert await swept(tmp_path, range(1, 1000), driver, mode) > 20

@@ -293,29 +293,3 @@ def test_while_the_consumer_is_busy() -> None:
                 done.result(60)
             assert got == ["sig_1"]
         assert server.settled(open_connections=0)
-
-
-def test_before_it_is_opened() -> None:
-    place = PLACES["the read of a quiet stream"]()
-    with hostile(place) as server:
-        with client_of(server, place) as client:
-            stream = client.signals.stream(chain=8453)
-            stream.close()
-            stream.close()
-            assert list(stream) == []
-            with stream as entered:
-                assert list(entered) == []
-        assert server.visits == []
-
-
-async def test_before_it_is_opened_async() -> None:
-    place = PLACES["the read of a quiet stream"]()
-    with hostile(place) as server:
-        async with AsyncTradeClient(api_key=KEY, base_url=server.url) as client:
-            stream = client.signals.stream(chain=8453)
-            await stream.aclose()
-            await stream.aclose()
-            assert [signal async for signal in stream] == []
-            async with stream as entered:
-                assert [signal async for signal in entered] == []
-        assert server.visits == []

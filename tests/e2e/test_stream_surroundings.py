@@ -10,7 +10,6 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, ClassVar
 
-import anyio
 import httpx
 import pytest
 
@@ -209,27 +208,6 @@ def test_a_consumer_that_is_busy(seconds: float) -> None:
                 break
         assert got == publisher.ids[: len(got)]
         assert stream.stats.connects == 1
-
-
-@pytest.mark.parametrize("seconds", [0.6, pytest.param(3.0, marks=pytest.mark.long)])
-async def test_a_consumer_that_is_busy_with_other_tasks(seconds: float) -> None:
-    clock = Sleeper(monotonic=True)
-    with server_of(6, heartbeat=1) as server:
-        async with (
-            AsyncTradeClient(api_key=key_of(server), base_url=server.url, retry=QUICKLY, clock=clock) as client,
-            client.signals.stream(**OPTIONS, idle_timeout=20) as stream,
-        ):
-            with publishing(server, every=0.001) as publisher:
-                got = []
-                async for signal in stream:
-                    got.append(signal.id)
-                    if len(got) == 5:
-                        await anyio.sleep(seconds)
-                        clock.sleep_for(40)
-                    if len(got) == 300 * seconds:
-                        break
-            assert got == publisher.ids[: len(got)]
-            assert stream.stats.connects == 1
 
 
 @pytest.mark.long

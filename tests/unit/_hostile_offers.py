@@ -54,6 +54,7 @@ _BAD: dict[str, dict[str, list[Any]]] = {
             *("0", "000", "NaN", "Infinity", "null"),
             *("\u0663", "\u00b9"),  # digits, says Unicode
             *(str(2**256), str(2**256 + 1), "9" * 78, "9" * 5000, "0" * 79 + "1"),
+            *("\uff10", "\uff16\uff10\uff10\uff10\uff10", "0x1", [], 1e300),
             *(None, MISSING, 60000, 60000.0, True, ["60000"], {"value": "60000"}),
         ]
     },

@@ -488,33 +488,6 @@ def test_a_lock_whose_owner_is_not_told(path: Path) -> None:
 
 # Between processes
 
-OTHER = """
-import sys
-from tests.unit._checkpoints import checkpoint, state
-file = checkpoint(sys.argv[1])
-found = file.open()
-print(found.position if found else None)
-file.save(state(int(sys.argv[2])))
-"""
-REFUSED = """
-import sys
-from tests.unit._checkpoints import checkpoint, refused
-print(refused(checkpoint(sys.argv[1]), code="checkpoint_in_use"))
-"""
-
-
-@pytest.mark.long
-def test_another_process(path: Path) -> None:
-    Path(f"{path}.lock").write_text(" 1234567890123456789\n")  # of a process that was killed
-    assert script(OTHER, str(path), "1") == "None\n"
-    file = checkpoint(path)
-    assert file.open() == state(1)  # the process ended without releasing the lock
-    assert f"in use by process {os.getpid()}\n" in script(REFUSED, str(path))
-    file.close()
-    assert script(OTHER, str(path), "2").strip() == str(state(1).position)
-    assert kept(path) == state(2)
-
-
 HOLDER = """
 import os, sys
 from tests.unit._checkpoints import checkpoint, state

@@ -572,28 +572,6 @@ def test_where_nothing_can_be_written() -> None:
     ]
 
 
-NO_ROOM = """
-import resource, signal, sys
-from tests.unit._checkpoints import kept, opened, refused, state
-
-signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-with opened(sys.argv[1], state(1, ids=40)) as file:
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, hard))  # the bytes up to there are written
-    refused(file, "EFBIG", saves=state(2, ids=40))
-    file.save(state(3, ids=1))
-    refused(file, "EFBIG", saves=state(4, ids=40))
-    resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-assert kept(sys.argv[1]) == state(3, ids=1)
-"""
-
-
-@posix
-def test_when_the_system_refuses_to_write(path: Path) -> None:
-    script(NO_ROOM, str(path))
-    assert names(path) == ["checkpoint.json", "checkpoint.json.lock"]
-
-
 FULL = """
 import os, sys
 from tests.unit._checkpoints import checkpoint, kept, refused, state
@@ -630,80 +608,6 @@ def test_a_disk_that_is_really_full(tmp_path: Path) -> None:
 
 
 # Killed: the file can always be read, and is never older than what was saved
-
-# A child saves in a loop, adds some lines each time, and says after each of both that it returned; it is killed at a
-# moment of the seed's choice.
-AT_ANY_MOMENT = """
-import os, random, signal, sys, time
-from tests.unit._checkpoints import checkpoint, state, NOW
-from tradesdk._stream import checkpoint as checkpoint_module
-
-LINES = 5
-checkpoint_module.monotonic = lambda: 1.0
-
-path, kills = sys.argv[1], int(sys.argv[2])
-random.seed(kills)
-last, left, between = 0, 0, 0
-for _ in range(kills):
-    reading, writing = os.pipe()
-    child = os.fork()
-    if child == 0:
-        os.close(reading)
-        file = checkpoint(path)
-        file.open()
-        number = last
-        while True:
-            number += 1
-            file.save(state(number, ids=number % 60))
-            os.write(writing, b"%d\\n" % (number * (LINES + 1)))
-            for line in range(LINES):
-                assert file.add(f"line {number} {line}", NOW)
-                os.write(writing, b"%d\\n" % (number * (LINES + 1) + line + 1))
-    os.close(writing)
-    with os.fdopen(reading, "rb") as said:
-        first = said.readline()
-        until = time.perf_counter() + random.random() * 0.01
-        while time.perf_counter() < until:
-            pass
-        os.kill(child, signal.SIGKILL)
-        assert os.waitpid(child, 0)[1] == signal.SIGKILL
-        returned = int((first + said.read()).split()[-1])
-    left += os.path.exists(path + ".tmp")
-    file = checkpoint(path)
-    found = file.open()  # the lock is free
-    number = round(found.position - NOW)
-    whole = state(number, ids=number % 60)
-    lines = len(found.handled) - len(whole.handled)
-    assert (found.begin, found.position) == (whole.begin, whole.position)
-    assert found.handled == (*whole.handled, *((f"line {number} {line}", NOW) for line in range(lines)))
-    step = number * (LINES + 1) + lines
-    assert returned <= step <= returned + 1, (returned, step)
-    between += step - returned
-    assert not os.path.exists(path + ".tmp")
-    file.close()
-    last = number
-print(left, between, last)
-"""
-
-
-def killed(path: Path, kills: int) -> tuple[int, int, int]:
-    left, between, last = map(int, script(AT_ANY_MOMENT, str(path), str(kills)).split())
-    assert last >= kills
-    return left, between, last
-
-
-@pytest.mark.long
-@posix
-def test_killed_at_any_moment(tmp_path: Path) -> None:
-    killed(tmp_path / "checkpoint.json", 20)
-
-
-@pytest.mark.long
-@posix
-def test_killed_at_many_moments(tmp_path: Path) -> None:
-    left, between, _ = killed(tmp_path / "checkpoint.json", 200)
-    assert left + between > 5  # in the middle of a step: 180 on a disk that is waited for, 37 in memory
-
 
 # The same at each step of a save, and of a line: the child kills itself before or after every call of the system.
 AT_EVERY_STEP = """

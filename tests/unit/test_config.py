@@ -1,8 +1,6 @@
 """Settings: which one counts, what is refused, and that nothing secret is ever said back."""
 
-import copy
 import math
-import pickle
 import traceback
 from collections.abc import Mapping
 from typing import Any
@@ -26,7 +24,6 @@ from tradesdk import (
     TradeClient,
     TradeError,
 )
-from tradesdk._http.settings import ApiKey
 
 from .._answers import Scripted, Service, failed, ok
 from .._clock import VirtualClock
@@ -147,22 +144,6 @@ def test_the_argument_counts_more_than_the_environment() -> None:
 def test_no_key_says_where_one_could_come_from() -> None:
     assert str(refused(keyed)) == "no API key: set TRADE_API_KEY or pass api_key="
     assert "TRADE_API_KEY" in str(refused(keyed, ""))
-
-
-def test_a_function_is_asked_every_time() -> None:
-    keys = iter(["first", "second", "bad key"])
-    assert keyed(lambda: next(keys), requests=2) == [b"Bearer first", b"Bearer second"]
-    refused(keyed, lambda: next(keys))
-
-
-def test_a_key_is_never_shown_copied_out_or_pickled() -> None:
-    for key in (ApiKey(SECRET), ApiKey(lambda: SECRET)):
-        assert f"{key!r} {key!s} {key}" == "ApiKey('****') ApiKey('****') ApiKey('****')"
-        for leak in (pickle.dumps, copy.copy, copy.deepcopy):
-            with pytest.raises(TypeError, match="cannot be pickled") as caught:
-                leak(key)
-            assert SECRET not in str(caught.value)
-        assert not hasattr(key, "__dict__")
 
 
 # Base URLs

@@ -7,7 +7,7 @@ import pytest
 from tradesdk import StreamSignal
 from tradesdk._stream import deduplication, seen_ids
 from tradesdk._stream.deduplication import OVERLAP
-from tradesdk._stream.events import marked, utc
+from tradesdk._stream.events import marked
 from tradesdk._stream.seen_ids import MOST_REMEMBERED, REMEMBERED
 from tradesdk._stream.server_clock import AHEAD
 
@@ -16,24 +16,6 @@ from .._rows import each_of
 from ._replays import Follows, History, listed, live
 
 FAR = 99_999_999_999 - START  # the year 5138
-
-
-def test_live_signals_are_yielded_as_they_are() -> None:
-    one = Follows.begun()
-    first = live("a", 1)
-    assert one.replay.live(first, START + 1, one.out)
-    assert one.out.popleft() is first
-    assert one.live("b", 2) == ["b"]
-    assert (one.replay.signals, one.replay.replayed, one.replay.late, one.replay.duplicates) == (2, 0, 0, 0)
-    assert one.position == 2
-
-
-def test_what_comes_again_is_dropped() -> None:
-    one = Follows.begun()
-    one.live("a", 1)
-    one.live("b", 2)
-    assert one.live("a", 1, now=3) == []
-    assert (one.replay.signals, one.replay.duplicates, one.replay.conflicts) == (2, 1, 0)
 
 
 def test_a_hole_is_closed_in_order_before_what_came_afterwards() -> None:
@@ -337,7 +319,3 @@ def test_our_marks_do_not_touch_what_the_service_sent() -> None:
     assert isinstance(again, StreamSignal)
     assert (again.replayed, again.late, again.model_extra) == (False, True, {"venue": "x"})
     assert (made.replayed, made.late) == (True, False)
-
-
-def test_the_position_as_a_moment() -> None:
-    assert utc(START).isoformat() == "2025-10-09T08:53:20+00:00"

@@ -33,24 +33,6 @@ def test_before_the_first_signal() -> None:
     assert Follows.begun(at=5, acknowledging=True).replay.state() == CheckpointState(START + 5, START + 5)
 
 
-def test_the_position_waits_for_the_oldest_that_is_not_acknowledged() -> None:
-    one = taking("a", "b", "c")
-    assert one.replay.acknowledge("a")
-    assert one.replay.acknowledge("c")
-    state = one.replay.state()
-    assert state.position <= START + 2
-    assert sorted(state.handled) == [("a", START + 1), ("c", START + 3)]
-    history = History([("a", 1), ("b", 2), ("c", 3), ("d", 4)])
-    assert again(one, history, 30) == ["b", "d"]
-
-
-def test_doing_it_twice_does_nothing() -> None:
-    one = taking("a")
-    assert one.replay.acknowledge("a")
-    assert not one.replay.acknowledge("a")
-    assert not one.replay.acknowledge("never seen")
-
-
 def seconds_apart(count: int) -> History:
     return History((f"s{number}", number) for number in range(1, count + 1))
 

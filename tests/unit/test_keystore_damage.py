@@ -12,8 +12,7 @@ from typing import Any
 
 import pytest
 
-from tradesdk import ConfigError, LocalSigner
-from tradesdk.payments.signing import keystore
+from tradesdk import ConfigError, LocalSigner, create_keystore, keystore_address
 
 from .._rows import each_of
 from .._secrets import WALLET_KEY, Seen
@@ -33,11 +32,14 @@ def seen() -> Iterator[Seen]:
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     file = tmp_path / "wallet.json"
-    keystore.create_keystore(file, PASSWORD, WALLET_KEY, work=2)
+    create_keystore(file, PASSWORD, WALLET_KEY, work=2)
     return file
 
 
-def refusal(seen: Seen, path: Any, password: Any = PASSWORD, use: Callable[..., Any] = keystore.unlock) -> str:
+OPEN = LocalSigner.from_keystore
+
+
+def refusal(seen: Seen, path: Any, password: Any = PASSWORD, use: Callable[..., Any] = OPEN) -> str:
     """How it is refused; errors and frames hold neither the key nor a password that was asked for."""
     with pytest.raises(ConfigError) as caught:
         use(path, (lambda: password) if isinstance(password, str) else password)
@@ -47,7 +49,7 @@ def refusal(seen: Seen, path: Any, password: Any = PASSWORD, use: Callable[..., 
 
 @each_of("password", ["", PASSWORD + " ", PASSWORD.upper(), "x" * 10_000])
 def test_the_wrong_password(path: Path, seen: Seen, password: str) -> None:
-    told = refusal(seen, path, password, LocalSigner.from_keystore)
+    told = refusal(seen, path, password)
     assert told == f"the keystore {path} cannot be opened: the password is wrong, or the file is damaged"
 
 
@@ -69,7 +71,7 @@ def test_what_the_function_raises_goes_through(path: Path) -> None:
 def test_a_file_that_is_open_to_others(path: Path, seen: Seen, mode: int) -> None:
     path = path.rename(path.with_name("my wallet's.json"))
     path.chmod(mode)
-    for use in (keystore.unlock, lambda path, _: keystore.keystore_address(path)):
+    for use in (OPEN, lambda path, _: keystore_address(path)):
         told = refusal(seen, path, lambda: pytest.fail("asked for nothing"), use)
         assert f"(mode 0{mode:o})" in told
         fix = told.partition("run: ")[2]
@@ -119,7 +121,7 @@ def test_what_is_no_file(path: Path, tmp_path: Path, seen: Seen) -> None:
 
 @each_of("named", [WALLET_KEY, WALLET_KEY[2:], bytes.fromhex(WALLET_KEY[2:]), "", "a\0b", None, 5])
 def test_a_key_in_place_of_a_path_is_not_shown(seen: Seen, named: Any) -> None:
-    for use in (keystore.unlock, lambda path, _: keystore.keystore_address(path), keystore.create_keystore):
+    for use in (OPEN, lambda path, _: keystore_address(path), create_keystore):
         with pytest.raises(ConfigError, match="must be the path of a keystore file") as caught:
             use(named, lambda: PASSWORD)
         seen.error(caught.value, frames=False)
@@ -214,7 +216,7 @@ def test_a_damaged_document_of_the_other_kind(tmp_path: Path, seen: Seen, name: 
 def test_the_address_of_another_key(path: Path, seen: Seen) -> None:
     other = LocalSigner.from_key(VECTOR_KEY).address
     written(path, changed(json.loads(path.read_text()), "address", to=other))
-    assert keystore.keystore_address(path) == other
+    assert keystore_address(path) == other
     assert f"its address is {other}, and its key belongs to {ADDRESS}" in refusal(seen, path)
 
 
@@ -252,7 +254,7 @@ NEARLY = [
 
 
 @each_of("typed", NEARLY)
-@each_of("use", [LocalSigner.from_keystore, lambda path, _: keystore.keystore_address(path)])
+@each_of("use", [OPEN, lambda path, _: keystore_address(path)])
 def test_a_key_where_a_path_belongs_is_not_shown(typed: str, use: Callable[..., Any]) -> None:
     """A mistyped one neither."""
     with pytest.raises(ConfigError) as caught:
@@ -265,5 +267,5 @@ def test_a_file_is_never_named_like_a_key(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.chdir(tmp_path)
     for typed in NEARLY[:8]:
         with pytest.raises(ConfigError, match="path must be the path of a keystore file"):
-            keystore.create_keystore(typed, PASSWORD, work=2)
+            create_keystore(typed, PASSWORD, work=2)
     assert list(tmp_path.iterdir()) == []

@@ -12,7 +12,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from tradesdk import Budget, Ledger, LedgerError, Payment, PaymentState
+from tradesdk import Ledger, LedgerError, Payment, PaymentState
 from tradesdk.payments.ledger.errors import from_sqlite
 from tradesdk.payments.ledger.sqlite import _after_fork, _before_fork
 
@@ -147,33 +147,6 @@ def script(text: str, *arguments: str) -> str:
     )
     assert (done.returncode, done.stderr) == (0, "")
     return done.stdout
-
-
-def test_without_space(ledger: Ledger, kept: Payment) -> None:
-    with ledger._file.reading() as db:
-        (pages,) = db.execute("PRAGMA page_count").fetchone()
-        db.execute(f"PRAGMA max_page_count = {pages}")
-    made: list[Payment] = []
-
-    def fill() -> None:
-        for _ in range(200):
-            made.append(reserve(ledger, budget=Budget.unlimited()))
-
-    with pytest.raises(LedgerError) as caught:
-        fill()
-    assert caught.value.code == "ledger_failed"
-    assert "no space is left" in caught.value.message
-    assert "free space" in caught.value.hint
-    assert ledger.history(limit=999) == [*made[::-1], kept]
-    assert ledger.spending(PLENTY, now=NOW).total == 30_000 * (len(made) + 1)
-    with pytest.raises(LedgerError) as again:
-        ledger.settle(kept.id, PaymentState.PAID_UNDELIVERED, reply=bytes(20_000), now=NOW)
-    assert "the outcome of the payment is not written down" in again.value.message
-    assert ledger.get(kept.id) == kept
-    with ledger._file.reading() as db:
-        db.execute("PRAGMA max_page_count = 1000000")
-    reserve(ledger, draft(), budget=Budget.unlimited())
-    assert ledger.spending(PLENTY, now=NOW).total == 30_000 * (len(made) + 2)
 
 
 @pytest.mark.parametrize("free", [0, 4096], ids=["full", "not full"])
@@ -324,38 +297,12 @@ def test_what_cannot_be_stored_is_an_error_of_the_ledger(ledger: Ledger, kept: P
     assert ledger.history() == [kept]
 
 
-def test_an_interrupted_step_changes_nothing(ledger: Ledger, kept: Payment) -> None:
-    def interrupted() -> None:
-        with ledger._file.writing("nothing") as db:
-            db.execute("UPDATE payments SET state = 'delivered', header = 'x'")
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        interrupted()
-    assert ledger.get(kept.id) == kept
-    assert ledger.resubmit(kept.id, signatures=kept.signatures, now=NOW)[0].header == HEADER
-
-
 def test_one_that_is_whole(tmp_path: Path) -> None:
     with Ledger(tmp_path / "ledger.sqlite3", sync=False) as ledger:
         ledger.check()
         reserve(ledger)
         ledger.check()
     Ledger.memory().check()
-
-
-def test_pages_that_were_written_over(tmp_path: Path) -> None:
-    path = tmp_path / "ledger.sqlite3"
-    with Ledger(path, sync=False) as ledger:
-        for _ in range(200):
-            reserve(ledger)
-    content = bytearray(path.read_bytes())
-    content[-8_192:-4_096] = b"\xff" * 4_096
-    path.write_bytes(content)
-    with Ledger(path) as ledger, pytest.raises(LedgerError) as caught:
-        ledger.check()
-    assert caught.value.code == "ledger_damaged"
-    assert caught.value.hint
 
 
 # The file is taken away or replaced while it is in use

@@ -7,7 +7,6 @@ import sqlite3
 import stat
 import subprocess
 import sys
-import threading
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -373,28 +372,6 @@ def test_every_reading_of_a_new_ledger_is_empty(path: Path) -> None:
         assert ledger.expire(NOW, now=NOW) == []
 
 
-def test_many_threads_may_open_it_at_once(path: Path) -> None:
-    ledgers = [Ledger(path, sync=False) for _ in range(8)]
-    start, failures = threading.Barrier(8), []
-
-    def open_it(ledger: Ledger) -> None:
-        start.wait()
-        try:
-            reserve(ledger)
-        except Exception as error:
-            failures.append(error)
-
-    threads = [threading.Thread(target=open_it, args=(ledger,)) for ledger in ledgers]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert failures == []
-    assert len(ledgers[0].history()) == 8
-    for ledger in ledgers:
-        ledger.close()
-
-
 def test_a_refusal_that_is_kept_holds_nothing_open(path: Path) -> None:
     """An open SELECT would keep an old state of the file, and this process could no longer write."""
     budget = Budget(per_hour="0.05")
@@ -407,9 +384,3 @@ def test_a_refusal_that_is_kept_holds_nothing_open(path: Path) -> None:
         reserve(ledger)
         assert kept.value.code == "over_budget"
         assert len(other.history()) == 5
-
-
-def test_importing_it_imports_neither_platformdirs_nor_pydantic() -> None:
-    code = "import sys, tradesdk.payments.ledger.sqlite; print({'platformdirs', 'pydantic'} & sys.modules.keys())"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "set()"

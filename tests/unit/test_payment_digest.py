@@ -1,17 +1,12 @@
-"""What is signed: known vectors, and a general encoder of typed data as the second opinion."""
+"""What is hashed before it is signed; tests/unit/test_signer_typed.py compares it with what a wallet signs."""
 
-import subprocess
-import sys
 from typing import Any
 
 import pytest
-from eth_account import Account
-from eth_account.messages import SignableMessage, encode_typed_data
 from eth_utils.crypto import keccak
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tradesdk import LocalSigner
 from tradesdk.payments.guards import DOMAIN_NAME, DOMAIN_VERSION, USDC
 from tradesdk.payments.protocol import Authorization
 from tradesdk.payments.signing.secp256k1 import keccak256
@@ -19,7 +14,6 @@ from tradesdk.payments.signing.signer import DOMAIN_SEPARATOR, TYPE_HASH, author
 
 from .._rows import each_of
 
-KEY = b"\x01" * 32
 VECTOR = Authorization(
     payer="0x1a642f0E3c3aF545E7AcBD38b07251B3990914F1",
     to="0x209693Bc6afc0C5328bA36FaF03C514EF312287C",
@@ -28,11 +22,6 @@ VECTOR = Authorization(
     valid_before=1_795_176_348,
     nonce="0x" + "0" * 63 + "1",
 )
-DIGEST = "68d49d6f7fc2ec80392af8634f10a04401ae72761e1462f373768b38058fed8d"
-SIGNATURE = (
-    "df041869fe73b44afa112ae557934674384f222789251693565b0565b35f4bc4"
-    "12ad04a75cc27a00a41598f7574bd8e1481d6031a5ac18064dd68b5c54052a701b"
-)
 DOMAIN = "EIP712Domain(string name,string version,uint256 chainId,address verifyingContract)"
 TYPE = (
     "TransferWithAuthorization(address from,address to,uint256 value,"
@@ -40,53 +29,11 @@ TYPE = (
 )
 
 
-def test_the_vector() -> None:
-    digest = authorization_digest(VECTOR)
-    assert digest.hex() == DIGEST
-    signer = LocalSigner.from_key(KEY)
-    assert signer.address == VECTOR.payer
-    assert signer.sign_digest(digest).hex() == SIGNATURE
-
-
 def test_the_two_constants_are_what_they_say() -> None:
     assert keccak(text=TYPE) == TYPE_HASH
     domain = keccak(text=DOMAIN) + keccak(text=DOMAIN_NAME) + keccak(text=DOMAIN_VERSION)
     domain += (8453).to_bytes(32, "big") + bytes(12) + bytes.fromhex(USDC[2:])
     assert keccak(domain) == DOMAIN_SEPARATOR
-
-
-def typed_data(authorization: Authorization) -> SignableMessage:
-    """The same as eth-account encodes it."""
-    names = ("from:address", "to:address", "value:uint256", "validAfter:uint256", "validBefore:uint256")
-    fields = [dict(zip(("name", "type"), name.split(":"), strict=True)) for name in (*names, "nonce:bytes32")]
-    message: dict[str, Any] = {**authorization.wire(), "nonce": bytes.fromhex(authorization.nonce[2:])}
-    for name in ("value", "validAfter", "validBefore"):
-        message[name] = int(message[name])
-    domain = {"name": "USD Coin", "version": "2", "chainId": 8453, "verifyingContract": USDC}
-    return encode_typed_data(domain, {"TransferWithAuthorization": fields}, message)
-
-
-ADDRESSES = st.binary(min_size=20, max_size=20).map(lambda value: "0x" + value.hex())
-NUMBERS = st.integers(0, 2**256 - 1) | st.integers(0, 2**40)
-AUTHORIZATIONS = st.builds(
-    Authorization,
-    payer=ADDRESSES,
-    to=ADDRESSES,
-    value=NUMBERS,
-    valid_after=NUMBERS,
-    valid_before=NUMBERS,
-    nonce=st.binary(min_size=32, max_size=32).map(lambda value: "0x" + value.hex()),
-)
-
-
-@given(authorization=AUTHORIZATIONS)
-def test_it_agrees_with_a_general_encoder(authorization: Authorization) -> None:
-    encoded = typed_data(authorization)
-    assert authorization_digest(authorization) == keccak(b"\x19" + encoded.version + encoded.header + encoded.body)
-
-
-def test_the_signature_leads_back_to_the_payer() -> None:
-    assert Account.recover_message(typed_data(VECTOR), signature=bytes.fromhex(SIGNATURE)) == VECTOR.payer
 
 
 BAD: dict[str, list[Any]] = {
@@ -119,19 +66,3 @@ def test_nonces_are_32_random_bytes() -> None:
 @given(data=st.binary(max_size=300))
 def test_the_hash(data: bytes) -> None:
     assert keccak256(data) == keccak(data)
-
-
-def test_a_digest_does_not_need_the_whole_library() -> None:
-    """eth-account takes half a second to import, and stays away until it signs."""
-    program = """
-import sys
-from tradesdk.payments.signing.signer import authorization_digest
-from tradesdk.payments.protocol import Authorization
-assert not {name.partition(".")[0] for name in sys.modules} & {"Crypto", "eth_account", "eth_utils", "httpx"}
-address = "0x" + "11" * 20
-print(len(authorization_digest(Authorization(address, address, 1, 0, 2, "0x" + "22" * 32))))
-assert "Crypto" in sys.modules
-assert not {name.partition(".")[0] for name in sys.modules} & {"eth_account", "eth_utils", "eth_hash", "httpx"}
-"""
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
-    assert (done.stdout.strip(), done.stderr) == ("32", "")

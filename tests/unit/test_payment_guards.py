@@ -63,7 +63,7 @@ def test_a_hostile_offer_is_refused_by_name(changes: dict[str, Any], code: str) 
     ("changes", "code"),
     [
         ({"network": "eip155:8453"}, "unsupported_network"),
-        ({"network": "base-sepolia"}, "unsupported_network"),
+        *(({"network": one}, "unsupported_network") for one in ("Base", "base-sepolia", "base ", "ethereum")),
         ({"maxAmountRequired": MISSING, "amount": "60000"}, "bad_amount"),
         ({"maxAmountRequired": "60001"}, "over_price"),
         ({"extra": MISSING}, "unsupported_domain"),

@@ -78,7 +78,33 @@ REFUSED: list[tuple[str, Act, list[Any]]] = [
             *(None, 5, 5.0, b"agent", ["a"], True),
         ],
     ),
-    ("agent_id", lambda c, bad: c.trades.list(agent_id=bad), [""]),
+    *(
+        (name, act, ["", "..", "a/b", None])
+        for name, act in (
+            ("agent_id", lambda c, bad: c.agents.update(bad, name="n")),
+            ("agent_id", lambda c, bad: c.agents.delete(bad)),
+            ("trade_id", lambda c, bad: c.trades.get(bad)),
+            ("wallet_id", lambda c, bad: c.wallets.balance(bad)),
+            ("wallet_id", lambda c, bad: c.agents.create(name="n", wallet_id=bad, chain_id=56)),
+        )
+    ),
+    ("agent_id", lambda c, bad: c.trades.list(agent_id=bad), ["", ".."]),
+    ("status", lambda c, bad: c.agents.list(status=bad), ["", 5]),
+    ("cursor", lambda c, bad: c.agents.list(cursor=bad), ["", 5]),
+    ("address", lambda c, bad: c.wallets.connect(address=bad, chain_id=56, label="l", signature="0x"), ["", None]),
+    ("label", lambda c, bad: c.wallets.connect(address="0x", chain_id=56, label=bad, signature="0x"), ["", None]),
+    ("signature", lambda c, bad: c.wallets.connect(address="0x", chain_id=56, label="l", signature=bad), ["", None]),
+    ("signer", lambda c, bad: c.wallets.connect_with(bad, label="l"), ["0x" + "2b" * 32, None, 5]),
+    ("token_address", lambda c, bad: c.signals.history(chain=56, token_address=bad), ["", "a/b"]),
+    ("chain_id", lambda c, bad: c.agents.create(name="n", wallet_id="w", chain_id=bad), [1, 8454, None]),
+    ("chain_id", lambda c, bad: c.wallets.list(chain_id=bad), [1, 0]),
+    ("limit", lambda c, bad: c.signals.latest(chain=56, limit=bad), [0, 101]),
+    ("min_confidence", lambda c, bad: c.agents.update("a1", min_confidence=bad), [-0.1, 1.1, math.nan, True]),
+    (
+        "cannot be sent as JSON",
+        lambda c, bad: c.agents.update("a1", risk=Risk.model_construct(stop_loss_pct=bad)),
+        [math.nan],
+    ),
     ("name", lambda c, bad: c.agents.update("a1", name=bad), ["", "\ud800", "a\udfff", 5, b"x", True]),
     ("name", lambda c, bad: c.agents.create(name=bad, wallet_id="w", chain_id=56), [None]),
     (

@@ -13,8 +13,7 @@ from eth_account.messages import encode_defunct
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tradesdk import ConfigError, InvalidArgumentError, LocalSigner, Signer, TradeError, wallet_message
-from tradesdk.payments.signing.secp256k1 import checksummed
+from tradesdk import ConfigError, InvalidArgumentError, LocalSigner, Signer, wallet_message
 from tradesdk.payments.signing.signer import checked_signer, sign_message
 
 from .._rows import each_of
@@ -116,20 +115,6 @@ def test_the_key_never_shows() -> None:
     assert_hidden("".join(traceback.format_exception(wrong.value)))
 
 
-@each_of("length", [0, 31, 33, 64])
-def test_a_digest_has_32_bytes(length: int) -> None:
-    with pytest.raises(ValueError, match=f"32 bytes, not {length}"):
-        LocalSigner.from_key(KEY).sign_digest(bytes(length))
-
-
-def test_a_digest_is_signed_as_it_is() -> None:
-    signer = LocalSigner.from_key(KEY)
-    signature = signer.sign_digest(bytes(range(32)))
-    assert type(signature) is bytes
-    assert str(Account._recover_hash(bytes(range(32)), signature=signature)) == ADDRESS
-    assert signer.sign_digest(bytes(range(32))) == signature  # RFC 6979: the same digest, the same signature
-
-
 class Foreign:
     """A signer as somebody else writes it."""
 
@@ -153,18 +138,6 @@ def test_a_key_is_no_signer_and_is_not_shown(bad: Any) -> None:
     with pytest.raises(InvalidArgumentError, match=r"use LocalSigner\.from_key") as caught:
         checked_signer(bad)
     assert_hidden(f"{caught.value} {caught.value!r}")
-
-
-@each_of("writing", [ADDRESS, ADDRESS.lower(), "0x" + ADDRESS[2:].upper()])
-def test_addresses_are_written_with_the_capitals_of_eip_55(writing: str) -> None:
-    assert checksummed(writing) == ADDRESS
-
-
-@each_of("bad", ["", "0x", "0x123", ADDRESS + "00", "0x" + "g" * 40, "vitalik.eth", None, 5, b"", [ADDRESS]])
-def test_an_address_that_is_none_is_a_config_error(bad: Any) -> None:
-    with pytest.raises(ConfigError, match="the address must be") as caught:
-        checksummed(bad)
-    assert isinstance(caught.value, TradeError)
 
 
 def test_signing_leaves_the_limit_of_recursion_alone() -> None:

@@ -5,13 +5,11 @@ import subprocess
 import sys
 
 import pytest
-from eth_account import Account
 from eth_keys.backends.native.main import NativeECCBackend
 from eth_keys.main import KeyAPI
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from tradesdk import LocalSigner
 from tradesdk.payments.signing import secp256k1
 from tradesdk.payments.signing.secp256k1 import ORDER, Opened, checksummed, recovered
 
@@ -45,12 +43,6 @@ def pure(key: bytes, digest: bytes) -> tuple[str, bytes]:
     private = PURE.PrivateKey(key)
     raw = private.sign_msg_hash(digest).to_bytes()
     return private.public_key.to_checksum_address(), raw[:64] + bytes([raw[64] + 27])
-
-
-def test_the_known_vector() -> None:
-    signer = LocalSigner.from_key(b"\x01" * 32)
-    assert (signer.address, signer.sign_digest(DIGEST).hex()) == (ADDRESS, SIGNATURE)
-    assert recovered(DIGEST, bytes.fromhex(SIGNATURE)) == ADDRESS
 
 
 def opened_by_coincurve(key: bytes) -> Opened:
@@ -113,15 +105,6 @@ def test_without_coincurve_the_same_bytes_come_from_eth_keys() -> None:
     assert run("import sys\nsys.modules['coincurve'] = None\n" + SIGN + "del sys.modules['coincurve']\n" + LOADED) == (
         "eth_keys eth_utils"
     )
-
-
-@settings(max_examples=10)
-@given(keys, digests)
-def test_eth_account_gives_the_same_bytes(key: bytes, digest: bytes) -> None:
-    account = Account.from_key(key)
-    signer = LocalSigner.from_key(key)
-    assert signer.address == account.address
-    assert signer.sign_digest(digest) == bytes(account.unsafe_sign_hash(digest).signature)
 
 
 @pytest.mark.long

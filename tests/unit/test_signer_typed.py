@@ -108,21 +108,6 @@ def test_a_signer_that_changes_what_it_gets_changes_only_that() -> None:
     assert signed_authorization(Wallet(), PAYMENT) == SIGNATURE
 
 
-FORMS: list[Callable[[Any], Any]] = [
-    lambda signed: signed,
-    lambda signed: signed.signature,
-    lambda signed: bytes(signed.signature),
-    lambda signed: "0x" + bytes(signed.signature).hex(),
-    lambda signed: bytes(signed.signature).hex(),
-    lambda signed: bytes(signed.signature[:64]) + bytes([signed.v - 27]),
-]
-
-
-@each_of("form", FORMS, ids=range(len(FORMS)))
-def test_every_form_of_the_result_is_taken(form: Callable[[Any], Any]) -> None:
-    assert signed_authorization(Wallet(gives=form), PAYMENT) == SIGNATURE
-
-
 CHANGES: dict[str, Callable[[dict[str, Any], dict[str, Any], dict[str, Any]], object]] = {
     "another amount": lambda domain, types, message: message.update(value=30_001),
     "another recipient": lambda domain, types, message: message.update(to=OTHER.address),

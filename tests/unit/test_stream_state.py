@@ -62,28 +62,6 @@ class Following:
         self.it.looked(look, at, audit=audit)
 
 
-def test_what_it_does_next() -> None:
-    one = Following()
-    assert one.it.step(0) == (NextAction.CONNECT, 0.0)
-    one.connected()
-    assert one.do(0) is NextAction.READ
-    one.feed(live("a", 1), 1)
-    assert one.do(1) is NextAction.YIELD
-    one.taken()
-    assert one.do(2) is NextAction.READ
-    assert one.it.disconnected("cut", 10, START + 10)
-    do, seconds = one.it.step(10)
-    assert (do, 2.0 <= seconds <= 2.5) == (NextAction.WAIT, True)
-    assert one.do(13) is NextAction.CONNECT
-    one.connected(13)
-    assert one.do(13) is NextAction.BACKFILL
-    one.looks(13)
-    assert one.it.step(14) == (NextAction.WAIT, 2.0)
-    assert one.do(16) is NextAction.BACKFILL
-    one.looks(16)
-    assert one.do(16) is NextAction.READ
-
-
 def test_the_service_cannot_set_our_marks() -> None:
     one = Following()
     one.connected()
@@ -203,17 +181,6 @@ def test_a_retry_field_is_a_floor_for_all_connections_after_it() -> None:
         gone = one.taken()[-1]
         assert gone.wait == 20
         one.connected(at + 20)
-
-
-def test_the_last_event_id_goes_from_one_connection_to_the_next() -> None:
-    one = Following()
-    one.connected()
-    one.feed(b"id: 7\n\nda", 1)
-    one.it.disconnected("cut", 2, START + 2)
-    one.connected(5)
-    assert one.it.decoder.last_event_id == "7"
-    one.feed(b"ta: x\n\n", 6)  # half of an event does not go with it
-    assert one.it.stats.invalid == 0
 
 
 def test_the_same_broken_item_of_the_history_is_told_once() -> None:

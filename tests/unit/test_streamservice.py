@@ -95,18 +95,6 @@ def test_what_a_whole_plan_holds() -> None:
     assert [entry[0] for entry in plan.timeline] == sorted(entry[0] for entry in plan.timeline)
 
 
-def test_an_undisturbed_stream_brings_everything_in_order() -> None:
-    service = of_fate("clean", LONG)
-    body, end = received(opened(service, read=20)[1])
-    plan = service.plan
-    begin = len(plan.signals) - 400
-    firsts = dict.fromkeys(item["id"] for item in signals_in(body))
-    assert list(firsts) == [each.id for each in plan.signals[begin:]]
-    assert all(service.live[begin:])
-    assert [plan.invalid[number] for number in service.invalid] == plan.invalid
-    assert end == "end"
-
-
 # The judge
 
 

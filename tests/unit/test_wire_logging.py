@@ -3,7 +3,6 @@
 import json
 import logging
 from collections.abc import Iterator
-from typing import Any
 from urllib.parse import quote
 
 import pytest
@@ -106,12 +105,6 @@ def test_a_request_and_its_answer(said: list[logging.LogRecord]) -> None:
     assert lines[0] == f"POST https://api.test/v1/x?key={HIDDEN}: 200 in 250 ms"
     assert f"x-echo: {HIDDEN}" in lines
     assert said[2].getMessage().endswith("(after 1000 ms)")
-
-
-def test_a_stream_has_no_body(said: list[logging.LogRecord]) -> None:
-    exchange([]).answered(200, {}, None)
-    fields: dict[str, Any] = said[-1].wire  # type: ignore[attr-defined]
-    assert (fields["body"], fields["bytes"]) == (None, 0)
 
 
 def test_long_bodies_are_cut_in_the_text_only(said: list[logging.LogRecord]) -> None:
