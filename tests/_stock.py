@@ -10,22 +10,23 @@ from tradesdk_mock import MockClock, MockService
 
 
 @cache
-def stock(at: float | None, tenant: str = "house", signals: Literal["scripted", "live"] = "scripted") -> bytes:
-    """A snapshot of a market with its trades; `at`: the time at which its clock stands still."""
+def stock(at: float | None, *tenants: str, signals: Literal["scripted", "live"] = "scripted") -> bytes:
+    """A snapshot of a market with its trades, and of these tenants'; `at`: the time at which its clock stands still."""
     clock = None if at is None else MockClock(at)
     with MockService(seed=7, clock=clock, signals=signals) as made:
-        made.populate(tenant)
+        for tenant in ("house", *tenants):
+            made.populate(tenant)
         return made.snapshot()
 
 
 def stocked(
     mock: MockService,
     at: float | None = None,
-    tenant: str = "house",
+    *tenants: str,
     signals: Literal["scripted", "live"] = "scripted",
 ) -> None:
     """Give a mock in memory that stock. Its `restore` checks and copies every row, which takes ten times as long."""
-    mock.world.store._db.deserialize(stock(at, tenant, signals))
+    mock.world.store._db.deserialize(stock(at, *tenants, signals=signals))
     mock.world.replace(lambda: None)
 
 

@@ -17,7 +17,8 @@ from pathlib import Path
 
 import pytest
 from _pytest.runner import runtestprotocol
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, find, settings
+from hypothesis import strategies as st
 
 from ._seeds import one_of
 
@@ -37,7 +38,7 @@ SEED = os.environ.get("TRADE_SEED", "")
 EXAMPLES = int(os.environ.get("TRADE_EXAMPLES") or 100)
 # How long examples take to draw says something about the machine, and nothing about what is tested.
 slow = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.register_profile("the same", slow, derandomize=True, database=None, max_examples=25)
+settings.register_profile("the same", slow, derandomize=True, database=None, max_examples=15)
 settings.register_profile("anew", slow, print_blob=True, max_examples=EXAMPLES)
 settings.load_profile("anew" if SEED else "the same")
 if not SEED:
@@ -63,6 +64,13 @@ def pytest_configure(config: pytest.Config) -> None:
     spec.loader.exec_module(unasync)
     if problems := unasync.write_tests():
         raise pytest.UsageError("tests/_sync: " + "; ".join(problems))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodeready() -> None:
+    """In a new checkout hypothesis makes a table of all characters: once, instead of in each worker."""
+    if not Path(".hypothesis").exists():
+        find(st.text(), lambda text: True, settings=settings(max_examples=1))
 
 
 @pytest.hookimpl(wrapper=True)

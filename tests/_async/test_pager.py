@@ -301,14 +301,14 @@ async def test_pages_are_retried_one_by_one() -> None:
 
 async def test_a_whole_list() -> None:
     assert [item.id for item in await three_trades().trades.list().to_list()] == ["t1", "t2", "t3"]
+
+
+@pytest.mark.long  # loads three large libraries; tests/unit/test_frames.py makes the same of a list
+async def test_a_whole_list_as_a_frame() -> None:
     table = await three_trades().trades.list(max_items=2).to_arrow()
     assert table["id"].to_pylist() == ["t1", "t2"]
     empty = await client_of(Service(ok(page([])))).trades.list().to_arrow()
     assert (empty.num_rows, empty.schema) == (0, table.schema)
-
-
-@pytest.mark.long  # loads two large libraries; tests/unit/test_frames.py makes the same of a list
-async def test_a_whole_list_as_a_frame() -> None:
     assert (await three_trades().trades.list().to_pandas())["id"].tolist() == ["t1", "t2", "t3"]
     assert (await three_trades().trades.list().to_polars())["id"].to_list() == ["t1", "t2", "t3"]
 

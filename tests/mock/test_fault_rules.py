@@ -292,13 +292,13 @@ def applied(mock: MockService, *rules: Rule) -> list[bool]:
     for kind, given in rules:
         mock.add_fault(kind, **given)
     mock.emit_signal()
-    for _ in range(3):
-        for key in ("mock_full_main", "mock_full_other"):
-            with client(mock, key) as http:
+    with client(mock, "mock_full_main") as one, client(mock, "mock_full_other") as two:
+        for _ in range(2):
+            for http in (one, two):
                 for path in (PATH, f"{PATH}?a=b", f"{PATH}?a=c", "/v1/trades", f"{STREAM}?chain=8453&a=b"):
                     with suppress(httpx.TransportError), http.stream("GET", path):
                         pass
-        mock.clock.advance(5)
+            mock.clock.advance(5)
     return [rule.fired > 0 for rule in mock.faults()]
 
 

@@ -359,7 +359,7 @@ def compare(most: int) -> int:
 def test_the_model_takes_the_steps_of_a_ledger() -> None:
     for case, _ in QUICK.values():
         search(replace(case, clock=(0, 56)), lambda case, world: None)
-    assert compare(60) > 400
+    assert compare(30) > 250
 
 
 @pytest.mark.long

@@ -19,6 +19,7 @@ from tradesdk.models._base import Model
 from .. import _answers
 from .._rows import each_of
 from ..contract._golden import load
+from ._client import client_of
 
 MOMENT = "timestamp[us, tz=UTC]"
 TEXT, WHOLE, REAL, FLAG = "string", "int64", "double", "bool"
@@ -135,6 +136,12 @@ def test_columns_and_types(name: str, full: bool, tmp_path: Path) -> None:
         assert table[column].to_pylist() == [getattr(item, column) for item in read]
     pq.write_table(table, tmp_path / "a.parquet")
     assert pq.read_table(tmp_path / "a.parquet").equals(table)
+
+
+def test_a_list_as_a_table() -> None:
+    first = _answers.page([_answers.trade("t1"), _answers.trade("t2")], "c1")
+    with client_of(_answers.Service(_answers.ok(first))) as client:
+        assert client.trades.list(max_items=2).to_arrow()["id"].to_pylist() == ["t1", "t2"]
 
 
 def test_frames_of_pandas_and_polars() -> None:

@@ -168,20 +168,25 @@ def crossover_series(prices: Prices, chain_id: int) -> CrossoverSeries:
 @lru_cache(maxsize=4)
 def past_signals(prices: Prices, created_at: float) -> tuple[Row, ...]:
     """Both chains' signals before the world was made, from hour candles, oldest first. Cached for tests."""
-    first = max(0, ceil((created_at - PAST) / HOUR) - 1)
-    closes = range(first - BEFORE, int(created_at // HOUR) + 1)
+    begin = max(0, created_at - PAST)
+    rows = _signals_of_hours(prices, max(0, ceil((created_at - PAST) / HOUR) - 1), int(created_at // HOUR) + 1)
+    return tuple(row for row in rows if begin < row[0] <= created_at)
+
+
+@lru_cache(maxsize=4)
+def _signals_of_hours(prices: Prices, first: int, end: int) -> list[Row]:
+    """Cached, too: worlds that are made within an hour, as by tests on the machine's clock, differ only at the ends."""
     rows: list[Row] = []
     for chain_id in CHAINS:
         for token in lively(prices.seed, chain_id):
             moment = moments(prices.seed, chain_id)[token.address]
-            for crossing in crossings(full_hours(prices, token, closes)):
+            for crossing in crossings(full_hours(prices, token, range(first - BEFORE, end))):
                 hour = first + crossing[0]
                 raw = hashlib.shake_128(f"{prices.seed} past signals {token.address} {hour}".encode()).digest(8)
                 timestamp = hour * HOUR + moment
                 at_ms = timestamp * 1_000 + int.from_bytes(raw[:2], "little") % 1_000
                 rows.append(_row(token, at_ms, raw[2:].hex(), prices.usd(token, timestamp), crossing))
-    rows.sort()
-    return tuple(row for row in rows if max(0, created_at - PAST) < row[0] <= created_at)
+    return sorted(rows)
 
 
 def _minutes(prices: Prices, token: Token, moment: int, hour: int) -> list[Row]:
