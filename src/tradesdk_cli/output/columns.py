@@ -120,7 +120,7 @@ TRADES = (
     Column("id", "id", short=True),
     Column("token_symbol", title="token"),
     Column("direction", "state", title="side"),
-    Column("pnl_usd", "pnl", title="pnl"),
+    Column("pnl_usd", "pnl", optional=True, title="pnl"),
     Column("roi_pct", "change", optional=True, title="roi"),
     Column("status", "state", optional=True),
     Column("agent_id", "id", optional=True, short=True),
