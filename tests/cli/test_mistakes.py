@@ -113,7 +113,7 @@ SAID = [
     ("fooo", "there is no command 'fooo'", "trade --help lists the commands, trade help the topics"),
     ("list", "there is no command 'list'", "did you mean trade agents list, trade wallets list, "),
     ("get agt_1", "there is no command 'get'", "trade agents get, trade trades get"),
-    ("agents xyz", "trade agents has no verb 'xyz'", "its verbs: list, get, create, update, delete, pause, resume;"),
+    ("agents xyz", "trade agents has no verb 'xyz'", "its verbs: list, get, create, update, delete;"),
     ("plot pepe coin", "trade plot has no verb 'pepe'", "its verbs: token, agent;"),
     ("sell ETH", "there is no command 'sell'", "agents buy and sell, you do not"),
     ("agents get", "trade agents get needs AGENT_ID", "AGENT_ID comes from: trade agents list"),
