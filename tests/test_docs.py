@@ -365,7 +365,7 @@ RIDDLES = {  # each with the plain words for it
     "a no to a question": "you answered no",
     'a "no" to a question': "you answered no",
     "what is shown stays": "paused",
-    "it is there, and nothing was sold": "ok",
+    "it is there, and nothing was sold": "the price is beyond, and nothing was sold",
     "whole, nothing in doubt": "consistent, no open payments",
     "all is well": "all checks passed",
     "as it should be": "all checks passed",

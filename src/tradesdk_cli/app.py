@@ -131,8 +131,10 @@ def run(argv: list[str]) -> int:
             return 0
         return end.code if isinstance(end.code, int) else 0
     except (typer.TyperException, UnexpectedWords) as error:
-        from tradesdk_cli.usage_errors import usage_problem
+        from tradesdk_cli.usage_errors import usage_problem, with_query_for_jq
 
+        if line := with_query_for_jq(error, argv):
+            return run(line)
         problem = usage_problem(error, argv, command())
     except Exception as error:
         if isinstance(error, OSError):  # if it was stdout, it fails again

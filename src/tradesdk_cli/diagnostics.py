@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import logging
-import re
 import shlex
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from tradesdk_cli.redact import without_made_keys
 from tradesdk_cli.text import json_escaped, visible
 
 if TYPE_CHECKING:
@@ -23,26 +23,35 @@ _LONGEST_VALUE = 400
 _HIDDEN = "****"
 _PAYMENT = ("payment-signature", "x-payment")
 _NOT_FOR_CURL = ("host", "connection", "accept-encoding", "user-agent", "content-length")
-_MADE_KEY = re.compile(r"mocksk_\w+")
 _GLOBBED = frozenset("[]{}")
 
 
-def control_was_asked(method: str, url: str, sent: bytes | None, status: int, answered: bytes, seconds: float) -> None:
-    """Puts a request to a mock's control routes, and its answer, into the log, where somebody looks."""
+def control_was_asked(
+    method: str,
+    url: str,
+    sent: bytes | None,
+    status: int,
+    answered: bytes,
+    seconds: float,
+    kinds: tuple[str, str],
+) -> None:
+    """Puts a request to a mock's control routes, and its answer, into the log, where somebody looks.
+
+    `kinds` are the media types of both; what is not JSON is not shown.
+    """
     logger = logging.getLogger(CONTROL)
     if not logger.level:
         return
     about = {"method": method, "url": url}
-    kind = {"content-type": "application/json"}
-    asked = {"event": "request", **about, "headers": kind, **_content(sent)}
-    answer = {"event": "answer", **about, "status": status, "headers": kind, **_content(answered), "seconds": seconds}
+    asked = {"event": "request", **about, **_content(sent, kinds[0])}
+    answer = {"event": "answer", **about, "status": status, **_content(answered, kinds[1]), "seconds": seconds}
     for said in (asked, answer):
         logger.debug("%s %s", method, url, extra={"wire": said})
 
 
-def _content(content: bytes | None) -> dict[str, Any]:
-    text = None if content is None else _MADE_KEY.sub(_HIDDEN, content.decode("utf-8", "replace"))
-    return {"body": text, "bytes": len(content or b"")}
+def _content(content: bytes | None, kind: str) -> dict[str, Any]:
+    text = None if content is None or kind != "application/json" else content.decode("utf-8", "replace")
+    return {"headers": {"content-type": kind}, "body": text and without_made_keys(text), "bytes": len(content or b"")}
 
 
 @contextmanager
@@ -129,6 +138,8 @@ def lines(said: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield "dim", mark
         for line in cut(said["body"]).splitlines():
             yield "", f"{mark} {line}"
+    elif said["bytes"]:
+        yield "dim", f"* {said['bytes']:,} bytes, which are not shown here"
     elif not sent and said["body"] is None:
         yield "dim", "* a stream; what comes on it is not shown here"
 
@@ -168,6 +179,9 @@ def curl_line(said: Mapping[str, Any]) -> tuple[str, list[str]]:
             words += ["-H", _quoted(f"{name}: {value}")]
     if body is not None:
         words += ["--data-raw", _quoted(body)]
+    elif said["bytes"]:
+        words += ["--data-binary", "@FILE"]
+        left_out.append("the file: its name belongs where FILE stands")
     if _HIDDEN in url or (body is not None and _HIDDEN in body):
         left_out.append(f"a secret, where {_HIDDEN} stands")
     return " ".join(words), left_out

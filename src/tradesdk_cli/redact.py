@@ -57,6 +57,7 @@ PRIVATE_KEY = re.compile(r"[0-9A-Za-z]{48,}")
 """A private key, perhaps a mistyped one: no address and no id is as long."""
 API_KEY = re.compile(r"(?:mock|mocksk|sk|pk|ak|key|api|live)[_-]\S+", re.IGNORECASE)
 """A word that may be an API key, where a word of a command belongs."""
+_MADE_KEY = re.compile(r"mocksk_\w+")
 _IN_URL = re.compile(r"(?<=://)(?:[^\s@]*:[^\s@]*@|[^\s/@:]*:(?!\d{1,5}(?![^/?#'\",;)\s]))[^\s'\"]*)")
 """User and password of a URL, also of one that was cut off before its host."""
 _IN_QUERY = re.compile(r"(?<=[?&]password=)[^&\s'\"]+", re.IGNORECASE)
@@ -67,6 +68,11 @@ _LONG_NAME = 20
 def safe(text: str) -> str:
     """What somebody typed, on one line, without keys and without passwords of URLs."""
     return PRIVATE_KEY.sub("****", _IN_QUERY.sub("****", _IN_URL.sub("****@", one_line(text))))
+
+
+def without_made_keys(text: str) -> str:
+    """What a mock's control routes answer, without the values of keys that the mock has made."""
+    return _MADE_KEY.sub("****", text)
 
 
 def looks_secret(name: str) -> bool:

@@ -1,6 +1,6 @@
 """Usage errors: what is wrong with a command line, and a hint with the line that may be meant.
 
-Nothing here is ever carried out: whoever typed it decides. Loaded when something is wrong.
+Nothing here is carried out, except a simple `--jq`: whoever typed it decides. Loaded when something is wrong.
 """
 
 from __future__ import annotations
@@ -283,6 +283,19 @@ def _as_query(line: list[str], known: Sequence[str]) -> bool:
     except UsageProblem:
         return False
     return bool(value)
+
+
+def with_query_for_jq(error: Exception, argv: Sequence[str]) -> list[str] | None:
+    """The line with `--query` where it has `--jq`, as in gh, with a simple path; None: it has not."""
+    if type(error).__name__ != "NoSuchOption":
+        return None
+    context: Any = getattr(error, "ctx", None)
+    word = next((word for word in argv if word.partition("=")[0] == "--jq"), None)
+    if word is None or context is None or context.parent is None or getattr(error, "option_name", "") != "--jq":
+        return None
+    line = _with_option(argv, word, "--query")
+    before = list(line)
+    return line if _as_query(line, _options_of(context)) and line != before else None
 
 
 def _is_argument(name: str, context: Any) -> bool:

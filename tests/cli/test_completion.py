@@ -127,7 +127,7 @@ def test_files_where_files_fit(trade: Terminal) -> None:
 
 def test_only_what_lists_show_is_offered(trade: Terminal) -> None:
     offered = complete(trade, "trade agents ")
-    assert ("pause" in offered, "start" in offered) == (True, False)
+    assert ("update" in offered, "pause" in offered, "start" in offered) == (True, False, False)
     assert "--status" not in complete(trade, "trade agents update --")
 
 

@@ -2,6 +2,7 @@
 
 import json
 import shlex
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -137,6 +138,19 @@ def test_the_control_of_a_mock(trade: Terminal, server: MockServer) -> None:
         assert [note["type"] for note in run.notes] == ["request", "answer"]
         assert run.notes[0]["url"].endswith("/_mock/keys")
         assert run.json["value"] not in run.err
+
+
+def test_a_state_is_logged_but_not_shown(trade: Terminal, tmp_path: Path) -> None:
+    file = tmp_path / "state.sqlite3"
+    with MockServer() as server:
+        trade.env |= {"TRADE_BASE_URL": server.url, "NO_COLOR": "1"}
+        wrote = trade("mock", "snapshot", str(file), "--debug", tty=True)
+        size = f"* {file.stat().st_size:,} bytes, which are not shown here"
+        assert (wrote.code, f"> GET {server.url}/_mock/snapshot" in wrote.err, size in wrote.err) == (0, True, True)
+        read = trade("mock", "restore", str(file), "--yes", *BOTH, tty=True)
+        assert (read.code, f"> POST {server.url}/_mock/restore" in read.err, size in read.err) == (0, True, True)
+        curl = f"curl -X POST {server.url}/_mock/restore -H 'content-type: application/vnd.sqlite3' --data-binary @FILE"
+        assert curl in read.err
 
 
 @pytest.mark.parametrize("status", [200, 403, *(pytest.param(status, marks=pytest.mark.long) for status in (402, 500))])

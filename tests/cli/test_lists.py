@@ -166,13 +166,13 @@ def test_watch(world: Terminal, server: MockServer, monkeypatch: pytest.MonkeyPa
         assert (refused.code, refused.problem["message"]) == (2, said)
 
 
-def test_empty_columns_are_left_out_first(world: Terminal) -> None:
+def test_columns_that_are_empty_or_that_a_filter_fills_are_left_out_first(world: Terminal) -> None:
     narrow = {
         status: world("trades", "list", "--status", status, tty=True, columns=80, env={"NO_COLOR": "1"}).out.split("\n")
         for status in ("open", "closed")
     }
-    assert narrow["open"][0].split()[:7] == ["id", "token", "side", "pnl", "status", "agent", "opened"]
-    assert narrow["closed"][0].split()[:6] == ["id", "token", "side", "pnl", "roi", "status"]
+    assert narrow["open"][0].split()[:6] == ["id", "token", "side", "agent", "opened", "entry"]
+    assert narrow["closed"][0].split()[:6] == ["id", "token", "side", "pnl", "roi", "agent"]
 
 
 def test_a_token_by_its_symbol_or_its_address(world: Terminal) -> None:

@@ -10,7 +10,9 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 from rich.console import Console
 
+from tradesdk_cli.board.view import View, draw
 from tradesdk_cli.charts.chart import closed_results, running, spark
+from tradesdk_cli.output import columns as tables_of
 from tradesdk_cli.output.cells import ago, cell, kind_of, moment, price, short_ago
 from tradesdk_cli.output.columns import POSITIONS, Column
 from tradesdk_cli.output.table import GrowingTable, print_line, render_list, render_one
@@ -18,6 +20,7 @@ from tradesdk_cli.output.table import GrowingTable, print_line, render_list, ren
 from .._rows import each_of
 from ._services import Scripted, agent
 from ._terminal import Terminal
+from .test_top import NOW, filled
 
 NOON = 1767268800.0
 KINDS = ("id", "text", "state", "number", "share", "usd", "price", "rate", "pnl", "change", "percent", "time", "chain")
@@ -233,6 +236,22 @@ def test_how_far_the_stops_are() -> None:
         assert columns["to_stop"].value({**position, "current_price_usd": odd}) is None
     passed = columns["to_stop"].value({**position, "current_price_usd": 93.0})
     assert (passed > 0, str(cell("to_stop", passed)), str(cell("to_profit", -0.1))) == (True, "passed", "passed")
+
+
+def test_a_field_has_one_heading_in_all_tables() -> None:
+    """One thing that is shown alone has the names of its fields, and so do the lists inside it (`NESTED`)."""
+    tables = [table for table in (*vars(tables_of).values(), *tables_of.MARKET.values()) if isinstance(table, tuple)]
+    headings: dict[str, set[str]] = {}
+    for column in (column for table in tables for column in table if isinstance(column, Column)):
+        headings.setdefault(column.key, set()).add(column.heading)
+    assert {key: found for key, found in headings.items() if len(found) > 1} == {}
+    shown = [line.plain.split() for line in draw(filled(), View(), 200, 60, NOW).lines]
+    for keys in (
+        "name status open unrealized_pnl_usd total_pnl_usd total_trades win_rate_pct results chain_id id",
+        "token_symbol agent unrealized_pnl_usd current_price_usd entry_price_usd to_stop to_profit opened_at id",
+        "direction token_symbol price_usd confidence timestamp chain_id token_address",
+    ):
+        assert [min(headings.get(key, {key})) for key in keys.split()] in shown
 
 
 def test_a_very_narrow_terminal_has_the_value_below_the_name(trade: Terminal, service: Scripted) -> None:

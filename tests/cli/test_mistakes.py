@@ -55,11 +55,8 @@ CORRECTED = [
     ("agents list --format csv", "agents list -o csv"),
     ("agents list --format=csv", "agents list -o csv"),
     ("agents list --jq id", "agents list --query id"),
-    ("agents list --jq .name", "agents list --query '[].name'"),
-    ("agents list --jq .[].name", "agents list --query '[].name'"),
-    ("agents list --jq=.[0]", "agents list --query '[0]'"),
-    ("agents get agt_1 --jq .stats.win_rate_pct", "agents get agt_1 --query stats.win_rate_pct"),
-    ("account show --jq .", "account show --query @"),
+    ("agents list --jq length", "agents list --query length"),
+    ("--jq .id account show", "--query id account show"),
     ("plot agt_1 --since 7d", "plot agent agt_1 --since 7d"),
     ("agents list -limit 5", "agents list --limit 5"),
     ("agents list --count 5", "agents list --limit 5"),
@@ -94,11 +91,29 @@ def test_the_line_that_is_meant_stands_in_the_hint(trade: Terminal, service: Scr
     assert service.seen == []
 
 
+@each_of(
+    ("line", "meant"),
+    [
+        ("agents list --jq .name", "agents list --query [].name"),
+        ("agents --jq .name -n 2", "agents --query [].name -n 2"),
+        ("agents list --jq .[].name", "agents list --query [].name"),
+        ("agents list --jq=.[0]", "agents list --query [0]"),
+        ("-o csv agents list --jq .[0].id", "-o csv agents list --query [0].id"),
+        ("agents get base-slow --jq .stats.win_rate_pct", "agents get base-slow --query stats.win_rate_pct"),
+        ("account show --jq .", "account show --query @"),
+    ],
+)
+def test_a_simple_jq_path_is_taken_as_in_gh(world: Terminal, line: str, meant: str) -> None:
+    run, same = world(*line.split()), world(*meant.split())
+    assert (run.code, run.out) == (0, same.out)
+    assert run.out.strip() not in ("", "null")
+
+
 SAID = [
     ("fooo", "there is no command 'fooo'", "trade --help lists the commands, trade help the topics"),
     ("list", "there is no command 'list'", "did you mean trade agents list, trade wallets list, "),
     ("get agt_1", "there is no command 'get'", "trade agents get, trade trades get"),
-    ("agents xyz", "trade agents has no verb 'xyz'", "its verbs: list, get, create, update, delete, pause, resume;"),
+    ("agents xyz", "trade agents has no verb 'xyz'", "its verbs: list, get, create, update, delete;"),
     ("plot pepe coin", "trade plot has no verb 'pepe'", "its verbs: token, agent;"),
     ("sell ETH", "there is no command 'sell'", "agents buy and sell, you do not"),
     ("agents get", "trade agents get needs AGENT_ID", "AGENT_ID comes from: trade agents list"),

@@ -65,8 +65,14 @@ class SignalOnFirstLine(io.StringIO):
 def test_whoever_has_the_address_can_stop_it(number: signal.Signals, monkeypatch: pytest.MonkeyPatch) -> None:
     out = SignalOnFirstLine(number)
     monkeypatch.setattr(sys, "stdout", out)
-    assert main(["--port", "0"]) == 0
+    assert main(["serve", "--port", "0"] if number == signal.SIGTERM else ["--port", "0"]) == 0
     assert out.getvalue().startswith("http://127.0.0.1:")
+
+
+def test_another_word_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["server", "--port", "0"])
+    assert "invalid choice: 'server'" in capsys.readouterr().err
 
 
 @each_of("speed", ["0", "-1", "nan", "1e7"])

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 import signal
 import socket
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +41,7 @@ class Serving:
             served.append(server)
             return original(server)
 
-        def meanwhile(stop: object) -> None:
+        def meanwhile(stop: object, show: object) -> None:
             for path in ask:
                 self.answers[path] = control(f"http://127.0.0.1:{served[0].port}", "GET", path)
 
@@ -121,7 +123,7 @@ def test_what_it_says_is_enough_to_buy(serve: Serving, trade: Terminal, monkeypa
     """Its lines, pasted into another terminal, buy market data there, and not from the ledger that is there."""
     bought: list[Run] = []
 
-    def in_another_terminal(stop: object) -> None:
+    def in_another_terminal(stop: object, show: object) -> None:
         assert isinstance(sys.stderr, Stream)
         said = "\n".join(notes(Run(0, "", sys.stderr.written())))
         exported = dict(word.split("=", 1) for word in said.split() if word.startswith("TRADE_"))
@@ -198,6 +200,37 @@ def test_it_refuses_a_file(serve: Serving, tmp_path: Path) -> None:
     damaged = tmp_path / "damaged.db"
     damaged.write_bytes(b"garbage")
     assert serve("--db", str(damaged)).problem["hint"] == folder.problem["hint"]
+
+
+def test_requests_scroll_by_on_a_terminal(trade: Terminal, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    printed: list[list[str]] = []
+
+    def meanwhile(stop: object, show: Callable[[], None]) -> None:
+        assert isinstance(sys.stdout, Stream)
+        assert isinstance(sys.stderr, Stream)
+        url = re.findall(r"http://127\.0\.0\.1:\d+", sys.stdout.written())[0]
+        for key in ("mock_full_me", "mock_read_\x1b", None):
+            before = sys.stderr.written()
+            headers = [] if key is None else [(b"authorization", f"Bearer {key}".encode())]
+            httpx.get(f"{url}/v1/agents?limit=1", headers=headers, trust_env=False)
+            show()
+            show()
+            printed.append(sys.stderr.written().removeprefix(before).splitlines())
+
+    serving_ = ("mock", "serve", "--port", "0", "--db", str(tmp_path / "kept.db"))
+    plain = {"NO_COLOR": "1"}
+    monkeypatch.setattr(serving, "_wait_for", meanwhile)
+    assert trade(*serving_, tty=True, columns=200, env=plain).code == 0
+    words = [[line.split()[1:] for line in lines] for lines in printed]
+    assert words == [
+        [["me", "GET", "/v1/agents?limit=1", "200", "-", "-"]],
+        [["-", "GET", "/v1/agents?limit=1", "401", "unauthorized", "-"]],
+        [["-", "GET", "/v1/agents?limit=1", "401", "unauthorized", "-"]],
+    ]
+    for argv, tty in (((*serving_, "--quiet"), True), (serving_, False), ((*serving_, "-o", "json"), True)):
+        printed.clear()
+        assert trade(*argv, tty=tty, columns=200, env=plain).code == 0
+        assert printed == [[], [], []], argv
 
 
 @pytest.mark.skipif(os.name != "posix", reason="signals as POSIX has them")

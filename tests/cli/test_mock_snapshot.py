@@ -145,6 +145,15 @@ def test_what_answers_is_no_mock(trade: Terminal, service: Scripted, file: Path)
     assert file.read_bytes() == b"x"
 
 
+def test_nobody_there_is_said_as_by_every_command(trade: Terminal, file: Path) -> None:
+    trade.env |= {"TRADE_BASE_URL": "http://127.0.0.1:1"}
+    said = trade("mock", "status").problem
+    assert said["message"] == "nothing listens at http://127.0.0.1:1"
+    assert trade("mock", "snapshot", str(file)).problem == said
+    file.write_bytes(b"x")
+    assert trade("mock", "restore", str(file), "--yes").problem == said
+
+
 @pytest.mark.parametrize("url", ["http://192.0.2.1:8787", "https://127.0.0.1:8787", "http://user:secret@192.0.2.1"])
 def test_only_on_this_machine(trade: Terminal, file: Path, url: str) -> None:
     run = trade("mock", "snapshot", str(file), env={"TRADE_BASE_URL": url, "TRADE_API_KEY": "mock_full_me"})
@@ -167,7 +176,7 @@ def test_scenarios(trade: Terminal, served: MockServer) -> None:
 def test_serve_with_a_scenario(trade: Terminal, monkeypatch: pytest.MonkeyPatch, file: Path) -> None:
     import tradesdk_cli.commands.mock.serve as serving
 
-    monkeypatch.setattr(serving, "_wait_for", lambda stop: None)
+    monkeypatch.setattr(serving, "_wait_for", lambda stop, show: None)
     serve = ("mock", "serve", "--port", "0", "--empty", "--db", str(file))
     assert "scenario" not in trade("mock", "serve", "--port", "0", "--empty").json
     assert trade(*serve, "--scenario", "whipsaw").json["scenario"] == "whipsaw"

@@ -110,7 +110,12 @@ def test_names_that_are_near(one: Terminal) -> None:
 
 def test_the_headings_of_tables_lead_to_their_fields(two: Terminal, service: Scripted) -> None:
     assert two("agents", "list", "--fields", "created").problem["hint"] == "did you mean created_at?"
-    for heading, field in (("pnl_usd", "total_pnl_usd"), ("win_rate", "win_rate_pct"), ("trades", "total_trades")):
+    for heading, field in (
+        ("total_pnl", "total_pnl_usd"),
+        ("pnl", "total_pnl_usd"),
+        ("win_rate", "win_rate_pct"),
+        ("trades", "total_trades"),
+    ):
         service.says(200, {"data": [agent(id="agt_1")]})
         service.then(200, FULL)
         run = two("agents", "list", "--results", "--fields", heading, "-o", "json")

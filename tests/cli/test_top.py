@@ -327,6 +327,8 @@ def test_a_stop_that_was_passed_is_said_and_comes_first() -> None:
     heading = next(number for number, line in enumerate(shown) if "to_stop  to_profit" in line)
     assert "passed" in shown[heading + 1]
     assert "-10.00%" in shown[heading + 2]
+    explained = " ".join(line.plain for line in draw(board, View(help=True), 140, 40, NOW).lines)
+    assert "passed: the price is beyond, and nothing was sold" in explained
 
 
 @each_of("size", [(30, 10), (40, 12), (60, 14), (20, 5), (80, 9)])

@@ -43,9 +43,9 @@ _HELP = (
     ("?", "this help; any key leaves it"),
 )
 _MEANING = (
-    "open: positions; unrealized: what they would bring now; realized: what closed trades brought; trend: that, added "
-    "up over the latest closed trades. to_stop and to_profit: how far the price may go until it is sold; passed: it is "
-    "ok. …: not read yet.",
+    "open: positions; unrealized: what they would bring now; total_pnl: what closed trades brought; results: that, "
+    "added up over the latest closed trades. to_stop and to_profit: how far the price may go until it is sold; passed: "
+    "the price is beyond, and nothing was sold. …: not read yet.",
     "It reads at most a third of what your plan allows in a minute; on a small plan data is older; its age is shown.",
 )
 
@@ -253,7 +253,7 @@ def _in_columns(columns: Sequence[Col], rows: Sequence[Row], width: int, part: s
 
 
 def _columns(part: str, now: Moment, *, ascii_only: bool) -> tuple[Col, ...]:
-    def trend(results: Any) -> Text:
+    def line(results: Any) -> Text:
         style = "" if not results else "green" if results[-1] > 0 else "red"
         return Text(spark(results or [], _SPARK, ascii_only=ascii_only), style=style)
 
@@ -266,10 +266,10 @@ def _columns(part: str, now: Moment, *, ascii_only: bool) -> tuple[Col, ...]:
             Col("status", "status", "state", least=6),
             Col("open", "open", "number"),
             Col("unrealized", "unrealized_pnl_usd", "pnl", drop=1),
-            Col("realized", "total_pnl_usd", "pnl", waits="read"),
+            Col("total_pnl", "total_pnl_usd", "pnl", waits="read"),
             Col("trades", "total_trades", "number", drop=LUXURY, waits="read"),
-            Col("won", "win_rate_pct", "percent", drop=2, waits="read"),
-            Col("trend", "results", drop=3, shows=trend),
+            Col("win_rate", "win_rate_pct", "percent", drop=2, waits="read"),
+            Col("results", "results", drop=3, shows=line),
             Col("chain", "chain_id", "chain", drop=LUXURY + 1),
             Col("id", "id", "id", drop=LUXURY + 2),
         )

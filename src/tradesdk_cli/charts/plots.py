@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 _RESULTS = (
     Column("timestamp", "time", title="time"),
-    Column("total_pnl_usd", "pnl"),
-    Column("pnl_usd", "pnl"),
+    Column("total_pnl_usd", "pnl", title="total_pnl"),
+    Column("pnl_usd", "pnl", title="pnl"),
     Column("status", "state"),
     Column("token_symbol", title="token", optional=True),
     Column("trade_id", "id", optional=True),

@@ -268,20 +268,20 @@ def _refuse(ctx: typer.Context, verb: str, agent_id: str) -> None:
         raise _unsupported(run, verb, agent_id)
 
 
-def _not_in_the_api(verb: str, *, hidden: bool) -> None:
+def _not_in_the_api(verb: str) -> None:
     """A verb that people look for, and that the service has no endpoint for: it says what can be done."""
 
     @app.verb(
         *(verb, f"trade agents {verb} AGENT_ID", f"trade --mock agents {verb} AGENT_ID"),
-        hidden=hidden,
+        hidden=True,
         help=f"Explain how to {verb} an agent; the API cannot. Nothing is sent.",
     )
     def refused(ctx: typer.Context, agent_id: AgentId) -> None:
         _refuse(ctx, verb, agent_id)
 
 
-for _verb, _hidden in (("pause", False), ("resume", False), ("start", True), ("stop", True)):
-    _not_in_the_api(_verb, hidden=_hidden)
+for _verb in ("pause", "resume", "start", "stop"):
+    _not_in_the_api(_verb)
 
 
 def _given(**fields: Any) -> dict[str, Any]:

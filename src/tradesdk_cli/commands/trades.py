@@ -64,7 +64,7 @@ def list_trades(
             *("trades", "Trade", "/v1/trades", run.client.trades.list, filters), keep=None if period is None else keep
         )
         filtered = agent_id or status or period
-        columns = TRADES if agent_id else with_names(run, TRADES)
+        columns = with_names(run, TRADES, filters)
         show_list(run, columns, walk, found, empty="no trades" + (" like this" if filtered else ""))
 
 

@@ -16,13 +16,15 @@ _AT_MOST = 1000
 _SECONDS = 5.0
 
 
-def with_names(run: Session, columns: Sequence[Column]) -> Sequence[Column]:
-    """`columns`, with the agent's name as `agent` in a table on a terminal.
+def with_names(run: Session, columns: Sequence[Column], filters: Mapping[str, object]) -> Sequence[Column]:
+    """`columns`, with the agent's name as `agent` in a table on a terminal, and without the fields of `filters`.
 
-    The first row reads the list of agents once; scripts make no request more. Without a name the id is shown.
+    The first row reads the list of agents once; scripts make no request more. Without a name the id is shown. What a
+    filter has chosen is the same in each row.
     """
     if not (run.out.on_terminal and run.out.draws(many=True)):
         return columns
+    columns = [column for column in columns if filters.get(column.key) is None]
     names: dict[str, str] = {}
     asked = False
 

@@ -102,10 +102,10 @@ AGENT_RESULTS = (
     Column("id", "id", short=True),
     Column("name"),
     Column("status", "state"),
-    Column("total_pnl_usd", "pnl", title="pnl_usd", of=_stat("total_pnl_usd")),
-    Column("results", "id", optional=True),
+    Column("total_pnl_usd", "pnl", title="total_pnl", of=_stat("total_pnl_usd")),
     Column("win_rate_pct", "percent", optional=True, title="win_rate", of=_stat("win_rate_pct")),
     Column("total_trades", "number", optional=True, title="trades", of=_stat("total_trades")),
+    Column("results", "id", optional=True),
 )
 
 WALLETS = (
@@ -120,7 +120,7 @@ TRADES = (
     Column("id", "id", short=True),
     Column("token_symbol", title="token"),
     Column("direction", "state", title="side"),
-    Column("pnl_usd", "pnl", title="pnl"),
+    Column("pnl_usd", "pnl", optional=True, title="pnl"),
     Column("roi_pct", "change", optional=True, title="roi"),
     Column("status", "state", optional=True),
     Column("agent_id", "id", optional=True, short=True),
@@ -135,7 +135,7 @@ TRADES = (
 POSITIONS = (
     Column("id", "id", short=True),
     Column("token_symbol", title="token"),
-    Column("unrealized_pnl_usd", "pnl", title="pnl"),
+    Column("unrealized_pnl_usd", "pnl", title="unrealized"),
     Column("current_price_usd", "price", optional=True, title="price"),
     Column("to_stop", "to_stop", optional=True, of=to_stop),
     Column("to_profit", "to_profit", optional=True, of=to_profit),
@@ -229,7 +229,7 @@ PAYMENTS = (
     Column("state", "state"),
     Column("amount_usd", "usd", title="amount"),
     Column("endpoint", "id", optional=True),
-    Column("created_at", "time", optional=True, title="when"),
+    Column("created_at", "time", optional=True, title="created"),
     Column("charged", "state", optional=True),
     Column("transaction", "id", optional=True),
     Column("reason", optional=True),
@@ -248,7 +248,7 @@ ACTIONS = (
 )
 
 TOOLS = (
-    Column("name", "id", title="tool"),
+    Column("name", "id"),
     Column("tokens", "number"),
     Column("description"),
 )

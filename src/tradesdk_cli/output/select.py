@@ -102,10 +102,11 @@ class Selection:
 
 
 def _near(name: str, there: Sequence[str]) -> list[str]:
-    """Fields that a table calls so, else those of the same last name, spelled alike, or that begin alike."""
+    """Fields that a table calls so, else those of the same last name, spelled alike, with it inside, or begun alike."""
     last = name.rpartition(".")[2]
     same = _headed(name, there) or [path for path in there if path.rpartition(".")[2] == last]
-    return same or _like(name, there, 3) or [path for path in there if path.startswith(last[:3].lower())]
+    like = same or _like(name, there, 3) or [path for path in there if len(last) > 2 and last.lower() in path]
+    return like or [path for path in there if path.startswith(last[:3].lower())]
 
 
 def _headed(heading: str, there: Sequence[str]) -> list[str]:

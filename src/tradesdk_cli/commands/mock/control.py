@@ -23,6 +23,13 @@ if TYPE_CHECKING:
     from tradesdk_cli.session import Session
 
 
+STATE = "application/vnd.sqlite3"
+_START = "start one: trade mock serve"
+_JSON = "application/json"
+_TIMEOUT, _TIMEOUT_OF_STATES = 10.0, 120.0  # a large state takes its time: it is read and checked as a whole
+_LONGEST_ANSWER = 4 * 1024 * 1024
+
+
 class ControlProblem(CliError):
     """There is no mock server, or it doesn't answer in time."""
 
@@ -30,63 +37,75 @@ class ControlProblem(CliError):
 
 
 def control(
-    mock: str | EmbeddedMock, method: str, path: str, body: dict[str, Any] | None = None, *, program: str = "trade"
+    mock: str | EmbeddedMock,
+    method: str,
+    path: str,
+    body: dict[str, Any] | bytes | None = None,
+    *,
+    program: str = "trade",
 ) -> dict[str, Any]:
     """What `/_mock/{path}` answers. `mock` is a base URL, or the mock in this process; hints begin with `program`.
+
+    `body` is sent as JSON, or is a state file.
 
     Raises:
         ConfigProblem: the URL is not of this machine.
         ControlProblem: nothing answers there, or not in time, or it is no mock server.
         RefusedByMock: it refused.
     """
-    content = None if body is None else json.dumps(body).encode()
-    began = time.monotonic()
-    if isinstance(mock, str):
-        where, status, _, answered = over_http(mock, method, path, content, program)
-    else:
-        where, (status, answered) = str(mock.file), mock.ask(method, path, content)
-    base = mock if isinstance(mock, str) else mock.service.url
-    control_was_asked(method, f"{base}/_mock/{path}", content, status, answered, time.monotonic() - began)
-    try:
-        answer = (
-            json.loads(answered, parse_float=_finite, parse_int=_bounded, parse_constant=_finite) if answered else {}
-        )
-    except (ValueError, RecursionError):
-        answer = None
-    good = 200 <= status < 300
-    refusal = None if good or not isinstance(answer, dict) else answer.get("error")
-    if isinstance(refusal, dict):
-        code, message = str(refusal.get("code") or "mock"), str(refusal.get("message") or "no reason given")
-        raise RefusedByMock(status, code, f"the mock refused: {message}", _hint(path, status, program))
-    if not good or not isinstance(answer, dict):
-        raise ControlProblem(f"what answers at {where} is no mock server", "start one: trade mock serve")
+    where, answered = _exchange(mock, method, path, body, program)
+    answer = _json(answered) if answered else {}
+    if not isinstance(answer, dict):
+        raise _no_mock(where)
     return answer
 
 
-def over_http(
-    base_url: str,
-    method: str,
-    path: str,
-    content: bytes | None,
-    program: str,
-    *,
-    kind: str = "application/json",
-    timeout: float = 10.0,
-    most: int | None = 4 * 1024 * 1024,
-) -> tuple[str, int, str | None, bytes]:
-    """Where a served mock is, and status, media type and body of its answer; `kind` is that of what is sent.
+def state_of(run: Session) -> bytes:
+    """The state of a mock that is served, as a file of SQLite. Raises as `control` does."""
+    where, answered = _exchange(served_at(run), "GET", "snapshot", None, run.settings.program)
+    if not answered.startswith(b"SQLite format 3\0"):
+        raise _no_mock(where)
+    return answered
 
-    Raises:
-        ConfigProblem: the URL is not of this machine.
-        ControlProblem: nothing answers there, or not within `timeout` seconds.
-    """
+
+def _exchange(
+    mock: str | EmbeddedMock, method: str, path: str, body: dict[str, Any] | bytes | None, program: str
+) -> tuple[str, bytes]:
+    """Where the mock is, and the body of an answer that is no refusal."""
+    content = body if isinstance(body, bytes | None) else json.dumps(body).encode()
+    sent, received = STATE if isinstance(body, bytes) else _JSON, STATE if path == "snapshot" else _JSON
+    began = time.monotonic()
+    if isinstance(mock, str):
+        where, status, answered = _over_http(mock, method, path, content, sent, STATE in (sent, received), program)
+    else:
+        where, (status, answered) = str(mock.file), mock.ask(method, path, content)
+    base = mock if isinstance(mock, str) else mock.service.url
+    good = 200 <= status < 300
+    took = time.monotonic() - began
+    kinds = (sent, received if good else _JSON)
+    control_was_asked(method, f"{base}/_mock/{path}", content, status, answered, took, kinds)
+    if good:
+        return where, answered
+    answer = _json(answered)
+    refusal = answer.get("error") if isinstance(answer, dict) else None
+    if not isinstance(refusal, dict):
+        raise _no_mock(where)
+    code, message = str(refusal.get("code") or "mock"), str(refusal.get("message") or "no reason given")
+    raise RefusedByMock(status, code, f"the mock refused: {message}", _hint(path, status, program))
+
+
+def _over_http(
+    base_url: str, method: str, path: str, content: bytes | None, kind: str, large: bool, program: str
+) -> tuple[str, int, bytes]:
+    """Where it is, and the status and body of its answer."""
     host, port = _place(base_url)
     where = f"{host}:{port}"
+    timeout = _TIMEOUT_OF_STATES if large else _TIMEOUT
     connection = http.client.HTTPConnection(host, port, timeout=timeout)
     try:
         connection.request(method, f"/_mock/{path}", content, {"Content-Type": kind})
         response = connection.getresponse()
-        return where, response.status, response.getheader("content-type"), response.read(most)
+        return where, response.status, response.read(None if large else _LONGEST_ANSWER)
     except TimeoutError:
         unknown = "" if method == "GET" else "; whether this was done is unknown"
         raise ControlProblem(
@@ -94,11 +113,22 @@ def over_http(
             f"{program} mock clock",
         ) from None
     except ConnectionRefusedError:
-        raise ControlProblem(f"nothing listens at http://{where}", "start one: trade mock serve") from None
+        raise ControlProblem(f"nothing listens at http://{where}", _START) from None
     except (OSError, http.client.HTTPException) as error:
-        raise ControlProblem(f"no mock server answers at {where}: {error}", "start one: trade mock serve") from None
+        raise ControlProblem(f"no mock server answers at {where}: {error}", _START) from None
     finally:
         connection.close()
+
+
+def _no_mock(where: str) -> ControlProblem:
+    return ControlProblem(f"what answers at {where} is no mock server", _START)
+
+
+def _json(content: bytes) -> Any:
+    try:
+        return json.loads(content, parse_float=_finite, parse_int=_bounded, parse_constant=_finite)
+    except (ValueError, RecursionError):
+        return None
 
 
 def _finite(text: str) -> float:
@@ -154,7 +184,7 @@ def ask(
     run: Session,
     method: str,
     path: str,
-    body: dict[str, Any] | None = None,
+    body: dict[str, Any] | bytes | None = None,
     *,
     gives: Shape | None = None,
     each: Shape | None = None,
@@ -180,7 +210,7 @@ def ask(
             error.hint = f"see what there is: {run.settings.program} {look}"
         raise
     if not (_fits(answer, gives or {}) and (each is None or all(_fits(item, each) for item in answer["data"]))):
-        raise ControlProblem(f"what answers at {_host(run)} is no mock server", "start one: trade mock serve")
+        raise _no_mock(_host(run))
     return answer
 
 
@@ -215,6 +245,8 @@ def place(run: Session) -> str:
 
 
 def _host(run: Session) -> str:
+    from urllib.parse import urlsplit
+
     # Only the host: a password may stand in a URL by mistake.
     try:
         return urlsplit(served_at(run)).netloc.rpartition("@")[2]

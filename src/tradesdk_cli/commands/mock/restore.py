@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tradesdk_cli.commands.mock.control import ControlProblem, ask, place
-from tradesdk_cli.commands.mock.snapshot import bytes_of
+from tradesdk_cli.commands.mock.control import ask, place
 from tradesdk_cli.commands.mock.status import STATUS
-from tradesdk_cli.errors import CliError, UsageProblem
+from tradesdk_cli.errors import CliError, RefusedByMock, UsageProblem
 from tradesdk_cli.framework.group import single
 from tradesdk_cli.framework.params import DryRun, Yes
 from tradesdk_cli.session import session
@@ -73,8 +71,7 @@ def _served(run: Session, file: Path) -> None:
     except OSError as error:
         raise CliError(f"cannot read {file}: {error.strerror}", _HINT) from None
     try:
-        answer: Any = json.loads(bytes_of(run, "POST", "restore", content, gives="application/json"))
-    except ValueError:
-        answer = None
-    if not isinstance(answer, dict) or "seed" not in answer:
-        raise ControlProblem("what answers there is no mock server", "start one: trade mock serve")
+        ask(run, "POST", "restore", content, gives=STATUS)
+    except RefusedByMock as error:
+        error.hint = f"nothing was changed; {_HINT}"
+        raise

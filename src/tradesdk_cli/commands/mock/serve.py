@@ -20,7 +20,7 @@ from tradesdk_cli.framework.params import number, whole
 from tradesdk_cli.session import session
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from tradesdk_cli.output.printer import Output
     from tradesdk_cli.session import Session
@@ -47,6 +47,7 @@ ScenarioOption = Annotated[
 app = single("Serve the mock on a port until Ctrl-C.")
 
 FIRST_SIGNAL_WITHIN = 2.0
+_EVERY = 0.25
 _MARKETS: dict[bool | None, Literal["live", "scripted"] | None] = {None: None, True: "scripted", False: "live"}
 PLAY_MONEY = "0x" + "01" * 32
 _ANY = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}  # noqa: S104  # compared with, not listened on
@@ -83,11 +84,13 @@ def serve(
     allow_remote_control: Annotated[
         bool, typer.Option("--allow-remote-control", help="Let other machines control the mock, too.")
     ] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Print no requests.")] = False,
 ) -> None:
     """Serve the mock on a port until Ctrl-C.
 
     A key creates its tenant on first use: mock_full_NAME, mock_read_NAME, and with a plan mock_full_free_NAME. With
-    --world NAME, that embedded world is served; commands with the same --world still work on it.
+    --world NAME, that embedded world is served; commands with the same --world still work on it. On a terminal, the
+    requests that it receives are printed, a line each, as by trade mock logs.
     """
     from tradesdk_cli.mockworld import mock_server_class
 
@@ -117,7 +120,7 @@ def serve(
                 if not empty:
                     server.populate(tenant)
                 _say(run.out, server, host, tenant, remote=allow_remote_control)
-                _wait_for(stop)
+                _wait_for(stop, _requests_of(server, run.out, quiet=quiet))
         except MockServerError as error:
             given = [f"--{name}" for name, value in (("seed", seed), ("scenario", scenario)) if value is not None]
             raise CliError(f"the mock cannot serve: {error}", _serving_hint(error, db, given)) from None
@@ -204,10 +207,29 @@ def _told_to_stop() -> Iterator[threading.Event]:
         signal.signal(signal.SIGTERM, before)
 
 
-def _wait_for(stop: threading.Event) -> None:
+def _wait_for(stop: threading.Event, show: Callable[[], None]) -> None:
     # In short turns: Python looks for signals between them, and one that came just before a wait can't end it.
-    while not stop.wait(0.5):
-        pass
+    while not stop.wait(_EVERY):
+        show()
+
+
+def _requests_of(server: MockServer, out: Output, *, quiet: bool) -> Callable[[], None]:
+    """What prints the requests since its last call, on stderr where a person reads it."""
+    from dataclasses import asdict
+
+    from tradesdk_cli.commands.mock.show import log_line
+
+    if quiet or out.machine_notes or not out.stderr.isatty():
+        return lambda: None
+    last = 0
+
+    def show() -> None:
+        nonlocal last
+        for entry in server.journal(after=last):
+            last = entry.n
+            out.note(log_line(asdict(entry)))
+
+    return show
 
 
 def _gap_options(words: list[str]) -> dict[str, Any]:
