@@ -113,7 +113,7 @@ def walk(node: ast.AST, file: str, *, lazy: bool, typing_only: bool) -> Iterator
                 yield from walk(ast.Module([part], []), file, lazy=lazy, typing_only=True)
             for part in child.orelse:
                 yield from walk(ast.Module([part], []), file, lazy=lazy, typing_only=typing_only)
-        elif not isinstance(child, ast.expr):  # no import stands inside an expression
+        elif not isinstance(child, ast.expr):  # no import is inside an expression
             inside = isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef)
             yield from walk(child, file, lazy=lazy or inside, typing_only=typing_only)
 

@@ -39,7 +39,7 @@ class Finding:
     """What one check found.
 
     Attributes:
-        check: its name, the same for ever.
+        check: its name, always the same.
         status: `ok`, `warning`, `problem`, or `skipped` where there is nothing to check.
         said: what was found, in words.
         hint: what to do next.

@@ -215,7 +215,7 @@ async def test_leaving_early_buys_no_more() -> None:
     assert (await anext(run)).number == 3
 
 
-# how it begins, the path, the price of a token, what stands in the body of a batch: in each token, and beside them
+# how it begins, the path, the price of a token, what is in the body of a batch: in each token, and beside them
 RUNS: list[tuple[Callable[[AsyncBatches, Sequence[str]], AsyncBatchRun[Any]], str, int, Any, Any]] = [
     (lambda b, tokens: b.token_signals(tokens, limit=7, size=2), "/v1/token-signals", 50_000, {"limit": 7}, {}),
     (

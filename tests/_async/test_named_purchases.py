@@ -494,7 +494,7 @@ async def test_new_purchase_of_another_payment(mock: MockService, purchase: str 
 
 
 async def test_a_replacement_is_not_replaced_by_itself(mock: MockService) -> None:
-    """Whoever answers without anything usable for ever is paid twice at most."""
+    """Whoever answers without anything usable forever is paid twice at most."""
     client = buyer_of(mock, lost="buy_again")
     mock.add_fault("malformed_json", paid="only")
     for _ in range(2):

@@ -183,7 +183,7 @@ def publishing(
 
 
 class Hook:
-    """A receiver: answers with what stands in `answers`, the first once, the last for ever; 0 hangs up."""
+    """A receiver: answers with what is in `answers`, the first once, the last forever; 0 hangs up."""
 
     def __init__(self) -> None:
         self.answers: list[tuple[int, dict[str, str]]] = [(204, {})]

@@ -232,7 +232,7 @@ def test_each_signal_goes_to_one_member_and_no_place_is_kept_here(
     emit(shop, relayed, "ETH")
     assert fleet(*STREAM, "--count", "1", "--out", str(file)).code == 0
     kept = [json.loads(line)["token_symbol"] for line in file.read_text().splitlines()]
-    assert kept == ["TOSHI", "ETH"], "the file goes on where the group does"
+    assert kept == ["TOSHI", "ETH"], "the file continues with the group"
     assert not (fleet.home / "checkpoints").exists()
 
 

@@ -1,4 +1,4 @@
-"""`--out FILE`: whole or not at all, in the format of its ending; streams go on where the file ends."""
+"""`--out FILE`: whole or not at all, in the format of its ending; streams append to it."""
 
 import csv
 import json
