@@ -106,7 +106,7 @@ def run(
     say: Callable[[str], object] = print,
     settle: float = 3.0,
 ) -> None:
-    """Follow the signals until something ends it. It may be ended anywhere: the next run goes on there."""
+    """Follow the signals until something ends it. It may be ended anywhere: the next run continues there."""
     clock = clock or SystemClock()
     checkpoint = file.with_suffix(".checkpoint.json")
     with (

@@ -109,7 +109,7 @@ def test_python(page: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> 
         monkeypatch.setenv("TRADE_BASE_URL", server.url)
         monkeypatch.setenv("TRADE_WALLET_KEY", "0x" + "11" * 32)
         monkeypatch.setenv("TRADE_HOME", str(tmp_path))
-        monkeypatch.setenv("TRADE_FLEET", "redis://127.0.0.1:1")  # nobody is there: a program goes on alone
+        monkeypatch.setenv("TRADE_FLEET", "redis://127.0.0.1:1")  # nobody is there: a program continues alone
         monkeypatch.setattr(
             SystemClock, "now", lambda _: server.clock.now()
         )  # the machine's clock and the service's agree

@@ -91,7 +91,7 @@ async def test_after_thirty_days_its_answer_is_gone_and_it_is_not_paid_for_again
     assert error.payment is not None
     anew = await client.token_prices(TWO, purchase=NAME, new_purchase=first.id)
     assert not anew.again
-    # Asked for again, that goes on with the replacement; so does the name alone.
+    # Asked for again, that continues with the replacement; so does the name alone.
     assert (await client.token_prices(TWO, purchase=NAME, new_purchase=first.id)).again
     assert (await client.token_prices(TWO, purchase=NAME)).payment == anew.payment
     mock.payments.assert_charged(times=3)

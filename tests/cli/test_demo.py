@@ -207,7 +207,7 @@ def no_limits(*_: Any) -> Budget:
                 ("tradesdk_mock.MockServer.stop_agent", nothing, "409 conflict"),
                 ("tradesdk_mock.core.rate_limit._PER_MINUTE", {"free": 60, "pro": 3000}, "not 300 a minute"),
                 ("tradesdk_mock.MockServer.set_gaps", nothing, "paid_undelivered"),
-                ("tradesdk_mock.MockServer.add_fault", only_faults_of_the_stream, "not handed over twice"),
+                ("tradesdk_mock.MockServer.add_fault", only_faults_of_the_stream, "not sent twice"),
                 ("tradesdk_cli.demo.live.five_signals", everything_twice, "a signal came twice"),
                 ("tradesdk_mock.payments.report.MockPayments.spent", nothing, "it is not $0.17 that was spent"),
             )

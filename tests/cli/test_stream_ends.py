@@ -121,7 +121,7 @@ def test_ctrl_c_says_what_is_missing_only_when_something_is(
     assert run.code == 130
     summary = said(run, "summary")[0]
     assert summary["catching_up"] is True
-    assert summary["note"].endswith("missed was read from the history; --since last goes on there")
+    assert summary["note"].endswith("missed was read from the history; --since last continues there")
 
 
 @pytest.mark.skipif(os.name != "posix", reason="signals as POSIX has them")

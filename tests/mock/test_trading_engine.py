@@ -404,7 +404,7 @@ METRICS = Request("POST", "/v1/aggregate-metrics", b"", [(b"content-type", b"app
 
 
 def behind(mock: MockService) -> bool:
-    """Whether a server gives others their turn before it goes on with this request."""
+    """Whether a server gives others their turn before it continues with this request."""
     return mock.pipeline.is_behind(mock.pipeline.open(METRICS), START)
 
 

@@ -201,7 +201,7 @@ def history(
 
     if terms.job is not None and (isinstance(start, Ago) or isinstance(end, Ago)):
         raise UsageProblem(
-            "--job cannot go on with an age: a minute later it is another period, and all of it is bought again",
+            "--job cannot be used with an age: a minute later it is another period, and all of it is bought again",
             "give --since and --until as times, such as 2026-01-01T12:00Z",
         )
     check_period(start, end)

@@ -327,13 +327,13 @@ class Age(float):
 
 @dataclass
 class Walk:
-    """What was asked for, and, while it is walked, where the list goes on.
+    """What was asked for, and, while it is walked, where the list continues.
 
     Attributes:
         total: how many at most; None: all.
         page_size: how many a request asks for.
         cursor: where it begins; None: at the beginning of the list.
-        next_cursor: where the last page says that it goes on.
+        next_cursor: where the last page says that it continues.
         checkpoint: the file that keeps how far it is.
         restart: what that file says does not count.
         watch: after how many seconds it is read again; None: it is read once.

@@ -1,7 +1,7 @@
 """`--out FILE`: what would have gone to standard output goes into a file.
 
 A result is written beside the file and takes its place when it is complete, so that a command that fails leaves what
-was there. Streams, and pulls that go on from a checkpoint, write into the file itself.
+was there. Streams, and pulls that continue from a checkpoint, write into the file itself.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _OUT_OF_ORDER = 60.0
 
 
 class Written:
-    """Which signals were in the file when a run began that goes on in it."""
+    """Which signals were in the file when a run began that continues in it."""
 
     def __init__(self, file: Path, form: str) -> None:
         self._file, self._form = file, form
@@ -151,7 +151,7 @@ _BLOCK = 64 * 1024
 _LONGEST_ROW = 4 * 1024 * 1024
 FULL = {errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC)}
 """What says that there is no room."""
-GOES_ON = "make room on that disk; the same command goes on"
+GOES_ON = "make room on that disk; the same command continues"
 """What to do then about a pull."""
 
 
@@ -240,7 +240,7 @@ class OutFile:
     def follow_on(self, *, resumed: str | None = None) -> str | None:
         """Lines go to the end of the file itself from now on. Returns its first line, or None when it is empty.
 
-        `resumed`: the format of an earlier run that goes on. A row that it did not write whole is removed, as a killed
+        `resumed`: the format of an earlier run that continues. A row that it did not write whole is removed, as a killed
         process may leave one: its signal comes again.
         """
         if resumed is not None and not self._special and self.path.exists():
@@ -272,7 +272,7 @@ class OutFile:
             UsageProblem: it is shorter, so it is not the file that was written.
         """
         if self._special:
-            raise UsageProblem(f"--out: {self.shown} is not a file to go on in", "choose a file")
+            raise UsageProblem(f"--out: {self.shown} is not a file to continue in", "choose a file")
         there = self.path.stat().st_size if self.path.exists() else 0
         if there < offset:
             raise UsageProblem(

@@ -61,7 +61,7 @@ def print_many(
 ) -> int:
     """Prints a list and says `empty` when there is nothing in it. Returns how many there were.
 
-    A page is written before the next one is taken, where the format lets it: in NDJSON, and in rows that go on in a
+    A page is written before the next one is taken, where the format lets it: in NDJSON, and in rows that continue in a
     file or have a `header` given.
     """
     selection = out.selection
@@ -237,7 +237,7 @@ def _rows(out: Output, form: str, pages: Iterable[Page]) -> int:
 
 
 def _rows_by_page(out: Output, form: str, pages: Iterable[Page], header: Sequence[str] | None) -> int:
-    """The columns are those of the file that goes on, else those given, else those of the first page."""
+    """The columns are those of the file that continues, else those given, else those of the first page."""
     count = 0
     growing: GrowingRows | None = None
     for page in pages:
@@ -390,7 +390,7 @@ class Output(Notes):
         self.now: Callable[[], float] = time.time
         """Unix seconds by the clock of whoever answers, for how long ago something was."""
         self.in_place = False
-        """True when results go on in the file of `--out` instead of replacing it."""
+        """True when results continue in the file of `--out` instead of replacing it."""
         self._file = _out_file(settings, endings) if results else None
         self.on_stdout = self._file is None
         """True when results go to standard output."""
@@ -588,17 +588,17 @@ class Output(Notes):
         self._partly = not self.in_place
 
     def go_on_at(self, offset: int) -> None:
-        """From now on results go on in the file of `--out`, which is cut at so many bytes when the first one comes.
+        """From now on results continue in the file of `--out`, which is cut at so many bytes when the first one comes.
 
         Raises:
-            UsageProblem: the format cannot go on, or the file is shorter.
+            UsageProblem: the format cannot be continued, or the file is shorter.
         """
         if self._file is None:
             return
         form = self.format_for(many=True)
         if form not in GROWING or self.asks:
             what = "a result of --query" if self.asks else f"-o {form}"
-            raise UsageProblem(f"{what} cannot go on in a file", "use -o ndjson, csv or tsv, without --query")
+            raise UsageProblem(f"{what} cannot be continued in a file", "use -o ndjson, csv or tsv, without --query")
         self._file.go_on_at(offset)
         self.in_place = True
 
@@ -611,7 +611,7 @@ class Output(Notes):
 
     @property
     def untouched(self) -> bool:
-        """True while a file to go on in is as it was."""
+        """True while a file to continue in is as it was."""
         return self._file is not None and self._file.untouched
 
     @property
@@ -620,7 +620,7 @@ class Output(Notes):
         return "standard output" if self._file is None else self._file.shown
 
     def first_line(self) -> str | None:
-        """The first line of a file that goes on; None where there is nothing yet."""
+        """The first line of a file that continues; None where there is nothing yet."""
         if self._file is not None and self.in_place and self._lines is None:
             return self._file.first_line()
         return self._first

@@ -163,7 +163,7 @@ _COMMAND = re.compile(
     rf"(?<![^\s(])(?:{_PROGRAMS})(?: (?!(?:{_PROSE})\b)"
     r"(?:'[^']*'|\"[^\"]*\"|\$\([^)]*\)|[^\s'\";:,)]|[;:,)](?=\S))+)+"
 )
-"""A command within a sentence: up to what ends it, or goes on in plain words."""
+"""A command within a sentence: up to what ends it, or continues in plain words."""
 _HELD = "\ue000"  # as wide as a space
 
 

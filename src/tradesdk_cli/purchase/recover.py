@@ -76,7 +76,7 @@ def waited_for(run: Session, command: str, *, under_way: bool) -> Iterator[Calla
 
     Args:
         run: the session.
-        command: what goes on with it later.
+        command: what continues it later.
         under_way: whether there is anything to wait for; otherwise the first signal ends it at once.
     """
     heard: list[StopRequested] = []
@@ -99,6 +99,6 @@ def waited_for(run: Session, command: str, *, under_way: bool) -> Iterator[Calla
             yield end
     except KeyboardInterrupt as told:
         if under_way:
-            run.out.note(f"a payment was under way: {run.settings.program} {command} goes on with the same one")
+            run.out.note(f"a payment was under way: {run.settings.program} {command} continues the same one")
         run.out.note("interrupted")
         raise Interrupted(exit_code_of(told)) from None

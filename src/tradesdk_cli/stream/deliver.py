@@ -81,7 +81,7 @@ class Delivery:
         resumes: bool = False,
         purpose: BookmarkKind | None = None,
     ) -> None:
-        """`tape` is a file to record in; `force` empties one that exists; `resumes`: it goes on after an earlier run.
+        """`tape` is a file to record in; `force` empties one that exists; `resumes`: it continues after an earlier run.
 
         `purpose` is written down when it begins.
 
@@ -235,7 +235,7 @@ class Delivery:
         from tradesdk_cli.output.columns import STREAM
 
         if self._written is not None and self._written.has(event):
-            return  # the run that wrote it was killed before it could say so, or did not go on from the last one
+            return  # the run that wrote it was killed before it could say so, or did not continue from the last one
         source = next((mark for mark in ("redelivered", "late", "replayed") if event.get(mark) is True), "live")
         self._out.line(event, STREAM, {**event, "source": source})
 

@@ -37,7 +37,7 @@ class StreamOver(CliError):
 
 
 class NoStream(CliError):
-    """What answers is no stream of events."""
+    """What answers is not a stream of events."""
 
     exit_code = SERVER
     code = "bad_response"
@@ -107,7 +107,7 @@ class _End:
         self.stream: AnyStream | None = None
         self.catching_up = False
         self.back = back
-        self.how = f"{goes_on} goes on there"
+        self.how = f"{goes_on} continues there"
 
     def comes(self) -> None:
         """It is told to end. May be called from any thread, and by the handler of a signal."""

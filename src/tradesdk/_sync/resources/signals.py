@@ -198,7 +198,7 @@ class SignalsResource:
         """Offer to relay the stream of a chain to a fleet, on Redis 6.2 or newer, or Valkey (extra `redis`).
 
         Any number of members may offer. One of them reads the service's stream and writes each signal once to the
-        fleet's server; when it dies another one goes on, without a gap, within twice the lease. It works beside your
+        fleet's server; when it dies another one continues, without a gap, within twice the lease. It works beside your
         code from entering the context manager until leaving it. Members read with `shared`.
 
         Args:

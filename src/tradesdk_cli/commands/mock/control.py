@@ -39,7 +39,7 @@ def control(
 
     Raises:
         ConfigProblem: the URL is not of this machine.
-        ControlProblem: nothing answers there, or not in time, or it is no mock server.
+        ControlProblem: nothing answers there, or not in time, or it is not a mock server.
         RefusedByMock: it refused.
     """
     content = None if body is None else json.dumps(body).encode()
@@ -62,7 +62,7 @@ def control(
         code, message = str(refusal.get("code") or "mock"), str(refusal.get("message") or "no reason given")
         raise RefusedByMock(status, code, f"the mock refused: {message}", _hint(path, status, program))
     if not good or not isinstance(answer, dict):
-        raise ControlProblem(f"what answers at {where} is no mock server", "start one: trade mock serve")
+        raise ControlProblem(f"the server at {where} is not a mock server", "start one: trade mock serve")
     return answer
 
 
@@ -156,7 +156,7 @@ def ask(
 
     Raises:
         ConfigProblem: the URL is not of this machine.
-        ControlProblem: nothing answers there, or it is no mock server.
+        ControlProblem: nothing answers there, or it is not a mock server.
         RefusedByMock: it refused.
     """
 
@@ -168,7 +168,7 @@ def ask(
             error.hint = f"see what there is: {run.settings.program} {look}"
         raise
     if not (_fits(answer, gives or {}) and (each is None or all(_fits(item, each) for item in answer["data"]))):
-        raise ControlProblem(f"what answers at {_host(run)} is no mock server", "start one: trade mock serve")
+        raise ControlProblem(f"the server at {_host(run)} is not a mock server", "start one: trade mock serve")
     return answer
 
 

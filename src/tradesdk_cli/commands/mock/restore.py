@@ -81,4 +81,4 @@ def _served(run: Session, file: Path) -> None:
     except ValueError:
         answer = None
     if not isinstance(answer, dict) or "seed" not in answer:
-        raise ControlProblem("what answers there is no mock server", "start one: trade mock serve")
+        raise ControlProblem("the server there is not a mock server", "start one: trade mock serve")

@@ -62,7 +62,7 @@ def bytes_of(run: Session, method: str, path: str, content: bytes | None = None,
 
     Raises:
         ConfigProblem: the URL is not of this machine.
-        ControlProblem: nothing answers there, or not in time, or it is no mock server.
+        ControlProblem: nothing answers there, or not in time, or it is not a mock server.
         RefusedByMock: it refused.
     """
     from urllib.parse import urlsplit
@@ -101,7 +101,7 @@ def _refusal(where: str, status: int, answered: bytes) -> CliError:
         said = json.loads(answered)["error"]
         code, message = str(said["code"]), str(said["message"])
     except (ValueError, KeyError, TypeError, RecursionError):
-        return ControlProblem(f"what answers at {where} is no mock server", _START)
+        return ControlProblem(f"the server at {where} is not a mock server", _START)
     return RefusedByMock(status, code, f"the mock refused: {message}", "nothing was changed")
 
 

@@ -56,7 +56,7 @@ def import_key(ctx: typer.Context, wallet: WalletFile = None, dry_run: DryRun = 
         if dry_run:
             _rehearse(run, wallet)
             return
-        # The file is looked for first: nobody shall type a key in vain.
+        # The file is looked for first: no key is typed in vain.
         _place(run, wallet)
         key = hidden("the private key: ") if sys.stdin.isatty() else sys.stdin.readline(_LONGEST)
         if not key.strip():

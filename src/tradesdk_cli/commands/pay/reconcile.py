@@ -242,8 +242,8 @@ def _reconcile(run: Session, *, send_api_key: bool) -> None:
         over = f"{surely_over(payment):%H:%M:%S} UTC"
         if payment.superseded:
             run.out.note(
-                f"bought again, so {payment.id} was not handed over, which would pay twice: "
-                f"{program} pay reconcile after {over}, or all the same {program} pay resume {payment.id}"
+                f"{payment.id} was not resent: it was bought again, and resending could pay twice. "
+                f"Wait: {program} pay reconcile after {over}; or resend it anyway: {program} pay resume {payment.id}"
             )
         else:
             run.out.note(f"still in doubt: {program} pay resume {payment.id}, or {program} pay reconcile after {over}")
@@ -275,7 +275,7 @@ def _witnessed(payment: Payment, verdict: ChainVerdict) -> dict[str, Any]:
 
 def _live(payment: Payment) -> str:
     until = f"could still be taken until {payment.expires_at:%H:%M:%S} UTC"
-    return f"it was bought again, so it was not handed over; it {until}" if payment.superseded else f"it {until}"
+    return f"it was bought again, so it was not resent; it {until}" if payment.superseded else f"it {until}"
 
 
 def _outcome(payment: Payment) -> str:

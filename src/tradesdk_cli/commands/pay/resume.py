@@ -64,7 +64,7 @@ def resume(
 
 
 def _rehearse(run: Session, payment: Payment) -> None:
-    """Prints what would be handed over; the signed payment itself is never shown."""
+    """Prints what would be sent; the signed payment itself is never shown."""
     from tradesdk_cli.purchase.records import brief, whole
 
     record = whole(payment)
