@@ -71,7 +71,7 @@ _CONFIG_HINTS = {
 
 
 def continued(hint: str | None, program: str) -> str | None:
-    """`hint` with commands that continue in the same place: for `trade --mock`, `trade agents list` is asked of the mock.
+    """`hint` with commands that stay in the same place: after `trade --mock`, `trade agents list` is asked of the mock.
 
     Commands that are about no place, such as `trade help`, stay as they are.
     """

@@ -294,7 +294,7 @@ def send(run: Session, asked: RawRequest, *, include: bool, yes: bool, dry_run: 
     from tradesdk_cli.confirm import Change, approve
 
     if asked.path == STREAM:
-        raise UsageProblem("the stream never ends, so it is not an answer", f"{run.settings.program} signals stream --help")
+        raise UsageProblem("the stream never ends", f"{run.settings.program} signals stream --help")
     if asked.reads and dry_run:
         run.out.one(asked.as_dict(), whole=True)
         run.out.note("nothing was sent (--dry-run)")

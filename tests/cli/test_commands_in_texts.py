@@ -6,10 +6,10 @@ import ast
 import json
 import re
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 from tests._pages import ROOT
+
 from tradesdk_cli.output.stderr import wrapped
 
 TREE = json.loads((ROOT / "src" / "tradesdk_cli" / "completion" / "commands.json").read_text(encoding="utf-8"))

@@ -60,7 +60,10 @@ def test_ctrl_c_on_a_terminal(trade: Terminal, service: Scripted, impatient: Non
     assert run.code == 130
     assert len(run.out.splitlines()) == 4
     shown = [line.rpartition("\x1b[K")[2] for line in run.err.splitlines()]
-    assert shown[-2:] == ["interrupted: the 3 agents that came are printed; --cursor continues there", "next cursor: c2"]
+    assert shown[-2:] == [
+        "interrupted: the 3 agents that came are printed; --cursor continues there",
+        "next cursor: c2",
+    ]
 
 
 def test_ctrl_c_before_anything_came(trade: Terminal, service: Scripted, impatient: None) -> None:

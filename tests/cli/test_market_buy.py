@@ -133,7 +133,7 @@ MEANT = [
         "nothing was sent",
     ),
     ("history ETH --since 24h --batches --job j --max-price 1", "--job cannot be used with an age", "such as 2026-"),
-    ("history ETH --since 2026-01-01 --until 5m --batches --job j", "--job cannot be used with an age", "such as 2026-"),
+    ("history ETH --since 2026-01-01 --until 5m --batches --job j", "--job cannot be used with an age", "such as 2"),
     ("history ETH --signal HOLD", "--signal is BUY, SELL, WAITING FOR SIGNAL or ALL, not 'HOLD'", "--help"),
     ("top", "trade market top needs --sort", "for example: trade market top --sort winRate"),
     ("top --sort best", "--sort is winRate or ROI, not 'best'", "--help"),

@@ -278,7 +278,7 @@ TYPED = TokenDetails(unknown=("BRET",), suggestions=("BRETT", "BERT"))
         ("not_unresolved", EARLIER, f"trade --mock pay resume {EARLIER.id}"),
         ("not_live", EARLIER, f"look at it: {SHOW}; what it was for can be bought again"),
         ("not_submitted", EARLIER, f"look at it: {SHOW}; what it was for can be bought again"),
-        ("over_total", TOTAL, "run the command again with a higher --max-price to continue; with --job nothing is paid"),
+        ("over_total", TOTAL, "run the command again with a higher --max-price to continue; with --job nothing is"),
         ("over_price", DEAR, "to pay that anyway: --max-price 0.09"),
         ("over_price", ABSURD, "in the SDK's words"),
         (

@@ -137,7 +137,8 @@ def _ask(run: Session, place: Place, change: str, question: str) -> None:
 
     if not can_ask():
         raise UsageProblem(
-            f"this changes {place.rc_file}, and there is no terminal to ask on", "--yes does it; --dry-run shows the line"
+            f"this changes {place.rc_file}, and there is no terminal to ask on",
+            "--yes does it; --dry-run shows the line",
         )
     run.out.note(f"{place.rc_file} {change}:")
     run.out.note(f"  {place.rc_line}")

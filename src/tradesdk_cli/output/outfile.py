@@ -240,8 +240,8 @@ class OutFile:
     def follow_on(self, *, resumed: str | None = None) -> str | None:
         """Lines go to the end of the file itself from now on. Returns its first line, or None when it is empty.
 
-        `resumed`: the format of an earlier run that continues. A row that it did not write whole is removed, as a killed
-        process may leave one: its signal comes again.
+        `resumed`: the format of an earlier run that continues. A row that it did not write whole is removed, as a
+        killed process may leave one: its signal comes again.
         """
         if resumed is not None and not self._special and self.path.exists():
             try:

@@ -250,9 +250,7 @@ def _say_how_to_go_on(checkout: Checkout, bought: str, ended: BaseException) -> 
     from tradesdk import PaymentUndeliveredError
 
     again = (
-        "the same command continues from there"
-        if checkout.terms.job
-        else "with --job NAME such a run can be continued"
+        "the same command continues from there" if checkout.terms.job else "with --job NAME such a run can be continued"
     )
     lost = getattr(ended, "payment", None)
     if isinstance(ended, PaymentUndeliveredError) or getattr(ended, "code", "") == "unresolved_payment":
