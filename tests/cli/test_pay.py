@@ -282,7 +282,9 @@ def test_reconcile_leaves_alone_what_was_bought_anew(buyer: Terminal, shop: Mock
     assert (run.code, [(one["id"], one["outcome"]) for one in run.lines]) == (14, [(name, "live")])
     assert "it was bought again, so it was not resent" in run.lines[0]["message"]
     (note,) = (one["note"] for one in run.notes)
-    assert note.startswith(f"{name} was not resent: it was bought again, and resending could pay twice. Wait: trade pay ")
+    assert note.startswith(
+        f"{name} was not resent: it was bought again, and resending could pay twice. Wait: trade pay "
+    )
     assert note.endswith(f"; or resend it anyway: trade pay resume {name}")
     shop.payments.assert_charged(times=1)
     assert buyer("pay", "resume", name).code == 0

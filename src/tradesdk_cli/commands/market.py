@@ -47,7 +47,9 @@ Tokens = Annotated[
 ]
 MaxPrice = Annotated[
     str | None,
-    typer.Option("--max-price", metavar="USD", help="Maximum price, for all batches together."),
+    typer.Option(
+        "--max-price", metavar="USD", help="Maximum price in US dollars, such as 0.10; with --batches, of all together."
+    ),
 ]
 Rehearsal = Annotated[
     bool, typer.Option("--dry-run", help="Show request, price and what would be signed; pay nothing.")

@@ -40,7 +40,9 @@ def replay(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="A file recorded with signals stream --tape.")],
     speed: Annotated[
         float | None,
-        typer.Option("--speed", parser=parse_speed, metavar="N|max", help="N times as fast, or max: without pauses."),
+        typer.Option(
+            "--speed", parser=parse_speed, metavar="N|max", help="N times as fast, or max: without pauses (default 1)."
+        ),
     ] = None,
     wanted: Actions,
     skip_bad: Annotated[

@@ -43,7 +43,8 @@ def latest(
     chain: Chain,
     min_confidence: Confidence = None,
     limit: Annotated[
-        int | None, typer.Option("--limit", "-n", parser=whole(1, 100), metavar="N", help="How many, 1 to 100.")
+        int | None,
+        typer.Option("--limit", "-n", parser=whole(1, 100), metavar="N", help="How many, 1 to 100 (default 20)."),
     ] = None,
 ) -> None:
     """Show the latest signals of a chain, at most 100."""

@@ -1,4 +1,4 @@
-"""A thread that ends a stream: `--duration`, `--idle`, or a closed pipe."""
+"""A thread that ends a stream: `--duration`, `--until-idle`, or a closed pipe."""
 
 from __future__ import annotations
 

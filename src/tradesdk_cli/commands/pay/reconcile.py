@@ -44,7 +44,8 @@ def reconcile(
         str | None, typer.Argument(metavar="PAYMENT_ID", help="The payment that --mark or --cancel-calldata is about.")
     ] = None,
     mark: Annotated[
-        Mark | None, typer.Option("--mark", help="Say what an unresolved payment was, after a look at the wallet.")
+        Mark | None,
+        typer.Option("--mark", help="Record that an unresolved payment was paid or unpaid; check the wallet first."),
     ] = None,
     older_than: Annotated[
         float | None,
@@ -52,7 +53,7 @@ def reconcile(
             "--older-than",
             parser=parse_span,
             metavar="SPAN",
-            help="With --mark: all that expired so long ago (1h, 2d).",
+            help="With --mark, instead of PAYMENT_ID: all that expired at least this long ago, such as 1h or 2d.",
         ),
     ] = None,
     cancel_calldata: Annotated[
