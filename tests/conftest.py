@@ -167,7 +167,7 @@ STEADY = {
         *("test_stream_behavior_checkpoint", "test_stream_behavior_clocks", "test_shared_rate_limit", "test_relay"),
     ),
     "cli": (
-        *("test_demo", "test_embedded", "test_mock_journal", "test_mock_serve", "test_mock_world"),
+        *("test_demo", "test_mockworld", "test_mock_journal", "test_mock_serve", "test_mock_world"),
         *("test_processes", "test_stream_ends", "test_stream_processes", "test_stream_resume"),
     ),
     "e2e": (
