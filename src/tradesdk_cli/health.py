@@ -312,7 +312,7 @@ _NOBODY = "/v1/agents/agt_that_never_was"
 _WIRE = "tradesdk.wire"
 
 
-class Heard(logging.Handler):
+class LastAnswer(logging.Handler):
     """The last answer that came: its headers, when, and how long it took."""
 
     def __init__(self, run: Session) -> None:
@@ -339,9 +339,9 @@ class Heard(logging.Handler):
 
 
 @contextmanager
-def hearing(run: Session) -> Iterator[Heard]:
+def last_answer(run: Session) -> Iterator[LastAnswer]:
     """Listens to the answers that come meanwhile."""
-    logger, heard = logging.getLogger(_WIRE), Heard(run)
+    logger, heard = logging.getLogger(_WIRE), LastAnswer(run)
     level, propagate = logger.level, logger.propagate
     logger.setLevel(logging.DEBUG)
     logger.propagate = False
@@ -361,7 +361,7 @@ def account(run: Session) -> list[Finding]:
         hint = "log in: trade login; or look around without an account: trade demo"
         return [Finding("api", "problem", "no address is set", hint, config=True)]
     client = run.client.with_options(timeout=TIMEOUT, max_retries=0, deadline=TIMEOUT)
-    with hearing(run) as heard:
+    with last_answer(run) as heard:
         found = client.account.get()
         clock = _clock(heard.difference)
         limit = client.rate_limit
@@ -432,7 +432,7 @@ def market(run: Session) -> list[Finding]:
     client = market_client(run).with_options(timeout=TIMEOUT, max_retries=0, deadline=TIMEOUT)
     where = f"mock world {settings.world}" if settings.mock else client.base_url
     facts: dict[str, Any] = {"url": client.base_url}
-    with hearing(run) as heard:
+    with last_answer(run) as heard:
         try:
             found = client.supported_tokens(limit=1).data.total
             told = f"{found:,} tokens" if isinstance(found, int) else "tokens are listed"

@@ -430,11 +430,11 @@ def buy(run: Session, asked: RawRequest, terms: Terms, *, include: bool) -> None
     from tradesdk_cli.interrupts import exit_code_of
     from tradesdk_cli.purchase.buy import kept
     from tradesdk_cli.purchase.checkout import Checkout
-    from tradesdk_cli.purchase.dryrun import rehearse
+    from tradesdk_cli.purchase.dryrun import show_dry_run
 
     checkout = Checkout(run, _call(asked), terms)
     if terms.dry_run:
-        rehearse(checkout)
+        show_dry_run(checkout)
         return
     run.out.expect_fields(_fields_of(SOLD[asked.path]))
     result = checkout.buy()

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-import tradesdk_cli.demo.checking as checking
+import tradesdk_cli.demo.common as common
 import tradesdk_cli.demo.live as live
 import tradesdk_cli.demo.story as story
 from tradesdk import (
@@ -77,7 +77,7 @@ def test_the_calls_it_shows_are_the_ones_it_makes(trade: Terminal, monkeypatch: 
     steps = trade("demo", "-o", "json").json["steps"]
     shown = [call for step in steps for call in step["calls"]]
 
-    clock = MockClock(checking.START)
+    clock = MockClock(common.START)
     with MockServer(seed=7, clock=clock) as server:
         server.populate(story.TENANT, trades=story.TRADES)
         server.set_gaps(payment_identifier="optional")

@@ -22,7 +22,7 @@ Shell = Annotated[
     str | None,
     typer.Argument(metavar="SHELL", help="bash, zsh, fish or powershell; by default the one of $SHELL."),
 ]
-Rehearsal = Annotated[bool, typer.Option("--dry-run", help="Show what would be written, and write nothing.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would be written, and write nothing.")]
 
 
 class Unwritten(CliError):
@@ -36,7 +36,7 @@ class Unwritten(CliError):
     cls=TradeCommand,
     epilog=examples("trade completion install bash --yes", "trade completion install zsh --dry-run"),
 )
-def install(ctx: typer.Context, shell: Shell = None, *, yes: Yes = False, dry_run: Rehearsal = False) -> None:
+def install(ctx: typer.Context, shell: Shell = None, *, yes: Yes = False, dry_run: DryRun = False) -> None:
     """Set up completion for your shell.
 
     Writes a script and, for bash, zsh and PowerShell, one line into the shell's startup file; asks first, and never
@@ -70,7 +70,7 @@ def install(ctx: typer.Context, shell: Shell = None, *, yes: Yes = False, dry_ru
     cls=TradeCommand,
     epilog=examples("trade completion uninstall bash --yes", "trade completion uninstall fish --dry-run"),
 )
-def uninstall(ctx: typer.Context, shell: Shell = None, *, yes: Yes = False, dry_run: Rehearsal = False) -> None:
+def uninstall(ctx: typer.Context, shell: Shell = None, *, yes: Yes = False, dry_run: DryRun = False) -> None:
     """Remove the script, and the line that loads it."""
     from tradesdk_cli.completion.shells import uninstall as remove
 

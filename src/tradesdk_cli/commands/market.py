@@ -51,7 +51,7 @@ MaxPrice = Annotated[
         "--max-price", metavar="USD", help="Maximum price in US dollars, such as 0.10; with --batches, of all together."
     ),
 ]
-Rehearsal = Annotated[
+PaidDryRun = Annotated[
     bool, typer.Option("--dry-run", help="Show request, price and what would be signed; pay nothing.")
 ]
 Purchase = Annotated[
@@ -82,7 +82,7 @@ Job = Annotated[
 
 def once(
     max_price: MaxPrice = None,
-    dry_run: Rehearsal = False,
+    dry_run: PaidDryRun = False,
     purchase: Purchase = None,
     new_purchase: NewPurchase = None,
     wallet: WalletFile = None,
@@ -97,7 +97,7 @@ def once(
 
 def about_tokens(
     max_price: MaxPrice = None,
-    dry_run: Rehearsal = False,
+    dry_run: PaidDryRun = False,
     purchase: Purchase = None,
     new_purchase: NewPurchase = None,
     batches: Batches = False,

@@ -16,7 +16,7 @@ from tradesdk_cli.interrupts import exit_code_of, told_to_stop
 from tradesdk_cli.session import session
 from tradesdk_cli.stream.deliver import actions
 from tradesdk_cli.stream.tape import Recorded, TapeProblem, paced, parse_speed, read_tape
-from tradesdk_cli.stream.watching import Watch
+from tradesdk_cli.stream.watchdog import Watchdog
 
 if TYPE_CHECKING:
     from tradesdk_cli.output.printer import Output
@@ -87,7 +87,7 @@ def _play(out: Output, delivery: Delivery, file: Path, speed: float, *, skip_bad
         pause.over.set()
 
     lines = read_tape(file)
-    with closing(lines), Watch(stop, out.stdout):
+    with closing(lines), Watchdog(stop, out.stdout):
         for line in paced(lines, speed, pause):
             if isinstance(line, Recorded):
                 if line.event["type"] == "heartbeat":

@@ -188,7 +188,7 @@ def stream(
     from tradesdk_cli.stream.bookmark import AnyStream, BookmarkKind, RunPlace, last_place
     from tradesdk_cli.stream.deliver import Delivery
     from tradesdk_cli.stream.follow import SETTLE, follow
-    from tradesdk_cli.stream.sharing import in_group, refuse_with_group
+    from tradesdk_cli.stream.group import in_group, refuse_with_group
 
     if group is not None:
         refuse_with_group({"--since": since, "--checkpoint": checkpoint, "--heartbeats": heartbeats or None})

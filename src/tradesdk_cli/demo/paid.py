@@ -6,7 +6,7 @@ import os
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from tradesdk_cli.demo.checking import START, check, private_key
+from tradesdk_cli.demo.common import START, check, private_key
 from tradesdk_cli.output.columns import Column
 from tradesdk_cli.purchase.records import brief
 from tradesdk_cli.text import dollars, usd

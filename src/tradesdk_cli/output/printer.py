@@ -369,7 +369,7 @@ class Lines:
 
 
 @dataclass
-class Told:
+class Printed:
     """One result that is being printed: how many items it has, where it is a list."""
 
     items: int | None = None
@@ -558,9 +558,9 @@ class Output(Notes):
     # The file
 
     @contextmanager
-    def result(self) -> Iterator[Told]:
+    def result(self) -> Iterator[Printed]:
         """What is written meanwhile is one result: in a file it is there as a whole, or not at all."""
-        told = Told()
+        told = Printed()
         if self._file is None or self._lines is not None:
             yield told
             return

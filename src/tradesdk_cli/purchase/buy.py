@@ -12,7 +12,7 @@ from tradesdk_cli.interrupts import StopRequested, deferring, exit_code_of
 from tradesdk_cli.output.stderr import Progress
 from tradesdk_cli.purchase.calls import Call
 from tradesdk_cli.purchase.checkout import Checkout, Terms
-from tradesdk_cli.purchase.dryrun import left_to_buy, over_total, rehearse
+from tradesdk_cli.purchase.dryrun import left_to_buy, over_total, show_dry_run
 from tradesdk_cli.purchase.records import IN_BRIEF, IN_RECEIPT, Unprinted, brief, receipt_record
 from tradesdk_cli.session import wire
 from tradesdk_cli.text import counted, dollars, one_line, plain_dollars, usd
@@ -37,7 +37,7 @@ def purchase(run: Session, call: Call, terms: Terms) -> None:
     elif not terms.dry_run:
         run.out.expect(*_models(run.out, call.verb))
     if terms.dry_run:
-        rehearse(checkout)
+        show_dry_run(checkout)
     elif terms.batches:
         _in_batches(checkout)
     else:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from tradesdk_cli.config.credentials import refuse_http
 from tradesdk_cli.errors import ConfigProblem, Declined, UsageProblem
-from tradesdk_cli.interrupts import StopRequested, hearing
+from tradesdk_cli.interrupts import StopRequested, on_signal
 from tradesdk_cli.purchase.calls import MOST, Call
 from tradesdk_cli.purchase.records import left_over
 from tradesdk_cli.text import counted, dollars, one_line, plain_dollars, usd
@@ -237,7 +237,7 @@ class Checkout:
         then, and with the wallet open another one takes no time. Ctrl-C does not lose what is being paid for: it ends
         the command afterwards, as `told`.
         """
-        with hearing(self._finishes_first()):
+        with on_signal(self._finishes_first()):
             return self._signing(buy)
 
     def _finishes_first(self) -> Callable[[int], bool]:

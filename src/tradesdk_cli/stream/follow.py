@@ -10,8 +10,8 @@ from tradesdk_cli.errors import SERVER, STREAM_ENDED, CliError, ClosedPipe, Inte
 from tradesdk_cli.interrupts import deferring, exit_code_of
 from tradesdk_cli.stream.bookmark import AnyStream
 from tradesdk_cli.stream.deliver import Delivery
-from tradesdk_cli.stream.tallying import Tally
-from tradesdk_cli.stream.watching import Watch
+from tradesdk_cli.stream.progress import SignalProgress
+from tradesdk_cli.stream.watchdog import Watchdog
 from tradesdk_cli.text import counted, one_line
 
 if TYPE_CHECKING:
@@ -67,19 +67,26 @@ def follow(
     stats: StreamStats | None = None
     reason = None
     end = _End(back, goes_on)
-    tally = Tally(out) if delivery.into_file else None
+    progress = SignalProgress(out) if delivery.into_file else None
     try:
         with deferring(end.comes) as told:
             try:
-                with tally or nullcontext(), _waits_are_told(out, delivery.over), _explained(), open_stream() as stream:
+                with (
+                    progress or nullcontext(),
+                    _waits_are_told(out, delivery.over),
+                    _explained(),
+                    open_stream() as stream,
+                ):
                     end.stream = stream
                     teller = _Teller(out, member)
                     try:
-                        reason = _deliver(teller, out, delivery, stream, end, told, tally, acknowledge, duration, idle)
+                        reason = _deliver(
+                            teller, out, delivery, stream, end, told, progress, acknowledge, duration, idle
+                        )
                     finally:
                         stats, end.stream = stream.stats, None
             except KeyboardInterrupt as interrupt:
-                (out.after_ctrl_c if tally is None else tally.clear)()
+                (out.after_ctrl_c if progress is None else progress.clear)()
                 raise Interrupted(exit_code_of(interrupt)) from None
     except ClosedPipe:
         raise
@@ -123,12 +130,12 @@ def _deliver(
     stream: AnyStream,
     end: _End,
     told: DeferInterrupt,
-    tally: Tally | None,
+    progress: SignalProgress | None,
     acknowledge: Callable[[AnyStream, StreamSignal], None],
     duration: float | None,
     idle: float | None,
 ) -> str | None:
-    """Why it ended: as `Watch.reason`, or None when there was enough."""
+    """Why it ended: as `Watchdog.reason`, or None when there was enough."""
     from tradesdk import Connected, Disconnected, Heartbeat, StreamSignal
 
     def stop() -> None:
@@ -137,8 +144,8 @@ def _deliver(
         stream.close()
 
     delivery.begin()
-    tick = tally.tick if tally is not None else None
-    with Watch(stop, out.stdout, duration=duration, idle=idle, busy=lambda: stream.catching_up, tick=tick) as watch:
+    tick = progress.tick if progress is not None else None
+    with Watchdog(stop, out.stdout, duration=duration, idle=idle, busy=lambda: stream.catching_up, tick=tick) as watch:
         watch.idle()
         for item in stream:
             if isinstance(item, StreamSignal):
@@ -147,12 +154,12 @@ def _deliver(
                 with told.shut():  # what is raised inside the model's own code would come out as another error
                     event = wire_of(item)
                 # What is in a file is acknowledged as well, whenever Ctrl-C comes: else it would be there twice.
-                with told.shut() if tally is not None else nullcontext():
+                with told.shut() if progress is not None else nullcontext():
                     delivery.signal(event)
                     if not delivery.cut_off:  # else it comes again
                         acknowledge(stream, item)
-                if tally is not None:
-                    tally.signal(event)
+                if progress is not None:
+                    progress.signal(event)
                 if delivery.complete:
                     break
                 watch.idle()
@@ -167,8 +174,8 @@ def _deliver(
                 elif isinstance(item, Connected):
                     watch.idle()
                 teller.report(item)
-                if tally is not None:
-                    tally.show()
+                if progress is not None:
+                    progress.show()
         teller.end()
     return watch.reason
 

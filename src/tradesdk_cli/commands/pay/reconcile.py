@@ -93,7 +93,7 @@ def reconcile(
         elif mark is not None and payment_id is not None:
             _mark(run, payment_id, paid=mark is Mark.paid, yes=yes, dry_run=dry_run)
         elif dry_run:
-            _rehearse(run)
+            _show_dry_run(run)
         else:
             _reconcile(run, send_api_key=send_api_key)
 
@@ -166,7 +166,7 @@ def _cancel_calldata(run: Session, payment_id: str) -> None:
     )
 
 
-def _rehearse(run: Session) -> None:
+def _show_dry_run(run: Session) -> None:
     """Lists what there is to put in order, by the ledger alone."""
     from tradesdk import PaymentState
     from tradesdk_cli.output.columns import PAYMENTS

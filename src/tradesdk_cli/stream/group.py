@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from tradesdk_cli.choices import CHAIN_NAMES
 from tradesdk_cli.errors import UsageProblem
-from tradesdk_cli.stream.watching import Watch
+from tradesdk_cli.stream.watchdog import Watchdog
 from tradesdk_cli.text import one_line
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ class Shared:
         with contextlib.ExitStack() as stack:
             logger.addHandler(waits)
             try:
-                with Watch(self._stream.close, self._run.out.stdout, duration=self._duration) as watch:
+                with Watchdog(self._stream.close, self._run.out.stdout, duration=self._duration) as watch:
                     stream = stack.enter_context(self._stream)
             finally:
                 logger.removeHandler(waits)
