@@ -16,17 +16,18 @@ from io import FileIO, StringIO
 from pathlib import Path
 
 from tradesdk_cli.errors import Unwritable, UsageProblem
-from tradesdk_cli.output.formats import ENDINGS, of_ending
+from tradesdk_cli.output.formats import ENDINGS, names_of, of_ending
 from tradesdk_cli.text import visible
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
     from typing import Any
 
 
 _TAIL = 64 * 1024
+_LONGEST = 64 * 1024
 _OUT_OF_ORDER = 60.0
 """Seconds. Rows needn't stand in the order of their times: late ones come after newer ones."""
 
@@ -475,3 +476,35 @@ def _write_all(file: FileIO, content: bytes | bytearray) -> None:
 def _remove(path: Path) -> None:
     with contextlib.suppress(OSError):
         path.unlink()
+
+
+def columns_there(form: str, first: str, names: Sequence[str], *, place: str, chosen: bool) -> list[str]:
+    """The columns of a file whose `first` line this is. `names` are those of the rows to come; `chosen` by --fields.
+
+    Raises:
+        UsageProblem: they do not fit.
+    """
+    there = names_of(form, first)
+    missing = [visible(name, 60) for name in names if name not in there]
+    if chosen and missing:
+        raise UsageProblem(f"--out: {place} has no column {', '.join(missing)}", "choose another file")
+    if not set(there) & set(names):
+        raise UsageProblem(f"--out: {place} has other columns than this", "choose another file")
+    return there
+
+
+def refuse_others(file: Path, form: str, names: Sequence[str], *, place: str, chosen: bool) -> None:
+    """Looks into the file before there is a row.
+
+    Raises:
+        UsageProblem: the rows would not fit below its header.
+    """
+    if not file.is_file():
+        return
+    try:
+        with file.open("rb") as stream:
+            first = stream.readline(_LONGEST)
+    except OSError:
+        return  # whoever writes says so
+    if first:
+        columns_there(form, first.decode("utf-8", "replace"), names, place=place, chosen=chosen)

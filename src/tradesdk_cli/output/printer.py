@@ -13,11 +13,10 @@ from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain
-from pathlib import Path
 from typing import Any
 
 from tradesdk_cli.errors import ClosedPipe, Unwritable, UsageProblem
-from tradesdk_cli.output.formats import GROWING, ROWS, Rows, as_rows, flatten, is_number, names_of, to_yaml, yaml_item
+from tradesdk_cli.output.formats import GROWING, ROWS, Rows, as_rows, flatten, is_number, to_yaml, yaml_item
 from tradesdk_cli.output.stderr import Notes
 from tradesdk_cli.text import counted, is_unicode, one_line, to_json, visible
 
@@ -259,7 +258,11 @@ class GrowingRows:
             UsageProblem: it has others.
         """
         self._out, self._told = out, False
-        there = columns_there(out, form, out.first_line(), names)
+        first, there = out.first_line(), None
+        if first is not None:
+            from tradesdk_cli.output.outfile import columns_there
+
+            there = columns_there(form, first, names, place=out.place, chosen=bool(out.fields))
         self._rows = Rows(form, there or names)
         if there is None:
             out.write(self._rows.header())
@@ -714,40 +717,3 @@ def _out_file(settings: Settings, endings: Iterable[str]) -> OutFile | None:
     with suppress(ConfigProblem):  # without a home folder there are none
         refuse_own(settings.out, (settings.config_folder(), settings.data_folder()))
     return OutFile(settings.out, endings if settings.output == "auto" else None)
-
-
-_LONGEST = 64 * 1024
-
-
-def columns_there(out: Output, form: str, first: str | None, names: Sequence[str]) -> list[str] | None:
-    """The columns of a file whose `first` line this is; None when it is empty. `names` are those of the rows to come.
-
-    Raises:
-        UsageProblem: they do not fit.
-    """
-    if first is None:
-        return None
-    there = names_of(form, first)
-    missing = [visible(name, 60) for name in names if name not in there]
-    if out.fields and missing:
-        raise UsageProblem(f"--out: {out.place} has no column {', '.join(missing)}", "choose another file")
-    if not set(there) & set(names):
-        raise UsageProblem(f"--out: {out.place} has other columns than this", "choose another file")
-    return there
-
-
-def refuse_others(out: Output, file: Path, names: Sequence[str]) -> None:
-    """Looks into the file of `--out` before there is a row; `names` are what it has when nothing is selected.
-
-    Raises:
-        UsageProblem: the rows would not fit below its header.
-    """
-    form = out.format_for(many=True)
-    if form not in ROWS or out.asks or not file.is_file():
-        return
-    try:
-        with file.open("rb") as stream:
-            first = stream.readline(_LONGEST)
-    except OSError:
-        return  # whoever writes says so
-    columns_there(out, form, first.decode("utf-8", "replace") if first else None, out.fields or names)

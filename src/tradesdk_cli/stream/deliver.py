@@ -98,9 +98,13 @@ class Delivery:
         self._written: Written | None = None
         if run.settings.out is not None and not run.out.on_stdout:
             from tradesdk import StreamSignal
-            from tradesdk_cli.output.printer import refuse_others
+            from tradesdk_cli.output.formats import ROWS
+            from tradesdk_cli.output.outfile import refuse_others
 
-            refuse_others(run.out, run.settings.out, (*StreamSignal.model_fields, "replayed", "late", "redelivered"))
+            form, fields = run.out.format_for(many=True), run.out.fields
+            if form in ROWS and not run.out.asks:
+                names = fields or (*StreamSignal.model_fields, "replayed", "late", "redelivered")
+                refuse_others(run.settings.out, form, names, place=run.out.place, chosen=bool(fields))
             if resumes:
                 self._resumed = run.settings.out
         self._begin = time.monotonic()
