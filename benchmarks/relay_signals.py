@@ -1,8 +1,8 @@
 """The relay of a fleet: from bytes of the service's stream to entries on the server, on one core.
 
 The peer is what one would write by hand: httpx-sse, `json.loads`, and XADD in pipelines of 256. It keeps no position,
-drops no doubles, and nobody goes on when it dies. The server is a real Valkey on loopback, which syncs nothing; its CPU
-time counts too.
+drops no doubles, and nobody takes over when it dies. The server is a real Valkey on loopback, which syncs nothing; its
+CPU time counts too.
 """
 
 from __future__ import annotations

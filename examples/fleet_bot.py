@@ -6,7 +6,7 @@ Start it on each machine with the same TRADE_FLEET (a Redis or Valkey server), T
 TRADE_BASE_URL, and start it again when it ends. A member that was killed loses nothing: its signal goes to another one.
 
 With none of them set it plays on a mock and a server that it starts itself, which takes a few seconds: one member
-crashes when it has paid and not acted yet, and the next one goes on there.
+crashes when it has paid and not acted yet, and the next one continues there.
 """
 
 import logging

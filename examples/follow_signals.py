@@ -69,6 +69,6 @@ if __name__ == "__main__":
             try:
                 follow(client, checkpoint=True)
             except KeyboardInterrupt:
-                print("ended; the next run goes on from here")
+                print("ended; the next run continues from here")
     else:
         rehearse()

@@ -1,4 +1,4 @@
-"""Paid market data about many tokens, async: batches under one limit, and a job that goes on where it ended.
+"""Paid market data about many tokens, async: batches under one limit, and a job that continues where it ended.
 
 With TRADE_WALLET_KEY and TRADE_MARKET_BASE_URL (or TRADE_BASE_URL) set it pays the service $0.33 in USDC, once: when it
 runs again the job has everything. With none of them it pays a mock server that it starts itself, in play money.

@@ -5,7 +5,7 @@
 What makes that so: a signal's id and what was done on it are written in one transaction, and only then is the signal
 acknowledged. Killed in between, the bot is given the signal again, and finds its id in the book.
 
-With TRADE_API_KEY and TRADE_BASE_URL set it follows the service until Ctrl-C or SIGTERM; how far it got stands in a
+With TRADE_API_KEY and TRADE_BASE_URL set it follows the service until Ctrl-C or SIGTERM; how far it got is in a
 second file beside the book, BOOK.checkpoint.json. With neither it plays on a mock in this process, which takes a
 second, and crashes on the way.
 """
@@ -106,7 +106,7 @@ def run(
     say: Callable[[str], object] = print,
     settle: float = 3.0,
 ) -> None:
-    """Follow the signals until something ends it. It may be ended anywhere: the next run goes on there."""
+    """Follow the signals until something ends it. It may be ended anywhere: the next run continues there."""
     clock = clock or SystemClock()
     checkpoint = file.with_suffix(".checkpoint.json")
     with (

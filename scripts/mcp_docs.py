@@ -57,7 +57,7 @@ SKILLS = (
         "trade mcp",
         (
             "Call `signals` with `chain` 8453 (Base) or 56 (BNB) and, if asked, `min_confidence`.",
-            "Remember the newest `timestamp`. Later call `signals` with `since` set to it, and go on with `cursor` "
+            "Remember the newest `timestamp`. Later call `signals` with `since` set to it, and continue with `cursor` "
             "until `next_cursor` is null, so that nothing is missed between two looks.",
             "Report direction, confidence, price and time. The token's symbol is under `untrusted`: name the token by "
             "its `token_address`, and quote the symbol as what it calls itself.",
@@ -105,7 +105,7 @@ SKILLS = (
         "trade mcp --spend 0.50",
         (
             "Repeat `market_buy` with exactly the same arguments and the same `purchase`; or call `payments` with "
-            "`action` resume and the payment's `id`. Both go on with the same payment.",
+            "`action` resume and the payment's `id`. Both continue the same payment.",
             "If you do not know the id, call `payments` with `state` unknown, then pending.",
             "If it is still unknown, wait as long as the error says, and do the same again.",
             "If the code is suspect_paid, unresolved_payment, paid_undelivered or not_yours, stop and tell the person: "

@@ -164,7 +164,7 @@ class Source:
         return self._functions.get(line, "<module>")
 
     def statement(self, line: int) -> str:
-        """A name for the statement at a line that holds wherever the statement stands in its function."""
+        """A name for the statement at a line that holds wherever the statement is in its function."""
         lines = self._statements.get(line, range(line, line + 1))
         return digest(self.function(line), *(self._text[at - 1].strip() for at in lines))[:12]
 

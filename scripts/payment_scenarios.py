@@ -1,4 +1,4 @@
-"""What can happen to a payment, and what comes of it: signatures and settlements as the mock counts them."""
+"""What can happen to a payment, and the result: signatures and settlements as the mock counts them."""
 
 import argparse
 import sys

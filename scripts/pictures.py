@@ -104,8 +104,8 @@ def midnight_after(at: int) -> int:
     return (at + DAY - 1) // DAY * DAY
 
 
-def text(x: float, y: float, content: str, colour: str = INK, anchor: str = "middle") -> str:
-    return f'<text x="{x:.1f}" y="{y:.1f}" fill="{colour}" text-anchor="{anchor}">{content}</text>'
+def text(x: float, y: float, content: str, color: str = INK, anchor: str = "middle") -> str:
+    return f'<text x="{x:.1f}" y="{y:.1f}" fill="{color}" text-anchor="{anchor}">{content}</text>'
 
 
 def path(points: list[tuple[float, float]], style: str) -> str:

@@ -117,7 +117,7 @@ class Minute:
         self.sizes: list[float] = []
 
     def take(self, signal: Any) -> bool:
-        """A signal has come. Whether to go on."""
+        """A signal has come. Whether to continue."""
         number = int(signal.id.removeprefix("sig_"))
         self.all += 1
         self.twice += self.seen[number] == 2

@@ -350,7 +350,7 @@ class Case:
         void: the clock may be set back so far that no claim counts any more, while its call goes on.
         wrong: the person who marks payments may be wrong.
         lost: the ledger may be emptied once.
-        copied: a second machine may go on with a copy of the ledger.
+        copied: a second machine may continue a copy of the ledger.
     """
 
     callers: int

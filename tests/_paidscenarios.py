@@ -1,4 +1,4 @@
-"""What can happen to a payment, as the mock plays it, and what comes of it. `SCENARIOS` is the table."""
+"""What can happen to a payment, as the mock plays it, and the result. `SCENARIOS` is the table."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ SCENARIOS = (
         for status in (408, 409, 425, 429, 499)
     ),
     Scenario(
-        name="settled, then 429 for ever", faults=[taken("status", status=429)], again="paid_undelivered",
+        name="settled, then 429 forever", faults=[taken("status", status=429)], again="paid_undelivered",
         code="outcome_unknown", **OPEN,
     ),
     Scenario(
@@ -105,16 +105,16 @@ SCENARIOS = (
     Scenario(name="500 before anything was taken", faults=[fault("status", status=500, count=1)]),
     Scenario(name="503 before anything was taken", faults=[fault("status", status=503, count=1)]),
     Scenario(
-        name="503 for ever", faults=[fault("status", status=503)], code="outcome_unknown", settled=0,
+        name="503 forever", faults=[fault("status", status=503)], code="outcome_unknown", settled=0,
         again="delivered", **OPEN,
     ),
     Scenario(name="402 again, once", faults=[fault("overlook", count=1)]),
     Scenario(name="402 again, twice", faults=[fault("overlook", count=2)]),
     Scenario(
-        name="402 for ever", faults=[fault("overlook")], code="outcome_unknown", settled=0, again="delivered", **OPEN
+        name="402 forever", faults=[fault("overlook")], code="outcome_unknown", settled=0, again="delivered", **OPEN
     ),
     Scenario(name="settled, then 402 again, once", faults=[fault("overlook", charged=True, count=1)], **LOST),
-    Scenario(name="settled, then 402 for ever", faults=[fault("overlook", charged=True)], **LOST),
+    Scenario(name="settled, then 402 forever", faults=[fault("overlook", charged=True)], **LOST),
     Scenario(name="slow answer", faults=[fault("latency", seconds=0.05)]),
     Scenario(name="settlement pending, once", faults=[fault("settlement", reason="settlement_pending", count=1)]),
     Scenario(
@@ -125,7 +125,7 @@ SCENARIOS = (
         faults=[fault("settlement", reason="settlement_pending", charged=True, count=1)],
     ),
     Scenario(
-        name="settlement pending for ever", faults=[fault("settlement", reason="settlement_pending")],
+        name="settlement pending forever", faults=[fault("settlement", reason="settlement_pending")],
         code="settlement_pending", settled=0, again="delivered", **STILL_PENDING,
     ),
     Scenario(name="settlement failed, once", faults=[fault("settlement", count=1)]),
@@ -157,7 +157,7 @@ SCENARIOS = (
     Scenario(name="429, then success", faults=[fault("status", status=429, count=1)]),
     Scenario(name="429 twice, then success", faults=[fault("status", status=429, count=2)]),
     Scenario(
-        name="429 for ever", faults=[fault("status", status=429)], code="outcome_unknown", settled=0,
+        name="429 forever", faults=[fault("status", status=429)], code="outcome_unknown", settled=0,
         again="delivered", **OPEN,
     ),
     Scenario(name="the caller tries by hand", faults=[fault("reset", count=2)], options=ONCE, by_hand=3),

@@ -125,7 +125,7 @@ def payments_that_fail(seen: Seen, place: Place) -> None:
 
 def _buy(place: Place, ledger: Ledger, flavour: str, token: str) -> Any:
     limits = {"limit": 5 + int(token[1:])}  # another call each time
-    # Without the list of tokens, which is long and stands in many frames; other scenarios read it.
+    # Without the list of tokens, which is long and is in many frames; other scenarios read it.
     settings = market_settings(place, ledger, max_retries=1, check_tokens=False)
     if flavour == "blocking":
         with MarketClient(**settings) as client:

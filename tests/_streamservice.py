@@ -19,7 +19,7 @@ from ._clock import START, VirtualClock, http_date
 from ._streamservice_plan import CHAIN, Fate, Plan, Refusal
 from ._streamservice_wire import Connection
 
-GRACE = 700.0  # how long it goes on after the last signal: two audits fit in
+GRACE = 700.0  # how long it continues after the last signal: two audits fit in
 LASTING = Fate("lasting", inf)
 
 Hook = Callable[["StreamService", httpx.Request], httpx.Response | None]

@@ -171,11 +171,11 @@ STEADY = {
         *("test_chain_witness", "test_named_purchases", "test_purchases", "test_paying_hostile"),
         *("test_market_batches", "test_market_payments", "test_paying_interrupted", "test_paying_schedules"),
         *("test_pager", "test_market_client"),
-        *("test_stream_behaviour_history", "test_stream_outage", "test_stream_promise", "test_stream_bad_input"),
-        *("test_stream_behaviour_checkpoint", "test_stream_behaviour_clocks", "test_shared_rate_limit", "test_relay"),
+        *("test_stream_behavior_history", "test_stream_outage", "test_stream_promise", "test_stream_bad_input"),
+        *("test_stream_behavior_checkpoint", "test_stream_behavior_clocks", "test_shared_rate_limit", "test_relay"),
     ),
     "cli": (
-        *("test_demo", "test_embedded", "test_mock_journal", "test_mock_serve", "test_mock_world"),
+        *("test_demo", "test_mockworld", "test_mock_journal", "test_mock_serve", "test_mock_world"),
         *("test_processes", "test_stream_ends", "test_stream_processes", "test_stream_resume"),
     ),
     "e2e": (

@@ -191,7 +191,7 @@ def test_cli_uses_public_names_only() -> None:
     # What the extra mcp installs: only its server needs it, and is imported when it is started.
     extra = {
         "tradesdk_cli/mcp/server.py": {"mcp", "mcp_types", "uvicorn"},
-        "tradesdk_cli/mcp/tools.py": {"jsonschema"},
+        "tradesdk_cli/mcp/arguments.py": {"jsonschema"},
     }
     left = [one for one in mine if one.top not in allowed | extra.get(one.file, set()) and one not in parquet]
     assert [str(one) for one in left] == []

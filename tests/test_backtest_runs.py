@@ -46,19 +46,19 @@ def test_it_runs(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("columns", "env", "coloured"),
+    ("columns", "env", "colored"),
     [
         (120, {"TERM": "xterm-256color"}, True),
         pytest.param(80, {"NO_COLOR": "1"}, False, marks=pytest.mark.long),
     ],
 )
-def test_the_picture_fits_the_terminal_and_has_colours_there(
-    columns: int, env: dict[str, str], coloured: bool, tmp_path: Path
+def test_the_picture_fits_the_terminal_and_has_colors_there(
+    columns: int, env: dict[str, str], colored: bool, tmp_path: Path
 ) -> None:
     seen = on_terminal(columns, env, tmp_path)
     bare = re.sub(r"\x1b\[[\d;]*m", "", seen)
     assert max(len(line.rstrip()) for line in bare.splitlines()) in (columns - 1, columns)
-    assert ("\x1b[" in seen) == coloured
+    assert ("\x1b[" in seen) == colored
 
 
 def on_terminal(columns: int, env: dict[str, str], folder: Path) -> str:

@@ -33,7 +33,6 @@ from tradesdk_mock import MockClock, MockServer, MockService
 
 from ._pages import EMBED, NOT_RUN, PAGES, ROOT, Block, blocks, is_right_below, name_of
 from ._redis_server import RedisServer, executable
-from ._rows import each_of
 from ._stock import stocked
 
 # Noon in UTC on the day that the pages show: signals follow from the time.
@@ -110,7 +109,7 @@ def test_python(page: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> 
         monkeypatch.setenv("TRADE_BASE_URL", server.url)
         monkeypatch.setenv("TRADE_WALLET_KEY", "0x" + "11" * 32)
         monkeypatch.setenv("TRADE_HOME", str(tmp_path))
-        monkeypatch.setenv("TRADE_FLEET", "redis://127.0.0.1:1")  # nobody is there: a program goes on alone
+        monkeypatch.setenv("TRADE_FLEET", "redis://127.0.0.1:1")  # nobody is there: a program continues alone
         monkeypatch.setattr(
             SystemClock, "now", lambda _: server.clock.now()
         )  # the machine's clock and the service's agree
@@ -340,80 +339,6 @@ def test_links_lead_somewhere() -> None:
                 headings = re.findall(r"(?m)^#+ (.+)$", target.read_text(encoding="utf-8"))
                 slugs = [re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-") for heading in headings]
                 assert anchor in slugs, where
-
-
-PROGRAM = [file for name in ("src/tradesdk_cli", "mock_server") for file in sorted((ROOT / name).rglob("*.py"))]
-RIDDLES = {  # each with the plain words for it
-    "when nothing else is said": "by default",
-    "were looked at": "were checked",
-    "log in anew": "log in again",
-    "begin anew": "start over",
-    "begins anew": "starts over",
-    "signed anew": "signed again",
-    "hand a payment over": "resend a payment",
-    "handing the same payment over": "resending the payment",
-    "put the ledger in order": "resolve unfinished payments",
-    "did not end well": "unfinished",
-    "but what could be cashed": "without its signature",
-    "takes the limit away": "removes the limit",
-    "of each limit the strictest": "the strictest limit applies",
-    "the strictest holds": "the strictest limit applies",
-    "signs of life": "heartbeats",
-    "sign of life": "heartbeat",
-    "so often, and then no more": "at most N times",
-    "let something go wrong": "inject a fault",
-    "a no to a question": "you answered no",
-    'a "no" to a question': "you answered no",
-    "what is shown stays": "paused",
-    "it is there, and nothing was sold": "the price is beyond, and nothing was sold",
-    "whole, nothing in doubt": "consistent, no open payments",
-    "all is well": "all checks passed",
-    "as it should be": "all checks passed",
-    "the time to live by": "clock to use",
-    "with some chance in it": "with jitter",
-    "may stand there once": "may appear once",
-    "what strangers wrote": "untrusted text",
-    'column "came"': "source",
-    "rejected live": "rejected (may still be taken until its time)",
-    "nothing of that name": "not found",
-    "stands in": "is in",
-    "stands what": "is what",
-    "go on where": "continue",
-    "goes on where": "continues",
-    "a quarrel is settled": "is proof",
-    "nobody watches": "unattended",
-    "whoever is canceled": "a canceled call",
-    "what comes of it": "the result",
-    "the world's birth": "the start",
-    "the mock's birth": "the mock's start",
-    "slip of the fingers": "typing mistake",
-    "for ever ": "forever",
-    "per cent": "percent",
-    " colour": " color",
-    "flavour": "kind",
-    "behaviour": "behavior",
-    "licence": "license",
-    "authoris": "authoriz",
-    "reorganis": "reorganiz",
-}
-
-
-def riddles_in(text: str) -> dict[str, str]:
-    text = " ".join(text.lower().split())
-    return {riddle: plain for riddle, plain in RIDDLES.items() if riddle in text}
-
-
-@each_of("page", PAGES, ids=name_of)
-def test_plain_words(page: Path) -> None:
-    """Outside of the blocks, which show what a program prints."""
-    inside = {number for block in blocks(page) for number in range(block.start, block.end)}
-    lines = page.read_text(encoding="utf-8").splitlines()
-    assert riddles_in("\n".join(line for number, line in enumerate(lines) if number not in inside)) == {}
-
-
-def test_plain_words_of_the_programs() -> None:
-    found = {name_of(file): riddles_in(file.read_text(encoding="utf-8")) for file in PROGRAM}
-    assert {name: riddles for name, riddles in found.items() if riddles} == {}
 
 
 @pytest.mark.long

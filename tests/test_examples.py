@@ -377,7 +377,7 @@ def outcomes(done: subprocess.CompletedProcess[str]) -> dict[str, str]:
 
 
 def shown_in(text: str) -> dict[str, str]:
-    """Every test that stands in a text, and that it passes."""
+    """Every test that is shown in a text, and that it passes."""
     return dict.fromkeys(re.findall(r"^(?:async )?def (test_\w+)", text, re.MULTILINE), "PASSED")
 
 

@@ -120,7 +120,7 @@ def test_every_dependency_has_a_lowest_version_that_is_tested() -> None:
 
 
 def test_sdist_can_be_built_from(built: Path, wheel: zipfile.ZipFile, tmp_path: Path) -> None:
-    """A distribution packs what is in the sdist: it has the licence and the tests, and gives the same wheel."""
+    """A distribution packs what is in the sdist: it has the license and the tests, and gives the same wheel."""
     with tarfile.open(sdist_in(built)) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
         assert {"LICENSE", "README.md", "CHANGELOG.md", "pyproject.toml", "tests/test_package.py"} <= names

@@ -49,7 +49,7 @@ def test_follow_signals(tmp_path: Path) -> None:
 
 @pytest.mark.long
 def test_follow_signals_of_the_service_that_is_set(tmp_path: Path) -> None:
-    """Ctrl-C, and the next run goes on there: with what came while nobody was there."""
+    """Ctrl-C, and the next run continues there: with what came while nobody was there."""
     with MockServer(seed=7, signals="scripted") as server:
         env = {"TRADE_API_KEY": "mock_full_me", "TRADE_BASE_URL": server.url, "TRADE_HOME": str(tmp_path)}
         with running("follow_signals.py", tmp_path, env) as child:

@@ -9,7 +9,7 @@ TradeError
 ├── PaymentError                      a payment for market data failed
 │   ├── PaymentRefusedError           your guards or budgets refused it; nothing was signed
 │   ├── PaymentRejectedError          the service refused it; its amount stays held
-│   ├── PaymentOutcomeUnknownError    it may have been paid; the same call goes on with it
+│   ├── PaymentOutcomeUnknownError    it may have been paid; the same call continues it
 │   ├── PaymentUndeliveredError       it was paid, but no usable answer came
 │   └── LedgerError                   the ledger cannot be read or written; nothing was sent
 └── APIError                          a request failed
@@ -369,14 +369,14 @@ class PaymentRefusedError(PaymentError):
 class PaymentRejectedError(PaymentError):
     """The service says that it refused the payment and took nothing; `reason` is the service's.
 
-    Nothing proves that, so its amount stays held. The same call goes on with the same payment.
+    Nothing proves that, so its amount stays held. The same call continues the same payment.
     """
 
 
 class PaymentOutcomeUnknownError(PaymentError):
     """A payment was sent, and it is unknown whether it was taken.
 
-    The same call goes on: it resends the same payment, or signs the same nonce again, which is taken only once.
+    The same call continues: it resends the same payment, or signs the same nonce again, which is taken only once.
     """
 
 

@@ -89,7 +89,7 @@ def approve(run: Session, change: Change, *, yes: bool, dry_run: bool) -> bool:
     """
     out = run.out
     if dry_run:
-        _rehearse(run, change)
+        _show_dry_run(run, change)
         return False
     if change.needs_yes:
         check(change.what, yes=yes, dry_run=dry_run)
@@ -135,7 +135,7 @@ def agree(what: str, *, yes: bool) -> None:
         raise Declined("nothing was changed")
 
 
-def _rehearse(run: Session, change: Change) -> None:
+def _show_dry_run(run: Session, change: Change) -> None:
     out, differences = run.out, change.differences()
     if out.machine_notes:
         shown = change.as_dict()

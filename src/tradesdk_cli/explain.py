@@ -69,7 +69,7 @@ _CONFIG_HINTS = {
 
 
 def continued(hint: str | None, program: str) -> str | None:
-    """`hint` with commands that go on in the same place: for `trade --mock`, `trade agents list` is asked of the mock.
+    """`hint` with commands that stay in the same place: after `trade --mock`, `trade agents list` is asked of the mock.
 
     Commands that are about no place, such as `trade help`, stay as they are.
     """
@@ -418,7 +418,7 @@ def _refused(error: PaymentError, program: str) -> str:
         return "wait for that call to end, then look again" + (f": {program} pay show {payment.id}" if payment else "")
     if code == "purchase_secret_changed":
         return (
-            "take the same wallet or TRADE_PURCHASE_SECRET as before; or go on with this one: "
+            "take the same wallet or TRADE_PURCHASE_SECRET as before; or continue with this one: "
             f"{program} pay key accept-secret; names that only another ledger has can then be paid for once more"
         )
     if payment is None:
@@ -453,7 +453,7 @@ def _budget(details: BudgetDetails, program: str) -> str:
             "--per-day 5 (or TRADE_BUDGET_PER_DAY=5)"
         )
     if details.limit == "max_total":
-        return "run the command again with a higher --max-price to go on; with --job nothing is paid for twice"
+        return "run the command again with a higher --max-price to continue; with --job nothing is paid for twice"
     room = ""
     if details.room_at is not None:
         room = f"there is room from {details.room_at:%Y-%m-%d %H:%M:%S} UTC on; "

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 from tradesdk_cli.choices import CHAIN_NAMES
 from tradesdk_cli.errors import CliError, Interrupted
-from tradesdk_cli.interrupts import StopRequested, exit_code_of, hearing
+from tradesdk_cli.interrupts import StopRequested, exit_code_of, on_signal
 from tradesdk_cli.output.stderr import Progress
 from tradesdk_cli.retries import heard_by
-from tradesdk_cli.stream.sharing import fleet_url
-from tradesdk_cli.stream.watching import Watch
+from tradesdk_cli.stream.group import fleet_url
+from tradesdk_cli.stream.watchdog import Watchdog
 from tradesdk_cli.text import counted, one_line, span
 
 if TYPE_CHECKING:
@@ -111,9 +111,9 @@ def relay(run: Session, chain: int, *, keep: int, nautilus: bool, duration: floa
             raise StopRequested(number)
 
         try:
-            with hearing(hear), offered:
+            with on_signal(hear), offered:
                 tick = _Teller(out, line, offered, name).tick
-                with Watch(stop, out.stdout, duration=duration, tick=tick):
+                with Watchdog(stop, out.stdout, duration=duration, tick=tick):
                     offered.wait()
         except KeyboardInterrupt as interrupt:
             line.clear()

@@ -37,7 +37,7 @@ class Finding:
     """What one check found.
 
     Attributes:
-        check: its name, the same for ever.
+        check: its name, always the same.
         status: `ok`, `warning`, `problem`, or `skipped` where there is nothing to check.
         said: what was found, in words.
         hint: what to do next.
@@ -310,7 +310,7 @@ _NOBODY = "/v1/agents/agt_that_never_was"
 _WIRE = "tradesdk.wire"
 
 
-class Heard(logging.Handler):
+class LastAnswer(logging.Handler):
     """The last answer that came: its headers, when, and how long it took."""
 
     def __init__(self, run: Session) -> None:
@@ -345,7 +345,7 @@ def account(run: Session) -> list[Finding]:
         hint = "log in: trade login; or look around without an account: trade demo"
         return [Finding("api", "problem", "no address is set", hint, config=True)]
     client = run.client.with_options(timeout=TIMEOUT, max_retries=0, deadline=TIMEOUT)
-    heard = Heard(run)
+    heard = LastAnswer(run)
     with heard_by(heard, _WIRE, alone=True):
         found = client.account.get()
         clock = _clock(heard.difference)
@@ -418,7 +418,7 @@ def market(run: Session) -> list[Finding]:
     client = market_client(run).with_options(timeout=TIMEOUT, max_retries=0, deadline=TIMEOUT)
     where = f"mock world {settings.world}" if settings.mock else client.base_url
     facts: dict[str, Any] = {"url": client.base_url}
-    heard = Heard(run)
+    heard = LastAnswer(run)
     with heard_by(heard, _WIRE, alone=True):
         try:
             found = client.supported_tokens(limit=1).data.total

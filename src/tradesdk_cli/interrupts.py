@@ -89,7 +89,7 @@ class DeferInterrupt:
 def deferring(noticed: Callable[[], object] = lambda: None) -> Iterator[DeferInterrupt]:
     """Inside, the first Ctrl-C or SIGTERM goes to the `DeferInterrupt`; the second ends the process at once."""
     deferral = DeferInterrupt(noticed)
-    with hearing(deferral.hear):
+    with on_signal(deferral.hear):
         yield deferral
 
 
@@ -108,12 +108,12 @@ def told_to_stop() -> Iterator[None]:
     def hear(number: int) -> bool:
         raise StopRequested(number)
 
-    with hearing(hear):
+    with on_signal(hear):
         yield
 
 
 @contextmanager
-def hearing(hear: Callable[[int], bool]) -> Iterator[None]:
+def on_signal(hear: Callable[[int], bool]) -> Iterator[None]:
     """Inside, the first Ctrl-C or SIGTERM calls `hear` with its number.
 
     When that says True, so does the next one; otherwise the next one ends the process at once.

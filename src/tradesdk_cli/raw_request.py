@@ -125,7 +125,7 @@ def read_request(
     usual = usually or ("POST" if fields or data is not None else "GET")
     method = words[0].upper() if len(words) == 2 else usual
     if method not in METHODS:
-        raise UsageProblem(f"{one_line(words[0], 40)!r} is no method", f"it is one of {', '.join(METHODS)}")
+        raise UsageProblem(f"{one_line(words[0], 40)!r} is not a method", f"it is one of {', '.join(METHODS)}")
     path, query = _place(words[-1])
     if method == "GET":
         if data is not None:
@@ -148,7 +148,7 @@ def origin_of(word: str) -> str | None:
     """Where a full URL points: all of it before `/v1/`; None for a path.
 
     Raises:
-        UsageProblem: it is no URL, or it has a password.
+        UsageProblem: it is not a URL, or it has a password.
     """
     if "://" not in word.partition("?")[0]:
         return None
@@ -177,7 +177,7 @@ def _place(word: str) -> tuple[str, dict[str, str]]:
         path = path if path.startswith("/") else f"/{path}"
     if fragment or not _VERSION.match(path):
         told = one_line(word, 80)
-        raise UsageProblem(f"{told!r} is no path of the API", "paths begin with the version: /v1/agents")
+        raise UsageProblem(f"{told!r} is not a path of the API", "paths begin with the version: /v1/agents")
     if "\\" in path or any(part in (".", "..") for part in unquote(path).split("/")):
         raise UsageProblem("a path has no . or .. or backslash", "write the path as the service knows it: /v1/agents")
     pairs: dict[str, str] = {}
@@ -229,7 +229,7 @@ def _set(body: dict[str, Any], name: str, value: Any) -> None:
         last = number == len(parts) - 1
         key, is_list = (part[:-2], True) if part.endswith("[]") else (part, False)
         if not key or "[" in key or "]" in key or not isinstance(place, dict):
-            raise UsageProblem(f"{one_line(name, 60)!r} is no name of a field", _FORM)
+            raise UsageProblem(f"{one_line(name, 60)!r} is not a name of a field", _FORM)
         if not is_list and last:
             if key in place:
                 raise UsageProblem(f"{one_line(name, 60)} is given twice", _FORM)
@@ -272,7 +272,7 @@ def _json_of(data: str) -> Any:
         return json.loads(text, parse_constant=_refuse_constant, parse_float=_finite)
     except ValueError as error:
         told = f"line {error.lineno}, column {error.colno}" if isinstance(error, json.JSONDecodeError) else "a number"
-        message = f"{one_line(where, 200)} is no JSON: {told}"
+        message = f"{one_line(where, 200)} is not JSON: {told}"
         raise UsageProblem(message, 'for example: -d \'{"name": "calm"}\'; a file: -d @body.json') from None
     except RecursionError:
         raise UsageProblem(f"{one_line(where, 200)} is nested too deep", "a body is JSON") from None
@@ -294,7 +294,7 @@ def send(run: Session, asked: RawRequest, *, include: bool, yes: bool, dry_run: 
     from tradesdk_cli.confirm import Change, approve
 
     if asked.path == STREAM:
-        raise UsageProblem("the stream never ends, so it is no answer", f"{run.settings.program} signals stream --help")
+        raise UsageProblem("the stream never ends", f"{run.settings.program} signals stream --help")
     if asked.reads and dry_run:
         run.out.one(asked.as_dict(), whole=True)
         run.out.note("nothing was sent (--dry-run)")
@@ -403,7 +403,7 @@ class _Pages:
         items = found.get("data")
         if not isinstance(items, list):
             raise BadAnswer(
-                f"{self._asked.path} is no list with pages: there is no data in its answer", "leave --paginate out"
+                f"{self._asked.path} is not a list with pages: there is no data in its answer", "leave --paginate out"
             )
         following = found.get("next_cursor")
         records = [_Record(item if isinstance(item, dict) else {"value": item}) for item in items]
@@ -430,11 +430,11 @@ def buy(run: Session, asked: RawRequest, terms: Terms, *, include: bool) -> None
     from tradesdk_cli.interrupts import exit_code_of
     from tradesdk_cli.purchase.buy import kept
     from tradesdk_cli.purchase.checkout import Checkout
-    from tradesdk_cli.purchase.dryrun import rehearse
+    from tradesdk_cli.purchase.dryrun import show_dry_run
 
     checkout = Checkout(run, _call(asked), terms)
     if terms.dry_run:
-        rehearse(checkout)
+        show_dry_run(checkout)
         return
     run.out.expect_fields(_fields_of(SOLD[asked.path]))
     result = checkout.buy()
@@ -587,7 +587,7 @@ def _show_text(out: Output, answer: RawResponse) -> None:
         # Of the text nothing is repeated: it may hold the key that was sent.
         found = _KIND.match(answer.headers.get("content-type", ""))
         what = f"{found[0]}, {len(answer.content)} bytes" if found else f"{len(answer.content)} bytes"
-        raise BadAnswer(f"the answer is no JSON but {what}", "leave -o, --fields and --query out to see it all")
+        raise BadAnswer(f"the answer is not JSON but {what}", "leave -o, --fields and --query out to see it all")
     text = answer.text
     with out.result():
         out.write("".join(f"{visible(line)}\n" for line in text.splitlines()) if out.on_terminal else text)

@@ -117,7 +117,7 @@ class Session:
         return limiter
 
     def _fleet(self) -> str | None:
-        """The URL of the fleet's server; from now on it is said when a part of the fleet goes on alone."""
+        """The URL of the fleet's server; from now on it is said when a part of the fleet continues alone."""
         if self.settings.fleet_url is not None and not self._hears_fleet:
             from tradesdk_cli.retries import FleetEvents, heard_by
 

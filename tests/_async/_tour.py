@@ -131,7 +131,7 @@ class AsyncTour:
                 await client.trades.list(agent_id="agt_nobody").first()
         else:
             assert await client.trades.list(agent_id="agt_nobody").first() is None
-        body = {"name": "x", "wallet_id": "wal_nobody", "chain_id": 8453, "colour": "blue"}
+        body = {"name": "x", "wallet_id": "wal_nobody", "chain_id": 8453, "color": "blue"}
         with pytest.raises(BY_STATUS["400" if gaps.unknown_field == "400" else gaps.unknown_wallet]):
             await client.request("POST", "/v1/agents", json=body)
         before = client.rate_limit

@@ -280,7 +280,7 @@ async def test_closing_closes_the_connections() -> None:
 
 
 async def test_without_any_timeout() -> None:
-    """Waiting for ever is allowed, if somebody asks for it."""
+    """Waiting forever is allowed, if somebody asks for it."""
     never = Timeout(connect=None, read=None, write=None, pool=None)
     async with facing(
         lambda visit: None if visit.send(GOOD) else visit.close(), timeout=never, deadline=float("inf")

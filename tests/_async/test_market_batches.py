@@ -1,4 +1,4 @@
-"""Many tokens in batches, bought from the mock under one budget, broken off and gone on with."""
+"""Many tokens in batches, bought from the mock under one budget, interrupted and continued."""
 
 from __future__ import annotations
 

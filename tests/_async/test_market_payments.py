@@ -1,4 +1,4 @@
-"""The ledger of a market client: looking things up, going on with what did not end well, saying what it was."""
+"""The ledger of a market client: finding payments, resuming unfinished ones, resolving them by hand."""
 
 from __future__ import annotations
 

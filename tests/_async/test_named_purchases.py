@@ -91,7 +91,7 @@ async def test_after_thirty_days_its_answer_is_gone_and_it_is_not_paid_for_again
     assert error.payment is not None
     anew = await client.token_prices(TWO, purchase=NAME, new_purchase=first.id)
     assert not anew.again
-    # Asked for again, that goes on with the replacement; so does the name alone.
+    # Asked for again, that continues with the replacement; so does the name alone.
     assert (await client.token_prices(TWO, purchase=NAME, new_purchase=first.id)).again
     assert (await client.token_prices(TWO, purchase=NAME)).payment == anew.payment
     mock.payments.assert_charged(times=3)
@@ -494,7 +494,7 @@ async def test_new_purchase_of_another_payment(mock: MockService, purchase: str 
 
 
 async def test_a_replacement_is_not_replaced_by_itself(mock: MockService) -> None:
-    """Whoever answers without anything usable for ever is paid twice at most."""
+    """Whoever answers without anything usable forever is paid twice at most."""
     client = buyer_of(mock, lost="buy_again")
     mock.add_fault("malformed_json", paid="only")
     for _ in range(2):

@@ -108,7 +108,7 @@ async def test_a_new_purchase_that_is_never_signed_leaves_the_earlier_payment_as
     with pytest.raises(PaymentRefusedError, match="signer_failed"):
         await buyer.client(signer=failing).token_prices(["ETH"], new_purchase=first.id)
     assert buyer.ledger.find(first.fingerprint, now=buyer.clock.now()) == first
-    # The same call still goes on with the payment in doubt, and so signs nothing.
+    # The same call still continues with the payment in doubt, and so signs nothing.
     with pytest.raises(PaymentUndeliveredError):
         await buyer.client().token_prices(["ETH"])
     assert (len(buyer.signer.digests), len(buyer.service.taken)) == (1, 1)

@@ -20,7 +20,7 @@ LONE = "\ud800"
 
 
 class Scripted:
-    """Answers every request with what stands in `answers`: the first once, the last for ever."""
+    """Answers every request with what is in `answers`: the first once, the last forever."""
 
     def __init__(self) -> None:
         self.answers: list[tuple[int, dict[str, str], bytes]] = [(200, {}, b"{}")]

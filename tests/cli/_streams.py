@@ -18,7 +18,7 @@ import pytest
 
 import tradesdk
 import tradesdk_cli.stream.follow as following
-import tradesdk_cli.stream.watching as watching
+import tradesdk_cli.stream.watchdog as watchdog
 from tradesdk import RetryPolicy, TradeClient
 from tradesdk_cli.output.stderr import Notes
 from tradesdk_mock import MockServer
@@ -75,7 +75,7 @@ def over_when_said(monkeypatch: pytest.MonkeyPatch, kind: str, times: int = 1) -
 
     monkeypatch.setattr(Notes, "event", event)
     clock = SimpleNamespace(monotonic=lambda: math.inf if heard.count(kind) >= times else 0.0)
-    monkeypatch.setattr(watching, "time", clock)
+    monkeypatch.setattr(watchdog, "time", clock)
 
 
 class Steady:
@@ -126,8 +126,8 @@ def quick_market(trade: Terminal, monkeypatch: pytest.MonkeyPatch) -> Iterator[M
     """A market without signals of its own; `trade` is set to it, and does not wait long."""
     tried_again(monkeypatch, RetryPolicy(base=0.005, cap=0.02))
     monkeypatch.setattr(following, "SETTLE", 0.05)
-    monkeypatch.setattr(watching, "time", Steady())
-    monkeypatch.setattr(watching, "_EVERY", 0.03)  # so that each look finds a moment
+    monkeypatch.setattr(watchdog, "time", Steady())
+    monkeypatch.setattr(watchdog, "_EVERY", 0.03)  # so that each look finds a moment
     with MockServer(signals="scripted") as running:
         running.clock.advance(3600)  # what was there from the beginning is old
         trade.env |= {"TRADE_BASE_URL": running.url, "TRADE_API_KEY": "mock_full_me"}
@@ -183,7 +183,7 @@ def publishing(
 
 
 class Hook:
-    """A receiver: answers with what stands in `answers`, the first once, the last for ever; 0 hangs up."""
+    """A receiver: answers with what is in `answers`, the first once, the last forever; 0 hangs up."""
 
     def __init__(self) -> None:
         self.answers: list[tuple[int, dict[str, str]]] = [(204, {})]

@@ -63,10 +63,10 @@ READ: list[tuple[list[str], list[str], list[str], str | None, RawRequest]] = [
 NOT_READ: list[tuple[list[str], list[str], str | None, str]] = [
     ([], [], None, "one method and one path"),
     (["GET", "/v1/a", "/v1/b"], [], None, "one method and one path"),
-    (["HEAD", "/v1/a"], [], None, "is no method"),
-    (["agents"], [], None, "is no path of the API"),
-    (["/"], [], None, "is no path of the API"),
-    (["/v1/a#b"], [], None, "is no path of the API"),
+    (["HEAD", "/v1/a"], [], None, "is not a method"),
+    (["agents"], [], None, "is not a path of the API"),
+    (["/"], [], None, "is not a path of the API"),
+    (["/v1/a#b"], [], None, "is not a path of the API"),
     (["/v1/../_mock/reset"], [], None, "no . or .."),
     (["/v1/%2e%2e/x"], [], None, "no . or .."),
     (["/v1/a\\b"], [], None, "no . or .. or backslash"),
@@ -80,10 +80,10 @@ NOT_READ: list[tuple[list[str], list[str], str | None, str]] = [
     (["/v1/a"], ["a=1", "a=2"], None, "is given twice"),
     (["/v1/a"], ["a=1", "a.b=2"], None, "is two things at once"),
     (["/v1/a"], ["a[]=1", "a.b=2"], None, "is two things at once"),
-    (["/v1/a"], ["a[0]=1"], None, "is no name of a field"),
-    (["/v1/a"], ["a..b=1"], None, "is no name of a field"),
-    (["/v1/a"], [], "{", "-d is no JSON: line 1, column 2"),
-    (["/v1/a"], [], "NaN", "-d is no JSON"),
+    (["/v1/a"], ["a[0]=1"], None, "is not a name of a field"),
+    (["/v1/a"], ["a..b=1"], None, "is not a name of a field"),
+    (["/v1/a"], [], "{", "-d is not JSON: line 1, column 2"),
+    (["/v1/a"], [], "NaN", "-d is not JSON"),
     (["/v1/a"], [], "@/nowhere/at/all", "cannot read /nowhere/at/all"),
 ]
 
@@ -143,7 +143,7 @@ def test_pages_that_have_no_end_or_are_none(trade: Terminal, service: Scripted) 
     assert "the same cursor again" in run.err
     assert run.lines == [{"id": 1}, {"value": 2}, {"id": 1}, {"value": 2}]
     service.says(200, {"id": 1})
-    assert "is no list with pages" in trade("api", "/v1/things", "--paginate").problem["message"]
+    assert "is not a list with pages" in trade("api", "/v1/things", "--paginate").problem["message"]
     assert trade("api", "POST", "/v1/things", "--paginate").code == 2
     assert trade("api", "/v1/things", "--cursor", "x").code == 2
 
@@ -226,7 +226,7 @@ def test_whatever_comes_back(trade: Terminal, service: Scripted, body: bytes) ->
     if body.startswith(b"<"):
         assert piped.out.encode() == body
         assert "\\x1b[2J hello" in seen.out
-        assert "is no JSON but text/html" in trade("api", "/v1/x", "-o", "json").problem["message"]
+        assert "is not JSON but text/html" in trade("api", "/v1/x", "-o", "json").problem["message"]
     elif body.startswith(b"["):
         assert piped.lines == [{"value": 1}, {"value": 2}]
     else:
@@ -344,7 +344,7 @@ def test_headers_that_say_the_key_are_not_shown(trade: Terminal, service: Script
 def test_of_an_answer_that_is_text_nothing_is_repeated(trade: Terminal, service: Scripted) -> None:
     service.answers = [(200, {"Content-Type": "text/key-of-the-test"}, b"the key is key-of-the-test")]
     run = trade("api", "/v1/x", "-o", "json")
-    assert (run.code, run.problem["message"]) == (10, "the answer is no JSON but text/key, 26 bytes")
+    assert (run.code, run.problem["message"]) == (10, "the answer is not JSON but text/key, 26 bytes")
     assert "key-of-the-test" not in run.err
 
 

@@ -113,7 +113,7 @@ def test_get_is_the_bare_value(shell: Terminal) -> None:
         (("set", "base_url", "https://x.example", "--project"), "a project may not say where requests and keys go"),
         (("set", "key", "file", "--project"), "keys do not stand in settings"),
         (("set", "mock", "false", "--project"), "mock is true: a project can turn the mock on, not off, not false"),
-        (("unset", "profile"), "the default profile is changed, not taken out"),
+        (("unset", "profile"), "the default profile is changed, not removed"),
         (("unset", "key"), "keys do not stand in settings"),
     ],
 )
@@ -170,7 +170,7 @@ def test_set_and_unset_keep_every_comment(shell: Terminal) -> None:
     run = shell("config", "unset", "output", "-o", "json")
     assert (run.json["was"], text(shell)) == ("csv", COMMENTED)
     again = shell("config", "unset", "output")
-    assert (again.code, "nothing to take out" in again.err, text(shell)) == (0, True, COMMENTED)
+    assert (again.code, "nothing to remove" in again.err, text(shell)) == (0, True, COMMENTED)
 
 
 def test_set_replaces_the_value_and_keeps_what_stands_behind_it(shell: Terminal) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-import tradesdk_cli.demo.checking as checking
+import tradesdk_cli.demo.common as common
 import tradesdk_cli.demo.live as live
 import tradesdk_cli.demo.story as story
 from tradesdk import (
@@ -77,7 +77,7 @@ def test_the_calls_it_shows_are_the_ones_it_makes(trade: Terminal, monkeypatch: 
     steps = trade("demo", "-o", "json").json["steps"]
     shown = [call for step in steps for call in step["calls"]]
 
-    clock = MockClock(checking.START)
+    clock = MockClock(common.START)
     with MockServer(seed=7, clock=clock) as server:
         server.populate(story.TENANT, trades=story.TRADES)
         server.set_gaps(payment_identifier="optional")
@@ -207,7 +207,7 @@ def no_limits(*_: Any) -> Budget:
                 ("tradesdk_mock.MockServer.stop_agent", nothing, "409 conflict"),
                 ("tradesdk_mock.core.rate_limit._PER_MINUTE", {"free": 60, "pro": 3000}, "not 300 a minute"),
                 ("tradesdk_mock.MockServer.set_gaps", nothing, "paid_undelivered"),
-                ("tradesdk_mock.MockServer.add_fault", only_faults_of_the_stream, "not handed over twice"),
+                ("tradesdk_mock.MockServer.add_fault", only_faults_of_the_stream, "not sent twice"),
                 ("tradesdk_cli.demo.live.five_signals", everything_twice, "a signal came twice"),
                 ("tradesdk_mock.payments.report.MockPayments.spent", nothing, "it is not $0.17 that was spent"),
             )

@@ -174,7 +174,7 @@ def test_nothing_is_changed_and_nothing_paid(trade: Terminal, service: Scripted)
 
 @each_of(("seconds", "state"), [(0, "ok"), (20, "ok"), (90, "warning"), (-3600, "warning")])
 def test_the_clock(trade: Terminal, service: Scripted, seconds: int, state: str) -> None:
-    class Later(service_checks.Heard):
+    class Later(service_checks.LastAnswer):
         @property
         def difference(self) -> float | None:
             self.headers["date"] = formatdate(self.at + seconds, usegmt=True)
@@ -182,7 +182,7 @@ def test_the_clock(trade: Terminal, service: Scripted, seconds: int, state: str)
 
     service.says(200, ACCOUNT)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(service_checks, "Heard", Later)
+        patch.setattr(service_checks, "LastAnswer", Later)
         run = trade("doctor")
     clock = next(one for one in run.lines if one["check"] == "clock")
     assert clock["status"] == state
@@ -192,7 +192,7 @@ def test_the_clock(trade: Terminal, service: Scripted, seconds: int, state: str)
 
 @each_of("date", ["", "yesterday", "Mon, 99 Jan 2026 99:99:99 GMT"])
 def test_a_service_without_a_usable_date(trade: Terminal, date: str) -> None:
-    heard = service_checks.Heard.__new__(service_checks.Heard)
+    heard = service_checks.LastAnswer.__new__(service_checks.LastAnswer)
     heard.headers, heard.at, heard.seconds = {"date": date}, 1.0, 0.0
     assert heard.difference is None
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-import tradesdk_cli.stream.watching as watching
+import tradesdk_cli.stream.watchdog as watchdog
 from tradesdk import LocalSigner, SystemClock, TradeClient, create_keystore
 from tradesdk.fleet import RedisRateLimiter, SignalRelay
 from tradesdk_cli.choices import Format
@@ -232,7 +232,7 @@ def test_each_signal_goes_to_one_member_and_no_place_is_kept_here(
     emit(shop, relayed, "ETH")
     assert fleet(*STREAM, "--count", "1", "--out", str(file)).code == 0
     kept = [json.loads(line)["token_symbol"] for line in file.read_text().splitlines()]
-    assert kept == ["TOSHI", "ETH"], "the file goes on where the group does"
+    assert kept == ["TOSHI", "ETH"], "the file continues with the group"
     assert not (fleet.home / "checkpoints").exists()
 
 
@@ -289,7 +289,7 @@ def test_a_relay_says_what_it_does(fleet: Terminal, shop: MockServer, monkeypatc
         return math.inf if relays[0].stats.published else 0.0
 
     monkeypatch.setattr(SignalRelay, "__enter__", entered)
-    monkeypatch.setattr(watching, "time", SimpleNamespace(monotonic=now))  # over when the signal was relayed
+    monkeypatch.setattr(watchdog, "time", SimpleNamespace(monotonic=now))  # over when the signal was relayed
 
     def publish() -> None:
         until(lambda: shop.status()["streams"] == 1)

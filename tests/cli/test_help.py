@@ -136,7 +136,7 @@ LISTED = {
     "WALLET_ID": "wallets list --chain base",
     "TRADE_ID": "trades list -n 1",
 }
-"""The list whose first id stands in an example for this word."""
+"""The list whose first id is put in an example for this word."""
 
 
 @pytest.mark.parametrize("line", [line for lines in EXAMPLES.values() for line in lines] + ["trade --mock agents list"])

@@ -1,4 +1,4 @@
-"""Many tokens: bought batch by batch, printed as they come, gone on with and never paid for twice."""
+"""Many tokens: bought batch by batch, printed as they come, continued and never paid for twice."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_what_was_paid_for_is_printed_when_a_later_batch_fails(
     assert run.code == 8
     assert all(symbol in run.out for symbol in tokens[:5])
     assert tokens[5] not in run.out.split()
-    assert "1 of 3 batches were bought and are printed; the same command goes on from there" in run.err
+    assert "1 of 3 batches were bought and are printed; the same command continues from there" in run.err
     assert shop.payments.spent() == 150_000
 
 
@@ -191,7 +191,7 @@ def test_ctrl_c_keeps_what_was_bought(
     (open_,) = buyer("pay", "history", "--state", "unknown").lines
     assert f"$0.15 was being paid: trade pay resume {open_['id']}" in run.err
     assert run.err.splitlines()[-1] == (
-        "interrupted: 1 of 3 batches were bought and are printed; the same command goes on from there"
+        "interrupted: 1 of 3 batches were bought and are printed; the same command continues from there"
     )
 
 
@@ -252,7 +252,7 @@ def test_it_is_said_what_comes_before_a_job_goes_on(buyer: Terminal, shop: MockS
         run = buyer(*line)
         assert run.code == code
         lost = json.loads(run.err.splitlines()[-1])["payment"]["id"]
-        assert f"are printed; with --new-purchase {lost} the same command goes on from there" in run.err
+        assert f"are printed; with --new-purchase {lost} the same command continues from there" in run.err
     assert len(buyer(*line, "--new-purchase", lost).lines) == 6
 
 

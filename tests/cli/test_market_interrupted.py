@@ -51,7 +51,7 @@ def test_what_is_being_paid_is_waited_for(
     assert f"{name} again stops at once" in first.err
     assert ("Ctrl-C" in first.err) is (number == signals.SIGINT)
     assert first.notes[-1]["note"] == (
-        "interrupted: 1 of 3 batches were bought and are printed; the same command goes on from there"
+        "interrupted: 1 of 3 batches were bought and are printed; the same command continues from there"
     )
     shop.payments.assert_charged(times=1)
     second = buyer(*line)
@@ -208,7 +208,7 @@ def test_the_second_signal_does_not_wait_for_what_is_handed_over(
     run = buyer(*line)
     assert (run.code, run.out) == (code, "")
     assert [one["note"] for one in run.notes[1:]] == [
-        f"a payment was under way: trade {' '.join(line)} goes on with the same one",
+        f"a payment was under way: trade {' '.join(line)} continues the same one",
         "interrupted",
     ]
     shop.payments.assert_not_charged()

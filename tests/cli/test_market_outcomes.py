@@ -278,7 +278,7 @@ TYPED = TokenDetails(unknown=("BRET",), suggestions=("BRETT", "BERT"))
         ("not_unresolved", EARLIER, f"trade --mock pay resume {EARLIER.id}"),
         ("not_live", EARLIER, f"look at it: {SHOW}; what it was for can be bought again"),
         ("not_submitted", EARLIER, f"look at it: {SHOW}; what it was for can be bought again"),
-        ("over_total", TOTAL, "run the command again with a higher --max-price to go on; with --job nothing is paid"),
+        ("over_total", TOTAL, "run the command again with a higher --max-price to continue; with --job nothing is"),
         ("over_price", DEAR, "to pay that anyway: --max-price 0.09"),
         ("over_price", ABSURD, "in the SDK's words"),
         (
@@ -373,7 +373,7 @@ def test_ctrl_c_says_what_was_under_way(buyer: Terminal, shop: MockServer, monke
     run = buyer("market", "prices", "ETH", "--max-price", "0.03", "-o", "table")
     (payment,) = buyer("pay", "history").lines
     assert run.code == 130
-    assert f"$0.03 was being paid: trade pay resume {payment['id']}, or the same command, goes on with it" in run.err
+    assert f"$0.03 was being paid: trade pay resume {payment['id']}, or the same command, continues it" in run.err
     assert buyer("pay", "resume", payment["id"]).code == 0
     shop.payments.assert_charged(times=1)
 

@@ -1,4 +1,4 @@
-"""A server is killed in the middle of a purchase; the next one goes on with the same name, and it is paid once.
+"""A server is killed in the middle of a purchase; the next one continues the same name, and it is paid once.
 
 TRADE_MCP_KILLS=200 pytest -m long -k mcp_kills plays more (scripts/soak agents).
 """

@@ -1,4 +1,4 @@
-"""The transcripts of docs/mcp.md are played: what an agent calls, what a person types, and what comes of it.
+"""The transcripts of docs/mcp.md are played: what an agent calls, what a person types, and the result.
 
 In a block `mcp`, lines `> TOOL {…}` are calls and `$ …` commands, `< …` is typed into the latter; the lines below are
 what comes out. The first line, `# trade mcp …`, says how the session was started. With --update the page is rewritten.

@@ -86,7 +86,7 @@ def test_a_fault_is_added_played_and_taken_back(trade: Terminal) -> None:
 
 def test_every_condition_is_sent(trade: Terminal, service: Scripted) -> None:
     line = "add latency --route /v1/* --method post --tenant me --every 3 --probability 0.5 --count 7 seconds=0.5"
-    line += " --key key_1 --query chain=8453 --query a= --since 1800000000 --until 1800000060.5"
+    line += " --key key_1 --query chain=8453 --query a= --since 2027-01-15T08:00Z --until 1800000060.5"
     service.fails(400, "invalid_request", "no")
     trade("mock", "fault", *line.split(), "--nth", "2")
     method, path, content = service.seen[-1]

@@ -140,6 +140,10 @@ def test_clock(trade: Terminal) -> None:
     assert back.problem["hint"] == "--allow-backwards lets --set go into its past"
     gone = trade("--mock", "mock", "clock", "--set", str(before - 60), "--allow-backwards").json
     assert gone["now"] == pytest.approx(before - 60)
+    for noon in ("2040-01-01T12:00Z", "2040-01-01T13:00+01:00", "2208945600"):
+        assert trade("--mock", "mock", "clock", "--freeze", "--set", noon).json["now"] == 2_208_945_600
+    for wrong in ("2040-01-01T12:00", "2040-13-01", "90m"):  # an age counts from this machine's clock
+        assert trade("--mock", "mock", "clock", "--set", wrong).code == 2
     assert trade("--mock", "mock", "clock", "--resume").json["frozen"] is False
     assert trade("--mock", "mock", "clock", "--allow-backwards").problem["code"] == "usage"
     assert trade("--mock", "mock", "status").json["agents"] == 6

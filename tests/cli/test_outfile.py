@@ -1,4 +1,4 @@
-"""`--out FILE`: whole or not at all, in the format of its ending; streams go on where the file ends."""
+"""`--out FILE`: whole or not at all, in the format of its ending; streams append to it."""
 
 import csv
 import json
@@ -315,7 +315,7 @@ def test_a_pull_goes_on_at_a_place(tmp_path: Path) -> None:
 def test_what_cannot_go_on(tmp_path: Path) -> None:
     file = tmp_path / "a.csv"
     for settings in ({"output": "json"}, {"output": "md"}, {"query": "[0]"}):
-        with pytest.raises(UsageProblem, match="cannot go on"):
+        with pytest.raises(UsageProblem, match="cannot be continued"):
             output(file, **settings).go_on_at(0)
     with pytest.raises(UsageProblem, match="shorter than it was"):
         output(file).go_on_at(10)

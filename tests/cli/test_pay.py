@@ -280,10 +280,12 @@ def test_reconcile_leaves_alone_what_was_bought_anew(buyer: Terminal, shop: Mock
     assert buyer(*PRICES, "--new-purchase", name).code == 0
     run = buyer("pay", "reconcile")
     assert (run.code, [(one["id"], one["outcome"]) for one in run.lines]) == (14, [(name, "live")])
-    assert "it was bought again, so it was not handed over" in run.lines[0]["message"]
+    assert "it was bought again, so it was not resent" in run.lines[0]["message"]
     (note,) = (one["note"] for one in run.notes)
-    assert "which would pay twice" in note
-    assert note.endswith(f"or all the same trade pay resume {name}")
+    assert note.startswith(
+        f"{name} was not resent: it was bought again, and resending could pay twice. Wait: trade pay "
+    )
+    assert note.endswith(f"; or resend it anyway: trade pay resume {name}")
     shop.payments.assert_charged(times=1)
     assert buyer("pay", "resume", name).code == 0
     shop.payments.assert_charged(times=2)
@@ -446,7 +448,7 @@ def test_trust(buyer: Terminal, shop: MockServer) -> None:
         assert buyer("pay", "trust", *line.split()).code == code
     wrong = buyer("pay", "trust", "0x12", answers="y\n")
     assert (wrong.code, "[y/N]" in wrong.err) == (2, False)
-    assert "0x12 is no address" in wrong.err
+    assert "0x12 is not an address" in wrong.err
     with Ledger(buyer.home / "ledger.sqlite3") as ledger:
         assert ledger.trusted(shop.url) == []
     asked = buyer("pay", "trust", address, answers="y\n")

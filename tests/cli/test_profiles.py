@@ -205,7 +205,7 @@ def test_no_file_says_which_fields_are_printed() -> None:
     """Every command has others, so that most would end with an error."""
     settings = resolve({}, {}, files({"fields": "id"}))
     assert settings.fields == ()
-    assert "fields, which is no setting there" in settings.warnings[0]
+    assert "fields, which is not a setting there" in settings.warnings[0]
 
 
 # Where it goes

@@ -17,7 +17,7 @@ import pytest
 
 from tradesdk import RetryPolicy
 from tradesdk.models._types import _unix_seconds
-from tradesdk_cli.stream.watching import Watch
+from tradesdk_cli.stream.watchdog import Watchdog
 from tradesdk_mock import MockServer
 
 from ._streams import (
@@ -121,7 +121,7 @@ def test_ctrl_c_says_what_is_missing_only_when_something_is(
     assert run.code == 130
     summary = said(run, "summary")[0]
     assert summary["catching_up"] is True
-    assert summary["note"].endswith("missed was read from the history; --since last goes on there")
+    assert summary["note"].endswith("missed was read from the history; --since last continues there")
 
 
 @pytest.mark.skipif(os.name != "posix", reason="signals as POSIX has them")
@@ -247,7 +247,7 @@ def test_a_reader_that_has_gone_ends_them_too(trade: Terminal, hook: Hook, tmp_p
 def test_watch_counts_from_the_last_moment_that_was_busy() -> None:
     stopped, busy = threading.Event(), threading.Event()
     busy.set()
-    with Watch(stopped.set, sys.stdout, idle=0.05, busy=busy.is_set) as watch:
+    with Watchdog(stopped.set, sys.stdout, idle=0.05, busy=busy.is_set) as watch:
         watch.idle()
         assert not stopped.wait(0.3)
         busy.clear()

@@ -77,12 +77,12 @@ def test_any_line_is_a_command_or_a_usage_error(line: str) -> None:
 @each_of(
     ("line", "says"),
     [
-        ("echo {symbol}", "{symbol} is no placeholder"),
-        ("echo {}", "{} is no placeholder"),
-        ("echo {id", "{ is no placeholder"),
-        ("echo id}", "} is no placeholder"),
-        ("echo {id.__class__}", "is no placeholder"),
-        ("echo {id!r}", "is no placeholder"),
+        ("echo {symbol}", "{symbol} is not a placeholder"),
+        ("echo {}", "{} is not a placeholder"),
+        ("echo {id", "{ is not a placeholder"),
+        ("echo id}", "} is not a placeholder"),
+        ("echo {id.__class__}", "is not a placeholder"),
+        ("echo {id!r}", "is not a placeholder"),
         ("echo 'open", "cannot be split"),
         ("", "is empty"),
         ("   ", "is empty"),

@@ -1,4 +1,4 @@
-"""A stream into a file: line by line, and gone on with so that no signal is lost or there twice."""
+"""A stream into a file: line by line, and continued so that no signal is lost or there twice."""
 
 from __future__ import annotations
 

@@ -73,7 +73,7 @@ def test_what_it_waits_for_before_it_is_connected_is_said(trade: Terminal, marke
         (("--since", "yesterday"), "'yesterday' is not a time"),
         (("--direction", "HOLD"), "a direction is BUY or SELL"),
         (("--min-confidence", "2"), "2"),
-        (("--exec", "echo {symbol}"), "{symbol} is no placeholder"),
+        (("--exec", "echo {symbol}"), "{symbol} is not a placeholder"),
         (("--exec", "no-such-program-anywhere"), "there is no program"),
         (("--forward-to", "http://receiver.example.com/"), "not https"),
         (("--tape", "."), "exists already"),

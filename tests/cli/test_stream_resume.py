@@ -101,7 +101,7 @@ def test_a_file_for_other_filters_is_refused(trade: Terminal, market: MockServer
     file.unlink()
     wanted = market.emit_signal(direction="SELL").id
     anew = (*recent(market), *idle)
-    assert wanted in ids(trade(*anew)), "without the file it begins anew, for whatever it is"
+    assert wanted in ids(trade(*anew)), "without the file it starts over, for whatever it is"
     assert trade(*anew).code == 0
     assert trade(*kept).code == 2
 

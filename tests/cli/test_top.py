@@ -8,7 +8,7 @@ import pytest
 from rich.cells import cell_len
 
 from tradesdk import InvalidArgumentError
-from tradesdk_cli.board.budget import Allowance
+from tradesdk_cli.board.budget import RequestBudget
 from tradesdk_cli.board.reader import Source
 from tradesdk_cli.board.screen import parse_keys
 from tradesdk_cli.board.state import SIGNALS_KEPT, Board, Limit, News, after, agent_rows, changes, position_rows
@@ -163,7 +163,7 @@ def test_changes_in_words() -> None:
 @pytest.mark.parametrize("interval", [0.5, 30.0])
 @pytest.mark.parametrize("agents", [0, 6, pytest.param(250, marks=pytest.mark.long)])
 def test_never_more_than_a_third_of_the_rate_limit(limit: int, interval: float, agents: int) -> None:
-    allowance = Allowance(interval, (8453, 56))
+    allowance = RequestBudget(interval, (8453, 56))
     now, sent, read = 50.0, [], []
     while now < 350.0:
         job = allowance.next(now)
@@ -187,7 +187,7 @@ def test_never_more_than_a_third_of_the_rate_limit(limit: int, interval: float, 
 
 
 def test_a_rate_limit_that_others_use_up_is_left_to_them() -> None:
-    allowance = Allowance(2.0)
+    allowance = RequestBudget(2.0)
     assert allowance.next(10.0) == "positions"
     allowance.learn(Limit(60, 5, 1767268830.0), wall=1767268800.0, now=10.0)
     assert allowance.next(20.0) is None
@@ -196,7 +196,7 @@ def test_a_rate_limit_that_others_use_up_is_left_to_them() -> None:
 
 
 def test_after_failures_it_waits_longer_each_time_and_as_long_as_it_is_told() -> None:
-    allowance = Allowance(2.0)
+    allowance = RequestBudget(2.0)
     assert [allowance.failed(0.0) for _ in range(7)] == [2.0, 4.0, 8.0, 16.0, 32.0, 60.0, 60.0]
     assert allowance.failed(0.0, retry_after=90.0) == 90.0
     assert allowance.next(89.0) is None

@@ -203,7 +203,7 @@ READ: list[tuple[Act, str]] = [
 
 @pytest.fixture(scope="module", params=["off", "on"], ids=["as specified", "with what comes later"])
 def reader(request: pytest.FixtureRequest) -> Iterator[tuple[MarketClient, list[Any]]]:
-    """A client that doesn't pay, 200 signals of one token, and the data of each answer as it stands in it."""
+    """A client that doesn't pay, 200 signals of one token, and the data of each answer as it is sent."""
     gaps = GapOptions(paywall="open", unknown_values=request.param)
     wire: list[Any] = []
 

@@ -49,7 +49,7 @@ def test_a_foreign_signer_is_refused(client: TradeClient) -> None:
 
 @pytest.mark.rule("auth.rotation")
 def test_a_key_may_change_between_requests(service: MockServer, key: MockKey) -> None:
-    """A key that is asked for anew lets a bot go on after a rotation, without a restart."""
+    """A key that is asked for anew lets a bot continue after a rotation, without a restart."""
     current = [key.value]
     with TradeClient(api_key=lambda: current[0], base_url=service.url) as client:
         before = client.account.get()

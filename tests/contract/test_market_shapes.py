@@ -124,7 +124,7 @@ def test_a_payment_of_the_golden_shape_is_taken(shop: Wire, version: int, header
 
 
 def test_the_golden_payments_are_signed_by_their_payer() -> None:
-    """By the vector's key, over what stands in them."""
+    """By the vector's key, over what is in them."""
     for version, name in PAYMENTS.items():
         golden = load(f"market/{name}")
         offer = load("market/payment_required_header.json" if version == 2 else "market/payment_required.json")

@@ -31,7 +31,7 @@ class Events:
         self._lines = answer.iter_lines()
 
     def next(self) -> Any:
-        """The next event. One without a name is a `message` event, whose kind stands in its data."""
+        """The next event. One without a name is a `message` event, whose kind is in its data."""
         found: list[tuple[str, str]] = []
         while (line := next(self._lines)) or not found:
             name, _, value = line.partition(":")

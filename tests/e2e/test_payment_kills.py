@@ -200,7 +200,7 @@ def test_killed_at_any_step(tmp_path: Path, server: MockServer, kind: str, ways:
             assert settled == 1, told
             assert outcome in ("delivered", "taken_elsewhere"), told
             continue
-        # What had never left may be signed anew; then nothing of the first one ever arrived.
+        # What had never left may be signed again; then nothing of the first one ever arrived.
         assert server.payments.signatures(payer) <= 1 + anew, told
         assert settled <= 1 + anew, told
         assert outcome not in ("crashed", "in_progress", "over_budget", "reservation_lost"), told

@@ -187,7 +187,7 @@ def test_both_sides_went_on(server: RedisServer, tmp_path: Path) -> None:
         payment = submitted(one)
         record = server.command("HGETALL", keys(server, "payments"))
         paid = one.settle(payment.id, PaymentState.DELIVERED, receipt=RECEIPT, reply=b"x", now=NOW)
-        # An older record in place of the newer one, as after a failover; and somebody goes on with that.
+        # An older record in place of the newer one, as after a failover; and somebody continues that.
         server.command("HSET", keys(server, "payments"), *[text for pair in record.items() for text in pair])
         server.command("DEL", keys(server, "log"), keys(server, "index"), keys(server, "sums"), keys(server, "replies"))
         server.command("HINCRBY", keys(server, "meta"), "seq", "-1")

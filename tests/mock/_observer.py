@@ -177,7 +177,7 @@ class Observer:
 
     def token(self, chain_id: int, address: str) -> Token:
         found = self.find(chain_id, address)
-        assert found is not None, f"{address} is no token of {chain_id}"
+        assert found is not None, f"{address} is not a token of {chain_id}"
         return found
 
     def usd(self, chain_id: int, address: str, at: int) -> float:

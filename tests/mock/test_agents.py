@@ -15,10 +15,10 @@ from ._http import START, add_agent, add_wallet, error, ok, walk
 
 def test_ids_and_fields_that_mean_nothing(api: httpx.Client) -> None:
     wallet = add_wallet(api)
-    agent = add_agent(api, wallet, colour="red", risk={"stop_loss_pct": 2, "mood": 1})
+    agent = add_agent(api, wallet, color="red", risk={"stop_loss_pct": 2, "mood": 1})
     assert agent["id"].startswith("agt_")
     assert wallet.startswith("wal_")
-    assert "colour" not in agent
+    assert "color" not in agent
     assert agent["risk"] == {"stop_loss_pct": 2}
 
 

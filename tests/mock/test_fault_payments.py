@@ -101,7 +101,7 @@ Taken = list[int]
 
 
 def row(kind: str, given: Json, outcomes: list[str], taken: list[Taken], verdicts: list[str] | None = None) -> Any:
-    """A rule; then, of each time that the payment is submitted, what comes of it and what has been taken by then."""
+    """A rule; then, of each time that the payment is submitted, the result and what has been taken by then."""
     if verdicts is None:
         verdicts = ["settled", USED]
     return pytest.param(kind, given, outcomes, taken, verdicts, id=f"{kind}-{outcomes[0]}")

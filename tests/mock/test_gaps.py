@@ -119,7 +119,7 @@ STATUSES: list[tuple[str, str, dict[str, Any], dict[str, str]]] = [
     ("unknown_wallet", "PATCH agent", {"wallet_id": "wal_x"}, {"404": "404 wal_x", "422": "422 wallet_id: "}),
     ("wallet_chain", "POST agents", {"chain_id": 56}, {"422": "422 wallet_id: ", "400": "400 wallet_id: "}),
     ("wallet_chain", "PATCH agent", {"wallet_id": "bnb"}, {"422": "422 wallet_id: ", "400": "400 wallet_id: "}),
-    ("unknown_field", "POST agents", {"colour": "red"}, {"ignored": "201", "400": "400 colour: "}),
+    ("unknown_field", "POST agents", {"color": "red"}, {"ignored": "201", "400": "400 color: "}),
     ("unknown_field", "PATCH agent", {"risk": {"mood": 1}}, {"ignored": "200", "400": "400 risk.mood: "}),
     ("unknown_field", "PATCH agent", {"chain_id": 56}, {"ignored": "200", "400": "400 chain_id: "}),
     ("unknown_field", "POST wallets", {"note": ""}, {"ignored": "201", "400": "400 note: "}),
@@ -505,7 +505,7 @@ def test_history_lag_spread(mock: MockService, http: httpx.Client) -> None:
     assert min(narrow) < 0.5
     assert 1.5 < max(narrow) <= 2
     assert len(set(narrow)) > 8
-    # Both were looked at eight times a second.
+    # Both were checked eight times a second.
     assert all(abs(far - 2 * near) <= 2 * STEP for near, far in zip(narrow, wide, strict=True))
     assert measured(history_lag_spread=2, history_lag=3) == [3 + late for late in narrow]
     assert measured(history_lag_spread=2, clock_skew=1) == [max(0.0, late - 1) for late in narrow]

@@ -1,4 +1,4 @@
-"""Scenarios: each does to prices what its name says, from the moment it begins, and for ever within bounds."""
+"""Scenarios: each does to prices what its name says, from the moment it begins, and forever within bounds."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ def fill(mock: MockService) -> None:
 
 
 def answers(mock: MockService) -> list[tuple[int, list[tuple[bytes, bytes]], bytes]]:
-    """What a row of calls is answered, with all that stands in the answers."""
+    """What a row of calls is answered, with all that is in the answers."""
     found: list[httpx.Response] = []
     with in_process(mock) as http:
         found += [http.get(path) for path in LISTS]
@@ -142,7 +142,7 @@ def test_settings_of_a_restored_world(mock: MockService) -> None:
     with in_process(mock) as http:
         left = [http.get("/v1/account").headers["x-ratelimit-remaining"] for _ in range(3)]
         mock.restore(saved)
-        # Rate windows begin anew.
+        # Rate windows start over.
         assert (left[-1], http.get("/v1/account").headers["x-ratelimit-remaining"]) == ("297", "299")
         with http.stream("GET", STREAM, timeout=60) as stream:
             lines = stream.iter_lines()

@@ -404,7 +404,7 @@ METRICS = Request("POST", "/v1/aggregate-metrics", b"", [(b"content-type", b"app
 
 
 def behind(mock: MockService) -> bool:
-    """Whether a server gives others their turn before it goes on with this request."""
+    """Whether a server gives others their turn before it continues with this request."""
     return mock.pipeline.is_behind(mock.pipeline.open(METRICS), START)
 
 
@@ -412,7 +412,7 @@ def behind(mock: MockService) -> bool:
 def test_the_background_tenant_is_made_in_turns(
     mock: MockService, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Signals have caught up before: a server gives others their turn, and what comes of it is the same."""
+    """Signals have caught up before: a server gives others their turn, and the result is the same."""
     monkeypatch.setattr("tradesdk_mock.trading.signal_feed.SLICE", 0.0)
     with MockService(clock=MockClock(START), gaps=OPEN) as twin, in_process(twin) as same, in_process(mock) as http:
         for service, api in ((twin, same), (mock, http)):

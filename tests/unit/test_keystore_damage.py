@@ -232,7 +232,7 @@ def test_every_flipped_bit_is_found(path: Path, seen: Seen) -> None:
 
 
 def test_a_key_that_is_out_of_range(path: Path, seen: Seen) -> None:
-    """Zero, encrypted as it should be: only what comes out of it is wrong."""
+    """Zero, encrypted correctly: only what comes out of it is wrong."""
     from eth_keyfile.keyfile import encrypt_aes_ctr, _scrypt_hash  # noqa: I001
     from eth_utils.crypto import keccak
 

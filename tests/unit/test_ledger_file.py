@@ -277,13 +277,13 @@ def test_a_newer_release_may_change_it_while_it_is_open(path: Path) -> None:
 def test_an_older_version_is_brought_up_to_date(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with Ledger(path) as ledger:
         payment = submitted(ledger)
-    step = ("ALTER TABLE payments ADD COLUMN colour TEXT DEFAULT 'blue'", "CREATE INDEX colours ON payments (colour)")
+    step = ("ALTER TABLE payments ADD COLUMN color TEXT DEFAULT 'blue'", "CREATE INDEX colors ON payments (color)")
     monkeypatch.setattr(schema, "MIGRATIONS", (*schema.MIGRATIONS, step))
     with Ledger(path) as ledger:
         assert ledger.get(payment.id) == payment
         with ledger._file.reading() as db:
             assert db.execute("PRAGMA user_version").fetchone() == (len(schema.MIGRATIONS),)
-            assert db.execute("SELECT colour FROM payments").fetchall() == [("blue",)]
+            assert db.execute("SELECT color FROM payments").fetchall() == [("blue",)]
 
 
 def test_a_step_that_fails_changes_nothing(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -264,7 +264,7 @@ UNDECIDED: dict[str, tuple[Node, str]] = {
         Node().paid(eth_getTransactionReceipt=RECEIPT | {"logs": [used(), transfer(data="0x")]}),
         "amount of the transfer",
     ),
-    "a payee that is no address": (
+    "a payee that is not an address": (
         Node().paid(
             eth_getTransactionReceipt=RECEIPT
             | {"logs": [used(), log(5, [witness.TRANSFER, word(PAYER), "0x" + "1" * 64], word(1))]}

@@ -58,7 +58,7 @@ class App:
         context = self._pipeline.open(request)
         load = self._pipeline.loads(context)
         if load is not None:
-            # Heavy imports run in a thread, while other requests go on. One that fails, fails again in the endpoint
+            # Heavy imports run in a thread, while other requests continue. One that fails, fails again in the endpoint
             # and is answered there.
             with contextlib.suppress(ImportError):
                 await asyncio.to_thread(load)

@@ -91,7 +91,7 @@ class Database:
             time.sleep(0.01)
 
     def __enter__(self) -> bool:
-        """Begin a transaction, or go on with the open one; whether it has begun here."""
+        """Begin a transaction, or continue the open one; whether it has begun here."""
         self._lock.acquire()
         if self._depth == 0:
             try:

@@ -209,7 +209,7 @@ async def _ended(function: Callable[[], T]) -> tuple[T, BaseException | None]:
     with anyio.CancelScope(shield=True):
         while not results and not errors:
             try:
-                # Scopes do not shield from `task.cancel()`. The thread goes on, and the loop waits for it again.
+                # Scopes do not shield from `task.cancel()`. The thread continues, and the loop waits for it again.
                 await anyio.to_thread.run_sync(run)
                 if not results and not errors:
                     await anyio.sleep(0.002)

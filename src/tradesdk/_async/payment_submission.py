@@ -273,7 +273,7 @@ class AsyncSubmission(Generic[T]):
         except LedgerError as problem:
             raise self._ledger_failed(problem, f"the ledger cannot be written: {problem.message}") from problem
         if current.live and not may_be_sent:
-            raise in_doubt(current, "another call has gone on with it")
+            raise in_doubt(current, "another call has continued it")
         if not may_be_sent:
             raise in_doubt(current, "it was closed meanwhile") if self._machine.in_doubt else blocking_error(current)
         self._payment = current

@@ -51,7 +51,7 @@ class Record:
 
     @property
     def is_kept(self) -> bool:
-        """Whether it has an answer that was collected, or can be for ever: it is deleted after a while."""
+        """Whether it has an answer that was collected, or can be forever: it is deleted after a while."""
         payment = self.payment
         has_one = payment.reply is not None and payment.state is PaymentState.DELIVERED
         return has_one and (self.collected or payment.purchase is not None)

@@ -85,7 +85,7 @@ def _count(headers: Mapping[str, str], name: str) -> str:
 
 
 class Share:
-    """What one member knows of a window. While the server is away it goes on with its share of it."""
+    """What one member knows of a window. While the server is away it continues with its share of it."""
 
     def __init__(self) -> None:
         self.members = 1

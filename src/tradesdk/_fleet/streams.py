@@ -112,7 +112,7 @@ class Keys:
 
     @property
     def members(self) -> str:
-        """A hash from members to a token and the time of their last sign of life."""
+        """A hash from members to a token and the time of their last heartbeat."""
         return f"{self.base}:members"
 
     def once(self, action: str) -> str:

@@ -77,7 +77,7 @@ class Journal:
         self._append({"setting": name, "text": text, "at": position}, sync=True)
 
     def accept(self, position: Position | None, settings: dict[str, str]) -> str:
-        """From here on, the store is as it should be, with these settings, whatever was noticed before.
+        """From here on, the store is in order, with these settings, whatever was noticed before.
 
         Returns `Content.accepted`.
 

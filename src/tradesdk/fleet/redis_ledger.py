@@ -502,7 +502,7 @@ class RedisLedger:
                 page = min(PAGE, limit - len(found))
                 view = self._store.look(partial(_pages, ends, page), deadline, errors.NOTHING_SENT)
                 pages = [self._store.every(part) for part in view.parts]
-                # A list that is cut off may go on before the others end.
+                # A list that is cut off may continue before the others end.
                 floor = max((page_[-1].number for page_ in pages if len(page_) == page), default=-1)
                 ready = [one for page_ in pages for one in page_ if one.number >= floor]
                 found += [told(one.payment, view.ahead) for one in sorted(ready, key=lambda one: -one.number)]
@@ -702,7 +702,7 @@ class RedisLedger:
         return self._store.opened()[1].path
 
     def restore(self) -> list[Payment]:
-        """Put back what this machine's journal has and the server lost, and go on. Returns the payments of it.
+        """Put back what this machine's journal has and the server lost, and continue. Returns the payments of it.
 
         The budget and the trusted recipients come back as this machine knew them, unless the server has newer ones;
         where that cannot be told, the stricter ones hold.

@@ -182,7 +182,7 @@ class SharedStore:
         return self._wallet
 
     def restore(self) -> list[Payment]:
-        """Put back what this machine's journal has and the server lost, and go on. Returns the payments of it.
+        """Put back what this machine's journal has and the server lost, and continue. Returns the payments of it.
 
         They may exceed a budget: both sides of a failover may have signed. What other machines wrote and the server
         lost comes back when they do the same.

@@ -221,7 +221,7 @@ class GroupMember:
     Attributes:
         member: its name.
         pending: signals that it has and has not acknowledged.
-        seen: seconds since its last sign of life; None when it has left.
+        seen: seconds since its last heartbeat; None when it has left.
     """
 
     member: str

@@ -1,6 +1,6 @@
 """Whether USDC on Base took a payment, as nodes tell it: questions, strict reading of answers, verdict. No I/O.
 
-USDC takes a nonce of a payer once, for ever: by a transfer or by a cancellation. An unused nonce is proof only at a
+USDC takes a nonce of a payer once, forever: by a transfer or by a cancellation. An unused nonce is proof only at a
 finalized block whose time is past the last moment at which a signature of it was valid.
 """
 

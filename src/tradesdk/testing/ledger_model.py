@@ -104,7 +104,7 @@ class Course:
         ]
 
     def is_kept(self, payment: Payment) -> bool:
-        """Whether it is found for ever, by its name."""
+        """Whether it is found forever, by its name."""
         return payment.purchase is not None and payment.state is not PaymentState.CANCELLED
 
     def is_waiting(self, payment: Payment) -> bool:

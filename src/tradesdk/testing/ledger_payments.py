@@ -48,7 +48,7 @@ def draft(fingerprint: str | None = None, **changes: Any) -> Payment:
 
 
 def reserve(store: LedgerStore, payment: Payment | None = None, budget: Budget = PLENTY, **changes: Any) -> Payment:
-    """Reserve it, by an owner whose time has passed; or the payment that stands in its way."""
+    """Reserve it, by an owner whose time has passed; or the payment that blocks it."""
     values: dict[str, Any] = {
         "origin": ORIGIN,
         "pay_to": (),

@@ -27,7 +27,7 @@ class _Job:
     last: float | None = None
 
 
-class Allowance:
+class RequestBudget:
     """Decides what to read. At most a third of the rate limit in any minute; a burst at the beginning is part of it.
 
     Every kind of data has a time after which it should be read again. Where the allowance is too small for all of

@@ -7,7 +7,7 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any
 
-from tradesdk_cli.board.budget import Allowance
+from tradesdk_cli.board.budget import RequestBudget
 from tradesdk_cli.board.state import CONNECTING, Board, Limit, News, after
 from tradesdk_cli.choices import CHAIN_NAMES, CHAINS
 from tradesdk_cli.errors import CliError
@@ -56,7 +56,7 @@ class Source:
         self._run, self._chain = run, chain
         self._over = threading.Event()
         self._chains = [chain] if chain is not None else list(CHAINS.values())
-        self._allowance = Allowance(interval, self._chains if latest else ())
+        self._budget = RequestBudget(interval, self._chains if latest else ())
         self._streams: list[Any] = []
         self._threads: list[threading.Thread] = []
 
@@ -101,14 +101,14 @@ class Source:
                 self._over.wait(_TICK)
                 continue
             now = time.monotonic()
-            job = self._allowance.next(now)
+            job = self._budget.next(now)
             if job is None:
-                self._over.wait(min(_TICK, max(0.01, self._allowance.wait(now))))
+                self._over.wait(min(_TICK, max(0.01, self._budget.wait(now))))
                 continue
             try:
                 for news in self._answers(job):
                     self.news.put(news)
-                self._allowance.worked()
+                self._budget.worked()
                 self.put("well", None, "service")
             except Exception as error:
                 if self._over.is_set():
@@ -122,10 +122,10 @@ class Source:
             if news.kind == "page":
                 sent += 1
                 if sent > 1:
-                    self._allowance.also_sent(news.at)
+                    self._budget.also_sent(news.at)
                 continue
             if news.kind == "agents":
-                self._allowance.agents([agent["id"] for agent in news.data if self._shown(agent)])
+                self._budget.agents([agent["id"] for agent in news.data if self._shown(agent)])
             yield news
 
     def _shown(self, agent: dict[str, Any]) -> bool:
@@ -137,12 +137,12 @@ class Source:
             # Deleted since the list was read, and the next list says so; or nobody can ask for it.
             self.put("agent", {}, job.removeprefix("agent "))
             return
-        pause = self._allowance.failed(time.monotonic(), getattr(error, "retry_after", None))
+        pause = self._budget.failed(time.monotonic(), getattr(error, "retry_after", None))
         self.put("problem", f"{problem.headline}; trying again in {pause:.0f} s", "service")
 
     def _learn(self) -> None:
         limit = limit_of(self._run.client)
-        self._allowance.learn(limit, wall=self._run.now(), now=time.monotonic())
+        self._budget.learn(limit, wall=self._run.now(), now=time.monotonic())
         self.put("limit", limit)
 
     def _follow(self, chain: int) -> None:

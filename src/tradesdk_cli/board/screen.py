@@ -137,7 +137,7 @@ class Screen:
             os.close(end)
 
     def wake(self) -> None:
-        """From any thread: whoever waits for a key goes on at once."""
+        """From any thread: whoever waits for a key continues at once."""
         with contextlib.suppress(OSError):  # full: then it is awake already; closed: nobody waits any more
             os.write(self._wake_write, b".")
 
@@ -233,7 +233,7 @@ class Screen:
         self.give_back()
         signal.signal(signal.SIGTSTP, signal.SIG_DFL)
         os.kill(os.getpid(), signal.SIGTSTP)
-        # Here it goes on, after fg.
+        # Here it continues, after fg.
         signal.signal(signal.SIGTSTP, self._to_be_left)
         self._take()
 

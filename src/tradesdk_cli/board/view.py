@@ -35,7 +35,7 @@ _ROOMY = 30
 _KEYS = "q quit · p pause · tab next part · ↑↓ scroll · s sort · ? help"
 _HELP = (
     ("q, Ctrl-C", "quit"),
-    ("p, space", "pause or go on"),
+    ("p, space", "pause or continue"),
     ("tab, ← →", "go to the next part or the one before"),
     ("↑ ↓, k j", "scroll the part; also page up, page down, home, end"),
     ("s, S", "sort the part another way; backwards through the ways"),

@@ -279,7 +279,7 @@ _ASCII = "_.:-=+*#"
 def spark(values: Sequence[float], width: int, *, ascii_only: bool = False) -> str:
     """`values`, oldest first, in at most `width` cells, each as high as its value; empty without values.
 
-    More values than cells: of those that share a cell the last one is shown. What is no number (NaN, an infinity) is
+    More values than cells: of those that share a cell the last one is shown. What is not a number (NaN, an infinity) is
     left out. A flat line is in the middle.
     """
     heights = _ASCII if ascii_only else _BLOCKS

@@ -401,7 +401,7 @@ def _looked_up(run: Session, read: Callable[[TradeClient], Any], *, dry_run: boo
     from tradesdk import APIConnectionError, ConfigError
 
     try:
-        # It would be printed all the same, so nobody shall wait long for it.
+        # It would be printed all the same, so the wait is short.
         return read(run.client.with_options(max_retries=0) if dry_run else run.client)
     except (ConfigProblem, ConfigError, APIConnectionError) as error:
         if not dry_run:

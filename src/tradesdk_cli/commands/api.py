@@ -46,7 +46,8 @@ def api(
     include: Annotated[bool, typer.Option("--include", "-i", help="Status and headers too, on stderr.")] = False,
     pay: Annotated[bool, typer.Option("--pay", help="Pay for market data that costs something.")] = False,
     max_price: Annotated[
-        str | None, typer.Option("--max-price", metavar="USD", help="With --pay: the maximum price.")
+        str | None,
+        typer.Option("--max-price", metavar="USD", help="With --pay: the maximum price in US dollars, such as 0.10."),
     ] = None,
     purchase: Annotated[
         str | None, typer.Option("--purchase", metavar="NAME", help="With --pay: pay for this name once.")

@@ -22,7 +22,7 @@ Shell = Annotated[
     str | None,
     typer.Argument(metavar="SHELL", help="bash, zsh, fish or powershell; by default the one of $SHELL."),
 ]
-Rehearsal = Annotated[bool, typer.Option("--dry-run", help="Show what would be written, and write nothing.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would be written, and write nothing.")]
 
 
 class Unwritten(CliError):
@@ -32,7 +32,7 @@ class Unwritten(CliError):
 
 
 @app.verb("install", "trade completion install bash --yes", "trade completion install zsh --dry-run")
-def install(ctx: typer.Context, shell: Shell = None, *, yes: Yes = False, dry_run: Rehearsal = False) -> None:
+def install(ctx: typer.Context, shell: Shell = None, *, yes: Yes = False, dry_run: DryRun = False) -> None:
     """Set up completion for your shell.
 
     Writes a script and, for bash, zsh and PowerShell, one line into the shell's startup file; asks first, and never
@@ -62,7 +62,7 @@ def install(ctx: typer.Context, shell: Shell = None, *, yes: Yes = False, dry_ru
 
 
 @app.verb("uninstall", "trade completion uninstall bash --yes", "trade completion uninstall fish --dry-run")
-def uninstall(ctx: typer.Context, shell: Shell = None, *, yes: Yes = False, dry_run: Rehearsal = False) -> None:
+def uninstall(ctx: typer.Context, shell: Shell = None, *, yes: Yes = False, dry_run: DryRun = False) -> None:
     """Remove the script, and the line that loads it."""
     from tradesdk_cli.completion.shells import uninstall as remove
 
@@ -129,7 +129,8 @@ def _ask(run: Session, place: Place, change: str, question: str) -> None:
 
     if not can_ask():
         raise UsageProblem(
-            f"this changes {place.rc_file}, and nobody is there to be asked", "--yes does it; --dry-run shows the line"
+            f"this changes {place.rc_file}, and there is no terminal to ask on",
+            "--yes does it; --dry-run shows the line",
         )
     run.out.note(f"{place.rc_file} {change}:")
     run.out.note(f"  {place.rc_line}")

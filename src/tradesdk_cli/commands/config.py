@@ -118,11 +118,11 @@ def unset(ctx: typer.Context, name: SettingName, project: Project = False) -> No
         settings = run.settings
         name = plain_name(name)
         if name == "profile" and not project:
-            raise UsageProblem("the default profile is changed, not taken out", "trade config use NAME")
+            raise UsageProblem("the default profile is changed, not removed", "trade config use NAME")
         name = settable_name(name, project=project)
         if not project and settings.profile is None:
             run.out.one({"name": name, "was": None, "profile": None, "file": None})
-            run.out.note("nothing to take out: there is no profile")
+            run.out.note("nothing to remove: there is no profile")
             return
         path, table, profile = _place(run, name, project=project)
         there = (settings.files.project or {}) if project else settings.files.profiles[str(profile)]
@@ -130,7 +130,7 @@ def unset(ctx: typer.Context, name: SettingName, project: Project = False) -> No
         _change(run, path, table, {name: None})
         run.out.one({"name": name, "was": was, "profile": profile, "file": str(path)})
         if was is None:
-            run.out.note(f"nothing to take out: {name} was not set there")
+            run.out.note(f"nothing to remove: {name} was not set there")
 
 
 @app.verb("path", "trade config path", "trade config path -o json")

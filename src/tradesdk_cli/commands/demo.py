@@ -17,7 +17,13 @@ app = single("See it all work, without an account or a network.")
 def demo(
     ctx: typer.Context,
     seed: Annotated[
-        int, typer.Option("--seed", parser=whole(), metavar="N", help="Another seed gives another world.")
+        int,
+        typer.Option(
+            "--seed",
+            parser=whole(),
+            metavar="N",
+            help="Number that decides prices and signals; another seed gives another world.",
+        ),
     ] = 7,
 ) -> None:
     """Run a tour: real calls with the real client, against a mock service on this machine.

@@ -23,7 +23,8 @@ def relay(
         typer.Option("--keep", parser=whole(1, 10_000_000), metavar="N", help="Signals that the server keeps."),
     ] = 10_000,
     nautilus: Annotated[
-        bool, typer.Option("--nautilus", help="Also write what a LiveNode of nautilus_trader reads.")
+        bool,
+        typer.Option("--nautilus", help="Also write messages for NautilusTrader: a LiveNode reads them from Redis."),
     ] = False,
     duration: Annotated[
         float | None,

@@ -228,4 +228,4 @@ def say_way_back(run: Session, name: str) -> None:
     run.out.note(
         f"profile {name} is a mock world; for a service: trade login --profile NAME, then trade config use NAME"
     )
-    run.out.note(f"to take the mock out of {name}: trade config unset kind --profile {name}")
+    run.out.note(f"to remove the mock from {name}: trade config unset kind --profile {name}")

@@ -44,7 +44,7 @@ def logout(ctx: typer.Context) -> None:
                 raise ConfigProblem(said + problem.message, problem.hint) from None
         run.out.one({"profile": name, "removed": ", ".join(removed) or None})
         if removed:
-            run.out.note("the service still takes the key: revoke it in the dashboard if nobody shall use it any more")
+            run.out.note("the service still accepts the key: revoke it in the dashboard to disable it")
         else:
             run.out.note("nothing to remove: no key was kept")
         if name is not None and settings.files.profiles[name].get("kind") == "mock":

@@ -48,9 +48,11 @@ Tokens = Annotated[
 ]
 MaxPrice = Annotated[
     str | None,
-    typer.Option("--max-price", metavar="USD", help="Maximum price, for all batches together."),
+    typer.Option(
+        "--max-price", metavar="USD", help="Maximum price in US dollars, such as 0.10; with --batches, of all together."
+    ),
 ]
-Rehearsal = Annotated[
+PaidDryRun = Annotated[
     bool, typer.Option("--dry-run", help="Show request, price and what would be signed; pay nothing.")
 ]
 Purchase = Annotated[
@@ -81,7 +83,7 @@ Job = Annotated[
 
 def once(
     max_price: MaxPrice = None,
-    dry_run: Rehearsal = False,
+    dry_run: PaidDryRun = False,
     purchase: Purchase = None,
     new_purchase: NewPurchase = None,
     wallet: WalletFile = None,
@@ -96,7 +98,7 @@ def once(
 
 def about_tokens(
     max_price: MaxPrice = None,
-    dry_run: Rehearsal = False,
+    dry_run: PaidDryRun = False,
     purchase: Purchase = None,
     new_purchase: NewPurchase = None,
     batches: Batches = False,
@@ -190,7 +192,7 @@ def history(
     """Buy past signals of tokens, at most 100 each: $0.05 a token."""
     if terms.job is not None and (isinstance(start, Ago) or isinstance(end, Ago)):
         raise UsageProblem(
-            "--job cannot go on with an age: a minute later it is another period, and all of it is bought again",
+            "--job cannot be used with an age: a minute later it is another period, and all of it is bought again",
             "give --since and --until as times, such as 2026-01-01T12:00Z",
         )
     check_period(start, end)

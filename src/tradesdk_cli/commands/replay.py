@@ -16,7 +16,7 @@ from tradesdk_cli.interrupts import exit_code_of, told_to_stop
 from tradesdk_cli.session import session
 from tradesdk_cli.stream.deliver import actions
 from tradesdk_cli.stream.tape import Recorded, TapeProblem, paced, parse_speed, read_tape
-from tradesdk_cli.stream.watching import Watch
+from tradesdk_cli.stream.watchdog import Watchdog
 
 if TYPE_CHECKING:
     from tradesdk_cli.output.printer import Output
@@ -37,7 +37,9 @@ def replay(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="A file recorded with signals stream --tape.")],
     speed: Annotated[
         float | None,
-        typer.Option("--speed", parser=parse_speed, metavar="N|max", help="N times as fast, or max: without pauses."),
+        typer.Option(
+            "--speed", parser=parse_speed, metavar="N|max", help="N times as fast, or max: without pauses (default 1)."
+        ),
     ] = None,
     wanted: Actions,
     skip_bad: Annotated[
@@ -82,7 +84,7 @@ def _play(out: Output, delivery: Delivery, file: Path, speed: float, *, skip_bad
         pause.over.set()
 
     lines = read_tape(file)
-    with closing(lines), Watch(stop, out.stdout):
+    with closing(lines), Watchdog(stop, out.stdout):
         for line in paced(lines, speed, pause):
             if isinstance(line, Recorded):
                 if line.event["type"] == "heartbeat":

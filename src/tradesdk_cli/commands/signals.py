@@ -39,7 +39,8 @@ def latest(
     chain: Chain,
     min_confidence: Confidence = None,
     limit: Annotated[
-        int | None, typer.Option("--limit", "-n", parser=whole(1, 100), metavar="N", help="How many, 1 to 100.")
+        int | None,
+        typer.Option("--limit", "-n", parser=whole(1, 100), metavar="N", help="How many, 1 to 100 (default 20)."),
     ] = None,
 ) -> None:
     """Show the latest signals of a chain, at most 100."""
@@ -176,7 +177,7 @@ def stream(
     from tradesdk_cli.stream.bookmark import BookmarkKind, FilePlace, RunPlace, StreamSource, last_place
     from tradesdk_cli.stream.deliver import Delivery
     from tradesdk_cli.stream.follow import SETTLE, follow
-    from tradesdk_cli.stream.sharing import in_group, refuse_with_group
+    from tradesdk_cli.stream.group import in_group, refuse_with_group
 
     if group is not None:
         refuse_with_group({"--since": since, "--checkpoint": checkpoint, "--heartbeats": heartbeats or None})

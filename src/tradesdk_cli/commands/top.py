@@ -24,7 +24,12 @@ def top(
     chain: AnyChain = None,
     interval: Annotated[
         float | None,
-        typer.Option("--interval", parser=parse_span, metavar="SPAN", help="How often positions are read: 2s, 1m."),
+        typer.Option(
+            "--interval",
+            parser=parse_span,
+            metavar="SPAN",
+            help="How often positions are read, such as 2s or 1m (default 2s).",
+        ),
     ] = None,
     once: Annotated[bool, typer.Option("--once", help="Read everything once, print it and stop.")] = False,
 ) -> None:

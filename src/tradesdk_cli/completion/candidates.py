@@ -116,7 +116,7 @@ class Line:
         return below
 
     def read(self, word: str) -> bool:
-        """Takes one word in; False when it is no command where one must stand."""
+        """Takes one word in; False when it is not a command where one must stand."""
         if self.waiting is not None:
             self._take(self.waiting, word)
             self.waiting = None

@@ -26,7 +26,7 @@ PROJECT_FILE = ".trade.toml"
 YES, NO = ("1", "true", "yes", "on"), ("0", "false", "no", "off")
 _SERVER = re.compile(r"([a-z]+)://(?:([^@]*)@)?([\w.-]+|\[[0-9A-Fa-f:.]+\])(:\d{1,5})?(/\d{0,5})?")
 FLEET_RULE = 'the URL of a Redis or Valkey server without a password, such as "redis://10.0.0.5:6379/0"'
-_UNSET_FLEET = "take the line out: trade config unset fleet"
+_UNSET_FLEET = "remove the line: trade config unset fleet"
 FLEET_PASSWORD = "set TRADE_FLEET to the URL with the password"  # noqa: S105 - what to do with one
 
 
@@ -141,7 +141,7 @@ def check(values: Mapping[str, Any], where: str, *, project: bool) -> tuple[dict
     for name, value in values.items():
         if is_secret_setting(name):
             raise ConfigProblem(
-                f"{where} has {visible(name)}: keys and passwords do not belong into settings",
+                f"{where} has {visible(name)}: keys and passwords do not belong in settings",
                 "remove the line, and keep the key with: trade login",
             )
         if project and name in ENTRIES and not ENTRIES[name].project:
@@ -165,7 +165,7 @@ def _unknown(name: str, where: str, names: list[str]) -> str:
     if close is None and name == "mock":
         close = "kind"
     meant = f"; did you mean {close}?" if close else f"; there are {', '.join(names)}"
-    return f"{where} has {one_line(name, 60)}, which is no setting there{meant}"
+    return f"{where} has {one_line(name, 60)}, which is not a setting there{meant}"
 
 
 def _kind_of(value: Any) -> str:

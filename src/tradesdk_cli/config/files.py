@@ -31,7 +31,7 @@ def change(path: Path, table: Sequence[str], values: Mapping[str, Any], *, priva
         private: a new file is readable by its owner only.
 
     Raises:
-        ConfigProblem: the file is no TOML, cannot be written, or cannot be changed without losing comments.
+        ConfigProblem: the file is not TOML, cannot be written, or cannot be changed without losing comments.
     """
     real = Path(os.path.realpath(path))
     if private:
@@ -89,7 +89,7 @@ def with_value(text: str, path: Path, table: Sequence[str], name: str, value: An
     """The text with one setting changed; None removes it. `path` is for what is said when that cannot be done.
 
     Raises:
-        ConfigProblem: the text is no TOML, or too unusual to be changed without losing comments.
+        ConfigProblem: the text is not TOML, or too unusual to be changed without losing comments.
     """
     data = parse_toml(text, path)
     expected = _changed(data, table, name, value)

@@ -69,7 +69,7 @@ class Files:
         """The tables of the profiles, by name. Those whose names are none are left out: files are called after them.
 
         Raises:
-            ConfigProblem: `profiles` is no table of tables.
+            ConfigProblem: `profiles` is not a table of tables.
         """
         found = self.config.get("profiles", {})
         if not isinstance(found, dict) or not all(isinstance(table, dict) for table in found.values()):
@@ -83,7 +83,7 @@ class Files:
         """The profile that counts when none is named.
 
         Raises:
-            ConfigProblem: it is no name.
+            ConfigProblem: it is not a name.
         """
         found = self.config.get("profile")
         if found is None:
@@ -99,7 +99,7 @@ def unknown_profile(name: str, files: Files) -> ConfigProblem:
     """The error for a profile that is not there."""
     known = sorted(files.profiles)
     if looks_secret(name):
-        return ConfigProblem("there is no profile of that name, which looks like a key", "trade login keeps a key")
+        return ConfigProblem("no profile has this name, which looks like an API key", "save a key: trade login")
     shown = one_line(name, 60)
     if not known:
         return ConfigProblem(
@@ -160,7 +160,7 @@ def profile_name(
     named = environ.get("TRADE_PROFILE", "").strip()
     if named:
         if not NAME.fullmatch(named):
-            raise ConfigProblem(f"TRADE_PROFILE is no name: {NAME_RULE}", "trade config profiles shows them")
+            raise ConfigProblem(f"TRADE_PROFILE is not a name: {NAME_RULE}", "trade config profiles shows them")
         return named, "TRADE_PROFILE"
     if project is not None and "profile" in project.values:
         return project.values["profile"], project.source
@@ -288,7 +288,7 @@ class Settings:
     debug: bool = False
     curl: bool = False
     program: str = "trade"
-    """What begins a command that goes on in the same place, for hints."""
+    """What begins a command that continues in the same place, for hints."""
     home: Path | None = None
     """`TRADE_HOME`; None means the platform's own folders."""
     sources: Mapping[str, str] = field(default_factory=dict, compare=False)
@@ -602,7 +602,7 @@ def read_files(environ: Mapping[str, str]) -> Files:
     """What the settings files say.
 
     Raises:
-        ConfigProblem: a file cannot be read or is no TOML, or others can write the one with the addresses.
+        ConfigProblem: a file cannot be read or is not TOML, or others can write the one with the addresses.
     """
     config_file = _config_file(environ)
     config = _table(config_file, guarded=True) if config_file is not None else None

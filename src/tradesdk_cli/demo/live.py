@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
-from tradesdk_cli.demo.checking import START, check
+from tradesdk_cli.demo.common import START, check
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -6,7 +6,7 @@ import os
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from tradesdk_cli.demo.checking import START, check, private_key
+from tradesdk_cli.demo.common import START, check, private_key
 from tradesdk_cli.output.columns import Column
 from tradesdk_cli.purchase.records import brief
 from tradesdk_cli.text import dollars, usd
@@ -124,7 +124,7 @@ def _recovered(screen: Screen, market: MarketClient, server: MockServer) -> None
     server.add_fault("reset", paid="only", executed=True, nth=1)
     top = market.top_performers("ROI", limit=3)
     check(len(top.data.tokens) == 3, f"{len(top.data.tokens)} tokens came, not 3")
-    check(top.payment is not None and top.payment.submissions == 2, "the payment was not handed over twice")
+    check(top.payment is not None and top.payment.submissions == 2, "the payment was not sent twice")
     after = (books.signatures(), len(books.submissions()), len(books.settlements()))
     signed, sent, settled = (now - then for now, then in zip(after, before, strict=True))
     check(signed == 1, f"{signed} payments were signed for one call")

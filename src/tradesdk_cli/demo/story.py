@@ -6,7 +6,7 @@ import time
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
-from tradesdk_cli.demo.checking import START, check, private_key
+from tradesdk_cli.demo.common import START, check, private_key
 from tradesdk_cli.demo.live import live_stream
 from tradesdk_cli.demo.paid import paid_data
 from tradesdk_cli.demo.screen import Screen

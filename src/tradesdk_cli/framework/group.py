@@ -34,7 +34,7 @@ class NotAChoice(typer.BadParameter):
 
 
 class _LightParam:
-    """Leaves absent values and plain text unchecked, and says which value is no choice."""
+    """Leaves absent values and plain text unchecked, and says which value is not a choice."""
 
     def process_value(self, ctx: Any, value: Any) -> Any:
         if value is None and not getattr(self, "required", False):

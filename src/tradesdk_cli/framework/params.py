@@ -152,6 +152,15 @@ def number(least: float | None = None, most: float | None = None) -> Callable[[s
     return read
 
 
+def unix_or_date(least: float | None = None) -> Callable[[str | float], float]:
+    """Reads a time of the mock's clock: Unix seconds, a date, or a time with its zone. Ages are of another clock."""
+
+    def read(value: str | float) -> float:
+        return parse_moment(str(value)) if re.match(r"\d{4}-", str(value)) else number(least)(value)
+
+    return read
+
+
 def _within(value: float, least: float | None, most: float | None) -> None:
     if (least is None or value >= least) and (most is None or value <= most):
         return
@@ -179,7 +188,7 @@ AgentId = Annotated[
     str, typer.Argument(metavar="AGENT_ID", help="The agent: its id, its name, or the beginning of its id.")
 ]
 AgentFilter = Annotated[
-    str | None, typer.Option("--agent-id", metavar="ID", help="Only those of this agent: its id or its name.")
+    str | None, typer.Option("--agent-id", metavar="ID", help="Filter by agent: its id or its name.")
 ]
 Limit = Annotated[
     int | None,
@@ -205,6 +214,7 @@ DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would be sent
 SINCE = ("--since", "--from")
 """The second is the older spelling."""
 UNTIL = ("--until", "--to")
+A_TIME = "Unix seconds, a date, or a time with its zone"
 OF_TIME = "Start: an age (90m), a date, a time with its zone, or Unix seconds."
 Since = Annotated[float | None, typer.Option(*SINCE, parser=parse_when, metavar="TIME", help=OF_TIME)]
 Until = Annotated[float | None, typer.Option(*UNTIL, parser=parse_when, metavar="TIME", help="End, in the same forms.")]
@@ -327,13 +337,13 @@ class Age(float):
 
 @dataclass
 class Walk:
-    """What was asked for, and, while it is walked, where the list goes on.
+    """What was asked for, and, while it is walked, where the list continues.
 
     Attributes:
         total: how many at most; None: all.
         page_size: how many a request asks for.
         cursor: where it begins; None: at the beginning of the list.
-        next_cursor: where the last page says that it goes on.
+        next_cursor: where the last page says that it continues.
         checkpoint: the file that keeps how far it is.
         restart: what that file says does not count.
         watch: after how many seconds it is read again; None: it is read once.

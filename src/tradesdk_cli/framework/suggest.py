@@ -183,7 +183,7 @@ ELSEWHERE: Mapping[tuple[str, ...], str] = {
     ("market", "-y"): "a purchase is allowed by --max-price USD, or by a budget: trade pay budget set --per-day 5",
     ("logout", "--yes"): "leave it out: trade logout asks nothing",
     ("logout", "-y"): "leave it out: trade logout asks nothing",
-    ("--page",): "a list goes on at a cursor: --cursor CURSOR, which the list before named; or --all",
+    ("--page",): "a list continues at a cursor: --cursor CURSOR, which the list before named; or --all",
     ("--install-completion",): "did you mean: trade completion install",
     ("--show-completion",): "did you mean: trade completion bash",
 }

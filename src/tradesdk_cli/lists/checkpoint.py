@@ -40,7 +40,7 @@ class CheckpointProblem(ConfigProblem):
 
 @dataclass(frozen=True)
 class Work:
-    """What is pulled. Another command may not go on with it: its rows would not be the rest of these.
+    """What is pulled. Another command may not continue it: its rows would not be the rest of these.
 
     Attributes:
         request: method and path.
@@ -317,7 +317,7 @@ _NO_SUCH_PLACE = (400, 404, 410, 422)
 
 
 class PlaceForgotten(CliError):
-    """The service does not take the cursor any more that a pull would go on with."""
+    """The service does not take the cursor any more that a pull would continue with."""
 
     exit_code = INVALID
     code = "cursor"
@@ -326,7 +326,7 @@ class PlaceForgotten(CliError):
 class Pull:
     """A list that is fetched in as many runs as it takes.
 
-    Without --out its rows go to stdout, where only NDJSON can be gone on with; what was printed after the last save is
+    Without --out its rows go to stdout, where only NDJSON can be continued; what was printed after the last save is
     printed once more after a crash. With --out the file is cut back to what the checkpoint knows, so no row is doubled
     or lost.
     """
@@ -335,7 +335,7 @@ class Pull:
         """Reads the checkpoint.
 
         Raises:
-            UsageProblem: of other work, or a format that cannot be gone on with.
+            UsageProblem: of other work, or a format that cannot be continued.
             CheckpointProblem: it cannot be used.
         """
         assert walk.checkpoint is not None  # noqa: S101  # else nobody needs one
@@ -388,7 +388,7 @@ class Pull:
         return self.place.done or (self._walk.total is not None and self.count >= self._walk.total)
 
     def begin(self) -> AnyPager:
-        """The list from where it goes on. Checkpoint and file stay as they are until a page has come."""
+        """The list from where it continues. Checkpoint and file stay as they are until a page has come."""
         if self._new:
             now = float(int(self._run.now()))
             self.place = replace(self.place, pinned=self._source.pinned(now))
@@ -401,7 +401,7 @@ class Pull:
             self._walk.total -= self.count
         if self.count:
             rest = f"; {self._rest} bytes of a page that broke off are replaced" if self._rest else ""
-            self._run.out.event("pull", f"going on after {self._counted}{rest}", count=self.count)
+            self._run.out.event("pull", f"continuing after {self._counted}{rest}", count=self.count)
         return self._source.pager(self._walk, self.place.pinned)
 
     def page_came(self) -> None:
@@ -443,7 +443,7 @@ class Pull:
 
     def tell(self) -> None:
         """Says at the end of a run how far it is."""
-        more = "" if self.place.done else "; there is more: a larger --limit or --all goes on there"
+        more = "" if self.place.done else "; there is more: a larger --limit or --all continues there"
         self._run.out.event("pull", f"{self.told()}{more}", count=self.count, done=self.place.done)
 
     def tell_complete(self) -> None:
@@ -452,7 +452,7 @@ class Pull:
         if self.place.done:
             text = f"all {self._counted} came before{where}; --restart starts over"
         else:
-            text = f"{self._counted} came before{where}; a larger --limit or --all goes on there"
+            text = f"{self._counted} came before{where}; a larger --limit or --all continues there"
         self._run.out.event("pull", text, count=self.count, done=self.place.done)
 
     def close(self) -> None:
@@ -536,6 +536,6 @@ def _refuse(form: str, file: Path | None, query: str | None) -> None:
         )
     if file is None and form != "ndjson":
         raise UsageProblem(
-            f"--checkpoint goes on with {form} in a file only: on stdout its first line would come again",
+            f"--checkpoint continues with {form} in a file only: on stdout its first line would come again",
             f"add --out FILE.{form}, or use -o ndjson",
         )

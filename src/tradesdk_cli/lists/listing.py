@@ -32,7 +32,7 @@ def show_list(
     empty: str,
     total: Callable[[Sequence[Any]], str] | None = None,
 ) -> None:
-    """Prints a list as far as it was asked for, and says on stderr where it goes on.
+    """Prints a list as far as it was asked for, and says on stderr where it continues.
 
     `total` makes the line below a table on a terminal from the items. With `--watch` the list is read and shown again.
 
@@ -114,16 +114,16 @@ def _walk(
 
 
 def _tell_ended(out: Output, walk: Walk, source: Source, pages: _Pages, pull: Pull | None) -> None:
-    """Says how to go on, and raises what it was that ended the list."""
+    """Says how to continue, and raises what it was that ended the list."""
     ended = pages.ended
     interrupted = isinstance(ended, KeyboardInterrupt)
     begin = "interrupted: " if interrupted else ""
     if pull is not None:
-        out.event("pull", f"{begin}{pull.told()}; the same command goes on there", count=pull.count)
+        out.event("pull", f"{begin}{pull.told()}; the same command continues there", count=pull.count)
     else:
         are = "that came is" if pages.count == 1 else "that came are"
         what = f"the {counted(pages.count, source.what)} {are} {'printed' if out.on_stdout else 'kept'}"
-        out.note(f"{begin}{what}; --cursor goes on there", next_cursor=_to_paste(out, walk))
+        out.note(f"{begin}{what}; --cursor continues there", next_cursor=_to_paste(out, walk))
     if isinstance(ended, KeyboardInterrupt):
         raise Interrupted(exit_code_of(ended)) from None
     assert ended is not None  # noqa: S101  # else nobody calls
@@ -147,7 +147,7 @@ class _Pages:
         count: how many items there were.
         ended: what ended it on the way: then it just stops, so that what has come is printed.
         totalled: whether `items` are kept, for what is said below them.
-        cut: whether a filtered list has more in the page that it ended in, where no cursor goes on.
+        cut: whether a filtered list has more in the page that it ended in, where no cursor continues.
     """
 
     def __init__(

@@ -51,7 +51,7 @@ class Source:
 
     def pager(self, walk: Walk, pinned: Mapping[str, float] | None = None) -> AnyPager:
         """The SDK's pager for this walk. `pinned` moments go before what was typed."""
-        # The last page asks for what is missing, so that its cursor goes on right there.
+        # The last page asks for what is missing, so that its cursor continues right there.
         most = walk.total if self.keep is None else None
         asked = {"limit": walk.page_size, "cursor": walk.cursor, "max_items": most}
         return self.find(**{**self.filters, **(pinned or {}), **asked})

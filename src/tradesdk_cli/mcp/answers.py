@@ -145,7 +145,7 @@ OWN_CODES: dict[str, tuple[str, str]] = {
         "it costs more than this session may still spend; nothing was done",
         "buy less, or tell the person: only a new session with a higher --spend can spend more",
     ),
-    "not_yours": ("the payment was not made by market_buy", "tell the person, who can go on with it"),
+    "not_yours": ("the payment was not made by market_buy", "tell the person, who can continue it"),
     "still_active": ("an active agent cannot be deleted", "tell the person: it must be stopped first"),
     "nothing_to_change": ("the agent is like that already", "nothing is left to do"),
     "answer_too_large": ("the answer is too large", "ask for less: fields, a lower limit, or fewer tokens"),
@@ -286,7 +286,7 @@ def page(
     fields: Sequence[str] = (),
     **more: Any,
 ) -> dict[str, Any]:
-    """A list: its marked items, and how to go on."""
+    """A list: its marked items, and how to continue."""
     items = [selected(marked(row), fields) for row in rows]
     found: dict[str, Any] = {"items": items, "next_cursor": sealed(next_cursor), **more}
     if next_cursor is not None:

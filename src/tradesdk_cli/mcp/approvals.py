@@ -89,7 +89,7 @@ def digest_of(content: Mapping[str, Any]) -> str:
 
 
 def is_in_force(action: Action, now: float) -> bool:
-    """A begun purchase stays: the same name goes on with it. A begun change stays for as long as a retry takes."""
+    """A begun purchase stays: the same name continues it. A begun change stays for as long as a retry takes."""
     begun = action.state in ("started", "done", "unknown")
     if begun and action.kind == "purchase":
         return now < action.updated + KEPT
@@ -187,7 +187,7 @@ class Approvals:
         return self._store.all(now)
 
     def begin(self, action: Action, now: float) -> bool:
-        """Begin an approved action. True for one caller only; a purchase may also be gone on with, by its name."""
+        """Begin an approved action. True for one caller only; a purchase may also be continued, by its name."""
         again: tuple[State, ...] = ("started", "done", "unknown") if action.kind == "purchase" else ()
         if action.state in again:
             return True

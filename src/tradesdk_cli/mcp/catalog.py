@@ -259,7 +259,7 @@ _MARKET_BUY = Tool(
     "market_buy",
     "Buy market data",
     "Buy market data. Name each purchase: the same name is paid once, and repeating the call with the same arguments "
-    "goes on with it or returns the answer again, unpaid. If a person must approve, nothing is bought yet: repeat the "
+    "continues it or returns the answer again, unpaid. If a person must approve, nothing is bought yet: repeat the "
     "call when they have. Long answers: repeat it with offset.",
     {
         **_MARKET,
@@ -307,7 +307,7 @@ def _payments(*, resume: bool) -> Tool:
     text = "List payments, get one by id, or see the budgets and what this session may still spend."
     if resume:
         actions.append("resume")
-        text += " resume goes on with a purchase of market_buy whose outcome is unknown: it cannot be charged twice."
+        text += " resume continues a purchase of market_buy whose outcome is unknown: it cannot be charged twice."
     return Tool(
         "payments",
         "Payments",

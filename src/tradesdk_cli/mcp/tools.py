@@ -5,8 +5,7 @@ from __future__ import annotations
 import hashlib
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import datetime
+from collections.abc import Callable, Mapping
 from decimal import Decimal
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from tradesdk_cli.mcp.answers import NOTE, fault_of, marked, opened, own, page, selected
 from tradesdk_cli.mcp.approval_store import store_of
 from tradesdk_cli.mcp.approvals import Action, Approvals
+from tradesdk_cli.mcp.arguments import body_of, call_of, checked, listed, moment, walk_of
 from tradesdk_cli.mcp.catalog import FEW_ROWS, MOST_ROWS, Scope, Tool, tools
 from tradesdk_cli.mcp.spending import SessionLimit
 from tradesdk_cli.output.formats import flatten
@@ -31,8 +31,8 @@ READ_WITHIN = 30.0
 """Seconds that a read may take with its retries: an agent waits for its answer."""
 _MOST_AGENTS = 100
 _MOST_TOKENS = 500
-_LARGEST, _LARGEST_ARGUMENTS = 64_000, 20_000
-"""Characters of an answer, and of what a tool is given."""
+_LARGEST = 64_000
+"""Characters of an answer."""
 _RISK = ("position_size_pct", "stop_loss_pct", "trailing_stop_pct", "take_profit_pct")
 _STATS = ("total_pnl_usd", "win_rate_pct", "total_trades")
 
@@ -123,7 +123,7 @@ class Toolbox:
     def _agents(self, given: Answer) -> Answer:
         if "id" in given:
             return _item(_wire(self._trade.agents.get(given["id"])), given)
-        return _page(self._trade.agents.list(**_walk(given), status=given.get("status")).page(), given)
+        return _page(self._trade.agents.list(**walk_of(given), status=given.get("status")).page(), given)
 
     def _results(self, given: Answer) -> Answer:
         from tradesdk import NotFoundError
@@ -152,10 +152,10 @@ class Toolbox:
         if "id" in given:
             return _item(_wire(self._trade.trades.get(given["id"])), given)
         asked = {name: given.get(name) for name in ("agent_id", "status")}
-        return _page(self._trade.trades.list(**_walk(given), **asked).page(), given)
+        return _page(self._trade.trades.list(**walk_of(given), **asked).page(), given)
 
     def _positions(self, given: Answer) -> Answer:
-        return _page(self._trade.positions.list(**_walk(given), agent_id=given.get("agent_id")).page(), given)
+        return _page(self._trade.positions.list(**walk_of(given), agent_id=given.get("agent_id")).page(), given)
 
     def _signals(self, given: Answer) -> Answer:
         history = [name for name in ("since", "until", "token_address", "cursor") if name in given]
@@ -171,7 +171,7 @@ class Toolbox:
             token_address=given.get("token_address"),
             start=moment("since", given),
             end=moment("until", given),
-            **_walk(given),
+            **walk_of(given),
         )
         return _page(pager.page(), given)
 
@@ -200,7 +200,7 @@ class Toolbox:
     # Money
 
     def _market_quote(self, given: Answer) -> Answer:
-        call = _call(given)
+        call = call_of(given)
         quote = self._quote(call)
         left = quote.spending.left_usd
         spend = self.scope.spend
@@ -220,7 +220,7 @@ class Toolbox:
         return getattr(self._market.quote, call.method)(**call.given)
 
     def _market_buy(self, given: Answer) -> Answer:
-        call = _call(given)
+        call = call_of(given)
         purchase = PREFIX + given["purchase"]
         with self._one_write:
             quote = self._quote(call)
@@ -234,7 +234,7 @@ class Toolbox:
                 "where": self._run.target(market=True).text,
                 "payer": None if wallet is None else wallet.address,
             }
-            summary = visible(f"buy {call.told()}{_listed(call.tokens)} as {purchase}", 300)
+            summary = visible(f"buy {call.told()}{listed(call.tokens)} as {purchase}", 300)
             action = self._settled(given, content)
             begun = action is not None and action.state in ("started", "done", "unknown")
             if not begun:
@@ -417,7 +417,7 @@ class Toolbox:
     def _agent_change(self, given: Answer) -> Answer:
         with self._one_write:
             operation = given["operation"]
-            body = _body(given)
+            body = body_of(given)
             before, name = self._before(operation, given, body)
             content = {
                 "do": operation,
@@ -497,122 +497,6 @@ class Toolbox:
             return agents.update(given["id"], **body)
         agents.delete(given["id"])
         return None
-
-
-# Arguments
-
-
-def checked(tool: Tool, arguments: Mapping[str, Any]) -> Answer:
-    """The arguments of a tool, when they fit its schema.
-
-    Raises:
-        Fault: `invalid_arguments`, with the first that does not fit.
-    """
-    from jsonschema import Draft202012Validator  # type: ignore[import-untyped]  # it has none
-
-    try:
-        size = len(to_json(dict(arguments)))
-    except ValueError:
-        raise own("invalid_arguments", "every number must be finite") from None
-    if size > _LARGEST_ARGUMENTS:
-        raise own("invalid_arguments", f"the arguments are longer than {_LARGEST_ARGUMENTS:,} characters")
-    validator = Draft202012Validator(tool.input_schema)
-    for error in validator.iter_errors(dict(arguments)):
-        where = ".".join(str(part) for part in error.absolute_path) or "arguments"
-        raise own("invalid_arguments", visible(f"{where}: {_reason(error)}", 300))
-    for name, value in _texts(arguments):
-        if not value.isprintable():
-            raise own("invalid_arguments", f"{visible(name, 60)}: control characters are not allowed")
-    return dict(arguments)
-
-
-def _reason(error: Any) -> str:
-    """What is wrong, without the value: it may be huge."""
-    rule, wanted = error.validator, error.validator_value
-    if rule == "additionalProperties":
-        known = ", ".join(error.schema.get("properties", {}))
-        return f"there is an argument that the tool does not know; it knows {known}"
-    if rule == "required":
-        return str(error.message)
-    if rule == "enum":
-        return f"must be one of {', '.join(str(one) for one in wanted)}"
-    words = {"type": "must be of type", "minimum": "must be at least", "maximum": "must be at most"}
-    words |= {"maxLength": "is longer than", "maxItems": "has more items than", "minItems": "has fewer items than"}
-    words |= {"pattern": "must match"}
-    return f"{words.get(rule, rule)} {wanted}"
-
-
-def _texts(value: Any, name: str = "arguments") -> Iterable[tuple[str, str]]:
-    if isinstance(value, str):
-        yield name, value
-    elif isinstance(value, Mapping):
-        for key, inner in value.items():
-            yield from _texts(inner, str(key))
-    elif isinstance(value, list):
-        for inner in value:
-            yield from _texts(inner, name)
-
-
-def moment(name: str, given: Mapping[str, Any]) -> float | None:
-    """A time as Unix seconds."""
-    text = given.get(name)
-    if text is None:
-        return None
-    try:
-        found = datetime.fromisoformat(text)
-    except ValueError:
-        found = None
-    if found is None or found.tzinfo is None:
-        raise own("invalid_arguments", f"{name} must be a time with its zone, such as 2026-11-22T10:00:00Z")
-    return found.timestamp()
-
-
-def _walk(given: Mapping[str, Any]) -> dict[str, Any]:
-    return {"limit": given.get("limit", FEW_ROWS), "cursor": opened(given.get("cursor"))}
-
-
-_OF_DATA = {
-    "signals": ("limit",),
-    "history": ("since", "until", "signal_type"),
-    "top": ("sort_by", "limit"),
-}
-_FREE_OF_TOKENS = ("top", "metrics")
-
-
-def _call(given: Mapping[str, Any]) -> Call:
-    from tradesdk_cli.purchase.calls import Call
-
-    data = given["data"]
-    allowed = _OF_DATA.get(data, ())
-    for name in ("limit", "since", "until", "signal_type", "sort_by"):
-        if name in given and name not in allowed:
-            raise own("invalid_arguments", f"{name} is not an argument of {data}")
-    tokens: Sequence[str] = given.get("tokens", ())
-    if bool(tokens) == (data in _FREE_OF_TOKENS):
-        raise own("invalid_arguments", f"{data} takes no tokens" if tokens else f"{data} needs tokens")
-    if data == "top":
-        if "sort_by" not in given:
-            raise own("invalid_arguments", "top needs sort_by")
-        return Call(data, (), {"sort_by": given["sort_by"], "limit": given.get("limit")})
-    if data == "metrics":
-        return Call(data)
-    if any("," in token or ":" in token for token in tokens):
-        raise own("invalid_arguments", "tokens: one symbol or address each")
-    if data == "signals":
-        return Call(data, tokens, {"limit": given.get("limit")})
-    if data == "history":
-        asked = {"start": moment("since", given), "end": moment("until", given)}
-        return Call(data, tokens, {**asked, "signal_type": given.get("signal_type")})
-    return Call(data, tokens)
-
-
-def _listed(tokens: Sequence[str]) -> str:
-    return f" ({', '.join(tokens)})" if tokens else ""
-
-
-def _body(given: Mapping[str, Any]) -> Answer:
-    names = ("name", "wallet_id", "chain_id", "risk", "min_confidence", "max_positions")
-    return {name: given[name] for name in names if name in given and given[name] != {}}
 
 
 # Answers

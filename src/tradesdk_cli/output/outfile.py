@@ -1,7 +1,7 @@
 """`--out FILE`: what would have gone to standard output goes into a file.
 
 A result is written beside the file and takes its place when it is complete, so that a command that fails leaves what
-was there. Streams, and pulls that go on from a checkpoint, write into the file itself.
+was there. Streams, and pulls that continue from a checkpoint, write into the file itself.
 """
 
 from __future__ import annotations
@@ -16,22 +16,24 @@ from io import FileIO, StringIO
 from pathlib import Path
 
 from tradesdk_cli.errors import Unwritable, UsageProblem
-from tradesdk_cli.output.formats import ENDINGS, of_ending
+from tradesdk_cli.output.formats import ENDINGS, names_of, of_ending
 from tradesdk_cli.text import visible
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
+    from pathlib import Path
     from typing import Any
 
 
 _TAIL = 64 * 1024
+_LONGEST = 64 * 1024
 _OUT_OF_ORDER = 60.0
 """Seconds. Rows needn't stand in the order of their times: late ones come after newer ones."""
 
 
 class Written:
-    """Which signals were in the file when a run began that goes on in it."""
+    """Which signals were in the file when a run began that continues in it."""
 
     def __init__(self, file: Path, form: str) -> None:
         self._file, self._form = file, form
@@ -150,7 +152,7 @@ _BLOCK = 64 * 1024
 _LONGEST_ROW = 4 * 1024 * 1024
 FULL = {errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC)}
 """What says that there is no room."""
-GOES_ON = "make room on that disk; the same command goes on"
+GOES_ON = "make room on that disk; the same command continues"
 """What to do then about a pull."""
 
 
@@ -239,8 +241,8 @@ class OutFile:
     def follow_on(self, *, resumed: str | None = None) -> str | None:
         """Lines go to the end of the file itself from now on. Returns its first line, or None when it is empty.
 
-        `resumed`: the format of an earlier run that goes on. A row that it did not write whole is removed, as a killed
-        process may leave one: its signal comes again.
+        `resumed`: the format of an earlier run that continues. A row that it did not write whole is removed, as a
+        killed process may leave one: its signal comes again.
         """
         if resumed is not None and not self._special and self.path.exists():
             try:
@@ -271,7 +273,7 @@ class OutFile:
             UsageProblem: it is shorter, so it is not the file that was written.
         """
         if self._special:
-            raise UsageProblem(f"--out: {self.shown} is not a file to go on in", "choose a file")
+            raise UsageProblem(f"--out: {self.shown} is not a file to continue in", "choose a file")
         there = self.path.stat().st_size if self.path.exists() else 0
         if there < offset:
             raise UsageProblem(
@@ -474,3 +476,35 @@ def _write_all(file: FileIO, content: bytes | bytearray) -> None:
 def _remove(path: Path) -> None:
     with contextlib.suppress(OSError):
         path.unlink()
+
+
+def columns_there(form: str, first: str, names: Sequence[str], *, place: str, chosen: bool) -> list[str]:
+    """The columns of a file whose `first` line this is. `names` are those of the rows to come; `chosen` by --fields.
+
+    Raises:
+        UsageProblem: they do not fit.
+    """
+    there = names_of(form, first)
+    missing = [visible(name, 60) for name in names if name not in there]
+    if chosen and missing:
+        raise UsageProblem(f"--out: {place} has no column {', '.join(missing)}", "choose another file")
+    if not set(there) & set(names):
+        raise UsageProblem(f"--out: {place} has other columns than this", "choose another file")
+    return there
+
+
+def refuse_others(file: Path, form: str, names: Sequence[str], *, place: str, chosen: bool) -> None:
+    """Looks into the file before there is a row.
+
+    Raises:
+        UsageProblem: the rows would not fit below its header.
+    """
+    if not file.is_file():
+        return
+    try:
+        with file.open("rb") as stream:
+            first = stream.readline(_LONGEST)
+    except OSError:
+        return  # whoever writes says so
+    if first:
+        columns_there(form, first.decode("utf-8", "replace"), names, place=place, chosen=chosen)

@@ -13,11 +13,10 @@ from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain
-from pathlib import Path
 from typing import Any
 
 from tradesdk_cli.errors import ClosedPipe, Unwritable, UsageProblem
-from tradesdk_cli.output.formats import GROWING, ROWS, Rows, as_rows, flatten, is_number, names_of, to_yaml, yaml_item
+from tradesdk_cli.output.formats import GROWING, ROWS, Rows, as_rows, flatten, is_number, to_yaml, yaml_item
 from tradesdk_cli.output.stderr import Notes
 from tradesdk_cli.text import counted, is_unicode, one_line, to_json, visible
 
@@ -201,7 +200,7 @@ def _rows(out: Output, form: str, pages: Iterable[Page]) -> int:
 
 
 def _rows_by_page(out: Output, form: str, pages: Iterable[Page], header: Sequence[str] | None) -> int:
-    """The columns are those of the file that goes on, else those given, else those of the first page."""
+    """The columns are those of the file that continues, else those given, else those of the first page."""
     count = 0
     growing: GrowingRows | None = None
     for page in pages:
@@ -223,7 +222,11 @@ class GrowingRows:
             UsageProblem: it has others.
         """
         self._out, self._told = out, False
-        there = columns_there(out, form, out.first_line(), names)
+        first, there = out.first_line(), None
+        if first is not None:
+            from tradesdk_cli.output.outfile import columns_there
+
+            there = columns_there(form, first, names, place=out.place, chosen=bool(out.fields))
         self._rows = Rows(form, there or names)
         if there is None:
             out.write(self._rows.header())
@@ -333,7 +336,7 @@ class Lines:
 
 
 @dataclass
-class Told:
+class Printed:
     """One result that is being printed: how many items it has, where it is a list."""
 
     items: int | None = None
@@ -354,7 +357,7 @@ class Output(Notes):
         self.now: Callable[[], float] = time.time
         """Unix seconds by the clock of whoever answers, for how long ago something was."""
         self.in_place = False
-        """True when results go on in the file of `--out` instead of replacing it."""
+        """True when results continue in the file of `--out` instead of replacing it."""
         self._file = _out_file(settings, endings) if results else None
         self.on_stdout = self._file is None
         """True when results go to standard output."""
@@ -527,9 +530,9 @@ class Output(Notes):
     # The file
 
     @contextmanager
-    def result(self) -> Iterator[Told]:
+    def result(self) -> Iterator[Printed]:
         """What is written meanwhile is one result: in a file it is there as a whole, or not at all."""
-        told = Told()
+        told = Printed()
         if self._file is None or self._lines is not None:
             yield told
             return
@@ -557,17 +560,17 @@ class Output(Notes):
         self._partly = not self.in_place
 
     def go_on_at(self, offset: int) -> None:
-        """From now on results go on in the file of `--out`, which is cut at so many bytes when the first one comes.
+        """From now on results continue in the file of `--out`, which is cut at so many bytes when the first one comes.
 
         Raises:
-            UsageProblem: the format cannot go on, or the file is shorter.
+            UsageProblem: the format cannot be continued, or the file is shorter.
         """
         if self._file is None:
             return
         form = self.format_for(many=True)
         if form not in GROWING or self.asks:
             what = "a result of --query" if self.asks else f"-o {form}"
-            raise UsageProblem(f"{what} cannot go on in a file", "use -o ndjson, csv or tsv, without --query")
+            raise UsageProblem(f"{what} cannot be continued in a file", "use -o ndjson, csv or tsv, without --query")
         self._file.go_on_at(offset)
         self.in_place = True
 
@@ -580,7 +583,7 @@ class Output(Notes):
 
     @property
     def untouched(self) -> bool:
-        """True while a file to go on in is as it was."""
+        """True while a file to continue in is as it was."""
         return self._file is not None and self._file.untouched
 
     @property
@@ -589,7 +592,7 @@ class Output(Notes):
         return "standard output" if self._file is None else self._file.shown
 
     def first_line(self) -> str | None:
-        """The first line of a file that goes on; None where there is nothing yet."""
+        """The first line of a file that continues; None where there is nothing yet."""
         if self._file is not None and self.in_place and self._lines is None:
             return self._file.first_line()
         return self._first
@@ -683,40 +686,3 @@ def _out_file(settings: Settings, endings: Iterable[str]) -> OutFile | None:
     with suppress(ConfigProblem):  # without a home folder there are none
         refuse_own(settings.out, (settings.config_folder(), settings.data_folder()))
     return OutFile(settings.out, endings if settings.output == "auto" else None)
-
-
-_LONGEST = 64 * 1024
-
-
-def columns_there(out: Output, form: str, first: str | None, names: Sequence[str]) -> list[str] | None:
-    """The columns of a file whose `first` line this is; None when it is empty. `names` are those of the rows to come.
-
-    Raises:
-        UsageProblem: they do not fit.
-    """
-    if first is None:
-        return None
-    there = names_of(form, first)
-    missing = [visible(name, 60) for name in names if name not in there]
-    if out.fields and missing:
-        raise UsageProblem(f"--out: {out.place} has no column {', '.join(missing)}", "choose another file")
-    if not set(there) & set(names):
-        raise UsageProblem(f"--out: {out.place} has other columns than this", "choose another file")
-    return there
-
-
-def refuse_others(out: Output, file: Path, names: Sequence[str]) -> None:
-    """Looks into the file of `--out` before there is a row; `names` are what it has when nothing is selected.
-
-    Raises:
-        UsageProblem: the rows would not fit below its header.
-    """
-    form = out.format_for(many=True)
-    if form not in ROWS or out.asks or not file.is_file():
-        return
-    try:
-        with file.open("rb") as stream:
-            first = stream.readline(_LONGEST)
-    except OSError:
-        return  # whoever writes says so
-    columns_there(out, form, first.decode("utf-8", "replace") if first else None, out.fields or names)

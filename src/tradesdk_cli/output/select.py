@@ -88,7 +88,7 @@ class Selection:
         return [self.pick(item) for item in items] if self.fields else items
 
     def pick(self, item: Any) -> Any:
-        """The same, nested as in `item`; what is no object stays as it is."""
+        """The same, nested as in `item`; what is not an object stays as it is."""
         if not self.fields or not isinstance(item, dict):
             return item
         picked: dict[str, Any] = {}

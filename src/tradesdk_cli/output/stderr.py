@@ -158,12 +158,16 @@ def _per_time(pace: float) -> str:
 
 _ANSI = {"red": "31", "yellow": "33", "dim": "2"}
 _PROGRAMS = "trade|export|unset|source|curl|pip|chmod|kill"
-_PROSE = "and|or|says|shows|shown|gives|fills|lists|makes|goes|is|was|with|when|for|to|in|on|after|again|names|has"
+# tests/cli/test_commands_in_texts.py finds what is missing here.
+_PROSE = (
+    "a|after|again|and|asks|at|brings|can|continues|fills|for|forgets|gives|go|goes|has|in|is|keeps|lists|makes|moves"
+    "|must|names|needs|on|or|prints|records|saves|says|serves|shows|shown|starts|the|to|turns|was|what|when|with|writes"
+)
 _COMMAND = re.compile(
     rf"(?<![^\s(])(?:{_PROGRAMS})(?: (?!(?:{_PROSE})\b)"
     r"(?:'[^']*'|\"[^\"]*\"|\$\([^)]*\)|[^\s'\";:,)]|[;:,)](?=\S))+)+"
 )
-"""A command within a sentence: up to what ends it, or goes on in plain words."""
+"""A command within a sentence: up to what ends it, or continues in plain words."""
 _HELD = "\ue000"  # as wide as a space
 
 

@@ -12,7 +12,7 @@ from tradesdk_cli.interrupts import StopRequested, deferring, exit_code_of
 from tradesdk_cli.output.stderr import Progress
 from tradesdk_cli.purchase.calls import Call
 from tradesdk_cli.purchase.checkout import Checkout, Terms
-from tradesdk_cli.purchase.dryrun import left_to_buy, over_total, rehearse
+from tradesdk_cli.purchase.dryrun import left_to_buy, over_total, show_dry_run
 from tradesdk_cli.purchase.records import IN_BRIEF, IN_RECEIPT, Unprinted, brief, receipt_record
 from tradesdk_cli.session import wire
 from tradesdk_cli.text import counted, dollars, one_line, plain_dollars, usd
@@ -33,7 +33,7 @@ def purchase(run: Session, call: Call, terms: Terms) -> None:
     """Buys what `call` asks for under `terms`, and prints it."""
     checkout = Checkout(run, call, terms)
     if terms.dry_run:
-        rehearse(checkout)
+        show_dry_run(checkout)
         return
     if terms.receipt:
         run.out.expect_fields(_names_with_receipt(call.verb))
@@ -251,9 +251,7 @@ def _say_how_to_go_on(checkout: Checkout, bought: str, ended: BaseException) -> 
     from tradesdk import PaymentUndeliveredError
 
     again = (
-        "the same command goes on from there"
-        if checkout.terms.job
-        else "with --job NAME such a run can be gone on with"
+        "the same command continues from there" if checkout.terms.job else "with --job NAME such a run can be continued"
     )
     lost = getattr(ended, "payment", None)
     if isinstance(ended, PaymentUndeliveredError) or getattr(ended, "code", "") == "unresolved_payment":

@@ -53,7 +53,7 @@ class Call:
             name.strip() for text in self.tokens for name in text.split(",") if name.strip() or "," not in text
         )
         if self.tokens and not tokens:
-            raise UsageProblem(f"{' '.join(self.tokens)!r} is no token", "a symbol, such as BRETT, or an address")
+            raise UsageProblem(f"{' '.join(self.tokens)!r} is not a token", "a symbol, such as BRETT, or an address")
         object.__setattr__(self, "tokens", tokens)
 
     @property
@@ -110,13 +110,13 @@ def split_token(text: str) -> tuple[str, int | None]:
     """`BRETT:5` as BRETT and 5.
 
     Raises:
-        UsageProblem: what stands behind the colon is no number.
+        UsageProblem: what stands behind the colon is not a number.
     """
     name, colon, number = text.rpartition(":")
     if not colon:
         return text, None
     if not (number.isascii() and number.isdigit() and len(number) < 10 and name):
-        raise UsageProblem(f"{text!r} is no token", "a token's own number of signals stands behind a colon: BRETT:5")
+        raise UsageProblem(f"{text!r} is not a token", "a token's own number of signals stands behind a colon: BRETT:5")
     return name, int(number)
 
 

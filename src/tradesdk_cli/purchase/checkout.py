@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from tradesdk_cli.config.credentials import refuse_http
 from tradesdk_cli.errors import ConfigProblem, Declined, UsageProblem
-from tradesdk_cli.interrupts import StopRequested, hearing
+from tradesdk_cli.interrupts import StopRequested, on_signal
 from tradesdk_cli.purchase.calls import MOST, Call
 from tradesdk_cli.purchase.records import left_over
 from tradesdk_cli.text import counted, dollars, one_line, plain_dollars, usd
@@ -63,7 +63,7 @@ class Terms:
         if self.max_price is not None:
             amount_of("--max-price", self.max_price)
         if self.job is not None and not self.batches:
-            raise UsageProblem("--job belongs to --batches", "it names the batches, so that they can be gone on with")
+            raise UsageProblem("--job belongs to --batches", "it names the batches, so that they can be continued")
         if self.batches and self.purchase is not None:
             raise UsageProblem("--purchase and --batches exclude each other", "--job NAME gives every batch a name")
         if len(call.tokens) > MOST and not self.batches:
@@ -237,7 +237,7 @@ class Checkout:
         then, and with the wallet open another one takes no time. Ctrl-C does not lose what is being paid for: it ends
         the command afterwards, as `told`.
         """
-        with hearing(self._finishes_first()):
+        with on_signal(self._finishes_first()):
             return self._signing(buy)
 
     def _finishes_first(self) -> Callable[[int], bool]:
@@ -288,7 +288,7 @@ class Checkout:
         if payment.state is PaymentState.DELIVERED:
             told = f"was paid, and the answer is kept: the same command prints it for 60 s, {resume} at any time"
         else:
-            told = f"was being paid: {resume}, or the same command, goes on with it"
+            told = f"was being paid: {resume}, or the same command, continues it"
         self.run.out.note(f"{dollars(payment.amount_usd)} {told}")
 
     # What is said afterwards

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from tradesdk_cli.purchase.checkout import Checkout
 
 
-def rehearse(checkout: Checkout) -> None:
+def show_dry_run(checkout: Checkout) -> None:
     """Prints what would be sent, what it costs, and what would be signed. Only the wallet's address is needed."""
     call, terms = checkout.call, checkout.terms
     request: dict[str, Any] = {"method": "POST", "path": call.path}

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from tradesdk_cli.errors import NOT_FOUND, CliError, Interrupted
-from tradesdk_cli.interrupts import StopRequested, exit_code_of, hearing
+from tradesdk_cli.interrupts import StopRequested, exit_code_of, on_signal
 from tradesdk_cli.purchase.calls import ENDPOINTS
 from tradesdk_cli.purchase.checkout import NO_SERVICE, market_client, say_waiting
 from tradesdk_cli.text import one_line
@@ -76,7 +76,7 @@ def waited_for(run: Session, command: str, *, under_way: bool) -> Iterator[Calla
 
     Args:
         run: the session.
-        command: what goes on with it later.
+        command: what continues it later.
         under_way: whether there is anything to wait for; otherwise the first signal ends it at once.
     """
     heard: list[StopRequested] = []
@@ -95,10 +95,10 @@ def waited_for(run: Session, command: str, *, under_way: bool) -> Iterator[Calla
             raise Interrupted(exit_code_of(heard[0]))
 
     try:
-        with hearing(hear):
+        with on_signal(hear):
             yield end
     except KeyboardInterrupt as told:
         if under_way:
-            run.out.note(f"a payment was under way: {run.settings.program} {command} goes on with the same one")
+            run.out.note(f"a payment was under way: {run.settings.program} {command} continues the same one")
         run.out.note("interrupted")
         raise Interrupted(exit_code_of(told)) from None

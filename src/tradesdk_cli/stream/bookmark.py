@@ -27,7 +27,7 @@ _RUN = ".run-"
 
 
 def last_place(run: Session, chain: int, filters: Mapping[str, object]) -> tuple[Path, float | None]:
-    """Where `--since last` goes on: its file, and while there is none yet, the time to begin at; None is now.
+    """Where `--since last` continues: its file, and while there is none yet, the time to begin at; None is now.
 
     What another filter left out, or what went into another file, was never here: so each has a place of its own. It is
     the one of the last run with `--since last`; before there was any, that of the last run without.

@@ -81,7 +81,7 @@ class Delivery:
         resumes: bool = False,
         purpose: BookmarkKind | None = None,
     ) -> None:
-        """`tape` is a file to record in; `force` empties one that exists; `resumes`: it goes on after an earlier run.
+        """`tape` is a file to record in; `force` empties one that exists; `resumes`: it continues after an earlier run.
 
         `purpose` is written down when it begins.
 
@@ -98,9 +98,13 @@ class Delivery:
         self._written: Written | None = None
         if run.settings.out is not None and not run.out.on_stdout:
             from tradesdk import StreamSignal
-            from tradesdk_cli.output.printer import refuse_others
+            from tradesdk_cli.output.formats import ROWS
+            from tradesdk_cli.output.outfile import refuse_others
 
-            refuse_others(run.out, run.settings.out, (*StreamSignal.model_fields, "replayed", "late", "redelivered"))
+            form, fields = run.out.format_for(many=True), run.out.fields
+            if form in ROWS and not run.out.asks:
+                names = fields or (*StreamSignal.model_fields, "replayed", "late", "redelivered")
+                refuse_others(run.settings.out, form, names, place=run.out.place, chosen=bool(fields))
             if resumes:
                 self._resumed = run.settings.out
         self._begin = time.monotonic()
@@ -230,7 +234,7 @@ class Delivery:
         from tradesdk_cli.output.columns import STREAM
 
         if self._written is not None and self._written.has(event):
-            return  # the run that wrote it was killed before it could say so, or did not go on from the last one
+            return  # the run that wrote it was killed before it could say so, or did not continue from the last one
         source = next((mark for mark in ("redelivered", "late", "replayed") if event.get(mark) is True), "live")
         self._out.line(event, STREAM, {**event, "source": source})
 

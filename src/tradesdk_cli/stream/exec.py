@@ -140,7 +140,7 @@ def _parse(word: str) -> Word:
         else:
             known = ", ".join(f"{{{name}}}" for name in PLACEHOLDERS)
             raise UsageProblem(
-                f"--exec: {one_line(found[0], 60)} is no placeholder",
+                f"--exec: {one_line(found[0], 60)} is not a placeholder",
                 f"there are {known}; a brace is written {{{{ or }}}}",
             )
     parts[-1] += word[end:]

@@ -11,8 +11,8 @@ from tradesdk_cli.interrupts import deferring, exit_code_of
 from tradesdk_cli.retries import heard_by
 from tradesdk_cli.stream.bookmark import AnyStream, StreamSource
 from tradesdk_cli.stream.deliver import Delivery
-from tradesdk_cli.stream.tallying import Tally
-from tradesdk_cli.stream.watching import Watch
+from tradesdk_cli.stream.progress import SignalProgress
+from tradesdk_cli.stream.watchdog import Watchdog
 from tradesdk_cli.text import counted, one_line
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ class StreamOver(CliError):
 
 
 class NoStream(CliError):
-    """What answers is no stream of events."""
+    """What answers is not a stream of events."""
 
     exit_code = SERVER
     code = "bad_response"
@@ -63,19 +63,19 @@ def follow(
     stats: StreamStats | None = None
     reason = None
     end = _End(back, source.goes_on)
-    tally = Tally(out) if delivery.into_file else None
+    progress = SignalProgress(out) if delivery.into_file else None
     try:
         with deferring(end.comes) as told:
             try:
                 waits = heard_by(_Waits(out, delivery.over))
-                with tally or nullcontext(), _explained(), waits, source.opened() as stream:
+                with progress or nullcontext(), _explained(), waits, source.opened() as stream:
                     end.stream = stream
                     try:
-                        reason = _deliver(out, delivery, source, stream, end, told, tally, duration, idle)
+                        reason = _deliver(out, delivery, source, stream, end, told, progress, duration, idle)
                     finally:
                         stats, end.stream = stream.stats, None
             except KeyboardInterrupt as interrupt:
-                (out.after_ctrl_c if tally is None else tally.clear)()
+                (out.after_ctrl_c if progress is None else progress.clear)()
                 raise Interrupted(exit_code_of(interrupt)) from None
     except ClosedPipe:
         raise
@@ -103,7 +103,7 @@ class _End:
         self.stream: AnyStream | None = None
         self.catching_up = False
         self.back = back
-        self.how = f"{goes_on} goes on there"
+        self.how = f"{goes_on} continues there"
 
     def comes(self) -> None:
         """It is told to end. May be called from any thread, and by the handler of a signal."""
@@ -119,11 +119,11 @@ def _deliver(
     stream: AnyStream,
     end: _End,
     told: DeferInterrupt,
-    tally: Tally | None,
+    progress: SignalProgress | None,
     duration: float | None,
     idle: float | None,
 ) -> str | None:
-    """Why it ended: as `Watch.reason`, or None when there was enough."""
+    """Why it ended: as `Watchdog.reason`, or None when there was enough."""
     from tradesdk import Connected, Disconnected, Heartbeat, StreamSignal
 
     def stop() -> None:
@@ -133,8 +133,8 @@ def _deliver(
 
     teller = _Teller(out, source.member)
     delivery.begin()
-    tick = tally.tick if tally is not None else None
-    with Watch(stop, out.stdout, duration=duration, idle=idle, busy=lambda: stream.catching_up, tick=tick) as watch:
+    tick = progress.tick if progress is not None else None
+    with Watchdog(stop, out.stdout, duration=duration, idle=idle, busy=lambda: stream.catching_up, tick=tick) as watch:
         watch.idle()
         for item in stream:
             if isinstance(item, StreamSignal):
@@ -143,12 +143,12 @@ def _deliver(
                 with told.shut():  # what is raised inside the model's own code would come out as another error
                     event = wire_of(item)
                 # What is in a file is acknowledged as well, whenever Ctrl-C comes: else it would be there twice.
-                with told.shut() if tally is not None else nullcontext():
+                with told.shut() if progress is not None else nullcontext():
                     delivery.signal(event)
                     if not delivery.cut_off:  # else it comes again
                         source.ack(stream, item)
-                if tally is not None:
-                    tally.signal(event)
+                if progress is not None:
+                    progress.signal(event)
                 if delivery.complete:
                     break
                 watch.idle()
@@ -163,8 +163,8 @@ def _deliver(
                 elif isinstance(item, Connected):
                     watch.idle()
                 teller.report(item)
-                if tally is not None:
-                    tally.show()
+                if progress is not None:
+                    progress.show()
         teller.end()
     return watch.reason
 

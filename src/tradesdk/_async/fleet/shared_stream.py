@@ -38,7 +38,7 @@ class AsyncSharedStream(Generic[ItemT]):
     """A chain's signals, shared by the members of a fleet: a context manager, and an iterator for one consumer.
 
     `client.signals.shared` makes it. A relay (`client.signals.relay`) has to run somewhere in the fleet. While the
-    fleet's server is away it waits, logs so, and goes on; then a signal may come again, marked `redelivered`.
+    fleet's server is away it waits, logs so, and continues; then a signal may come again, marked `redelivered`.
 
     Attributes:
         chain: 8453 (Base) or 56 (BNB Chain).

@@ -1,4 +1,4 @@
--- A member says that it lives: the leases on its entries begin anew.
+-- A heartbeat of a member: the leases on its entries start over.
 -- KEYS: meta, stream, missing, groups, members
 -- ARGV: incarnation, member's key, token, group, member
 if redis.call('HGET', KEYS[1], 'incarnation') ~= ARGV[1] then return 'changed' end

@@ -31,14 +31,14 @@ class RedisRateLimiter:
     """The rate limit of an API key, shared by all programs that use it, on any number of machines.
 
     Before each request one place is taken, in one atomic step; each answer tells all members what is left. After a
-    reset one member asks first. While the server is away, each member goes on with its last known share.
+    reset one member asks first. While the server is away, each member continues with its last known share.
 
     Pass it to clients as `rate_limiter=`, and close it after them. Threads may share it.
 
     Args:
         url: `redis://…` or `rediss://…`; by default TRADE_FLEET.
         prefix: what all keys on the server begin with.
-        timeout: seconds to wait for the server, before this member goes on alone.
+        timeout: seconds to wait for the server, before this member continues alone.
         clock: Clock to use (tests pass their own; its time then also replaces the server's).
 
     Raises:
@@ -192,7 +192,7 @@ class RedisRateLimiter:
         if first:
             members = share.members
             logger.warning(
-                "%s; this member goes on alone with %s of the rate limit",
+                "%s; this member continues alone with %s of the rate limit",
                 error.message,
                 f"1/{members}" if members > 1 else "all",
                 extra=log_fields("rate_limit_alone", error, members=members),

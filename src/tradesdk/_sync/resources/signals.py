@@ -198,7 +198,7 @@ class SignalsResource:
         """Offer to relay the stream of a chain to a fleet, on Redis 6.2 or newer, or Valkey (extra `redis`).
 
         Any number of members may offer. One of them reads the service's stream and writes each signal once to the
-        fleet's server; when it dies another one goes on, without a gap, within twice the lease. It works beside your
+        fleet's server; when it dies another one continues, without a gap, within twice the lease. It works beside your
         code from entering the context manager until leaving it. Members read with `shared`.
 
         Args:
@@ -206,7 +206,7 @@ class SignalsResource:
             redis: the server, `redis://[user:password@]host[:port][/database]` or `rediss://…`; else TRADE_FLEET.
             prefix: the beginning of all keys there. All members of the fleet use the same.
             member: this member's name in logs and stats; by default one of its own.
-            lease: seconds after which a relay that shows no sign of life is replaced. All members use the same.
+            lease: seconds after which a relay that sends no heartbeat is replaced. All members use the same.
             keep: entries that the server keeps for members that are behind; older ones are read from the history.
             nautilus: also write the fields that a LiveNode of nautilus_trader reads from an external stream.
             idle_timeout: as in `stream`.
@@ -328,7 +328,7 @@ class SignalsResource:
             prefix: the beginning of all keys there. All members of the fleet use the same.
             member: this member's name; by default one of its own for each process. With `group=None`, a named member
                 continues after a restart where it ended. A second process with the same name replaces the first.
-            lease: seconds without a sign of life after which what a member has goes to another one. A member shows one
+            lease: seconds without a heartbeat after which what a member has goes to another one. A member sends one
                 every third of it, also while your code works on a signal. All members use the same.
             min_confidence: only signals with this confidence or more, 0.0 to 1.0. Filtered ones count as done.
             direction: only `BUY` or only `SELL`.

@@ -287,7 +287,7 @@ def settled(payment: Payment, report: Report, *, owner: str | None, holder: str 
     unsent = when_not_sent(payment)
     if state is PaymentState.CANCELLED:
         if not (may_be_unsent(payment, is_own=is_own) and is_free_for(owner, holder)):
-            return None  # another caller has gone on with it
+            return None  # another caller has continued it
         state = unsent.state
     if state_after(payment.state, state) is not state:
         return None

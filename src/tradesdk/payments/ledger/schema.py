@@ -132,7 +132,7 @@ _VERSION_1 = (
     "CREATE INDEX by_state ON payments (state)",
     f"CREATE INDEX live ON payments (url, valid_before) WHERE state IN {_LIVE_1}",
     "CREATE INDEX by_job ON payments (job, fingerprint) WHERE job IS NOT NULL",
-    # Past 2**63, SQLite would go on with a float.
+    # Past 2**63, SQLite would continue with a float.
     "CREATE TABLE sums (span INTEGER, slot INTEGER, micro INTEGER NOT NULL CHECK (typeof(micro) = 'integer'), "
     "PRIMARY KEY (span, slot)) WITHOUT ROWID",
     *(_trigger(name, *parts) for name, parts in _TRIGGERS_1.items()),

@@ -81,7 +81,7 @@ class Ledger:
     def find(self, fingerprint: str, *, now: float) -> Payment | None:
         """The newest payment for the same purchase that is not closed or superseded.
 
-        A named purchase is found for ever; without a name, also a delivered one whose `reply` arrived less than 60
+        A named purchase is found forever; without a name, also a delivered one whose `reply` arrived less than 60
         seconds before `now` and was not collected.
         """
         with self._file.reading() as db:

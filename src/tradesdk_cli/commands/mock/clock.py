@@ -9,7 +9,7 @@ import typer
 from tradesdk_cli.commands.mock.control import CLOCK, ask, given
 from tradesdk_cli.errors import RefusedByMock, UsageProblem
 from tradesdk_cli.framework.group import single
-from tradesdk_cli.framework.params import number
+from tradesdk_cli.framework.params import A_TIME, number, unix_or_date
 from tradesdk_cli.session import session
 
 app = single("Show, move, stop or speed up the mock's clock.")
@@ -19,10 +19,11 @@ app = single("Show, move, stop or speed up the mock's clock.")
 def clock(
     ctx: typer.Context,
     advance: Annotated[
-        float | None, typer.Option("--advance", parser=number(0), metavar="SECONDS", help="Move it on.")
+        float | None,
+        typer.Option("--advance", parser=number(0), metavar="SECONDS", help="Move it forward, such as 3600."),
     ] = None,
     set_to: Annotated[
-        float | None, typer.Option("--set", parser=number(), metavar="UNIX", help="Set it to these Unix seconds.")
+        float | None, typer.Option("--set", parser=unix_or_date(), metavar="TIME", help=f"Set it: {A_TIME}.")
     ] = None,
     backwards: Annotated[bool, typer.Option("--allow-backwards", help="Let --set go back in time.")] = False,
     freeze: Annotated[bool | None, typer.Option("--freeze/--resume", help="Stop it, or let it run again.")] = None,

@@ -50,7 +50,7 @@ def control(
 
     Raises:
         ConfigProblem: the URL is not of this machine.
-        ControlProblem: nothing answers there, or not in time, or it is no mock server.
+        ControlProblem: nothing answers there, or not in time, or it is not a mock server.
         RefusedByMock: it refused.
     """
     where, answered = _exchange(mock, method, path, body, program)
@@ -121,7 +121,7 @@ def _over_http(
 
 
 def _no_mock(where: str) -> ControlProblem:
-    return ControlProblem(f"what answers at {where} is no mock server", _START)
+    return ControlProblem(f"the server at {where} is not a mock server", _START)
 
 
 def _json(content: bytes) -> Any:
@@ -198,7 +198,7 @@ def ask(
 
     Raises:
         ConfigProblem: the URL is not of this machine.
-        ControlProblem: nothing answers there, or it is no mock server.
+        ControlProblem: nothing answers there, or it is not a mock server.
         RefusedByMock: it refused.
     """
 

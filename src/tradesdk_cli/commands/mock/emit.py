@@ -10,7 +10,7 @@ import typer
 from tradesdk_cli.commands.mock.control import CLOCK, NUMBER, ask, given, rows
 from tradesdk_cli.errors import UsageProblem
 from tradesdk_cli.framework.group import noun
-from tradesdk_cli.framework.params import AnyChain, number, whole
+from tradesdk_cli.framework.params import A_TIME, AnyChain, number, unix_or_date, whole
 from tradesdk_cli.session import session
 
 app = noun("emit", "Publish signals, now or later: signal.")
@@ -46,7 +46,9 @@ def signal(
     ] = None,
     timestamp: Annotated[
         int | None,
-        typer.Option("--timestamp", parser=whole(), metavar="UNIX", help="The signal's own time (default: now)."),
+        typer.Option(
+            "--timestamp", parser=whole(), metavar="UNIX", help="The signal's own time, in Unix seconds (default: now)."
+        ),
     ] = None,
     after: Annotated[
         float | None,
@@ -56,7 +58,12 @@ def signal(
     ] = None,
     at: Annotated[
         float | None,
-        typer.Option("--at", parser=number(), metavar="UNIX", help="Publish it when the service's time is this."),
+        typer.Option(
+            "--at",
+            parser=unix_or_date(),
+            metavar="TIME",
+            help=f"Publish it at this time of the mock's clock: {A_TIME}.",
+        ),
     ] = None,
     count: Annotated[
         int | None, typer.Option("--count", parser=whole(1, 10_000), metavar="N", help="How many, 1 by default.")

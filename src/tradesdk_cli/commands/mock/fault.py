@@ -12,7 +12,7 @@ import typer
 from tradesdk_cli.commands.mock.control import OPTIONAL_NUMBER, OPTIONAL_TEXT, Shape, ask, given, pairs, rows, word
 from tradesdk_cli.errors import UsageProblem
 from tradesdk_cli.framework.group import noun
-from tradesdk_cli.framework.params import number, whole
+from tradesdk_cli.framework.params import A_TIME, number, unix_or_date, whole
 from tradesdk_cli.session import session
 
 app = noun("fault", "Faults on demand: add, list, kinds, remove, clear.")
@@ -78,13 +78,17 @@ def add(
         typer.Option("--query", metavar="NAME=VALUE", help="Only with this in the query; may be repeated."),
     ] = None,
     paid: Annotated[
-        Paid | None, typer.Option("--paid", help="Only requests that carry a payment, or never those.")
+        Paid | None, typer.Option("--paid", help="only: requests with a payment; never: those without.")
     ] = None,
     since: Annotated[
-        float | None, typer.Option("--since", parser=number(0), metavar="UNIX", help="From this time of the mock on.")
+        float | None,
+        typer.Option(
+            "--since", parser=unix_or_date(0), metavar="TIME", help=f"From this time of the mock's clock on: {A_TIME}."
+        ),
     ] = None,
     until: Annotated[
-        float | None, typer.Option("--until", parser=number(0), metavar="UNIX", help="Before this time of the mock.")
+        float | None,
+        typer.Option("--until", parser=unix_or_date(0), metavar="TIME", help="Before this time, in the same forms."),
     ] = None,
     nth: Annotated[
         int | None, typer.Option("--nth", parser=whole(1), metavar="N", help="Only the N-th such request.")

@@ -10,7 +10,7 @@ import typer
 from tradesdk_cli.commands.mock.control import ask, given, rows, word
 from tradesdk_cli.commands.mock.tenant import Plan
 from tradesdk_cli.framework.group import noun
-from tradesdk_cli.framework.params import number
+from tradesdk_cli.framework.params import A_TIME, unix_or_date
 from tradesdk_cli.session import session
 
 if TYPE_CHECKING:
@@ -76,7 +76,12 @@ def expire(
     key_id: KeyId,
     at: Annotated[
         float | None,
-        typer.Option("--at", parser=number(), metavar="UNIX", help="When the service's time is this; by default now."),
+        typer.Option(
+            "--at",
+            parser=unix_or_date(),
+            metavar="TIME",
+            help=f"At this time of the mock's clock: {A_TIME} (default: now).",
+        ),
     ] = None,
 ) -> None:
     """Let a key expire, now or at a time."""

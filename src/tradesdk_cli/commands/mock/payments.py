@@ -108,7 +108,7 @@ def check(
             "--within",
             parser=whole(0),
             metavar="SECONDS",
-            help="Only payments that follow one another as fast as this.",
+            help="Only payments at most this many seconds apart, such as 120.",
         ),
     ] = None,
 ) -> None:

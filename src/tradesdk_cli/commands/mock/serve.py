@@ -57,16 +57,29 @@ _ANY = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}  # noqa: S104  # compared with, n
 def serve(
     ctx: typer.Context,
     port: Annotated[
-        int, typer.Option("--port", parser=whole(0, 65535), metavar="N", help="0 takes any free one.")
+        int, typer.Option("--port", parser=whole(0, 65535), metavar="N", help="The port; 0 takes any free one.")
     ] = PORT,
     host: Annotated[str, typer.Option("--host", metavar="ADDRESS", help="The address to listen on.")] = "127.0.0.1",
     seed: Annotated[
-        int | None, typer.Option("--seed", parser=whole(), metavar="N", help="The same seed gives the same world.")
+        int | None,
+        typer.Option(
+            "--seed",
+            parser=whole(),
+            metavar="N",
+            help="Number that decides prices and signals; the same seed gives the same world.",
+        ),
     ] = None,
     db: Annotated[Path | None, typer.Option("--db", metavar="FILE", help="Keep the state in this file.")] = None,
     tenant: Annotated[str, typer.Option("--tenant", metavar="NAME", help="The tenant to populate.")] = "me",
     empty: Annotated[bool, typer.Option("--empty", help="Start without a populated tenant.")] = False,
-    gap: Annotated[list[str] | None, typer.Option("--gap", metavar="NAME=VALUE", help="See trade mock gaps.")] = None,
+    gap: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--gap",
+            metavar="NAME=VALUE",
+            help="Choose what the mock does where the service is silent; trade mock gaps lists it.",
+        ),
+    ] = None,
     scripted: Annotated[
         bool | None,
         typer.Option(

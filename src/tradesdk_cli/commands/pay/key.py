@@ -34,7 +34,7 @@ def new(ctx: typer.Context, wallet: WalletFile = None, dry_run: DryRun = False) 
     """
     with session(ctx) as run:
         if dry_run:
-            _rehearse(run, wallet)
+            _show_dry_run(run, wallet)
         else:
             _create(run, wallet, None)
 
@@ -50,9 +50,9 @@ def import_key(ctx: typer.Context, wallet: WalletFile = None, dry_run: DryRun = 
         from tradesdk_cli.wallet import KEY_HINT, hidden
 
         if dry_run:
-            _rehearse(run, wallet)
+            _show_dry_run(run, wallet)
             return
-        # The file is looked for first: nobody shall type a key in vain.
+        # The file is looked for first: no key is typed in vain.
         _place(run, wallet)
         key = hidden("the private key: ") if sys.stdin.isatty() else sys.stdin.readline(_LONGEST)
         if not key.strip():
@@ -120,7 +120,7 @@ def _create(run: Session, wallet: Path | None, key: str | None) -> None:
     run.out.note("it needs USDC on Base to pay with, and no ETH; a little is enough: it is for small payments")
 
 
-def _rehearse(run: Session, wallet: Path | None) -> None:
+def _show_dry_run(run: Session, wallet: Path | None) -> None:
     """Says where the keystore would be; no key is made or read."""
     _refuse_mock(run)
     run.out.one({"kept_in": str(_place(run, wallet))}, whole=True)

@@ -40,7 +40,8 @@ def reconcile(
         str | None, typer.Argument(metavar="PAYMENT_ID", help="The payment that --mark or --cancel-calldata is about.")
     ] = None,
     mark: Annotated[
-        Mark | None, typer.Option("--mark", help="Say what an unresolved payment was, after a look at the wallet.")
+        Mark | None,
+        typer.Option("--mark", help="Record that an unresolved payment was paid or unpaid; check the wallet first."),
     ] = None,
     older_than: Annotated[
         float | None,
@@ -48,7 +49,7 @@ def reconcile(
             "--older-than",
             parser=parse_span,
             metavar="SPAN",
-            help="With --mark: all that expired so long ago (1h, 2d).",
+            help="With --mark, instead of PAYMENT_ID: all that expired at least this long ago, such as 1h or 2d.",
         ),
     ] = None,
     cancel_calldata: Annotated[
@@ -88,7 +89,7 @@ def reconcile(
         elif mark is not None and payment_id is not None:
             _mark(run, payment_id, paid=mark is Mark.paid, yes=yes, dry_run=dry_run)
         elif dry_run:
-            _rehearse(run)
+            _show_dry_run(run)
         else:
             _reconcile(run, send_api_key=send_api_key)
 
@@ -160,7 +161,7 @@ def _cancel_calldata(run: Session, payment_id: str) -> None:
     )
 
 
-def _rehearse(run: Session) -> None:
+def _show_dry_run(run: Session) -> None:
     """Lists what there is to put in order, by the ledger alone."""
     from tradesdk import PaymentState
     from tradesdk_cli.output.columns import PAYMENTS
@@ -232,8 +233,8 @@ def _reconcile(run: Session, *, send_api_key: bool) -> None:
         over = f"{surely_over(payment):%H:%M:%S} UTC"
         if payment.superseded:
             run.out.note(
-                f"bought again, so {payment.id} was not handed over, which would pay twice: "
-                f"{program} pay reconcile after {over}, or all the same {program} pay resume {payment.id}"
+                f"{payment.id} was not resent: it was bought again, and resending could pay twice. "
+                f"Wait: {program} pay reconcile after {over}; or resend it anyway: {program} pay resume {payment.id}"
             )
         else:
             run.out.note(f"still in doubt: {program} pay resume {payment.id}, or {program} pay reconcile after {over}")
@@ -265,7 +266,7 @@ def _witnessed(payment: Payment, verdict: ChainVerdict) -> dict[str, Any]:
 
 def _live(payment: Payment) -> str:
     until = f"could still be taken until {payment.expires_at:%H:%M:%S} UTC"
-    return f"it was bought again, so it was not handed over; it {until}" if payment.superseded else f"it {until}"
+    return f"it was bought again, so it was not resent; it {until}" if payment.superseded else f"it {until}"
 
 
 def _outcome(payment: Payment) -> str:

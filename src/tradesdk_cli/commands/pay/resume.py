@@ -41,7 +41,7 @@ def resume(
     with session(ctx) as run:
         payment = found_in(run, payment_id)
         if dry_run:
-            _rehearse(run, payment)
+            _show_dry_run(run, payment)
             return
         _tell_where(run, payment)
         client = client_for(run, payment, send_api_key=send_api_key)
@@ -59,8 +59,8 @@ def resume(
         end()
 
 
-def _rehearse(run: Session, payment: Payment) -> None:
-    """Prints what would be handed over; the signed payment itself is never shown."""
+def _show_dry_run(run: Session, payment: Payment) -> None:
+    """Prints what would be sent; the signed payment itself is never shown."""
     from tradesdk_cli.purchase.records import brief, whole
 
     record = whole(payment)

@@ -38,7 +38,7 @@ def trust(
         from tradesdk_cli.redact import safe
 
         raise UsageProblem(
-            f"{one_line(safe(address), 60)} is no address",
+            f"{one_line(safe(address), 60)} is not an address",
             "an address is 0x and 40 hexadecimal digits, as the refusal shows it",
         )
     from tradesdk_cli.confirm import LEDGER, Change

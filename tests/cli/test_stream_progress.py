@@ -6,10 +6,10 @@ import re
 
 import pytest
 
-import tradesdk_cli.stream.tallying as tallying
+import tradesdk_cli.stream.progress as stream_progress
 from tradesdk_cli.config.settings import Settings
 from tradesdk_cli.output.printer import Output
-from tradesdk_cli.stream.tallying import Tally
+from tradesdk_cli.stream.progress import SignalProgress
 from tradesdk_mock import MockServer
 
 from ._streams import emit, event, quick_market, recent
@@ -20,7 +20,7 @@ WIPE = "\r\x1b[K"
 
 def made(monkeypatch: pytest.MonkeyPatch, *, tty: bool) -> tuple[Output, list[float]]:
     now = [1000.0]
-    monkeypatch.setattr(tallying, "monotonic", lambda: now[0])
+    monkeypatch.setattr(stream_progress, "monotonic", lambda: now[0])
     monkeypatch.setenv("COLUMNS", "80")
     out = Output(Settings(output="table", color="never"), {"TERM": "xterm"})
     out.stdout, out.stderr = Stream(tty=False), Stream(tty=tty)
@@ -34,17 +34,17 @@ def err(out: Output) -> str:
 
 def test_it_counts_and_grows_old(monkeypatch: pytest.MonkeyPatch) -> None:
     out, now = made(monkeypatch, tty=True)
-    with Tally(out) as tally:
-        tally.tick()
+    with SignalProgress(out) as progress:
+        progress.tick()
         assert err(out) == "", "nothing before the stream is open"
-        tally.show()
-        tally.signal(event())
-        tally.tick()  # nothing new
+        progress.show()
+        progress.signal(event())
+        progress.tick()  # nothing new
         now[0] += 15
-        tally.tick()
+        progress.tick()
         out.event("gap", "something else")
-        tally.tick()  # does not draw into a line that is being written
-        tally.signal(event(direction="SELL", token_symbol="\x1b[31m"))
+        progress.tick()  # does not draw into a line that is being written
+        progress.signal(event(direction="SELL", token_symbol="\x1b[31m"))
     lines = err(out).split(WIPE)
     assert lines == [
         "",
@@ -59,10 +59,10 @@ def test_it_counts_and_grows_old(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_where_nobody_looks_it_is_silent(monkeypatch: pytest.MonkeyPatch) -> None:
     out, _ = made(monkeypatch, tty=False)
-    with Tally(out) as tally:
-        tally.show()
-        tally.signal(event())
-        tally.tick()
+    with SignalProgress(out) as progress:
+        progress.show()
+        progress.signal(event())
+        progress.tick()
     assert err(out) == ""
 
 

@@ -1,4 +1,4 @@
-"""Long lists: gone on with from a checkpoint, and what has come is kept, whatever ends them."""
+"""Long lists: continued from a checkpoint, and what has come is kept, whatever ends them."""
 
 from __future__ import annotations
 
@@ -60,10 +60,10 @@ def test_a_pull_goes_on_in_its_file(world: Terminal, files: Path, form: str) -> 
     assert first.notes[-1]["count"] == 50
     assert (place(kept)["count"], place(kept)["offset"], place(kept)["done"]) == (50, parts.stat().st_size, False)
     assert world(*line, "--limit", "130").notes[-1]["note"] == (
-        f"130 trades are in {parts}; there is more: a larger --limit or --all goes on there"
+        f"130 trades are in {parts}; there is more: a larger --limit or --all continues there"
     )
     rest = world(*line, "--all")
-    assert rest.notes[0] == {"type": "pull", "note": "going on after 130 trades", "count": 130}
+    assert rest.notes[0] == {"type": "pull", "note": "continuing after 130 trades", "count": 130}
     assert rest.notes[-1] == {"type": "pull", "note": f"250 trades are in {parts}", "count": 250, "done": True}
     assert parts.read_bytes() == whole.read_bytes()
     if os.name == "posix":
@@ -108,7 +108,7 @@ def test_rows_beyond_the_checkpoint_are_cut_off(world: Terminal, files: Path) ->
         file.write("half a li")
     run = world(*line, "--all")
     assert run.code == 0
-    assert run.notes[0]["note"] == "going on after 30 trades; 9 bytes of a page that broke off are replaced"
+    assert run.notes[0]["note"] == "continuing after 30 trades; 9 bytes of a page that broke off are replaced"
     rows = out.read_text().splitlines()
     assert len(rows) == 251
     assert len(set(rows)) == 251
@@ -398,7 +398,7 @@ def test_a_full_disk_says_how_a_pull_goes_on(world: Terminal, files: Path, monke
         run = world(*line)
         assert (run.code, run.problem["hint"]) == (
             3 if where == kept else 1,
-            "make room on that disk; the same command goes on",
+            "make room on that disk; the same command continues",
         )
         assert f"{where} cannot be written: No space left" in run.problem["message"]
     fatal = 0

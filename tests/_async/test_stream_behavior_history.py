@@ -51,10 +51,10 @@ REFUSALS: dict[str, tuple[Answer, str]] = {
     "400": (lambda: failed(400), "400 invalid_request"),
     "403": (lambda: failed(403, f"not with {KEY}"), "403 forbidden"),
     "404": (lambda: failed(404), "404 not_found"),
-    "429 for ever": (lambda: failed(429), "429 rate_limited"),
+    "429 forever": (lambda: failed(429), "429 rate_limited"),
     "429 until tomorrow": (lambda: failed(429, retry_after="86400"), "429 rate_limited"),
-    "500 for ever": (lambda: failed(500), "500 internal_error"),
-    "502 for ever": (lambda: bare(502), "502"),
+    "500 forever": (lambda: failed(500), "500 internal_error"),
+    "502 forever": (lambda: bare(502), "502"),
     "HTML": (lambda: httpx.Response(200, content=b"<h1>hello</h1>"), "the history cannot be read"),
     "nothing": (lambda: httpx.Response(200, content=b""), "the history cannot be read"),
     "204": (lambda: httpx.Response(204), "the history cannot be read"),
@@ -81,7 +81,7 @@ async def test_a_history_that_refuses_is_a_gap(answer: Answer, reason: str, capl
     assert len(script.asked) < 60
 
 
-@each_of("kind", ["403", "HTML", "500 for ever", "429 for ever"])
+@each_of("kind", ["403", "HTML", "500 forever", "429 forever"])
 async def test_an_audit_finds_it_when_the_history_is_well_again(kind: str) -> None:
     found = await followed(answering(REFUSALS[kind][0], until=1_000.0))
     assert found.ids == WHOLE

@@ -69,7 +69,7 @@ def test_asked_and_agreed(own: Terminal, agent: str, answer: str) -> None:
     assert run.json["name"] == "new\x1b"
 
 
-def test_old_and_new_are_told_apart_by_colour_and_by_words(own: Terminal, agent: str) -> None:
+def test_old_and_new_are_told_apart_by_color_and_by_words(own: Terminal, agent: str) -> None:
     line = ("agents", "update", agent, "--max-positions", "3")
     colored = own(*line, answers="n\n", tty=True)
     assert "\x1b[31m5\x1b[0m → \x1b[32m3\x1b[0m" in colored.err

@@ -1,4 +1,4 @@
-"""A thread that ends a stream: `--duration`, `--idle`, or a closed pipe."""
+"""A thread that ends a stream: `--duration`, `--until-idle`, or a closed pipe."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 _EVERY = 0.5
 
 
-class Watch:
+class Watchdog:
     """A thread that calls `stop` when the time is over, when nothing came for a while, or when nobody reads any more.
 
     Attributes:
@@ -45,7 +45,7 @@ class Watch:
         self._over = threading.Event()
         self._every = _EVERY if idle is None else min(_EVERY, idle)
 
-    def __enter__(self) -> Watch:
+    def __enter__(self) -> Watchdog:
         self._thread = threading.Thread(target=self._run, name="trade-watch", daemon=True)
         self._wake, self._waker = os.pipe()
         self._thread.start()

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from tradesdk_cli.output.printer import Output
 
 
-class Tally(Progress):
+class SignalProgress(Progress):
     """A line that is overwritten: how many signals, and when the last one came. Nothing where there is no such line."""
 
     def __init__(self, out: Output) -> None:
@@ -27,7 +27,7 @@ class Tally(Progress):
         # The watch draws from a thread of its own, and Ctrl-C can come while this one does.
         self._drawing = RLock()
 
-    def __enter__(self) -> Tally:
+    def __enter__(self) -> SignalProgress:
         super().__enter__()
         return self
 

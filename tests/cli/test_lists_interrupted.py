@@ -48,7 +48,7 @@ def test_ctrl_c_keeps_what_has_come(trade: Terminal, service: Scripted, impatien
     assert run.code == 130
     found = [word for word in run.out.replace('"', " ").replace(",", " ").split() if word.startswith("agt_")]
     assert found == ["agt_1", "agt_2", "agt_3"]
-    assert "interrupted: the 3 agents that came are printed; --cursor goes on there" in run.err
+    assert "interrupted: the 3 agents that came are printed; --cursor continues there" in run.err
     assert "c2" in run.err
     if form == "json":
         assert [one["id"] for one in run.json] == found
@@ -60,7 +60,10 @@ def test_ctrl_c_on_a_terminal(trade: Terminal, service: Scripted, impatient: Non
     assert run.code == 130
     assert len(run.out.splitlines()) == 4
     shown = [line.rpartition("\x1b[K")[2] for line in run.err.splitlines()]
-    assert shown[-2:] == ["interrupted: the 3 agents that came are printed; --cursor goes on there", "next cursor: c2"]
+    assert shown[-2:] == [
+        "interrupted: the 3 agents that came are printed; --cursor continues there",
+        "next cursor: c2",
+    ]
 
 
 def test_ctrl_c_before_anything_came(trade: Terminal, service: Scripted, impatient: None) -> None:
@@ -75,7 +78,7 @@ def test_ctrl_c_with_a_checkpoint(trade: Terminal, service: Scripted, impatient:
     line = ("agents", "list", "--all", "--out", str(files / "a.csv"), "--checkpoint", str(files / "pull.json"))
     run = trade(*line)
     assert run.code == 130
-    assert run.notes[-1]["note"] == f"interrupted: 3 agents are in {files / 'a.csv'}; the same command goes on there"
+    assert run.notes[-1]["note"] == f"interrupted: 3 agents are in {files / 'a.csv'}; the same command continues there"
     service.says(200, {"data": [agent(id="agt_4")]})
     assert trade(*line).code == 0
     assert [row[:5] for row in (files / "a.csv").read_text().splitlines()[1:]] == ["agt_1", "agt_2", "agt_3", "agt_4"]
@@ -89,7 +92,7 @@ def test_an_error_on_the_way_keeps_what_has_come(trade: Terminal, service: Scrip
     assert run.code == 6
     assert "agt_1" in run.out
     said = run.err.splitlines()
-    assert said[0] == "the 1 agent that came is printed; --cursor goes on there"
+    assert said[0] == "the 1 agent that came is printed; --cursor continues there"
     assert said[1] == "next cursor: c"
     assert said[2].startswith("error: gone")
 

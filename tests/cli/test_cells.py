@@ -1,4 +1,4 @@
-"""What people see: money, times and shares made readable, and columns that stay straight whatever stands in them."""
+"""What people see: money, times and shares made readable, and columns that stay straight whatever is in them."""
 
 import io
 import math
@@ -88,7 +88,7 @@ def test_a_number_that_python_does_not_write_out() -> None:
     assert cell("id", -(10**5000)).plain == "-2^16610"
 
 
-def test_gains_and_losses_have_a_colour_and_nothing_has_none() -> None:
+def test_gains_and_losses_have_a_color_and_nothing_has_none() -> None:
     assert [cell("pnl", value).style for value in (1.0, -1.0, 0.001, -0.001)] == ["green", "red", "", ""]
     assert [cell("change", value).style for value in (1.0, -1.0, 0.0)] == ["green", "red", ""]
 

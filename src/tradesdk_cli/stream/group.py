@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 from tradesdk_cli.choices import CHAIN_NAMES
 from tradesdk_cli.errors import UsageProblem
 from tradesdk_cli.retries import heard_by
-from tradesdk_cli.stream.watching import Watch
 from tradesdk_cli.text import one_line
 
 if TYPE_CHECKING:
@@ -82,7 +81,7 @@ class Shared:
 
         If it is not open when the duration is over, it is closed: then it ends at once.
         """
-        watch = Watch(self._stream.close, self._run.out.stdout, duration=self._duration)
+        watch = Watchdog(self._stream.close, self._run.out.stdout, duration=self._duration)
         with contextlib.ExitStack() as stack:
             with heard_by(_Waits(self._run)), watch:
                 stream = stack.enter_context(self._stream)

@@ -179,7 +179,7 @@ def test_a_disk_that_is_full(trade: Terminal) -> None:
     assert "TRADE_HOME" in done.stderr.splitlines()[-1]
     assert "in use" not in done.stderr
     assert "Traceback" not in done.stderr
-    assert trade("--mock", "account", "show").code == 0, "with room again it works, or begins anew"
+    assert trade("--mock", "account", "show").code == 0, "with room again it works, or starts over"
 
 
 @long
@@ -271,4 +271,4 @@ def test_told_to_end_in_a_stream(trade: Terminal, number: int, codes: tuple[int,
             assert "Traceback" not in err
         running.emit_signal()  # on a slow machine, all of the others have been printed
         again = trade("signals", "stream", "--chain", "base", "--since", "last", "--count", "1").lines[0]["id"]
-        assert again != first, "it goes on where it was, or at the one that was being printed"
+        assert again != first, "it continues after that one, or at the one that was being printed"

@@ -1,0 +1,130 @@
+"""What a tool is given: checked, and read as times, purchases and changes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from tradesdk_cli.mcp.answers import opened, own
+from tradesdk_cli.mcp.catalog import FEW_ROWS, Tool
+from tradesdk_cli.text import to_json, visible
+
+if TYPE_CHECKING:
+    from tradesdk_cli.purchase.calls import Call
+
+_LARGEST = 20_000
+"""Characters of all arguments."""
+
+
+def checked(tool: Tool, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments of a tool, when they fit its schema.
+
+    Raises:
+        Fault: `invalid_arguments`, with the first that does not fit.
+    """
+    from jsonschema import Draft202012Validator  # type: ignore[import-untyped]  # it has none
+
+    try:
+        size = len(to_json(dict(arguments)))
+    except ValueError:
+        raise own("invalid_arguments", "every number must be finite") from None
+    if size > _LARGEST:
+        raise own("invalid_arguments", f"the arguments are longer than {_LARGEST:,} characters")
+    validator = Draft202012Validator(tool.input_schema)
+    for error in validator.iter_errors(dict(arguments)):
+        where = ".".join(str(part) for part in error.absolute_path) or "arguments"
+        raise own("invalid_arguments", visible(f"{where}: {_reason(error)}", 300))
+    for name, value in _texts(arguments):
+        if not value.isprintable():
+            raise own("invalid_arguments", f"{visible(name, 60)}: control characters are not allowed")
+    return dict(arguments)
+
+
+def _reason(error: Any) -> str:
+    """What is wrong, without the value: it may be huge."""
+    rule, wanted = error.validator, error.validator_value
+    if rule == "additionalProperties":
+        known = ", ".join(error.schema.get("properties", {}))
+        return f"there is an argument that the tool does not know; it knows {known}"
+    if rule == "required":
+        return str(error.message)
+    if rule == "enum":
+        return f"must be one of {', '.join(str(one) for one in wanted)}"
+    words = {"type": "must be of type", "minimum": "must be at least", "maximum": "must be at most"}
+    words |= {"maxLength": "is longer than", "maxItems": "has more items than", "minItems": "has fewer items than"}
+    words |= {"pattern": "must match"}
+    return f"{words.get(rule, rule)} {wanted}"
+
+
+def _texts(value: Any, name: str = "arguments") -> Iterable[tuple[str, str]]:
+    if isinstance(value, str):
+        yield name, value
+    elif isinstance(value, Mapping):
+        for key, inner in value.items():
+            yield from _texts(inner, str(key))
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _texts(inner, name)
+
+
+def moment(name: str, given: Mapping[str, Any]) -> float | None:
+    """A time as Unix seconds."""
+    text = given.get(name)
+    if text is None:
+        return None
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        found = None
+    if found is None or found.tzinfo is None:
+        raise own("invalid_arguments", f"{name} must be a time with its zone, such as 2026-11-22T10:00:00Z")
+    return found.timestamp()
+
+
+def walk_of(given: Mapping[str, Any]) -> dict[str, Any]:
+    return {"limit": given.get("limit", FEW_ROWS), "cursor": opened(given.get("cursor"))}
+
+
+_OF_DATA = {
+    "signals": ("limit",),
+    "history": ("since", "until", "signal_type"),
+    "top": ("sort_by", "limit"),
+}
+_FREE_OF_TOKENS = ("top", "metrics")
+
+
+def call_of(given: Mapping[str, Any]) -> Call:
+    from tradesdk_cli.purchase.calls import Call
+
+    data = given["data"]
+    allowed = _OF_DATA.get(data, ())
+    for name in ("limit", "since", "until", "signal_type", "sort_by"):
+        if name in given and name not in allowed:
+            raise own("invalid_arguments", f"{name} is not an argument of {data}")
+    tokens: Sequence[str] = given.get("tokens", ())
+    if bool(tokens) == (data in _FREE_OF_TOKENS):
+        raise own("invalid_arguments", f"{data} takes no tokens" if tokens else f"{data} needs tokens")
+    if data == "top":
+        if "sort_by" not in given:
+            raise own("invalid_arguments", "top needs sort_by")
+        return Call(data, (), {"sort_by": given["sort_by"], "limit": given.get("limit")})
+    if data == "metrics":
+        return Call(data)
+    if any("," in token or ":" in token for token in tokens):
+        raise own("invalid_arguments", "tokens: one symbol or address each")
+    if data == "signals":
+        return Call(data, tokens, {"limit": given.get("limit")})
+    if data == "history":
+        asked = {"start": moment("since", given), "end": moment("until", given)}
+        return Call(data, tokens, {**asked, "signal_type": given.get("signal_type")})
+    return Call(data, tokens)
+
+
+def listed(tokens: Sequence[str]) -> str:
+    return f" ({', '.join(tokens)})" if tokens else ""
+
+
+def body_of(given: Mapping[str, Any]) -> dict[str, Any]:
+    names = ("name", "wallet_id", "chain_id", "risk", "min_confidence", "max_positions")
+    return {name: given[name] for name in names if name in given and given[name] != {}}
