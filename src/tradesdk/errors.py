@@ -209,11 +209,11 @@ class PriceDetails:
     """`details` of `over_price`. Amounts are in dollars.
 
     Attributes:
-        asked: the service's price, or the amount of the earlier payment.
+        price: the service's price, or the amount of the earlier payment.
         allowed: the most that the call may cost.
     """
 
-    asked: Decimal
+    price: Decimal
     allowed: Decimal
 
 

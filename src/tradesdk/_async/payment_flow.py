@@ -155,7 +155,7 @@ class AsyncPaymentFlow:
         found = await self._request_offer(call, quote, give_up)
         offer = None if isinstance(found, MarketResult) else found
         plan = await in_thread(lambda: self.authorizer.dry_run(intent, offer, quote))
-        if self._check is not None and offer is not None and self.authorizer.can_pay and plan.standing is None:
+        if self._check is not None and offer is not None and self.authorizer.can_pay and plan.existing is None:
             try:
                 await self._check.check(call, self.session, give_up)
             except PaymentRefusedError as error:

@@ -156,7 +156,7 @@ class PaymentFlow:
         found = self._request_offer(call, quote, give_up)
         offer = None if isinstance(found, MarketResult) else found
         plan = in_thread(lambda: self.authorizer.dry_run(intent, offer, quote))
-        if self._check is not None and offer is not None and self.authorizer.can_pay and plan.standing is None:
+        if self._check is not None and offer is not None and self.authorizer.can_pay and plan.existing is None:
             try:
                 self._check.check(call, self.session, give_up)
             except PaymentRefusedError as error:
