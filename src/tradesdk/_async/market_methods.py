@@ -60,7 +60,7 @@ class AsyncMarketMethods(ABC):
             max_price: the call may cost at most this much, in USD (default: the published price).
             purchase: the name of this purchase: it is paid for once, on all machines with this wallet. Its answer is
                 kept for 30 days.
-            new_purchase: the id of an earlier payment for the same, to buy it once more whatever became of that one.
+            new_purchase: the id of an earlier payment for this call; a new one is signed, even if both may be charged.
 
         Raises:
             InvalidArgumentError: an argument was refused; nothing was sent.
@@ -93,7 +93,7 @@ class AsyncMarketMethods(ABC):
             max_price: the call may cost at most this much, in USD (default: the published price).
             purchase: the name of this purchase: it is paid for once, on all machines with this wallet. Its answer is
                 kept for 30 days.
-            new_purchase: the id of an earlier payment for the same, to buy it once more whatever became of that one.
+            new_purchase: the id of an earlier payment for this call; a new one is signed, even if both may be charged.
 
         Raises:
             InvalidArgumentError: an argument was refused; nothing was sent.
@@ -119,7 +119,7 @@ class AsyncMarketMethods(ABC):
             max_price: the call may cost at most this much, in USD (default: the published price).
             purchase: the name of this purchase: it is paid for once, on all machines with this wallet. Its answer is
                 kept for 30 days.
-            new_purchase: the id of an earlier payment for the same, to buy it once more whatever became of that one.
+            new_purchase: the id of an earlier payment for this call; a new one is signed, even if both may be charged.
 
         Raises:
             InvalidArgumentError: an argument was refused; nothing was sent.
@@ -146,7 +146,7 @@ class AsyncMarketMethods(ABC):
             max_price: the call may cost at most this much, in USD (default: the published price).
             purchase: the name of this purchase: it is paid for once, on all machines with this wallet. Its answer is
                 kept for 30 days.
-            new_purchase: the id of an earlier payment for the same, to buy it once more whatever became of that one.
+            new_purchase: the id of an earlier payment for this call; a new one is signed, even if both may be charged.
 
         Raises:
             InvalidArgumentError: an argument was refused; nothing was sent.
@@ -173,7 +173,7 @@ class AsyncMarketMethods(ABC):
             max_price: the call may cost at most this much, in USD (default: the published price).
             purchase: the name of this purchase: it is paid for once, on all machines with this wallet. Its answer is
                 kept for 30 days.
-            new_purchase: the id of an earlier payment for the same, to buy it once more whatever became of that one.
+            new_purchase: the id of an earlier payment for this call; a new one is signed, even if both may be charged.
 
         Raises:
             InvalidArgumentError: an argument was refused; nothing was sent.
@@ -202,7 +202,7 @@ class AsyncMarketMethods(ABC):
             max_price: the call may cost at most this much, in USD (default: the published price).
             purchase: the name of this purchase: it is paid for once, on all machines with this wallet. Its answer is
                 kept for 30 days.
-            new_purchase: the id of an earlier payment for the same, to buy it once more whatever became of that one.
+            new_purchase: the id of an earlier payment for this call; a new one is signed, even if both may be charged.
 
         Raises:
             InvalidArgumentError: an argument was refused; nothing was sent.
@@ -223,7 +223,7 @@ class AsyncMarketMethods(ABC):
             max_price: the call may cost at most this much, in USD (default: the published price).
             purchase: the name of this purchase: it is paid for once, on all machines with this wallet. Its answer is
                 kept for 30 days.
-            new_purchase: the id of an earlier payment for the same, to buy it once more whatever became of that one.
+            new_purchase: the id of an earlier payment for this call; a new one is signed, even if both may be charged.
 
         Raises:
             InvalidArgumentError: an argument was refused; nothing was sent.
@@ -263,7 +263,7 @@ class AsyncMarketMethods(ABC):
             max_price: the call may cost at most this much, in USD (default: the published price).
             purchase: the name of this purchase: it is paid for once, on all machines with this wallet. Its answer is
                 kept for 30 days.
-            new_purchase: the id of an earlier payment for the same, to buy it once more whatever became of that one.
+            new_purchase: the id of an earlier payment for this call; a new one is signed, even if both may be charged.
 
         Raises:
             InvalidArgumentError: no price is published for the path, or the tokens cannot be counted; nothing was sent.

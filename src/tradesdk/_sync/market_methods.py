@@ -61,7 +61,7 @@ class MarketMethods(ABC):
             max_price: the call may cost at most this much, in USD (default: the published price).
             purchase: the name of this purchase: it is paid for once, on all machines with this wallet. Its answer is
                 kept for 30 days.
-            new_purchase: the id of an earlier payment for the same, to buy it once more whatever became of that one.
+            new_purchase: the id of an earlier payment for this call; a new one is signed, even if both may be charged.
 
         Raises:
             InvalidArgumentError: an argument was refused; nothing was sent.
@@ -94,7 +94,7 @@ class MarketMethods(ABC):
             max_price: the call may cost at most this much, in USD (default: the published price).
             purchase: the name of this purchase: it is paid for once, on all machines with this wallet. Its answer is
                 kept for 30 days.
-            new_purchase: the id of an earlier payment for the same, to buy it once more whatever became of that one.
+            new_purchase: the id of an earlier payment for this call; a new one is signed, even if both may be charged.
 
         Raises:
             InvalidArgumentError: an argument was refused; nothing was sent.
@@ -120,7 +120,7 @@ class MarketMethods(ABC):
             max_price: the call may cost at most this much, in USD (default: the published price).
             purchase: the name of this purchase: it is paid for once, on all machines with this wallet. Its answer is
                 kept for 30 days.
-            new_purchase: the id of an earlier payment for the same, to buy it once more whatever became of that one.
+            new_purchase: the id of an earlier payment for this call; a new one is signed, even if both may be charged.
 
         Raises:
             InvalidArgumentError: an argument was refused; nothing was sent.
@@ -145,7 +145,7 @@ class MarketMethods(ABC):
             max_price: the call may cost at most this much, in USD (default: the published price).
             purchase: the name of this purchase: it is paid for once, on all machines with this wallet. Its answer is
                 kept for 30 days.
-            new_purchase: the id of an earlier payment for the same, to buy it once more whatever became of that one.
+            new_purchase: the id of an earlier payment for this call; a new one is signed, even if both may be charged.
 
         Raises:
             InvalidArgumentError: an argument was refused; nothing was sent.
@@ -172,7 +172,7 @@ class MarketMethods(ABC):
             max_price: the call may cost at most this much, in USD (default: the published price).
             purchase: the name of this purchase: it is paid for once, on all machines with this wallet. Its answer is
                 kept for 30 days.
-            new_purchase: the id of an earlier payment for the same, to buy it once more whatever became of that one.
+            new_purchase: the id of an earlier payment for this call; a new one is signed, even if both may be charged.
 
         Raises:
             InvalidArgumentError: an argument was refused; nothing was sent.
@@ -201,7 +201,7 @@ class MarketMethods(ABC):
             max_price: the call may cost at most this much, in USD (default: the published price).
             purchase: the name of this purchase: it is paid for once, on all machines with this wallet. Its answer is
                 kept for 30 days.
-            new_purchase: the id of an earlier payment for the same, to buy it once more whatever became of that one.
+            new_purchase: the id of an earlier payment for this call; a new one is signed, even if both may be charged.
 
         Raises:
             InvalidArgumentError: an argument was refused; nothing was sent.
@@ -222,7 +222,7 @@ class MarketMethods(ABC):
             max_price: the call may cost at most this much, in USD (default: the published price).
             purchase: the name of this purchase: it is paid for once, on all machines with this wallet. Its answer is
                 kept for 30 days.
-            new_purchase: the id of an earlier payment for the same, to buy it once more whatever became of that one.
+            new_purchase: the id of an earlier payment for this call; a new one is signed, even if both may be charged.
 
         Raises:
             InvalidArgumentError: an argument was refused; nothing was sent.
@@ -260,7 +260,7 @@ class MarketMethods(ABC):
             max_price: the call may cost at most this much, in USD (default: the published price).
             purchase: the name of this purchase: it is paid for once, on all machines with this wallet. Its answer is
                 kept for 30 days.
-            new_purchase: the id of an earlier payment for the same, to buy it once more whatever became of that one.
+            new_purchase: the id of an earlier payment for this call; a new one is signed, even if both may be charged.
 
         Raises:
             InvalidArgumentError: no price is published for the path, or the tokens cannot be counted; nothing was sent.
