@@ -274,7 +274,7 @@ class AsyncMarketMethods(ABC):
         )
 
 
-class AsyncQuoting(Protocol):
+class AsyncQuoteFunction(Protocol):
     """Quotes a request."""
 
     async def __call__(self, request: MarketRequest[Any], /) -> Quote: ...
@@ -287,7 +287,7 @@ class AsyncQuotes:
     `InvalidArgumentError` for the same values.
     """
 
-    def __init__(self, quote: AsyncQuoting) -> None:
+    def __init__(self, quote: AsyncQuoteFunction) -> None:
         self._quote = quote
 
     async def token_signals(self, tokens: Sequence[str | TokenQuery], *, limit: int | None = None) -> Quote:
@@ -334,7 +334,7 @@ class AsyncQuotes:
         return await self._quote(market.raw(path, json))
 
 
-class AsyncDryRunning(Protocol):
+class AsyncDryRunFunction(Protocol):
     """Does a dry run of a request."""
 
     async def __call__(
@@ -348,7 +348,7 @@ class AsyncDryRuns:
     Each method takes the arguments of the client's method of the same name, including `max_price` and `purchase`.
     """
 
-    def __init__(self, dry_run: AsyncDryRunning) -> None:
+    def __init__(self, dry_run: AsyncDryRunFunction) -> None:
         self._dry_run = dry_run
 
     async def token_signals(

@@ -101,7 +101,7 @@ class PaymentAuthorizer:
         self._payer: str | None = None
 
     @property
-    def can_pay(self) -> bool:
+    def has_signer(self) -> bool:
         """Whether there is a signer."""
         return self._signer is not None
 
