@@ -61,7 +61,7 @@ DECIDING = (
     "state_machine",
 )
 SIGNER_FILES = {f"tradesdk/payments/signing/{file}.py" for file in ("secp256k1", "keystore", "sealing")}
-CLI_THIRD_PARTY = {"typer", "rich", "jmespath", "tomlkit", "platformdirs", "anyio"}
+CLI_THIRD_PARTY = {"typer", "rich", "jmespath", "tomlkit", "platformdirs", "anyio", "filelock"}
 MOCK_THIRD_PARTY = {
     "uvicorn",
     "h11",
