@@ -8,6 +8,7 @@ import struct
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from http.client import responses
 
 
 @dataclass
@@ -21,6 +22,14 @@ class Visit:
     body: bytes
     _socket: socket.socket
     _ended: threading.Event
+
+    @property
+    def request(self) -> tuple[str, str, dict[str, str]]:
+        """Method, path, and headers by their names in small letters."""
+        first, *lines = self.head.decode("latin-1").split("\r\n")
+        method, path, _ = first.split(" ")
+        pairs = (line.partition(":") for line in lines)
+        return method, path, {name.lower(): value.strip() for name, _, value in pairs}
 
     def send(self, *pieces: bytes) -> bool:
         """False when the client has left."""
@@ -157,16 +166,19 @@ def _requests(connection: socket.socket) -> Iterator[tuple[bytes, bytes]]:
 def answer(
     body: bytes = b"",
     *,
-    status: str = "200 OK",
+    status: str | int = "200 OK",
     kind: str | None = "application/json",
     length: int | None = None,
     **more: str,
 ) -> bytes:
     """A whole answer. `length` claims another length than the body has."""
+    if isinstance(status, int):
+        status = f"{status} {responses.get(status, 'Unknown')}"
     lines = [f"HTTP/1.1 {status}"]
     if kind is not None:
         lines.append(f"content-type: {kind}")
-    lines.append(f"content-length: {len(body) if length is None else length}")
+    if not status.startswith("204"):
+        lines.append(f"content-length: {len(body) if length is None else length}")
     lines += [f"{name.replace('_', '-')}: {value}" for name, value in more.items()]
     return "\r\n".join(lines).encode() + b"\r\n\r\n" + body
 

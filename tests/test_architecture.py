@@ -61,7 +61,7 @@ DECIDING = (
     "state_machine",
 )
 SIGNER_FILES = {f"tradesdk/payments/signing/{file}.py" for file in ("secp256k1", "keystore", "sealing")}
-CLI_THIRD_PARTY = {"typer", "rich", "jmespath", "tomlkit", "platformdirs", "anyio"}
+CLI_THIRD_PARTY = {"typer", "rich", "jmespath", "tomlkit", "platformdirs", "anyio", "filelock"}
 MOCK_THIRD_PARTY = {
     "uvicorn",
     "h11",
@@ -105,7 +105,7 @@ def imports_of(package: str) -> Iterator[Import]:
 
 def walk(node: ast.AST, file: str, *, lazy: bool, typing_only: bool) -> Iterator[Import]:
     statements = (each for name in BLOCKS for each in getattr(node, name, ()))
-    for child in statements:  # no import stands inside an expression
+    for child in statements:  # no import is inside an expression
         if isinstance(child, ast.Import):
             for alias in child.names:
                 yield Import(file, alias.name, lazy, typing_only)

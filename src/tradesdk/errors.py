@@ -209,11 +209,11 @@ class PriceDetails:
     """`details` of `over_price`. Amounts are in dollars.
 
     Attributes:
-        asked: the service's price, or the amount of the earlier payment.
+        price: the service's price, or the amount of the earlier payment.
         allowed: the most that the call may cost.
     """
 
-    asked: Decimal
+    price: Decimal
     allowed: Decimal
 
 
@@ -359,7 +359,7 @@ class PaymentError(TradeError):
 
     def __str__(self) -> str:
         text = f"{self.code}: {self.message}"
-        return printable(f"{text} ({self.payment.told()})" if self.payment is not None else text, 1200)
+        return printable(f"{text} ({self.payment.summary()})" if self.payment is not None else text, 1200)
 
 
 class PaymentRefusedError(PaymentError):
@@ -430,7 +430,7 @@ class APIError(TradeError):
         notes = [f"{self.method} {self.url}"]
         notes += self._notes()
         if self.payment is not None:
-            notes.append(self.payment.told())
+            notes.append(self.payment.summary())
         if self.retries:
             notes.append(f"after {self.retries} {'retry' if self.retries == 1 else 'retries'}")
         if self.outcome == "unknown":

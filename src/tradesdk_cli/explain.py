@@ -402,8 +402,8 @@ def _refused(error: PaymentError, program: str) -> str:
     earlier = payment is not None and payment.state.value != "reserved"  # else it is this call's own, and never sent
     if isinstance(error.details, PriceDetails | RecipientDetails) and payment is not None and earlier:
         return f"{program} pay resume {payment.id} resends it anyway; or wait until it has expired"
-    if isinstance(error.details, PriceDetails) and error.details.asked < _NOT_TYPEABLE:
-        return f"to pay that anyway: --max-price {plain_dollars(error.details.asked)}"
+    if isinstance(error.details, PriceDetails) and error.details.price < _NOT_TYPEABLE:
+        return f"to pay that anyway: --max-price {plain_dollars(error.details.price)}"
     if isinstance(error.details, RecipientDetails):
         return f"ask the service whether that is right; if it is: {program} pay trust {error.details.address}"
     if code == "no_signer":

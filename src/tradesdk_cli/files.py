@@ -1,19 +1,20 @@
-"""Files that are written whole; files that must differ from each other; standard streams that are closed."""
+"""Files: written whole, locked, and kept apart from each other; standard streams that are closed."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import stat
 import sys
 from itertools import combinations
 from pathlib import Path
 
-from tradesdk_cli.errors import UsageProblem
+from tradesdk_cli.errors import CliError, UsageProblem
 from tradesdk_cli.text import one_line
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
     from typing import TextIO
 
 
@@ -50,6 +51,36 @@ def atomic_write(path: Path, content: bytes | str, *, mode: int | None = None, s
     except BaseException:
         half.unlink(missing_ok=True)
         raise
+
+
+@contextlib.contextmanager
+def locked(path: str, in_use: CliError, *, wait: float = 0.0) -> Iterator[None]:
+    """While one command works with a file, no other does. The lock of a killed command is free.
+
+    There is `PATH.lock` meanwhile. Where that cannot be made or locked, nothing is: reading or writing says why.
+
+    Args:
+        path: the file, without links in it.
+        in_use: what is raised when another command has the lock.
+        wait: how many seconds to wait for that one.
+    """
+    from filelock import FileLock, Timeout
+
+    lock = FileLock(f"{path}.lock", wait, mode=0o600, thread_local=False, fallback_to_soft=False)
+    try:
+        os.stat(os.path.dirname(path))  # filelock would make the folder
+        lock.acquire()
+    except Timeout:
+        raise in_use from None
+    except OSError:
+        pass
+    try:
+        yield
+    finally:
+        if lock.is_locked:
+            with contextlib.suppress(OSError):  # on Windows it is removed by `release`
+                os.unlink(lock.lock_file)  # a lock on a removed file does not count for filelock
+            lock.release()
 
 
 def refuse_same(files: Mapping[str, Path | None]) -> None:

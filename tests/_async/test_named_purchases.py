@@ -275,14 +275,14 @@ async def test_a_dry_run_knows_the_name(mock: MockService) -> None:
     before = await client.dry_run.token_prices(TWO, purchase=NAME)
     assert before.authorization is not None
     assert "nonce" not in before.authorization
-    assert (before.standing, before.refusal, signer.digests) == (None, None, [])
+    assert (before.existing, before.refusal, signer.digests) == (None, None, [])
     bought = await client.token_prices(TWO, purchase=NAME)
     mock.add_fault("offer", fields={"amount": "900000"})  # what a new one would cost does not matter
     after = await client.dry_run.token_prices(TWO, purchase=NAME)
     assert after.refusal is None
-    assert after.standing is not None
+    assert after.existing is not None
     assert bought.payment is not None
-    assert (after.authorization, after.standing.id) == (None, bought.payment.id)
+    assert (after.authorization, after.existing.id) == (None, bought.payment.id)
 
 
 @pytest.mark.parametrize("purchase", [None, NAME])

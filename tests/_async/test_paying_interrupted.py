@@ -205,7 +205,7 @@ async def test_a_dry_run_says_so_and_leaves_it() -> None:
     shop = Shop([])
     payment = await lost(shop)
     told = await shop.client.dry_run.token_prices(["ETH"])
-    assert (told.standing, told.authorization, told.refusal) == (payment, None, None)
+    assert (told.existing, told.authorization, told.refusal) == (payment, None, None)
     assert (await shop.buy()).again
 
 

@@ -78,9 +78,9 @@ async def test_an_earlier_payment_is_not_handed_over_past_what_this_call_allows(
     assert "resume" in elsewhere.value.hint
     assert not buyer.service.taken
     plan = await buyer.client().dry_run.token_prices(["ETH"])
-    assert plan.standing is not None
+    assert plan.existing is not None
     assert plan.authorization is not None
-    assert (plan.authorization["nonce"], plan.refusal) == (plan.standing.nonce, None)
+    assert (plan.authorization["nonce"], plan.refusal) == (plan.existing.nonce, None)
 
 
 class FailingSigner(CountingSigner):

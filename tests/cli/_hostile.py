@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import httpx
 
+from .._hostile import Visit, answer, hostile
 from ._terminal import Run
 
 WEAPONS = {
@@ -34,6 +33,7 @@ ALL = "".join(text for name, text in WEAPONS.items() if name not in ("long", "lo
 _TYPED = ("createdAt", "next_cursor")
 """Text that the SDK reads as something else, or hands back to the service, which would refuse it."""
 _ID = 60
+_OF_THE_CONNECTION = ("content-length", "transfer-encoding", "connection")
 
 
 def deep(weapon: str, depth: int = 60) -> Any:
@@ -73,10 +73,10 @@ def _in_an_id(weapon: str) -> str:
 
 
 class Mirror:
-    """Stands before a service and spoils what it says."""
+    """Stands before the service at `behind` and spoils what it says."""
 
-    def __init__(self, behind: str) -> None:
-        self.behind = behind
+    def __init__(self) -> None:
+        self.behind = ""
         self.weapon = ALL
         self.statuses: tuple[int, ...] = (200, 201)
         """Answers with these are spoiled; others pass as they are."""
@@ -88,60 +88,36 @@ class Mirror:
 
 
 @contextmanager
-def mirror(behind: str) -> Iterator[Mirror]:
-    """A `Mirror` before the service at `behind`."""
-    state = Mirror(behind)
+def mirror() -> Iterator[Mirror]:
+    """A `Mirror`. The service behind it is to end first, and with it the streams that are copied."""
+    state = Mirror()
 
-    class Handler(BaseHTTPRequestHandler):
-        disable_nagle_algorithm = True  # else the second of two small writes waits 40 ms
+    def answering(visit: Visit) -> None:
+        method, path, asked = visit.request
+        headers = {name: value for name, value in asked.items() if name not in ("host", "connection")}
+        headers["accept-encoding"] = "identity"
+        send = client.stream(method, state.behind + path, content=visit.body, headers=headers)
+        with suppress(httpx.TransportError), send as reply:  # the service behind it ends, and with it a stream
+            if reply.headers.get("content-type", "").startswith("text/event-stream"):
+                visit.send(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n")
+                for line in reply.iter_lines():
+                    if line.startswith("data:"):
+                        line = "data: " + state.spoiled(line.removeprefix("data:").encode()).decode()
+                    if not visit.send(line.encode() + b"\n"):
+                        return
+                visit.close()
+                return
+            content = reply.read()
+            if reply.status_code in state.statuses and content.startswith((b"{", b"[")):
+                content = state.spoiled(content)
+            kept: dict[str, Any] = {
+                name: value for name, value in reply.headers.items() if name not in _OF_THE_CONNECTION
+            }
+            visit.send(answer(content, status=reply.status_code, kind=None, **kept))
 
-        def _handle(self) -> None:
-            body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
-            headers = {k: v for k, v in self.headers.items() if k.lower() not in ("host", "connection")}
-            headers["Accept-Encoding"] = "identity"
-            with client.stream(self.command, state.behind + self.path, content=body, headers=headers) as answer:
-                self.send_response(answer.status_code)
-                for name, value in answer.headers.items():
-                    if name not in ("content-length", "transfer-encoding", "connection"):
-                        self.send_header(name, value)
-                if answer.headers.get("content-type", "").startswith("text/event-stream"):
-                    self.end_headers()
-                    for line in answer.iter_lines():
-                        if line.startswith("data:"):
-                            line = "data: " + state.spoiled(line.removeprefix("data:").encode()).decode()
-                        self.wfile.write(line.encode() + b"\n")
-                        self.wfile.flush()
-                    return
-                content = answer.read()
-                if answer.status_code in state.statuses and content.startswith((b"{", b"[")):
-                    content = state.spoiled(content)
-                if answer.status_code != 204:
-                    self.send_header("Content-Length", str(len(content)))
-                self.end_headers()
-                self.wfile.write(content)
-
-        do_GET = do_POST = do_PATCH = do_DELETE = do_PUT = _handle
-
-        def log_message(self, format: str, *args: Any) -> None:
-            pass
-
-    class Server(ThreadingHTTPServer):
-        daemon_threads = True
-
-        def handle_error(self, request: Any, client_address: Any) -> None:
-            pass  # the client went away; it is the one under test
-
-    server = Server(("127.0.0.1", 0), Handler)
-    state.url = f"http://127.0.0.1:{server.server_address[1]}"
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
-    with httpx.Client(trust_env=False, timeout=30) as client:
-        thread.start()
-        try:
-            yield state
-        finally:
-            server.shutdown()
-            thread.join()
-            server.server_close()
+    with httpx.Client(trust_env=False, timeout=30) as client, hostile(answering) as server:
+        state.url = server.url
+        yield state
 
 
 def harmless(run: Run, form: str) -> None:

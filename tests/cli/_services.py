@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from email.utils import formatdate
 from typing import Any
 
 from .. import _answers
+from .._hostile import Visit, answer
+from .._hostile import hostile as hostile_server
 
 # Cursor movement, window title, bell, carriage return, line break, tab, C1, bidi, invisible, markup, lone surrogate.
 HOSTILE = (
@@ -50,44 +51,17 @@ def _answer(status: int, body: object, headers: dict[str, str]) -> tuple[int, di
 def scripted() -> Iterator[Scripted]:
     service = Scripted()
 
-    class Handler(BaseHTTPRequestHandler):
-        disable_nagle_algorithm = True  # else the second of two small writes waits 40 ms
-        protocol_version = "HTTP/1.1"
+    def answering(visit: Visit) -> None:
+        method, path, headers = visit.request
+        service.seen.append((method, path, visit.body))
+        service.keys.append(headers.get("authorization", ""))
+        status, more, content = service.answers.pop(0) if len(service.answers) > 1 else service.answers[0]
+        given: dict[str, Any] = {"Content-Type": "application/json", "Date": formatdate(usegmt=True)} | more
+        visit.send(answer(content, status=status, kind=None, **given))
 
-        def _handle(self) -> None:
-            length = int(self.headers.get("Content-Length", 0))
-            service.seen.append((self.command, self.path, self.rfile.read(length)))
-            service.keys.append(self.headers.get("Authorization", ""))
-            status, headers, content = service.answers.pop(0) if len(service.answers) > 1 else service.answers[0]
-            self.send_response(status)
-            for name, value in ({"Content-Type": "application/json"} | headers).items():
-                self.send_header(name, value)
-            if status != 204:
-                self.send_header("Content-Length", str(len(content)))
-            self.end_headers()
-            self.wfile.write(content)
-
-        do_GET = do_POST = do_PATCH = do_DELETE = _handle
-
-        def log_message(self, format: str, *args: Any) -> None:
-            pass
-
-    class Server(ThreadingHTTPServer):
-        daemon_threads = True
-
-        def handle_error(self, request: Any, client_address: Any) -> None:
-            pass  # the client went away; it is the one under test
-
-    server = Server(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
-    thread.start()
-    service.url = f"http://127.0.0.1:{server.server_address[1]}"
-    try:
+    with hostile_server(answering) as server:
+        service.url = server.url
         yield service
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
 
 
 def agent(text: str = "calm", **fields: Any) -> dict[str, Any]:

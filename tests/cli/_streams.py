@@ -9,7 +9,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -23,6 +22,7 @@ from tradesdk import RetryPolicy, TradeClient
 from tradesdk_cli.output.stderr import Notes
 from tradesdk_mock import MockServer
 
+from .._hostile import Visit, answer, hostile
 from ._terminal import Run, Terminal
 
 STREAM = ("signals", "stream", "--chain", "base")
@@ -186,7 +186,7 @@ class Hook:
     """A receiver: answers with what is in `answers`, the first once, the last forever; 0 hangs up."""
 
     def __init__(self) -> None:
-        self.answers: list[tuple[int, dict[str, str]]] = [(204, {})]
+        self.answers: list[tuple[int, dict[str, Any]]] = [(204, {})]
         self.seen: list[tuple[str, dict[str, str], Any]] = []
         self.url = ""
 
@@ -204,36 +204,15 @@ class Hook:
 def hooked() -> Iterator[Hook]:
     hook = Hook()
 
-    class Handler(BaseHTTPRequestHandler):
-        disable_nagle_algorithm = True  # else the second of two small writes waits 40 ms
+    def answering(visit: Visit) -> None:
+        _, path, headers = visit.request
+        hook.seen.append((path, headers, json.loads(visit.body)))
+        status, more = hook.answers.pop(0) if len(hook.answers) > 1 else hook.answers[0]
+        if status == 0:
+            visit.close()
+        else:
+            visit.send(answer(status=status, kind=None, **more))
 
-        def do_POST(self) -> None:
-            body = self.rfile.read(int(self.headers["Content-Length"]))
-            hook.seen.append(
-                (self.path, {name.lower(): value for name, value in self.headers.items()}, json.loads(body))
-            )
-            status, headers = hook.answers.pop(0) if len(hook.answers) > 1 else hook.answers[0]
-            if status == 0:
-                self.close_connection = True
-                return
-            self.send_response(status)
-            for name, value in headers.items():
-                self.send_header(name, value)
-            self.end_headers()
-
-        def log_message(self, format: str, *args: Any) -> None:
-            pass
-
-    class Server(ThreadingHTTPServer):
-        daemon_threads = True
-
-    server = Server(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
-    thread.start()
-    hook.url = f"http://127.0.0.1:{server.server_address[1]}/hook"
-    try:
+    with hostile(answering) as server:
+        hook.url = f"{server.url}/hook"
         yield hook
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()

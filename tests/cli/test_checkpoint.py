@@ -6,13 +6,12 @@ import errno
 import json
 import os
 import stat
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
+from filelock import FileLock, Timeout
 
 from tradesdk_cli.errors import UsageProblem
 from tradesdk_cli.files import refuse_same
@@ -232,18 +231,28 @@ def test_a_checkpoint_that_cannot_be(world: Terminal, files: Path) -> None:
         assert str(name) in run.err
 
 
-@pytest.mark.skipif(os.name != "posix", reason="locks as POSIX has them")
-def test_two_at_once_are_refused(world: Terminal, files: Path) -> None:
-    import fcntl
-
+def test_two_at_once_are_refused(world: Terminal, files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     kept = files / "pull.json"
-    assert world("trades", "list", "--limit", "5", "--checkpoint", str(kept)).code == 0
-    with kept.open() as held:
-        fcntl.flock(held, fcntl.LOCK_EX)
-        run = world("trades", "list", "--all", "--checkpoint", str(kept))
-        assert (run.code, run.out) == (3, "")
-        assert "another command works with" in run.problem["message"]
-    assert world("trades", "list", "--all", "--checkpoint", str(kept)).code == 0
+    line = ("trades", "list", "--checkpoint", str(kept))
+    came, held = Pull.page_came, []
+
+    def busy(pull: Pull) -> None:
+        came(pull)
+        with pytest.raises(Timeout):
+            FileLock(f"{kept}.lock", 0).acquire()
+        held.append(pull)
+
+    for there in (False, True):
+        assert kept.exists() == there
+        with FileLock(f"{kept}.lock"):
+            run = world(*line, "--all")
+            assert (run.code, run.out) == (3, "")
+            assert "another command works with" in run.problem["message"]
+        with monkeypatch.context() as patch:
+            patch.setattr(Pull, "page_came", busy)
+            assert world(*line, *(("--all",) if there else ("--limit", "5"))).code == 0
+        assert len(held) > there
+        assert [file.name for file in files.iterdir()] == ["pull.json"]
 
 
 def test_a_cursor_that_the_service_forgot(trade: Terminal, service: Scripted, files: Path) -> None:
@@ -356,27 +365,15 @@ def test_lines_of_somebody_else_are_not_cut_away(world: Terminal, files: Path) -
     assert out.read_text().endswith('{"mine":1}\n')
 
 
-def test_what_a_killed_process_of_the_same_number_left(world: Terminal, files: Path) -> None:
-    """In a container every process may have number 1."""
-    kept = files / "pull.json"
-    (files / f"pull.json.{os.getpid()}.tmp").touch()
-    assert world("trades", "list", "--limit", "5", "--checkpoint", str(kept)).code == 0
-    assert [file.name for file in files.iterdir()] == ["pull.json"]
-
-
-@pytest.mark.skipif(os.name != "posix", reason="there are no locks elsewhere")
 @pytest.mark.parametrize("there", [False, True])
-def test_what_killed_processes_left_goes_with_the_next_run(world: Terminal, files: Path, there: bool) -> None:
-    line = ("trades", "list", "--limit", "5", "--checkpoint", str(files / "pull.json"))
+def test_what_a_killed_process_left_goes_with_the_next_run(world: Terminal, files: Path, there: bool) -> None:
+    line = ("trades", "list", "--checkpoint", str(files / "pull.json"))
     if there:
-        assert world(*line).code == 0
-    with subprocess.Popen([sys.executable, "-c", ""]) as ended:
-        pass
-    kept = {f"pull.json.{os.getppid()}.tmp", "pull.json.0.tmp", "pull.json.x.tmp", f"other.json.{ended.pid}.tmp"}
-    for name in (*kept, f"pull.json.{ended.pid}.tmp"):
+        assert world(*line, "--limit", "5").code == 0
+    for name in ("pull.json.tmp", "pull.json.lock"):
         (files / name).touch()
-    assert world(*line).code == 0
-    assert {file.name for file in files.iterdir()} == {"pull.json", *kept}
+    assert world(*line, "--limit", "10").code == 0
+    assert [file.name for file in files.iterdir()] == ["pull.json"]
 
 
 def test_a_full_disk_says_how_a_pull_goes_on(world: Terminal, files: Path, monkeypatch: pytest.MonkeyPatch) -> None:

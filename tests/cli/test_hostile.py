@@ -101,7 +101,8 @@ class Spoiled(NamedTuple):
 @pytest.fixture(scope="module")
 def hostile() -> Iterator[Spoiled]:
     """A mock behind a mirror that spoils what it says."""
-    with MockServer(signals="scripted") as server, mirror(server.url) as spoiled:
+    with mirror() as spoiled, MockServer(signals="scripted") as server:
+        spoiled.behind = server.url
         server.populate("shared")
         import httpx
 

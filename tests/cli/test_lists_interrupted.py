@@ -140,7 +140,7 @@ import json, os, signal, sys
 from tradesdk_cli.__main__ import main
 
 line, out, kept, first, step, most = json.loads(sys.argv[1])
-ROOMS = ("checkpoints.py", "outfile.py", "pulls.py")
+FILES = ("lists/checkpoint.py", "output/outfile.py")
 
 def run(fatal):
     child = os.fork()
@@ -149,7 +149,7 @@ def run(fatal):
 
         def before(frame, event, what):
             nonlocal left
-            if event == "c_call" and frame.f_code.co_filename.endswith(ROOMS):
+            if event == "c_call" and frame.f_code.co_filename.endswith(FILES):
                 left -= 1
                 if left == 0:
                     os.kill(os.getpid(), signal.SIGKILL)

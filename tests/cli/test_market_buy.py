@@ -205,7 +205,7 @@ def test_a_dry_run_shows_what_is_sent_and_pays_nothing(buyer: Terminal, shop: Mo
         signed = shown["authorization"]
         assert (signed["from"], signed["to"]) == (BUYER, shop.payments.pay_to)
         assert int(signed["value"]) == round(float(shown["price_usd"]) * 1e6)
-        assert (shown["asked_usd"], shown["next_call_usd"]) == (shown["price_usd"], "0.10")
+        assert (shown["amount_usd"], shown["next_call_usd"]) == (shown["price_usd"], "0.10")
         assert shown["left_usd"] is None, "no budget is set"
     assert sum(entry.path != "/v1/supported-tokens" for entry in shop.journal()) == len(DRY)
     assert shop.payments.submissions() == []

@@ -262,8 +262,8 @@ def test_hints_name_commands_of_the_mock() -> None:
 EARLIER = payment(state=PaymentState.REJECTED_LIVE)
 SHOW = f"trade --mock pay show {EARLIER.id}"
 TOTAL = BudgetDetails(cost=Decimal("0.06"), limit="max_total", limit_amount=Decimal("0.1"), left=Decimal("0.04"))
-DEAR = PriceDetails(asked=Decimal("0.09"), allowed=Decimal("0.06"))
-ABSURD = PriceDetails(asked=Decimal(10**30), allowed=Decimal("0.06"))
+DEAR = PriceDetails(price=Decimal("0.09"), allowed=Decimal("0.06"))
+ABSURD = PriceDetails(price=Decimal(10**30), allowed=Decimal("0.06"))
 OTHER = RecipientDetails(address="0x" + "ab" * 20, trusted=("0x" + "cd" * 20,))
 TYPED = TokenDetails(unknown=("BRET",), suggestions=("BRETT", "BERT"))
 

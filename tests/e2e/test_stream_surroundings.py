@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
-import threading
 import time
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import httpx
 import pytest
@@ -17,6 +14,7 @@ from tradesdk import AsyncTradeClient, SystemClock, TradeClient
 from tradesdk._stream import state_machine
 from tradesdk_mock import MockServer
 
+from .._hostile import Visit, answer, hostile
 from ._streamhouse import QUICKLY, key_of, publishing, server_of, soon
 from ._streamrelay import Relay, relay
 
@@ -109,40 +107,26 @@ def test_a_machine_that_slept(counted: bool) -> None:
         assert (stream.stats.connects, stream.stats.gaps, stream.stats.late) == (2, 0, 0)
 
 
-class Mute(BaseHTTPRequestHandler):
-    """Three heartbeats, a second apart by what they say; then nothing, on an open connection."""
-
-    over: ClassVar = threading.Event()
-
-    def do_GET(self) -> None:
-        stream = self.path.startswith("/v1/signals/stream")
-        self.send_response(200)
-        self.send_header("Content-Type", "text/event-stream" if stream else "application/json")
-        self.end_headers()
-        if not stream:
-            self.wfile.write(b'{"data": []}')
-            return
-        beats = [b'data: {"type": "heartbeat", "timestamp": %d}\n\n' % (time.time() + at) for at in range(-2, 1)]
-        self.wfile.write(b"".join(beats))  # at once: any time between two of them may be too long
-        self.over.wait(10)
-        with contextlib.suppress(OSError):
-            self.wfile.write(b'data: {"type": "too late"}\n\n')
-
-    def log_message(self, format: str, *args: Any) -> None:
-        pass
-
-
 @pytest.fixture
 def mute(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """Its address. Silence of a fifth of an interval is too long."""
+    """Three heartbeats, a second apart by what they say; then nothing, on an open connection.
+
+    Silence of a fifth of an interval is too long.
+    """
     monkeypatch.setattr(state_machine, "_TIMES", 0.2)
     monkeypatch.setattr(state_machine, "_LEAST", 0.2)
-    Mute.over.clear()
-    with ThreadingHTTPServer(("127.0.0.1", 0), Mute) as server:
-        threading.Thread(target=server.serve_forever, args=(0.02,)).start()
-        yield f"http://127.0.0.1:{server.server_port}"
-        Mute.over.set()
-        server.shutdown()
+
+    def answering(visit: Visit) -> None:
+        if not visit.request[1].startswith("/v1/signals/stream"):
+            visit.send(answer(b'{"data": []}'))
+            return
+        beats = [b'data: {"type": "heartbeat", "timestamp": %d}\n\n' % (time.time() + at) for at in range(-2, 1)]
+        head = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n"
+        visit.send(head + b"".join(beats))  # at once: any time between two of them may be too long
+        visit.hold()
+
+    with hostile(answering) as server:
+        yield server.url
 
 
 HEARD = ["Connected", "Heartbeat", "Heartbeat", "Heartbeat", "Disconnected"]

@@ -170,6 +170,55 @@ def test_a_file_system_without_links(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert os.listdir(tmp_path) == ["wallet.json"]
 
 
+KILLED = """
+import json, os, signal, sys
+from pathlib import Path
+from tradesdk.payments.signing import keystore
+
+folder, password, links = Path(sys.argv[1]), "a password", sys.argv[2] == "links"
+keystore.create_keystore(folder / "whole", password, work=2)
+
+def kill_before(at):
+    def deadly(call):
+        def called(*given, **named):
+            nonlocal at
+            at -= 1
+            if not at:
+                os.kill(os.getpid(), signal.SIGKILL)
+            if call is link and not links:
+                raise PermissionError(1, "Operation not permitted")
+            return call(*given, **named)
+        return called
+    link = os.link
+    for name in ("open", "fchmod", "write", "fsync", "close", "link", "replace", "unlink"):
+        setattr(os, name, deadly(getattr(os, name)))
+
+sizes, status = [], signal.SIGKILL
+while status == signal.SIGKILL:
+    file = folder / str(len(sizes))
+    child = os.fork()
+    if child == 0:
+        kill_before(len(sizes) + 1)
+        keystore.create_keystore(file, password, work=2)
+        os._exit(0)
+    status = os.waitpid(child, 0)[1]
+    sizes.append(file.stat().st_size if file.exists() else -1)
+print(json.dumps([status, (folder / "whole").stat().st_size, sizes]))
+"""
+
+
+@POSIX
+@pytest.mark.parametrize("links", ["links", "no links"])
+def test_a_kill_leaves_a_whole_keystore_or_none(tmp_path: Path, links: str) -> None:
+    """Before each call to the system. Where there are no links, an empty file may have the name."""
+    command = [sys.executable, "-c", KILLED, str(tmp_path), links]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+    status, whole, sizes = json.loads(done.stdout)
+    assert (status, sizes[-1]) == (0, whole)
+    assert len(sizes) > 8
+    assert set(sizes) == ({-1, whole} if links == "links" else {-1, 0, whole})
+
+
 def test_a_full_disk_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seen: Seen) -> None:
     def fsync(_: int) -> None:
         raise OSError(28, "No space left on device")

@@ -117,7 +117,7 @@ def test_the_price_is_a_ceiling() -> None:
     assert error.code == "over_price"
     assert error.message == "the service asks for $0.06, and this call may cost at most $0.059999"
     assert error.hint == "to pay that anyway: max_price='0.06'"
-    assert error.details == PriceDetails(asked=Decimal("0.06"), allowed=Decimal("0.059999"))
+    assert error.details == PriceDetails(price=Decimal("0.06"), allowed=Decimal("0.059999"))
     assert refusal(requirement_2(), most=0).code == "over_price"
 
 

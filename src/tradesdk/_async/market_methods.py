@@ -60,7 +60,7 @@ class AsyncMarketMethods(ABC):
             max_price: the call may cost at most this much, in USD (default: the published price).
             purchase: the name of this purchase: it is paid for once, on all machines with this wallet. Its answer is
                 kept for 30 days.
-            new_purchase: the id of an earlier payment for the same, to buy it once more whatever became of that one.
+            new_purchase: the id of an earlier payment for this call; a new one is signed, even if both may be charged.
 
         Raises:
             InvalidArgumentError: an argument was refused; nothing was sent.
@@ -93,7 +93,7 @@ class AsyncMarketMethods(ABC):
             max_price: the call may cost at most this much, in USD (default: the published price).
             purchase: the name of this purchase: it is paid for once, on all machines with this wallet. Its answer is
                 kept for 30 days.
-            new_purchase: the id of an earlier payment for the same, to buy it once more whatever became of that one.
+            new_purchase: the id of an earlier payment for this call; a new one is signed, even if both may be charged.
 
         Raises:
             InvalidArgumentError: an argument was refused; nothing was sent.
@@ -119,7 +119,7 @@ class AsyncMarketMethods(ABC):
             max_price: the call may cost at most this much, in USD (default: the published price).
             purchase: the name of this purchase: it is paid for once, on all machines with this wallet. Its answer is
                 kept for 30 days.
-            new_purchase: the id of an earlier payment for the same, to buy it once more whatever became of that one.
+            new_purchase: the id of an earlier payment for this call; a new one is signed, even if both may be charged.
 
         Raises:
             InvalidArgumentError: an argument was refused; nothing was sent.
@@ -146,7 +146,7 @@ class AsyncMarketMethods(ABC):
             max_price: the call may cost at most this much, in USD (default: the published price).
             purchase: the name of this purchase: it is paid for once, on all machines with this wallet. Its answer is
                 kept for 30 days.
-            new_purchase: the id of an earlier payment for the same, to buy it once more whatever became of that one.
+            new_purchase: the id of an earlier payment for this call; a new one is signed, even if both may be charged.
 
         Raises:
             InvalidArgumentError: an argument was refused; nothing was sent.
@@ -173,7 +173,7 @@ class AsyncMarketMethods(ABC):
             max_price: the call may cost at most this much, in USD (default: the published price).
             purchase: the name of this purchase: it is paid for once, on all machines with this wallet. Its answer is
                 kept for 30 days.
-            new_purchase: the id of an earlier payment for the same, to buy it once more whatever became of that one.
+            new_purchase: the id of an earlier payment for this call; a new one is signed, even if both may be charged.
 
         Raises:
             InvalidArgumentError: an argument was refused; nothing was sent.
@@ -202,7 +202,7 @@ class AsyncMarketMethods(ABC):
             max_price: the call may cost at most this much, in USD (default: the published price).
             purchase: the name of this purchase: it is paid for once, on all machines with this wallet. Its answer is
                 kept for 30 days.
-            new_purchase: the id of an earlier payment for the same, to buy it once more whatever became of that one.
+            new_purchase: the id of an earlier payment for this call; a new one is signed, even if both may be charged.
 
         Raises:
             InvalidArgumentError: an argument was refused; nothing was sent.
@@ -223,7 +223,7 @@ class AsyncMarketMethods(ABC):
             max_price: the call may cost at most this much, in USD (default: the published price).
             purchase: the name of this purchase: it is paid for once, on all machines with this wallet. Its answer is
                 kept for 30 days.
-            new_purchase: the id of an earlier payment for the same, to buy it once more whatever became of that one.
+            new_purchase: the id of an earlier payment for this call; a new one is signed, even if both may be charged.
 
         Raises:
             InvalidArgumentError: an argument was refused; nothing was sent.
@@ -263,7 +263,7 @@ class AsyncMarketMethods(ABC):
             max_price: the call may cost at most this much, in USD (default: the published price).
             purchase: the name of this purchase: it is paid for once, on all machines with this wallet. Its answer is
                 kept for 30 days.
-            new_purchase: the id of an earlier payment for the same, to buy it once more whatever became of that one.
+            new_purchase: the id of an earlier payment for this call; a new one is signed, even if both may be charged.
 
         Raises:
             InvalidArgumentError: no price is published for the path, or the tokens cannot be counted; nothing was sent.
@@ -274,7 +274,7 @@ class AsyncMarketMethods(ABC):
         )
 
 
-class AsyncQuoting(Protocol):
+class AsyncQuoteFunction(Protocol):
     """Quotes a request."""
 
     async def __call__(self, request: MarketRequest[Any], /) -> Quote: ...
@@ -287,7 +287,7 @@ class AsyncQuotes:
     `InvalidArgumentError` for the same values.
     """
 
-    def __init__(self, quote: AsyncQuoting) -> None:
+    def __init__(self, quote: AsyncQuoteFunction) -> None:
         self._quote = quote
 
     async def token_signals(self, tokens: Sequence[str | TokenQuery], *, limit: int | None = None) -> Quote:
@@ -334,7 +334,7 @@ class AsyncQuotes:
         return await self._quote(market.raw(path, json))
 
 
-class AsyncDryRunning(Protocol):
+class AsyncDryRunFunction(Protocol):
     """Does a dry run of a request."""
 
     async def __call__(
@@ -348,7 +348,7 @@ class AsyncDryRuns:
     Each method takes the arguments of the client's method of the same name, including `max_price` and `purchase`.
     """
 
-    def __init__(self, dry_run: AsyncDryRunning) -> None:
+    def __init__(self, dry_run: AsyncDryRunFunction) -> None:
         self._dry_run = dry_run
 
     async def token_signals(

@@ -15,7 +15,7 @@ from .._values.http import RawResponse
 from .._values.payment import Payment, PaymentState
 from ..errors import APIConnectionError, APIError, APIResponseError, LedgerError, TradeError
 from ..payments.authorizer import Outcome
-from ..payments.messages import blocking_error, error_of, in_doubt
+from ..payments.messages import blocking_error, in_doubt, outcome_error
 from ..payments.protocol import receipt_warnings
 from ..payments.results import MarketResult, Quote
 from ..payments.state_machine import (
@@ -200,7 +200,7 @@ class AsyncSubmission(Generic[T]):
             await self._settle(
                 PaymentState.PAID_UNDELIVERED, answer, reason=unusable.message, reply=response.content, raises=False
             )
-            error = error_of(
+            error = outcome_error(
                 self._payment, PaymentResponse(Classification.ALREADY_USED, unusable.message, answer.failure), response
             )
             raise error or unusable from unusable
@@ -320,7 +320,7 @@ class AsyncSubmission(Generic[T]):
         if problem is not None:  # as the cause of our error it has the same payment
             problem.payment = self._payment
             problem.retries = self._machine.resends
-        error = error_of(self._payment, answer, response)
+        error = outcome_error(self._payment, answer, response)
         if error is not None:
             error.__cause__ = problem
             return error

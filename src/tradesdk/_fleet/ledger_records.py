@@ -155,7 +155,7 @@ def of_state(state: PaymentState, *, proven: bool) -> str:
     return f"s:{state.value}:{'p' if proven else 'u'}:"
 
 
-def standing(fingerprint: str) -> str:
+def blocking(fingerprint: str) -> str:
     """Of the payments that may block others for the same purchase, in their order."""
     return f"f:{_short(fingerprint)}:"
 
@@ -195,7 +195,7 @@ def members(record: Record | None) -> frozenset[str]:
         f"{of_state(payment.state, proven=payment.proven_paid)}{number}:{payment.id}",
     ]
     if record.stands:
-        found.append(f"{standing(payment.fingerprint)}{number}:{payment.id}")
+        found.append(f"{blocking(payment.fingerprint)}{number}:{payment.id}")
     if payment.live:
         found += [f"{live(one)}{place(payment.valid_before)}:{payment.id}" for one in (None, payment.origin)]
     if record.is_kept:

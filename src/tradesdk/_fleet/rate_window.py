@@ -56,7 +56,7 @@ def checked_prefix(prefix: str) -> str:
     return prefix
 
 
-def told(status: int, headers: Mapping[str, str], *, now: float, age: float = 0.0) -> list[str | int]:
+def answer_args(status: int, headers: Mapping[str, str], *, now: float, age: float = 0.0) -> list[str | int]:
     """What an answer says of the window, as arguments of the script. `age`: seconds since it came."""
     left, limit = _count(headers, "x-ratelimit-remaining"), _count(headers, "x-ratelimit-limit")
     reset, date = reset_time(headers), server_date(headers, now)
@@ -118,7 +118,7 @@ class Share:
         if not self._unreported or self._latest is None:
             return None
         headers, now, came = self._latest
-        return told(200, headers, now=now, age=monotonic - came)
+        return answer_args(200, headers, now=now, age=monotonic - came)
 
     def together(self) -> None:
         """The server is back, and knows what this member knows."""

@@ -152,7 +152,7 @@ def _temporary(failure: Failure) -> bool:
     return failure.cause is not FailureCause.STATUS or failure.status in (429, 502, 503, 504) or failure.status > 505
 
 
-class Reports:
+class StreamReporter:
     """Logs and counts what happens to a stream. If `enabled`, reports are also yielded, among the `items`."""
 
     def __init__(self, chain: int, enabled: bool, items: deque[StreamItem]) -> None:
@@ -260,7 +260,7 @@ class StreamState:
         self._first_look = False
         self._audit_at = mono + AUDIT_EVERY
         self._reported: set[int] = set()  # hashes of the history's invalid items
-        self._reports = Reports(options.chain, options.reports, self.items)
+        self._reports = StreamReporter(options.chain, options.reports, self.items)
         self._last: tuple[StreamSignal, float] | None = None  # the last live signal, and when it came
         self.rest: list[bytes] = []
         """Events that were read but not processed yet, the last one first."""

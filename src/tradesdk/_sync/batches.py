@@ -98,7 +98,7 @@ class Batches:
     - `max_price`: the most that one batch may cost, in USD; by default the published price.
     - `max_total`: the most that the run may spend, in USD. A batch that would exceed it raises `PaymentRefusedError`.
       Like `max_price`, it serves as the budget if there is no other.
-    - `new_purchase`: the id of an earlier payment for one of the batches, to buy that one once more. The first step
+    - `new_purchase`: the id of an earlier payment for one of the batches, to buy that one again. The first step
       raises `InvalidArgumentError` if it is for none of them.
 
     Example:

@@ -61,7 +61,7 @@ class MarketMethods(ABC):
             max_price: the call may cost at most this much, in USD (default: the published price).
             purchase: the name of this purchase: it is paid for once, on all machines with this wallet. Its answer is
                 kept for 30 days.
-            new_purchase: the id of an earlier payment for the same, to buy it once more whatever became of that one.
+            new_purchase: the id of an earlier payment for this call; a new one is signed, even if both may be charged.
 
         Raises:
             InvalidArgumentError: an argument was refused; nothing was sent.
@@ -94,7 +94,7 @@ class MarketMethods(ABC):
             max_price: the call may cost at most this much, in USD (default: the published price).
             purchase: the name of this purchase: it is paid for once, on all machines with this wallet. Its answer is
                 kept for 30 days.
-            new_purchase: the id of an earlier payment for the same, to buy it once more whatever became of that one.
+            new_purchase: the id of an earlier payment for this call; a new one is signed, even if both may be charged.
 
         Raises:
             InvalidArgumentError: an argument was refused; nothing was sent.
@@ -120,7 +120,7 @@ class MarketMethods(ABC):
             max_price: the call may cost at most this much, in USD (default: the published price).
             purchase: the name of this purchase: it is paid for once, on all machines with this wallet. Its answer is
                 kept for 30 days.
-            new_purchase: the id of an earlier payment for the same, to buy it once more whatever became of that one.
+            new_purchase: the id of an earlier payment for this call; a new one is signed, even if both may be charged.
 
         Raises:
             InvalidArgumentError: an argument was refused; nothing was sent.
@@ -145,7 +145,7 @@ class MarketMethods(ABC):
             max_price: the call may cost at most this much, in USD (default: the published price).
             purchase: the name of this purchase: it is paid for once, on all machines with this wallet. Its answer is
                 kept for 30 days.
-            new_purchase: the id of an earlier payment for the same, to buy it once more whatever became of that one.
+            new_purchase: the id of an earlier payment for this call; a new one is signed, even if both may be charged.
 
         Raises:
             InvalidArgumentError: an argument was refused; nothing was sent.
@@ -172,7 +172,7 @@ class MarketMethods(ABC):
             max_price: the call may cost at most this much, in USD (default: the published price).
             purchase: the name of this purchase: it is paid for once, on all machines with this wallet. Its answer is
                 kept for 30 days.
-            new_purchase: the id of an earlier payment for the same, to buy it once more whatever became of that one.
+            new_purchase: the id of an earlier payment for this call; a new one is signed, even if both may be charged.
 
         Raises:
             InvalidArgumentError: an argument was refused; nothing was sent.
@@ -201,7 +201,7 @@ class MarketMethods(ABC):
             max_price: the call may cost at most this much, in USD (default: the published price).
             purchase: the name of this purchase: it is paid for once, on all machines with this wallet. Its answer is
                 kept for 30 days.
-            new_purchase: the id of an earlier payment for the same, to buy it once more whatever became of that one.
+            new_purchase: the id of an earlier payment for this call; a new one is signed, even if both may be charged.
 
         Raises:
             InvalidArgumentError: an argument was refused; nothing was sent.
@@ -222,7 +222,7 @@ class MarketMethods(ABC):
             max_price: the call may cost at most this much, in USD (default: the published price).
             purchase: the name of this purchase: it is paid for once, on all machines with this wallet. Its answer is
                 kept for 30 days.
-            new_purchase: the id of an earlier payment for the same, to buy it once more whatever became of that one.
+            new_purchase: the id of an earlier payment for this call; a new one is signed, even if both may be charged.
 
         Raises:
             InvalidArgumentError: an argument was refused; nothing was sent.
@@ -260,7 +260,7 @@ class MarketMethods(ABC):
             max_price: the call may cost at most this much, in USD (default: the published price).
             purchase: the name of this purchase: it is paid for once, on all machines with this wallet. Its answer is
                 kept for 30 days.
-            new_purchase: the id of an earlier payment for the same, to buy it once more whatever became of that one.
+            new_purchase: the id of an earlier payment for this call; a new one is signed, even if both may be charged.
 
         Raises:
             InvalidArgumentError: no price is published for the path, or the tokens cannot be counted; nothing was sent.
@@ -269,7 +269,7 @@ class MarketMethods(ABC):
         return self._buy(market.raw(path, json), max_price=max_price, purchase=purchase, new_purchase=new_purchase)
 
 
-class Quoting(Protocol):
+class QuoteFunction(Protocol):
     """Quotes a request."""
 
     def __call__(self, request: MarketRequest[Any], /) -> Quote: ...
@@ -282,7 +282,7 @@ class Quotes:
     `InvalidArgumentError` for the same values.
     """
 
-    def __init__(self, quote: Quoting) -> None:
+    def __init__(self, quote: QuoteFunction) -> None:
         self._quote = quote
 
     def token_signals(self, tokens: Sequence[str | TokenQuery], *, limit: int | None = None) -> Quote:
@@ -329,7 +329,7 @@ class Quotes:
         return self._quote(market.raw(path, json))
 
 
-class DryRunning(Protocol):
+class DryRunFunction(Protocol):
     """Does a dry run of a request."""
 
     def __call__(
@@ -343,7 +343,7 @@ class DryRuns:
     Each method takes the arguments of the client's method of the same name, including `max_price` and `purchase`.
     """
 
-    def __init__(self, dry_run: DryRunning) -> None:
+    def __init__(self, dry_run: DryRunFunction) -> None:
         self._dry_run = dry_run
 
     def token_signals(

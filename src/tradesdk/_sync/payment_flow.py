@@ -103,7 +103,7 @@ class PaymentFlow:
         """
         intent = self._purchase(call, max_price=max_price, name=purchase, job=job)
         intent = replace(intent, new_purchase=new_purchase)
-        if intent.amount == 0 or not self.authorizer.can_pay:
+        if intent.amount == 0 or not self.authorizer.has_signer:
             quote = self.quote(call, max_price)
             found = self._request_offer(call, quote, self.session.clock.monotonic() + self.session.deadline)
             if isinstance(found, MarketResult):
@@ -131,7 +131,7 @@ class PaymentFlow:
 
     def recall(self, call: MarketRequest[T], job: str) -> MarketResult[T] | None:
         """The result that a job already has for a call, or None."""
-        if not self.authorizer.can_pay:
+        if not self.authorizer.has_signer:
             return None
         purchase = self._purchase(call, job=job)
         earlier, quote = in_thread(lambda: (self.authorizer.delivered(purchase), self.authorizer.quote(purchase)))
@@ -156,7 +156,7 @@ class PaymentFlow:
         found = self._request_offer(call, quote, give_up)
         offer = None if isinstance(found, MarketResult) else found
         plan = in_thread(lambda: self.authorizer.dry_run(intent, offer, quote))
-        if self._check is not None and offer is not None and self.authorizer.can_pay and plan.standing is None:
+        if self._check is not None and offer is not None and self.authorizer.has_signer and plan.existing is None:
             try:
                 self._check.check(call, self.session, give_up)
             except PaymentRefusedError as error:

@@ -13,7 +13,7 @@ from ..errors import InvalidArgumentError, PaymentError, PaymentRefusedError, Tr
 from ..payments.budget import Spending
 from ..payments.ledger.protocol import RestorableLedger
 from ..payments.ledger.rules import needs_proof
-from ..payments.messages import blocking_error, still_live
+from ..payments.messages import blocking_error, not_expired
 from ..payments.results import ChainVerdict, MarketResult, Reconciliation
 from ..payments.signing.secp256k1 import checksummed
 from ..payments.witness import signed_cancellation
@@ -212,7 +212,7 @@ class Payments:
         in_thread(partial(authorizer.expire, origin))
         payment = self.get(payment_id)
         if payment.live:  # by the local clock it may look expired
-            raise still_live(payment)
+            raise not_expired(payment)
         return in_thread(lambda: authorizer.store.mark(payment_id, paid=paid, now=authorizer.clock.now()))
 
     def mark_expired(self, *, paid: bool, older_than: float) -> _Payments:

@@ -138,6 +138,36 @@ def replace(path: str, data: bytes) -> None:
     sync_folder(os.path.dirname(path))
 
 
+def create_whole(path: str, data: bytes) -> None:
+    """Make a file of `data`, readable for its owner only: complete and on disk when this returns, or missing.
+
+    Raises:
+        FileExistsError: the name is taken, by a link as well.
+        OSError: it failed, or the file system does not keep other users out.
+    """
+    temp = f"{path}.{os.urandom(8).hex()}.tmp"  # others may be making the same file
+    file = create(temp)
+    try:
+        try:
+            if os.name != "nt" and os.fstat(file).st_mode & 0o077:
+                raise OSError(errno.EPERM, "the file system does not keep others out")
+            write(file, data)
+        finally:
+            os.close(file)
+        try:
+            os.link(temp, path)  # unlike a rename it refuses to replace
+        except FileExistsError:
+            raise
+        except OSError:  # a file system without links: take the name first
+            os.close(create(path))
+            os.replace(temp, path)
+    finally:
+        with contextlib.suppress(OSError):
+            os.unlink(temp)
+    with contextlib.suppress(OSError):  # the file is there: to report a failure would be wrong
+        sync_folder(os.path.dirname(path))
+
+
 def append(path: str, data: bytes, size: int) -> bool:
     """Append `data` to a file of `size` bytes. False: it has another size, or only a part could be written.
 

@@ -295,7 +295,7 @@ class Payment:
         receipt = newer_receipt(self.receipt, receipt)
         return replace(self, state=state, reason=reason, receipt=receipt, submissions=submissions, updated=now)
 
-    def told(self) -> str:
+    def summary(self) -> str:
         """A one-line summary without secrets."""
         parts = [f"payment {self.id}", shown_usd(self.amount), self.state.value.replace("_", " ")]
         if self.live and self.header is not None:

@@ -40,11 +40,11 @@ from .shared_store import (
     Done,
     SharedStore,
     View,
-    by_server,
+    by_local_clock,
+    by_server_clock,
     no_parts,
     one_payment,
     setting,
-    told,
 )
 
 if TYPE_CHECKING:
@@ -160,7 +160,7 @@ class RedisLedger:
         with self._store.held(errors.NOTHING_SENT) as deadline:
             view = self._store.look(lambda ahead: [_standing(fingerprint)], deadline, errors.NOTHING_SENT)
             found = self._blocking(view.parts[0], now + view.ahead)
-            return None if found is None else told(found.payment, view.ahead)
+            return None if found is None else by_local_clock(found.payment, view.ahead)
 
     def reserve(
         self,
@@ -204,7 +204,7 @@ class RedisLedger:
 
         def decide(view: View, change: Change) -> Done[tuple[Payment, bool]]:
             same_id, standing, _, _, sums, trusted = view.parts
-            at, draft = now + view.ahead, by_server(payment, view.ahead)
+            at, draft = now + view.ahead, by_server_clock(payment, view.ahead)
             change.money = view.money
             blocking = self._blocking(standing, at)
             reserved, earlier, before = draft, None, None
@@ -213,7 +213,7 @@ class RedisLedger:
                 reserved = replace(draft, replaces=replaces)
             elif blocking is not None:
                 if not rules.is_renewable(blocking.payment, over) or _is_claimed(blocking, owner, at):
-                    return _nothing((told(blocking.payment, view.ahead), False))
+                    return _nothing((by_local_clock(blocking.payment, view.ahead), False))
                 before, earlier = blocking, blocking.payment
                 reserved = rules.renewed(earlier, draft)
                 spending = rules.spending_before(reserved, draft.amount, earlier, spending, at)
@@ -307,7 +307,7 @@ class RedisLedger:
             is_own = owner is None or record.owner == owner
             again = rules.resubmitted(record.payment, signatures=signatures, is_own=is_own, now=now + view.ahead)
             if again is None:
-                return _nothing((told(record.payment, view.ahead), False))
+                return _nothing((by_local_clock(record.payment, view.ahead), False))
             if again.header is None:
                 raise self._store.failed(
                     "the header of this payment cannot be decrypted",
@@ -360,7 +360,7 @@ class RedisLedger:
             at = now + view.ahead
             after = rules.settled(record.payment, report, owner=owner, holder=record.owner, now=at)
             if after is None:
-                return _nothing(told(record.payment, view.ahead))
+                return _nothing(by_local_clock(record.payment, view.ahead))
             waits = rules.keeps_answer(record.payment, after, reply)
             change.journal = True
             change.put(record, replace(record.with_payment(after), collected=record.collected and not waits))
@@ -469,7 +469,7 @@ class RedisLedger:
         with self._store.held(errors.NOTHING_SENT) as deadline:
             view = self._store.look(one_payment(payment_id), deadline, errors.NOTHING_SENT)
             found = self._store.found(view.parts[0])
-            return None if found is None else told(found.payment, view.ahead)
+            return None if found is None else by_local_clock(found.payment, view.ahead)
 
     def history(
         self,
@@ -505,7 +505,7 @@ class RedisLedger:
                 # A list that is cut off may continue before the others end.
                 floor = max((page_[-1].number for page_ in pages if len(page_) == page), default=-1)
                 ready = [one for page_ in pages for one in page_ if one.number >= floor]
-                found += [told(one.payment, view.ahead) for one in sorted(ready, key=lambda one: -one.number)]
+                found += [by_local_clock(one.payment, view.ahead) for one in sorted(ready, key=lambda one: -one.number)]
                 ends = dict.fromkeys(ends, floor) if floor >= 0 else {}
             return found[:limit]
 
@@ -743,7 +743,7 @@ def _end(first: str) -> str:
 
 
 def _standing(fingerprint: str) -> Command:
-    first = records.standing(fingerprint)
+    first = records.blocking(fingerprint)
     return ("payments", "4", first, _end(first), "1000", "1")
 
 

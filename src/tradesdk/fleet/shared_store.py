@@ -288,7 +288,7 @@ class SharedStore:
                     continue
                 except PaymentError as error:
                     if error.payment is not None:
-                        error.payment = told(error.payment, view.ahead)
+                        error.payment = by_local_clock(error.payment, view.ahead)
                     raise
                 if not (change.after or change.commands):
                     return done(_unwritten)
@@ -747,7 +747,7 @@ def _position(meta: list[bytes | None]) -> Position | None:
     return None if number is None or digest is None else Position(int(number), digest.decode())
 
 
-def by_server(payment: Payment, ahead: int) -> Payment:
+def by_server_clock(payment: Payment, ahead: int) -> Payment:
     """A payment with its times by the server's clock."""
     if not ahead:
         return payment
@@ -759,13 +759,13 @@ def by_server(payment: Payment, ahead: int) -> Payment:
     )
 
 
-def told(payment: Payment, ahead: int) -> Payment:
+def by_local_clock(payment: Payment, ahead: int) -> Payment:
     """A payment with its times by this machine's clock."""
-    return by_server(payment, -ahead)
+    return by_server_clock(payment, -ahead)
 
 
 def _written(found: dict[str, Record], ahead: int, payment_id: str) -> Payment:
-    return told(found[payment_id].payment, ahead)
+    return by_local_clock(found[payment_id].payment, ahead)
 
 
 def _unwritten(payment_id: str) -> NoReturn:

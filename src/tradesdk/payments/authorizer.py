@@ -101,7 +101,7 @@ class PaymentAuthorizer:
         self._payer: str | None = None
 
     @property
-    def can_pay(self) -> bool:
+    def has_signer(self) -> bool:
         """Whether there is a signer."""
         return self._signer is not None
 
@@ -221,7 +221,7 @@ class PaymentAuthorizer:
         details: PriceDetails | RecipientDetails
         if payment.amount > most:
             code, why = "over_price", f"costs {shown_usd(payment.amount)}, and this call may cost {shown_usd(most)}"
-            details = PriceDetails(asked=payment.amount_usd, allowed=usd(most))
+            details = PriceDetails(price=payment.amount_usd, allowed=usd(most))
         elif self._pay_to and payment.pay_to.lower() not in {address.lower() for address in self._pay_to}:
             code, why = "recipient_changed", f"goes to {payment.pay_to}, which pay_to= does not accept"
             details = RecipientDetails(address=payment.pay_to, trusted=self._pay_to)
@@ -438,7 +438,7 @@ class PaymentAuthorizer:
         try:
             existing = self.existing(purchase)
             if existing is not None and existing.state is PaymentState.DELIVERED and existing.reply is not None:
-                return DryRun(quote=quote, standing=existing)
+                return DryRun(quote=quote, existing=existing)
             requirement, draft = self._draft(purchase, offer)
         except PaymentRefusedError as error:
             return DryRun(quote=quote, refusal=error.with_traceback(None))
@@ -457,7 +457,7 @@ class PaymentAuthorizer:
                 quote=quote,
                 authorization=authorization,
                 requirement=requirement.raw,
-                standing=existing,
+                existing=existing,
                 refusal=refusal,
             )
         blocked: PaymentError | None = None
@@ -467,7 +467,7 @@ class PaymentAuthorizer:
             self.check_existing(existing, purchase)
         except PaymentError as error:
             blocked = error.with_traceback(None)
-        return DryRun(quote=quote, authorization=_authorization(existing).wire(), standing=existing, refusal=blocked)
+        return DryRun(quote=quote, authorization=_authorization(existing).wire(), existing=existing, refusal=blocked)
 
     def _draft(self, purchase: PurchaseIntent, offer: Offer) -> tuple[Requirement, Payment]:
         check_url(purchase.url)

@@ -77,7 +77,7 @@ class BatchOptions:
         job: the name under which the ledger keeps the answers.
         max_price: micro-dollars that one batch may cost.
         max_total: micro-dollars that the run may spend.
-        new_purchase: the id of an earlier payment for one of the batches, which is bought once more.
+        new_purchase: the id of an earlier payment for one of the batches, which is bought again.
     """
 
     size: int

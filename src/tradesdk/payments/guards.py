@@ -245,7 +245,7 @@ def _refused_amount(requirement: Requirement, most: int) -> _Refusal | None:
         if amount >= 10**18:
             price, hint = "an absurd amount", _BROKEN
         message = f"the service asks for {price}, and this call may cost at most {shown_usd(most)}"
-        details = PriceDetails(asked=usd(amount), allowed=usd(most))
+        details = PriceDetails(price=usd(amount), allowed=usd(most))
         return _Refusal(8, "over_price", message, hint, details, excess=amount - most)
     return None
 

@@ -150,7 +150,7 @@ def suspect(payment: Payment, reason: str, response: RawResponse | None = None) 
     )
 
 
-def error_of(payment: Payment, answer: PaymentResponse, response: RawResponse | None) -> PaymentError | None:
+def outcome_error(payment: Payment, answer: PaymentResponse, response: RawResponse | None) -> PaymentError | None:
     """The error that ends a call; None where the error of the response itself is the right one."""
     if payment.state is PaymentState.SUSPECT_PAID:
         return suspect(payment, answer.reason, response)
@@ -169,7 +169,7 @@ def _expired_from(payment: Payment) -> str:
     return f"{datetime.fromtimestamp(until, UTC):%H:%M:%S} UTC"
 
 
-def still_live(payment: Payment) -> PaymentRefusedError:
+def not_expired(payment: Payment) -> PaymentRefusedError:
     """It cannot be marked before it has expired."""
     return PaymentRefusedError(
         f"payment {payment.id} may still be taken until {payment.expires_at:%H:%M:%S} UTC, so it cannot be "

@@ -81,7 +81,7 @@ class DryRun:
             `validBefore` (Unix seconds), `nonce` (not for a new named purchase: that takes the key); None if the answer
             would be free.
         requirement: the service's offer that would be accepted, as received; None if the answer would be free.
-        standing: an earlier payment for the same call. It would be resent instead of a new one being signed;
+        existing: an earlier payment for the same call. It would be resent instead of a new one being signed;
             `authorization` is that of this payment then, and `requirement` None. If it is delivered, its answer was
             not collected: the call would return it, and nothing would be signed.
         refusal: the error that the call would raise, with `code`, `details` and `hint`; None if it would be paid.
@@ -90,7 +90,7 @@ class DryRun:
     quote: Quote
     authorization: dict[str, str] | None = None
     requirement: dict[str, Any] | None = None
-    standing: Payment | None = None
+    existing: Payment | None = None
     refusal: PaymentError | None = None
 
 

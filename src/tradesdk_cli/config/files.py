@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import contextlib
 import os
-import time
 from copy import deepcopy
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tradesdk_cli.config.settings import parse_toml, read_text
 from tradesdk_cli.errors import ConfigProblem
-from tradesdk_cli.files import atomic_write
+from tradesdk_cli.files import atomic_write, locked
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
 
 _PATIENCE = 10.0
-_PAUSE = 0.02
 
 
 def change(path: Path, table: Sequence[str], values: Mapping[str, Any], *, private: bool = False) -> None:
@@ -37,7 +35,10 @@ def change(path: Path, table: Sequence[str], values: Mapping[str, Any], *, priva
     if private:
         with _told(path):
             real.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    with _alone(real):
+    in_use = ConfigProblem(
+        f"another command is changing {path}; nothing was changed", "run it again when that one is done"
+    )
+    with locked(str(real), in_use, wait=_PATIENCE):  # else one would undo the other's change
         text = read_text(real, guarded=private) or ""
         before = text
         for name, value in values.items():
@@ -45,44 +46,6 @@ def change(path: Path, table: Sequence[str], values: Mapping[str, Any], *, priva
         if text != before:
             with _told(path):
                 atomic_write(real, text, mode=0o600 if private and not real.exists() else None)
-
-
-@contextlib.contextmanager
-def _alone(path: Path) -> Iterator[None]:
-    """While one command reads and replaces the file, no other does: it would undo that change without knowing.
-
-    The folder is locked, since the file is replaced, and a file only for the lock would be left there.
-
-    Raises:
-        ConfigProblem: another command does not come to its end.
-    """
-    try:
-        import fcntl
-    except ImportError:  # Windows
-        yield
-        return
-    try:
-        folder = os.open(path.parent, os.O_RDONLY)
-    except OSError:  # reading or writing says why
-        yield
-        return
-    try:
-        until = time.monotonic() + _PATIENCE
-        while True:
-            try:
-                fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                if time.monotonic() > until:
-                    raise ConfigProblem(
-                        f"another command is changing {path}; nothing was changed", "run it again when that one is done"
-                    ) from None
-                time.sleep(_PAUSE)
-            except OSError:  # a file system without locks
-                break
-        yield
-    finally:
-        os.close(folder)  # and with it the lock
 
 
 def with_value(text: str, path: Path, table: Sequence[str], name: str, value: Any) -> str:

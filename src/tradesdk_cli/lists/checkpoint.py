@@ -8,14 +8,14 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import re
 import stat
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tradesdk_cli.errors import INVALID, CliError, ConfigProblem, UsageProblem
-from tradesdk_cli.files import refuse_same
+from tradesdk_cli.files import locked, refuse_same
 from tradesdk_cli.output.formats import GROWING
 from tradesdk_cli.output.outfile import FULL, GOES_ON
 from tradesdk_cli.text import counted, one_line
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 VERSION = 1
 _LARGEST = 1024 * 1024
 _TAIL = 64 * 1024
+_NONBLOCK = getattr(os, "O_NONBLOCK", 0)
 _ANEW = "--restart starts over, or choose another file for --checkpoint"
 
 
@@ -114,7 +115,8 @@ class PullFile:
         self.path = path
         self._work = work
         self._real = os.path.realpath(path)
-        self._locked: int | None = None
+        self._lock = contextlib.ExitStack()
+        self._taken = False
         self._new = True
 
     def open(self, *, restart: bool = False) -> Place | None:
@@ -124,32 +126,21 @@ class PullFile:
             UsageProblem: it is of other work.
             CheckpointProblem: it is damaged, used by another process, or cannot be read.
         """
-        try:
-            file = os.open(self._real, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0))
-        except FileNotFoundError:
-            return None
-        except OSError as error:
-            raise self._failed("read", error) from None
-        try:
-            if not stat.S_ISREG(os.fstat(file).st_mode):
-                raise CheckpointProblem(f"--checkpoint: {self.path} is not a file", "choose another name")
-            locked = self._lock(file)
-            if locked and os.stat(self._real).st_ino != os.fstat(file).st_ino:
-                raise self._in_use()  # it was replaced before we had the lock, by somebody who has that of the new one
-            with open(file, "rb", closefd=False) as stream:
-                data = stream.read(_LARGEST + 1)
-        except BaseException:
-            os.close(file)
-            raise
-        self._keep(file, locked)
-        self._new = False
-        if restart:
+        if not os.path.lexists(self._real):
             return None
         try:
+            self._take()
+            data = self._content()
+            self._new = False
+            if restart:
+                return None
             work, place = self._read(data)
             different = work.differs(self._work)
             if different is not None:
                 raise UsageProblem(f"--checkpoint: {self.path} {different}", _ANEW)
+        except OSError as error:
+            self.close()
+            raise self._failed("read", error) from None
         except BaseException:
             self.close()
             raise
@@ -163,68 +154,43 @@ class PullFile:
         """
         shown = {"version": VERSION, "work": asdict(self._work), "place": asdict(place)}
         text = json.dumps(shown, indent=2) + "\n"
-        beside = f"{self._real}.{os.getpid()}.tmp"
-        with contextlib.suppress(OSError):
-            os.unlink(beside)  # of a process with our number that was killed
+        self._take()
+        if self._new and os.path.lexists(self._real):
+            raise self._in_use()
+        half = f"{self._real}.tmp"
         try:
-            file = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0), 0o600)
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(half)  # of a process that was killed
             try:
-                locked = self._lock(file)  # before it has the name: whoever opens that finds it locked
-                view = memoryview(text.encode())
-                while view:
-                    view = view[os.write(file, view) :]
-                os.fsync(file)
-                if self._new and os.path.lexists(self._real):
-                    raise self._in_use()
-                os.replace(beside, self._real)
+                with open(half, "xb", opener=partial(os.open, mode=0o600)) as file:
+                    file.write(text.encode())
+                    file.flush()
+                    os.fsync(file.fileno())
+                os.replace(half, self._real)
             except BaseException:
-                os.close(file)
                 with contextlib.suppress(OSError):
-                    os.unlink(beside)
+                    os.unlink(half)
                 raise
         except OSError as error:
             raise self._failed("written", error) from None
         self._new = False
-        self._keep(file, locked)
 
     def close(self) -> None:
         """Gives the lock back."""
-        if self._locked is not None:
-            os.close(self._locked)
-            self._locked = None
+        self._lock.close()
+        self._taken = False
 
-    def _keep(self, file: int, locked: bool) -> None:
-        first = self._locked is None
-        self.close()
-        if not locked:
-            os.close(file)
-            return
-        self._locked = file
-        if first:
-            with contextlib.suppress(OSError):
-                self._tidy()
+    def _take(self) -> None:
+        if not self._taken:
+            self._lock.enter_context(locked(self._real, self._in_use()))
+            self._taken = True
 
-    def _tidy(self) -> None:
-        """Removes what processes left beside it that were killed while they saved. Only where there are locks."""
-        folder, name = os.path.split(self._real)
-        left = re.compile(re.escape(name) + r"\.([1-9][0-9]{0,8})\.tmp")
-        for found in map(left.fullmatch, os.listdir(folder)):
-            if found is not None and not _lives(int(found[1])):
-                os.unlink(os.path.join(folder, found[0]))
-
-    def _lock(self, file: int) -> bool:
-        """False where there are no locks."""
-        try:
-            import fcntl
-        except ImportError:
-            return False
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise self._in_use() from None
-        except OSError:
-            return False
-        return True
+    def _content(self) -> bytes:
+        # Without O_NONBLOCK, opening a pipe would wait for a writer.
+        with open(self._real, "rb", opener=lambda name, flags: os.open(name, flags | _NONBLOCK)) as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                raise CheckpointProblem(f"--checkpoint: {self.path} is not a file", "choose another name")
+            return file.read(_LARGEST + 1)
 
     def _in_use(self) -> CheckpointProblem:
         return CheckpointProblem(
@@ -254,17 +220,6 @@ class PullFile:
     def _failed(self, what: str, error: OSError) -> CheckpointProblem:
         hint = GOES_ON if error.errno in FULL else "choose another file, or another folder"
         return CheckpointProblem(f"--checkpoint: {self.path} cannot be {what}: {error.strerror}", hint)
-
-
-def _lives(number: int) -> bool:
-    """Whether there is a process of this number. Only for POSIX: elsewhere, asking would end it."""
-    try:
-        os.kill(number, 0)
-    except ProcessLookupError:
-        return False
-    except OSError:
-        return True  # somebody else's
-    return True
 
 
 def _sound(work: Work, place: Place) -> bool:

@@ -31,12 +31,12 @@ def show_dry_run(checkout: Checkout) -> None:
         shown = request | {
             "body": call.body(),
             "price_usd": plain_dollars(found.quote.price),
-            "asked_usd": None if asked is None else plain_dollars(usd(int(asked["value"]))),
+            "amount_usd": None if asked is None else plain_dollars(usd(int(asked["value"]))),
             **room(found.quote.spending),
             "authorization": asked,
             "refusal": None if found.refusal is None else _refused(found.refusal.code, found.refusal.message),
         }
-        kept = found.standing if asked is None and found.refusal is None else None
+        kept = found.existing if asked is None and found.refusal is None else None
         if kept is not None and kept.id != terms.new_purchase:
             answered = f"{kept.updated_at:%Y-%m-%d %H:%M:%S} UTC"
             note = f"the answer of {answered} is kept: without --dry-run it is returned again, and costs nothing"

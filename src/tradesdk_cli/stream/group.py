@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from tradesdk_cli.choices import CHAIN_NAMES
 from tradesdk_cli.errors import UsageProblem
 from tradesdk_cli.retries import heard_by
+from tradesdk_cli.stream.watchdog import Watchdog
 from tradesdk_cli.text import one_line
 
 if TYPE_CHECKING:

@@ -9,7 +9,16 @@ from contextlib import suppress
 from itertools import count
 from typing import Any
 
-from ..._fleet.rate_window import ALONE, Share, SharedWindow, checked_prefix, has_numbers, spread_out, told, window_keys
+from ..._fleet.rate_window import (
+    ALONE,
+    Share,
+    SharedWindow,
+    answer_args,
+    checked_prefix,
+    has_numbers,
+    spread_out,
+    window_keys,
+)
 from ..._http import settings
 from ..._http.log_events import log_fields
 from ..._http.response import rate_limit
@@ -109,7 +118,7 @@ class AsyncRedisRateLimiter:
             share.answered()
             return
         try:
-            await self._run(claim.window, "answer", claim.id, told(status, headers, now=self._clock.now()))
+            await self._run(claim.window, "answer", claim.id, answer_args(status, headers, now=self._clock.now()))
         except FleetError as error:
             self._go_alone(error, share)
             share.answered()

@@ -18,7 +18,7 @@ from ..._http.retry import with_jitter
 from ..._stream.deduplication import OVERLAP
 from ..._stream.events import explained, signal_reader, unix, utc
 from ..._stream.seen_ids import SeenIds
-from ..._stream.state_machine import Reports, StreamState
+from ..._stream.state_machine import StreamReporter, StreamState
 from ...errors import FleetError, InvalidArgumentError, TradeError
 from ...models.stream import Gap, InvalidEvent, StreamItem, StreamSignal, StreamStats
 from ..concurrency import Background, Interrupted, Interruptible, require_asyncio, run_to_completion
@@ -87,7 +87,7 @@ class SharedStream(Generic[ItemT]):
         self._session = session.for_stream(self._interruptible.watch)
         self._renewing = Background(f"tradesdk lease of {member}")
         self._items: deque[StreamItem] = deque()
-        self._reports = Reports(options.chain, options.reports, self._items)
+        self._reports = StreamReporter(options.chain, options.reports, self._items)
         self._stats = StreamStats()
         self._held: dict[str, Entry] = {}  # what was yielded, or is about to be, by the signal's id
         self._acks: list[tuple[int, str]] = []  # to be sent with the next step

@@ -27,7 +27,7 @@ from ..._values.payment import (
 from ..._values.text import printable
 from ...errors import BudgetDetails, InvalidArgumentError, PaymentRefusedError, RecipientDetails
 from ..budget import Spending
-from ..messages import already_known, still_live
+from ..messages import already_known, not_expired
 
 HOUR = 3600.0
 DAY = 86400
@@ -395,7 +395,7 @@ def _may_be_taken(payment: Payment, now: float) -> bool:
 
 def not_unresolved(payment: Payment, now: float) -> PaymentRefusedError:
     """The refusal to mark it."""
-    return still_live(payment) if _is_open(payment) and _may_be_taken(payment, now) else already_known(payment)
+    return not_expired(payment) if _is_open(payment) and _may_be_taken(payment, now) else already_known(payment)
 
 
 def recipient_refusal(

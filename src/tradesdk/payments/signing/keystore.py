@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import errno
 import json
 import os
 import re
@@ -272,40 +271,12 @@ def _exists(shown: str) -> ConfigError:
 def _write(file: Path, shown: str, text: bytes) -> None:
     """Write a file that nobody else can read, whole or not at all, and never over another."""
     try:
-        file = file.absolute()
-        half = file.with_name(f".{file.name[:200]}.{secrets.token_hex(8)}")
-        private_files.make_folder(str(file.parent))
-        try:
-            _write_new(half, text)
-            try:
-                os.link(half, file)  # unlike a rename it refuses to replace
-            except FileExistsError:
-                raise
-            except OSError:  # a file system without links: in one go, and only where nothing is
-                _write_new(file, text)
-        finally:
-            with contextlib.suppress(FileNotFoundError):
-                half.unlink()
-        with contextlib.suppress(OSError):  # the keystore is there: to report a failure would be wrong
-            private_files.sync_folder(str(file.parent))
+        path = str(file.absolute())
+        private_files.make_folder(os.path.dirname(path))
+        private_files.create_whole(path, text)
     except FileExistsError:
         raise _exists(shown) from None
     except OSError as error:
         raise ConfigError(
             f"the keystore {shown} cannot be written: {error.strerror}", code="invalid_keystore"
         ) from None
-
-
-def _write_new(file: Path, text: bytes) -> None:
-    descriptor = private_files.create(str(file))
-    try:
-        try:
-            if os.name != "nt" and os.fstat(descriptor).st_mode & 0o077:
-                raise OSError(errno.EPERM, "the file system does not keep others out")
-            private_files.write(descriptor, text)
-        finally:
-            os.close(descriptor)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            file.unlink()
-        raise
