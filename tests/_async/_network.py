@@ -25,7 +25,14 @@ class AsyncNetwork(httpcore.AsyncNetworkBackend):
         self._service = service
         self.connections = 0
 
-    async def connect_tcp(self, host: str, port: int, timeout: float | None = None, *_: Any) -> AsyncWire:
+    async def connect_tcp(
+        self,
+        host: str,
+        port: int,
+        timeout: float | None = None,
+        local_address: str | None = None,
+        socket_options: Any = None,
+    ) -> AsyncWire:
         await checkpoint()  # async only
         self.connections += 1
         return AsyncWire(self._service, host, {"connect": timeout, "read": timeout})
