@@ -1,7 +1,8 @@
 """One typed GET over a connection that stays open: ours against the bare HTTP library with `json.loads`.
 
-Ours signs in, may send again, reads the rate limit, and gives a typed agent; the bare library gives a dict. The peers
-make a GET of their own through their own client, at the same server, with an answer of about the same size.
+Ours signs in, may send again, reads the rate limit, and gives a typed agent; the bare library gives a dict, and so does
+httpx2. The other peers make a GET of their own through their own client, at the same server, with an answer of about
+the same size.
 """
 
 import json
@@ -27,7 +28,8 @@ assert server.stdout is not None
 url = f"http://127.0.0.1:{int(server.stdout.readline())}"
 
 client = TradeClient(api_key="mock_full_me", base_url=url)
-raw = httpx.Client(base_url=url, headers={"Authorization": "Bearer mock_full_me", "Accept": "application/json"})
+headers = {"Authorization": "Bearer mock_full_me", "Accept": "application/json"}
+raw = httpx.Client(base_url=url, headers=headers)
 raw_url = f"/v1/agents/{AGENT}"
 
 agent = client.agents.get(AGENT)
@@ -37,7 +39,13 @@ assert client.rate_limit.remaining == 999_999
 
 calls = {OURS: lambda: client.agents.get(AGENT), RAW: lambda: json.loads(raw.get(raw_url).content)}
 
-peers = [name for name in ("openai", "stripe", "alpaca-py") if installed(name)]
+peers = [name for name in ("httpx2", "openai", "stripe", "alpaca-py") if installed(name)]
+if "httpx2" in peers:
+    import httpx2
+
+    raw2 = httpx2.Client(base_url=url, headers=headers)
+    assert raw2.get(raw_url).content == raw.get(raw_url).content
+    calls["httpx2: json.loads(client.get(url).content)"] = lambda: json.loads(raw2.get(raw_url).content)
 if "openai" in peers:
     from openai import OpenAI
 

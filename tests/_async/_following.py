@@ -8,11 +8,13 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import httpx
+import pytest
 
 from tradesdk import AsyncRateLimiter, AsyncSignalStream, AsyncTradeClient, StreamItem, StreamSignal, StreamStats
 
 from .._answers import BASE, KEY
 from .._streamscript import CHAIN, StreamScript
+from ._network import networked
 
 T = TypeVar("T")
 
@@ -39,13 +41,19 @@ class Followed:
 
 @asynccontextmanager
 async def opened(
-    script: StreamScript, *, rate_limiter: AsyncRateLimiter | None = None, **options: Any
+    script: StreamScript,
+    *,
+    rate_limiter: AsyncRateLimiter | None = None,
+    patch: pytest.MonkeyPatch | None = None,
+    **options: Any,
 ) -> AsyncIterator[AsyncSignalStream[StreamItem]]:
-    """A stream of it with reports, not entered yet."""
+    """A stream of it with reports, not entered yet; with `patch`, by our own connections."""
     settings: dict[str, Any] = {"chain": CHAIN, "reports": True} | options
     http = httpx.AsyncClient(transport=script)
     about: dict[str, Any] = {"api_key": KEY, "base_url": BASE, "clock": script.clock, "rate_limiter": rate_limiter}
-    async with http, AsyncTradeClient(**about, http_client=http) as client:
+    if patch is not None:
+        networked(patch, script)
+    async with http, AsyncTradeClient(**about, http_client=http if patch is None else None) as client:
         yield client.signals.stream(**settings)
     assert script.open == 0, "a stream was left open"
 

@@ -12,6 +12,7 @@ from tradesdk import AsyncMarketClient, Payment, PaymentError, PaymentState, Tra
 
 from .._eventful import BUDGET, EventfulLedger, Stop, agree, paid_once, stop
 from .._paidservice import BASE, PRICE, CountingSigner, JumpingClock, PaidService
+from ._network import networked
 
 ANSWERS: dict[str, list[str]] = {
     "clean": [],
@@ -37,11 +38,14 @@ WHEN = pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
 
 
 class Shop:
-    """A service, a ledger to which something may happen, and a client between them."""
+    """A service, a ledger to which something may happen, and a client between them; with `patch`, by our own
+    connections."""
 
-    def __init__(self, kinds: list[str]) -> None:
+    def __init__(self, kinds: list[str], patch: pytest.MonkeyPatch | None = None) -> None:
         self.clock = JumpingClock()
         self.service = PaidService(self.clock, kinds=list(kinds))
+        self.transport = httpx.MockTransport(self._handle)
+        self.network = None if patch is None else networked(patch, self.transport)
         self.ledger: EventfulLedger = EventfulLedger.memory()  # type: ignore[assignment]
         self.signer = CountingSigner()
         self.client = self.another()
@@ -55,7 +59,7 @@ class Shop:
             ledger=self.ledger,
             clock=self.clock,
             check_tokens=False,
-            http_client=httpx.AsyncClient(transport=httpx.MockTransport(self._handle)),
+            http_client=httpx.AsyncClient(transport=self.transport) if self.network is None else None,
             **options,
         )
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import httpx
+import pytest
 
 from tradesdk import AsyncTradeClient, Heartbeat, StreamStats
 
@@ -15,10 +16,11 @@ from .._clock import VirtualClock
 from .._streamservice import Hook, StreamService
 from .._streamservice_judge import StreamJudge
 from .._streamservice_plan import CHAIN, Plan
+from ._network import networked
 
 
 class AsyncStreamRun:
-    """One plan, played. `options` go to `signals.stream`.
+    """One plan, played; with `patch`, by our own connections. `options` go to `signals.stream`.
 
     Attributes:
         stats: what the stream says of itself in the end.
@@ -26,10 +28,19 @@ class AsyncStreamRun:
         at_thousand: called after every thousand signals.
     """
 
-    def __init__(self, plan: Plan, *, hook: Hook | None = None, gaps_allowed: bool = False, **options: Any) -> None:
+    def __init__(
+        self,
+        plan: Plan,
+        *,
+        hook: Hook | None = None,
+        gaps_allowed: bool = False,
+        patch: pytest.MonkeyPatch | None = None,
+        **options: Any,
+    ) -> None:
         self.plan = plan
         self.clock = VirtualClock()
         self.service = StreamService(plan, self.clock, hook)
+        self.network = None if patch is None else networked(patch, self.service)
         self.judge = StreamJudge(self.service, gaps_allowed=gaps_allowed)
         self.options = options
         self.stats = StreamStats()
@@ -51,9 +62,12 @@ class AsyncStreamRun:
 
     async def _follow(self) -> StreamStats:
         service, judge, dawdles = self.service, self.judge, self.plan.dawdles
+        given = httpx.AsyncClient(transport=service)
         async with (
-            httpx.AsyncClient(transport=service) as http,
-            AsyncTradeClient(api_key=KEY, base_url=BASE, clock=self.clock, http_client=http) as client,
+            given,
+            AsyncTradeClient(
+                api_key=KEY, base_url=BASE, clock=self.clock, http_client=given if self.network is None else None
+            ) as client,
             client.signals.stream(
                 chain=CHAIN,
                 since=self.plan.since,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Iterable
 from decimal import Decimal
 from functools import partial
@@ -14,6 +15,7 @@ from tradesdk import AsyncMarketClient, Budget, Ledger, LedgerStore, Payment, Pa
 
 from .._paidservice import BASE, PRICE, CountingSigner, JumpingClock, PaidService, Schedule
 from .._seeds import drawn
+from ._network import networked
 
 CALLS = {"call": "ETH", "other call": "BRETT"}
 SCHEDULES = 300
@@ -21,14 +23,18 @@ SCHEDULES = 60  # the decisions are those of the blocking flavour, which plays m
 
 
 class Run:
-    """One schedule, played on a ledger: by default one in memory."""
+    """One schedule, played on a ledger: by default one in memory. With `patch`, by our own connections."""
 
-    def __init__(self, seed: int, ledger: LedgerStore | None = None) -> None:
+    def __init__(
+        self, seed: int, ledger: LedgerStore | None = None, *, patch: pytest.MonkeyPatch | None = None
+    ) -> None:
         self.seed = seed
         self.schedule = Schedule.of(seed)
         self.clock = JumpingClock()
         version, kinds, dated = self.schedule.version, list(self.schedule.kinds), self.schedule.dated
         self.service = PaidService(self.clock, version, kinds, dated=dated)
+        self.transport = httpx.MockTransport(self.service.handle)
+        self.network = None if patch is None else networked(patch, self.transport)
         self.ledger = Ledger.memory() if ledger is None else ledger
         self.signer = CountingSigner()
         self.delivered = 0
@@ -43,7 +49,7 @@ class Run:
             clock=self.clock,
             max_retries=self.schedule.retries,
             check_tokens=False,
-            http_client=httpx.AsyncClient(transport=httpx.MockTransport(self.service.handle)),
+            http_client=httpx.AsyncClient(transport=self.transport) if self.network is None else None,
         )
 
     async def play(self) -> None:
@@ -131,10 +137,25 @@ async def test_many_schedules(seeds: range) -> None:
 
 
 async def play(seeds: Iterable[int]) -> None:
+    """By an httpx client; every third one again by our own connections, where everything happens likewise."""
     for seed in seeds:
-        run = Run(seed)
-        try:
-            await run.play()
-        except BaseException:
-            print(f"schedule {seed}: {run.schedule}; again with TRADE_SEED={seed} TRADE_SCHEDULES=1")
-            raise
+        injected = await course(Run(seed))
+        if seed % 3 == 0:
+            with pytest.MonkeyPatch.context() as patch:
+                own = Run(seed, patch=patch)
+                assert await course(own) == injected, f"schedule {seed}"
+            assert own.network is not None
+            assert own.network.connections > 0
+
+
+async def course(run: Run) -> object:
+    """Play a schedule; how it went."""
+    random.seed(run.seed)  # what the client draws
+    try:
+        await run.play()
+    except BaseException:
+        print(f"schedule {run.seed}: {run.schedule}; again with TRADE_SEED={run.seed} TRADE_SCHEDULES=1")
+        raise
+    payments = await run.client.payments.list(limit=1000)
+    told = [(payment.state, payment.reason, payment.submissions, payment.updated) for payment in payments]
+    return told, run.service.requests, run.service.total, run.delivered, run.clock.waits

@@ -5,6 +5,7 @@ respx's default mocker intercepts the first two, as it does in the tests of bots
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import json
 import ssl
@@ -20,17 +21,24 @@ from tradesdk import (
     APIConnectionError,
     APIResponseError,
     APITimeoutError,
+    AsyncMarketClient,
     AsyncTradeClient,
+    Budget,
     ConfigError,
+    Ledger,
     NotFoundError,
     RateLimitError,
+    StreamEndedError,
     TradeError,
 )
 
-from .._answers import ACCOUNT, BASE, KEY
+from .._answers import ACCOUNT, BASE, KEY, created, page
 from .._clock import VirtualClock
 from .._hostile import Visit, always, answer, hostile
+from .._paidservice import CountingSigner
 from .._rows import each_of
+from .._seller import TWO, Seller, settled
+from .._streamscript import CHAIN, live
 
 PLAIN = json.dumps(ACCOUNT).encode()
 ERROR = b'{"error": {"code": "not_found", "message": "no such account"}}'
@@ -51,6 +59,7 @@ CLIENTS: dict[str, Callable[[], Any]] = {
     "httpx": lambda: httpx.AsyncClient(verify=TLS),
     "httpx2": lambda: httpx2.AsyncClient(verify=TLS),
 }
+INTERCEPTED = ("own connections", "httpx")
 
 
 @pytest.fixture
@@ -85,7 +94,7 @@ async def test_respx_intercepts_our_connections_and_httpx(mocked: respx.MockRout
         status, headers = said.get("status_code", 200), said.get("headers")
         route.mock(return_value=httpx.Response(status, headers=headers, content=said.get("content")))
     seen = []
-    for kind in ("own connections", "httpx"):
+    for kind in INTERCEPTED:
         seen.append(await outcome(CLIENTS[kind]()))
         sent = route.calls.last.request
         assert (sent.method, str(sent.url)) == ("GET", f"{BASE}/v1/account")
@@ -93,6 +102,57 @@ async def test_respx_intercepts_our_connections_and_httpx(mocked: respx.MockRout
     assert seen[0] == seen[1]
     assert seen[0][-1] is not True, "the key shows"
     assert seen[0][0] == ("acc_1" if error is None else error)
+
+
+@each_of("kind", INTERCEPTED)
+async def test_respx_intercepts_a_create(mocked: respx.MockRouter, kind: str) -> None:
+    route = mocked.post("/v1/agents").respond(201, json=created("a1"))
+    given = CLIENTS[kind]()
+    async with AsyncTradeClient(api_key=KEY, base_url=BASE, clock=VirtualClock(), http_client=given) as client:
+        assert (await client.agents.create(name="mine", wallet_id="w1", chain_id=8453)).id == "a1"
+    assert json.loads(route.calls.last.request.content) == {"name": "mine", "wallet_id": "w1", "chain_id": 8453}
+
+
+@each_of("kind", INTERCEPTED)
+async def test_respx_intercepts_a_paid_call(mocked: respx.MockRouter, kind: str) -> None:
+    """The first request gets the offer, the second carries the payment and the same body."""
+    seller, payer = Seller(receipt=settled()), CountingSigner()
+    mocked.post("/v1/token-prices").mock(side_effect=seller)
+    async with AsyncMarketClient(
+        base_url=BASE,
+        signer=payer,
+        budget=Budget(total="5.00"),
+        ledger=Ledger.memory(),
+        clock=VirtualClock(),
+        check_tokens=False,
+        http_client=CLIENTS[kind](),
+    ) as market:
+        assert (await market.token_prices(TWO)).charged is True
+    asked, paid = seller.requests
+    assert seller.paid == [paid]
+    assert seller.payments[0]["payload"]["authorization"]["from"] == payer.address
+    assert asked.content == paid.content
+
+
+@each_of("kind", INTERCEPTED)
+async def test_respx_intercepts_a_stream(mocked: respx.MockRouter, kind: str) -> None:
+    """It reconnects after the end of an answer, and ends for good with a 204."""
+    mocked.get("/v1/signals/history").respond(json=page([]))
+    kind_of = {"content-type": "text/event-stream"}
+    events = [live("a", 5), live("a", 5) + live("b", 6)]
+    answers = [httpx.Response(200, headers=kind_of, content=content) for content in events]
+    route = mocked.get("/v1/signals/stream").mock(side_effect=[*answers, httpx.Response(204)])
+    given, got = CLIENTS[kind](), []
+    async with (
+        AsyncTradeClient(api_key=KEY, base_url=BASE, clock=VirtualClock(), http_client=given) as client,
+        client.signals.stream(chain=CHAIN) as stream,
+    ):
+        with contextlib.suppress(StreamEndedError):
+            async for signal in stream:
+                got.append(signal.id)
+    assert got == ["a", "b"]
+    assert stream.stats.connects == 2
+    assert route.calls.last.request.headers["accept"] == "text/event-stream"
 
 
 @each_of("kind", CLIENTS)

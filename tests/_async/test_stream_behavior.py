@@ -62,15 +62,16 @@ async def test_a_first_connection_that_comes_at_once_reads_no_history_but_the_li
 
 @each_of("comments", [(), (0.6,), (0.5, 0.4, 0.05)])
 @each_of("interval", [1, 5, 15, 60])
+@each_of("injected", [True, False], ids=["an injected client", "our own connections"])
 async def test_a_learned_interval_counts_on_the_connection_on_which_it_was_learned(
-    interval: int, comments: tuple[float, ...]
+    interval: int, comments: tuple[float, ...], injected: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Silence is noticed after three times the interval, whatever came meanwhile that is no event."""
     limit = max(10, 3 * interval)
     calm = [step for at in range(interval, 5 * interval, interval) for step in (float(interval), beat(at))]
     waits = [step for part in comments for step in (part * limit, b": still here\n")]
     script = StreamScript([*calm, *waits, SILENCE], [live("end", 900)])
-    found = await followed(script)
+    found = await followed(script, patch=None if injected else monkeypatch)
     assert 2 <= script.connects[1] - (4 * interval + limit) <= 2.6  # with the wait before it
     assert [gone.reason for gone in found.of(Disconnected)] == [f"nothing came for {limit} s"]
 

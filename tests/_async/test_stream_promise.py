@@ -32,9 +32,9 @@ def quiet(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.CRITICAL, "tradesdk")
 
 
-async def played(plan: Plan) -> AsyncStreamRun:
+async def played(plan: Plan, patch: pytest.MonkeyPatch | None = None) -> AsyncStreamRun:
     """Thousands of signals through many disconnects and all the rest, and that it really was all of it."""
-    run = AsyncStreamRun(plan)
+    run = AsyncStreamRun(plan, patch=patch)
     stats = await run.play()
     service = run.service
     assert stats.signals == plan.expected
@@ -52,12 +52,20 @@ async def test_a_plan() -> None:
     await played(Plan.of(0, signals=3000, disconnects=30, stalls=10))
 
 
+async def test_a_plan_by_our_own_connections(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those that a client has by default: pool, deadlines and HTTP/1.1, all but the sockets."""
+    run = await played(Plan.of(2, signals=400, disconnects=15, stalls=4), monkeypatch)
+    assert run.network is not None
+    assert run.network.connections > 10
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("seeds", drawn("TRADE_STREAM_SEEDS", PLANS, together=3))
 async def test_many_plans(seeds: range) -> None:
-    """Or as many as TRADE_STREAM_SEEDS says."""
+    """Or as many as TRADE_STREAM_SEEDS says; every other one by our own connections."""
     for seed in seeds:
-        await played(Plan.of(seed))
+        with pytest.MonkeyPatch.context() as patch:
+            await played(Plan.of(seed), patch if seed % 2 else None)
 
 
 async def test_what_the_stream_leaves_out_without_a_word_comes_from_the_history() -> None:

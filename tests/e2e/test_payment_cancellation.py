@@ -182,11 +182,13 @@ async def goes_on(shop: Shop, then: Call) -> None:
         assert error.code == "paid_undelivered"
 
 
-async def sweep(of: Callable[[Shop], Awaitable[tuple[Call, Call]]], mode: str) -> None:
-    """Whoever is cancelled hears of it; and the next equal call, made at once, goes on."""
+async def sweep(
+    of: Callable[[Shop], Awaitable[tuple[Call, Call]]], mode: str, patch: pytest.MonkeyPatch | None = None
+) -> int:
+    """Whoever is cancelled hears of it; and the next equal call, made at once, goes on. Returns how often it waits."""
     at = 0
     for at in range(1, 1000):
-        shop = Shop([])
+        shop = Shop([], patch)
         act, then = await of(shop)
         cancelling = Cancelling(act(), at, mode)
         task = await cancelling.in_a_task()
@@ -196,11 +198,14 @@ async def sweep(of: Callable[[Shop], Awaitable[tuple[Call, Call]]], mode: str) -
         assert task.cancelled()
         await goes_on(shop, then)
     assert at > 7
+    return at
 
 
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
-async def test_the_next_call_gets_the_answer(anyio_backend: str) -> None:
-    await sweep(a_call, "early")
+async def test_the_next_call_gets_the_answer(anyio_backend: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also by our own connections, which wait to connect, to write and to read as well."""
+    injected = await sweep(a_call, "early")
+    assert await sweep(a_call, "early", monkeypatch) > injected + 5
 
 
 @pytest.mark.long

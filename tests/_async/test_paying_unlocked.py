@@ -1,0 +1,93 @@
+"""While a signer works or the service answers, every other process may write to the ledger at once."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections import Counter
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from tradesdk import AsyncMarketClient, Ledger, PaymentOutcomeUnknownError
+
+from .._eventful import BUDGET
+from .._paidservice import BASE, PRICE, CountingSigner, JumpingClock, PaidService
+from .._rows import each_of
+
+
+class Neighbor(CountingSigner):
+    """A signer and a service at which another connection to the ledger's file tries to write, without waiting."""
+
+    def __init__(self, path: Path, kinds: list[str]) -> None:
+        super().__init__()
+        self.path = path
+        self.clock = JumpingClock()
+        self.service = PaidService(self.clock, kinds=[*kinds])
+        self.wrote: Counter[str] = Counter()
+        self.locked_out: list[str] = []
+
+    def write(self, during: str) -> None:
+        with closing(sqlite3.connect(self.path, timeout=0, isolation_level=None)) as db:
+            try:
+                db.execute("BEGIN IMMEDIATE")
+                db.execute("ROLLBACK")
+            except sqlite3.OperationalError:
+                self.locked_out.append(during)
+            else:
+                self.wrote[during] += 1
+
+    def sign_digest(self, digest: bytes, /) -> bytes:
+        self.write("signing")
+        return super().sign_digest(digest)
+
+    def handle(self, request: httpx.Request) -> httpx.Response:
+        self.write("payment" if "payment-signature" in request.headers else "offer")
+        return self.service.handle(request)
+
+    def client(self, ledger: Ledger, **options: Any) -> AsyncMarketClient:
+        http = httpx.AsyncClient(transport=httpx.MockTransport(self.handle))
+        settings: dict[str, Any] = {"base_url": BASE, "budget": BUDGET, "clock": self.clock, "check_tokens": False}
+        return AsyncMarketClient(**settings, signer=self, ledger=ledger, http_client=http, **options)
+
+
+@each_of(
+    ("kinds", "named", "payments"),
+    [([], {}, 1), ([], {"purchase": "tuesday"}, 1), (["lost before"], {}, 2), (["pending", "429 before"], {}, 3)],
+    ids=["a first call", "a named purchase", "a lost answer", "two answers that settle nothing"],
+)
+async def test_others_write_to_the_ledger_meanwhile(
+    tmp_path: Path, kinds: list[str], named: dict[str, str], payments: int
+) -> None:
+    path = tmp_path / f"{'-'.join([*kinds, *named])}.sqlite3"
+    neighbor = Neighbor(path, kinds)
+    with Ledger(path, sync=False) as ledger:
+        async with neighbor.client(ledger) as client:
+            assert (await client.token_prices(["ETH"], **named)).charged is True
+    assert neighbor.locked_out == []
+    assert neighbor.wrote == {"offer": 1, "signing": 1, "payment": payments}
+
+
+async def test_others_write_while_a_later_call_goes_on_with_a_payment(tmp_path: Path) -> None:
+    path = tmp_path / "ledger.sqlite3"
+    neighbor = Neighbor(path, ["lost before"])
+    with Ledger(path, sync=False) as ledger:
+        async with neighbor.client(ledger, max_retries=0) as client:
+            with pytest.raises(PaymentOutcomeUnknownError):
+                await client.token_prices(["ETH"])
+            assert (await client.token_prices(["ETH"])).charged is True
+    assert neighbor.service.total == PRICE
+    assert neighbor.locked_out == []
+    assert neighbor.wrote == {"offer": 1, "signing": 1, "payment": 2}
+
+
+def test_a_held_lock_would_be_noticed(tmp_path: Path) -> None:
+    path = tmp_path / "ledger.sqlite3"
+    neighbor = Neighbor(path, [])
+    with Ledger(path, sync=False) as ledger, closing(sqlite3.connect(path, isolation_level=None)) as db:
+        assert ledger.history() == []
+        db.execute("BEGIN IMMEDIATE")
+        neighbor.write("another's transaction")
+    assert neighbor.locked_out == ["another's transaction"]
