@@ -44,8 +44,8 @@ _HELP = (
 )
 _MEANING = (
     "open: positions; unrealized: what they would bring now; realized: what closed trades brought; trend: that, added "
-    "up over the latest closed trades. to_stop and to_profit: how far the price may go until it is sold; passed: it is "
-    "ok. …: not read yet.",
+    "up over the latest closed trades. to_stop and to_profit: how far the price may go until it is sold; passed: the "
+    "price is beyond, and nothing was sold. …: not read yet.",
     "It reads at most a third of what your plan allows in a minute; on a small plan data is older; its age is shown.",
 )
 

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from typing import Any
 
 ROWS = ("csv", "tsv", "md")
+"""Formats with a header and rows."""
 GROWING = ("ndjson", "csv", "tsv")
 """Formats whose rows stand for themselves, so that more can follow in another run."""
-"""Formats with a header and rows."""
 
 ENDINGS = {
     ".json": "json",
