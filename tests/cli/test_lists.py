@@ -175,7 +175,8 @@ def test_a_watch_ends_while_it_waits_for_the_service(
 
     monkeypatch.setattr(SystemClock, "sleep", ctrl_c)
     monkeypatch.setattr(
-        "tradesdk_cli.lists.listing.time.sleep", lambda seconds: server.add_fault("status", status=503, retry_after=9, count=1)
+        "tradesdk_cli.lists.listing.time.sleep",
+        lambda seconds: server.add_fault("status", status=503, retry_after=9, count=1),
     )
     run = world("positions", "list", "-w", "10s", tty=True, columns=200, env={"NO_COLOR": "1"})
     assert (run.code, run.out.count("id  ")) == (130, 1), "what was shown stays"
