@@ -237,8 +237,8 @@ def _named(kind: str) -> Offer:
 
     def offer(line: Line, begun: str) -> Iterable[tuple[str, str]]:
         ids = list(offer_ids(line, begun))
-        names = (about.rpartition(", ")[::2] for _, about in ids)
-        return [*ids, *((name, rest) for name, rest in dict(names).items() if name)]
+        named = (about.rpartition(", ") for _, about in ids)
+        return [*ids, *{name: rest for name, _, rest in named if name}.items()]
 
     return offer
 
