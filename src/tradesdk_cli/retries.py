@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from random import random as dice
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 from tradesdk import Failure, FailureCause, Operation, RetryAction, RetryPolicy, RetryWait, SystemClock
 from tradesdk_cli.text import one_line
@@ -76,7 +77,7 @@ def reason_of(record: logging.LogRecord) -> str:
     if "payment_id" in fields:
         return f"payment {fields['payment_id']}: {reason}"
     if "url" in fields:
-        return f"{reason} ({fields['method']} {one_line(fields['url'], 200)})"
+        return f"{reason} ({fields['method']} {one_line(urlsplit(fields['url']).path, 200)})"
     if "chain" in fields:
         return f"the stream of chain {fields['chain']}: {reason}"
     return reason

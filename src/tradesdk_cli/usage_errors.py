@@ -23,12 +23,13 @@ from tradesdk_cli.framework.group import (
     UnknownCommand,
     choices,
 )
-from tradesdk_cli.framework.params import NotANumber
+from tradesdk_cli.framework.params import NotThisNumber
 from tradesdk_cli.framework.suggest import (
     ARGUMENT_FROM,
     ELSEWHERE,
     OPTION_WORDS,
     ROOT_WORDS,
+    VALUE_WORDS,
     VERB_WORDS,
     closest,
 )
@@ -244,6 +245,8 @@ def _option(error: Any, argv: Sequence[str], path: str) -> tuple[str, str | None
             return message, instead(_with_option(argv, word, ""), path)
         meant = [ours] if ours else forms or closest(name, known)
     if len(meant) == 1 and word is not None:
+        if meant == ["-o json"] and _names_fields(argv, word, error.ctx):  # as in gh
+            meant = ["-o json --fields"]
         line = _with_option(argv, word, meant[0])
         if meant == ["--query"] and not _as_query(line, known):
             return message, "--query takes JMESPath, for example: --query \"[?status=='active'].id\""
@@ -265,6 +268,13 @@ def _with_option(argv: Sequence[str], wrong: str, right: str) -> list[str]:
         words = [f"{right}={value}"] if right.startswith("--") else [right, value]
     index = list(argv).index(wrong)
     return [*argv[:index], *words, *argv[index + 1 :]]
+
+
+def _names_fields(argv: Sequence[str], word: str, context: Any) -> bool:
+    """Whether names of fields come after `word`, and not an argument of the command."""
+    following = next(iter(argv[list(argv).index(word) + 1 :]), "")
+    takes_none = all(param.param_type_name == "option" for param in context.command.get_params(context))
+    return re.fullmatch(r"[a-z_.]+(,[a-z_.]+)*", following) is not None and (takes_none or "," in following)
 
 
 def _as_query(line: list[str], known: Sequence[str]) -> bool:
@@ -342,7 +352,7 @@ def _name_of(param: Any, argv: Sequence[str]) -> str:
 
 def _value(error: Any, argv: Sequence[str], path: str) -> tuple[str, str | None]:
     name = _name_of(error.param, argv)
-    if isinstance(error, NotANumber) and error.meant is not None:
+    if isinstance(error, NotThisNumber) and error.meant is not None:
         words = [_swapped(word, error.value, error.meant) for word in argv]
         return f"{name}: {error.message}", instead(words, path)
     if not isinstance(error, NotAChoice):
@@ -350,7 +360,8 @@ def _value(error: Any, argv: Sequence[str], path: str) -> tuple[str, str | None]
     value, known = error.value, choices(error.param)
     # A word that stands for itself, such as the set of `pay budget set`, has no other name.
     said = f"{value!r} is not {either(known)}" if name in known else f"{name} is {either(known)}, not {value!r}"
-    near = [choice for choice in known if choice.lower() == value.lower()] or closest(value.lower(), known)
+    same = (value.lower(), VALUE_WORDS.get(value.lower()))
+    near = [choice for choice in known if choice.lower() in same] or closest(value.lower(), known)
     if len(near) != 1:
         return said, None
     words = [_swapped(word, value, near[0]) for word in argv]
@@ -406,4 +417,9 @@ def _extra(error: ExtraArguments, argv: Sequence[str], path: str) -> tuple[str, 
     ]
     shown = "that" if "login" in path or API_KEY.fullmatch(first) else repr(words)
     said = f"it takes {' '.join(takes)} only" if takes else "it takes options only"
-    return f"{shown} is too much for {path}: {said}", None
+    flag = next((name for name in ("--token", "--agent-id") if name in _options_of(context)), None)
+    hint = None
+    if flag is not None and flag not in argv and not takes and not more and first in argv and _again(argv):
+        index = list(argv).index(first)  # here --token is no secret
+        hint = f"{WHOLE_LINE}{shlex.join(['trade', *argv[:index], flag, *argv[index:]])}"
+    return f"{shown} is too much for {path}: {said}", hint

@@ -136,7 +136,8 @@ def test_ids_and_symbols_that_were_printed(own: Terminal) -> None:
     agents = own("agents", "list").lines
     own("wallets", "list")
     trades = own("trades", "list", "--limit", "3").lines
-    assert set(complete(own, "trade agents get ")) == {agent["id"] for agent in agents}
+    assert set(complete(own, "trade agents get ")) == {agent[key] for agent in agents for key in ("id", "name")}
+    assert complete(own, f"trade trades list --agent-id {agents[0]['name'][:-1]}") == [agents[0]["name"]]
     assert complete(own, f"trade trades list --agent-id {agents[0]['id'][:9]}") == [agents[0]["id"]]
     assert set(complete(own, "trade trades get ")) == {trade["id"] for trade in trades}
     symbol = trades[0]["token_symbol"]

@@ -112,6 +112,9 @@ def test_an_active_agent_is_not_even_asked_about(own: Terminal, server: MockServ
     assert (tried.json["method"], tried.notes[-1]["about"]["status"]) == ("DELETE", "active")
     assert "is active" in tried.notes[-1]["warnings"][0]
     assert writes(server, own) == []
+    refused = own("agents", "delete", agent, "--yes")
+    assert (refused.code, refused.problem["code"], refused.problem["status"]) == (7, "conflict", 409)
+    assert f"trade mock agent {agent} stop" in refused.problem["hint"]
 
 
 def test_a_new_agent_and_its_wallet(own: Terminal, client: TradeClient, wallet: str) -> None:

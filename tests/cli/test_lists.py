@@ -5,6 +5,7 @@ import json
 import pytest
 from rich.cells import cell_len
 
+from tradesdk import SystemClock
 from tradesdk_mock import MockServer
 
 from .. import _answers
@@ -164,6 +165,23 @@ def test_watch(world: Terminal, server: MockServer, monkeypatch: pytest.MonkeyPa
     ):
         refused = world(*line.split())
         assert (refused.code, refused.problem["message"]) == (2, said)
+
+
+def test_a_watch_ends_while_it_waits_for_the_service(
+    world: Terminal, server: MockServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def ctrl_c(clock: SystemClock, seconds: float) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(SystemClock, "sleep", ctrl_c)
+    monkeypatch.setattr(
+        "tradesdk_cli.lists.listing.time.sleep",
+        lambda seconds: server.add_fault("status", status=503, retry_after=9, count=1),
+    )
+    run = world("positions", "list", "-w", "10s", tty=True, columns=200, env={"NO_COLOR": "1"})
+    assert (run.code, run.out.count("id  ")) == (130, 1), "what was shown stays"
+    assert "(GET /v1/positions)" in run.err, "without address and query"
+    assert run.err.endswith("\x1b[Kinterrupted\n")
 
 
 def test_columns_that_are_empty_or_that_a_filter_fills_are_left_out_first(world: Terminal) -> None:

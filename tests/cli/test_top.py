@@ -240,6 +240,11 @@ def test_what_keys_do() -> None:
     assert pressed(view, "ß") == view
 
 
+def test_help_says_what_passed_means() -> None:
+    said = " ".join(line.plain.strip() for line in draw(filled(), View(help=True), 80, 40, NOW).lines)
+    assert "passed: the price is beyond, and nothing was sold." in said
+
+
 def test_every_way_to_sort_takes_what_is_not_known() -> None:
     board = filled()
     rows: dict[str, list[Any]] = {

@@ -248,6 +248,7 @@ def update(
 @app.verb("delete", "trade agents delete AGENT_ID --dry-run", "trade agents delete AGENT_ID")
 def delete(ctx: typer.Context, agent_id: AgentId, yes: Yes = False, dry_run: DryRun = False) -> None:
     """Delete an agent for good. An active one must be stopped first."""
+    from tradesdk import ConflictError
     from tradesdk_cli import idcache
     from tradesdk_cli.confirm import approve, check
     from tradesdk_cli.lookup import AGENTS, reached
@@ -258,7 +259,12 @@ def delete(ctx: typer.Context, agent_id: AgentId, yes: Yes = False, dry_run: Dry
             run, AGENTS, agent_id, lambda found: _deletion(run, found, yes=yes, dry_run=dry_run), dry_run=dry_run
         )
         if approve(run, change, yes=yes, dry_run=dry_run):
-            run.client.agents.delete(agent_id)
+            try:
+                run.client.agents.delete(agent_id)
+            except ConflictError as error:
+                refused = StillActive(error.message, _how_to(run, "stop", agent_id))
+                refused.status = error.status
+                raise refused from None
             idcache.forget(AGENTS.many, agent_id)
             run.out.one({"id": agent_id, "deleted": True})
 

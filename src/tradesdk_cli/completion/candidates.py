@@ -231,6 +231,18 @@ def _known(kind: str) -> Offer:
     return offer
 
 
+def _named(kind: str) -> Offer:
+    """The same, and the names that commands take in place of these ids."""
+    offer_ids = _known(kind)
+
+    def offer(line: Line, begun: str) -> Iterable[tuple[str, str]]:
+        ids = list(offer_ids(line, begun))
+        named = (about.rpartition(", ") for _, about in ids)
+        return [*ids, *{name: rest for name, _, rest in named if name}.items()]
+
+    return offer
+
+
 def _worlds(line: Line, begun: str) -> Iterable[tuple[str, str]]:
     folder = _settings({"mock": True}).data_folder() / "mock"
     names = sorted(path.name.removesuffix(".sqlite3") for path in folder.glob("*.sqlite3"))
@@ -287,10 +299,10 @@ def _shells(line: Line, begun: str) -> Iterable[tuple[str, str]]:
 
 
 _OFFERS: Mapping[str, Offer] = {
-    "AGENT_ID": _known("agents"),
-    "--agent-id": _known("agents"),
-    "WALLET_ID": _known("wallets"),
-    "--wallet-id": _known("wallets"),
+    "AGENT_ID": _named("agents"),
+    "--agent-id": _named("agents"),
+    "WALLET_ID": _named("wallets"),
+    "--wallet-id": _named("wallets"),
     "TRADE_ID": _known("trades"),
     "PAYMENT_ID": _known("payments"),
     "TOKEN": _known("tokens"),

@@ -22,22 +22,28 @@ _SHELL = re.compile(r"(?:\S*/|-)?(?:ba|c|da|fi|k|tc|z)?sh(\.\d+)?")
 """What a shell makes of `$0` and of `$0.05`: its own name comes first."""
 
 
-class NotANumber(typer.BadParameter):
-    """A text where a number should be; `share`: 0 to 1.
+class NotThisNumber(typer.BadParameter):
+    """A value that cannot be taken as a number is meant.
 
     Attributes:
-        value: the text.
+        value: what was typed.
         meant: the number that is meant, where it can be told.
     """
 
-    def __init__(self, text: str, *, share: bool = False) -> None:
-        said, self.value, self.meant = f"{text!r} is not a number", text, dollars_meant(text)
-        if percent := _PERCENT.fullmatch(text):
-            self.meant = f"{float(percent[1]) / 100:g}" if share else percent[1]
-            said = f"{said}: {text} is {self.meant}" if share else f"{said}: write {self.meant}"
-        elif self.meant is not None:
-            said = f"{said}: {f'write {self.meant}' if text.startswith('$') else why_a_shell(self.meant)}"
+    def __init__(self, said: str, value: str, meant: str | None) -> None:
         super().__init__(said)
+        self.value, self.meant = value, meant
+
+
+def _not_a_number(text: str, *, share: bool) -> NotThisNumber:
+    """A text where a number should be; `share`: 0 to 1."""
+    said, meant = f"{text!r} is not a number", dollars_meant(text)
+    if percent := _PERCENT.fullmatch(text):
+        meant = f"{float(percent[1]) / 100:g}" if share else percent[1]
+        said = f"{said}: {text} is {meant}" if share else f"{said}: write {meant}"
+    elif meant is not None:
+        said = f"{said}: {f'write {meant}' if text.startswith('$') else why_a_shell(meant)}"
+    return NotThisNumber(said, text, meant)
 
 
 def dollars_meant(text: str) -> str | None:
@@ -138,14 +144,18 @@ def whole(least: int | None = None, most: int | None = None) -> Callable[[str | 
 
 def number(least: float | None = None, most: float | None = None) -> Callable[[str | float], float]:
     """Reads a finite number within bounds."""
+    share = (least, most) == (0, 1)
 
     def read(value: str | float) -> float:
         try:
             amount = float(value)
         except ValueError:
-            raise NotANumber(str(value), share=(least, most) == (0, 1)) from None
+            raise _not_a_number(str(value), share=share) from None
         if not math.isfinite(amount):
             raise typer.BadParameter(f"a finite number is needed, not {value}")
+        if share and 2 <= amount <= 100:
+            meant = f"{amount / 100:g}"
+            raise NotThisNumber(f"{value} is not from 0 to 1: {value}% is {meant}", str(value), meant)
         _within(amount, least, most)
         return amount
 

@@ -165,6 +165,10 @@ OPTION_WORDS: Mapping[str, tuple[str, ...]] = {
 """Other programs' options, each with ours, the likeliest first; one that the command does not have is not meant."""
 
 
+VALUE_WORDS: Mapping[str, str] = {"jsonl": "ndjson", "yml": "yaml", "markdown": "md", "text": "table", "txt": "table"}
+"""Other programs' names of values, each with ours."""
+
+
 ELSEWHERE: Mapping[tuple[str, ...], str] = {
     ("install",): "to let your shell complete commands: trade completion install",
     ("update",): "this program is updated by pip or whatever installed it; an agent: trade agents update AGENT_ID",

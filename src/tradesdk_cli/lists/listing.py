@@ -98,7 +98,7 @@ def _walk(
                 out.many(columns, rows, empty="there are no more" if before else empty, header=header)
         except KeyboardInterrupt as interrupt:
             progress.clear()
-            out.note("interrupted" if pages.count else "interrupted before anything came")
+            out.note("interrupted" if pages.count or walk.watch else "interrupted before anything came")
             raise Interrupted(exit_code_of(interrupt)) from None
     if total is not None and pages.items:
         out.note(total(pages.items))
