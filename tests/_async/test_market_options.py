@@ -273,7 +273,7 @@ async def test_every_call_takes_a_price_and_names(act: Act, mock: MockService) -
     bought = await act(client, purchase="today", max_price="0.50")
     again = await act(client, purchase="today")
     assert (bought.again, again.again, again.payment.id) == (False, True, bought.payment.id)
-    assert (await act(client.dry_run, purchase="today")).standing == again.payment
+    assert (await act(client.dry_run, purchase="today")).existing == again.payment
     anew = await act(client, purchase="today", new_purchase=bought.payment.id)
     assert (anew.again, anew.payment.id != bought.payment.id) == (False, True)
     assert (await act(client.quote)).amount == bought.payment.amount
