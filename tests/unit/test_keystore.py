@@ -208,7 +208,7 @@ print(json.dumps([status, (folder / "whole").stat().st_size, sizes]))
 
 
 @POSIX
-@pytest.mark.parametrize("links", ["links", "no links"])
+@pytest.mark.parametrize("links", ["links", pytest.param("no links", marks=pytest.mark.long)])
 def test_a_kill_leaves_a_whole_keystore_or_none(tmp_path: Path, links: str) -> None:
     """Before each call to the system. Where there are no links, an empty file may have the name."""
     command = [sys.executable, "-c", KILLED, str(tmp_path), links]
