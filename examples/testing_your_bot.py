@@ -7,7 +7,7 @@ once, whatever happens: an answer that is lost, an hour without the service, a h
     python testing_your_bot.py brake    something is wrong: all agents down to 1 %, at once
 
 With TRADE_API_KEY and TRADE_BASE_URL set it talks to the service. With neither it plays ten minutes on a mock in this
-process, which takes a second. How a bot like this is shown in test_testing_your_bot.py.
+process, which takes a second. How such a bot is tested is shown in test_testing_your_bot.py.
 """
 
 import asyncio

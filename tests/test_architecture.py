@@ -312,3 +312,23 @@ def test_random_tests_draw_the_same_in_every_run(request: pytest.FixtureRequest)
     draw()
     assert drawn == first
     assert jitter == random.Random(request.node.nodeid).random()
+
+
+def test_scripts_name_tests_that_exist() -> None:
+    """A missing path ends pytest before it begins, and these are not run every day."""
+    named = [
+        path
+        for script in ("long", "soak", "peers")
+        for text in re.findall(r"tests/(?:[\w/.]|\{[\w,]*\})+", (ROOT / "scripts" / script).read_text())
+        for path in spelled_out(text)
+    ]
+    assert len(named) > 30
+    assert [path for path in named if not (ROOT / path.replace("/_sync", "/_async")).exists()] == []
+
+
+def spelled_out(text: str) -> list[str]:
+    """Each path of a text such as `tests/{a,b}.py`."""
+    choice = re.search(r"\{([^}]*)\}", text)
+    if choice is None:
+        return [text]
+    return [path for each in choice[1].split(",") for path in spelled_out(text.replace(choice[0], each, 1))]

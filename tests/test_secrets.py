@@ -57,6 +57,10 @@ def clients(seen: Seen, place: Place) -> None:
     blocking.close()
     seen.raises(blocking.account.get)
     asyncio.run(waiting.aclose())
+    with TradeClient(**place.settings() | {"base_url": "http://127.0.0.1:1", "max_retries": 0}) as nowhere:
+        seen.raises(nowhere.account.get)
+        for value in vars(nowhere._session.sender).values():  # its connections know the headers now
+            seen(repr(value))
 
 
 @scenario

@@ -169,6 +169,14 @@ def test_a_file_system_without_links(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert LocalSigner.from_keystore(file, PASSWORD).address == ADDRESS
     assert os.listdir(tmp_path) == ["wallet.json"]
 
+    def replace(*_: object) -> None:
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr(os, "replace", replace)
+    with pytest.raises(ConfigError):
+        create_keystore(tmp_path / "other.json", PASSWORD, WALLET_KEY, work=2)
+    assert os.listdir(tmp_path) == ["wallet.json"], "the name is free"
+
 
 KILLED = """
 import json, os, signal, sys

@@ -7,6 +7,7 @@ import sqlite3
 import stat
 import subprocess
 import sys
+import threading
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -384,3 +385,25 @@ def test_a_refusal_that_is_kept_holds_nothing_open(path: Path) -> None:
         reserve(ledger)
         assert kept.value.code == "over_budget"
         assert len(other.history()) == 5
+
+
+def test_many_threads_may_open_it_at_once(path: Path) -> None:
+    ledgers = [Ledger(path, sync=False) for _ in range(8)]
+    start, failures = threading.Barrier(8), []
+
+    def open_it(ledger: Ledger) -> None:
+        start.wait()
+        try:
+            reserve(ledger)
+        except Exception as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=open_it, args=(ledger,)) for ledger in ledgers]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failures == []
+    assert len(ledgers[0].history()) == 8
+    for ledger in ledgers:
+        ledger.close()

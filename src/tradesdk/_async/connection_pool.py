@@ -40,6 +40,16 @@ class AsyncEmptyBody:
 _EMPTY_BODY = AsyncEmptyBody()
 
 
+class _CheckedHeaders:
+    """Headers of a client that h11 has checked. Not a tuple: its `repr` would show the API key."""
+
+    __slots__ = ("known", "sent")
+
+    def __init__(self, sent: SentHeaders, host: tuple[bytes, bytes]) -> None:
+        self.sent = sent
+        self.known: Any = h11.Request(method="GET", target="/", headers=[host, *sent]).headers
+
+
 class AsyncConnectionPool:
     """Sends by HTTP/1.1, directly: no proxies, no redirects, no retries, no cookies."""
 
@@ -51,7 +61,7 @@ class AsyncConnectionPool:
         self._slots = AsyncSemaphore(max_connections)
         self._keepalive_expiry = keepalive_expiry
         self._idle: list[AsyncDeadlineConnection] = []
-        self._checked: tuple[SentHeaders, Any] | None = None
+        self._checked: _CheckedHeaders | None = None
         self._closed = False
 
     @property
@@ -99,10 +109,9 @@ class AsyncConnectionPool:
             return SentHeaders([self._host, *headers, (b"Content-Length", b"%d" % len(body or b""))])
         # A client sends the same list with every GET. Checking it again would take longer than writing it.
         checked = self._checked
-        if checked is None or checked[0] is not headers:
-            known = h11.Request(method="GET", target="/", headers=[self._host, *headers])
-            checked = self._checked = headers, known.headers
-        return checked[1]
+        if checked is None or checked.sent is not headers:
+            checked = self._checked = _CheckedHeaders(headers, self._host)
+        return checked.known
 
     def tells_if_sent(self, error: Exception) -> bool:
         return True  # httpcore's errors are raised as they happen, with no hooks in between
@@ -155,6 +164,7 @@ class AsyncConnectionPool:
 
     async def aclose(self) -> None:
         self._closed = True
+        self._checked = None
         while (connection := _taken(self._idle)) is not None:
             await connection.aclose()
 

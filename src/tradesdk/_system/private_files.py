@@ -141,6 +141,8 @@ def replace(path: str, data: bytes) -> None:
 def create_whole(path: str, data: bytes) -> None:
     """Make a file of `data`, readable for its owner only: complete and on disk when this returns, or missing.
 
+    Where there are no hard links, a killed process may leave it empty.
+
     Raises:
         FileExistsError: the name is taken, by a link as well.
         OSError: it failed, or the file system does not keep other users out.
@@ -160,7 +162,12 @@ def create_whole(path: str, data: bytes) -> None:
             raise
         except OSError:  # a file system without links: take the name first
             os.close(create(path))
-            os.replace(temp, path)
+            try:
+                os.replace(temp, path)
+            except BaseException:
+                with contextlib.suppress(OSError):
+                    os.unlink(path)
+                raise
     finally:
         with contextlib.suppress(OSError):
             os.unlink(temp)
