@@ -59,7 +59,7 @@ def test_follow_signals_of_the_service_that_is_set(tmp_path: Path) -> None:
             server.emit_signal(token="AERO", direction="SELL", confidence=0.7)
             assert [line_of(child), line_of(child)] == ["BUY  BRETT   90%", "SELL AERO    70%"]
             child.send_signal(signal.SIGINT)
-            assert line_of(child) == "ended; the next run goes on from here"
+            assert line_of(child) == "ended; the next run continues from here"
             assert child.wait() == 0
         server.emit_signal(token="PRIME", direction="BUY", confidence=0.8)
         with running("follow_signals.py", tmp_path, env) as child:

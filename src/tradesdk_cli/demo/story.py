@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 from tradesdk_cli.demo.common import START, check, private_key
@@ -12,7 +11,7 @@ from tradesdk_cli.demo.paid import paid_data
 from tradesdk_cli.demo.screen import Screen
 from tradesdk_cli.mockworld import mock_server_class
 from tradesdk_cli.output.columns import Column
-from tradesdk_cli.retries import Verbose, heard_by
+from tradesdk_cli.retries import LastReason, Verbose, heard_by
 from tradesdk_cli.session import wire_all
 
 if TYPE_CHECKING:
@@ -37,7 +36,8 @@ def tell(out: Output, seed: int) -> None:
     server_class = mock_server_class()
     from tradesdk import TradeError
 
-    with heard_by(Verbose(out, None)) if out.settings.verbose else nullcontext():
+    # Without a handler of ours, Python would print warnings of the log among the steps.
+    with heard_by(Verbose(out, None) if out.settings.verbose else LastReason()):
         try:
             _tell(Screen(out), server_class, seed)
         except TradeError as error:
