@@ -182,6 +182,10 @@ def test_a_watch_ends_while_it_waits_for_the_service(
     assert (run.code, run.out.count("id  ")) == (130, 1), "what was shown stays"
     assert "(GET /v1/positions)" in run.err, "without address and query"
     assert run.err.endswith("\x1b[Kinterrupted\n")
+    server.add_fault("status", status=503, retry_after=9, count=1)
+    run = world("positions", "list", "-w", "10s", tty=True, columns=200, env={"NO_COLOR": "1"})
+    assert (run.code, run.out) == (130, "")
+    assert run.err.endswith("\x1b[Kinterrupted before anything came\n")
 
 
 def test_columns_that_are_empty_or_that_a_filter_fills_are_left_out_first(world: Terminal) -> None:

@@ -139,9 +139,11 @@ def test_nothing_in_a_log_moves_a_cursor(trade: Terminal, service: Scripted) -> 
 
 
 def test_a_log_line_has_seven_words(trade: Terminal, service: Scripted) -> None:
-    struck = entry(1) | {"query": {"from": "a b&c"}, "path": "/ä b", "status": 0, "faults": ["latency", "reset"]}
+    struck = entry(1) | {"path": "/ä b", "status": 0, "faults": ["latency", "reset"]}
+    struck["query"] = {"from": "a b&c", "api_key": "sk_1"}
     service.says(200, {"data": [struck | {"method": "", "error": ""}], "last": 1})
-    assert trade("mock", "logs").out == "1970-01-01T00:00:00Z - - /%C3%A4%20b?from=a+b%26c 0 - latency,reset\n"
+    path = "/%C3%A4%20b?from=a+b%26c&api_key=****"
+    assert trade("mock", "logs").out == f"1970-01-01T00:00:00Z - - {path} 0 - latency,reset\n"
 
 
 def entry(n: int) -> dict[str, Any]:

@@ -19,13 +19,9 @@ pytestmark = pytest.mark.skipif(os.name != "posix", reason="signals and pseudo-t
 
 @contextlib.contextmanager
 def started(trade: Terminal, *argv: str, **options: Any) -> Iterator[subprocess.Popen[str]]:
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     process = subprocess.Popen(  # the program under test
-        [*TRADE, *argv],
-        env=trade.environment(),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        **options,
+        [*TRADE, *argv], env=trade.environment(), text=True, **(pipes | options)
     )
     try:
         yield process

@@ -51,10 +51,12 @@ def show_list(
     if walk.watch is not None and not run.out.on_terminal:
         raise UsageProblem("--watch needs a terminal", "leave it out, and run the command again when you need to")
     if walk.checkpoint is None:
+        again = False
         while True:
-            _walk(run.out, columns, walk, source, source.pager(walk), empty=empty, total=total)
+            _walk(run.out, columns, walk, source, source.pager(walk), empty=empty, total=total, again=again)
             if walk.watch is None:
                 return
+            again = True
             time.sleep(walk.watch)
     from tradesdk_cli.lists.checkpoint import Pull
 
@@ -77,6 +79,7 @@ def _walk(
     empty: str,
     pull: Pull | None = None,
     total: Callable[[Sequence[Any]], str] | None = None,
+    again: bool = False,
 ) -> None:
     before = 0 if pull is None else pull.count
     most = None if walk.total is None else before + walk.total
@@ -98,7 +101,7 @@ def _walk(
                 out.many(columns, rows, empty="there are no more" if before else empty, header=header)
         except KeyboardInterrupt as interrupt:
             progress.clear()
-            out.note("interrupted" if pages.count or walk.watch else "interrupted before anything came")
+            out.note("interrupted" if pages.count or again else "interrupted before anything came")
             raise Interrupted(exit_code_of(interrupt)) from None
     if total is not None and pages.items:
         out.note(total(pages.items))

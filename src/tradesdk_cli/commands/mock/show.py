@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode
 
+from tradesdk_cli.redact import is_secret_field
 from tradesdk_cli.text import to_json, visible
 
 if TYPE_CHECKING:
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 _INDENT = 4
 _LONGEST_PATH = 48
 _LONGEST_PARAMETER = 1_000
+_HIDDEN = "****"
 
 
 def show_clock(out: Output, clock: Mapping[str, Any]) -> None:
@@ -173,10 +175,15 @@ def journal_rows(out: Output, entries: list[dict[str, Any]]) -> list[dict[str, A
 
 
 def log_line(entry: Mapping[str, Any]) -> str:
-    """One request as seven words: time, tenant, method, path with its query, status, error, faults."""
+    """One request as seven words: time, tenant, method, path with its query, status, error, faults.
+
+    A key in the query, where it does not belong, is not shown.
+    """
     from tradesdk_cli.output.table import moment
 
-    query = urlencode(entry["query"])
+    query = urlencode(
+        {name: _HIDDEN if is_secret_field(name) else value for name, value in entry["query"].items()}, safe="*"
+    )
     path = quote(entry["path"], safe="/:@!$&'()*+,;=~", errors="replace") + (f"?{query}" if query else "")
     when = moment(entry["at"]).replace(" ", "T")
     words = (
