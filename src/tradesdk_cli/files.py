@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import stat
 import sys
@@ -18,8 +19,9 @@ if TYPE_CHECKING:
     from typing import TextIO
 
 
-_OWN_ENDINGS = (".toml", ".sqlite3", ".sqlite3-approvals", ".lock")
+_OWN_ENDINGS = (".toml", ".sqlite3", ".sqlite3-approvals", ".lock", ".trade-lock")
 _OWN_FOLDERS = ("keys", "mock", "checkpoints")
+_NO_LOCKS = {errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EROFS}
 
 
 def atomic_write(path: Path, content: bytes | str, *, mode: int | None = None, sync: bool = True) -> None:
@@ -57,30 +59,38 @@ def atomic_write(path: Path, content: bytes | str, *, mode: int | None = None, s
 def locked(path: str, in_use: CliError, *, wait: float = 0.0) -> Iterator[None]:
     """While one command works with a file, no other does. The lock of a killed command is free.
 
-    There is `PATH.lock` meanwhile. Where that cannot be made or locked, nothing is: reading or writing says why.
+    The lock is on `.NAME.trade-lock` beside it, which stays: if it were removed, two could hold the lock at once. Where
+    there are no locks, or the folder cannot be written, nothing is locked.
 
     Args:
         path: the file, without links in it.
         in_use: what is raised when another command has the lock.
         wait: how many seconds to wait for that one.
+
+    Raises:
+        CliError: `in_use`, or one of its class: the lock cannot be opened.
     """
     from filelock import FileLock, Timeout
 
-    lock = FileLock(f"{path}.lock", wait, mode=0o600, thread_local=False, fallback_to_soft=False)
+    folder, name = os.path.split(path)
+    file = os.path.join(folder, f".{name}.trade-lock")
+    lock = FileLock(file, wait, mode=0o600, thread_local=False, preserve_lock_file=True)
     try:
-        os.stat(os.path.dirname(path))  # filelock would make the folder
-        lock.acquire()
+        if os.path.isdir(folder):  # filelock would make it; reading or writing says what is wrong
+            lock.acquire()
     except Timeout:
         raise in_use from None
-    except OSError:
-        pass
+    except OSError as error:
+        there = os.path.lexists(file)
+        if error.errno not in _NO_LOCKS and (there or not isinstance(error, PermissionError)):
+            raise type(in_use)(
+                f"the lock {one_line(file, 400)} cannot be {'opened' if there else 'made'}: {error.strerror}",
+                f"{'make it yours, or remove it' if there else 'make room, or use a shorter name'}, and run it again",
+            ) from None
     try:
         yield
     finally:
-        if lock.is_locked:
-            with contextlib.suppress(OSError):  # on Windows it is removed by `release`
-                os.unlink(lock.lock_file)  # a lock on a removed file does not count for filelock
-            lock.release()
+        lock.release()
 
 
 def refuse_same(files: Mapping[str, Path | None]) -> None:

@@ -234,17 +234,18 @@ def test_a_checkpoint_that_cannot_be(world: Terminal, files: Path) -> None:
 def test_two_at_once_are_refused(world: Terminal, files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     kept = files / "pull.json"
     line = ("trades", "list", "--checkpoint", str(kept))
+    lock = files / ".pull.json.trade-lock"
     came, held = Pull.page_came, []
 
     def busy(pull: Pull) -> None:
         came(pull)
         with pytest.raises(Timeout):
-            FileLock(f"{kept}.lock", 0).acquire()
+            FileLock(lock, 0).acquire()
         held.append(pull)
 
     for there in (False, True):
         assert kept.exists() == there
-        with FileLock(f"{kept}.lock"):
+        with FileLock(lock):
             run = world(*line, "--all")
             assert (run.code, run.out) == (3, "")
             assert "another command works with" in run.problem["message"]
@@ -252,7 +253,53 @@ def test_two_at_once_are_refused(world: Terminal, files: Path, monkeypatch: pyte
             patch.setattr(Pull, "page_came", busy)
             assert world(*line, *(("--all",) if there else ("--limit", "5"))).code == 0
         assert len(held) > there
-        assert [file.name for file in files.iterdir()] == ["pull.json"]
+        assert sorted(files.iterdir()) == [lock, kept], "removed, two could hold the lock at once"
+
+
+def refusing_locks(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
+    opened = os.open
+
+    def refuse(path: Any, *given: Any, **more: Any) -> int:
+        if str(path).endswith(".trade-lock"):
+            raise OSError(number, os.strerror(number))
+        return opened(path, *given, **more)
+
+    monkeypatch.setattr(os, "open", refuse)
+
+
+@each_of(
+    ("number", "there", "said"),
+    [
+        (errno.EACCES, True, "opened: Permission denied"),
+        (errno.EPERM, True, "opened: Operation not permitted"),
+        (errno.ELOOP, True, "opened: Too many levels"),
+        (errno.ENOSPC, False, "made: No space left"),
+        (errno.EACCES, False, None),  # of the folder
+        (errno.EPERM, False, None),
+        *((number, False, None) for number in (errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP)),
+        (errno.ENOLCK, True, None),
+        (errno.EROFS, True, None),
+        (errno.EROFS, False, None),
+    ],
+)
+def test_a_lock_that_cannot_be_opened_is_said(
+    world: Terminal, files: Path, monkeypatch: pytest.MonkeyPatch, number: int, there: bool, said: str | None
+) -> None:
+    lock, kept = files / ".pull.json.trade-lock", files / "pull.json"
+    kept.unlink(missing_ok=True)
+    lock.unlink(missing_ok=True)
+    if there:
+        lock.touch()
+    line = ("trades", "list", "--limit", "5", "--checkpoint", str(kept))
+    with monkeypatch.context() as patch:
+        refusing_locks(patch, number)
+        run = world(*line)
+    if said is None:
+        assert (run.code, kept.exists()) == (0, True)
+    else:
+        assert (run.code, run.problem["code"], kept.exists()) == (3, "checkpoint", False)
+        assert f"the lock {lock} cannot be {said}" in run.problem["message"]
+        assert ("remove it" if there else "make room") in run.problem["hint"]
 
 
 def test_a_cursor_that_the_service_forgot(trade: Terminal, service: Scripted, files: Path) -> None:
@@ -366,14 +413,17 @@ def test_lines_of_somebody_else_are_not_cut_away(world: Terminal, files: Path) -
 
 
 @pytest.mark.parametrize("there", [False, True])
-def test_what_a_killed_process_left_goes_with_the_next_run(world: Terminal, files: Path, there: bool) -> None:
-    line = ("trades", "list", "--checkpoint", str(files / "pull.json"))
+def test_files_with_names_like_the_checkpoints_are_left_alone(world: Terminal, files: Path, there: bool) -> None:
+    """Nor does the lock of a killed process stop the next run."""
+    out, kept, other = files / "q.tmp", files / "q", files / "q.lock"
+    line = ("trades", "list", "--checkpoint", str(kept), "--out", str(out), "-o", "csv")
     if there:
         assert world(*line, "--limit", "5").code == 0
-    for name in ("pull.json.tmp", "pull.json.lock"):
-        (files / name).touch()
-    assert world(*line, "--limit", "10").code == 0
-    assert [file.name for file in files.iterdir()] == ["pull.json"]
+    other.write_text("mine")
+    (files / ".q.trade-lock").touch()
+    assert world(*line, "--limit", "30").code == 0
+    assert (len(out.read_text().splitlines()), other.read_text()) == (31, "mine")
+    assert sorted(files.iterdir()) == [files / ".q.trade-lock", kept, other, out]
 
 
 def test_a_full_disk_says_how_a_pull_goes_on(world: Terminal, files: Path, monkeypatch: pytest.MonkeyPatch) -> None:

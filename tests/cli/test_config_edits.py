@@ -74,14 +74,27 @@ def test_two_changes_at_once_are_both_kept(tmp_path: Path, monkeypatch: pytest.M
     files.change(file, ("t",), {"a": 1})
     other.join()
     assert tomllib.loads(file.read_text()) == {"t": {"a": 1, "b": 2}}
-    assert [one.name for one in tmp_path.iterdir()] == ["config.toml"]
+    assert sorted(one.name for one in tmp_path.iterdir()) == [".config.toml.trade-lock", "config.toml"]
 
 
 def test_a_change_that_never_ends_is_not_waited_for_for_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "config.toml"
     monkeypatch.setattr(files, "_PATIENCE", 0)
-    with FileLock(f"{file}.lock"), pytest.raises(ConfigProblem, match="another command is changing"):
+    with (
+        FileLock(tmp_path / ".config.toml.trade-lock"),
+        pytest.raises(ConfigProblem, match="another command is changing"),
+    ):
         files.change(file, ("t",), {"a": 1})
+    assert not file.exists()
+
+
+def test_a_lock_that_cannot_be_opened_is_said_and_nothing_changed(tmp_path: Path) -> None:
+    file, lock = tmp_path / "config.toml", tmp_path / ".config.toml.trade-lock"
+    lock.mkdir()
+    with pytest.raises(ConfigProblem) as refused:
+        files.change(file, ("t",), {"a": 1})
+    assert str(lock) in refused.value.message
+    assert "remove it" in str(refused.value.hint)
     assert not file.exists()
 
 

@@ -10,12 +10,11 @@ import json
 import os
 import stat
 from dataclasses import asdict, dataclass, field, replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tradesdk_cli.errors import INVALID, CliError, ConfigProblem, UsageProblem
-from tradesdk_cli.files import locked, refuse_same
+from tradesdk_cli.files import atomic_write, locked, refuse_same
 from tradesdk_cli.output.formats import GROWING
 from tradesdk_cli.output.outfile import FULL, GOES_ON
 from tradesdk_cli.text import counted, one_line
@@ -157,20 +156,8 @@ class PullFile:
         self._take()
         if self._new and os.path.lexists(self._real):
             raise self._in_use()
-        half = f"{self._real}.tmp"
         try:
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(half)  # of a process that was killed
-            try:
-                with open(half, "xb", opener=partial(os.open, mode=0o600)) as file:
-                    file.write(text.encode())
-                    file.flush()
-                    os.fsync(file.fileno())
-                os.replace(half, self._real)
-            except BaseException:
-                with contextlib.suppress(OSError):
-                    os.unlink(half)
-                raise
+            atomic_write(Path(self._real), text, mode=0o600)
         except OSError as error:
             raise self._failed("written", error) from None
         self._new = False
