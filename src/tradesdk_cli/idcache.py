@@ -46,12 +46,18 @@ def _words(*parts: object) -> str:
     return safe_words(", ".join(str(part) for part in parts if part not in (None, "")))
 
 
+def _named(name: object, about: object) -> str:
+    """A name and a word about it. A name that would be changed here is left out: a command would not find it."""
+    words = f"{name}, {about}"
+    return words if name and about and safe_words(words) == words else _words(about)
+
+
 def _agent(row: Mapping[str, Any]) -> None:
-    _add(AGENTS, row.get("id"), _words(row.get("name"), row.get("status")))
+    _add(AGENTS, row.get("id"), _named(row.get("name"), row.get("status")))
 
 
 def _wallet(row: Mapping[str, Any]) -> None:
-    _add(WALLETS, row.get("id"), _words(row.get("label"), CHAIN_NAMES.get(row.get("chain_id", 0))))
+    _add(WALLETS, row.get("id"), _named(row.get("label"), CHAIN_NAMES.get(row.get("chain_id", 0))))
 
 
 def _trade(row: Mapping[str, Any]) -> None:

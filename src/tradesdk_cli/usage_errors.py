@@ -73,8 +73,12 @@ def instead(argv: Sequence[str], path: str) -> str:
 
 
 _ALLOWED = re.compile(r" (?:--yes|--max-price \S+)")
+_SYMBOL = re.compile(r"(?=.*[A-Z])[A-Z0-9]{2,}")
 _ABOUT_TOKENS = (["signals"], ["market"], ["trades"], ["positions"], ["plot"], ["replay"])
 _JQ = re.compile(r"\.(?:(?P<name>[A-Za-z_][\w.]*)|(?P<rest>\[\d*\](?:\.[A-Za-z_][\w.]*)?)?)")
+_JQ_LISTS = ("trade agents list", "trade wallets list", "trade trades list", "trade positions list")
+_JQ_OBJECTS = ("trade agents get", "trade trades get", "trade account show")
+"""Where `--jq` is carried out: they pay and change nothing, and what they give is known."""
 _SHOWN = 4
 
 
@@ -248,7 +252,8 @@ def _option(error: Any, argv: Sequence[str], path: str) -> tuple[str, str | None
         if meant == ["-o json"] and _names_fields(argv, word, error.ctx):  # as in gh
             meant = ["-o json --fields"]
         line = _with_option(argv, word, meant[0])
-        if meant == ["--query"] and not _as_query(line, known):
+        reached = _reached(argv, error.ctx.command)[0] if path == "trade" else path
+        if meant == ["--query"] and not _as_query(line, reached):
             return message, "--query takes JMESPath, for example: --query \"[?status=='active'].id\""
         return message, instead(line, path)
     if meant:
@@ -277,13 +282,18 @@ def _names_fields(argv: Sequence[str], word: str, context: Any) -> bool:
     return re.fullmatch(r"[a-z_.]+(,[a-z_.]+)*", following) is not None and (takes_none or "," in following)
 
 
-def _as_query(line: list[str], known: Sequence[str]) -> bool:
-    """Writes a simple jq path in `line` as JMESPath: `.name` as `name`, of each row in a list. False: it is neither."""
+def _as_query(line: list[str], path: str) -> bool:
+    """Writes a simple jq path in `line` as JMESPath: `.name` as `name`, of each row in a list.
+
+    False: it is neither, or nobody can say what it selects from the result of the command `path`.
+    """
     place = next(place for place, word in enumerate(line) if word.partition("=")[0] == "--query")
     _, equals, value = line[place].partition("=")
     value = value if equals else line[place + 1] if place + 1 < len(line) else ""
     if found := _JQ.fullmatch(value):
-        rows = "[]." if "--all" in known and found["name"] else ""
+        if path not in (_JQ_LISTS if found["rest"] else (*_JQ_LISTS, *_JQ_OBJECTS)):
+            return False
+        rows = "[]." if path in _JQ_LISTS and found["name"] else ""
         value = f"{rows}{found['name'] or found['rest'] or '@'}"
         line[place : place + 1 if equals else place + 2] = ["--query", value]
     from tradesdk_cli.output.select import Selection
@@ -296,16 +306,18 @@ def _as_query(line: list[str], known: Sequence[str]) -> bool:
 
 
 def with_query_for_jq(error: Exception, argv: Sequence[str]) -> list[str] | None:
-    """The line with `--query` where it has `--jq`, as in gh, with a simple path; None: it has not."""
+    """The line with `--query` where it has `--jq`, as in gh, with a simple path; None: it has not, or might pay."""
     if type(error).__name__ != "NoSuchOption":
         return None
     context: Any = getattr(error, "ctx", None)
     word = next((word for word in argv if word.partition("=")[0] == "--jq"), None)
-    if word is None or context is None or context.parent is None or getattr(error, "option_name", "") != "--jq":
+    if word is None or context is None or getattr(error, "option_name", "") != "--jq":
+        return None
+    if context.command_path not in (*_JQ_LISTS, *_JQ_OBJECTS):
         return None
     line = _with_option(argv, word, "--query")
     before = list(line)
-    return line if _as_query(line, _options_of(context)) and line != before else None
+    return line if _as_query(line, context.command_path) and line != before else None
 
 
 def _is_argument(name: str, context: Any) -> bool:
@@ -421,5 +433,8 @@ def _extra(error: ExtraArguments, argv: Sequence[str], path: str) -> tuple[str, 
     hint = None
     if flag is not None and flag not in argv and not takes and not more and first in argv and _again(argv):
         index = list(argv).index(first)  # here --token is no secret
-        hint = f"{WHOLE_LINE}{shlex.join(['trade', *argv[:index], flag, *argv[index:]])}"
+        right = [flag, first]
+        if flag == "--agent-id" and _SYMBOL.fullmatch(first):  # no list has a filter for it
+            right = ["--query", f"[?token_symbol=='{first}']"]
+        hint = f"{WHOLE_LINE}{shlex.join(['trade', *argv[:index], *right, *argv[index + 1 :]])}"
     return f"{shown} is too much for {path}: {said}", hint

@@ -7,6 +7,8 @@ from tradesdk import LocalSigner, TradeClient
 from tradesdk_mock import MockServer
 
 from .._rows import each_of
+from . import _services
+from ._services import Scripted
 from ._terminal import Terminal
 
 KEY = "0x" + "7c" * 32
@@ -115,6 +117,14 @@ def test_an_active_agent_is_not_even_asked_about(own: Terminal, server: MockServ
     refused = own("agents", "delete", agent, "--yes")
     assert (refused.code, refused.problem["code"], refused.problem["status"]) == (7, "conflict", 409)
     assert f"trade mock agent {agent} stop" in refused.problem["hint"]
+
+
+def test_another_conflict_of_a_deletion_is_told_as_it_is(trade: Terminal, service: Scripted) -> None:
+    service.says(200, _services.agent(id="agt_1", status="idle", risk={}, min_confidence=0.75, max_positions=5))
+    service.then(409, {"error": {"code": "conflict", "message": "it has open positions"}})
+    run = trade("agents", "delete", "agt_1", "--yes", "--no-retry")
+    assert (run.code, run.problem["message"]) == (7, "it has open positions")
+    assert (service.seen[-1][0], "stop" in run.problem["hint"]) == ("DELETE", False)
 
 
 def test_a_new_agent_and_its_wallet(own: Terminal, client: TradeClient, wallet: str) -> None:

@@ -182,6 +182,18 @@ def test_hostile_names_reach_no_shell(trade: Terminal, service: Scripted) -> Non
         assert not set("$`'\";\x1b\x07\u202e()") & set(run.out)
 
 
+def test_a_name_that_would_have_to_be_changed_is_not_offered(trade: Terminal, service: Scripted) -> None:
+    names = ["\u00dcnder", "a$b", "two  words", "sm\u00f8rt, x", "x, " + "y" * 60, "calm"]
+    item = {"status": "idle", "chain_id": 8453, "wallet_id": "w", "created_at": 1}
+    rows = [{"id": f"agt_{place}", "name": name} | item for place, name in enumerate(names)]
+    service.says(200, {"data": rows, "pagination": {"next_cursor": None, "has_more": False}})
+    assert trade("agents", "list").code == 0
+    words = {"_TRADE_COMPLETE": "complete_fish", "_TRADE_WORDS": BETWEEN.join(["trade", "agents", "get", ""])}
+    _, *found = trade(env=words).out.splitlines()
+    offered = {line.partition("\t")[0] for line in found}
+    assert offered == {row["id"] for row in rows} | {"calm"}
+
+
 def known(own: Terminal, kind: str = "agents") -> set[str]:
     (path,) = (own.home / "completion").iterdir()
     rows = [line.split("\t") for line in path.read_text().splitlines()[1:]]

@@ -113,12 +113,47 @@ def test_the_line_that_is_meant_stands_in_the_hint(trade: Terminal, service: Scr
         ("-o csv agents list --jq .[0].id", "-o csv agents list --query [0].id"),
         ("agents get base-slow --jq .stats.win_rate_pct", "agents get base-slow --query stats.win_rate_pct"),
         ("account show --jq .", "account show --query @"),
+        ("wallets list --jq .label", "wallets list --query [].label"),
+        ("trades list -n 2 --jq .token_symbol", "trades list -n 2 --query [].token_symbol"),
+        ("positions --jq .[0].id", "positions --query [0].id"),
     ],
 )
 def test_a_simple_jq_path_is_taken_as_in_gh(world: Terminal, line: str, meant: str) -> None:
     run, same = world(*line.split()), world(*meant.split())
     assert (run.code, run.out) == (0, same.out)
     assert run.out.strip() not in ("", "null")
+
+
+@each_of(
+    "line",
+    [
+        "market prices ETH --max-price 0.03 --jq .price",
+        "market tokens --jq .symbol",
+        "signals latest --chain base --jq .token_symbol",
+        "pay history --jq .id",
+        "agents delete agt_1 --yes --jq .id",
+        "agents update agt_1 --name calmer --yes --jq .id",
+        "agents get agt_1 --jq .[0].id",
+        "account usage --jq .",
+    ],
+)
+def test_jq_is_not_taken_where_it_could_pay_change_or_select_nothing(
+    trade: Terminal, service: Scripted, line: str
+) -> None:
+    run = trade(*line.split())
+    assert (run.code, run.problem["code"], service.seen) == (2, "usage", [])
+    assert "has no option --jq" in run.problem["message"]
+    assert "--query takes JMESPath, for example: --query " in run.problem["hint"]
+
+
+@each_of("noun", ["trades", "positions"])
+def test_a_symbol_behind_a_list_that_has_no_filter_for_it(world: Terminal, noun: str) -> None:
+    symbol = world(noun, "list", "-o", "json").json[0]["token_symbol"]
+    hint = world(noun, "list", symbol).problem["hint"]
+    assert hint.startswith("did you mean: trade ")
+    found = world(*shlex.split(hint.partition(": trade ")[2]), "-o", "json")
+    assert found.code == 0
+    assert {row["token_symbol"] for row in found.json} == {symbol}
 
 
 SAID = [

@@ -262,6 +262,8 @@ def delete(ctx: typer.Context, agent_id: AgentId, yes: Yes = False, dry_run: Dry
             try:
                 run.client.agents.delete(agent_id)
             except ConflictError as error:
+                if change.about.get("status") != "active":
+                    raise
                 refused = StillActive(error.message, _how_to(run, "stop", agent_id))
                 refused.status = error.status
                 raise refused from None
