@@ -433,8 +433,8 @@ def _extra(error: ExtraArguments, argv: Sequence[str], path: str) -> tuple[str, 
     hint = None
     if flag is not None and flag not in argv and not takes and not more and first in argv and _again(argv):
         index = list(argv).index(first)  # here --token is no secret
-        right = [flag, first]
+        meant = [flag, first]
         if flag == "--agent-id" and _SYMBOL.fullmatch(first):  # no list has a filter for it
-            right = ["--query", f"[?token_symbol=='{first}']"]
-        hint = f"{WHOLE_LINE}{shlex.join(['trade', *argv[:index], *right, *argv[index + 1 :]])}"
+            meant = ["--query", f"[?token_symbol=='{first}']"]
+        hint = f"{WHOLE_LINE}{shlex.join(['trade', *argv[:index], *meant, *argv[index + 1 :]])}"
     return f"{shown} is too much for {path}: {said}", hint
