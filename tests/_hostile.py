@@ -88,50 +88,25 @@ class HostileServer:
 
 
 @contextlib.contextmanager
-def hostile(answering: Answering) -> Iterator[HostileServer]:
-    """`answering` runs in a thread for each request; afterwards the connection goes on unless it was closed."""
+def listening(serve: Callable[[socket.socket], None]) -> Iterator[int]:
+    """A loopback port. `serve` runs in a thread for each connection; at the end they are all broken off."""
     listener = socket.create_server(("127.0.0.1", 0), backlog=256)
-    server = HostileServer(listener.getsockname()[1])
-    lock, ended = server.changed, threading.Event()
     sockets: list[socket.socket] = []
     threads: list[threading.Thread] = []
 
-    def serve(connection: socket.socket) -> None:
-        try:
-            for nth, (head, body) in enumerate(_requests(connection)):
-                with lock:
-                    visit = Visit(len(server.visits), nth, head, body, connection, ended)
-                    server.visits.append(visit)
-                answering(visit)
-        except OSError:
-            pass  # the connection is over, by whichever side
-        finally:
-            connection.close()
-            with lock:
-                server.now_open -= 1
-                server.changed.notify_all()
-
     def accept() -> None:
-        while True:
-            try:
+        with contextlib.suppress(OSError):
+            while True:
                 connection, _ = listener.accept()
-            except OSError:
-                return
-            thread = threading.Thread(target=serve, args=(connection,))
-            with lock:
-                server.connections += 1
-                server.now_open += 1
-                server.most_open = max(server.most_open, server.now_open)
                 sockets.append(connection)
-                threads.append(thread)
-            thread.start()
+                threads.append(threading.Thread(target=serve, args=(connection,)))
+                threads[-1].start()
 
     acceptor = threading.Thread(target=accept)
     acceptor.start()
     try:
-        yield server
+        yield listener.getsockname()[1]
     finally:
-        ended.set()
         with contextlib.suppress(OSError):
             listener.shutdown(socket.SHUT_RDWR)
         listener.close()
@@ -141,6 +116,40 @@ def hostile(answering: Answering) -> Iterator[HostileServer]:
                 one.shutdown(socket.SHUT_RDWR)
         for thread in threads:
             thread.join()
+        for one in sockets:
+            one.close()
+
+
+@contextlib.contextmanager
+def hostile(answering: Answering) -> Iterator[HostileServer]:
+    """`answering` runs in a thread for each request; afterwards the connection continues unless it was closed."""
+    ended = threading.Event()
+
+    def serve(connection: socket.socket) -> None:
+        with server.changed:
+            server.connections += 1
+            server.now_open += 1
+            server.most_open = max(server.most_open, server.now_open)
+        try:
+            for nth, (head, body) in enumerate(_requests(connection)):
+                with server.changed:
+                    visit = Visit(len(server.visits), nth, head, body, connection, ended)
+                    server.visits.append(visit)
+                answering(visit)
+        except OSError:
+            pass  # the connection is over, by whichever side
+        finally:
+            connection.close()
+            with server.changed:
+                server.now_open -= 1
+                server.changed.notify_all()
+
+    with listening(serve) as port:
+        server = HostileServer(port)
+        try:
+            yield server
+        finally:
+            ended.set()
 
 
 def _requests(connection: socket.socket) -> Iterator[tuple[bytes, bytes]]:

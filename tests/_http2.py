@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import socket
-import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 import h2.config
 import h2.connection
 import h2.events
+
+from ._hostile import listening
 
 Step = bytes | float | None
 """What is sent, a pause in seconds, or nothing more on an open stream. At the end of the steps the answer is over."""
@@ -30,12 +32,10 @@ class Http2Server:
 @contextlib.contextmanager
 def http2_server(answer: Callable[[str], tuple[str, Iterable[Step]]]) -> Iterator[Http2Server]:
     """`answer` says the content type and the steps for a path."""
-    listener = socket.create_server(("127.0.0.1", 0))
-    server = Http2Server(f"http://127.0.0.1:{listener.getsockname()[1]}")
-    sockets: list[socket.socket] = []
-    threads: list[threading.Thread] = []
+    numbers = itertools.count()
 
-    def serve(connection: socket.socket, number: int) -> None:
+    def serve(connection: socket.socket) -> None:
+        number = next(numbers)
         state = h2.connection.H2Connection(h2.config.H2Configuration(client_side=False))
         state.initiate_connection()
         with contextlib.suppress(OSError):
@@ -58,27 +58,6 @@ def http2_server(answer: Callable[[str], tuple[str, Iterable[Step]]]) -> Iterato
                             state.end_stream(event.stream_id)
                 connection.sendall(state.data_to_send())
 
-    def accept() -> None:
-        with contextlib.suppress(OSError):
-            while True:
-                connection, _ = listener.accept()
-                sockets.append(connection)
-                threads.append(threading.Thread(target=serve, args=(connection, len(threads))))
-                threads[-1].start()
-
-    acceptor = threading.Thread(target=accept)
-    acceptor.start()
-    try:
+    with listening(serve) as port:
+        server = Http2Server(f"http://127.0.0.1:{port}")
         yield server
-    finally:
-        with contextlib.suppress(OSError):
-            listener.shutdown(socket.SHUT_RDWR)
-        listener.close()
-        acceptor.join()
-        for one in sockets:
-            with contextlib.suppress(OSError):
-                one.shutdown(socket.SHUT_RDWR)
-        for thread in threads:
-            thread.join()
-        for one in sockets:
-            one.close()

@@ -507,7 +507,7 @@ class StreamState:
             self._look_is_over(mono, audit=audit)
 
     def period_read(self, look: BackfillWindow, mono: float) -> None:
-        """Finish a walk through one period, which is no look of a stream."""
+        """Take what a walk through one period found, and report what may be missing."""
         with self._lock:
             gap = self.replay.found(look, self.clock.now(mono), self.items)
         if gap is not None:
