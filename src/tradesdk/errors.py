@@ -111,7 +111,7 @@ ErrorCode = Literal[
     # payments refused because of the offer
     "malformed_offer",
     "offer_too_large",
-    "unsupported_version",
+    "unsupported_payment",
     "no_offer",
     "unsupported_scheme",
     "unsupported_network",

@@ -32,7 +32,7 @@ RECIPIENTS = (ADDRESS, ADDRESS, ADDRESS.lower(), OTHER)
 PAY_TO: tuple[tuple[str, ...], ...] = ((), (), (), (ADDRESS,), (OTHER.lower(),))
 RECEIPTS = (
     None,
-    *(Receipt(success=success, transaction="0x1", network="base", raw={}) for success in (True, False)),
+    *(Receipt(success=success, transaction="0x1", network="eip155:8453", raw={}) for success in (True, False)),
 )
 EXPIRED_UNKNOWN = PaymentState.EXPIRED_UNKNOWN
 TERMS = ("amount", "pay_to", "identified")
