@@ -5,9 +5,9 @@ from __future__ import annotations
 import itertools
 from typing import Any
 
-from .._values.payment import Payment, PaymentState, SignedHeader
-from ..payments.budget import Budget
-from ..payments.ledger.protocol import LedgerStore
+from tradesdk._values.payment import Payment, PaymentState, SignedHeader
+from tradesdk.payments.budget import Budget
+from tradesdk.payments.ledger.protocol import LedgerStore
 
 NOW = 1_760_000_000.0
 """Not the start of an hour, nor of a day."""
