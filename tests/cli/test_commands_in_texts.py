@@ -74,4 +74,4 @@ def test_a_command_is_held_whole_and_prose_is_not() -> None:
     ]
     assert too_long("trade login keeps a key") == "keeps"
     assert too_long("trade agents lists them") == "lists"
-    assert too_long("trade signals stream --group NAME") is None
+    assert too_long("trade signals stream --heartbeats") is None

@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
-from tradesdk.payments.ledger.protocol import LedgerStore
+from tradesdk import LedgerStore
 
 from . import ledger_cases as _cases  # its checks are in CHECKS then
 from .expectations import CHECKS

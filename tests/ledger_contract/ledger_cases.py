@@ -9,10 +9,18 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any, Literal
 
-from tradesdk._values.payment import FREE, GRACE, LIVE, RELEASED, UNRESOLVED, Payment, PaymentState, Receipt
-from tradesdk.errors import BudgetDetails, InvalidArgumentError, LedgerError, PaymentRefusedError
-from tradesdk.payments.budget import Budget
-from tradesdk.payments.ledger.protocol import LedgerStore
+from tradesdk import (
+    Budget,
+    BudgetDetails,
+    InvalidArgumentError,
+    LedgerError,
+    LedgerStore,
+    Payment,
+    PaymentRefusedError,
+    PaymentState,
+    Receipt,
+)
+from tradesdk._values.payment import FREE, GRACE, LIVE, RELEASED, UNRESOLVED
 
 from .expectations import case, over, raises
 from .ledger_payments import ADDRESS, HEADER, MIDNIGHT, NOW, ORIGIN, OTHER, PLENTY, draft, in_state, reserve, submitted

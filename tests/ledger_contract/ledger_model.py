@@ -6,10 +6,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Protocol, TypeVar
 
-from tradesdk._values.payment import FREE, GRACE, LIVE, RENEWABLE, UNRESOLVED, Earlier, Payment, PaymentState, Receipt
-from tradesdk.errors import PaymentRefusedError
-from tradesdk.payments.budget import LIMITS, Budget, Release
-from tradesdk.payments.ledger.protocol import LedgerStore
+from tradesdk import Budget, LedgerStore, Payment, PaymentRefusedError, PaymentState, Receipt
+from tradesdk._values.payment import FREE, GRACE, LIVE, RENEWABLE, UNRESOLVED, Earlier
+from tradesdk.payments.budget import LIMITS, Release
 
 from .expectations import raises
 from .ledger_payments import ADDRESS, HEADER, MIDNIGHT, ORIGIN, OTHER, draft

@@ -5,9 +5,7 @@ from __future__ import annotations
 import itertools
 from typing import Any
 
-from tradesdk._values.payment import Payment, PaymentState, SignedHeader
-from tradesdk.payments.budget import Budget
-from tradesdk.payments.ledger.protocol import LedgerStore
+from tradesdk import Budget, LedgerStore, Payment, PaymentState, SignedHeader
 
 NOW = 1_760_000_000.0
 """Not the start of an hour, nor of a day."""
