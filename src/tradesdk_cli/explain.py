@@ -300,10 +300,13 @@ def payment_problem(error: PaymentError, program: str) -> Problem:
 
 
 def _once_more(payment: Payment, program: str) -> str:
-    """How to buy again what was paid for and did not arrive. A named purchase that is marked as paid stays closed."""
+    """How to buy again what was paid for and did not arrive: another purchase has another name."""
     if payment.purchase is not None:
-        return f"the same command with --new-purchase {payment.id} buys it once more"
-    return f"the same is not paid for again before {program} pay reconcile --mark paid {payment.id}"
+        return "to buy it again, give it another --purchase name (another --job name for batches)"
+    mark = f"{program} pay reconcile --mark paid {payment.id}"
+    return (
+        f"to buy it again: add --purchase NAME, or first {mark}; 10 minutes after the first try the same command does"
+    )
 
 
 def with_payment(problem: Problem, error: APIError, program: str) -> Problem:

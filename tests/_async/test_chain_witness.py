@@ -65,7 +65,7 @@ class Doubted:
         self.client = self.another(witness or witness_of(mock))
 
     def another(self, witness: AsyncChainWitness | None) -> AsyncMarketClient:
-        return buyer_of(self.mock, witness=witness, ledger=self.ledger, signer=self.signer)
+        return buyer_of(self.mock, witness=witness, ledger=self.ledger, signer=self.signer, continue_for=86_400)
 
     async def buy(self) -> Payment:
         self.mock.add_fault("status", paid="only", status=503, executed=self.taken)

@@ -44,7 +44,7 @@ SMUGGLED: tuple[dict[str, Any], ...] = (
     {"api_key": "mock_full_other"},
     {"path": "/v1/token-prices"},
     {"url": "http://127.0.0.1:1/"},
-    {"new_purchase": "pay_1"},
+    {"replaces": "pay_1"},
     {"state": "approved"},
 )
 NO_TOOLS = ("approve", "trade approve", "set_budget", "payments.mark", "__init__", "_carry_out", "call", "decide")

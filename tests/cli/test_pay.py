@@ -274,23 +274,6 @@ def test_all_that_expired_may_be_marked_at_once(trade: Terminal) -> None:
     assert trade("pay", "reconcile").code == 0
 
 
-def test_reconcile_leaves_alone_what_was_bought_anew(buyer: Terminal, shop: MockServer) -> None:
-    shop.add_fault("status", status=503, paid="only", count=1)
-    name = buyer(*PRICES).problem["payment"]["id"]
-    assert buyer(*PRICES, "--new-purchase", name).code == 0
-    run = buyer("pay", "reconcile")
-    assert (run.code, [(one["id"], one["outcome"]) for one in run.lines]) == (14, [(name, "live")])
-    assert "it was bought again, so it was not resent" in run.lines[0]["message"]
-    (note,) = (one["note"] for one in run.notes)
-    assert note.startswith(
-        f"{name} was not resent: it was bought again, and resending could pay twice. Wait: trade pay "
-    )
-    assert note.endswith(f"; or resend it anyway: trade pay resume {name}")
-    shop.payments.assert_charged(times=1)
-    assert buyer("pay", "resume", name).code == 0
-    shop.payments.assert_charged(times=2)
-
-
 @pytest.mark.parametrize("columns", [60, 80])
 def test_reconcile_says_what_to_do_at_any_width(buyer: Terminal, shop: MockServer, columns: int) -> None:
     shop.add_fault("malformed_json", route="/v1/top-performers", paid="only")

@@ -64,7 +64,7 @@ def bought(market: MarketClient) -> None:
     assert_type(signals.quote.price, Decimal)
     market.signal_history(["ETH"], start=datetime.now(), end=5.5, signal_type="WAITING FOR SIGNAL")
     assert_type(market.signal_history(["ETH"]), MarketResult[TokenResults[TokenSignals]])
-    prices = market.token_prices(("ETH",), max_price="0.05", purchase="today", new_purchase="pay_1")
+    prices = market.token_prices(("ETH",), max_price="0.05", purchase="today")
     assert_type(prices, MarketResult[TokenResults[TokenPrice]])
     assert_type(prices.data.results[0], TokenPrice)
     assert_type(prices.data.results[0].current_price_usd, float)
@@ -200,7 +200,6 @@ def refused(market: MarketClient) -> None:
     market.top_performers()  # type: ignore[call-arg]  # by what?
     market.supported_tokens(max_price="1")  # type: ignore[call-arg]  # it is free
     market.quote.token_prices(["ETH"], max_price="1")  # type: ignore[call-arg]  # a quote buys nothing
-    market.dry_run.token_prices(["ETH"], new_purchase="pay_1")  # type: ignore[call-arg]  # nor does a dry run
     market.token_prices(["ETH"], dry_run=True)  # type: ignore[call-arg]  # that is market.dry_run
     print(market.dry_run.token_prices(["ETH"]).data)  # type: ignore[attr-defined]  # nothing was bought
     MarketClient(signer="0x01")  # type: ignore[arg-type]  # a key is no signer

@@ -26,6 +26,7 @@ LogEvent = Literal[
     "clock_difference",
     "payment_resent",
     "payment_warning",
+    "batch_passed_over",
     "ledger_failed",
     "service_time_unknown",
     "history_unread",

@@ -323,6 +323,13 @@ def deadline(seconds: float) -> float:
     return float(seconds) if seconds <= sys.float_info.max else math.inf
 
 
+def continue_for(seconds: float) -> float:
+    """Check how long an unnamed purchase is continued."""
+    if not _is_number(seconds) or not 0 <= seconds < math.inf:
+        raise ConfigError("continue_for must be seconds, 0 or more")
+    return float(seconds)
+
+
 def instance(name: str, value: object, kind: type, expected: str) -> None:
     """Refuse a setting of the wrong type at once, not when it is first used."""
     if value is not None and not isinstance(value, kind):

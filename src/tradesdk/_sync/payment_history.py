@@ -106,9 +106,7 @@ class Payments:
         its answer is missing, and only a person can say that it may be bought again. A delivered one without a receipt
         stays delivered: its money is spent, or no longer held.
 
-        A payment that was replaced with `new_purchase=` is not resent, as both would be charged. It stays
-        in `live` until it expires, and `resume` still resends it. Answers are kept in the ledger as well: `resume`
-        returns them again if this call is interrupted.
+        Answers are kept in the ledger as well: `resume` returns them again if this call is interrupted.
         """
         delivered: _Results = []
         try:
@@ -126,8 +124,6 @@ class Payments:
             self._flow.sync_clock()
         released = [*in_thread(partial(authorizer.expire, origin)), *in_thread(authorizer.expire_elsewhere)]
         for payment in self._all(_OPEN):
-            if payment.superseded:  # its call was bought again: both would be charged
-                continue
             try:
                 self._flow.resume(payment, delivered.append)
             except TradeError as error:

@@ -137,7 +137,7 @@ class Reconciliation:
             expired.
         unresolved: payments without proof that have expired, and delivered ones without a receipt. Their money stays
             held until a person marks them.
-        live: payments that may still be taken; their money is held. A `superseded` one was not resent.
+        live: payments that may still be taken; their money is held.
         witnessed: what the chain says about the payments that a person would have to check, each with the payment as it
             is now. Empty without a witness. Those that the chain has not seen are no longer `unresolved`, nor are
             delivered ones that it has.

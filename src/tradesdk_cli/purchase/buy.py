@@ -6,7 +6,9 @@ from contextlib import contextmanager
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
-from tradesdk_cli.errors import Interrupted, Unwritable, UsageProblem
+import typer
+
+from tradesdk_cli.errors import OUTCOME_UNKNOWN, Interrupted, Unwritable, UsageProblem
 from tradesdk_cli.explain import of_error
 from tradesdk_cli.interrupts import StopRequested, deferring, exit_code_of
 from tradesdk_cli.output.stderr import Progress
@@ -167,7 +169,7 @@ def _in_batches(checkout: Checkout) -> None:
     def each() -> Iterator[Rows]:
         # What has been paid for is printed whatever becomes of the rest.
         done, free, spent = 0, False, batches.price * 0
-        while len(results) < batches.count:
+        while len(results) + len(batches.passed_over) < batches.count:
             # A wallet that isn't open may ask for its password.
             if progress.on_line and (checkout.wallet is None or checkout.wallet.opened):
                 progress.step(done, f"batch {len(results) + 1} of {batches.count}", _money(spent, cap), free=free)
@@ -175,7 +177,7 @@ def _in_batches(checkout: Checkout) -> None:
                 with stop.open():
                     if checkout.told is not None:
                         raise checkout.told
-                    batch = checkout.signing(lambda: next(batches))
+                    batch = checkout.signing(lambda: next(batches, None))
             except (Exception, KeyboardInterrupt) as error:
                 if isinstance(error, KeyboardInterrupt):
                     progress.clear()
@@ -184,6 +186,8 @@ def _in_batches(checkout: Checkout) -> None:
                 ended.append(error)
                 run.out.incomplete()
                 return
+            if batch is None:
+                break
             results.append(batch.result)
             done, free, spent = done + len(batch.tokens), batch.again, batch.spent_usd
             if not batch.again and batch.result.payment is not None:
@@ -220,10 +224,23 @@ def _in_batches(checkout: Checkout) -> None:
     if results and not ended and not batches.spent:
         had = "the ledger" if terms.job is None else f"the job {one_line(terms.job, 80)}"
         run.out.note(f"nothing was paid: {had} had all of it")
+    _say_passed_over(run, batches.passed_over)
     if ended:
         _say_how_to_go_on(checkout, f"{len(results)} of {counted(batches.count, 'batches')}", ended[0])
         raise ended[0]
     _end(checkout)
+    if batches.passed_over:
+        raise typer.Exit(OUTCOME_UNKNOWN)
+
+
+def _say_passed_over(run: Session, batches: Sequence[Sequence[str]]) -> None:
+    """Says which batches of a job were paid for and have no answer here."""
+    for tokens in batches:
+        shown = one_line(", ".join(tokens), 200)
+        run.out.note(
+            f"passed over: {shown}: this job has paid for it before, and its answer is not in this ledger; to buy it "
+            "again, use another --job name"
+        )
 
 
 def _refuse_too_little(checkout: Checkout, batches: Any) -> None:
@@ -253,12 +270,9 @@ def _say_how_to_go_on(checkout: Checkout, bought: str, ended: BaseException) -> 
     again = (
         "the same command continues from there" if checkout.terms.job else "with --job NAME such a run can be continued"
     )
-    lost = getattr(ended, "payment", None)
-    if isinstance(ended, PaymentUndeliveredError) or getattr(ended, "code", "") == "unresolved_payment":
-        if lost is not None and lost.purchase is not None:
-            again = f"with --new-purchase {lost.id} {again}"
-        else:
-            again = f"once that payment is marked, {again}"
+    undelivered = isinstance(ended, PaymentUndeliveredError) or getattr(ended, "code", "") == "unresolved_payment"
+    if undelivered and not checkout.terms.job:
+        again = f"once that payment is marked, {again}"
     where = "printed" if checkout.run.out.on_stdout else "kept"
     interrupted = isinstance(ended, KeyboardInterrupt)
     begin = "interrupted: " if interrupted else ""

@@ -35,7 +35,6 @@ class Terms:
     Attributes:
         max_price: dollars that it may cost, as they were typed.
         dry_run: say what would be signed instead.
-        new_purchase: the id of an earlier payment that this one replaces.
         purchase: the name of the purchase.
         wallet: the keystore that --wallet names.
         receipt: print payment and receipt beside the data.
@@ -46,7 +45,6 @@ class Terms:
 
     max_price: str | None = None
     dry_run: bool = False
-    new_purchase: str | None = None
     purchase: str | None = None
     wallet: Path | None = None
     receipt: bool = False
@@ -190,22 +188,13 @@ class Checkout:
         quote = getattr(self.client.quote, name)(**given)
         most = self.agreed(quote.price, quote.spending.budget.is_set, self.call.told())
         method = getattr(self.client, name)
-        found: MarketResult[Any] = self.signing(
-            lambda: method(
-                **given,
-                max_price=most,
-                purchase=self.terms.purchase,
-                new_purchase=self.terms.new_purchase,
-            )
-        )
+        found: MarketResult[Any] = self.signing(lambda: method(**given, max_price=most, purchase=self.terms.purchase))
         return found
 
     def in_batches(self, most: str | None = None) -> Any:
         """The batches that it is bought in, which may cost `most` dollars together. Nothing is bought yet."""
         given = self.call.given
-        return getattr(self.client.batches, self.call.method)(
-            **given, job=self.terms.job, max_total=most, new_purchase=self.terms.new_purchase
-        )
+        return getattr(self.client.batches, self.call.method)(**given, job=self.terms.job, max_total=most)
 
     def agreed(self, price: Any, has_budget: bool, what: str) -> str | None:
         """What it may cost: what was said, or, without a budget, what somebody at the terminal says yes to."""

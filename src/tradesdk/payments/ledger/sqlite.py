@@ -14,8 +14,9 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from ..._values.payment import GRACE, Payment, PaymentState, Receipt, SignedHeader
-from ...errors import InvalidArgumentError
+from ...errors import InvalidArgumentError, PaymentRefusedError
 from ..budget import Budget, Spending
+from ..messages import purchase_secret_changed
 from . import errors, rules
 from . import schema as sql
 from .leases import holds
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from typing import Self
 
 _NEWEST = 2**63 - 1
-_SUMS = ("last_hour", "today", "total", "held_last_hour", "held_today", "held")
+_SUMS = ("last_hour", "today", "held_last_hour", "held_today", "total", "held")
 
 
 class Ledger:
@@ -78,14 +79,14 @@ class Ledger:
     def __reduce__(self) -> str | tuple[Any, ...]:
         raise TypeError("a ledger cannot be copied or pickled: open its path again")
 
-    def find(self, fingerprint: str, *, now: float) -> Payment | None:
-        """The newest payment for the same purchase that is not closed or superseded.
+    def find(self, fingerprint: str, *, now: float, since: float = 0.0) -> Payment | None:
+        """The newest payment for the same purchase that is not closed.
 
-        A named purchase is found forever; without a name, also a delivered one whose `reply` arrived less than 60
-        seconds before `now` and was not collected.
+        A named purchase is found forever. Without a name, one that was `created` after `since` or may still be taken;
+        and a delivered one whose `reply` arrived less than 60 seconds before `now` and was not collected.
         """
         with self._file.reading() as db:
-            return _blocking(db, fingerprint, now)
+            return _blocking(db, fingerprint, now, since)
 
     def reserve(
         self,
@@ -98,8 +99,9 @@ class Ledger:
         until: float,
         expired: float,
         over: float,
+        since: float = 0.0,
+        max_total: int | None = None,
         now: float,
-        replaces: str | None = None,
     ) -> tuple[Payment, bool]:
         """Reserve the amount of `payment` and claim it, unless another payment blocks the same purchase.
 
@@ -109,7 +111,7 @@ class Ledger:
         closes expired payments and changes nothing else.
 
         Raises:
-            PaymentRefusedError: `recipient_changed`, `no_budget` or `over_budget`.
+            PaymentRefusedError: `recipient_changed`, `no_budget`, `over_budget` or `over_total`.
             LedgerError: the ledger cannot be written.
             InvalidArgumentError: the payment is not RESERVED.
         """
@@ -117,25 +119,18 @@ class Ledger:
         with self._file.writing(errors.NOTHING_SENT) as db:
             _close_expired(db, expired, now, origin)
             db.execute(sql.FORGET, (now - rules.KEPT,))
-            spending, reserved, earlier = _spending(db, budget, now), payment, None
-            blocking = _blocking(db, payment.fingerprint, now)
-            if blocking is not None and blocking.id == replaces:
-                reserved = replace(payment, replaces=replaces)
-            elif blocking is not None:
-                if not rules.is_renewable(blocking, over) or _is_claimed(db, blocking.id, owner, now):
-                    return blocking, False
-                reserved, earlier = rules.renewed(blocking, payment), blocking
-                spending = rules.spending_before(reserved, payment.amount, earlier, spending, now)
+            reserved, earlier = payment, _blocking(db, payment.fingerprint, now, since)
+            if earlier is not None:
+                if not rules.is_renewable(earlier, over) or _is_claimed(db, earlier.id, owner, now):
+                    return earlier, False
+                reserved = rules.renewed(earlier, payment)
             known = [] if pay_to else _trusted(db, origin)
             refusal = rules.recipient_refusal(payment.pay_to, origin=origin, configured=pay_to, known=known)
             if refusal is None:
-                # Closed here: the raised refusal would keep its SELECT open, and with it an old state of the file.
-                with closing(_counted(db, now - rules.HOUR, spending.budget, earlier)) as last_hour:
-                    refusal = rules.budget_refusal(payment.amount, spending, now=now, last_hour=last_hour)
-            if refusal is None and earlier is None:
-                db.execute(sql.ADD, [*sql.to_row(reserved), owner, until])
-            elif refusal is None:
-                db.execute(sql.RENEW, [*sql.to_reserved(reserved), owner, until, reserved.id])
+                refusal = _budget_refusal(db, payment, reserved, earlier, budget, max_total, now)
+            if refusal is None:
+                _save(db, earlier, reserved)
+                db.execute(sql.CLAIM, (owner, until, reserved.id))
         if refusal is not None:
             raise refusal
         return reserved, True
@@ -152,12 +147,12 @@ class Ledger:
     ) -> Payment:
         """Write down the signed payment with its terms: RESERVED becomes SUBMITTED, with one more submission.
 
-        Its recipient is remembered only now, and older payments for the same purchase are superseded only now: a
-        payment that is never signed changes neither. After an error it must not be sent.
+        Its recipient and the purchase secret are remembered only now: a payment that is never signed changes neither.
+        After an error it must not be sent.
 
         Raises:
             PaymentRefusedError: `reservation_lost`: it is no longer RESERVED, or no longer claimed by `owner` (None:
-                anyone). `recipient_changed`: another recipient was remembered meanwhile.
+                anyone). `recipient_changed`, `purchase_secret_changed`: another one was remembered meanwhile.
             LedgerError: the ledger cannot be written.
         """
         with self._file.writing(errors.NOTHING_SENT) as db:
@@ -169,30 +164,45 @@ class Ledger:
                 rules.check_recipient(payment, known)
                 if not known:
                     db.execute(sql.TRUST, (payment.origin, payment.pay_to, now))
-            db.execute(sql.SUPERSEDE, (payment.fingerprint, payment.id))
-            self._file.mark_signed(errors.NOTHING_SENT)
             if secret_id is not None:
-                db.execute(sql.ADD_SECRET_ID, (payment.payer, secret_id))
-            db.execute(sql.SET_TERMS, [*sql.to_terms(payment), payment.id])
-            return _write(db, payment, rules.submitted(payment, header, now=now))
+                found = db.execute(sql.SECRET_ID, (payment.payer,)).fetchone()
+                if found is not None and found[0] != secret_id:
+                    raise purchase_secret_changed(payment.payer, found[0], secret_id)
+                db.execute(sql.SET_SECRET_ID, (payment.payer, secret_id))
+            self._file.mark_signed(errors.NOTHING_SENT)
+            return _save(db, stored, rules.submitted(payment, header, now=now))
 
     def resubmit(
-        self, payment_id: str, *, signatures: int, owner: str | None = None, now: float
+        self,
+        payment_id: str,
+        *,
+        signatures: int,
+        owner: str | None = None,
+        run: str | None = None,
+        max_total: int | None = None,
+        now: float,
     ) -> tuple[Payment, bool]:
         """Count one more submission before it is sent: REJECTED_LIVE becomes SUBMITTED again.
 
         Returns the payment, and whether it may be sent. It may not, and nothing is counted, if it is no longer live,
-        has another number of signatures, or is not claimed by `owner` (None: any).
+        has another number of signatures, or is not claimed by `owner` (None: any). It moves to the batch `run`.
 
         Raises:
-            PaymentRefusedError: `not_submitted`: it was never signed.
+            PaymentRefusedError: `not_submitted`: it was never signed. `over_total`: the run has no room for it.
             LedgerError: the ledger cannot be written.
         """
         with self._file.writing(errors.NOT_RESENT) as db:
             payment = _need(db, payment_id, errors.NOT_RESENT)
             is_own = owner is None or _holder(db, payment_id) == owner
             again = rules.resubmitted(payment, signatures=signatures, is_own=is_own, now=now)
-            return (payment, False) if again is None else (_write(db, payment, again), True)
+            if again is None:
+                return payment, False
+            if run is not None and run != payment.run:
+                refusal = rules.total_refusal(rules.counts(again)[0], max_total, _run_spending(db, run))
+                if refusal is not None:
+                    raise refusal
+                again = replace(again, run=run)
+            return _save(db, payment, again), True
 
     def settle(
         self,
@@ -236,7 +246,7 @@ class Ledger:
                 return payment
             if rules.keeps_answer(payment, after, reply):
                 db.execute(sql.KEEP, (payment_id,))
-            return _write(db, payment, after)
+            return _save(db, payment, after)
 
     def mark(
         self, payment_id: str, *, paid: bool, evidence: str = "", signatures: int | None = None, now: float
@@ -254,7 +264,7 @@ class Ledger:
             if payment is None:
                 raise errors.no_payment(payment_id)
             after = rules.marked(payment, paid=paid, evidence=evidence, signatures=signatures, now=now)
-            return _write(db, payment, after)
+            return _save(db, payment, after)
 
     def claim(self, payment_id: str, *, owner: str, until: float, now: float) -> bool:
         """Claim a payment for at most 300 seconds; False while the claim of another owner is in force.
@@ -329,7 +339,7 @@ class Ledger:
                 seq = row[0]
             if not states and not unproven:
                 return _every(db, sql.NEWEST, (seq, limit))
-            wanted = sorted({sql.stored_state(state) for state in states or PaymentState})
+            wanted = sorted({state.value for state in states or PaymentState})
             each = [value for state in wanted for value in (state, seq, limit)]
             return _every(db, sql.newest_of(len(wanted), unproven=unproven), (*each, limit))
 
@@ -341,6 +351,11 @@ class Ledger:
         """
         with self._file.reading() as db:
             return _spending(db, budget, now)
+
+    def run_spending(self, run: str) -> Spending:
+        """What the payments of a batch run count: `total` and `held`; its other fields are 0."""
+        with self._file.reading() as db:
+            return _run_spending(db, run)
 
     def budget(self) -> Budget:
         """The store's own budget."""
@@ -403,10 +418,11 @@ def _one(db: sqlite3.Connection, statement: str, values: Sequence[object] | Mapp
     return next(map(_payment, db.execute(statement, values)), None)
 
 
-def _blocking(db: sqlite3.Connection, fingerprint: str, now: float) -> Payment | None:
+def _blocking(db: sqlite3.Connection, fingerprint: str, now: float, since: float = 0.0) -> Payment | None:
     """The payment that blocks another one for the call, or has its answer."""
     after, until = rules.reply_window(now)
-    return _one(db, sql.BLOCKING, {"fingerprint": fingerprint, "after": after, "until": until})
+    values = {"fingerprint": fingerprint, "since": since, "over": now - GRACE, "after": after, "until": until}
+    return _one(db, sql.BLOCKING, values)
 
 
 def _every(db: sqlite3.Connection, statement: str, values: Sequence[object]) -> list[Payment]:
@@ -414,41 +430,40 @@ def _every(db: sqlite3.Connection, statement: str, values: Sequence[object]) -> 
     return list(map(_payment, db.execute(statement, values)))
 
 
-def _write(db: sqlite3.Connection, before: Payment, changed: Payment) -> Payment:
-    """Write a changed payment."""
-    db.execute(
-        sql.CHANGE,
-        (
-            sql.stored_state(changed.state),
-            changed.reason,
-            sql.receipt_text(changed.receipt),
-            changed.reply,
-            changed.submissions,
-            changed.header,
-            changed.counted,
-            changed.signatures,
-            changed.settle_failed,
-            changed.witnessed,
-            changed.valid_before,
-            changed.counts_until,
-            changed.proven_paid,
-            changed.updated,
-            changed.id,
-        ),
-    )
-    if changed.state is PaymentState.CANCELLED is not before.state:
-        _restore(db, changed)
-    return changed
+def _save(db: sqlite3.Connection, before: Payment | None, after: Payment) -> Payment:
+    """Write a new payment, or one that has changed."""
+    if before is None:
+        db.execute(sql.ADD, [*sql.to_row(after), None, 0])
+    else:
+        db.execute(sql.SAVE, [*sql.to_row(after), after.id])
+    (old, old_held), (new, new_held) = rules.counts(before), rules.counts(after)
+    if (new, new_held) != (old, old_held):
+        db.execute(sql.COUNT, (new - old, new_held - old_held))
+    return after
 
 
-def _restore(db: sqlite3.Connection, canceled: Payment) -> None:
-    """What was never sent replaces nothing: the payment before it stands again."""
-    while canceled.replaces is not None and not canceled.superseded:
-        db.execute(sql.RESTORE, (canceled.replaces,))
-        before = _one(db, sql.BY_ID, (canceled.replaces,))
-        if before is None or before.state is not PaymentState.CANCELLED:
-            return
-        canceled = before
+def _budget_refusal(
+    db: sqlite3.Connection,
+    payment: Payment,
+    reserved: Payment,
+    earlier: Payment | None,
+    budget: Budget,
+    max_total: int | None,
+    now: float,
+) -> PaymentRefusedError | None:
+    """Why a reservation has no room in a budget: `reserved` for `payment`, in place of `earlier`."""
+    run = _run_spending(db, payment.run or "")
+    spending = _spending(db, budget, now)
+    if earlier is not None:
+        own = earlier if payment.run and earlier.run == payment.run else replace(earlier, counted=0)
+        run = rules.spending_before(reserved, payment.amount, own, run, now)
+        spending = rules.spending_before(reserved, payment.amount, earlier, spending, now)
+    refusal = rules.total_refusal(payment.amount, max_total, run)
+    if refusal is not None:
+        return refusal
+    # Closed here: a raised refusal would keep its SELECT open, and with it an old state of the file.
+    with closing(_counted(db, now, spending.budget, earlier)) as counted:
+        return rules.budget_refusal(payment.amount, spending, now=now, counted=counted, has_total=max_total is not None)
 
 
 def _close_expired(db: sqlite3.Connection, at: float, now: float, origin: str | None) -> list[Payment]:
@@ -457,29 +472,31 @@ def _close_expired(db: sqlite3.Connection, at: float, now: float, origin: str | 
     expired = (
         _every(db, sql.EXPIRING, (dead,)) if origin is None else _every(db, sql.EXPIRING_OF, (origin, origin, dead))
     )
-    return [_write(db, payment, rules.expired(payment, now=now)) for payment in expired]
+    return [_save(db, payment, rules.expired(payment, now=now)) for payment in expired]
 
 
 def _spending(db: sqlite3.Connection, budget: Budget, now: float) -> Spending:
     """What is spent at `now`, and what `budget` and the stored budget leave."""
-    second = int((now - rules.HOUR) // 1)
-    moments = {
-        "second": second,
-        "minute": second // 60,
-        "day": second // rules.DAY,
-        "today": int(now // rules.DAY),
-    }
     limits = budget.strictest(sql.to_budget(db.execute(sql.BUDGET).fetchone()))
-    sums = db.execute(sql.SPENT, moments).fetchone()
+    moments = {"hour": now - rules.HOUR, "today": now // rules.DAY * rules.DAY}
+    moments["since"] = min(moments.values())
+    sums = [*db.execute(sql.SPENT, moments).fetchone(), *db.execute(sql.TOTALS).fetchone()]
     if limits.release == "service":
-        sums = [one - less for one, less in zip(sums, db.execute(sql.SPENT_RELEASED, moments).fetchone(), strict=True)]
+        released = [*db.execute(sql.SPENT_RELEASED, moments).fetchone(), *db.execute(sql.TOTALS_RELEASED).fetchone()]
+        sums = [one - less for one, less in zip(sums, released, strict=True)]
     return Spending(**dict(zip(_SUMS, sums, strict=True)), budget=limits)
 
 
+def _run_spending(db: sqlite3.Connection, run: str) -> Spending:
+    total, held = db.execute(sql.SPENT_BY_RUN, (run,)).fetchone()
+    return replace(Spending(**dict.fromkeys(_SUMS, 0), budget=Budget()), total=total, held=held)
+
+
 def _counted(
-    db: sqlite3.Connection, since: float, limits: Budget, without: Payment | None
+    db: sqlite3.Connection, now: float, limits: Budget, without: Payment | None
 ) -> Generator[tuple[float, int], None, None]:
-    """Until when the payments that count since `since` may be taken, and their amounts, in order, without one."""
+    """Until when the payments of the last hour and of today may be taken, and their amounts, in order, without one."""
+    since = min(now - rules.HOUR, now // rules.DAY * rules.DAY)
     for payment_id, until, amount in db.execute(
         sql.COUNTED_SERVICE if limits.release == "service" else sql.COUNTED, (since,)
     ):
@@ -642,8 +659,8 @@ class LedgerFile:
 
     def _same_version(self, db: sqlite3.Connection, consequence: str) -> None:
         version = db.execute("PRAGMA user_version").fetchone()[0]
-        if version > len(sql.MIGRATIONS):  # another process with a newer release migrated it
-            raise errors.newer(self._shown, version, len(sql.MIGRATIONS), consequence)
+        if version > sql.VERSION:  # made by a newer release
+            raise errors.newer(self._shown, version, sql.VERSION, consequence)
 
 
 def _identity(path: str) -> tuple[int, int, bool] | None:
