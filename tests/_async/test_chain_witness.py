@@ -27,8 +27,8 @@ from tradesdk import (
     PaymentUndeliveredError,
     TradeError,
 )
+from tradesdk.payments.signing.cancellation import signed_cancellation
 from tradesdk.payments.signing.secp256k1 import checksummed
-from tradesdk.payments.witness import signed_cancellation
 from tradesdk_mock import MockClock, MockService
 
 from .._clock import START

@@ -8,7 +8,7 @@ from tradesdk import LocalSigner, RawResponse
 from tradesdk._values.http import Headers
 from tradesdk._values.payment import PAYMENT_HEADER
 from tradesdk.payments.protocol import Authorization, Offer, encode_payment, parse_offer, read_receipt, receipt_warnings
-from tradesdk.payments.signing.signer import authorization_digest
+from tradesdk.payments.signing.signer import authorization_signable, digest_of
 
 from .._payments import payment
 from .._rows import each_of
@@ -62,7 +62,7 @@ def test_a_payment_is_written_to_the_last_character_of_its_signature(version: in
         nonce=terms["nonce"],
     )
     assert authorization.wire() == terms
-    signature = signer.sign_digest(authorization_digest(authorization))
+    signature = signer.sign_digest(digest_of(authorization_signable(authorization)))
     header = encode_payment(offer, offer.accepts[0], authorization, signature)
     assert json.loads(base64.b64decode(header, validate=True)) == golden
     assert PAYMENT_HEADER[version] == ("PAYMENT-SIGNATURE" if version == 2 else "X-PAYMENT")

@@ -7,23 +7,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-import pytest
-from eth_abi.abi import decode
-from eth_account import Account
-from eth_account.messages import encode_typed_data
 from eth_utils.crypto import keccak
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tradesdk import ChainVerdict, LocalSigner
+from tradesdk import ChainVerdict
 from tradesdk.payments import witness
-from tradesdk.payments.guards import DOMAIN_NAME, DOMAIN_VERSION, USDC
-from tradesdk.payments.signing.signer import CANCEL_TYPE_HASH, cancellation_digest
-from tradesdk.payments.witness import AuthorizationQuery, agreed, cancel_calldata, examine, undecided
+from tradesdk.payments.guards import USDC
+from tradesdk.payments.witness import AuthorizationQuery, agreed, examine, undecided
 
 from .._rows import each_of
 
-KEY = b"\x01" * 32
 PAYER = "0x1a642f0E3c3aF545E7AcBD38b07251B3990914F1"
 PAYEE = "0x209693Bc6afc0C5328bA36FaF03C514EF312287C"
 NONCE = "0x" + "0" * 62 + "a1"
@@ -105,14 +99,12 @@ def asked(answer: Callable[[bytes], bytes], query: AuthorizationQuery = QUERY) -
 
 def test_selectors_and_topics_are_those_of_the_contract() -> None:
     assert bytes.fromhex(witness.STATE_CALL[2:]) == keccak(text="authorizationState(address,bytes32)")[:4]
-    assert bytes.fromhex(witness.CANCEL_CALL[2:]) == keccak(text="cancelAuthorization(address,bytes32,bytes)")[:4]
     for topic, event in (
         (witness.USED, "AuthorizationUsed(address,bytes32)"),
         (witness.CANCELED, "AuthorizationCanceled(address,bytes32)"),
         (witness.TRANSFER, "Transfer(address,address,uint256)"),
     ):
         assert bytes.fromhex(topic[2:]) == keccak(text=event)
-    assert keccak(text="CancelAuthorization(address authorizer,bytes32 nonce)") == CANCEL_TYPE_HASH
 
 
 def test_an_unused_nonce_at_a_late_enough_block_is_unpaid() -> None:
@@ -411,29 +403,3 @@ def test_several_nodes_must_agree(verdicts: list[ChainVerdict], outcome: ChainVe
     else:
         assert found.outcome == "undecided"
         assert found.reason.startswith("the nodes disagree: ")
-
-
-def test_the_digest_and_the_calldata_of_a_cancellation() -> None:
-    types = {
-        "EIP712Domain": [
-            {"name": "name", "type": "string"},
-            {"name": "version", "type": "string"},
-            {"name": "chainId", "type": "uint256"},
-            {"name": "verifyingContract", "type": "address"},
-        ],
-        "CancelAuthorization": [{"name": "authorizer", "type": "address"}, {"name": "nonce", "type": "bytes32"}],
-    }
-    domain = {"name": DOMAIN_NAME, "version": DOMAIN_VERSION, "chainId": 8453, "verifyingContract": USDC}
-    message = {"authorizer": PAYER, "nonce": bytes.fromhex(NONCE[2:])}
-    typed = encode_typed_data(
-        full_message={"types": types, "primaryType": "CancelAuthorization", "domain": domain, "message": message}
-    )
-    digest = cancellation_digest(PAYER, NONCE)
-    assert digest == keccak(b"\x19\x01" + typed.header + typed.body)
-    signature = LocalSigner.from_key(KEY).sign_digest(digest)
-    assert Account.recover_message(typed, signature=signature) == PAYER
-    data = bytes.fromhex(cancel_calldata(PAYER, NONCE, signature)[2:])
-    assert data[:4] == keccak(text="cancelAuthorization(address,bytes32,bytes)")[:4]
-    assert decode(["address", "bytes32", "bytes"], data[4:]) == (PAYER.lower(), bytes.fromhex(NONCE[2:]), signature)
-    with pytest.raises(ValueError, match="32 bytes"):
-        cancellation_digest(PAYER, "0x12")

@@ -155,8 +155,7 @@ def cancel(world: World, calldata: str) -> str:
         raise MockServerError("calldata: must be that of cancelAuthorization(address,bytes32,bytes)")
     payer, nonce = f"0x{found[1]}", f"0x{found[2]}"
     domain = eip3009.Domain(ASSET_DOMAIN["name"], ASSET_DOMAIN["version"], CHAIN_ID, ASSET)
-    digest_signed = eip3009.cancellation_digest(domain, payer, nonce)
-    if signatures.signer(digest_signed, bytes.fromhex(found[3])) != payer:
+    if signatures.signer(eip3009.cancellation(domain, payer, nonce), bytes.fromhex(found[3])) != payer:
         raise MockServerError("calldata: its signature is not the payer's")
     if settlements.is_used(world, payer, nonce):
         raise MockServerError("calldata: the nonce is used or canceled already")

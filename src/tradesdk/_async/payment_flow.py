@@ -107,7 +107,7 @@ class AsyncPaymentFlow:
             found = await self._request_offer(call, quote, self.session.clock.monotonic() + self.session.deadline)
             if isinstance(found, MarketResult):
                 return finish(found)
-            _ = self.authorizer.payer  # raises: there is no signer
+            await in_thread(lambda: self.authorizer.payer)  # raises: there is no signer
         finished: list[R] = []
         context = AsyncSubmissionContext(
             call.request, owner_name(), self._deadline(), paid=lambda result: finished.append(finish(result))

@@ -15,8 +15,8 @@ from ..payments.ledger.protocol import RestorableLedger
 from ..payments.ledger.rules import needs_proof
 from ..payments.messages import blocking_error, not_expired
 from ..payments.results import ChainVerdict, MarketResult, Reconciliation
+from ..payments.signing.cancellation import signed_cancellation
 from ..payments.signing.secp256k1 import checksummed
-from ..payments.witness import signed_cancellation
 from .concurrency import in_thread
 from .payment_flow import PaymentFlow
 

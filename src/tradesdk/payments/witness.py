@@ -15,24 +15,17 @@ from typing import TYPE_CHECKING, Any
 
 from .._values.http import parse_json
 from .._values.money import usd
-from .._values.payment import PaymentState
 from .._values.text import printable
-from ..errors import PaymentRefusedError, TradeError
 from .guards import USDC
-from .messages import already_known
 from .results import ChainVerdict
 from .signing.secp256k1 import checksummed
-from .signing.signer import sign_cancellation
 
 if TYPE_CHECKING:
     from .._values.payment import Payment
-    from .signing.signer import Signer
 
 CHAIN_ID = 8453
 STATE_CALL = "0xe94a0102"
 """The selector of `authorizationState(address,bytes32)`."""
-CANCEL_CALL = "0xb7b72899"
-"""The selector of `cancelAuthorization(address,bytes32,bytes)`."""
 USED = "0x98de503528ee59b575ef0c0a2576a82497bfc029a5685b209e9ec333479b10a5"
 """The topic of `AuthorizationUsed(address,bytes32)`."""
 CANCELED = "0x1cdd46ff242716cdaa72d159d339a485b3438398348d68f09d7c8c0a59353d81"
@@ -359,44 +352,3 @@ def _clock(time: int) -> str:
         return f"{datetime.fromtimestamp(time, UTC):%Y-%m-%d %H:%M:%S}"
     except (OverflowError, ValueError, OSError):
         return str(time)
-
-
-def signed_cancellation(payment: Payment, signer: Signer, address: str) -> str:
-    """The calldata that cancels the nonce of a payment, signed. `address` is the signer's.
-
-    Raises:
-        PaymentRefusedError: `not_submitted`, `not_unresolved`, `no_signer` or `signer_failed`.
-    """
-    if payment.signatures == 0 or payment.state is PaymentState.CANCELLED:
-        text = f"payment {payment.id} was never signed, so there is nothing to cancel"
-        raise PaymentRefusedError(text, code="not_submitted", payment=payment)
-    if payment.charged is True or payment.state is PaymentState.DELIVERED:
-        raise already_known(payment)
-    if address.lower() != payment.payer.lower():
-        raise PaymentRefusedError(
-            f"payment {payment.id} is from {payment.payer}, and the signer is {address}",
-            code="no_signer",
-            hint="use the signer of that address",
-            payment=payment,
-        )
-    signature, failure = None, ""
-    try:
-        signature = sign_cancellation(signer, payment.payer, payment.nonce)
-    except Exception as error:
-        # Not the text of other errors: it may show the key.
-        failure = f"{type(error).__name__}: {error}" if isinstance(error, TradeError) else type(error).__name__
-    if signature is None:
-        raise PaymentRefusedError(f"the signer failed with {failure}", code="signer_failed", payment=payment)
-    return cancel_calldata(payment.payer, payment.nonce, signature)
-
-
-def cancel_calldata(payer: str, nonce: str, signature: bytes) -> str:
-    """The calldata of `cancelAuthorization(address,bytes32,bytes)`, as hexadecimal digits after 0x.
-
-    Args:
-        payer: the paying address.
-        nonce: 32 bytes as hexadecimal digits after 0x.
-        signature: the payer's, over the typed data `CancelAuthorization`: 65 bytes.
-    """
-    words = payer[2:].lower().rjust(64, "0") + nonce[2:].lower() + f"{96:064x}" + f"{len(signature):064x}"
-    return CANCEL_CALL + words + signature.hex().ljust(-(-len(signature) // 32) * 64, "0")
