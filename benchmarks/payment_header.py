@@ -74,7 +74,6 @@ def pay(signer: Signer) -> str:
         payer=signer.address,
         to=requirement.pay_to,
         value=int(requirement.amount),
-        valid_after=0,
         valid_before=int(time.time()) + window(requirement, guards),
         nonce=new_nonce(),
     )

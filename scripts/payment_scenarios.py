@@ -13,7 +13,7 @@ from tests._clock import START
 from tests._paidscenarios import SCENARIOS
 from tests._sync._paidrun import Play
 
-from tradesdk_mock import GapOptions, MockClock, MockServer
+from tradesdk_mock import MockClock, MockServer
 
 HEAD = (
     "scenario",
@@ -36,14 +36,12 @@ def line(*cells: object) -> str:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--v1", action="store_true", help="the old version of the protocol only")
     parser.add_argument("--json", action="store_true", help="everything, as JSON lines")
     chosen = parser.parse_args()
     wrong = 0
     if not chosen.json:
         print(line(*HEAD))
-    gaps = GapOptions(payment_402="v1" if chosen.v1 else "both")
-    with MockServer(seed=5, clock=MockClock(START), gaps=gaps) as server:
+    with MockServer(seed=5, clock=MockClock(START)) as server:
         for scenario in SCENARIOS:
             came = Play(server, scenario).run()
             agrees = came.ledger == came.mock and came.signatures_after == came.operations

@@ -47,7 +47,6 @@ RULES = [
         (r"\bhandle_async_request\b", "handle_request"),
         (r"\baconnect_sse\b", "connect_sse"),
         (r"\ba(close|iter|next)\b", r"\1"),
-        (r"\bredis\.asyncio\b", "redis"),
         # tests
         (r"\basynccontextmanager\b", "contextmanager"),
         (r"\baread\b", "read"),

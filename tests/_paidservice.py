@@ -16,7 +16,7 @@ import httpx
 from tradesdk import LocalSigner
 
 from ._clock import START, VirtualClock, http_date
-from .unit._offers import decoded, encoded, offer_1, offer_2, prices, receipt, requirement_1, requirement_2
+from .unit._offers import decoded, encoded, offer_2, prices, receipt, requirement_2
 
 BASE = "https://data.example.test"
 PRICE = 30_000
@@ -96,7 +96,6 @@ class PaidService:
     """
 
     clock: JumpingClock
-    version: int = 2
     kinds: list[str] = field(default_factory=list)
     window: int = 60
     dated: bool = True
@@ -115,8 +114,7 @@ class PaidService:
         self.requests += 1
         if request.url.path == "/v1/supported-tokens":
             return self._answer(200, {"success": True, "data": {"total": 0, "tokens": []}, "error": None})
-        name = "PAYMENT-SIGNATURE" if self.version == 2 else "X-PAYMENT"
-        header = request.headers.get(name)
+        header = request.headers.get("PAYMENT-SIGNATURE")
         if header is None:
             return self._offer("Payment required")
         return self._paid(request, header)
@@ -150,7 +148,7 @@ class PaidService:
         if reason is None and kind == "insufficient_funds":
             reason = kind
         if reason is not None:
-            return self._offer(reason if self.version == 2 else f"Invalid payment: {reason}")
+            return self._offer(reason)
         if kind == "404":
             return self._answer(404, {"success": False, "data": None, "error": "no such token"})
         if kind == "settlement failed":
@@ -185,22 +183,16 @@ class PaidService:
         return "invalid_exact_evm_nonce_already_used" if nonce in self.taken else None
 
     def _offer(self, error: str) -> httpx.Response:
-        if self.version == 1:
-            asked = requirement_1(maxAmountRequired=str(PRICE), maxTimeoutSeconds=self.window)
-            return self._answer(402, offer_1(asked, error=error))
         asked = requirement_2(amount=str(PRICE), maxTimeoutSeconds=self.window)
         headers = self._head({"PAYMENT-REQUIRED": encoded(offer_2(asked, error=error))})
         return httpx.Response(402, content=b"{}", headers=headers)
 
     def _unsettled(self, reason: str) -> httpx.Response:
-        if self.version == 1:
-            return self._offer(f"Settle failed: {reason}")
         told = receipt(success=False, errorReason=reason, transaction="")
         return httpx.Response(402, content=b"{}", headers=self._head({"PAYMENT-RESPONSE": encoded(told)}))
 
     def _receipt(self, nonce: str) -> dict[str, str]:
-        name, network = ("PAYMENT-RESPONSE", "eip155:8453") if self.version == 2 else ("X-PAYMENT-RESPONSE", "base")
-        return {name: encoded(receipt(transaction=nonce, network=network))}
+        return {"PAYMENT-RESPONSE": encoded(receipt(transaction=nonce))}
 
     def _answer(self, status: int, body: Any) -> httpx.Response:
         return httpx.Response(status, content=json.dumps(body).encode(), headers=self._head({}))
@@ -214,7 +206,6 @@ class PaidService:
 class Schedule:
     """What one seed makes happen."""
 
-    version: int
     kinds: list[str]
     acts: list[tuple[str, float]]
     budget: int
@@ -235,6 +226,6 @@ class Schedule:
             act = dice.choice(("call", "call", "call", "other call", "crash", "jump", "wait", "resume", "reconcile"))
             amount = {"jump": dice.choice((-7200, -600, -70, 70, 600)), "wait": dice.choice((1, 20, 45, 61, 100, 1000))}
             acts.append((act, float(amount.get(act, 0))))
-        version, budget = dice.choice((1, 2, 2)), PRICE * dice.randint(1, 5)
+        budget = PRICE * dice.randint(1, 5)
         retries, dated = dice.choice((0, 1, 5)), dice.random() < 0.8
-        return cls(version, kinds, [*acts, ("call", 0.0)], budget, retries, dated)
+        return cls(kinds, [*acts, ("call", 0.0)], budget, retries, dated)

@@ -12,27 +12,20 @@ from typing import Any
 import httpx
 
 from ._clock import VirtualClock, http_date
-from .unit._offers import decoded, encoded, offer_1, offer_2, prices, receipt
+from .unit._offers import decoded, encoded, offer_2, prices, receipt
 
 BASE = "https://market.example"
 TWO = ["ETH", "BRETT"]
 PRICE = 60_000
-PAYMENT_HEADERS = ("PAYMENT-SIGNATURE", "X-PAYMENT")
+PAYMENT_HEADER = "PAYMENT-SIGNATURE"
 Asking = Callable[[httpx.Request], httpx.Response]
 
 
 def asks_2(offer: Any = None, **headers: str) -> httpx.Response:
-    """A 402 of version 2; `offer` may be anything."""
+    """A 402; `offer` may be anything."""
     return httpx.Response(
         402, json={}, headers={"PAYMENT-REQUIRED": encoded(offer_2() if offer is None else offer), **headers}
     )
-
-
-def asks_1(offer: Any = None, **headers: str) -> httpx.Response:
-    """A 402 of version 1; bytes and text are sent as they are."""
-    if isinstance(offer, bytes | str):
-        return httpx.Response(402, content=offer, headers=headers)
-    return httpx.Response(402, json=offer_1() if offer is None else offer, headers=headers)
 
 
 @dataclass
@@ -40,7 +33,7 @@ class Seller:
     """Give it to an `httpx.MockTransport`.
 
     Attributes:
-        offer: what it asks for, of version 2; `asking` makes the whole 402 instead.
+        offer: what it asks for; `asking` makes the whole 402 instead.
         sold: the answer to a payment, whatever that says.
         receipt: what it says of the settlement; None for no receipt.
         ahead: seconds by which its `Date` is ahead of the clock; None for no `Date`.
@@ -72,12 +65,12 @@ class Seller:
     @property
     def paid(self) -> list[httpx.Request]:
         """The requests that carried a payment."""
-        return [one for one in self.requests if any(name in one.headers for name in PAYMENT_HEADERS)]
+        return [one for one in self.requests if PAYMENT_HEADER in one.headers]
 
     @property
     def payments(self) -> list[Any]:
         """The payments that came, read."""
-        return [decoded(one.headers[name]) for one in self.paid for name in PAYMENT_HEADERS if name in one.headers]
+        return [decoded(one.headers[PAYMENT_HEADER]) for one in self.paid]
 
 
 def settled(**changes: Any) -> dict[str, Any]:

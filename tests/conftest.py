@@ -192,7 +192,6 @@ STEADY = {
         "test_stream_surroundings",
         "test_two_terminals",
     ),
-    "fleet": ("test_fleet_bot", "test_ledger_processes", "test_rate_fleet", "test_relay_kills"),
     "mock": (
         *("test_background_tenant", "test_crossovers", "test_determinism", "test_ledger", "test_market_port"),
         *("test_market_signals", "test_market_strangers", "test_openapi_answers", "test_pages", "test_plugin"),

@@ -14,8 +14,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import tradesdk.fleet
-
 from .test_surface import PUBLIC
 
 ROOT = Path(__file__).parent.parent
@@ -29,8 +27,8 @@ ETHEREUM = {"eth_account", "coincurve", "Crypto"}
 FRAMES = {"pyarrow", "pandas", "polars"}
 THIRD_PARTY = {  # by what lies at the top of the SDK
     "_http": {"idna"},
-    "_async": NETWORK | {"redis"},
-    "_sync": NETWORK | {"redis"},
+    "_async": NETWORK,
+    "_sync": NETWORK,
     "payments": ETHEREUM,
     "models": {"pydantic_core"},
     "_frames": FRAMES,
@@ -60,7 +58,7 @@ DECIDING = (
     "results",
     "state_machine",
 )
-SIGNER_FILES = {f"tradesdk/payments/signing/{file}.py" for file in ("secp256k1", "signer", "keystore", "sealing")}
+SIGNER_FILES = {f"tradesdk/payments/signing/{file}.py" for file in ("secp256k1", "signer", "keystore")}
 CLI_THIRD_PARTY = {"typer", "rich", "jmespath", "tomlkit", "platformdirs", "anyio", "filelock"}
 MOCK_THIRD_PARTY = {
     "uvicorn",
@@ -182,7 +180,7 @@ def test_third_party_packages_of_the_mock() -> None:
 
 def test_cli_uses_public_names_only() -> None:
     mine = [one for one in every_import() if one.file.startswith("tradesdk_cli/")]
-    public = PUBLIC | {f"fleet.{name}" for name in dir(tradesdk.fleet)} | {""}
+    public = PUBLIC | {""}
     inner = [str(one) for one in mine if one.top == "tradesdk" and one.target.partition(".")[2] not in public]
     assert inner == []
     allowed = sys.stdlib_module_names | CLI_THIRD_PARTY | {"tradesdk", "tradesdk_cli", "tradesdk_mock"}

@@ -32,7 +32,6 @@ from tradesdk import Ledger, MarketClient, SystemClock, TradeClient
 from tradesdk_mock import MockClock, MockServer, MockService
 
 from ._pages import EMBED, NOT_RUN, PAGES, ROOT, Block, blocks, is_right_below, name_of
-from ._redis_server import RedisServer, executable
 from ._stock import stocked
 
 # Noon in UTC on the day that the pages show: signals follow from the time.
@@ -109,13 +108,9 @@ def test_python(page: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> 
         monkeypatch.setenv("TRADE_BASE_URL", server.url)
         monkeypatch.setenv("TRADE_WALLET_KEY", "0x" + "11" * 32)
         monkeypatch.setenv("TRADE_HOME", str(tmp_path))
-        monkeypatch.setenv("TRADE_FLEET", "redis://127.0.0.1:1")  # nobody is there: a program continues alone
         monkeypatch.setattr(
             SystemClock, "now", lambda _: server.clock.now()
         )  # the machine's clock and the service's agree
-        if page.name == "fleet.md":
-            stack.enter_context(running := RedisServer("valkey", tmp_path / "valkey"))
-            monkeypatch.setenv("TRADE_FLEET", running.url)
         namespace: dict[str, object] = {"__name__": "__main__"}
         stack.callback(close_clients, namespace)
         stack.callback(logging.getLogger("tradesdk").setLevel, logging.NOTSET)
@@ -176,7 +171,6 @@ MANY_COMMANDS = (
     *(
         "README.md",
         *CLI,
-        "docs/fleet.md",
         "docs/frames.md",
         "docs/market.md",
         "docs/mcp.md",
@@ -251,8 +245,6 @@ def sessions(block: Block) -> Iterator[tuple[str, int, list[str]]]:
 def on_terminal(command: str, home: Path, page: str) -> tuple[int, str]:
     """Exit code and what is seen when `command` of `page` is typed in a terminal of 100 columns."""
     folders = [str(Path(sys.executable).parent), os.environ["PATH"]]
-    if page == "docs/fleet.md" and (server := executable("valkey")) is not None:
-        folders.insert(0, str(Path(server).parent))
     env = {  # nothing of who runs the tests: what is shown is the same for everybody
         "PATH": os.pathsep.join(folders),
         **({"TERM": "xterm", "NO_COLOR": "1"} if page in DRAWN else {"TERM": "dumb"}),
@@ -295,8 +287,7 @@ def test_every_block_is_of_a_kind_that_is_run_or_is_an_output() -> None:
         for place, block in enumerate(found):
             where = f"{name_of(page)}:{block.start}"
             # mcp: transcripts of agents, which tests/cli/test_mcp_transcript.py plays
-            # terminals: several of them, which tests/fleet/test_fleet_page.py types into
-            known = ("python", "console", "bash", "text", "mcp", "terminals")
+            known = ("python", "console", "bash", "text", "mcp")
             assert block.language in known, f"{where}: {block.language!r}"
             if block.language == "text":
                 assert place > 0, where

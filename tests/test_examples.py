@@ -19,7 +19,6 @@ from tradesdk_mock import MockServer
 
 from ._hostile import Visit, answer, hostile
 from ._pages import ROOT, blocks
-from ._redis_server import executable
 
 EXAMPLES = ROOT / "examples"
 # Without hypothesis: nobody uses it there, and it takes a second to load.
@@ -219,54 +218,6 @@ def test_paid_batches_are_paid_once_however_often_it_runs(tmp_path: Path) -> Non
         server.payments.assert_charged(times=3)
         assert run("paid_batches_async.py", tmp_path, env=env).count("kept from before") == 6
         server.payments.assert_charged(times=3)
-
-
-@pytest.fixture
-def with_server(tmp_path: Path) -> dict[str, str]:
-    """An environment in which a Valkey server is installed."""
-    program = executable("valkey")
-    assert program is not None
-    folder = tmp_path / "bin"
-    folder.mkdir()
-    (folder / "valkey-server").symlink_to(program)
-    return {"PATH": f"{folder}{os.pathsep}{os.environ['PATH']}"}
-
-
-@pytest.mark.long
-def test_fleet_bot(tmp_path: Path, with_server: dict[str, str]) -> None:
-    """It ends with an error if something is charged twice. tests/fleet/test_fleet_bot.py kills it in earnest."""
-    told = re.sub(r"sig_\w{24}", "ID", run("fleet_bot.py", tmp_path, env=with_server))
-    assert told.splitlines() == [
-        "following",
-        "BRETT  paid",
-        "BRETT  bought (ID)",
-        "AERO   paid",
-        "-- crash --",
-        "following",
-        "AERO   paid by a member that crashed",
-        "AERO   bought (ID)",
-        "DEGEN  paid",
-        "DEGEN  bought (ID)",
-        "$0.09 was paid",
-    ]
-
-
-@pytest.mark.long
-@pytest.mark.parametrize(
-    ("env", "told"),
-    [
-        ({"TRADE_API_KEY": "k", **PAYS}, "tradesdk.errors.ConfigError: TRADE_FLEET is missing"),
-        (
-            {"TRADE_FLEET": "redis://127.0.0.1:1"},
-            "tradesdk.errors.ConfigError: no API key: set TRADE_API_KEY or pass api_key=",
-        ),
-        ({"PATH": ""}, "install Valkey or Redis for a rehearsal, or set "),
-    ],
-)
-def test_fleet_bot_that_is_half_set(tmp_path: Path, env: dict[str, str], told: str) -> None:
-    done = start(EXAMPLES / "fleet_bot.py", folder=tmp_path, env=env)
-    assert done.returncode == 1
-    assert done.stderr.rstrip().splitlines()[-1].startswith(told)
 
 
 @pytest.mark.long

@@ -72,14 +72,12 @@ def test_wheel_holds_the_three_packages_and_nothing_else(wheel: zipfile.ZipFile)
             f"{package}/{file.relative_to(ROOT / folder / package)}" for file in (ROOT / folder / package).rglob("*.py")
         }
         assert sources <= set(names), "a module was left out"
-    tests = [name for name in names if "/test" in name and not name.startswith("tradesdk/testing/")]
+    tests = [name for name in names if "/test" in name]
     assert [name for name in names if name.endswith((".pyc", ".orig"))] + tests == []
     data = {"tradesdk_mock/api/openapi.yaml", "tradesdk_cli/completion/commands.json"}
-    for folder in ("tradesdk/_fleet/lua", "tradesdk_cli/help", "tradesdk_cli/mcp"):
-        data |= {
-            f"{folder}/{file.name}" for file in (ROOT / "src" / folder).iterdir() if file.suffix in (".lua", ".txt")
-        }
-    assert len(data) > 12
+    for folder in ("tradesdk_cli/help",):
+        data |= {f"{folder}/{file.name}" for file in (ROOT / "src" / folder).iterdir() if file.suffix == ".txt"}
+    assert len(data) > 6
     assert data <= set(names)
 
 

@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator
 from contextlib import closing
 from fractions import Fraction
 from typing import Any
-from urllib.parse import quote
 
 import httpx
 import pytest
@@ -21,7 +20,6 @@ from tradesdk import AsyncTradeClient, LocalSigner, TradeClient
 from tradesdk_mock import MockServer
 
 from . import _secrets_market  # noqa: F401 # its scenarios
-from ._redis_server import RedisServer
 from ._rows import each_of
 from ._secrets import (
     LONGEST,
@@ -263,71 +261,6 @@ def commands_that_tell_more(seen: Seen, place: Place) -> None:
     place.trade.env |= {"TRADE_BASE_URL": place.server.url, "TRADE_API_KEY": place.key}
     for line in ("-v account show", "-v agents get nobody"):
         seen(place.trade(*line.split(), columns=400))
-
-
-IN_A_FLEET = (
-    "config list --sources",
-    "config get fleet",
-    "whoami",
-    "doctor",
-    "fleet status",
-    "fleet relay --chain base --duration 0.2s",
-    "signals stream --chain base --group bots --duration 0.2s",
-    "-vv --debug --curl agents list",
-    "-vv --debug market prices ETH --max-price 0.03",
-    "pay budget set --per-day 1 --dry-run",
-    "pay history",
-)
-
-
-@scenario
-def the_password_of_a_fleet(seen: Seen, place: Place) -> None:
-    """Wherever it stands, whatever the server says to it."""
-    password = "marked-Pw/of#a?fleet"
-    quoted = quote(password, safe="")
-    seen.secrets += [password, quoted, "Pw/of", "Pw%2Fof"]
-    place.trade.env |= {
-        "TRADE_BASE_URL": place.server.url,
-        "TRADE_API_KEY": place.key,
-        "TRADE_WALLET_KEY": "0x" + "6b" * 32,
-    }
-    with RedisServer("valkey", place.trade.home / "server", "--requirepass", password) as server:
-        there = server.url.removeprefix("redis://")
-        right = f"redis://:{quoted}@{there}"
-        for line in IN_A_FLEET:
-            ended = place.trade(*line.split(), env={"TRADE_FLEET": right}, columns=400)
-            assert ended.code == 0, (line, ended.err)
-            seen(ended)
-        for url in (
-            right,
-            f"redis://:{quoted}x@{there}",
-            f"redis://nobody:{quoted}@{there}",
-            f"redis://:{quoted}@127.0.0.1:1",
-            f"redis://:{quoted}@",
-            f"http://u:{quoted}@{there}",
-            f"redis://:{password}@{there}",
-            f"redis://{password}:{quoted}@{there}",
-            f"redis://{there}/?password={quoted}",
-            f"redis://{there}:{quoted}",
-        ):
-            for line in ("fleet status", "config list --sources"):
-                seen(place.trade(*line.split(), env={"TRADE_FLEET": url}, columns=400))
-            seen(place.trade("config", "set", "fleet", url, columns=400))
-        for url in (right, f"redis://nobody:{quoted}@{there}", f"redis://{password}:{quoted}@{there}"):
-            for line in ("pay history", "-v agents list"):
-                seen(place.trade(*line.split(), env={"TRADE_FLEET": url}, columns=400))
-            for words in (
-                ("fleet", "status", "--fleet", url),
-                ("fleet", url),
-                ("fleet", "status", "--flet", url),
-                ("fleet", "status", "--chain", url),
-            ):
-                seen(place.trade(*words, columns=400))
-            config = place.trade.home / "config.toml"
-            config.write_text(f'[profiles.default]\nfleet = "{url}"\n')
-            seen(place.trade("fleet", "status", columns=400))
-            seen(place.trade("config", "list", "--sources", columns=400))
-            config.unlink()
 
 
 @pytest.fixture(scope="module")

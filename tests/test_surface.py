@@ -84,7 +84,6 @@ PUBLIC = {
     "StreamError",
     "StreamEndedError",
     "CheckpointError",
-    "FleetError",
     "SignalStream",
     "AsyncSignalStream",
     "StreamSignal",

@@ -103,7 +103,7 @@ def files() -> Iterator[Path]:
 
 def test_plain_words_everywhere() -> None:
     texts = {name_of(file): file.read_text(encoding="utf-8") for file in files()}
-    for name in ("mock_server/tradesdk_mock/api/openapi.yaml", "src/tradesdk/_fleet/lua/stream_renew.lua", "README.md"):
+    for name in ("mock_server/tradesdk_mock/api/openapi.yaml", "README.md"):
         assert name in texts
     assert {name: found for name, text in texts.items() if (found := plain_words_for(text))} == {}
 

@@ -5,7 +5,6 @@ TradeError
 ├── ConfigError                       a setting or an optional package is missing or unusable; nothing was sent
 ├── InvalidArgumentError (ValueError) an argument was refused; nothing was sent
 ├── CheckpointError                   a stream's checkpoint cannot be read or written
-├── FleetError                        the fleet's Redis or Valkey server cannot be used
 ├── PaymentError                      a payment for market data failed
 │   ├── PaymentRefusedError           your guards or budgets refused it; nothing was signed
 │   ├── PaymentRejectedError          the service refused it; its amount stays held
@@ -111,7 +110,7 @@ ErrorCode = Literal[
     # payments refused because of the offer
     "malformed_offer",
     "offer_too_large",
-    "unsupported_version",
+    "unsupported_payment",
     "no_offer",
     "unsupported_scheme",
     "unsupported_network",
@@ -167,16 +166,6 @@ ErrorCode = Literal[
     "ledger_version",
     "ledger_exposed",
     "ledger_failed",
-    "ledger_not_durable",
-    "ledger_went_back",
-    # the server of a fleet
-    "server_unreachable",
-    "server_refused",
-    "server_unsupported",
-    "server_read_only",
-    "server_full",
-    "server_failed",
-    "member_replaced",
 ]
 """Every code that an error of the SDK can have. A release may add codes; it never renames one."""
 
@@ -304,22 +293,6 @@ class CheckpointError(TradeError):
     def __init__(self, message: str, *, path: str, code: ErrorCode | None = None, hint: str = "") -> None:
         super().__init__(message, code=code, hint=hint)
         self.path = path
-
-
-class FleetError(TradeError):
-    """The fleet's Redis or Valkey server cannot be used, or failed.
-
-    Attributes:
-        may_have_run: whether the last step may have been carried out, although no reply came.
-    """
-
-    code: ErrorCode = "server_failed"
-
-    def __init__(
-        self, message: str, *, code: ErrorCode | None = None, hint: str = "", may_have_run: bool = False
-    ) -> None:
-        super().__init__(message, code=code, hint=hint)
-        self.may_have_run = may_have_run
 
 
 class PaymentError(TradeError):

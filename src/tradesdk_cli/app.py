@@ -41,7 +41,6 @@ _GROUPS = {
         "doctor": "Check the settings, the services and this machine.",
     },
     "More": {
-        "fleet": "Several machines with one key: relay, status.",
         "demo": "See it all work, without an account or a network.",
         "mock": "The mock service on this machine, served and controlled.",
         "mcp": "Tools for AI agents, under your limits: config, tools.",
@@ -79,7 +78,6 @@ def root(
     world: params.World = None,
     base_url: params.BaseUrl = None,
     market_url: params.MarketUrl = None,
-    fleet: params.Fleet = None,
     api_key_stdin: params.KeyStdin = None,
     timeout: params.Timeout = None,
     no_retry: params.NoRetry = None,

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from tradesdk_cli.session import Session, Target
 
 LEDGER = "ledger"
-"""The method of a change that sends nothing: it is made in the ledger, on this machine or of the fleet."""
+"""The method of a change that sends nothing: it is made in the ledger."""
 _LONGEST = 200
 _ANSI = {"old": "31", "new": "32", "dim": "2", "bold": "1", "warning": "33"}
 
@@ -176,9 +176,6 @@ def where(run: Session, change: Change) -> Target:
     if run.settings.mock:
         whose = run.target()
         return Target(f"{whose.text} · its ledger", {**whose.fields, "ledger": True})
-    if run.settings.fleet is not None:
-        shared = run.settings.fleet
-        return Target(f"the fleet's ledger at {shared}", {"mode": "ledger", "ledger": shared})
     path = str(run.ledger_file)
     return Target(f"the ledger {visible(path)}", {"mode": "ledger", "ledger": path})
 

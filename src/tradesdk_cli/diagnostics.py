@@ -21,7 +21,6 @@ CONTROL = "tradesdk_cli.wire"
 _LONGEST_BODY = 4 * 1024
 _LONGEST_VALUE = 400
 _HIDDEN = "****"
-_PAYMENT = ("payment-signature", "x-payment")
 _NOT_FOR_CURL = ("host", "connection", "accept-encoding", "user-agent", "content-length")
 _GLOBBED = frozenset("[]{}")
 
@@ -171,7 +170,7 @@ def curl_line(said: Mapping[str, Any]) -> tuple[str, list[str]]:
     for name, value in said["headers"].items():
         if name == "authorization":
             words += ["-H", '"Authorization: Bearer $TRADE_API_KEY"']
-        elif name in _PAYMENT:
+        elif name == "payment-signature":
             left_out.append("the payment: without it, the line asks for the price and pays nothing")
         elif value == _HIDDEN:
             left_out.append(f"the header {name}")

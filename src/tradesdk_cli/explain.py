@@ -33,7 +33,7 @@ from tradesdk_cli.text import dollars, one_line, plain_dollars
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from tradesdk import APIError, FleetError, LedgerError, Payment, PaymentError
+    from tradesdk import APIError, Payment, PaymentError
 
 
 _CHECK_URL = "does the base URL point at the service? (TRADE_BASE_URL or --base-url)"
@@ -43,7 +43,7 @@ _NOUNS = ("agents", "wallets", "trades", "positions")
 """Nouns of the API that have a list."""
 _PATHS = "/v1/account, /v1/agents, /v1/wallets, /v1/trades, /v1/positions and /v1/signals"
 _IN_A_PLACE = re.compile(
-    r"(?<![\w-])trade (?=(?:account|agents|api|fleet|market|mock (?!serve|snapshot)|pay|plot|positions|signals|top"
+    r"(?<![\w-])trade (?=(?:account|agents|api|market|mock (?!serve|snapshot)|pay|plot|positions|signals|top"
     r"|trades|wallets|whoami)\b)"
 )
 _OF_A_PROFILE = re.compile(
@@ -98,7 +98,6 @@ def problem_of(error: BaseException, program: str = "trade") -> Problem:
         APIError,
         APIStatusError,
         ConfigError,
-        FleetError,
         InvalidArgumentError,
         PaymentError,
         TradeError,
@@ -118,8 +117,6 @@ def problem_of(error: BaseException, program: str = "trade") -> Problem:
         return Problem(CONFIG, "configuration", message, continued(hint, program))
     if isinstance(error, InvalidArgumentError):
         return Problem(USAGE, "usage", one_line(str(error)), "nothing was sent; --help shows what is accepted")
-    if isinstance(error, FleetError):
-        return _fleet_problem(error, program)
     if isinstance(error, TradeError):
         return Problem(OTHER, "error", one_line(str(error)))
     if isinstance(error, OSError):
@@ -127,19 +124,6 @@ def problem_of(error: BaseException, program: str = "trade") -> Problem:
         return Problem(OTHER, "system", one_line(f"{error.strerror or type(error).__name__}{where}"))
     message = f"this is a bug in trade: {type(error).__name__}: {error}"
     return Problem(OTHER, "internal", one_line(message), "run it again with -v to see where")
-
-
-_FLEET_EXITS = {"server_unreachable": NETWORK, "server_failed": SERVER, "server_full": SERVER}
-_REACH_FLEET = "check that the server runs, and TRADE_FLEET or --fleet"
-"""Instead of the SDK's, which knows no --fleet."""
-
-
-def _fleet_problem(error: FleetError, program: str) -> Problem:
-    """What a failure of the fleet's server means. Other failures than these come from settings: ours, or its own."""
-    away = error.code == "server_unreachable"
-    hint = _REACH_FLEET if away else error.hint or "is it a Redis or Valkey server that TRADE_FLEET or --fleet names?"
-    exit_code = _FLEET_EXITS.get(error.code, CONFIG)
-    return Problem(exit_code, error.code, one_line(error.message), continued(hint, program) or None, retryable=away)
 
 
 def _request_problem(error: Any, program: str) -> Problem:
@@ -291,10 +275,10 @@ def payment_problem(error: PaymentError, program: str) -> Problem:
 
     message = one_line(error.message)
     if isinstance(error, LedgerError):
-        code, hint = _FLEET_EXITS.get(error.code, CONFIG), _ledger(error, program)
+        code, hint = CONFIG, error.hint
         if error.payment is not None:
             code, hint = OUTCOME_UNKNOWN, _unknown(error.payment, program)
-        return _problem(error, code, message, hint, retryable=error.code in ("ledger_locked", "server_unreachable"))
+        return _problem(error, code, message, hint, retryable=error.code == "ledger_locked")
     if isinstance(error, PaymentOutcomeUnknownError):
         over = error.code == "time_is_up"
         hint = error.hint if error.payment is None else _unknown(error.payment, program, over=over)
@@ -313,20 +297,6 @@ def payment_problem(error: PaymentError, program: str) -> Problem:
         message = _over_total(error.details) or message
         return _problem(error, code, message, _refused(error, program), retryable=error.code in _RETRYABLE)
     return _problem(error, OTHER, message, error.hint)
-
-
-def _ledger(error: LedgerError, program: str) -> str:
-    """What to do about a ledger, in commands: the SDK's own hints are for programs."""
-    if error.code == "server_unreachable":
-        return _REACH_FLEET
-    if error.code == "ledger_went_back":
-        return f"{program} pay reconcile puts back what this machine's journal has; run it on every machine"
-    if error.code == "ledger_not_durable":
-        return (
-            "set appendonly yes, appendfsync always, no-appendfsync-on-rewrite no and maxmemory-policy noeviction "
-            "there; where the server's operator answers for that: export TRADE_FLEET_DURABILITY=managed"
-        )
-    return error.hint
 
 
 def _once_more(payment: Payment, program: str) -> str:

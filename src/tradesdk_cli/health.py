@@ -103,18 +103,12 @@ def _failed(name: str, error: Exception) -> Finding:
     return Finding(name, "problem", one_line(said), problem.hint, facts, config=problem.exit_code == CONFIG)
 
 
-MANAGED = "TRADE_FLEET_DURABILITY"
-DURABLE = (
-    "set there: appendonly yes, appendfsync always, no-appendfsync-on-rewrite no, maxmemory-policy noeviction; where "
-    f"its operator answers for that: export {MANAGED}=managed"
-)
 _NEEDED = ("httpx", "pydantic", "eth-account")
 _EXTRAS = {
     "coincurve": ("fast", "signs payments faster"),
     "pyarrow": ("frames", "tables and Parquet"),
     "keyring": ("keyring", "keeps API keys in the system's keyring"),
     "uvicorn": ("mock", "trade mock serve"),
-    "redis": ("redis", "several machines with one key"),
 }
 _NARROW = 60
 _LOUD = ("output", "profile", "world", "timeout", "retry", "color", "fields", "verbose")
@@ -168,8 +162,6 @@ def settings(chosen: Settings) -> list[Finding]:
                 shown[name] = f"{title} {without_password(value)}"
         if chosen.rpc_url:
             shown["rpc_url"] = f"node {one_line(chosen.rpc_url, 200)}"
-        if chosen.fleet:
-            shown["fleet"] = f"fleet {chosen.fleet}"
     for name, text in shown.items():
         parts.append(f"{text} ({_source(sources.get(name))})")
     for name in _LOUD:
@@ -469,78 +461,19 @@ def wallet(run: Session, environ: Mapping[str, str]) -> list[Finding]:
     return [Finding("wallet", "ok", f"{address}, in {path}", None, facts)]
 
 
-def fleet(run: Session) -> list[Finding]:
-    """Whether the server of a fleet can be used, for money as well; nothing without a fleet."""
-    from tradesdk.fleet import inspect_server
-    from tradesdk_cli.fleet import server_record, server_told
-
-    if run.settings.fleet_url is None:
-        return []
-    report = inspect_server(run.settings.fleet_url, timeout=TIMEOUT)
-    facts = server_record(report)
-    said = server_told(facts)
-    if not report.supported:
-        return [Finding("fleet", "problem", said, "use Redis 6.2 or newer, or Valkey", facts, config=True)]
-    if report.read_only:
-        hint = "use the address of the primary"
-        return [Finding("fleet", "problem", f"{said}, a replica", hint, facts, config=True)]
-    found = [Finding("fleet", "ok", said, None, facts)]
-    pays = run.wallet() is not None
-    settings = None if report.settings is None else dict(report.settings)
-    managed = os.environ.get(MANAGED) == "managed"
-    if report.not_durable and not managed:
-        told = f"it could lose payments, so it takes none: {report.not_durable}"
-        state: State = "problem" if pays else "warning"
-        found.append(Finding("fleet durability", state, told, DURABLE, {"settings": settings}, config=True))
-    elif settings is None and not managed:
-        told = "it does not tell how it keeps data, so it takes no payments"
-        state = "problem" if pays else "warning"
-        hint = f"if its operator answers for that: export {MANAGED}=managed"
-        found.append(Finding("fleet durability", state, told, hint, {"settings": None}, config=True))
-    else:
-        told = f"not checked: {MANAGED}=managed" if managed else "every write is synced, and nothing is evicted"
-        found.append(Finding("fleet durability", "ok", told, None, {"settings": settings}))
-    return found
-
-
-def _journal(run: Session) -> Finding:
-    """The journal of this machine, and whether the server has what it wrote."""
-    from tradesdk import LedgerError
-    from tradesdk_cli.explain import problem_of
-    from tradesdk_cli.fleet import is_shared
-
-    shared = run.ledger
-    assert is_shared(shared)  # noqa: S101 - asked for only then
-    facts = {"file": shared.journal}
-    try:
-        shared.check_journal()
-    except LedgerError as error:
-        problem = problem_of(error, run.settings.program)
-        return Finding("fleet journal", "problem", problem.headline, problem.hint, facts)
-    said = f"the server has all that {shared.journal} has" if os.path.exists(shared.journal) else "nothing signed yet"
-    return Finding("fleet journal", "ok", said, None, facts)
-
-
 def ledger(run: Session) -> list[Finding]:
     """Whether it is whole, what is in doubt, and what the budgets leave."""
     from tradesdk import Budget, LedgerError, PaymentState
-    from tradesdk_cli.explain import problem_of
     from tradesdk_cli.purchase.checkout import IN_DOUBT
     from tradesdk_cli.purchase.records import LIMITS, left_over, spending_record
 
     budget = Budget.from_environment()
-    shared = run.settings.fleet_url is not None
-    where = str(run.settings.fleet if shared else run.ledger_file)
-    if run.asks_for_password:
-        locked = "the fleet's is read with the wallet's password only"
-        return [Finding("ledger", "skipped", locked, "set TRADE_KEYSTORE_PASSWORD_FILE, or TRADE_PURCHASE_SECRET")]
-    if shared and run.wallet() is None:
-        return [Finding("ledger", "skipped", "the fleet's is that of a wallet, and there is none here")]
-    if not shared and not run.ledger_file.exists():
+    where = str(run.ledger_file)
+    if not run.ledger_file.exists():
         said = "nothing was bought yet" + ("" if budget.is_set else "; no budget is set")
         hint = None if budget.is_set else f"{run.settings.program} pay budget set --per-day 5"
         return [Finding("ledger", "skipped", said, hint, {"file": where})]
-    facts: dict[str, Any] = {"server" if shared else "file": where}
+    facts: dict[str, Any] = {"file": where}
     aside = f"move {where} away only when nothing in it is in doubt: it knows what was paid"
     try:
         run.ledger.check()
@@ -548,11 +481,7 @@ def ledger(run: Session) -> list[Finding]:
         spending = run.ledger.spending(budget, now=run.now())
         record = spending_record(spending)
     except LedgerError as error:
-        if shared:
-            problem = problem_of(error, run.settings.program)
-            return [Finding("ledger", "problem", problem.headline, problem.hint, facts)]
         return [Finding("ledger", "problem", one_line(error.message), error.hint or aside, facts)]
-    journal = [_journal(run)] if shared else []
     facts |= {
         "in_doubt": [payment.id for payment in doubtful],
         **{name: record[name] for name in record if name.startswith(("spent_", "held_"))},
@@ -563,9 +492,9 @@ def ledger(run: Session) -> list[Finding]:
     if doubtful:
         some = "1 payment is" if len(doubtful) == 1 else f"{len(doubtful)} payments are"
         said = f"whole; {some} in doubt; {money}"
-        return [Finding("ledger", "warning", said, f"{run.settings.program} pay reconcile", facts), *journal]
+        return [Finding("ledger", "warning", said, f"{run.settings.program} pay reconcile", facts)]
     hint = None if spending.budget.is_set else f"{run.settings.program} pay budget set --per-day 5"
-    return [Finding("ledger", "ok", f"consistent, no open payments; {money}", hint, facts), *journal]
+    return [Finding("ledger", "ok", f"consistent, no open payments; {money}", hint, facts)]
 
 
 MARKS = {"ok": "✓", "warning": "!", "problem": "✗", "skipped": "-"}

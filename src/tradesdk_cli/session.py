@@ -10,7 +10,7 @@ import time
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from tradesdk_cli.errors import ConfigProblem
 
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     import typer
 
     from tradesdk import Ledger, RateLimit, TradeClient
-    from tradesdk.fleet import RedisLedger, RedisRateLimiter
     from tradesdk_cli.config.settings import Settings
     from tradesdk_cli.mockworld import EmbeddedMock
     from tradesdk_cli.output.printer import Output
@@ -41,11 +40,8 @@ class Session:
         self.out = output
         self.keys: set[str] = set()
         """The API keys that this command uses, to keep them out of what it prints."""
-        self.payer: Wallet | None = None
-        """The wallet whose payments a fleet's ledger has, if it is another one than usual."""
         output.now = self.now
         self._stack = ExitStack()
-        self._hears_fleet = False
 
     @cached_property
     def client(self) -> TradeClient:
@@ -86,7 +82,6 @@ class Session:
         from tradesdk import TradeClient
         from tradesdk_cli.retries import OneMoreTry
 
-        limiter = self.rate_limiter  # before the client: it is closed after it
         client = TradeClient(
             api_key=key,
             base_url=base_url,
@@ -95,35 +90,9 @@ class Session:
             retry=OneMoreTry(reached=lambda: client.rate_limit is not None),
             clock=self.speaking_clock(lambda: client.rate_limit),
             http_client=http,
-            rate_limiter=limiter,
         )
         self._stack.callback(client.close)
         return client
-
-    @cached_property
-    def rate_limiter(self) -> RedisRateLimiter | None:
-        """What the machines of a fleet share their rate limit with; None without a fleet.
-
-        Raises:
-            ConfigError: its URL cannot be used, or redis-py is not installed.
-        """
-        url = self._fleet()
-        if url is None:
-            return None
-        from tradesdk.fleet import RedisRateLimiter
-
-        limiter = RedisRateLimiter(url)
-        self._stack.callback(limiter.close)
-        return limiter
-
-    def _fleet(self) -> str | None:
-        """The URL of the fleet's server; from now on it is said when a part of the fleet continues alone."""
-        if self.settings.fleet_url is not None and not self._hears_fleet:
-            from tradesdk_cli.retries import FleetEvents, heard_by
-
-            self._hears_fleet = True
-            self._stack.enter_context(heard_by(FleetEvents(self.out)))
-        return self.settings.fleet_url
 
     def api_key(self, address: str, *, market: bool = False) -> tuple[str, str] | None:
         """The API key for the service at `address`, and where it came from; None when there is none.
@@ -181,35 +150,13 @@ class Session:
         return self.settings.data_folder() / "ledger.sqlite3"
 
     @cached_property
-    def ledger(self) -> Ledger | RedisLedger:
-        """The ledger of payments: this machine's, the fleet's, or that of the mock world."""
-        url = self._fleet()
-        ledger: Ledger | RedisLedger
-        if url is not None:
-            from tradesdk_cli.shared_ledger import KeepingRedisLedger
+    def ledger(self) -> Ledger:
+        """The ledger of payments: this machine's, or that of the mock world."""
+        from tradesdk_cli.ledger import KeepingLedger
 
-            ledger = KeepingRedisLedger(url, signer=self._fleet_wallet, durability=self.durability)
-        else:
-            from tradesdk_cli.ledger import KeepingLedger
-
-            ledger = KeepingLedger(self.ledger_file)
+        ledger = KeepingLedger(self.ledger_file)
         self._stack.callback(ledger.close)
         return ledger
-
-    @property
-    def durability(self) -> Literal["checked", "managed"]:
-        """Whether the settings of the fleet's server are checked."""
-        return "managed" if os.environ.get("TRADE_FLEET_DURABILITY", "") == "managed" else "checked"
-
-    @property
-    def asks_for_password(self) -> bool:
-        """Whether the fleet's ledger can be read only with a password that somebody has to type."""
-        from tradesdk_cli.wallet import KEY, PASSWORD_FILE, SECRET, keystore_path
-
-        told = (KEY, SECRET, PASSWORD_FILE)
-        if self.settings.fleet_url is None or any(os.environ.get(name) for name in told):
-            return False
-        return keystore_path(self.settings, None).exists()
 
     def wallet(self, named: Path | None = None) -> Wallet | None:
         """The wallet that pays: this person's own, or play money in a mock world. None when there is none.
@@ -226,30 +173,6 @@ class Session:
         from tradesdk_cli.mockworld import wallet_file
 
         return play_money(wallet_file(self.settings), self.mock.service.world.seed, self.out.note)
-
-    def _fleet_wallet(self) -> Wallet:
-        """The wallet of the fleet's ledger, able to decrypt it.
-
-        Raises:
-            ConfigProblem: there is none, or its purchase secret cannot be had.
-        """
-        from tradesdk_cli.wallet import SECRET, own_wallet
-
-        wallet = self.payer or own_wallet(self.settings, None)
-        if wallet is None:
-            raise ConfigProblem(
-                "the payments of a fleet are those of one wallet, and this machine has none",
-                "export TRADE_WALLET_KEY, or name a keystore in TRADE_KEYSTORE: the same wallet on every machine",
-            )
-        if not os.environ.get(SECRET):
-            try:
-                wallet.open()
-            except ConfigProblem as problem:
-                raise ConfigProblem(
-                    f"the fleet's payments cannot be read without the wallet's purchase secret: {problem.message}",
-                    f"{problem.hint}; or set {SECRET}, the same on every machine",
-                ) from None
-        return wallet
 
     def target(self, *, market: bool = False) -> Target:
         """Where what this command sends will go; `market`: where it buys."""

@@ -35,6 +35,7 @@ from .._clock import START
 from .._hostile import answer, hostile
 from .._paidservice import CountingSigner
 from .._rows import each_of
+from ..unit._offers import encoded, offer_2
 from ._market import buyer_of
 
 FINALITY = 1_200
@@ -209,13 +210,13 @@ async def test_what_another_machine_is_said_to_have_bought_is_spent_here(mock: M
     doubted = Doubted(mock, taken=False)
     if not hostile:
         await buyer_of(mock, signer=doubted.signer).token_prices(["BRETT"], purchase="today")
-    inside = mock.transport()
+    inside, used = mock.transport(), offer_2(error="invalid_exact_evm_nonce_already_used")
 
     async def lies(request: httpx.Request) -> httpx.Response:
         response = await inside.handle_async_request(request)
         if "payment-signature" not in request.headers or not hostile:
             return response
-        return httpx.Response(402, json={"x402Version": 1, "error": "invalid_exact_evm_nonce_already_used"})
+        return httpx.Response(402, json={}, headers={"PAYMENT-REQUIRED": encoded(used)})
 
     http = httpx.AsyncClient(transport=httpx.MockTransport(lies))
     client = buyer_of(

@@ -28,8 +28,8 @@ from tradesdk_mock import MockService
 
 from .._paidservice import CountingSigner
 from .._rows import each_of
-from .._seller import BASE, PRICE, TWO, Seller, asks_1, settled
-from ..unit._offers import PAY_TO, offer_1, offer_2, requirement_1, requirement_2
+from .._seller import BASE, PRICE, TWO, Seller, settled
+from ..unit._offers import PAY_TO, offer_2, requirement_2
 from ._market import buyer_of, market_of, refused
 
 OTHER = "0x" + "Ab" * 20
@@ -170,17 +170,14 @@ async def test_of_several_only_the_remembered_one_is_paid() -> None:
 
 
 @each_of(("offered", "most", "seconds"), [(TEN_YEARS, 120, 120), (60, 120, 60), (60, 30, 30), (2**70, 3600, 3600)])
-@each_of("version", [2, 1])
 async def test_a_payment_is_valid_as_long_as_offered_and_no_longer_than_allowed(
-    offered: float, most: int, seconds: int, version: int
+    offered: float, most: int, seconds: int
 ) -> None:
     seller = asking(maxTimeoutSeconds=offered)
-    if version == 1:
-        seller.asking = lambda request: asks_1(offer_1(requirement_1(maxTimeoutSeconds=offered)))
     await market_of(seller, max_validity=most).token_prices(TWO)
     now = int(seller.clock.now())
     assert int(signed(seller)["validBefore"]) == now + seconds
-    assert int(signed(seller)["validAfter"]) == (0 if version == 2 else now - 600)
+    assert int(signed(seller)["validAfter"]) == 0
 
 
 # The signature itself.
@@ -223,7 +220,6 @@ def _read(sent: dict[str, str]) -> Authorization:
         payer=sent["from"],
         to=sent["to"],
         value=int(sent["value"]),
-        valid_after=int(sent["validAfter"]),
         valid_before=int(sent["validBefore"]),
         nonce=sent["nonce"],
     )

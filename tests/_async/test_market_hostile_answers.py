@@ -15,7 +15,7 @@ from .._clock import VirtualClock
 from .._hostile import Visit, answer, hostile
 from .._paidservice import CountingSigner
 from .._rows import each_of
-from .._seller import BASE, PRICE, TWO, Seller, asks_1, asks_2, settled
+from .._seller import BASE, PRICE, TWO, Seller, asks_2, settled
 from ..unit._offers import encoded, offer_2, prices
 from ._market import market_of, refused
 
@@ -98,13 +98,12 @@ async def test_a_date_far_from_ours_is_refused(ahead: float, base_url: str) -> N
 
 
 @each_of("base_url", [BASE, LOOPBACK])
-@each_of("version", [2, 1])
 @each_of("ahead", [110, 61, 60, 16, 15, 3, 0, None, -3, -15, -16, -900])
 async def test_a_date_near_ours_is_honoured(
-    version: int, ahead: float | None, base_url: str, caplog: pytest.LogCaptureFixture
+    ahead: float | None, base_url: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     """From more than 5 s on; below that it is the network's doing. Nothing is valid for longer than 120 s by either."""
-    seller = Seller(ahead=ahead, asking=None if version == 2 else lambda request: asks_1())
+    seller = Seller(ahead=ahead)
     client = market_of(seller, base_url=base_url)
     await client.dry_run.token_prices(TWO)
     assert [vars(record).get("event") for record in caplog.records] == []
@@ -113,7 +112,7 @@ async def test_a_date_near_ours_is_honoured(
     local = int(seller.clock.now())
     service = local + (int(ahead) if ahead is not None and abs(ahead) > 5 else 0)
     assert int(signed["validBefore"]) == min(service + 60, local + 120)
-    assert signed["validAfter"] == ("0" if version == 2 else str(service - 600))
+    assert signed["validAfter"] == "0"
     reported = [vars(record)["seconds"] for record in caplog.records if vars(record)["event"] == "clock_difference"]
     assert reported == ([ahead] if abs(ahead or 0) > 15 else [])
 

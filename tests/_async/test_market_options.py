@@ -25,8 +25,8 @@ from tradesdk_mock import MockService
 
 from .._paidservice import CountingSigner
 from .._rows import each_of
-from .._seller import BASE, PRICE, TWO, Seller, asks_1, asks_2
-from ..unit._offers import PAYER, offer_1, offer_2, prices, requirement_1, requirement_2
+from .._seller import BASE, PRICE, TWO, Seller, asks_2
+from ..unit._offers import PAYER, offer_2, prices, requirement_2
 from ._market import buyer_of, market_of
 
 # Copies with other settings.
@@ -137,37 +137,30 @@ async def test_an_offer_seen_before_is_guarded_like_a_new_one() -> None:
 
 
 async def test_a_dry_run_shows_what_would_be_signed() -> None:
-    for version in (2, 1):
-        seller, signer = Seller(), CountingSigner()
-        if version == 1:
-            seller.asking = lambda request: asks_1(offer_1(requirement_1(maxTimeoutSeconds=300)))
-        else:
-            seller.offer = offer_2(requirement_2(maxTimeoutSeconds=300))
-        client = market_of(seller, signer=signer)
-        tried = await client.dry_run.token_prices(TWO)
-        assert isinstance(tried, DryRun)
-        assert (tried.refusal, tried.quote.amount) == (None, PRICE)
-        assert tried.requirement == (requirement_2 if version == 2 else requirement_1)(maxTimeoutSeconds=300)
-        now = int(seller.clock.now())
-        assert tried.authorization is not None
-        assert tried.requirement is not None
-        nonce = tried.authorization.pop("nonce")
-        assert tried.authorization == {
-            "from": PAYER,
-            "to": tried.requirement["payTo"],
-            "value": "60000",
-            "validAfter": "0" if version == 2 else str(now - 600),
-            "validBefore": str(now + 120),
-        }
-        assert (len(bytes.fromhex(nonce[2:])), nonce[:2]) == (32, "0x")
-        assert (signer.digests, len(seller.requests), seller.paid) == ([], 1, [])
-        assert await client.payments.list() == []
-        assert (await client.payments.spending()).total == 0
+    seller, signer = Seller(offer=offer_2(requirement_2(maxTimeoutSeconds=300))), CountingSigner()
+    client = market_of(seller, signer=signer)
+    tried = await client.dry_run.token_prices(TWO)
+    assert isinstance(tried, DryRun)
+    assert (tried.refusal, tried.quote.amount) == (None, PRICE)
+    assert tried.requirement == requirement_2(maxTimeoutSeconds=300)
+    assert tried.authorization is not None
+    nonce = tried.authorization.pop("nonce")
+    assert tried.authorization == {
+        "from": PAYER,
+        "to": tried.requirement["payTo"],
+        "value": "60000",
+        "validAfter": "0",
+        "validBefore": str(int(seller.clock.now()) + 120),
+    }
+    assert (len(bytes.fromhex(nonce[2:])), nonce[:2]) == (32, "0x")
+    assert (signer.digests, len(seller.requests), seller.paid) == ([], 1, [])
+    assert await client.payments.list() == []
+    assert (await client.payments.spending()).total == 0
 
-        await client.token_prices(TWO)
-        signed = seller.payments[0]["payload"]["authorization"]
-        assert signed.pop("nonce") != nonce
-        assert signed == tried.authorization
+    await client.token_prices(TWO)
+    signed = seller.payments[0]["payload"]["authorization"]
+    assert signed.pop("nonce") != nonce
+    assert signed == tried.authorization
 
 
 @each_of(

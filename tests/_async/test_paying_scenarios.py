@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tradesdk_mock import GapOptions, MockClock, MockServer
+from tradesdk_mock import MockClock, MockServer
 
 from .._clock import START
 from .._paidscenarios import PRICE, SCENARIOS, Scenario
@@ -14,21 +14,14 @@ from .._rows import each_of
 from ._paidrun import LIMIT, AsyncPlay
 
 
-@pytest.fixture(
-    scope="module", params=["both", *(pytest.param(words, marks=pytest.mark.long) for words in ("v1", "v1 official"))]
-)
-def shop(request: pytest.FixtureRequest) -> Iterator[MockServer]:
-    """Speaks both versions of the protocol, or the old one alone, in the mock's words or those of official servers."""
-    versions, _, words = request.param.partition(" ")
-    gaps = GapOptions(payment_402=versions, v1_errors=words or "reason")
-    with MockServer(seed=5, clock=MockClock(START), gaps=gaps) as running:
+@pytest.fixture(scope="module")
+def shop() -> Iterator[MockServer]:
+    with MockServer(seed=5, clock=MockClock(START)) as running:
         yield running
 
 
 @each_of("scenario", SCENARIOS, ids=str)
 async def test_scenario(shop: MockServer, scenario: Scenario) -> None:
-    if "payment_identifier" in scenario.gaps and shop.gaps.payment_402 == "v1":
-        return  # version 1 has no identifiers
     came = await AsyncPlay(shop, scenario).run()
     assert (came.error, came.charged, came.state) == (scenario.error, scenario.charged, scenario.state)
     assert scenario.code in ("", came.code)

@@ -31,8 +31,7 @@ class Run:
         self.seed = seed
         self.schedule = Schedule.of(seed)
         self.clock = JumpingClock()
-        version, kinds, dated = self.schedule.version, list(self.schedule.kinds), self.schedule.dated
-        self.service = PaidService(self.clock, version, kinds, dated=dated)
+        self.service = PaidService(self.clock, list(self.schedule.kinds), dated=self.schedule.dated)
         self.transport = httpx.MockTransport(self.service.handle)
         self.network = None if patch is None else networked(patch, self.transport)
         self.ledger = Ledger.memory() if ledger is None else ledger

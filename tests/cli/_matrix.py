@@ -121,8 +121,6 @@ NO_DATA = {
     "agents start": "the same",
     "agents stop": "the same",
     "mock serve": "runs until it is ended; what it prints first is shown by its own tests",
-    "fleet relay": "prints nothing on stdout",
-    "fleet status": "needs a server: test_fleet.py has it in every format",
     "demo": "a story on the screen, with a summary for programs that its own tests read",
     "mcp config": "settings of another program, in the format of their file",
     **dict.fromkeys(

@@ -44,7 +44,6 @@ def event(number: int = 1, **fields: Any) -> dict[str, Any]:
         "timestamp": BEGIN + number,
         "replayed": False,
         "late": False,
-        "redelivered": False,
     } | fields
 
 

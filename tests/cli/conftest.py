@@ -14,7 +14,6 @@ from tradesdk import TradeClient
 from tradesdk_cli.framework.group import LazyCommand
 from tradesdk_mock import GapOptions, MockClock, MockServer
 
-from .._redis_server import RedisServer
 from .._stock import stocked
 from ._services import Scripted, scripted
 from ._streams import Hook, hooked, quick_market
@@ -126,21 +125,6 @@ def files(tmp_path: Path) -> Path:
     folder = tmp_path / "files"
     folder.mkdir()
     return folder
-
-
-@pytest.fixture(scope="module")
-def fleet_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
-    """What the machines of a fleet share; emptied for each test."""
-    with RedisServer("valkey", tmp_path_factory.mktemp("fleet")) as running:
-        yield running
-
-
-@pytest.fixture
-def fleet(buyer: Terminal, shop: MockServer, fleet_server: RedisServer) -> Terminal:
-    """`trade` on a machine of a fleet."""
-    fleet_server.command("FLUSHALL")
-    buyer.env |= {"TRADE_FLEET": fleet_server.url, "TRADE_BASE_URL": shop.url, "TRADE_API_KEY": "mock_full_fleet"}
-    return buyer
 
 
 @pytest.fixture(scope="package")

@@ -26,7 +26,7 @@ from ._terminal import Terminal
 
 
 def signal() -> dict[str, Any]:
-    return {key: value for key, value in event().items() if key not in ("type", "replayed", "late", "redelivered")}
+    return {key: value for key, value in event().items() if key not in ("type", "replayed", "late")}
 
 
 ALL = ("trades", "list", "--all", "--page-size", "40")

@@ -68,10 +68,10 @@ def test_a_command_ends_where_its_words_do() -> None:
 
 
 def test_a_command_is_held_whole_and_prose_is_not() -> None:
-    assert held("it is off: trade config set fleet X, or trade login keeps a key") == [
-        "trade config set fleet X,",
+    assert held("it is off: trade config set world X, or trade login keeps a key") == [
+        "trade config set world X,",
         "trade login",
     ]
     assert too_long("trade login keeps a key") == "keeps"
     assert too_long("trade agents lists them") == "lists"
-    assert too_long("trade signals stream --group NAME") is None
+    assert too_long("trade signals stream --heartbeats") is None

@@ -47,7 +47,6 @@ def test_list_has_every_setting_and_no_key(shell: Terminal) -> None:
         "TRADE_API_KEY": "MARKED",
         "TRADE_MARKET_BASE_URL": "https://user:MARKED@m.example",
         "TRADE_RPC_URL": "https://node.example/v2/MARKED?key=MARKED  MARKED",
-        "TRADE_FLEET": "rediss://bot:MARKED@fleet.example:6380/1",
     }
     run = shell("config", "list", "--sources", "--timeout", "5", env=environ)
     assert "MARKED" not in run.out + run.err
@@ -59,7 +58,6 @@ def test_list_has_every_setting_and_no_key(shell: Terminal) -> None:
         {"name": "base_url", "value": "https://api.example.com", "source": f"profile work ({file})"},
         {"name": "market_url", "value": "https://…@m.example", "source": "TRADE_MARKET_BASE_URL"},
         {"name": "rpc_url", "value": "node.example …", "source": "TRADE_RPC_URL"},
-        {"name": "fleet", "value": "rediss://fleet.example:6380/1", "source": "TRADE_FLEET"},
         {"name": "api_key", "value": "set", "source": "TRADE_API_KEY"},
         {"name": "output", "value": "auto", "source": "default"},
         {"name": "color", "value": "auto", "source": "default"},

@@ -182,9 +182,6 @@ def test_example(trade: Terminal, request: pytest.FixtureRequest, monkeypatch: p
     argv = [values.get(word, word) for word in words]
     if argv[:2] == ["mock", "serve"]:
         argv += ["--port", "0"]  # the usual one may be taken on this machine
-    if words[0] == "fleet":
-        own.env["TRADE_FLEET"] = request.getfixturevalue("fleet_server").url
-        argv += ["--duration", "0.5s"] if words[1] == "relay" else []
     if argv[-1] == "stop" and in_the_world:
         own(*argv[:-1], "start")
     own.env["TRADE_WALLET_KEY"] = KEY

@@ -193,7 +193,6 @@ def test_nothing_acts_in_any_format(victim: Terminal, hostile: Spoiled, form: st
 def test_every_command_that_talks_is_called_here() -> None:
     silent = {"demo", "replay", "doctor", "login", "logout", "help", "completion"}
     silent |= {"mcp", "approve"}  # what agents and people see there: test_mcp_hostile.py
-    silent |= {"fleet"}  # what comes from a fleet's server: test_fleet.py
     called = {tuple(line.split()) for line in CALLS}
     kinds = {words[0] for words in LEAVES if words[0] not in silent} - {"config"}
     assert kinds <= {words[0] for words in called}

@@ -43,7 +43,7 @@ def test_flag_environment_project_profile_default() -> None:
 
 
 def test_every_setting_has_a_source() -> None:
-    shown = {"profile", "mock", "world", "base_url", "market_url", "rpc_url", "fleet", "api_key", "output"}
+    shown = {"profile", "mock", "world", "base_url", "market_url", "rpc_url", "api_key", "output"}
     assert set(resolve({}, {}).sources) == shown | {"color", "timeout", "retry", "verbose"}
     assert set(resolve({}, {}).sources.values()) == {"default"}
 
@@ -153,7 +153,6 @@ def test_a_project_turns_the_mock_on_only() -> None:
 WRONG: dict[str, list[Any]] = {
     "base_url": [1, "", ["https://a.example"]],
     "market_url": [False],
-    "fleet": [6379, "http://10.0.0.5", "redis://", "redis://bot:a-key-that-was-put-here@10.0.0.5", "10.0.0.5:6379"],
     "kind": ["paper", 1, ["mock"]],
     "key": ["a-key-that-was-put-here", True],
     "profile": ["../x", 3],

@@ -80,10 +80,6 @@ def heavy(modules: set[str]) -> set[str]:
     return {name for name in modules if name.partition(".")[0] in HEAVY}
 
 
-def of_fleets(modules: set[str]) -> set[str]:
-    return {name for name in modules if name.partition(".")[0] == "redis" or "fleet" in name.partition("tradesdk")[2]}
-
-
 def test_version_with_other_flags_is_as_cheap(trade: Terminal) -> None:
     code = "import sys; from tradesdk_cli.__main__ import main; main(sys.argv[1:]); print('typer' in sys.modules)"
     done = subprocess.run(
@@ -153,31 +149,27 @@ def test_what_each_step_needs(world: Terminal, shop: MockServer) -> None:
     helped = ("agents create --help", "market prices --help", "mock serve --help", "help output", "help agents list")
     unpaid = ("market tokens --limit 1", "market prices ETH --dry-run", "pay quote prices ETH", "pay history")
     password = f"TRADE_KEYSTORE_PASSWORD_FILE={world.home / 'password'}"
-    first, noun, verbs, settings, ledger, a_list, market, paid, fleet = loaded_after(
+    first, noun, verbs, _, ledger, a_list, market, paid = loaded_after(
         world,
         ["--help"],
         ["mock --help"],
         helped,
-        ["TRADE_FLEET=redis://127.0.0.1:1 config list", "config path", "fleet --help", "fleet relay --help"],
-        ["TRADE_FLEET= pay history", "pay budget"],
+        ["config list", "config path"],
+        ["pay history", "pay budget"],
         ["agents list"],
         unpaid,
         [f"{password} market prices ETH --max-price 0.03"],
-        ["TRADE_FLEET=redis://127.0.0.1:1 agents list"],
     )
     assert heavy(first) == set()
     assert not {name for name in first if name.startswith("tradesdk_cli.commands") or name == "tradesdk"}
     assert_that_noun_only(noun, "mock")
     assert heavy(verbs) == set()
-    assert of_fleets(settings) == {"tradesdk_cli.commands.fleet"}
     assert "sqlite3" in ledger
     assert not ledger & {"httpx", "httpcore", "tradesdk._sync.market_client"}
     assert {"httpcore", "pydantic"} <= a_list
-    assert of_fleets(market) == {"tradesdk_cli.commands.fleet"}
     nowhere = {"httpx", "tradesdk_cli.output.table", "rich", "tradesdk_mock", "uvicorn"}
     assert not market & {"eth_account", "coincurve", *nowhere}
     assert not paid & nowhere
-    assert "redis" in of_fleets(fleet)
     shop.payments.assert_charged(times=1)
 
 

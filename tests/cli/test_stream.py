@@ -28,11 +28,9 @@ def test_a_line_is_what_the_service_sends_and_two_marks(trade: Terminal, market:
         ::-1
     ]
     assert [signal["id"] for signal in sent] == emitted
-    marks = {"replayed": True, "late": False, "redelivered": False}
+    marks = {"replayed": True, "late": False}
     assert run.lines == [{"type": "signal", **signal, **marks} for signal in sent]
-    assert [list(line) for line in run.lines] == [
-        ["type", *signal, "replayed", "late", "redelivered"] for signal in sent
-    ]
+    assert [list(line) for line in run.lines] == [["type", *signal, "replayed", "late"] for signal in sent]
     assert said(run, "connected") == [{"type": "connected", "note": "connected", "connects": 1}]
     assert said(run, "replayed")[0]["signals"] == 3
     (summary,) = said(run, "summary")

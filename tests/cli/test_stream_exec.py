@@ -54,7 +54,7 @@ def test_placeholders_are_replaced_inside_words(line: str, expected: list[str]) 
 
 
 def test_every_field_has_its_placeholder() -> None:
-    assert set(PLACEHOLDERS) == set(event()) - {"type", "replayed", "late", "redelivered"}
+    assert set(PLACEHOLDERS) == set(event()) - {"type", "replayed", "late"}
     assert words("echo " + " ".join(f"{{{name}}}" for name in PLACEHOLDERS)) == [
         str(event()[name]) for name in PLACEHOLDERS
     ]

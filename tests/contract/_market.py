@@ -43,14 +43,10 @@ FAILURES = {
     "market/error_404.json": "NotFoundError",
     "market/error_502.json": "BadGatewayError",
 }
-OFFERS = {2: "market/payment_required_header.json", 1: "market/payment_required.json"}
+OFFER = "market/payment_required.json"
 IDENTIFIER = "market/payment_identifier.json"
-PAYMENTS = {2: "market/payment_signature.json", 1: "market/payment_x_payment.json"}
-RECEIPTS = {
-    "market/payment_response.json": "PAYMENT-RESPONSE",
-    "market/payment_response_failed.json": "PAYMENT-RESPONSE",
-    "market/payment_x_payment_response.json": "X-PAYMENT-RESPONSE",
-}
+PAYMENT = "market/payment_signature.json"
+RECEIPTS = ("market/payment_response.json", "market/payment_response_failed.json")
 
 
 def parts(model: Any, record: Any, at: str) -> Iterator[tuple[Any, Any, str]]:

@@ -57,9 +57,7 @@ def clean(market: MockServer) -> Iterator[MockServer]:
     yield market
     market.clear_faults()
     usual = GapOptions()
-    market.set_gaps(
-        **{name: getattr(usual, name) for name in ("payment_402", "offers", "payment_identifier", "paywall")}
-    )
+    market.set_gaps(**{name: getattr(usual, name) for name in ("offers", "payment_identifier", "paywall")})
 
 
 def settings(server: MockServer, **more: Any) -> dict[str, Any]:
@@ -86,9 +84,7 @@ PAID: list[tuple[Act, type, int]] = [
 
 
 @each_of("flavour", ["blocking", "async"])
-@each_of("wire", ["both", "v1"])
-def test_every_call_is_paid_as_published(clean: MockServer, wire: str, flavour: str) -> None:
-    clean.set_gaps(payment_402=wire)
+def test_every_call_is_paid_as_published(clean: MockServer, flavour: str) -> None:
     before = len(clean.payments.settlements())
     if flavour == "blocking":
         with MarketClient(**settings(clean)) as client:
@@ -111,16 +107,13 @@ def test_every_call_is_paid_as_published(clean: MockServer, wire: str, flavour: 
     assert [one.amount for one in taken] == [amount for _, _, amount in PAID if amount]
     receipts = [result.receipt for result in results if result.receipt is not None]
     assert [one.transaction for one in taken] == [one.transaction for one in receipts]
-    assert {one.version for one in taken} == {1 if wire == "v1" else 2}
     assert [(one.nonce, one.amount) for one in taken] == [(one.nonce, one.amount) for one in kept][::-1]
     assert {one.submitted for one in taken} == {1}
 
 
-@pytest.mark.parametrize("wire", ["v2", "v1"])
-def test_no_attack_gets_a_signature(clean: MockServer, wire: str) -> None:
+def test_no_attack_gets_a_signature(clean: MockServer) -> None:
     """The service would take each of these payments: only we stand in between. More: unit/test_payment_guards."""
     signer = CountingSigner()
-    clean.set_gaps(payment_402=wire)
     arrived = len(clean.payments.submissions())
     attacks: list[tuple[str, dict[str, Any]]] = [
         ("unsupported_network", {"fields": {"network": "eip155:84532"}}),
@@ -128,6 +121,7 @@ def test_no_attack_gets_a_signature(clean: MockServer, wire: str) -> None:
         ("over_price", {"fields": {"amount": "30001"}}),
         ("recipient_changed", {"fields": {"payTo": ATTACKER}}),
         ("malformed_offer", {"header": "@@@", "body": "<html>"}),
+        ("unsupported_payment", {"header": "", "body": '{"x402Version": 1, "accepts": []}'}),
         ("offer_too_large", {"top": {"padding": "x" * 70_000}}),
     ]
     with MarketClient(**settings(clean, signer=signer, pay_to=[clean.payments.pay_to])) as client:
@@ -143,10 +137,9 @@ def test_no_attack_gets_a_signature(clean: MockServer, wire: str) -> None:
     assert len(clean.payments.submissions()) == arrived
 
 
-@pytest.mark.parametrize("wire", ["v2", "v1"])
-def test_the_plain_one_of_several_offers_is_taken(clean: MockServer, wire: str) -> None:
+def test_the_plain_one_of_several_offers_is_taken(clean: MockServer) -> None:
     """It stands behind one of twice the price, another scheme, and a network of toy money."""
-    clean.set_gaps(offers="several", payment_402=wire)
+    clean.set_gaps(offers="several")
     with MarketClient(**settings(clean)) as client:
         result = client.token_prices(["ETH"], max_price="0.06")
     assert result.payment is not None

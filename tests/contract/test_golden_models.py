@@ -13,7 +13,7 @@ from tradesdk import APIStatusError, Risk, TradeClient
 
 from .._rows import each_of
 from ._golden import GOLDEN, LISTS, RECORDS, errors, load
-from ._market import DATA, FAILURES, IDENTIFIER, OFFERS, PAYMENTS, RECEIPTS, market_records
+from ._market import DATA, FAILURES, IDENTIFIER, OFFER, PAYMENT, RECEIPTS, market_records
 
 # What the specification lets be absent: a new agent has neither of these, and each number of a risk object is optional.
 MAY_BE_ABSENT = {
@@ -185,6 +185,6 @@ def test_every_golden_file_has_a_reader() -> None:
     files = {str(file.relative_to(GOLDEN)) for file in GOLDEN.rglob("*.json") if file.parent.name != "stream"}
     headers = {"headers.json", "errors/429_rate_limited.headers.json"}
     market = set(DATA) | set(FAILURES)
-    payments = {*OFFERS.values(), *PAYMENTS.values(), *RECEIPTS, IDENTIFIER}
+    payments = {OFFER, PAYMENT, *RECEIPTS, IDENTIFIER}
     assert files == set(RECORDS) | set(LISTS) | set(errors()) | headers | market | payments
     assert set(errors()) == set(STATUS_ERRORS)

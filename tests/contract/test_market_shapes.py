@@ -9,7 +9,7 @@ import pytest
 from tradesdk_mock import GapOptions, MockClock, MockServer
 
 from .._rows import each_of
-from ..mock._paying import PAYER, Json, decode, encode, header_name, offer_of, payment
+from ..mock._paying import PAYER, Json, decode, encode, offer_of, payment
 from ._golden import GOLDEN, load
 from ._market import differences, items
 from ._wire import Wire
@@ -59,25 +59,20 @@ def test_market_data_has_the_golden_shape(bazaar: Wire, name: str, path: str, bo
         assert {value is None for where, value in leaves(answer.json()["data"]) if where == at} == {True, False}, at
 
 
-@pytest.mark.rule("market.payment.scheme")
+@pytest.mark.rule("market.payment.scheme", "market.payment.body")
 def test_payment_required_has_the_golden_shape(wire: Wire) -> None:
     answer = wire.with_key(None).post("/token-prices", items("BRETT", "ETH"))
-    assert answer.status_code == 402
+    assert (answer.status_code, answer.json()) == (402, {})
     assert answer.headers["content-type"] == "application/json"
-    header = decode(answer.headers["PAYMENT-REQUIRED"])
-    url = f"{wire.server.url}/v1/token-prices"
-    assert [header["resource"]["url"], answer.json()["accepts"][0]["resource"]] == [url, url]
-    assert [each["accepts"][0]["payTo"] for each in (header, answer.json())] == [wire.server.payments.pay_to] * 2
-    for offer, name in ((answer.json(), "payment_required.json"), (header, "payment_required_header.json")):
-        golden = load(f"market/{name}")
-        assert differences(offer, golden) == []
-        (mine,), (theirs,) = offer["accepts"], golden["accepts"]
-        for key in mine.keys() - {"payTo", "resource"}:
-            assert mine[key] == theirs[key], key
+    offer, golden = decode(answer.headers["PAYMENT-REQUIRED"]), load("market/payment_required.json")
+    assert offer["resource"]["url"] == f"{wire.server.url}/v1/token-prices"
+    assert offer["accepts"][0]["payTo"] == wire.server.payments.pay_to
+    assert differences(offer, golden) == []
+    (mine,), (theirs,) = offer["accepts"], golden["accepts"]
+    assert mine | {"payTo": ""} == theirs | {"payTo": ""}
 
 
 PRICES = ("/token-prices", items("BRETT"))
-PAYMENTS = {2: "payment_signature.json", 1: "payment_x_payment.json"}
 # One second before the authorization in the golden files has to be submitted at the latest.
 TIME = 1_795_176_341
 
@@ -89,33 +84,26 @@ def shop(bare_http: httpx.Client) -> Iterator[Wire]:
         yield Wire(server, bare_http, None)
 
 
-def golden_payment(shop: Wire, version: int) -> Json:
+def golden_payment(shop: Wire) -> Json:
     """The golden payment, for whom this server wants to be paid."""
-    found: Json = load(f"market/{PAYMENTS[version]}")
-    answer = shop.post(*PRICES)
-    made = payment(offer_of(answer.headers, answer.json(), version), TIME, 1, validBefore=str(TIME + 7))
+    found: Json = load("market/payment_signature.json")
+    made = payment(offer_of(shop.post(*PRICES).headers), TIME, 1, validBefore=str(TIME + 7))
     found["payload"] = made["payload"]
-    if version == 2:
-        found["accepted"]["payTo"] = shop.server.payments.pay_to
+    found["accepted"]["payTo"] = shop.server.payments.pay_to
     assert differences(made, found) == []
     return found
 
 
 def submit(shop: Wire, content: Json) -> httpx.Response:
     path, body = PRICES
-    return shop("POST", path, body=body, headers={header_name(content): encode(content)})
+    return shop("POST", path, body=body, headers={"PAYMENT-SIGNATURE": encode(content)})
 
 
-@pytest.mark.parametrize(
-    ("version", "header", "name"),
-    [(2, "PAYMENT-RESPONSE", "payment_response.json"), (1, "X-PAYMENT-RESPONSE", "payment_x_payment_response.json")],
-)
-def test_a_payment_of_the_golden_shape_is_taken(shop: Wire, version: int, header: str, name: str) -> None:
-    content = golden_payment(shop, version)
-    answer = submit(shop, content)
+def test_a_payment_of_the_golden_shape_is_taken(shop: Wire) -> None:
+    answer = submit(shop, golden_payment(shop))
     assert answer.status_code == 200
     assert answer.json()["success"] is True
-    receipt, golden = decode(answer.headers[header]), load(f"market/{name}")
+    receipt, golden = decode(answer.headers["PAYMENT-RESPONSE"]), load("market/payment_response.json")
     assert differences(receipt, golden) == []
     assert {key: value for key, value in receipt.items() if key != "transaction"} == {
         key: value for key, value in golden.items() if key != "transaction"
@@ -123,19 +111,16 @@ def test_a_payment_of_the_golden_shape_is_taken(shop: Wire, version: int, header
     assert len(receipt["transaction"]) == len(golden["transaction"])
 
 
-def test_the_golden_payments_are_signed_by_their_payer() -> None:
-    """By the vector's key, over what is in them."""
-    for version, name in PAYMENTS.items():
-        golden = load(f"market/{name}")
-        offer = load("market/payment_required_header.json" if version == 2 else "market/payment_required.json")
-        offer["accepts"][0] |= {"amount": "30000"} if version == 2 else {"maxAmountRequired": "30000"}
-        made = payment(offer, 0, 1, payer=PAYER, validBefore="1795176348")
-        assert made == golden
+def test_the_golden_payment_is_signed_by_its_payer() -> None:
+    """By the vector's key, over what is in it."""
+    offer = load("market/payment_required.json")
+    offer["accepts"][0] |= {"amount": "30000"}
+    assert payment(offer, 0, 1, payer=PAYER, validBefore="1795176348") == load("market/payment_signature.json")
 
 
 def test_a_failed_settlement_has_the_golden_shape(shop: Wire) -> None:
     shop.server.add_fault("settlement")
-    answer = submit(shop, golden_payment(shop, 2))
+    answer = submit(shop, golden_payment(shop))
     assert (answer.status_code, answer.json()) == (402, {})
     assert "PAYMENT-REQUIRED" not in answer.headers
     assert decode(answer.headers["PAYMENT-RESPONSE"]) == load("market/payment_response_failed.json")
@@ -150,7 +135,7 @@ def test_the_identifier_is_offered_in_the_golden_shape(shop: Wire) -> None:
 def test_every_golden_file_of_market_data_is_compared() -> None:
     files = {file.name for file in (GOLDEN / "market").glob("*.json")}
     errors = {f"error_{status}.json" for status in (400, 404, 502)}  # by test_market_service
-    compared = {case[0] for case in CASES} | errors | set(PAYMENTS.values())
-    offers = {"payment_required.json", "payment_required_header.json", "payment_identifier.json"}
-    receipts = {"payment_response.json", "payment_response_failed.json", "payment_x_payment_response.json"}
+    compared = {case[0] for case in CASES} | errors | {"payment_signature.json"}
+    offers = {"payment_required.json", "payment_identifier.json"}
+    receipts = {"payment_response.json", "payment_response_failed.json"}
     assert files == compared | offers | receipts

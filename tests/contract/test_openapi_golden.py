@@ -32,7 +32,6 @@ ANSWERS: dict[str, Sequence[Any]] = {
     "market/top_performers.json": ("POST", "/v1/top-performers", 200),
     "market/aggregate_metrics.json": ("POST", "/v1/aggregate-metrics", 200),
     "market/supported_tokens.json": ("POST", "/v1/supported-tokens", 200),
-    "market/payment_required.json": ("POST", "/v1/token-prices", 402),
     "market/error_400.json": ("POST", "/v1/token-prices", 400),
     "market/error_404.json": ("POST", "/v1/token-prices", 404),
     "market/error_502.json": ("POST", "/v1/token-prices", 502),
@@ -41,11 +40,9 @@ ANSWERS: dict[str, Sequence[Any]] = {
 OTHERS = {
     "stream/signal.json": "StreamEvent",
     "stream/heartbeat.json": "StreamEvent",
-    "market/payment_required_header.json": "PaymentRequired",
+    "market/payment_required.json": "PaymentRequired",
     "market/payment_signature.json": "PaymentSignature",
-    "market/payment_x_payment.json": "PaymentV1",
     "market/payment_response.json": "PaymentResponse",
-    "market/payment_x_payment_response.json": "PaymentResponse",
 }
 HEADERS = {
     "headers.json": ("GET", "/v1/account", 200),
@@ -54,7 +51,7 @@ HEADERS = {
 # The description is about what happens without gap options and faults.
 NOT_BY_DEFAULT = {"market/payment_identifier.json", "market/payment_response_failed.json"}
 # What clients send may have more fields than the service looks at.
-SENT = {"market/payment_signature.json", "market/payment_x_payment.json"}
+SENT = {"market/payment_signature.json"}
 # Fields that may be missing.
 OPTIONAL = {
     "next_cursor",
@@ -63,7 +60,6 @@ OPTIONAL = {
     "trailing_stop_pct",
     "take_profit_pct",
     "resource",
-    "amount",
 }
 
 

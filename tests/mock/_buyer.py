@@ -14,7 +14,7 @@ from tradesdk_mock import GapOptions, MockClock, MockService
 
 from .._stock import stocked
 from ._http import START
-from ._paying import JSON, PER_TOKEN, Headers, Json, decode, encode, header_name, offer_of, payment
+from ._paying import JSON, PER_TOKEN, Headers, Json, decode, encode, offer_of, payment
 
 
 def tokens(*identifiers: str) -> Json:
@@ -55,19 +55,17 @@ class Answer:
 
     @property
     def reason(self) -> str:
-        """Why a payment was refused: the same in both generations of a 402 with a fresh offer, without a receipt."""
-        assert self.status == 402
-        new, old = offer_of(self.headers), self.body
-        assert (new["x402Version"], old["x402Version"]) == (2, 1)
-        assert new["error"] == old["error"]
-        assert new["accepts"]
-        assert old["accepts"]
-        assert not {"payment-response", "x-payment-response"} & set(self.headers)
-        return str(new["error"])
+        """Why a payment was refused: a 402 with a fresh offer, without a receipt."""
+        assert (self.status, self.body) == (402, {})
+        offer = offer_of(self.headers)
+        assert offer["x402Version"] == 2
+        assert offer["accepts"]
+        assert "payment-response" not in self.headers
+        return str(offer["error"])
 
-    def receipt(self, version: int = 2) -> Json:
+    def receipt(self) -> Json:
         assert self.status == 200, self.body
-        return decode(self.headers["payment-response" if version == 2 else "x-payment-response"])
+        return decode(self.headers["payment-response"])
 
 
 class Shop(MockService):
@@ -115,28 +113,26 @@ class Shop(MockService):
 
     # Payments
 
-    def ask(self, version: int = 2, path: str = PATH, body: object = BODY) -> Json:
-        """The offer of this version for a request."""
+    def ask(self, path: str = PATH, body: object = BODY) -> Json:
+        """The offer for a request."""
         answer = self.post(path, body)
         assert answer.status == 402
-        return offer_of(answer.headers, answer.body, version)
+        return offer_of(answer.headers)
 
-    def signed(self, nonce: int | str, version: int = 2, path: str = PATH, body: object = BODY, **options: Any) -> Json:
+    def signed(self, nonce: int | str, path: str = PATH, body: object = BODY, **options: Any) -> Json:
         """The content of a payment header for a request. Further arguments are those of `payment`."""
-        return payment(self.ask(version, path, body), self.world.now(), nonce, **options)
+        return payment(self.ask(path, body), self.world.now(), nonce, **options)
 
     def submit(self, content: Json, path: str = PATH, body: object = BODY, more: Headers = ()) -> Answer:
         """Send a request with this payment."""
-        return self.raw(encode(content).encode(), header_name(content), path, body, more)
+        return self.raw(encode(content).encode(), path, body, more)
 
-    def raw(
-        self, value: bytes, name: str = "payment-signature", path: str = PATH, body: object = BODY, more: Headers = ()
-    ) -> Answer:
-        return self.post(path, body, [(name.lower().encode(), value), *more])
+    def raw(self, value: bytes, path: str = PATH, body: object = BODY, more: Headers = ()) -> Answer:
+        return self.post(path, body, [(b"payment-signature", value), *more])
 
-    def buy(self, nonce: int | str, version: int = 2, path: str = PATH, body: object = BODY, **options: Any) -> Answer:
+    def buy(self, nonce: int | str, path: str = PATH, body: object = BODY, **options: Any) -> Answer:
         """Ask, sign and pay."""
-        return self.submit(self.signed(nonce, version, path, body, **options), path, body)
+        return self.submit(self.signed(nonce, path, body, **options), path, body)
 
     def settled(self) -> int:
         return len(self.payments.settlements())

@@ -15,7 +15,6 @@ from eth_account import Account
 # Throw-away keys: whoever holds money never writes a key into a file.
 PAYER = Account.from_key("0x" + "01" * 32)
 STRANGER = Account.from_key("0x" + "02" * 32)
-NETWORKS = {"base": 8453, "base-sepolia": 84532}
 TYPES = {
     "TransferWithAuthorization": [
         {"name": "from", "type": "address"},
@@ -45,12 +44,8 @@ def nonce_of(number: int) -> str:
     return f"0x{number:064x}"
 
 
-def offer_of(headers: Mapping[str, str], body: Json | None = None, version: int = 2) -> Json:
-    """The offer in a 402: of version 2 out of its header, of version 1 its body."""
-    if version == 1:
-        assert body is not None
-        assert body["x402Version"] == 1
-        return body
+def offer_of(headers: Mapping[str, str]) -> Json:
+    """The offer in the header of a 402."""
     named = {name.lower(): value for name, value in headers.items()}
     return decode(named["payment-required"])
 
@@ -60,7 +55,7 @@ def authorization(requirement: Json, now: float, nonce: int | str, payer: Any = 
     return {
         "from": payer.address,
         "to": requirement["payTo"],
-        "value": requirement.get("amount", requirement.get("maxAmountRequired")),
+        "value": requirement["amount"],
         "validAfter": "0",
         "validBefore": str(int(now) + int(requirement["maxTimeoutSeconds"])),
         "nonce": nonce_of(nonce) if isinstance(nonce, int) else nonce,
@@ -70,8 +65,7 @@ def authorization(requirement: Json, now: float, nonce: int | str, payer: Any = 
 
 def sign(requirement: Json, fields: Json, payer: Any = PAYER) -> str:
     """The signature over these fields in the domain that the requirement names."""
-    network = str(requirement["network"])
-    chain = NETWORKS[network] if network in NETWORKS else int(network.partition(":")[2])
+    chain = int(requirement["network"].partition(":")[2])
     domain = {**requirement["extra"], "chainId": chain, "verifyingContract": requirement["asset"]}
     message = {
         **fields,
@@ -91,7 +85,7 @@ def payment(
     identifier: str | None = None,
     **changes: str,
 ) -> Json:
-    """The content of a payment header for an offer of either version.
+    """The content of a payment header for an offer.
 
     Args:
         offer: as `offer_of` gives it.
@@ -105,9 +99,6 @@ def payment(
     requirement = offer["accepts"][choice]
     fields = authorization(requirement, now, nonce, payer, **changes)
     inner = {"signature": sign(requirement, fields, payer), "authorization": fields}
-    if offer["x402Version"] == 1:
-        named = {name: requirement[name] for name in ("scheme", "network")}
-        return {"x402Version": 1, **named, "payload": inner}
     found: Json = {"x402Version": 2, "payload": inner, "accepted": requirement, "resource": offer["resource"]}
     extensions = json.loads(json.dumps(offer.get("extensions", {})))
     if identifier is not None:
@@ -115,14 +106,9 @@ def payment(
     return found | {"extensions": extensions} if extensions else found
 
 
-def header_name(content: Json) -> str:
-    return "PAYMENT-SIGNATURE" if content["x402Version"] == 2 else "X-PAYMENT"
-
-
 def pay(offer: Json, now: float, nonce: int | str, **options: Any) -> dict[str, str]:
     """The header that pays an offer, by its name. Arguments are those of `payment`."""
-    content = payment(offer, now, nonce, **options)
-    return {header_name(content): encode(content)}
+    return {"PAYMENT-SIGNATURE": encode(payment(offer, now, nonce, **options))}
 
 
 # A mock behind its paywall

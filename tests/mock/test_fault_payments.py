@@ -15,13 +15,12 @@ from tradesdk_mock import MockClock, MockService
 from .._rows import each_of
 from ._buyer import BODY, PRICE
 from ._http import START, client, silent
-from ._paying import PAYER, Json, decode, encode, header_name, nonce_of, offer_of, payment, sign
+from ._paying import PAYER, Json, decode, encode, nonce_of, offer_of, payment, sign
 
 URL = "/v1/token-prices"
 ATTACKER = "0x6666666666666666666666666666666666666666"
-BARE = "Payment is required: send PAYMENT-SIGNATURE or X-PAYMENT with the request."
+BARE = "Payment is required: send PAYMENT-SIGNATURE with the request."
 USED = "invalid_exact_evm_nonce_already_used"
-VERSIONS = pytest.mark.parametrize("version", [2, 1])
 
 
 @pytest.fixture(params=[pytest.param("sockets", marks=pytest.mark.long), "in process"])
@@ -39,21 +38,19 @@ def http(mock: MockService) -> Iterator[httpx.Client]:
 class Buyer:
     """Asks for the offer once, signs once, and may submit that as often as it likes."""
 
-    def __init__(self, http: httpx.Client, version: int = 2, nonce: int = 1) -> None:
+    def __init__(self, http: httpx.Client, nonce: int = 1) -> None:
         self.http = http
-        self.version = version
-        answer = http.post(URL, json=BODY)
-        self.offer = offer_of(answer.headers, answer.json() if version == 1 else None, version)
+        self.offer = offer_of(http.post(URL, json=BODY).headers)
         self.content: Json = {}
         self.nonce = nonce
         self.transactions: list[str] = []
 
     def pay(self) -> httpx.Response:
         self.content = self.content or payment(self.offer, START, self.nonce)
-        return self.http.post(URL, json=BODY, headers={header_name(self.content): encode(self.content)})
+        return self.http.post(URL, json=BODY, headers={"PAYMENT-SIGNATURE": encode(self.content)})
 
     def receipt(self, answer: httpx.Response) -> Json | None:
-        value = answer.headers.get("payment-response" if self.version == 2 else "x-payment-response")
+        value = answer.headers.get("payment-response")
         return None if value is None else decode(value)
 
     def outcome(self) -> str:
@@ -63,7 +60,7 @@ class Buyer:
         except httpx.TransportError as failure:
             return type(failure).__name__
         receipt = self.receipt(answer)
-        if answer.status_code == 402 and (receipt is not None or "error" in answer.json()):
+        if answer.status_code == 402 and (receipt is not None or "payment-required" in answer.headers):
             return self._reason(answer, receipt)
         if receipt is None:
             return str(answer.status_code)
@@ -74,14 +71,10 @@ class Buyer:
         return "paid" if whole else "paid: data lost"
 
     def _reason(self, answer: httpx.Response, receipt: Json | None) -> str:
-        """Why it was not taken. A settlement that failed has a receipt in version 2, everything else a fresh offer."""
-        if receipt is None:
-            if not answer.json()["error"]:
-                return "402"
-            offers = offer_of(answer.headers), answer.json()
-            assert offers[0]["error"] == offers[1]["error"]
-            return str(offers[0]["error"])
+        """Why it was not taken. A settlement that failed has a receipt, everything else a fresh offer."""
         assert answer.json() == {}
+        if receipt is None:
+            return str(offer_of(answer.headers)["error"])
         assert "payment-required" not in answer.headers
         reason, transaction = receipt["errorReason"], receipt["transaction"]
         assert receipt == {
@@ -156,12 +149,10 @@ ROWS = [
 
 
 @pytest.mark.rule("payment.refused", "payment.pending")
-@pytest.mark.parametrize("version", [2, pytest.param(1, marks=pytest.mark.long)])
 @pytest.mark.parametrize(("kind", "given", "outcomes", "taken", "verdicts"), ROWS)
 def test_fault(
     mock: MockService,
     http: httpx.Client,
-    version: int,
     kind: str,
     given: Json,
     outcomes: list[str],
@@ -170,7 +161,7 @@ def test_fault(
 ) -> None:
     """The rule applies once by default."""
     mock.add_fault(kind, **{"paid": "only", "count": 1, **given})
-    buyer = Buyer(http, version)
+    buyer = Buyer(http)
     for number, (outcome, expected) in enumerate(zip(outcomes, taken, strict=True), 1):
         http.timeout = 1 if outcome == "ReadTimeout" else 10
         assert buyer.outcome() == outcome
@@ -217,12 +208,11 @@ def held(mock: MockService) -> list[tuple[int, float, int]]:
     return [(each.amount, each.at - START, each.delivered) for each in mock.payments.settlements()]
 
 
-@VERSIONS
-def test_a_held_payment_is_cashed_in_its_last_second(mock: MockService, http: httpx.Client, version: int) -> None:
+def test_a_held_payment_is_cashed_in_its_last_second(mock: MockService, http: httpx.Client) -> None:
     """Whatever the service answered, and whoever looks."""
     mock.add_fault("hold", paid="only", count=1)
     mock.add_fault("verification", paid="only", count=1, status=503, reason="no")
-    buyer = Buyer(http, version)
+    buyer = Buyer(http)
     assert buyer.outcome() == "503"
     mock.clock.advance(58.5)
     assert held(mock) == []
@@ -240,13 +230,12 @@ def test_a_held_payment_is_cashed_in_its_last_second(mock: MockService, http: ht
     assert way["payTo"] == mock.payments.pay_to
 
 
-@VERSIONS
 @pytest.mark.parametrize("wait", [0, 30, 58.999, 59, 120])
-def test_nothing_is_cashed_twice(mock: MockService, http: httpx.Client, version: int, wait: float) -> None:
+def test_nothing_is_cashed_twice(mock: MockService, http: httpx.Client, wait: float) -> None:
     """It is held each time, cashed and denied, sent again, and signed again with the same nonce."""
     mock.add_fault("hold", paid="only")
     mock.add_fault("verification", paid="only", charged=True, reason="no", nth=1)
-    buyer = Buyer(http, version)
+    buyer = Buyer(http)
     assert buyer.outcome() == "no"
     mock.clock.advance(wait)
     late = "invalid_exact_evm_payload_authorization_valid_before"
@@ -296,16 +285,15 @@ def test_what_is_held_is_in_the_state_file(tmp_path: Path) -> None:
 # The offer
 
 
-@VERSIONS
-def test_an_offer_that_changes_between_two_payments(mock: MockService, http: httpx.Client, version: int) -> None:
+def test_an_offer_that_changes_between_two_payments(mock: MockService, http: httpx.Client) -> None:
     """Cashed at the old price, and the answer asks for a higher one."""
     mock.add_fault("verification", reason="no", charged=True, paid="only", count=1)
-    buyer = Buyer(http, version)
+    buyer = Buyer(http)
     mock.add_fault("offer", fields={"amount": "90000"})
     answer = buyer.pay()
-    offer = offer_of(answer.headers, answer.json(), version)
+    offer = offer_of(answer.headers)
     (way,) = offer["accepts"]
-    assert (offer["error"], way["amount" if version == 2 else "maxAmountRequired"]) == ("no", "90000")
+    assert (offer["error"], way["amount"]) == ("no", "90000")
     buyer.content = payment(offer, START, 1)
     assert buyer.outcome() == USED
     assert [each.amount for each in mock.payments.settlements()] == [PRICE]
@@ -314,13 +302,12 @@ def test_an_offer_that_changes_between_two_payments(mock: MockService, http: htt
     assert [each.amount for each in mock.payments.settlements()] == [PRICE, 90_000]
 
 
-@VERSIONS
-def test_a_changed_offer_is_what_is_taken(mock: MockService, http: httpx.Client, version: int) -> None:
+def test_a_changed_offer_is_what_is_taken(mock: MockService, http: httpx.Client) -> None:
     """A payer who checks nothing pays it."""
     mock.add_fault("offer", fields={"amount": "90000", "payTo": ATTACKER, "maxTimeoutSeconds": 90, "note": "more"})
-    buyer = Buyer(http, version)
+    buyer = Buyer(http)
     (way,) = buyer.offer["accepts"]
-    assert way["amount" if version == 2 else "maxAmountRequired"] == "90000"
+    assert way["amount"] == "90000"
     assert (way["payTo"], way["maxTimeoutSeconds"], way["note"]) == (ATTACKER, 90, "more")
     assert buyer.outcome() == "paid"
     (taken,) = mock.payments.assert_charged(times=1, amount=90_000)
@@ -328,15 +315,9 @@ def test_a_changed_offer_is_what_is_taken(mock: MockService, http: httpx.Client,
     assert taken.pay_to != mock.payments.pay_to
 
 
-@pytest.mark.parametrize(
-    ("version", "reason"),
-    [(2, "No matching payment requirements"), (1, "invalid_exact_evm_payload_authorization_value_mismatch")],
-)
-def test_an_offer_for_those_who_have_not_paid_is_not_kept(
-    mock: MockService, http: httpx.Client, version: int, reason: str
-) -> None:
+def test_an_offer_for_those_who_have_not_paid_is_not_kept(mock: MockService, http: httpx.Client) -> None:
     mock.add_fault("offer", fields={"amount": "90000"}, paid="never")
-    assert Buyer(http, version).outcome() == reason
+    assert Buyer(http).outcome() == "No matching payment requirements"
     mock.payments.assert_not_charged()
 
 
@@ -379,13 +360,13 @@ def test_an_offer_may_be_anything(mock: MockService, http: httpx.Client) -> None
     found = offer_of(answer.headers)
     assert (found["accepts"], found["x402Version"], len(found["padding"])) == ([], 3, 70_000)
     assert "error" not in found
-    assert answer.json() == {name: value for name, value in found.items() if name != "resource"}
+    assert answer.json() == {}
     answer = asked(header="not base64 at all!", body="<html>")
     assert (answer.headers["payment-required"], answer.text) == ("not base64 at all!", "<html>")
     assert answer.headers["content-length"] == "6"
     answer = asked(header="")
     assert "payment-required" not in answer.headers
-    assert answer.json()["x402Version"] == 1
+    assert answer.json() == {}
     deep = base64.b64encode(b"[" * 40_000).decode()
     assert asked(header=deep, body="").headers["payment-required"] == deep
 
@@ -393,7 +374,6 @@ def test_an_offer_may_be_anything(mock: MockService, http: httpx.Client) -> None
 # The receipt
 
 
-@VERSIONS
 @pytest.mark.parametrize(
     "fields",
     [
@@ -405,10 +385,10 @@ def test_an_offer_may_be_anything(mock: MockService, http: httpx.Client) -> None
     ],
     ids=str,
 )
-def test_a_receipt_that_lies(mock: MockService, http: httpx.Client, version: int, fields: Json) -> None:
+def test_a_receipt_that_lies(mock: MockService, http: httpx.Client, fields: Json) -> None:
     """The rest of it is true, and the money was taken."""
     mock.add_fault("receipt", fields=fields, nth=2)
-    honest, other = Buyer(http, version, nonce=1), Buyer(http, version, nonce=2)
+    honest, other = Buyer(http, nonce=1), Buyer(http, nonce=2)
     truth, answer = honest.receipt(honest.pay()), other.pay()
     receipt = other.receipt(answer)
     assert truth is not None
@@ -419,12 +399,11 @@ def test_a_receipt_that_lies(mock: MockService, http: httpx.Client, version: int
     assert mock.payments.spent() == 2 * PRICE
 
 
-@VERSIONS
-def test_a_receipt_that_is_none(mock: MockService, http: httpx.Client, version: int) -> None:
+def test_a_receipt_that_is_none(mock: MockService, http: httpx.Client) -> None:
     mock.add_fault("receipt", raw="gar bage!")
-    answer = Buyer(http, version).pay()
+    answer = Buyer(http).pay()
     assert answer.status_code == 200
-    assert answer.headers["payment-response" if version == 2 else "x-payment-response"] == "gar bage!"
+    assert answer.headers["payment-response"] == "gar bage!"
     assert mock.payments.spent() == PRICE
 
 
@@ -442,7 +421,7 @@ def test_only_requests_that_pay_are_counted(mock: MockService, http: httpx.Clien
     seen = {each.id: (each.seen, each.paid) for each in mock.faults()}
     assert seen == {only.id: (2, "only"), never.id: (3, "never")}
     # Any header of a payment counts, readable or not.
-    assert http.post(URL, json=BODY, headers={"x-payment": "?"}).status_code == 402
+    assert http.post(URL, json=BODY, headers={"payment-signature": "?"}).status_code == 402
     assert {each.seen for each in mock.faults()} == {3}
 
 

@@ -9,11 +9,9 @@ import httpx
 from tradesdk_mock import GapOptions, MockClock, MockServer
 
 from .._rows import each_of
-from ._buyer import BODY, PATH, PRICE, Answer, Shop, good_body, tokens
+from ._buyer import BODY, PATH, PRICE, Shop, good_body, tokens
 from ._http import START, client, error, ok
-from ._paying import ALL, JSON, PAID, PAYER, STRANGER, decode, offer_of
-
-VERSIONS = (2, 1)
+from ._paying import ALL, JSON, PAID, PAYER, STRANGER, decode
 
 
 def test_b_port(server: MockServer, api: httpx.Client) -> None:
@@ -106,16 +104,6 @@ def test_b_rate(value: str) -> None:
         error(http.post("/v1/token-prices", json=BODY), 401, "unauthorized")
 
 
-@each_of(("value", "header", "body"), [("both", 2, 1), ("v2", 2, None), ("v1", None, 1)])
-def test_payment_402(value: str, header: int | None, body: int | None) -> None:
-    answer = Shop(payment_402=value).post(PATH, BODY)
-    assert answer.status == 402
-    said = decode(answer.headers["payment-required"]) if "payment-required" in answer.headers else {}
-    assert (said.get("x402Version"), answer.body.get("x402Version")) == (header, body)
-    assert said or answer.body.keys() == {"x402Version", "error", "accepts"}
-    assert answer.body or value == "v2"
-
-
 @each_of("value", ["404", "partial"])
 def test_unknown_token(value: str) -> None:
     shop = Shop(unknown_token=value, paywall="open")
@@ -130,30 +118,6 @@ def test_unknown_token(value: str) -> None:
     assert shop.post("token-signals", tokens("NOPE", "X")).status == 404
 
 
-@each_of("value", ["reason", "official"])
-def test_v1_errors(value: str) -> None:
-    """The words of official servers, which clients of version 1 read. In version 2 the reason stands alone."""
-    shop = Shop(v1_errors=value)
-    official = value == "official"
-
-    def said(answer: Answer) -> tuple[str, str]:
-        assert answer.status == 402
-        return offer_of(answer.headers)["error"], offer_of(answer.headers, answer.body, 1)["error"]
-
-    bare, v1 = said(shop.post("token-prices", BODY))
-    assert v1 == ("No X-PAYMENT header provided" if official else bare)
-    assert said(shop.raw(b"?", "x-payment")) == (bare, v1)
-    mismatch = "invalid_exact_evm_payload_authorization_value_mismatch"
-    for version in VERSIONS:
-        assert said(shop.buy(1, version, value="5")) == (mismatch, "Invalid payment: " * official + mismatch)
-    none = "No matching payment requirements"
-    assert said(shop.submit(shop.signed(1, 1) | {"network": "base-sepolia"})) == (none, none + " found" * official)
-    for kind, stage in (("verification", "Invalid payment: "), ("settlement", "Settle failed: ")):
-        shop.clear_faults()
-        shop.add_fault(kind, reason="settlement_pending")
-        assert said(shop.buy(2, 1))[1] == stage * official + "settlement_pending"
-
-
 @each_of(("value", "status"), [("closed", 402), ("open", 200)])
 def test_paywall(value: str, status: int) -> None:
     shop = Shop(traded=True, paywall=value)
@@ -165,9 +129,8 @@ def test_paywall(value: str, status: int) -> None:
 @each_of("seconds", [60, 1, 15, 86_400])
 def test_payment_window(seconds: int) -> None:
     shop = Shop(payment_window=seconds)
-    for version in VERSIONS:
-        (way,) = shop.ask(version)["accepts"]
-        assert way["maxTimeoutSeconds"] == seconds
+    (way,) = shop.ask()["accepts"]
+    assert way["maxTimeoutSeconds"] == seconds
     answer = shop.buy(1)
     if seconds == 1:
         assert answer.reason == "invalid_exact_evm_payload_authorization_valid_before"
@@ -183,7 +146,6 @@ def test_payment_identifier(value: str) -> None:
     shop = Shop(payment_identifier=value)
     offer = shop.ask()
     assert ("extensions" in offer) is (value != "none")
-    assert "extensions" not in shop.ask(1)
     assert shop.buy(1).status == (400 if value == "required" else 200)
     if value != "none":
         extension = offer["extensions"]["payment-identifier"]
@@ -207,15 +169,11 @@ def test_offers(value: str) -> None:
         ("exact", "eip155:84532", "30000"),
         plain,
     ]
-    old = [(way["scheme"], way["network"], way["maxAmountRequired"]) for way in shop.ask(1)["accepts"]]
-    assert old == [(scheme, {"eip155:8453": "base"}.get(net, "base-sepolia"), amount) for scheme, net, amount in ways]
-    for version in VERSIONS:
-        first = 10 * version
-        assert shop.buy(first, version).status == 200
-        assert shop.buy(first + 1, version, choice=0).status == 200
-        assert shop.buy(first + 2, version, choice=1).reason == "unsupported_scheme"
-        assert shop.buy(first + 3, version, choice=2).reason == "invalid_network"
-    assert [each.amount for each in shop.payments.settlements()] == [PRICE, 2 * PRICE] * 2
+    assert shop.buy(1).status == 200
+    assert shop.buy(2, choice=0).status == 200
+    assert shop.buy(3, choice=1).reason == "unsupported_scheme"
+    assert shop.buy(4, choice=2).reason == "invalid_network"
+    assert [each.amount for each in shop.payments.settlements()] == [PRICE, 2 * PRICE]
 
 
 @each_of("dollars", [1_000, 0, 1])

@@ -104,7 +104,7 @@ requests = st.fixed_dictionaries(
 
 def check(shop: Shop, answer: Answer) -> None:
     if answer.status == 402:
-        assert set(answer.body) == {"x402Version", "error", "accepts"}
+        assert answer.body == {}
         amount = int(decode(answer.headers["payment-required"])["accepts"][0]["amount"])
         assert amount % 10_000 == 0
         assert 20_000 <= amount <= 250_000
@@ -138,9 +138,7 @@ def test_bytes(shop: Shop, path: str, content: bytes) -> None:
 
 # What a header may hold on the wire, but for the spaces at its ends.
 header_values = st.binary(max_size=60).map(lambda value: bytes(each for each in value if each > 32 and each != 127))
-header_names = st.sampled_from(
-    [b"authorization", b"x-payment", b"payment-signature", b"content-type", b"content-encoding"]
-)
+header_names = st.sampled_from([b"authorization", b"payment-signature", b"content-type", b"content-encoding"])
 
 
 @FIXED

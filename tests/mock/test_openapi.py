@@ -35,9 +35,7 @@ def test_every_route_is_described_and_nothing_else() -> None:
     assert sorted((method, path) for method, path, _ in described()) == sorted(EVERY)
     for method, path, operation in described():
         assert operation.get("security", document()["security"]) == (
-            [{"bearer": []}]
-            if (method, path) in ACCOUNT
-            else [{"payment": []}, {"paymentV1": []}] * bool(MARKET[path].price)
+            [{"bearer": []}] if (method, path) in ACCOUNT else [{"payment": []}, {}] * bool(MARKET[path].price)
         )
         wanted = re.findall(r"\{(\w+)\}", path)
         given = [*document()["paths"][path].get("parameters", ()), *operation.get("parameters", ())]
@@ -91,7 +89,6 @@ def test_every_part_is_used() -> None:
     assert used == {f"{kind}/{name}" for kind in parts if kind != "securitySchemes" for name in parts[kind]} - {
         "schemas/Wrapper",  # what `Success` and `Failure` are to a reader
         "schemas/PaymentSignature",  # and what requests have in their headers
-        "schemas/PaymentV1",
     }
 
 

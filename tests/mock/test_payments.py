@@ -21,13 +21,11 @@ from ._buyer import BODY, PATH, PRICE, Shop, good_body, tokens
 from ._http import START
 from ._paying import JSON, PAID, PAYER, STRANGER, Json, encode, nonce_of, payment, sign
 
-VERSIONS = pytest.mark.parametrize("version", [2, 1])
-HEADERS = {2: "payment-signature", 1: "x-payment"}
 OTHER = "0x" + "66" * 20
 BEGINNING = 1_000_000_000
 MISSING = object()
 
-BARE = "Payment is required: send PAYMENT-SIGNATURE or X-PAYMENT with the request."
+BARE = "Payment is required: send PAYMENT-SIGNATURE with the request."
 NO_MATCH = "No matching payment requirements"
 VERSION = "invalid_x402_version"
 MALFORMED = "invalid_payload"
@@ -45,9 +43,9 @@ def refusing() -> Shop:
 
 
 @pytest.fixture(scope="module")
-def good(refusing: Shop) -> dict[int, Json]:
-    """A payment of each version that would be taken."""
-    return {version: refusing.signed(version, version) for version in HEADERS}
+def good(refusing: Shop) -> Json:
+    """A payment that would be taken."""
+    return refusing.signed(2)
 
 
 def changed(content: Json, at: str, value: object) -> Json:
@@ -67,82 +65,67 @@ def changed(content: Json, at: str, value: object) -> Json:
 A = "payload.authorization."
 SIX = ("from", "to", "value", "validAfter", "validBefore", "nonce")
 # What stands where in a payment, in the order in which it is looked at, and the reason of the refusal.
-WRONG: dict[tuple[int, ...], list[tuple[str, list[Any], str]]] = {
-    (2,): [
-        ("x402Version", [0, 1, 3, 2.0, "2", None, True, [2], MISSING], VERSION),
-        ("accepted", [None, [], "exact", {}, 5, [{}], MISSING], NO_MATCH),
-        ("accepted.scheme", ["EXACT", MISSING], NO_MATCH),
-        ("accepted.network", ["base", MISSING], NO_MATCH),
-        ("accepted.amount", [30000, "030000", "29999", MISSING], NO_MATCH),
-        ("accepted.asset", ["0x833589fcd6edb6e08f4c7c32d4f71b54bda02913", MISSING], NO_MATCH),
-        ("accepted.payTo", [OTHER, MISSING], NO_MATCH),
-        ("accepted.maxTimeoutSeconds", [60.0, "60", 61, True, MISSING], NO_MATCH),
-        ("accepted.extra", [{"name": "USD Coin"}, None, [], MISSING], NO_MATCH),
-        ("accepted.extra.version", [2], NO_MATCH),
-        ("accepted.extra.more", [None], NO_MATCH),
-        ("accepted.description", ["more"], NO_MATCH),
-    ],
-    (1,): [
-        ("x402Version", [0, 2, 1.0, "1", None], VERSION),
-        ("scheme", ["upto"], NO_MATCH),
-        ("network", ["base-sepolia", "eip155:8453"], NO_MATCH),
-    ],
-    (2, 1): [
-        ("payload", [None, [], {}, "text"], MALFORMED),
-        ("payload.authorization", [MISSING, []], MALFORMED),
-        ("payload.signature", [MISSING, None, 5, []], MALFORMED),
-        *[(A + name, [MISSING], MALFORMED) for name in SIX],
-        (A + "value", [30000, "", "+30000", "-1", "3e4", "30000.0", " 30000", "0x7530", "٣", "9" * 79], MALFORMED),
-        *[(A + name, [str(2**256)], MALFORMED) for name in SIX[2:5]],
-        *[(A + name, [0, None, "-1", "1.5", "now"], MALFORMED) for name in SIX[3:5]],
-        *[(A + name, [None, "", "0x12", PAYER.address[2:]], MALFORMED) for name in SIX[:2]],
-        (A + "nonce", [1, "", "0x1", *["0x" + each for each in ("0" * 63, "0" * 65, "g" * 64)], "0" * 64], MALFORMED),
-        (A + "to", [OTHER], RECEIVER),
-        (A + "value", ["29999", "30001", "0", "60000", str(2**256 - 1)], AMOUNT),
-        (A + "validBefore", ["0", str(START), str(START + 5)], BEFORE),
-        (A + "validAfter", [str(START + 1), str(START + 50)], AFTER),
-        # From here on it is the signature that doesn't fit what was changed after signing.
-        (A + "validBefore", [str(START + 59)], SIGNATURE),
-        (A + "validAfter", ["1"], SIGNATURE),
-        (A + "nonce", [nonce_of(3)], SIGNATURE),
-        (A + "from", [STRANGER.address], SIGNATURE),
-        (
-            "payload.signature",
-            ["", "0x", "0x12", "nonsense", *["0x" + n * 130 for n in "01f"], "0x" + "1" * 129],
-            SIGNATURE,
-        ),
-    ],
-}
+WRONG: list[tuple[str, list[Any], str]] = [
+    ("x402Version", [0, 1, 3, 2.0, "2", None, True, [2], MISSING], VERSION),
+    ("accepted", [None, [], "exact", {}, 5, [{}], MISSING], NO_MATCH),
+    ("accepted.scheme", ["EXACT", MISSING], NO_MATCH),
+    ("accepted.network", ["base", MISSING], NO_MATCH),
+    ("accepted.amount", [30000, "030000", "29999", MISSING], NO_MATCH),
+    ("accepted.asset", ["0x833589fcd6edb6e08f4c7c32d4f71b54bda02913", MISSING], NO_MATCH),
+    ("accepted.payTo", [OTHER, MISSING], NO_MATCH),
+    ("accepted.maxTimeoutSeconds", [60.0, "60", 61, True, MISSING], NO_MATCH),
+    ("accepted.extra", [{"name": "USD Coin"}, None, [], MISSING], NO_MATCH),
+    ("accepted.extra.version", [2], NO_MATCH),
+    ("accepted.extra.more", [None], NO_MATCH),
+    ("accepted.description", ["more"], NO_MATCH),
+    ("payload", [None, [], {}, "text"], MALFORMED),
+    ("payload.authorization", [MISSING, []], MALFORMED),
+    ("payload.signature", [MISSING, None, 5, []], MALFORMED),
+    *[(A + name, [MISSING], MALFORMED) for name in SIX],
+    (A + "value", [30000, "", "+30000", "-1", "3e4", "30000.0", " 30000", "0x7530", "٣", "9" * 79], MALFORMED),
+    *[(A + name, [str(2**256)], MALFORMED) for name in SIX[2:5]],
+    *[(A + name, [0, None, "-1", "1.5", "now"], MALFORMED) for name in SIX[3:5]],
+    *[(A + name, [None, "", "0x12", PAYER.address[2:]], MALFORMED) for name in SIX[:2]],
+    (A + "nonce", [1, "", "0x1", *["0x" + each for each in ("0" * 63, "0" * 65, "g" * 64)], "0" * 64], MALFORMED),
+    (A + "to", [OTHER], RECEIVER),
+    (A + "value", ["29999", "30001", "0", "60000", str(2**256 - 1)], AMOUNT),
+    (A + "validBefore", ["0", str(START), str(START + 5)], BEFORE),
+    (A + "validAfter", [str(START + 1), str(START + 50)], AFTER),
+    # From here on it is the signature that doesn't fit what was changed after signing.
+    (A + "validBefore", [str(START + 59)], SIGNATURE),
+    (A + "validAfter", ["1"], SIGNATURE),
+    (A + "nonce", [nonce_of(3)], SIGNATURE),
+    (A + "from", [STRANGER.address], SIGNATURE),
+    (
+        "payload.signature",
+        ["", "0x", "0x12", "nonsense", *["0x" + n * 130 for n in "01f"], "0x" + "1" * 129],
+        SIGNATURE,
+    ),
+]
 
 
 @pytest.mark.rule(
     "payment.accepted payment.authorization payment.receiver payment.amount payment.valid-before payment.valid-after",
     "payment.signed payment.refused",
 )
-@each_of(
-    ("version", "at", "values", "reason"),
-    [(version, *row) for versions, rows in WRONG.items() for version in versions for row in rows],
-)
-def test_what_is_wrong_with_a_payment(
-    refusing: Shop, good: dict[int, Json], version: int, at: str, values: list[Any], reason: str
-) -> None:
+@each_of(("at", "values", "reason"), WRONG)
+def test_what_is_wrong_with_a_payment(refusing: Shop, good: Json, at: str, values: list[Any], reason: str) -> None:
     for value in values:
-        content = encode(changed(good[version], at, value)).encode()
-        assert refusing.raw(content, HEADERS[version]).reason == reason, value
+        content = encode(changed(good, at, value)).encode()
+        assert refusing.raw(content).reason == reason, value
         assert refusing.verdicts()[-1] == (reason, 402)
     assert refusing.settled() == 0
 
 
 @pytest.mark.rule("payment.signed")
-def test_a_signature_for_another_token(refusing: Shop, good: dict[int, Json]) -> None:
+def test_a_signature_for_another_token(refusing: Shop, good: Json) -> None:
     domains: list[Json] = [{"extra": {"name": "USDC", "version": "2"}}, {"network": "eip155:84532"}, {"asset": OTHER}]
     for domain in domains:
-        signature = sign(good[2]["accepted"] | domain, good[2]["payload"]["authorization"])
-        assert refusing.submit(changed(good[2], "payload.signature", signature)).reason == SIGNATURE
+        signature = sign(good["accepted"] | domain, good["payload"]["authorization"])
+        assert refusing.submit(changed(good, "payload.signature", signature)).reason == SIGNATURE
 
 
 @pytest.mark.rule("payment.unreadable")
-@VERSIONS
 @each_of(
     "value",
     [
@@ -159,15 +142,13 @@ def test_a_signature_for_another_token(refusing: Shop, good: dict[int, Json]) ->
     ],
     ids=lambda value: repr(value)[:24],
 )
-def test_what_can_not_be_read_is_as_if_it_were_not_there(
-    refusing: Shop, good: dict[int, Json], version: int, value: bytes | None
-) -> None:
+def test_what_can_not_be_read_is_as_if_it_were_not_there(refusing: Shop, good: Json, value: bytes | None) -> None:
     """None: the header stands there twice."""
     more = []
     if value is None:
-        value = encode(good[version]).encode()
-        more = [(HEADERS[version].encode(), value)]
-    assert refusing.raw(value, HEADERS[version], more=more).reason == BARE
+        value = encode(good).encode()
+        more = [(b"payment-signature", value)]
+    assert refusing.raw(value, more=more).reason == BARE
     last = refusing.payments.submissions()[-1]
     assert (last.verdict, last.status, last.payer, last.nonce) == ("unreadable", 402, None, None)
 
@@ -207,14 +188,13 @@ def test_what_does_not_matter() -> None:
 
 
 @pytest.mark.rule("payment.valid-before", "payment.valid-after")
-@VERSIONS
-def test_the_limits_of_validity(version: int) -> None:
+def test_the_limits_of_validity() -> None:
     """Six seconds are needed for the settlement; time is the service's."""
     shop = Shop()
     fits = [("validBefore", 6), ("validBefore", 10**9), ("validAfter", -600), ("validAfter", 0)]
     for number, (name, seconds) in enumerate(fits):
-        assert shop.buy(number, version, **{name: str(START + seconds)}).status == 200, (name, seconds)
-    content = shop.signed(9, version)
+        assert shop.buy(number, **{name: str(START + seconds)}).status == 200, (name, seconds)
+    content = shop.signed(9)
     shop.clock.advance(55)
     assert shop.submit(content).reason == BEFORE
     shop.clock.set(START + 54, allow_backwards=True)
@@ -254,31 +234,29 @@ def test_the_order_in_which_it_looks() -> None:
 
 
 @pytest.mark.rule("payment.nonce")
-@VERSIONS
-def test_a_nonce_works_once(version: int) -> None:
+def test_a_nonce_works_once() -> None:
     shop = Shop()
-    content = shop.signed(1, version)
+    content = shop.signed(1)
     # A refused one is not used up.
     assert shop.submit(changed(content, "payload.signature", "0x" + "11" * 65)).reason == SIGNATURE
     assert shop.submit(content).status == 200
     for _ in range(2):
         assert shop.submit(content).reason == USED
     # For another request as well, and for another amount; but it is the payer's own.
-    assert shop.buy(1, version, "top-performers", {"sortBy": "ROI"}).reason == USED
-    assert shop.buy(2, version).status == 200
-    assert shop.buy(1, version, payer=STRANGER).status == 200
+    assert shop.buy(1, "top-performers", {"sortBy": "ROI"}).reason == USED
+    assert shop.buy(2).status == 200
+    assert shop.buy(1, payer=STRANGER).status == 200
     assert shop.settled() == 3
 
 
 @pytest.mark.rule("payment.balance")
-@VERSIONS
-def test_a_balance_that_is_too_small(version: int) -> None:
+def test_a_balance_that_is_too_small() -> None:
     shop = Shop()
     shop.payments.set_balance(PAYER.address, 2 * PRICE - 1)
-    assert shop.buy(1, version).status == 200
-    assert shop.buy(2, version).reason == "insufficient_funds"
+    assert shop.buy(1).status == 200
+    assert shop.buy(2).reason == "insufficient_funds"
     shop.payments.set_balance(PAYER.address, PRICE)
-    assert shop.buy(2, version).status == 200
+    assert shop.buy(2).status == 200
     assert shop.payments.balance(PAYER.address) == 0
 
 
@@ -290,23 +268,11 @@ def test_a_payment_for_one_token_pays_for_any_but_not_for_two() -> None:
     assert shop.submit(content, body=tokens("ETH")).status == 200
 
 
-def test_of_two_payments_the_newer_generation_counts() -> None:
+def test_a_header_of_version_1_is_none() -> None:
     shop = Shop()
-    old = encode(shop.signed(1, version=1)).encode()
-    answer = shop.submit(shop.signed(2), more=[(b"x-payment", old)])
-    assert answer.receipt()["success"] is True
-    assert [(each.version, each.nonce) for each in shop.payments.settlements()] == [(2, nonce_of(2))]
-
-
-@each_of(("generation", "ignored"), [("v2", 1), ("v1", 2)])
-def test_a_generation_that_is_not_spoken_is_not_heard(generation: str, ignored: int) -> None:
-    shop = Shop()
-    content = shop.signed(1, version=ignored)
-    shop.set_gaps(payment_402=generation)
-    assert shop.submit(content).status == 402
-    assert [(each.verdict, each.version) for each in shop.payments.submissions()] == [("not carried out", ignored)]
-    shop.set_gaps(payment_402="both")
-    assert shop.submit(content).status == 200
+    old = encode(shop.signed(1)).encode()
+    answer = shop.post(PATH, BODY, [(b"x-payment", old)])
+    assert (answer.reason, shop.verdicts()) == (BARE, [])
 
 
 def test_a_payment_where_nothing_is_sold_is_not_looked_at() -> None:
@@ -340,13 +306,12 @@ FAILING: list[tuple[str, Json, Json, int, str]] = [
 
 
 @pytest.mark.rule("payment.settled-after")
-@VERSIONS
 @each_of(("path", "body", "gaps", "status", "verdict"), FAILING)
-def test_what_fails_is_not_charged(version: int, path: str, body: Json, gaps: Json, status: int, verdict: str) -> None:
+def test_what_fails_is_not_charged(path: str, body: Json, gaps: Json, status: int, verdict: str) -> None:
     shop = Shop()
     count = len(body["tokens"]) if verdict == "not charged" else 0
     paid_for = tokens("BRETT", "ETH") if count > 1 else BODY
-    content = shop.signed(1, version, path, paid_for)
+    content = shop.signed(1, path, paid_for)
     shop.set_gaps(**gaps)
     if status == 429:
         for _ in range(60):
@@ -452,23 +417,21 @@ def test_the_books_are_kept_in_the_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.rule("payment.nonce")
-@pytest.mark.parametrize("version", [2, 1])
-def test_a_nonce_is_used_for_ever(tmp_path: Path, version: int) -> None:
-    """A year later, over restarts: signed again with another validity, amount or recipient, in either version."""
+def test_a_nonce_is_used_for_ever(tmp_path: Path) -> None:
+    """A year later, over restarts: signed again with another validity, amount or recipient."""
     file = tmp_path / "world.db"
     with Shop(db=file, signals="scripted") as first:
-        assert first.buy(1, version).status == 200
+        assert first.buy(1).status == 200
     for year in (1, 2, 30):
         with Shop(db=file, signals="scripted") as shop:
             shop.clock.set(START + year * 365 * 86_400)
-            assert shop.buy(1, 2).reason == USED
-            assert shop.buy(1, 1).reason == USED
+            assert shop.buy(1).reason == USED
             shop.set_gaps(payment_window=86_400)
-            assert shop.buy(1, version, "top-performers", {"sortBy": "ROI"}).reason == USED
+            assert shop.buy(1, "top-performers", {"sortBy": "ROI"}).reason == USED
             shop.add_fault("offer", fields={"payTo": STRANGER.address, "amount": "5"})
-            assert shop.buy(1, version).reason == USED
+            assert shop.buy(1).reason == USED
             shop.clear_faults()
-            assert shop.buy(year + 1, version).status == 200
+            assert shop.buy(year + 1).status == 200
     with Shop(db=file) as last:
         assert [each.nonce for each in last.payments.settlements()] == [nonce_of(nonce) for nonce in (1, 2, 3, 31)]
         last.payments.assert_charged(times=4, amount=4 * PRICE)
@@ -493,10 +456,9 @@ CALLS = [
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("header", ["payment-signature", "x-payment"])
-def test_what_recovers_signers_is_loaded_for_a_payment_where_something_is_paid(header: str) -> None:
+def test_what_recovers_signers_is_loaded_for_a_payment_where_something_is_paid() -> None:
     """Also for one that is refused before its signature matters: a server loads it before, outside its event loop."""
-    command = [sys.executable, "-c", LOADED, *CALLS, f"POST /v1/token-prices {header}"]
+    command = [sys.executable, "-c", LOADED, *CALLS, "POST /v1/token-prices payment-signature"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout.split() == ["False"] * 4 + ["True"]
 
@@ -573,8 +535,6 @@ def test_one_that_is_missing() -> None:
     assert (answer.status, "payment-identifier" in answer.error) == (400, True)
     assert shop.journal()[-1].error == "invalid_request"
     assert shop.verdicts() == [("identifier missing", 400)]
-    # Version 1 has no extensions, so that nothing is missing there.
-    assert shop.buy(2, version=1).status == 200
     shop = Shop(payment_identifier="optional")
     content = shop.signed(1)
     assert shop.submit(content).status == 200

@@ -16,7 +16,7 @@ from ._http import START, error, ok
 from ._paying import PAYER, STRANGER, Json, nonce_of, offer_of, pay
 
 URL = f"/v1/{PATH}"
-UNREADABLE = [(b"x-payment", b"?")]
+UNREADABLE = [(b"payment-signature", b"?")]
 
 
 @pytest.fixture
@@ -39,7 +39,6 @@ def test_settlements(shop: Shop) -> None:
         "nonce": nonce_of(1),
         "amount": PRICE,
         "pay_to": books.pay_to,
-        "version": 2,
         "method": "POST",
         "path": URL,
         "fingerprint": "",
@@ -71,19 +70,19 @@ def test_submissions_and_the_journal(shop: Shop) -> None:
     assert all(isinstance(each, Submission) for each in found)
     mismatch = "invalid_exact_evm_payload_authorization_value_mismatch"
     expected = [
-        (1, 2, PAYER.address, nonce_of(1), "settled", 200),
-        (2, 2, PAYER.address, nonce_of(1), "invalid_exact_evm_nonce_already_used", 402),
-        (3, 2, STRANGER.address, nonce_of(2), mismatch, 402),
-        (4, 1, None, None, "unreadable", 402),
+        (1, PAYER.address, nonce_of(1), "settled", 200),
+        (2, PAYER.address, nonce_of(1), "invalid_exact_evm_nonce_already_used", 402),
+        (3, STRANGER.address, nonce_of(2), mismatch, 402),
+        (4, None, None, "unreadable", 402),
     ]
-    assert [(each.n, each.version, each.payer, each.nonce, each.verdict, each.status) for each in found] == expected
+    assert [(each.n, each.payer, each.nonce, each.verdict, each.status) for each in found] == expected
     assert books.submissions(STRANGER.address) == found[2:3]
     assert (books.signatures(), books.signatures(PAYER.address)) == (2, 1)
     assert len({each.fingerprint for each in found}) == 1
     entries = [entry for entry in shop.journal() if entry.payment]
     assert [entry.payment for entry in entries] == [
-        {"version": version, "payer": payer and payer.lower(), "nonce": nonce, "verdict": verdict}
-        for _, version, payer, nonce, verdict, _ in expected
+        {"payer": payer and payer.lower(), "nonce": nonce, "verdict": verdict}
+        for _, payer, nonce, verdict, _ in expected
     ]
     assert [(entry.status, entry.error) for entry in entries[:2]] == [(200, None), (402, "payment_required")]
     last = shop.journal()[-1]

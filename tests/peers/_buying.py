@@ -16,7 +16,6 @@ from .programs.client_tradesdk import HurriedClock
 
 Flavour = Literal["blocking", "async"]
 BUDGET = Budget(per_day="5.00")
-PAYMENT_HEADERS = {"payment-signature", "x-payment"}
 
 
 @dataclass(frozen=True)
@@ -55,8 +54,8 @@ class Buyer:
         }
 
         def note(request: httpx.Request) -> None:
-            carried = PAYMENT_HEADERS & {name.lower() for name in request.headers}
-            self.requests.append(f"{request.url.path} {'paid' if carried else 'unpaid'}")
+            carried = "paid" if "payment-signature" in request.headers else "unpaid"
+            self.requests.append(f"{request.url.path} {carried}")
 
         async def note_async(request: httpx.Request) -> None:
             note(request)

@@ -21,7 +21,7 @@ GOLDEN = HERE.parent / "contract" / "golden" / "market"
 
 @pytest.fixture(scope="session")
 def environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], Path]]:
-    """Makes the environments `v1`, `v2` and `node`, or finds them in the directory that PEERS_HOME names.
+    """Makes the environments `v2` and `node`, or finds them in the directory that PEERS_HOME names.
 
     Without that variable they are made beside this run's temporary files, once for all workers, and the last worker
     that has used them removes them.
@@ -67,7 +67,7 @@ class Seller:
     """The market-data API as somebody sells it with an official package.
 
     Attributes:
-        name: which package and generation.
+        name: which package.
         url: where it listens.
         chain: where its facilitator takes the money.
     """
@@ -79,7 +79,7 @@ class Seller:
 
 @pytest.fixture(scope="session")
 def sellers(environment: Callable[[str], Path]) -> Iterator[Callable[[str], Seller]]:
-    """Starts a seller when it is asked for first: `v2`, `v2 identified`, `v1` or `node`."""
+    """Starts a seller when it is asked for first: `v2`, `v2 identified` or `node`."""
     with ExitStack() as stack:
 
         def url(*command: str | Path, folder: Path = HERE) -> str:
@@ -94,9 +94,8 @@ def sellers(environment: Callable[[str], Path]) -> Iterator[Callable[[str], Sell
             if name == "node":
                 found = url("node", "server.mjs", GOLDEN, folder=environment(name))
                 return Seller(name, found, Chain(found))
-            generation, *more = name.split()
-            python = python_in(environment(generation))
-            found = url(python, "-m", f"programs.server_{generation}", facilitator(), *more)
+            package, *more = name.split()
+            found = url(python_in(environment(package)), "-m", f"programs.server_{package}", facilitator(), *more)
             return Seller(name, found, Chain(facilitator()))
 
         yield start
@@ -104,7 +103,7 @@ def sellers(environment: Callable[[str], Path]) -> Iterator[Callable[[str], Sell
 
 @pytest.fixture(scope="session")
 def buyers(environment: Callable[[str], Path]) -> Iterator[Callable[[str], Program]]:
-    """Starts an official client when it is asked for first: `v2`, `v1` or `node`."""
+    """Starts an official client when it is asked for first: `v2` or `node`."""
     with ExitStack() as stack:
 
         @cache

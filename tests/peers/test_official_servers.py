@@ -49,7 +49,7 @@ def flavour(request: pytest.FixtureRequest) -> Flavour:
     return found
 
 
-@pytest.fixture(params=["v2", "v1", NODE])
+@pytest.fixture(params=["v2", NODE])
 def buyer(request: pytest.FixtureRequest, flavour: Flavour, sellers: Sellers, payer: Payer) -> Buyer:
     """With $1 in the purse, and a seller of each kind."""
     return buyer_of(sellers(request.param), flavour, payer)
@@ -84,7 +84,6 @@ def test_everything_for_sale(buyer: Buyer) -> None:
         assert result.warnings == ()
         assert result.charged is True
         assert result.payment.state is PaymentState.DELIVERED
-        assert result.payment.version == (1 if buyer.seller.name == "v1" else 2)
         assert result.payment.amount == made["value"] == result.quote.amount
         assert result.payment.nonce == made["nonce"]
         assert result.payment.pay_to == made["to"]
@@ -143,8 +142,7 @@ def test_a_settlement_that_fails_once(buyer: Buyer) -> None:
 
 def test_a_settlement_that_nobody_hears_of(buyer: Buyer) -> None:
     """The money is taken, the answer says that it perhaps was not, and the same cheque again says that it was."""
-    # Servers of the second generation ask a second time by themselves.
-    buyer.seller.chain.lose_receipts(1 if buyer.seller.name == "v1" else 2)
+    buyer.seller.chain.lose_receipts(2)  # the servers ask a second time by themselves
     with pytest.raises(PaymentUndeliveredError) as caught:
         buyer.call("token_prices", *TWO)
     payment = caught.value.payment
@@ -194,7 +192,7 @@ def test_a_budget_stops_before_anything_is_signed(buyer: Buyer) -> None:
 
 
 @pytest.mark.parametrize("offset", [-60, 600])
-@pytest.mark.parametrize("name", ["v2", "v1", NODE])
+@pytest.mark.parametrize("name", ["v2", NODE])
 def test_a_clock_that_is_a_minute_slow_or_ten_minutes_fast(
     name: str, offset: int, flavour: Flavour, sellers: Sellers, payer: Payer
 ) -> None:
@@ -204,7 +202,7 @@ def test_a_clock_that_is_a_minute_slow_or_ten_minutes_fast(
     assert paid(buyer) == [TWO_COST]
 
 
-@pytest.mark.parametrize("name", ["v2", "v1", NODE])
+@pytest.mark.parametrize("name", ["v2", NODE])
 def test_one_round_trip(name: str, flavour: Flavour, sellers: Sellers, payer: Payer) -> None:
     """An offer that was seen before is paid at the first request: what was signed for it still holds."""
     buyer = buyer_of(sellers(name), flavour, payer, reuse_offers=True, check_tokens=False)
@@ -223,7 +221,7 @@ def test_a_server_that_wants_an_identifier(flavour: Flavour, sellers: Sellers, p
     assert paid(buyer) == [TWO_COST]
 
 
-@pytest.mark.parametrize("name", ["v2", "v1", NODE])
+@pytest.mark.parametrize("name", ["v2", NODE])
 def test_the_counterpart_is_real(name: str, sellers: Sellers, payer: Payer) -> None:
     """It recovers signatures and looks at what was signed: a cheque with one other digit is worth nothing there."""
     seller = sellers(name)
@@ -231,13 +229,12 @@ def test_the_counterpart_is_real(name: str, sellers: Sellers, payer: Payer) -> N
     with pytest.raises(NotFoundError):
         buyer.call("token_prices", ["NOPE"])
     (payment,) = known(buyer)
-    header = {1: "X-PAYMENT", 2: "PAYMENT-SIGNATURE"}[payment.version]
     url = f"{seller.url}/v1/token-prices"
 
     def submit(content: Any) -> httpx.Response:
         value = base64.b64encode(json.dumps(content).encode()).decode()
         body = {"tokens": [{"identifier": "BRETT"}]}
-        return httpx.post(url, json=body, headers={header: value}, trust_env=False, timeout=30)
+        return httpx.post(url, json=body, headers={"PAYMENT-SIGNATURE": value}, trust_env=False, timeout=30)
 
     cheque = json.loads(base64.b64decode(payment.header))
     forgeries = []

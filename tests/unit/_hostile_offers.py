@@ -1,4 +1,4 @@
-"""Requirements that must not be paid: what is changed in a good one of version 2, and the code of the refusal."""
+"""Requirements that must not be paid: what is changed in a good one, and the code of the refusal."""
 
 from typing import Any
 
@@ -15,7 +15,18 @@ def _any(*values: Any) -> tuple[Any, ...]:
 _BAD: dict[str, dict[str, list[Any]]] = {
     "unsupported_scheme": {"scheme": ["upto", "Exact", "exact ", "", None, MISSING, 1, []]},
     "unsupported_network": {
-        "network": ["base", "eip155:1", "eip155:84532", "eip155:*", "eip155:8453 ", "EIP155:8453", "", None, 8453]
+        "network": [
+            "base",
+            "base-sepolia",
+            "eip155:1",
+            "eip155:84532",
+            "eip155:*",
+            "eip155:8453 ",
+            "EIP155:8453",
+            "",
+            None,
+            8453,
+        ]
     },
     "unsupported_asset": {
         "asset": [OTHER, "USDC", USDC[:-1], USDC + "0", USDC[2:], " " + USDC, "", None, MISSING, [USDC]],

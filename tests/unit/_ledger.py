@@ -1,6 +1,6 @@
 """Payments for the tests of the ledger."""
 
-from tradesdk.testing.ledger_payments import (
+from ..ledger_contract.ledger_payments import (
     ADDRESS,
     HEADER,
     MIDNIGHT,

@@ -23,7 +23,7 @@ def changed(base: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
 
 
 def requirement_2(**changes: Any) -> dict[str, Any]:
-    """A requirement of version 2: six cents."""
+    """A requirement: six cents."""
     base = {
         "scheme": "exact",
         "network": "eip155:8453",
@@ -36,37 +36,14 @@ def requirement_2(**changes: Any) -> dict[str, Any]:
     return changed(base, changes)
 
 
-def requirement_1(**changes: Any) -> dict[str, Any]:
-    """The same of version 1."""
-    base = {
-        "scheme": "exact",
-        "network": "base",
-        "maxAmountRequired": "60000",
-        "resource": RESOURCE["url"],
-        "description": RESOURCE["description"],
-        "mimeType": RESOURCE["mimeType"],
-        "payTo": PAY_TO,
-        "maxTimeoutSeconds": 60,
-        "asset": USDC,
-        "extra": DOMAIN,
-    }
-    return changed(base, changes)
-
-
 def offer_2(*accepts: Any, **changes: Any) -> dict[str, Any]:
-    """An offer of version 2."""
+    """An offer of that requirement."""
     base = {
         "x402Version": 2,
         "error": "Payment required",
         "resource": RESOURCE,
         "accepts": list(accepts) or [requirement_2()],
     }
-    return changed(base, changes)
-
-
-def offer_1(*accepts: Any, **changes: Any) -> dict[str, Any]:
-    """An offer of version 1."""
-    base = {"x402Version": 1, "error": "Payment required", "accepts": list(accepts) or [requirement_1()]}
     return changed(base, changes)
 
 
@@ -98,10 +75,9 @@ def answer_2(offer: Any, body: bytes = b"{}", status: int = 402) -> RawResponse:
     return RawResponse(status, Headers([("PAYMENT-REQUIRED", encoded(offer))]), body)
 
 
-def answer_1(offer: Any, status: int = 402) -> RawResponse:
-    """A 402 whose body is `offer`."""
-    body = offer if isinstance(offer, bytes) else json.dumps(offer).encode()
-    return RawResponse(status, Headers([("Content-Type", "application/json")]), body)
+def answer_without_header(body: Any) -> RawResponse:
+    """A 402 that has only a body."""
+    return RawResponse(402, Headers(), body if isinstance(body, bytes) else json.dumps(body).encode())
 
 
 def receipt_headers(receipt: Any, name: str = "PAYMENT-RESPONSE") -> Headers:
@@ -117,7 +93,6 @@ def payment(**changes: Any) -> Payment:
         "method": "POST",
         "url": RESOURCE["url"],
         "body": b"{}",
-        "version": 2,
         "network": "eip155:8453",
         "asset": USDC,
         "payer": PAYER,
@@ -125,7 +100,6 @@ def payment(**changes: Any) -> Payment:
         "amount": 60000,
         "counted": 60000,
         "nonce": "0x" + "1" * 64,
-        "valid_after": 0,
         "valid_before": 1_795_176_348,
         "counts_until": 1_795_176_348,
         "created": 1_795_176_288.0,

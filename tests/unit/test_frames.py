@@ -86,7 +86,7 @@ CASES: dict[str, tuple[dict[str, str], list[Any]]] = {
     "Signal": (SIGNAL, [_answers.signal()]),
     "Agent": (AGENT, [_answers.agent(risk={"stop_loss_pct": 5, "more": 1}), _answers.created("a2")]),
     "StreamSignal": (
-        SIGNAL | {"type": TEXT, "replayed": FLAG, "late": FLAG, "redelivered": FLAG},
+        SIGNAL | {"type": TEXT, "replayed": FLAG, "late": FLAG},
         [_answers.signal() | {"type": "signal"}],
     ),
     "WalletBalance": (

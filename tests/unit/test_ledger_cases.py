@@ -14,9 +14,9 @@ from tradesdk import (
 )
 from tradesdk.payments.ledger import leases
 from tradesdk.payments.ledger.leases import is_dead, owner_name
-from tradesdk.testing import LEDGER_CHECKS, LEDGER_WALLET
 
 from .._rows import each_of
+from ..ledger_contract import LEDGER_CHECKS, LEDGER_WALLET
 from ._ledger import MIDNIGHT, NOW, PLENTY, draft, reserve
 
 

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from tradesdk import Budget, Ledger, PaymentState
 from tradesdk.payments.ledger import schema
 from tradesdk.payments.ledger.schema import to_row
-from tradesdk.testing import check_ledger_course
-from tradesdk.testing.ledger_model import Course
 
 from .._rows import each_of
 from .._seeds import drawn
+from ..ledger_contract import check_ledger_course
+from ..ledger_contract.ledger_model import Course
 from ._ledger import NOW, ORIGIN, draft, reserve
 
 T = TypeVar("T")

@@ -15,7 +15,7 @@ from .._rows import each_of
 from ._ledger import HEADER, NOW, draft, reserve, submitted
 from ._pickled import pickled
 
-RECEIPT = Receipt(success=True, transaction="0xab", network="base", raw={"extra": [1]})
+RECEIPT = Receipt(success=True, transaction="0xab", network="eip155:8453", raw={"extra": [1]})
 
 
 def signed() -> Payment:

@@ -18,7 +18,6 @@ VECTOR = Authorization(
     payer="0x1a642f0E3c3aF545E7AcBD38b07251B3990914F1",
     to="0x209693Bc6afc0C5328bA36FaF03C514EF312287C",
     value=30_000,
-    valid_after=0,
     valid_before=1_795_176_348,
     nonce="0x" + "0" * 63 + "1",
 )
@@ -41,8 +40,7 @@ BAD: dict[str, list[Any]] = {
     "to": ["0x" + "zz" * 20, "0X" + VECTOR.to[2:], "vitalik.eth", VECTOR.nonce],
     "nonce": ["0x01", "0" * 66, VECTOR.to],
     "value": [-1, 2**256],
-    "valid_after": [-1],
-    "valid_before": [2**256],
+    "valid_before": [-1, 2**256],
 }
 
 

@@ -17,16 +17,12 @@ from .._rows import each_of
 from ._hostile_offers import HOSTILE, OTHER
 from ._offers import (
     DOMAIN,
-    MISSING,
     PAY_TO,
     PAYER,
     RESOURCE,
     USDC,
-    answer_1,
     answer_2,
-    offer_1,
     offer_2,
-    requirement_1,
     requirement_2,
 )
 
@@ -48,37 +44,13 @@ def refusal(*accepts: dict[str, Any], most: int = 60_000, pay_to: Any = (), guar
     return caught.value
 
 
-def test_a_good_offer_is_taken_in_both_versions() -> None:
+def test_a_good_offer_is_taken() -> None:
     assert chosen(requirement_2()).raw == requirement_2()
-    offer = parse_offer(answer_1(offer_1()))
-    assert choose(offer, **ASKED, most=60_000, guards=GUARDS).raw == requirement_1()
 
 
 @each_of(("changes", "code"), HOSTILE)
 def test_a_hostile_offer_is_refused_by_name(changes: dict[str, Any], code: str) -> None:
     assert refusal(requirement_2(**changes)).code == code
-
-
-@each_of(
-    ("changes", "code"),
-    [
-        ({"network": "eip155:8453"}, "unsupported_network"),
-        *(({"network": one}, "unsupported_network") for one in ("Base", "base-sepolia", "base ", "ethereum")),
-        ({"maxAmountRequired": MISSING, "amount": "60000"}, "bad_amount"),
-        ({"maxAmountRequired": "60001"}, "over_price"),
-        ({"extra": MISSING}, "unsupported_domain"),
-        ({"extra": {**DOMAIN, "assetTransferMethod": "permit2"}}, "unsupported_method"),
-        ({"payTo": None}, "bad_recipient"),
-        ({"payTo": PAYER}, "recipient_is_payer"),
-        ({"resource": "https://elsewhere.example/v1/token-prices"}, "foreign_resource"),
-        ({"maxTimeoutSeconds": 5}, "short_validity"),
-    ],
-)
-def test_version_1_has_the_same_guards(changes: dict[str, Any], code: str) -> None:
-    offer = parse_offer(answer_1(offer_1(requirement_1(**changes))))
-    with pytest.raises(PaymentRefusedError) as caught:
-        choose(offer, **ASKED, most=60_000, guards=GUARDS)
-    assert caught.value.code == code
 
 
 @each_of(
@@ -179,27 +151,17 @@ def test_an_offer_for_what_was_asked(named: Any) -> None:
     asked: dict[str, Any] = {"url": SHOP, "payer": PAYER, "most": 60_000, "guards": GUARDS}
     for resource in ({**RESOURCE, "url": named}, {}, None, named):
         assert choose(parse_offer(answer_2(offer_2(resource=resource))), **asked).raw == requirement_2()
-    old = requirement_1(resource=named)
-    assert choose(parse_offer(answer_1(offer_1(old))), **asked).raw == old
 
 
 @each_of("named", OTHER_PLACE)
 def test_an_offer_for_something_elsewhere_is_refused(named: str) -> None:
-    for offer in (
-        answer_2(offer_2(resource={**RESOURCE, "url": named})),
-        answer_1(offer_1(requirement_1(resource=named))),
-    ):
-        with pytest.raises(PaymentRefusedError) as caught:
-            choose(parse_offer(offer), url=SHOP, payer=PAYER, most=60_000, guards=GUARDS)
-        assert caught.value.code == "foreign_resource"
-        assert caught.value.message.endswith("the request was to shop.example")
-        assert len(str(caught.value)) < 600
-        assert str(caught.value).isprintable()
-
-
-def test_in_version_1_each_way_to_pay_names_its_own_resource() -> None:
-    far, near = requirement_1(resource=OTHER_PLACE[0], maxAmountRequired="1"), requirement_1()
-    assert choose(parse_offer(answer_1(offer_1(far, near))), **ASKED, most=60_000, guards=GUARDS).raw == near
+    offer = parse_offer(answer_2(offer_2(resource={**RESOURCE, "url": named})))
+    with pytest.raises(PaymentRefusedError) as caught:
+        choose(offer, url=SHOP, payer=PAYER, most=60_000, guards=GUARDS)
+    assert caught.value.code == "foreign_resource"
+    assert caught.value.message.endswith("the request was to shop.example")
+    assert len(str(caught.value)) < 600
+    assert str(caught.value).isprintable()
 
 
 ORDER: list[tuple[dict[str, Any], str]] = [

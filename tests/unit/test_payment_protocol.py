@@ -1,4 +1,4 @@
-"""Offers as they are read and payments as they are written: versions 2 and 1, and back again."""
+"""Offers as they are read and payments as they are written: and back again."""
 
 import json
 import sys
@@ -12,7 +12,6 @@ from tradesdk import InvalidArgumentError, PaymentRefusedError, RawResponse
 from tradesdk._values.http import Headers
 from tradesdk.payments.protocol import (
     MAX_OFFER,
-    RECEIPT_HEADER,
     Authorization,
     Offer,
     encode_payment,
@@ -24,25 +23,25 @@ from .._rows import each_of
 from ._offers import (
     PAY_TO,
     PAYER,
-    answer_1,
     answer_2,
+    answer_without_header,
     decoded,
     encoded,
-    offer_1,
     offer_2,
     requirement_2,
 )
 from ._pickled import pickled
 
-AUTHORIZATION = Authorization(PAYER, PAY_TO, 60000, 0, 1795176348, "0x" + "ab" * 32)
+AUTHORIZATION = Authorization(PAYER, PAY_TO, 60000, 1795176348, "0x" + "ab" * 32)
 SIGNATURE = bytes(range(65))
+VERSION_1 = b'{"x402Version": 1, "error": "invalid_payload", "accepts": [{"scheme": "exact", "network": "base"}]}'
 IDENTIFIER = {"payment-identifier": {"info": {"required": False}, "schema": {"type": "object"}}}
 
 
 def test_what_a_service_may_leave_out() -> None:
     offer = parse_offer(answer_2({"x402Version": 2, "accepts": [{}]}))
     (requirement,) = offer.accepts
-    assert (offer.resource, offer.extensions, offer.error) == (None, None, None)
+    assert (offer.resource, offer.extensions) == (None, None)
     assert (requirement.scheme, requirement.network, requirement.asset, requirement.pay_to) == ("", "", "", "")
     assert (requirement.amount, requirement.max_timeout, requirement.extra) == ("", None, {})
 
@@ -52,7 +51,6 @@ def test_a_field_of_another_kind_is_as_good_as_none(value: Any) -> None:
     changes = dict.fromkeys(("scheme", "network", "asset", "payTo", "amount", "maxTimeoutSeconds"), value)
     offer = parse_offer(answer_2(offer_2(requirement_2(**changes, extra=[value]), error=value)))
     (requirement,) = offer.accepts
-    assert offer.error is None
     assert (requirement.scheme, requirement.network, requirement.asset, requirement.pay_to) == ("", "", "", "")
     assert (requirement.amount, requirement.max_timeout, requirement.extra) == ("", None, {})
     assert requirement.raw == requirement_2(**changes, extra=[value])
@@ -88,10 +86,6 @@ def test_what_the_offer_did_not_say_is_not_said_back() -> None:
     assert payment.keys() == {"x402Version", "payload", "accepted"}
 
 
-def test_receipts_are_in_the_header_of_their_version() -> None:
-    assert RECEIPT_HEADER == {2: "payment-response", 1: "x-payment-response"}
-
-
 @each_of("identifier", ["", "a" * 15, "a" * 129, "a" * 15 + ".", "a" * 15 + "é", "a" * 16 + "\n"])
 def test_an_identifier_has_a_form(identifier: str) -> None:
     with pytest.raises(InvalidArgumentError, match="16 to 128"):
@@ -105,7 +99,7 @@ def test_the_longest_and_the_shortest_identifier(identifier: str) -> None:
 
 
 def test_an_identifier_needs_a_place() -> None:
-    for offer in (answer_2(offer_2()), answer_2(offer_2(extensions={"other": {}})), answer_1(offer_1())):
+    for offer in (answer_2(offer_2()), answer_2(offer_2(extensions={"other": {}}))):
         with pytest.raises(InvalidArgumentError, match="takes no identifier"):
             written(parse_offer(offer), "a" * 16)
 
@@ -121,19 +115,15 @@ def test_a_signature_has_65_bytes(size: int) -> None:
     ("response", "told"),
     [
         (answer_2(offer_2(error="insufficient_funds")), "insufficient_funds"),
-        (answer_1(offer_1(error="Invalid payment: invalid_payload")), "Invalid payment: invalid_payload"),
-        (answer_2(offer_2(error="first"), body=json.dumps(offer_1(error="second")).encode()), "first"),
-        (answer_2(offer_2(error=None), body=json.dumps(offer_1(error="second")).encode()), "second"),
-        (answer_2(b"?", body=json.dumps(offer_1(error="second")).encode()), "second"),
-        (answer_1({"x402Version": 1, "error": "no accepts"}), "no accepts"),
-        (answer_1({"error": "somebody else's body"}), None),
-        (answer_1(offer_1(error="  ")), None),
-        (answer_1(offer_1(error={"code": 1})), None),
-        (answer_1([]), None),
-        (answer_1(b""), None),
-        (answer_1(b"<html>"), None),
-        (answer_1(b" " * 70_000), None),
+        (answer_2({"error": "no accepts"}), "no accepts"),
+        (answer_2(offer_2(error="  ")), None),
+        (answer_2(offer_2(error={"code": 1})), None),
+        (answer_2([]), None),
+        (answer_2(b""), None),
+        (answer_2(b"<html>"), None),
         (answer_2("x" * 70_000), None),
+        (answer_2(b"?", body=VERSION_1), None),
+        (answer_without_header(VERSION_1), None),
     ],
 )
 def test_why_payment_is_asked_for(response: RawResponse, told: str | None) -> None:
@@ -182,13 +172,13 @@ def read_or_refused(response: RawResponse) -> Offer | PaymentRefusedError:
 @given(value=VALUES, version=st.sampled_from([1, 2]) | VALUES, accepts=VALUES, further=OBJECTS)
 def test_no_json_breaks_the_reader(value: Any, version: Any, accepts: Any, further: dict[str, Any]) -> None:
     for content in (value, {**further, "x402Version": version, "accepts": accepts}):
-        for response in (answer_2(content), answer_1(content)):
+        for response in (answer_2(content), answer_without_header(content)):
             offer_error(response)
             read = read_or_refused(response)
             if isinstance(read, Offer):
                 assert [one.raw for one in read.accepts] == accepts
             else:
-                assert read.code in {"malformed_offer", "unsupported_version"}
+                assert read.code in {"malformed_offer", "unsupported_payment"}
                 assert str(read).isprintable()
 
 
@@ -216,34 +206,50 @@ def test_deep_json_where_another_library_has_raised_the_limit() -> None:
     limit = sys.getrecursionlimit()
     sys.setrecursionlimit(100_000)
     try:
-        refused(answer_1(b"[" * 30_000 + b"]" * 30_000))
+        deep = b"[" * 30_000 + b"]" * 30_000
+        refused(in_header(encoded(deep)[: MAX_OFFER - 4]))
+        refused(answer_without_header(deep), "unsupported_payment")
     finally:
         sys.setrecursionlimit(limit)
 
 
 def sized(size: int) -> str:
-    """The offer of version 2 as a header of that many characters."""
+    """An offer as a header of that many characters."""
     room = size // 4 * 3 - len(json.dumps(offer_2(padding="")))
     return encoded(json.dumps(offer_2(padding="x" * room)))
 
 
 def test_a_header_of_64_kib_and_one_that_is_larger() -> None:
     assert len(sized(MAX_OFFER)) == MAX_OFFER
-    assert parse_offer(in_header(sized(MAX_OFFER))).version == 2
+    assert parse_offer(in_header(sized(MAX_OFFER))).accepts[0].raw == requirement_2()
     error = refused(in_header(sized(MAX_OFFER + 1024)), "offer_too_large")
     assert "larger than 64 KiB" in error.message
     assert offer_error(in_header(sized(MAX_OFFER + 1024))) is None
     refused(in_header("x" * 10_000_000), "offer_too_large")
 
 
-def test_a_body_that_may_go_on_where_reading_stopped() -> None:
-    body = json.dumps(offer_1()).encode()
-    assert parse_offer(answer_1(body.ljust(MAX_OFFER - 1))).version == 1
-    refused(answer_1(body.ljust(MAX_OFFER)), "offer_too_large")
-    refused(answer_1(b'"' + b"x" * (MAX_OFFER - 1)), "offer_too_large")  # cut off where reading stopped
+@each_of(
+    ("body", "is_version_1"),
+    [
+        (VERSION_1, True),
+        (b'{"x402Version": 1}', True),
+        (VERSION_1[:-1], False),
+        (json.dumps(offer_2()).encode(), False),
+        (b'[{"x402Version": 1}]', False),
+        (b'{"error": {"code": "payment_required", "message": "pay"}}', False),
+        (b"<h1>Payment required</h1>", False),
+        (b"\xff", False),
+        (b"", False),
+        (b"{}", False),
+    ],
+)
+def test_without_the_header_there_is_no_offer(body: bytes, is_version_1: bool) -> None:
+    """Whatever the body says; where it is an offer of version 1, the error says so."""
+    error = refused(answer_without_header(body), "unsupported_payment")
+    assert "it has no PAYMENT-REQUIRED header" in error.message
+    assert ("its body is an offer of x402 version 1, and only version 2 is supported" in error.message) is is_version_1
 
 
 def test_foreign_text_is_shown_with_care() -> None:
     for content in (b"\x1b[2J", b'"\x1b[2J"', b'{"\\u001b[2J": 1, "\\u001b[2J": 2}'):
-        for response in (in_header(encoded(content)), answer_1(content)):
-            assert "\x1b" not in str(refused(response))
+        assert "\x1b" not in str(refused(in_header(encoded(content))))

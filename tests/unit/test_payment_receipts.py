@@ -6,7 +6,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tradesdk import Payment, Receipt
+from tradesdk import Receipt
 from tradesdk._values.http import Headers
 from tradesdk.payments.protocol import MAX_OFFER, read_receipt, receipt_warnings
 
@@ -32,14 +32,14 @@ def read(**changes: Any) -> Receipt:
     return receipt
 
 
-def warnings(signed: Payment | None = None, **changes: Any) -> tuple[str, ...]:
-    found = receipt_warnings(read(**changes), signed or payment())
+def warnings(**changes: Any) -> tuple[str, ...]:
+    found = receipt_warnings(read(**changes), payment())
     assert all(text.isprintable() and len(text) < 300 for text in found)
     return found
 
 
-@each_of("name", ["PAYMENT-RESPONSE", "payment-response", "X-PAYMENT-RESPONSE", "X-Payment-Response"])
-def test_it_is_read_from_either_header(name: str) -> None:
+@each_of("name", ["PAYMENT-RESPONSE", "payment-response"])
+def test_it_is_read_from_its_header(name: str) -> None:
     receipt, problem = read_receipt(receipt_headers(GOOD, name))
     assert problem is None
     assert receipt is not None
@@ -119,17 +119,12 @@ def test_a_receipt_that_agrees() -> None:
     assert warnings(payer="", network="") == ()
 
 
-@each_of("network", ["base", "eip155:8453"])
-def test_both_names_of_the_chain_are_the_same_chain(network: str) -> None:
-    assert warnings(network=network) == ()
-    assert warnings(payment(version=1, network="base"), network=network) == ()
-
-
 @each_of(
     ("changes", "said"),
     [
         ({"payer": PAY_TO}, f"the receipt has the payer {PAY_TO}, and {PAYER} signed"),
         ({"network": "eip155:1"}, "the receipt has the network eip155:1, not eip155:8453"),
+        ({"network": "base"}, "the receipt has the network base, not eip155:8453"),
         ({"amount": "60001"}, "the receipt has the amount $0.060001, and $0.06 was signed"),
         ({"amount": 0}, "the receipt has the amount $0.00, and $0.06 was signed"),
         ({"amount": "9" * 78}, "the receipt has the amount an absurd amount, and $0.06 was signed"),

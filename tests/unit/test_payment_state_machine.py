@@ -203,7 +203,7 @@ def test_a_wait_that_the_service_asks_for_is_kept_or_given_up() -> None:
 
 def test_a_first_answer_that_says_it_was_settled_before() -> None:
     """A receipt is believed; a used nonce that was never shown to anybody is not."""
-    settled = Receipt(success=True, transaction="0x1", network="base", raw={})
+    settled = Receipt(success=True, transaction="0x1", network="eip155:8453", raw={})
     walk = flow()
     assert walk.next(
         replace(answer(Classification.ALREADY_USED), receipt=settled), at=NOW, now=NOW, time_left=1000

@@ -74,7 +74,7 @@ def test_what_is_a_secret_by_its_looks() -> None:
 
 
 def test_which_headers_are_nobodys_business() -> None:
-    for name in ("Authorization", "X-PAYMENT", "PAYMENT-SIGNATURE", "Cookie", "Set-Cookie", "X-Api-Key"):
+    for name in ("Authorization", "PAYMENT-SIGNATURE", "Cookie", "Set-Cookie", "X-Api-Key"):
         assert is_secret(name)
         assert is_secret(name.lower())
     for name in ("Content-Type", "PAYMENT-REQUIRED", "PAYMENT-RESPONSE", "WWW-Authenticate", "Retry-After"):
@@ -82,7 +82,11 @@ def test_which_headers_are_nobodys_business() -> None:
 
 
 def test_a_request_and_its_answer(said: list[logging.LogRecord]) -> None:
-    sent = [("Authorization", "Bearer MARKED-KEY"), ("X-PAYMENT", "MARKED+PAYMENT=="), ("Cookie", "s=MARKED-COOKIE")]
+    sent = [
+        ("Authorization", "Bearer MARKED-KEY"),
+        ("PAYMENT-SIGNATURE", "MARKED+PAYMENT=="),
+        ("Cookie", "s=MARKED-COOKIE"),
+    ]
     body = b'{"label":"l","signature":"MARKED-SIGNATURE","about":"MARKED-KEY"}'
     looked = exchange([*sent, ("Accept", "a"), ("Accept", "b")], body, "https://api.test/v1/x?key=MARKED-KEY")
     answer = {"x-echo": "MARKED-KEY", "set-cookie": "MARKED", "content-type": "text/plain", "x-p": "MARKED+PAYMENT=="}
@@ -95,7 +99,7 @@ def test_a_request_and_its_answer(said: list[logging.LogRecord]) -> None:
         "event": "request",
         "method": "POST",
         "url": f"https://api.test/v1/x?key={HIDDEN}",
-        "headers": {"authorization": HIDDEN, "x-payment": HIDDEN, "cookie": HIDDEN, "accept": "a, b"},
+        "headers": {"authorization": HIDDEN, "payment-signature": HIDDEN, "cookie": HIDDEN, "accept": "a, b"},
         "body": f'{{"label":"l","signature":"{HIDDEN}","about":"{HIDDEN}"}}',
         "bytes": len(body),
     }

@@ -169,7 +169,7 @@ def paywall(context: Context) -> None:
         price = endpoint.price * count if endpoint.each else endpoint.price
         faults = context.matched.payment if context.matched else PaymentFaults({})
         offer = make_offer(world, context.request, faults, price, endpoint.text)
-        payment = context.payment = read(context.request, context.now, world.gaps.payment_402)
+        payment = context.payment = read(context.request, context.now)
         if payment is None:
             context.answer, context.error = payment_required(world, offer), "payment_required"
             return

@@ -111,13 +111,6 @@ class GapOptions:
         "402-first",
     )
     b_rate: str = _choice("requests a minute for market data", "none", "60")
-    payment_402: str = _choice("versions of the payment protocol in a 402", "both", "v2", "v1")
-    v1_errors: str = _choice(
-        "the error in a 402 of version 1: the reason alone, or as the official servers say it, after the stage that"
-        " failed (Invalid payment: …, Settle failed: …)",
-        "reason",
-        "official",
-    )
     unknown_token: str = _choice(
         "one unknown token among several: 404 for all, or it is left out of the results", "404", "partial"
     )

@@ -28,7 +28,7 @@ class JournalEntry:
         body: the JSON that was sent, None when there was none or more than 4 KiB of it.
         faults: the kinds of faults that were applied on this request.
         n: its number, from 1, in the order of the answers.
-        payment: of a payment header its `version`, `payer`, `nonce` and `verdict`; None when there was none.
+        payment: of a payment header its `payer`, `nonce` and `verdict`; None when there was none.
     """
 
     method: str

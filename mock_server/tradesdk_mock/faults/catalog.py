@@ -397,9 +397,9 @@ _TABLE: tuple[tuple[str, FaultTarget, str, tuple[_Spec, ...]], ...] = (
         "payment",
         "The offer of a 402 is changed, and a payment of the changed offer is accepted.",
         (
-            _given("fields", None, "fields of every way to pay, named as in version 2; null removes one", _fields),
+            _given("fields", None, "fields of every way to pay; null removes one", _fields),
             _given("top", None, "fields of the offer itself; null removes one", _fields),
-            _given("header", None, 'raw header of version 2; "" for none', _line),
+            _given("header", None, 'raw header of the offer; "" for none', _line),
             _given("body", None, "raw body of the 402", content),
         ),
     ),
@@ -431,7 +431,7 @@ _TABLE: tuple[tuple[str, FaultTarget, str, tuple[_Spec, ...]], ...] = (
     (
         "settlement",
         "payment",
-        "The settlement fails, and the data is withheld: 402 with a receipt that says so (version 1: the reason).",
+        "The settlement fails, and the data is withheld: 402 with a receipt that says so.",
         (
             _given(
                 "reason",

@@ -1,4 +1,4 @@
-"""The x402 facilitator: verifies payments and settles them with play money. Scheme `exact`, versions 2 and 1.
+"""The x402 facilitator: verifies payments and settles them with play money. Scheme `exact`, version 2.
 
 Nonces, balances and settlements are in the world's state.
 """
@@ -24,12 +24,11 @@ from .requirements import (
     NETWORK,
     NO_MATCH,
     SCHEME,
+    VERSION,
     Offer,
     PaidRequest,
-    Requirement,
     encoded,
     merged,
-    network_v1,
     payment_required,
 )
 
@@ -87,7 +86,7 @@ def settle(world: World, paid: PaidRequest, answer: Answer) -> Answer:
     settlements.conclude(world, payment, "settled", status)
     if overlooked:
         return payment_required(world, paid.offer)
-    answer.headers += _receipt_header(payment, receipt, paid.faults.take("receipt"))
+    answer.headers += _receipt_header(receipt, paid.faults.take("receipt"))
     return answer
 
 
@@ -107,8 +106,6 @@ def _unsettled(world: World, paid: PaidRequest, tenant: str | None, reason: str,
     if charged:
         settlements.settle(world, paid.request, payment, tenant, status=402, pending=pending)
     settlements.conclude(world, payment, reason, 402)
-    if payment.version == 1:
-        return payment_required(world, paid.offer, reason, "Settle failed")
     sent = settlements.transaction(world, payment) if pending else ""
     receipt = _receipt(payment, {"success": False, "errorReason": reason, "transaction": sent})
     return Answer(402, {}, [(b"payment-response", encoded(receipt))])
@@ -125,7 +122,7 @@ def _refused(world: World, paid: PaidRequest, answer: Answer, verdict: str) -> A
 def _stored_answer(world: World, paid: PaidRequest) -> Answer | None:
     """The stored answer for the payment's identifier, a refusal, or None."""
     payment = paid.payment
-    if payment.version != 2 or IDENTIFIER not in paid.offer.extensions:
+    if IDENTIFIER not in paid.offer.extensions:
         return None
     ident = _identifier(payment)
     if ident is None:
@@ -169,7 +166,7 @@ def _identifier(payment: Payment) -> Any:
     found: Any = payment.content
     for name in ("extensions", IDENTIFIER, "info", "id"):
         found = found.get(name) if isinstance(found, dict) else None
-    return found if payment.version == 2 else None
+    return found
 
 
 def _failure(status: int, message: str) -> Answer:
@@ -177,21 +174,14 @@ def _failure(status: int, message: str) -> Answer:
 
 
 def _match(payment: Payment, offer: Offer) -> str | None:
-    """Find the offered requirement that this payment is for; the reason when there is none or it is malformed."""
+    """Find the offered requirement that this payment is for; the reason when there is none or it is malformed.
+
+    The payment must repeat a requirement and the extensions exactly as offered.
+    """
     content = payment.content
     assert content is not None  # noqa: S101 - read before
-    version = content.get("x402Version")
-    if type(version) is not int or version != payment.version:
+    if not same(content.get("x402Version"), VERSION):
         return "invalid_x402_version"
-    found = _match_version_2(content, offer) if version == 2 else _match_version_1(payment, content, offer)
-    if isinstance(found, str):
-        return found
-    payment.requirement = found
-    return "invalid_payload" if payment.transfer is None else None
-
-
-def _match_version_2(content: dict[str, Any], offer: Offer) -> Requirement | str:
-    """Version 2: the payment must repeat a requirement and the extensions exactly as offered."""
     chosen = content.get("accepted")
     found = next((each for each in offer.accepts if same(each, chosen)), None)
     if found is None:
@@ -203,20 +193,8 @@ def _match_version_2(content: dict[str, Any], offer: Offer) -> Requirement | str
             sent = sent | {"info": {key: value for key, value in sent["info"].items() if key != "id"}}
         if not same(offered, sent):
             return "extension_echo_mismatch"
-    return found
-
-
-def _match_version_1(payment: Payment, content: dict[str, Any], offer: Offer) -> Requirement | str:
-    """Version 1: matched by scheme and network; if several match, by amount."""
-    alike = [
-        each
-        for each in offer.accepts
-        if each.get("scheme") == content.get("scheme") and network_v1(each.get("network")) == content.get("network")
-    ]
-    if not alike:
-        return NO_MATCH
-    value = str(payment.transfer.value) if payment.transfer else None
-    return next((each for each in alike if each.get("amount") == value), alike[0])
+    payment.requirement = found
+    return "invalid_payload" if payment.transfer is None else None
 
 
 def _why_invalid(world: World, payment: Payment) -> str | None:
@@ -279,22 +257,18 @@ def _receipt(payment: Payment, result: dict[str, Any]) -> dict[str, Any]:
     """The content of a receipt."""
     wanted, transfer = payment.requirement, payment.transfer
     assert transfer is not None  # noqa: S101 - verified before
-    network = wanted["network"]
-    if payment.version == 1:
-        network = network_v1(network)
-    found = result | {"network": network, "payer": settlements.with_checksum(transfer.payer)}
-    if payment.version == 2 and result["success"]:
+    found = result | {"network": wanted["network"], "payer": settlements.with_checksum(transfer.payer)}
+    if result["success"]:
         found["amount"] = str(transfer.value)
     return found
 
 
-def _receipt_header(payment: Payment, receipt: dict[str, Any], fault: Mapping[str, Any] | None) -> list[Header]:
+def _receipt_header(receipt: dict[str, Any], fault: Mapping[str, Any] | None) -> list[Header]:
     """The receipt header, changed by the fault `receipt` if there is one."""
-    name = b"payment-response" if payment.version == 2 else b"x-payment-response"
     if fault is None:
-        return [(name, encoded(receipt))]
+        return [(b"payment-response", encoded(receipt))]
     if fault["missing"]:
         return []
     if "raw" in fault:
-        return [(name, str(fault["raw"]).encode("ascii"))]
-    return [(name, encoded(merged(receipt, fault.get("fields"))))]
+        return [(b"payment-response", str(fault["raw"]).encode("ascii"))]
+    return [(b"payment-response", encoded(merged(receipt, fault.get("fields"))))]

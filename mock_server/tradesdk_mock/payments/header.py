@@ -16,9 +16,8 @@ from ..core.messages import Request
 from ..core.seeding import EVM_ADDRESS
 from .eip3009 import Authorization
 
-HEADERS: Final = ((b"payment-signature", 2), (b"x-payment", 1))
+HEADER: Final = b"payment-signature"
 LONGEST = 32 * 1024
-_VERSIONS = {"both": (2, 1), "v2": (2,), "v1": (1,)}
 _DIGITS = re.compile(r"[0-9]{1,78}", re.ASCII).fullmatch
 _NONCE = re.compile(r"0x[0-9a-fA-F]{64}", re.ASCII).fullmatch
 _BYTES = re.compile(r"0x(?:[0-9a-fA-F]{2})*", re.ASCII)
@@ -38,7 +37,6 @@ class Payment:
     """One payment header and its outcome.
 
     Attributes:
-        version: the generation of the protocol: 2 or 1.
         at: when it came, on the service's clock.
         header: the SHA-256 of the header's value, in hex: the same bytes have the same one.
         content: the JSON in it; None when it can't be read.
@@ -46,11 +44,10 @@ class Payment:
         signature: its signature, of any length; empty when it isn't hex.
         verdict: `settled`, or the reason why it was refused or not charged.
         row: its number among the submissions.
-        requirement: the offered requirement that it is for, in the form of version 2.
+        requirement: the offered requirement that it is for.
         taken: its money was taken, now or before.
     """
 
-    version: int
     at: float
     header: str
     content: dict[str, Any] | None = None
@@ -71,28 +68,20 @@ class Payment:
 
     def note(self) -> dict[str, object]:
         """Its entry in the request log."""
-        return {"version": self.version, "payer": self.payer, "nonce": self.nonce, "verdict": self.verdict}
+        return {"payer": self.payer, "nonce": self.nonce, "verdict": self.verdict}
 
 
 def has_payment(request: Request) -> bool:
     """Whether there is a payment header, valid or not."""
-    return any(name == wanted for name, _ in request.headers for wanted, _ in HEADERS)
+    return any(name == HEADER for name, _ in request.headers)
 
 
-def read(request: Request, now: float, versions: str = "both") -> Payment | None:
-    """The payment of a request, version 2 first; None without one. `content` is None if it is unreadable.
-
-    `versions`: those that are read, as in the gap option `payment_402`.
-    """
-    for name, version in HEADERS:
-        values = [value for given, value in request.headers if given == name]
-        if values and version in _VERSIONS[versions]:
-            return _read(values, version, now)
-    return None
-
-
-def _read(values: list[bytes], version: int, now: float) -> Payment:
-    found = Payment(version, now, hashlib.sha256(b", ".join(values)).hexdigest())
+def read(request: Request, now: float) -> Payment | None:
+    """The payment of a request; None without one. `content` is None if it is unreadable."""
+    values = [value for name, value in request.headers if name == HEADER]
+    if not values:
+        return None
+    found = Payment(now, hashlib.sha256(b", ".join(values)).hexdigest())
     if len(values) > 1 or len(values[0]) > LONGEST:
         return found
     try:

@@ -1,4 +1,4 @@
-"""What an answer costs, and the 402 that says so in x402 versions 2 and 1."""
+"""What an answer costs, and the 402 that says so in x402 version 2."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from .header import Payment
 if TYPE_CHECKING:
     from ..state.world import World
 
+VERSION = 2
 SCHEME = "exact"
 NETWORK = "eip155:8453"
-NETWORKS_V1 = {NETWORK: "base", "eip155:84532": "base-sepolia"}
 # USDC on Base has six decimals: one unit is a millionth of a dollar, the unit of all prices here.
 ASSET = "0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913"
 ASSET_DOMAIN = {"name": "USD Coin", "version": "2"}
@@ -28,9 +28,8 @@ IDENTIFIER = "payment-identifier"
 _TEST_NETWORK = "eip155:84532"
 _TEST_ASSET = "0x036CbD53842c5426634e7929541eC2318f3dCF7e"
 _TEST_DOMAIN = {"name": "USDC", "version": "2"}
-_ASK = "Payment is required: send PAYMENT-SIGNATURE or X-PAYMENT with the request."
+_ASK = "Payment is required: send PAYMENT-SIGNATURE with the request."
 NO_MATCH = "No matching payment requirements"
-_OFFICIAL = {_ASK: "No X-PAYMENT header provided", NO_MATCH: "No matching payment requirements found"}
 _IDENTIFIER_SCHEMA = {
     "$schema": "https://json-schema.org/draft/2020-12/schema",
     "type": "object",
@@ -42,7 +41,7 @@ _IDENTIFIER_SCHEMA = {
 }
 
 Requirement = dict[str, Any]
-"""One way to pay, in the form of version 2."""
+"""One way to pay."""
 
 
 class PaymentFaults:
@@ -73,7 +72,7 @@ class Offer:
         resource: the requested URL.
         description: what is sold.
         accepts: the ways to pay; the usual one comes last.
-        extensions: those of version 2, by name.
+        extensions: by name.
         overrides: the parameters of the fault `offer`.
     """
 
@@ -122,24 +121,19 @@ def pay_to(seed: int) -> str:
     return address(seed, "pay to")
 
 
-def payment_required(world: World, offer: Offer, error: str = _ASK, stage: str = "Invalid payment") -> Answer:
-    """402 with the offer: the header of x402 version 2, the body of version 1, or both.
-
-    `stage`: what official servers of version 1 say before the reason.
-    """
-    generations, overrides = world.gaps.payment_402, offer.overrides
+def payment_required(world: World, offer: Offer, error: str = _ASK) -> Answer:
+    """402 with the offer in its header."""
+    overrides = offer.overrides
     headers: list[Header] = []
     header = overrides.get("header")
-    if generations != "v1" and header != "":
-        value = encoded(version_2(offer, error)) if header is None else str(header).encode("ascii")
+    if header != "":
+        value = encoded(_content(offer, error)) if header is None else str(header).encode("ascii")
         headers.append((b"payment-required", value))
     if "body" in overrides:
         content = str(overrides["body"]).encode()
         headers += [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(content))]
         return Answer(402, headers=headers, body=content)
-    if world.gaps.v1_errors == "official":
-        error = _OFFICIAL.get(error) or f"{stage}: {error}"
-    return Answer(402, {} if generations == "v2" else version_1(offer, error), headers)
+    return Answer(402, {}, headers)
 
 
 def encoded(value: object) -> bytes:
@@ -147,9 +141,9 @@ def encoded(value: object) -> bytes:
     return base64.b64encode(to_json(value))
 
 
-def version_2(offer: Offer, error: str) -> dict[str, Any]:
+def _content(offer: Offer, error: str) -> dict[str, Any]:
     found = {
-        "x402Version": 2,
+        "x402Version": VERSION,
         "error": error,
         "resource": {"url": offer.resource, "description": offer.description, "mimeType": "application/json"},
         "accepts": list(offer.accepts),
@@ -157,32 +151,6 @@ def version_2(offer: Offer, error: str) -> dict[str, Any]:
     if offer.extensions:
         found["extensions"] = offer.extensions
     return merged(found, offer.overrides.get("top"))
-
-
-def version_1(offer: Offer, error: str) -> dict[str, Any]:
-    ways = [as_version_1(offer, each) for each in offer.accepts]
-    return merged({"x402Version": 1, "error": error, "accepts": ways}, offer.overrides.get("top"))
-
-
-def network_v1(network: object) -> object:
-    """A network's name in version 1; an unknown one is returned as it is."""
-    return NETWORKS_V1.get(network, network) if isinstance(network, str) else network
-
-
-def as_version_1(offer: Offer, requirement: Requirement) -> Requirement:
-    """The same requirement in the form of version 1. Missing fields stay missing."""
-    left = dict(requirement)
-    found = {
-        "scheme": left.pop("scheme", None),
-        "network": network_v1(left.pop("network", None)),
-        "maxAmountRequired": left.pop("amount", None),
-        "resource": offer.resource,
-        "description": offer.description,
-        "mimeType": "application/json",
-        "payTo": left.pop("payTo", None),
-        "maxTimeoutSeconds": left.pop("maxTimeoutSeconds", None),
-    }
-    return {name: value for name, value in found.items() if value is not None} | left
 
 
 def merged(record: Mapping[str, Any], fields: Mapping[str, Any] | None) -> dict[str, Any]:

@@ -21,11 +21,11 @@ MOST = 10**15
 _KEPT = 100_000
 _TIDY = 1_000
 _SETTLED = (
-    "seq", "payer", "nonce", "amount", "pay_to", "version", "method", "path", "fingerprint", "tenant", "at", "tx",
+    "seq", "payer", "nonce", "amount", "pay_to", "method", "path", "fingerprint", "tenant", "at", "tx",
     "header", "pending", "delivered"
 )  # fmt: skip
 _HELD = _SETTLED[1:-2]
-_SUBMITTED = ("seq", "at", "path", "fingerprint", "version", "payer", "nonce", "header", "verdict", "status")
+_SUBMITTED = ("seq", "at", "path", "fingerprint", "payer", "nonce", "header", "verdict", "status")
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,6 @@ class Settlement:
         nonce: of the authorization: `0x` and 64 hex digits.
         amount: in millionths of a US dollar.
         pay_to: who was paid.
-        version: of the payment protocol: 2 or 1.
         method: of the request that was paid for.
         path: of that request.
         fingerprint: of that request: equal for the same method, path and body.
@@ -56,7 +55,6 @@ class Settlement:
     nonce: str
     amount: int
     pay_to: str
-    version: int
     method: str
     path: str
     fingerprint: str
@@ -78,7 +76,6 @@ class Submission:
         at: Unix seconds by the service's clock.
         path: of the request.
         fingerprint: of the request, as a settlement has it.
-        version: of the payment protocol: 2 or 1.
         payer: an address with its checksum; None when it can't be read.
         nonce: of its authorization; None when it can't be read.
         header: the SHA-256 of its value, in hex.
@@ -91,7 +88,6 @@ class Submission:
     at: float
     path: str
     fingerprint: str
-    version: int
     payer: str | None
     nonce: str | None
     header: str
@@ -138,13 +134,12 @@ def submit(world: World, request: Request, payment: Payment, verdict: str, statu
     """Record that a payment header has arrived, and its answer."""
     payment.verdict = verdict
     found = world.store.value(
-        "INSERT INTO presentations (at, path, fingerprint, version, payer, nonce, header, verdict, status)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING seq",
+        "INSERT INTO presentations (at, path, fingerprint, payer, nonce, header, verdict, status)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?) RETURNING seq",
         (
             payment.at,
             request.path,
             fingerprint(request),
-            payment.version,
             payment.payer,
             payment.nonce,
             payment.header,
@@ -197,7 +192,6 @@ def settle(
         nonce=transfer.nonce,
         amount=transfer.value,
         pay_to=transfer.to,
-        version=payment.version,
         method=request.method,
         path=request.path,
         fingerprint=request_hash,
@@ -225,7 +219,6 @@ def hold(world: World, request: Request, payment: Payment, tenant: str | None) -
             transfer.nonce,
             transfer.value,
             transfer.to,
-            payment.version,
             request.method,
             request.path,
             fingerprint(request),

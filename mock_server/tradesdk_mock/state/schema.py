@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-VERSION = 5
+VERSION = 6
 
 TABLES = """
 CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
@@ -84,7 +84,7 @@ CREATE TABLE faults (
 CREATE TABLE payers (address TEXT PRIMARY KEY, balance INTEGER NOT NULL) WITHOUT ROWID;
 CREATE TABLE settlements (
     seq INTEGER PRIMARY KEY, payer TEXT NOT NULL, nonce TEXT NOT NULL, amount INTEGER NOT NULL, pay_to TEXT NOT NULL,
-    version INTEGER NOT NULL, method TEXT NOT NULL, path TEXT NOT NULL, fingerprint TEXT NOT NULL, tenant TEXT,
+    method TEXT NOT NULL, path TEXT NOT NULL, fingerprint TEXT NOT NULL, tenant TEXT,
     at REAL NOT NULL, tx TEXT NOT NULL, header TEXT NOT NULL, pending INTEGER NOT NULL, delivered INTEGER NOT NULL,
     UNIQUE (payer, nonce)
 );
@@ -95,12 +95,12 @@ CREATE TABLE cancellations (
 );
 CREATE TABLE held (
     seq INTEGER PRIMARY KEY, payer TEXT NOT NULL, nonce TEXT NOT NULL, amount INTEGER NOT NULL, pay_to TEXT NOT NULL,
-    version INTEGER NOT NULL, method TEXT NOT NULL, path TEXT NOT NULL, fingerprint TEXT NOT NULL, tenant TEXT,
+    method TEXT NOT NULL, path TEXT NOT NULL, fingerprint TEXT NOT NULL, tenant TEXT,
     at REAL NOT NULL, tx TEXT NOT NULL, header TEXT NOT NULL, UNIQUE (payer, nonce)
 );
 CREATE INDEX held_due ON held (at);
 CREATE TABLE presentations (
-    seq INTEGER PRIMARY KEY, at REAL NOT NULL, path TEXT NOT NULL, fingerprint TEXT NOT NULL, version INTEGER NOT NULL,
+    seq INTEGER PRIMARY KEY, at REAL NOT NULL, path TEXT NOT NULL, fingerprint TEXT NOT NULL,
     payer TEXT, nonce TEXT, header TEXT NOT NULL, verdict TEXT NOT NULL, status INTEGER NOT NULL
 );
 CREATE INDEX presentations_nonce ON presentations (payer, nonce);

@@ -15,7 +15,7 @@ from anyio.lowlevel import current_token
 
 from .._system.clock import Clock
 from .._system.forks import bind
-from ..errors import ConfigError, TradeError
+from ..errors import TradeError
 
 T = TypeVar("T")
 
@@ -229,44 +229,3 @@ class AsyncKeyedLock:
     def of(self, key: str) -> AsyncSemaphore:
         """The lock of a key."""
         return self._of.get(key) or self._of.setdefault(key, AsyncSemaphore(1))
-
-
-def require_asyncio(what: str) -> None:
-    """Refuse another event loop than asyncio's.
-
-    Raises:
-        ConfigError: this runs under trio.
-    """
-    if anyio.get_cancelled_exc_class() is not asyncio.CancelledError:
-        raise ConfigError(f"{what} needs asyncio: redis-py does not run under trio")
-
-
-class AsyncBackground:
-    """Work that runs beside its owner, and ends when it is told to. It needs asyncio."""
-
-    def __init__(self, name: str) -> None:
-        self._name = name
-        self._stop = anyio.Event()
-        self._task: asyncio.Task[None] | None = None
-
-    def start(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        self._task = asyncio.create_task(work(), name=self._name)
-
-    @property
-    def stopping(self) -> bool:
-        return self._stop.is_set()
-
-    async def pause(self, seconds: float) -> bool:
-        """Wait, at most until it has to end. Whether it has to."""
-        with anyio.move_on_after(seconds):
-            await self._stop.wait()
-        return self._stop.is_set()
-
-    def stop(self) -> None:
-        """Tell it to end."""
-        self._stop.set()
-
-    async def wait(self) -> None:
-        """Wait until it has ended. Raises what ended it."""
-        if self._task is not None:
-            await asyncio.shield(self._task)

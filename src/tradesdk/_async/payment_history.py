@@ -10,7 +10,6 @@ from .._values.payment import RELEASED, WITHOUT_PROOF, Payment, PaymentState, or
 from .._values.text import printable, without_keys
 from ..errors import InvalidArgumentError, PaymentError, PaymentRefusedError, TradeError
 from ..payments.budget import Spending
-from ..payments.ledger.protocol import RestorableLedger
 from ..payments.ledger.rules import needs_proof
 from ..payments.messages import blocking_error, not_expired
 from ..payments.results import ChainVerdict, MarketResult, Reconciliation
@@ -103,8 +102,6 @@ class AsyncPayments:
     async def reconcile(self) -> Reconciliation:
         """Resend payments with an unknown outcome, and list what a person must check.
 
-        On a fleet's ledger, it first puts back what the server has lost and this machine's journal has.
-
         With a witness, the chain is asked about the latter. One that was not taken, and can no longer be, is marked as
         unpaid. One that was taken is PAID_UNDELIVERED, with the transaction as its reason: it stays `unresolved`, as
         its answer is missing, and only a person can say that it may be bought again. A delivered one without a receipt
@@ -125,7 +122,6 @@ class AsyncPayments:
         authorizer = self._flow.authorizer
         store = authorizer.store
         failed: _Failures = []
-        restored = await in_thread(store.restore) if isinstance(store, RestorableLedger) else []
         origin = origin_of(self._flow.session.base_url)
         if not authorizer.time.is_known:
             await self._flow.sync_clock()
@@ -151,7 +147,6 @@ class AsyncPayments:
             unresolved=tuple(await self._unresolved(open_)),
             live=tuple(await self._all((*_OPEN, PaymentState.RESERVED, PaymentState.REJECTED_LIVE))),
             witnessed=tuple(witnessed),
-            restored=tuple(restored),
         )
 
     async def _settle_by_chain(self, payments: Sequence[Payment]) -> _Witnessed:

@@ -21,16 +21,12 @@ LogEvent = Literal[
     "request_failed",
     "retry",
     "rate_limit_wait",
-    "rate_limit_alone",
-    "rate_limit_shared",
     "create_found",
     "tokens_unchecked",
     "clock_difference",
     "payment_resent",
     "payment_warning",
     "ledger_failed",
-    "claim_overrun",
-    "durability_unchecked",
     "service_time_unknown",
     "history_unread",
     "stream_connected",
@@ -39,10 +35,6 @@ LogEvent = Literal[
     "stream_position_reset",
     "stream_invalid_event",
     "stream_unknown_event",
-    "relay_started",
-    "relay_ended",
-    "fleet_waiting",
-    "lease_overrun",
 ]
 
 

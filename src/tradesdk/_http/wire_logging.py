@@ -28,7 +28,7 @@ LONGEST_BODY = 4 * 1024
 """Bytes of a body that a log line shows."""
 
 _SHORTEST = 8  # shorter secrets may be part of a word
-_NAMES = re.compile(r"auth|cookie|secret|token|api[-_]?key|signature|passw|^x-payment$", re.IGNORECASE)
+_NAMES = re.compile(r"auth|cookie|secret|token|api[-_]?key|signature|passw", re.IGNORECASE)
 _HARMLESS = {"www-authenticate", "proxy-authenticate"}
 _SIGNATURE = re.compile(r"(?<![0-9a-fA-F])(0[xX])?[0-9a-fA-F]{128}(?:[0-9a-fA-F]{2})?(?![0-9a-fA-F])")
 _FIELD = re.compile(

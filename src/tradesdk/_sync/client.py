@@ -45,8 +45,8 @@ class TradeClient:
         deadline: seconds that one call may take with all its retries (default 180).
         retry: when a failed request is sent again.
         throttle: wait for the reset when the rate limit is used up, instead of failing.
-        rate_limiter: a rate limiter to share with others, such as `tradesdk.fleet.RedisRateLimiter`; by default
-            this client and its copies have one of their own. It is never closed.
+        rate_limiter: a rate limiter to share with others; by default this client and its copies have one of their own.
+            It is never closed.
         allow_insecure: allow plain http to other machines.
         clock: Clock to use (tests pass their own).
         http_client: an httpx or httpx2 client to send with. Its headers, proxies and hooks apply; the SDK's

@@ -76,8 +76,8 @@ class MarketClient(MarketMethods):
         deadline: seconds that one call may take with all its retries (default 180).
         retry: when a failed request is sent again.
         throttle: wait for the reset when the rate limit is used up.
-        rate_limiter: a rate limiter to share with others, such as `tradesdk.fleet.RedisRateLimiter`; only with
-            `send_api_key=True`, because they share the rate limit of a key. It is never closed.
+        rate_limiter: a rate limiter to share with others, only with `send_api_key=True`, because they share the rate
+            limit of a key. It is never closed.
         allow_insecure: allow plain http to other machines. Nothing is paid there.
         clock: Clock to use (tests pass their own).
         http_client: an httpx or httpx2 client to send with; it is never closed or changed.

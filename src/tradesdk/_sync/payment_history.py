@@ -11,7 +11,6 @@ from .._values.payment import RELEASED, WITHOUT_PROOF, Payment, PaymentState, or
 from .._values.text import printable, without_keys
 from ..errors import InvalidArgumentError, PaymentError, PaymentRefusedError, TradeError
 from ..payments.budget import Spending
-from ..payments.ledger.protocol import RestorableLedger
 from ..payments.ledger.rules import needs_proof
 from ..payments.messages import blocking_error, not_expired
 from ..payments.results import ChainVerdict, MarketResult, Reconciliation
@@ -102,8 +101,6 @@ class Payments:
     def reconcile(self) -> Reconciliation:
         """Resend payments with an unknown outcome, and list what a person must check.
 
-        On a fleet's ledger, it first puts back what the server has lost and this machine's journal has.
-
         With a witness, the chain is asked about the latter. One that was not taken, and can no longer be, is marked as
         unpaid. One that was taken is PAID_UNDELIVERED, with the transaction as its reason: it stays `unresolved`, as
         its answer is missing, and only a person can say that it may be bought again. A delivered one without a receipt
@@ -124,7 +121,6 @@ class Payments:
         authorizer = self._flow.authorizer
         store = authorizer.store
         failed: _Failures = []
-        restored = in_thread(store.restore) if isinstance(store, RestorableLedger) else []
         origin = origin_of(self._flow.session.base_url)
         if not authorizer.time.is_known:
             self._flow.sync_clock()
@@ -150,7 +146,6 @@ class Payments:
             unresolved=tuple(self._unresolved(open_)),
             live=tuple(self._all((*_OPEN, PaymentState.RESERVED, PaymentState.REJECTED_LIVE))),
             witnessed=tuple(witnessed),
-            restored=tuple(restored),
         )
 
     def _settle_by_chain(self, payments: Sequence[Payment]) -> _Witnessed:

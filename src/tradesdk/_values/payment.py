@@ -19,8 +19,8 @@ from .money import shown_usd, usd
 Charged = bool | Literal["unknown"]
 """Whether money was taken. `"unknown"` is true in an `if`, which is the safe side."""
 
-PAYMENT_HEADER = {2: "PAYMENT-SIGNATURE", 1: "X-PAYMENT"}
-"""The request header of a payment, by protocol version."""
+PAYMENT_HEADER = "PAYMENT-SIGNATURE"
+"""The request header of a payment."""
 GRACE = 30
 """Seconds after `valid_before` until an authorization counts as expired."""
 
@@ -174,7 +174,6 @@ class Payment:
         method: the HTTP method.
         url: the full URL.
         body: the request's body.
-        version: of the protocol, 1 or 2.
         network: as in the offer.
         asset: the token's contract.
         payer: the paying address.
@@ -183,7 +182,6 @@ class Payment:
         counted: micro-dollars that count in budgets: the largest amount that was signed for this nonce.
         nonce: 32 bytes as hexadecimal digits after 0x. It stays the same when the payment is signed again, and the
             chain takes a nonce only once.
-        valid_after: Unix seconds, by the service's clock.
         valid_before: Unix seconds, by the service's clock; then it expires.
         counts_until: when the newest signature expires, in Unix seconds by the local clock. It may be taken until then,
             so it counts in every hour and day up to there.
@@ -212,7 +210,6 @@ class Payment:
     method: str
     url: str
     body: bytes
-    version: int
     network: str
     asset: str
     payer: str
@@ -220,7 +217,6 @@ class Payment:
     amount: int
     counted: int
     nonce: str
-    valid_after: int
     valid_before: int
     counts_until: int
     created: float
@@ -304,7 +300,7 @@ class Payment:
 
     def sent(self) -> tuple[bytes, bytes]:
         """The request header with the payment. Made when it is sent, so that no frame of a traceback has it."""
-        return PAYMENT_HEADER[self.version].encode("ascii"), (self.header or "").encode("ascii")
+        return PAYMENT_HEADER.encode("ascii"), (self.header or "").encode("ascii")
 
     def hidden_in(self, text: str) -> str:
         """`text` without the signed payment or parts of it, which a service may repeat."""

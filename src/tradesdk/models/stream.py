@@ -13,20 +13,19 @@ from ._base import Model
 from ._types import Timestamp
 from .signals import Signal
 
-MARKS = frozenset({"replayed", "late", "redelivered"})
+MARKS = frozenset({"replayed", "late"})
 """Marks of a signal that the SDK sets, not the service."""
 
 
 class StreamSignal(Signal):
-    """A signal from a stream. Dumps have the service's names and values, then `replayed`, `late` and `redelivered`.
+    """A signal from a stream. Dumps have the service's names and values, then `replayed` and `late`.
 
-    `model_dump(mode="json", exclude_computed_fields=True)` leaves these three out. They are not compared by `==`.
+    `model_dump(mode="json", exclude_computed_fields=True)` leaves these two out. They are not compared by `==`.
 
     Attributes:
         type: always `signal`.
         replayed: whether it comes from the history instead of live, after a disconnect or in an audit.
         late: whether it is older than an earlier item, that is, out of order.
-        redelivered: whether another member of the fleet may have had it before. Only shared streams deliver again.
     """
 
     type: Literal["signal"]
@@ -45,12 +44,6 @@ class StreamSignal(Signal):
         """Whether it is older than an earlier item, that is, out of order."""
         return False
 
-    @computed_field  # type: ignore[prop-decorator]  # as pydantic says
-    @cached_property
-    def redelivered(self) -> bool:
-        """Whether another member of the fleet may have had it before. Only shared streams deliver again."""
-        return False
-
     @model_validator(mode="after")
     def _from_a_dump(self) -> Self:
         if extra := self.__pydantic_extra__:
@@ -59,10 +52,10 @@ class StreamSignal(Signal):
                 self.__pydantic_fields_set__.discard(name)
         return self
 
-    def marked(self, *, replayed: bool, late: bool, redelivered: bool = False) -> Self:
+    def marked(self, *, replayed: bool, late: bool) -> Self:
         """A copy with these marks."""
         copy = self.model_copy()
-        vars(copy).update(replayed=replayed, late=late, redelivered=redelivered)
+        vars(copy).update(replayed=replayed, late=late)
         return copy
 
 
@@ -182,7 +175,6 @@ class StreamStats:
         signals: signals yielded or ready to be, including replayed and late ones.
         replayed: signals from the history.
         late: signals out of order.
-        redelivered: signals of a shared stream that another member may have had before.
         duplicates: signals that came again and were dropped.
         filtered: signals removed by the filters.
         conflicts: ids that came again with other content.
@@ -200,7 +192,6 @@ class StreamStats:
     signals: int = 0
     replayed: int = 0
     late: int = 0
-    redelivered: int = 0
     duplicates: int = 0
     filtered: int = 0
     conflicts: int = 0
@@ -212,81 +203,3 @@ class StreamStats:
     lag: float | None = None
     heartbeat_lag: float | None = None
     position: datetime | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class GroupMember:
-    """A member of a group that shares a stream.
-
-    Attributes:
-        member: its name.
-        pending: signals that it has and has not acknowledged.
-        seen: seconds since its last heartbeat; None when it has left.
-    """
-
-    member: str
-    pending: int
-    seen: float | None
-
-
-@dataclass(frozen=True, slots=True)
-class GroupStatus:
-    """A group that shares a stream.
-
-    Attributes:
-        group: its name; None for a member that gets every signal.
-        lag: entries that no member of it has got yet.
-        pending: entries that a member has and has not acknowledged.
-        members: its members; one that died stays for a day.
-    """
-
-    group: str | None
-    lag: int
-    pending: int
-    members: tuple[GroupMember, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class RelayStatus:
-    """A chain's relay and its groups, as the fleet's server has them.
-
-    Attributes:
-        chain: 8453 (Base) or 56 (BNB Chain).
-        relayed_by: the member that has the lease; None when none has.
-        lease_left: seconds until the lease ends; None when nobody has it.
-        position: the time of the relay's checkpoint (aware, UTC); None before there is one.
-        published: entries that relays wrote so far.
-        last: when the last one was written (aware, UTC), by the server's clock; None when the server keeps none.
-        kept: entries that the server keeps.
-        groups: the groups, by name.
-    """
-
-    chain: int
-    relayed_by: str | None
-    lease_left: float | None
-    position: datetime | None
-    published: int
-    last: datetime | None
-    kept: int
-    groups: tuple[GroupStatus, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class RelayStats:
-    """What a relay of a fleet does, and did so far.
-
-    Attributes:
-        relaying: whether this member has the lease and the stream of the service.
-        relayed_by: the member that has the lease, as last heard; None when none is known.
-        published: entries that this member wrote.
-        duplicates: signals that were there already, written by an earlier relay or by a step that was repeated.
-        terms: how often this member took the lease.
-        stream: counts and times of the stream of the service; None when this member has none.
-    """
-
-    relaying: bool = False
-    relayed_by: str | None = None
-    published: int = 0
-    duplicates: int = 0
-    terms: int = 0
-    stream: StreamStats | None = None

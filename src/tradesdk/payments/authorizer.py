@@ -44,7 +44,6 @@ from .state_machine import MARGIN
 if TYPE_CHECKING:
     from .ledger.protocol import LedgerStore
 
-V1_LEEWAY = 600
 _A_DAY = 86_400
 NO_SPENDING = {"last_hour": 0, "today": 0, "total": 0, "held": 0, "held_last_hour": 0, "held_today": 0}
 
@@ -486,7 +485,6 @@ class PaymentAuthorizer:
             method=purchase.method,
             url=purchase.url,
             body=purchase.body,
-            version=offer.version,
             network=requirement.network,
             asset=requirement.asset,
             payer=payer,
@@ -494,7 +492,6 @@ class PaymentAuthorizer:
             amount=int(requirement.amount),
             counted=int(requirement.amount),
             nonce=new_nonce(),
-            valid_after=0 if offer.version == 2 else int(service) - V1_LEEWAY,
             valid_before=valid_before,
             # A clock that is ahead of the service's must not take it out of an hour or a day too early.
             counts_until=max(valid_before, math.ceil(now + valid_before - service)),
@@ -566,7 +563,6 @@ def _authorization(payment: Payment) -> Authorization:
         payer=payment.payer,
         to=payment.pay_to,
         value=payment.amount,
-        valid_after=payment.valid_after,
         valid_before=payment.valid_before,
         nonce=payment.nonce,
     )

@@ -17,8 +17,8 @@ from ..errors import ConfigError, ErrorCode, PaymentDetails, PaymentRefusedError
 from .protocol import Offer, Requirement
 
 SCHEME = "exact"
-NETWORKS = {2: "eip155:8453", 1: "base"}
-"""Base, by protocol version."""
+NETWORK = "eip155:8453"
+"""Base."""
 USDC = "0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913"
 """The contract of USDC on Base. Six decimals: an atomic unit is a micro-dollar."""
 DOMAIN_NAME = "USD Coin"
@@ -170,14 +170,13 @@ def _refusal(offer: Offer, requirement: Requirement, limits: _Limits) -> _Refusa
     """The refusal by the first guard that fails."""
     if requirement.scheme != SCHEME:
         return _Refusal(0, "unsupported_scheme", _not("scheme", requirement.scheme, SCHEME), _FOREIGN)
-    network = NETWORKS[requirement.version]
-    if requirement.network != network:
-        return _Refusal(1, "unsupported_network", _not("network", requirement.network, network), _FOREIGN)
+    if requirement.network != NETWORK:
+        return _Refusal(1, "unsupported_network", _not("network", requirement.network, NETWORK), _FOREIGN)
     if requirement.asset.lower() != USDC.lower():
         return _Refusal(2, "unsupported_asset", _not("asset", requirement.asset, USDC), _FOREIGN)
     return (
         _refused_transfer(requirement)
-        or _refused_resource(offer, requirement, limits.url)
+        or _refused_resource(offer, limits.url)
         or _refused_amount(requirement, limits.most)
         or _refused_recipient(requirement, limits)
         or _refused_validity(requirement, limits.guards)
@@ -202,14 +201,12 @@ def _refused_transfer(requirement: Requirement) -> _Refusal | None:
     return None
 
 
-def _refused_resource(offer: Offer, requirement: Requirement, url: str) -> _Refusal | None:
+def _refused_resource(offer: Offer, url: str) -> _Refusal | None:
     """The refusal of an offer for another host: a relay could have the caller pay for it.
 
     Behind a proxy, scheme and port may differ, and the host may be a private one: `localhost`, `app`, 10.0.0.5.
     """
-    named = requirement.raw.get("resource")
-    if requirement.version == 2:
-        named = offer.resource.get("url") if isinstance(offer.resource, dict) else None
+    named = offer.resource.get("url") if isinstance(offer.resource, dict) else None
     if not isinstance(named, str) or named == url:
         return None
     try:

@@ -1,7 +1,4 @@
-"""Offers, payments and receipts of x402, versions 2 and 1, in wire format. No I/O; `guards` judges an offer.
-
-Version 2 has its offer in a header, version 1 in the body. If a response has both, version 2 applies.
-"""
+"""Offers, payments and receipts of x402 version 2 in wire format. No I/O; `guards` judges an offer."""
 
 from __future__ import annotations
 
@@ -19,28 +16,30 @@ from .._values.payment import Payment, Receipt
 from .._values.text import printable
 from ..errors import ErrorCode, InvalidArgumentError, PaymentRefusedError
 
-RECEIPT_HEADER = {2: "payment-response", 1: "x-payment-response"}
-"""The response header of a receipt, by version."""
+VERSION = 2
+"""Of the protocol."""
 OFFER_HEADER = "payment-required"
-"""The response header of an offer of version 2; one of version 1 is the body."""
+"""The response header of an offer."""
+RECEIPT_HEADER = "payment-response"
+"""The response header of a receipt."""
 MAX_OFFER = 64 * 1024
 """The most bytes of an offer or receipt. Honest ones are much smaller."""
+
+_TOO_LARGE = f"larger than {MAX_OFFER // 1024} KiB"
+_ONLY = f"and only version {VERSION} is supported"
 
 IDENTIFIER = "payment-identifier"
 _IDENTIFIER = re.compile(r"[A-Za-z0-9_-]{16,128}")
 _RECEIPT_AMOUNT = re.compile(r"[0-9]{1,78}", re.ASCII)
-_SAME_CHAIN = frozenset({"base", "eip155:8453"})
-_AMOUNT_FIELD = {2: "amount", 1: "maxAmountRequired"}
 
 
 class Requirement(NamedTuple):
     """One way to pay that a service offers, not checked yet. A missing text is empty.
 
     Attributes:
-        version: of the protocol, 1 or 2.
         raw: all fields, exactly as received.
         scheme: the payment scheme, such as `exact`.
-        network: such as `eip155:8453`; in version 1 `base`.
+        network: such as `eip155:8453`.
         asset: the token's contract.
         pay_to: the recipient.
         amount: in atomic units of the asset, as text.
@@ -48,7 +47,6 @@ class Requirement(NamedTuple):
         extra: the asset's signing domain, and how it is transferred.
     """
 
-    version: int
     raw: dict[str, Any]
     scheme: str
     network: str
@@ -63,18 +61,14 @@ class Offer(NamedTuple):
     """The offer of a 402.
 
     Attributes:
-        version: of the protocol, 1 or 2.
         accepts: the ways to pay, in the service's order.
-        resource: what is sold, as received (version 2).
-        extensions: protocol extensions, as received (version 2).
-        error: why payment is required, in the service's words.
+        resource: what is sold, as received.
+        extensions: protocol extensions, as received.
     """
 
-    version: int
     accepts: tuple[Requirement, ...]
     resource: Any | None
     extensions: dict[str, Any] | None
-    error: str | None
 
     @property
     def identifier_wanted(self) -> bool:
@@ -84,13 +78,12 @@ class Offer(NamedTuple):
 
 
 class Authorization(NamedTuple):
-    """The transfer that the payer signs.
+    """The transfer that the payer signs. It can be used at once: `validAfter` is 0.
 
     Attributes:
         payer: the paying address.
         to: the recipient.
         value: atomic units; for USDC, micro-dollars.
-        valid_after: Unix seconds; it can be used after this second.
         valid_before: Unix seconds; it can be used before this second.
         nonce: 32 bytes as hexadecimal digits after 0x. A payer can use each nonce once.
     """
@@ -98,7 +91,6 @@ class Authorization(NamedTuple):
     payer: str
     to: str
     value: int
-    valid_after: int
     valid_before: int
     nonce: str
 
@@ -108,7 +100,7 @@ class Authorization(NamedTuple):
             "from": self.payer,
             "to": self.to,
             "value": str(self.value),
-            "validAfter": str(self.valid_after),
+            "validAfter": "0",
             "validBefore": str(self.valid_before),
             "nonce": self.nonce,
         }
@@ -118,10 +110,9 @@ def parse_offer(response: RawResponse) -> Offer:
     """The offer of a 402.
 
     Raises:
-        PaymentRefusedError: `malformed_offer`, `offer_too_large` or `unsupported_version`, with the response.
+        PaymentRefusedError: `unsupported_payment`, `offer_too_large` or `malformed_offer`, with the response.
     """
-    header = response.headers.get(OFFER_HEADER)
-    version, where = (1, "its body") if header is None else (2, "its PAYMENT-REQUIRED header")
+    header, where = response.headers.get(OFFER_HEADER), "its PAYMENT-REQUIRED header"
 
     def refused(code: ErrorCode, why: str) -> PaymentRefusedError:
         hint = "check the base URL; if it is correct, this service cannot be paid"
@@ -129,47 +120,35 @@ def parse_offer(response: RawResponse) -> Offer:
             f"the {response.status} response requires payment, but {why}", code=code, hint=hint, response=response
         )
 
-    # The body of an error is read up to this length, so one of exactly this length may be cut.
-    if (len(response.content) >= MAX_OFFER) if header is None else (len(header) > MAX_OFFER):
-        raise refused("offer_too_large", f"{where} is larger than {MAX_OFFER // 1024} KiB")
+    if header is None:
+        body = f": its body is an offer of x402 version 1, {_ONLY}" if _has_version_1(response.content) else ""
+        raise refused("unsupported_payment", f"it has no PAYMENT-REQUIRED header{body}")
+    if len(header) > MAX_OFFER:
+        raise refused("offer_too_large", f"{where} is {_TOO_LARGE}")
     try:
-        offer = read_json(response.content) if header is None else read_base64(header)
+        offer = read_header(header)
     except ValueError as error:
         raise refused("malformed_offer", f"{where} is not an offer: {printable(str(error), 120)}") from None
-    found = offer.get("x402Version")
-    if type(found) is not int:
+    version = offer.get("x402Version")
+    if type(version) is not int:
         raise refused("malformed_offer", f"{where} is not an offer: x402Version is missing")
-    if found != version:
-        known = "version 2 is expected in a header, version 1 in the body"
-        raise refused("unsupported_version", f"{where} has version {printable(str(found), 20)}, and {known}")
-    accepts, extensions, why = offer.get("accepts"), offer.get("extensions"), offer.get("error")
+    if version != VERSION:
+        raise refused("unsupported_payment", f"{where} has x402 version {printable(str(version), 20)}, {_ONLY}")
+    accepts, extensions = offer.get("accepts"), offer.get("extensions")
     if not isinstance(accepts, list) or not all(isinstance(raw, dict) for raw in accepts):
         raise refused("malformed_offer", f"`accepts` in {where} is not a list of objects")
     if extensions is not None and not isinstance(extensions, dict):
         raise refused("malformed_offer", f"`extensions` in {where} is not an object")
-    return Offer(
-        version,
-        tuple([_requirement(version, raw) for raw in accepts]),
-        offer.get("resource") if version == 2 else None,
-        extensions if version == 2 else None,
-        why if isinstance(why, str) else None,
-    )
+    return Offer(tuple(map(_requirement, accepts)), offer.get("resource"), extensions)
 
 
 def offer_error(response: RawResponse) -> str | None:
     """The `error` of a 402: why payment is required or was refused. None if it is missing or cannot be read."""
-    header = response.headers.get(OFFER_HEADER)
-    for content in (header, response.content):
-        if not content or len(content) > MAX_OFFER:
-            continue
-        try:
-            offer = read_base64(content) if isinstance(content, str) else read_json(content)
-        except ValueError:
-            continue
-        error = offer.get("error")
-        if isinstance(error, str) and error.strip() and "x402Version" in offer:
-            return error
-    return None
+    try:
+        error = read_header(response.headers.get(OFFER_HEADER, "")).get("error")
+    except ValueError:
+        return None
+    return error if isinstance(error, str) and error.strip() else None
 
 
 def encode_payment(
@@ -193,15 +172,11 @@ def encode_payment(
         raise ValueError(f"a signature must have 65 bytes, not {len(signature)}")
     payload = {"signature": "0x" + signature.hex(), "authorization": authorization.wire()}
     extensions = offer.extensions if identifier is None else _identified(offer, identifier)
-    payment: dict[str, Any] = {"x402Version": offer.version}
-    if offer.version == 1:
-        payment |= {"scheme": requirement.scheme, "network": requirement.network, "payload": payload}
-    else:
-        payment |= {"payload": payload, "accepted": requirement.raw}
-        if offer.resource is not None:
-            payment["resource"] = offer.resource
-        if extensions is not None:
-            payment["extensions"] = extensions
+    payment: dict[str, Any] = {"x402Version": VERSION, "payload": payload, "accepted": requirement.raw}
+    if offer.resource is not None:
+        payment["resource"] = offer.resource
+    if extensions is not None:
+        payment["extensions"] = extensions
     return binascii.b2a_base64(_writer()(payment), newline=False).decode("ascii")
 
 
@@ -211,13 +186,11 @@ def read_receipt(headers: Mapping[str, str]) -> tuple[Receipt | None, str | None
     Args:
         headers: the response's headers, with case-insensitive names.
     """
-    text = next((text for name in RECEIPT_HEADER.values() if (text := headers.get(name)) is not None), None)
+    text = headers.get(RECEIPT_HEADER)
     if text is None:
         return None, None
-    if len(text) > MAX_OFFER:
-        return None, f"the receipt is larger than {MAX_OFFER // 1024} KiB"
     try:
-        raw = read_base64(text)
+        raw = read_header(text)
     except ValueError as error:
         return None, f"the receipt cannot be read: {printable(str(error), 120)}"
     success = raw.get("success")
@@ -250,7 +223,7 @@ def receipt_warnings(receipt: Receipt | None, payment: Payment) -> tuple[str, ..
         warnings.append("the receipt has no transaction")
     if receipt.payer and receipt.payer.lower() != payment.payer.lower():
         warnings.append(f"the receipt has the payer {printable(receipt.payer, 80)}, and {payment.payer} signed")
-    if receipt.network and receipt.network != payment.network and not {receipt.network, payment.network} <= _SAME_CHAIN:
+    if receipt.network and receipt.network != payment.network:
         warnings.append(f"the receipt has the network {printable(receipt.network, 80)}, not {payment.network}")
     if receipt.amount is not None and receipt.amount != payment.amount:
         amount = shown_usd(receipt.amount) if receipt.amount < 10**18 else "an absurd amount"
@@ -261,25 +234,20 @@ def receipt_warnings(receipt: Receipt | None, payment: Payment) -> tuple[str, ..
     return tuple(warnings)
 
 
-def read_base64(text: str) -> dict[str, Any]:
-    """The JSON object in a header: base64 of the standard alphabet, with padding.
+def read_header(text: str) -> dict[str, Any]:
+    """The JSON object in a header: base64 of the standard alphabet, with padding, at most `MAX_OFFER` long.
+
+    Every parser reads it the same: no name twice in an object, only finite numbers.
 
     Raises:
         ValueError: it is anything else.
     """
+    if len(text) > MAX_OFFER:
+        raise ValueError(f"it is {_TOO_LARGE}")
     try:
         content = binascii.a2b_base64(text, strict_mode=True)
     except ValueError:
         raise ValueError("it is not base64") from None
-    return read_json(content)
-
-
-def read_json(content: bytes) -> dict[str, Any]:
-    """A JSON object that every parser reads the same: no name twice in an object, only finite numbers.
-
-    Raises:
-        ValueError: it is anything else.
-    """
     try:
         value = parse_json(content)
     except ValueError as error:
@@ -313,12 +281,19 @@ def _finite(text: str) -> float:
     return number
 
 
-def _requirement(version: int, raw: dict[str, Any]) -> Requirement:
-    texts = map(raw.get, ("scheme", "network", "asset", "payTo", _AMOUNT_FIELD[version]))
+def _has_version_1(body: bytes) -> bool:
+    try:
+        offer = parse_json(body)
+    except ValueError:
+        return False
+    return isinstance(offer, dict) and offer.get("x402Version") == 1
+
+
+def _requirement(raw: dict[str, Any]) -> Requirement:
+    texts = map(raw.get, ("scheme", "network", "asset", "payTo", "amount"))
     scheme, network, asset, pay_to, amount = [text if isinstance(text, str) else "" for text in texts]
     timeout, extra = raw.get("maxTimeoutSeconds"), raw.get("extra")
     return Requirement(
-        version,
         raw,
         scheme,
         network,

@@ -141,7 +141,6 @@ class Reconciliation:
         witnessed: what the chain says about the payments that a person would have to check, each with the payment as it
             is now. Empty without a witness. Those that the chain has not seen are no longer `unresolved`, nor are
             delivered ones that it has.
-        restored: payments that the fleet's server had lost, and that this machine's journal put back.
     """
 
     delivered: tuple[MarketResult[Any], ...]
@@ -150,4 +149,3 @@ class Reconciliation:
     unresolved: tuple[Payment, ...]
     live: tuple[Payment, ...]
     witnessed: tuple[tuple[Payment, ChainVerdict], ...] = ()
-    restored: tuple[Payment, ...] = ()

@@ -88,15 +88,12 @@ _VERIFY_REASONS = frozenset(
         "extension_echo_mismatch",
         "missing_eip712_domain",
         "no matching payment requirements",
-        "no matching payment requirements found",
     }
 )
 _EVM_PREFIX = "invalid_exact_evm_"
 _EVM_SETTLE_SUFFIXES = ("transaction_failed", "transfer_event_mismatch")
 """Reasons of the settlement that begin like those of verification."""
 _USED_SUFFIXES = ("nonce_already_used", "authorization_already_used", "authorization_used")
-_VERIFY_PREFIX = "invalid payment:"
-_SETTLE_PREFIX = "settle failed"
 _GATEWAY_STATUSES = frozenset({408, 409, 425, 429, 499})
 """Gateways send these too, maybe after the service took the payment."""
 
@@ -131,21 +128,16 @@ def classify(response: RawResponse, failure: Failure) -> PaymentResponse:
             Classification.ALREADY_USED if _is_already_used(reason) else Classification.SETTLE_FAILED,
             reason or "settlement failed",
         )
-    error = (offer_error(response) or "").strip()
-    # Version 1 servers put the stage that failed before the reason.
-    at_settlement = error.lower().startswith(_SETTLE_PREFIX)
-    code = error.partition(":")[2].strip() if at_settlement or error.lower().startswith(_VERIFY_PREFIX) else error
+    code = (offer_error(response) or "").strip()
     if code == "settlement_pending":
         return result(Classification.PENDING, code)
     if _is_already_used(code):
         return result(Classification.ALREADY_USED, code)
-    if at_settlement:
-        return result(Classification.SETTLE_FAILED, error)
     if _is_verify_reason(code):
         return result(Classification.REJECTED, code)
     if re.fullmatch(r"[a-z0-9_]{3,100}", code):
         return result(Classification.UNKNOWN, code)  # an unknown reason may mean anything
-    return result(Classification.NO_REASON, error or "payment required")
+    return result(Classification.NO_REASON, code or "payment required")
 
 
 def _is_verify_reason(code: str) -> bool:

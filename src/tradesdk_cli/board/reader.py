@@ -245,8 +245,6 @@ def money(run: Session) -> dict[str, Any]:
     from tradesdk import Budget, TradeError
     from tradesdk_cli.purchase.records import spending_record
 
-    if run.asks_for_password:
-        return {"problem": "the wallet is locked: set TRADE_PURCHASE_SECRET, or TRADE_KEYSTORE_PASSWORD_FILE"}
     try:
         now = run.now()
         record = spending_record(run.ledger.spending(Budget.from_environment(), now=now))

@@ -32,7 +32,7 @@ def approve(
 
     An agent of trade mcp can only prepare purchases and changes. With a code, you see exactly what would be done and
     are asked. There is no option that answers for you. An action expires 10 minutes after it was prepared, and is
-    carried out once. In a fleet, you can approve it on any of its machines.
+    carried out once.
     """
     from tradesdk_cli.mcp.approval_store import store_of
     from tradesdk_cli.mcp.approvals import Decisions

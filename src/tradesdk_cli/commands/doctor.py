@@ -25,7 +25,7 @@ app = single("Check the settings, the services and this machine.")
 def doctor(ctx: typer.Context) -> None:
     """Check the settings, the services and this machine.
 
-    Versions, settings and their sources, both APIs, the API key, the clock, wallet, the server of a fleet, ledger and
+    Versions, settings and their sources, both APIs, the API key, the clock, wallet, ledger and
     budget, files and folders, shell and terminal. Changes nothing and pays nothing. Exit code 0: no problem (warnings
     allowed); 3: a setting is wrong; 1: another problem.
     """
@@ -87,9 +87,8 @@ def _examine(run: Session, broken: ConfigProblem | None) -> list[Finding]:
         ("api", lambda: health.account(run), patience),
         ("market data", lambda: health.market(run), patience),
         ("wallet", lambda: health.wallet(run, environ), None),
-        ("fleet", lambda: health.fleet(run), patience),
         ("secret files", lambda: health.secret_files(chosen, environ), None),
-        ("ledger", lambda: health.ledger(run), None if chosen.fleet is None else patience),
+        ("ledger", lambda: health.ledger(run), None),
         ("folders", lambda: health.folders(chosen), None),
         ("completion", lambda: health.completion(environ), None),
         ("terminal", lambda: health.terminal(run.out, environ), None),

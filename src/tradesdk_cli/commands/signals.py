@@ -128,10 +128,6 @@ def stream(
             "--checkpoint", metavar="FILE", help="Save the position there; an existing file overrides --since."
         ),
     ] = None,
-    group: Annotated[
-        str | None,
-        typer.Option("--group", metavar="NAME", help="In a fleet: each signal goes to one member of this group."),
-    ] = None,
     min_confidence: Confidence = None,
     direction: Annotated[
         str | None,
@@ -168,32 +164,24 @@ def stream(
     A signal is done when it is printed, its command has ended, and it was forwarded or its failure was reported. One
     that was not done when a run ended (a crash, Ctrl-C while its command ran) comes again. A command that still runs
     when --duration is over may finish.
-
-    With --group, signals come from the relay of a fleet (trade fleet relay), and its server keeps the position:
-    --since, --checkpoint and --heartbeats don't apply. What a member had not done when it died goes to another one.
     """
     from functools import partial
 
     from tradesdk_cli.stream.bookmark import BookmarkKind, FilePlace, RunPlace, StreamSource, last_place
     from tradesdk_cli.stream.deliver import Delivery
     from tradesdk_cli.stream.follow import SETTLE, follow
-    from tradesdk_cli.stream.group import in_group, refuse_with_group
 
-    if group is not None:
-        refuse_with_group({"--since": since, "--checkpoint": checkpoint, "--heartbeats": heartbeats or None})
     with session(ctx) as run:
         if checkpoint is not None or tape is not None:
             from tradesdk_cli.files import refuse_same
 
             refuse_same({"--out": run.settings.out, "--checkpoint": checkpoint, "--tape": tape})
         filters = {"min_confidence": min_confidence, "direction": direction, "token": token}
-        shared = None if group is None else in_group(run, chain, group, filters, duration=duration)
         place, begin = checkpoint, since if isinstance(since, float) else None
         if place is None and since == LAST:
             place, begin = last_place(run, chain, filters)
         purpose = None if checkpoint is None else BookmarkKind(checkpoint, run, filters)
-        resumes = place is not None or shared is not None
-        delivery = Delivery(run, wanted, tape, force=force, resumes=resumes, purpose=purpose)
+        delivery = Delivery(run, wanted, tape, force=force, resumes=place is not None, purpose=purpose)
         open_stream = partial(
             run.client.signals.stream,
             chain=chain,
@@ -206,12 +194,8 @@ def stream(
             settle=SETTLE,
         )
         run.closing(delivery.close)
-        source: StreamSource
-        if shared is not None:
-            source = shared
-        elif place is not None:
-            source = FilePlace(place, open_stream)
-        else:
-            source = RunPlace(run, chain, filters, open_stream)
+        source: StreamSource = (
+            FilePlace(place, open_stream) if place is not None else RunPlace(run, chain, filters, open_stream)
+        )
         back = place is not None or since is not None
         follow(run.out, delivery, source, back=back, duration=duration, idle=until_idle)

@@ -24,10 +24,6 @@ NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,39}")
 NAME_RULE = "letters, digits, - and _ (at most 40)"
 PROJECT_FILE = ".trade.toml"
 YES, NO = ("1", "true", "yes", "on"), ("0", "false", "no", "off")
-_SERVER = re.compile(r"([a-z]+)://(?:([^@]*)@)?([\w.-]+|\[[0-9A-Fa-f:.]+\])(:\d{1,5})?(/\d{0,5})?")
-FLEET_RULE = 'the URL of a Redis or Valkey server without a password, such as "redis://10.0.0.5:6379/0"'
-_UNSET_FLEET = "remove the line: trade config unset fleet"
-FLEET_PASSWORD = "set TRADE_FLEET to the URL with the password"  # noqa: S105 - what to do with one
 
 
 def _is_text(value: Any) -> bool:
@@ -40,18 +36,6 @@ def _one_of(choices: tuple[str, ...]) -> Callable[[Any], bool]:
 
 def _is_seconds(value: Any) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 < value <= 3600
-
-
-def is_server(value: Any) -> bool:
-    """Whether it is the URL of a fleet's server that may be shown: one without a password."""
-    found = _SERVER.fullmatch(value.strip()) if isinstance(value, str) else None
-    return found is not None and found[1] in ("redis", "rediss") and ":" not in (found[2] or "")
-
-
-def shown_server(url: str) -> str:
-    """The URL of a fleet's server without user and password; all of it is left out where these are not certain."""
-    found = _SERVER.fullmatch(url)
-    return "…" if found is None else f"{found[1]}://{found[3]}{found[4] or ''}{found[5] or ''}"
 
 
 def _is_bool(value: Any) -> bool:
@@ -83,7 +67,6 @@ class Entry:
 ENTRIES: dict[str, Entry] = {
     "base_url": Entry(_is_text, 'an address, such as "https://api.example.com"', project=False),
     "market_url": Entry(_is_text, 'an address, such as "https://market.example.com"', project=False),
-    "fleet": Entry(is_server, FLEET_RULE, project=False),
     "kind": Entry(_one_of(KINDS), '"live" or "mock"', project=False),
     "key": Entry(_one_of(KEY_PLACES), '"file" or "keyring": where the key is kept, not the key itself', project=False),
     "profile": Entry(is_name, f"a name: {NAME_RULE}", profile=False),
@@ -105,7 +88,6 @@ SHOWN = (
     "base_url",
     "market_url",
     "rpc_url",
-    "fleet",
     "api_key",
     "output",
     "color",
@@ -152,8 +134,7 @@ def check(values: Mapping[str, Any], where: str, *, project: bool) -> tuple[dict
         if name not in names:
             warnings.append(_unknown(name, where, names))
         elif not ENTRIES[name].fits(value):
-            hints = {"key": "trade login keeps a key", "fleet": f"{FLEET_PASSWORD}; {_UNSET_FLEET}"}
-            hint = hints.get(name) or f"there it is {_kind_of(value)}"
+            hint = "trade login keeps a key" if name == "key" else f"there it is {_kind_of(value)}"
             raise ConfigProblem(f"{name} in {where} is not {ENTRIES[name].rule}", hint)
         else:
             known[name] = value
@@ -199,8 +180,6 @@ def parse(name: str, text: str) -> Any:
         except ValueError:
             value = None
     if not entry.fits(value):
-        if name == "fleet":  # what was typed may have a password
-            raise UsageProblem(f"{name} is {entry.rule}", f"a password is not kept in files: {FLEET_PASSWORD}")
         raise UsageProblem(f"{name} is {entry.rule}, not {one_line(text, 80)}", f"trade config set {name} VALUE")
     return value
 

@@ -15,7 +15,6 @@ from typing import Any
 
 from tradesdk_cli.config.entries import (
     ENTRIES,
-    FLEET_PASSWORD,
     FORMATS,
     NAME,
     NAME_RULE,
@@ -24,10 +23,8 @@ from tradesdk_cli.config.entries import (
     YES,
     check,
     is_name,
-    is_server,
     nearest,
     plain_name,
-    shown_server,
 )
 from tradesdk_cli.errors import ConfigProblem, UsageProblem
 from tradesdk_cli.redact import is_secret_setting, looks_secret
@@ -273,10 +270,6 @@ class Settings:
     """Where market data is bought: by its own setting, or where everything else is."""
     rpc_url: str | None = None
     """The nodes of Base that are asked what was paid: the hosts only, as a path may be a key."""
-    fleet: str | None = None
-    """The Redis or Valkey server that several machines share, as it may be shown."""
-    fleet_url: str | None = field(default=None, repr=False)
-    """The same, whole: it may have a password."""
     api_key_stdin: bool = False
     api_key: str | None = field(default=None, repr=False)
     """The key of the environment."""
@@ -350,7 +343,6 @@ def resolve(
                 )
     picked = Resolver(flags, project, profile)
     home = environ.get("TRADE_HOME")
-    fleet_url = picked("fleet", None, _env(environ, "TRADE_FLEET"))
     settings = Settings(
         output=picked("output", "auto"),
         fields=_fields(flags.get("fields")),
@@ -363,8 +355,6 @@ def resolve(
         base_url=picked("base_url", None, _env(environ, "TRADE_BASE_URL")),
         market_url=_market_url(picked, environ),
         rpc_url=picked("rpc_url", None, (_hosts(environ.get("TRADE_RPC_URL", "")), "TRADE_RPC_URL")),
-        fleet=None if fleet_url is None else shown_server(fleet_url),
-        fleet_url=fleet_url,
         api_key_stdin=bool(flags.get("api_key_stdin")),
         api_key=environ.get("TRADE_API_KEY") or None,
         kept=_kept(name, profile),
@@ -378,14 +368,10 @@ def resolve(
         sources=picked.sources,
         files=files,
     )
-    notes = []
-    if settings.mock and fleet_url is not None:
-        settings = replace(settings, fleet=None, fleet_url=None)
-        notes.append(_without_fleet(picked.sources))
     picked.sources["profile"] = named_by
     picked.sources["api_key"] = _key_source(settings, profile)
     warnings += warnings_on(settings, environ)
-    notes += notes_on(settings, flags, environ, profile)
+    notes = notes_on(settings, flags, environ, profile)
     return replace(settings, notes=tuple(notes), warnings=tuple(warnings))
 
 
@@ -395,17 +381,6 @@ def _check_flags(flags: Mapping[str, Any]) -> None:
             raise UsageProblem(f"--mock and {option} exclude each other", "leave one of them out")
         if flags.get(name) is not None and not flags[name].strip():
             raise UsageProblem(f"{option} is empty", f"for example: {option} https://api.example.com")
-    fleet = flags.get("fleet")
-    if fleet is not None and not is_server(fleet):
-        if "@" in fleet:
-            raise UsageProblem(
-                "--fleet has a password, and others on this machine can see the words of a command line",
-                f"{FLEET_PASSWORD}, and leave --fleet out",
-            )
-        raise UsageProblem(
-            "--fleet takes the URL of a Redis or Valkey server",
-            "for example: --fleet redis://10.0.0.5:6379/0, or rediss://… for TLS",
-        )
     world = flags.get("world")
     if world is not None and not NAME.fullmatch(world):
         raise UsageProblem(f"--world takes {NAME_RULE}", "for example: --world test-1")
@@ -414,24 +389,6 @@ def _check_flags(flags: Mapping[str, Any]) -> None:
     timeout = flags.get("timeout")
     if timeout is not None and not 0 < timeout <= 3600:
         raise UsageProblem("--timeout takes seconds above 0, at most 3600", "for example: --timeout 10")
-
-
-def _without_fleet(sources: dict[str, str]) -> str:
-    """Leaves a fleet out, and says so: the embedded mock is in this process, where nobody else sees it.
-
-    Raises:
-        UsageProblem: the fleet was named on the command line.
-    """
-    source = sources["fleet"]
-    if source.startswith("flag"):
-        raise UsageProblem(
-            f"--fleet does not go with the embedded mock ({sources['mock'].removeprefix('flag ')}), which no other "
-            "machine sees",
-            "serve the mock for all: trade mock serve, which says what to set in the other terminals",
-        )
-    sources["fleet"] = DEFAULT
-    what = source if source == "TRADE_FLEET" else f"the fleet of {source}"
-    return f"{what} is left alone: no other machine sees the embedded mock"
 
 
 def _kept(name: str | None, profile: Layer | None) -> StoredKey | None:
@@ -497,8 +454,6 @@ def program_of(flags: Mapping[str, Any]) -> str:
     program = "trade"
     if isinstance(flags.get("profile"), str) and NAME.fullmatch(flags["profile"]):
         program += f" --profile {flags['profile']}"
-    if flags.get("fleet") is not None and is_server(flags["fleet"]):
-        program += f" --fleet {flags['fleet']}"
     if flags.get("world"):
         return f"{program} --world {flags['world']}"
     return f"{program} --mock" if flags.get("mock") else program

@@ -310,10 +310,6 @@ BaseUrl = Annotated[str | None, _global("--base-url", metavar="URL", help="The s
 MarketUrl = Annotated[
     str | None, _global("--market-url", metavar="URL", help="Where market data is sold [env: TRADE_MARKET_BASE_URL].")
 ]
-Fleet = Annotated[
-    str | None,
-    _global("--fleet", metavar="URL", help="The Redis server that several machines share [env: TRADE_FLEET]."),
-]
 KeyStdin = Annotated[bool | None, _global("--api-key-stdin", help="Read the API key from standard input.")]
 Timeout = Annotated[
     float | None, _global("--timeout", parser=number(), metavar="SECONDS", help="Maximum time for one answer.")

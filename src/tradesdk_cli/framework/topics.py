@@ -74,11 +74,6 @@ ENVIRONMENT: tuple[tuple[str, str], ...] = (
         "service: a rejected payment is released once it has expired; proof (default): only with a proof",
     ),
     (
-        "TRADE_FLEET",
-        "the Redis or Valkey server that several machines share, redis://[user:password@]host; as --fleet",
-    ),
-    ("TRADE_FLEET_DURABILITY", "managed: that server does not tell how it keeps data, and its operator answers for it"),
-    (
         "TRADE_RPC_URL",
         "nodes of Base, with spaces between them: pay reconcile asks them what was paid; never shown whole",
     ),

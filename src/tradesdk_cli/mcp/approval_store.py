@@ -1,4 +1,4 @@
-"""Approvals in a SQLite file beside the ledger, or on the server of a fleet."""
+"""Approvals in a SQLite file beside the ledger."""
 
 from __future__ import annotations
 
@@ -169,12 +169,5 @@ def approvals_file(ledger: Path | None) -> Path:
 
 
 def store_of(run: Session) -> ApprovalStore:
-    """The approvals of a command's run: those of its fleet, or of this machine."""
-    url = run.settings.fleet_url
-    if url is None:
-        return SqliteApprovals(approvals_file(run.ledger_file))
-    from tradesdk_cli.mcp.shared_approvals import SharedApprovals
-
-    store = SharedApprovals(url, managed=run.durability == "managed")
-    run.closing(store.close)
-    return store
+    """The approvals of a command's run."""
+    return SqliteApprovals(approvals_file(run.ledger_file))

@@ -204,7 +204,6 @@ _KINDS: dict[str, Kind] = {
     "confidence": "share",
     "winRate": "percent",
     **dict.fromkeys(("stop_loss_price", "trailing_stop_price", "take_profit_price"), "trigger"),
-    "valid_after": "time",
     "valid_before": "time",
     **dict.fromkeys(("totalBuyUSD", "totalSellUSD", "marketCap"), "usd"),
     **dict.fromkeys(("realizedProfitUSD", "unrealizedProfitUSD"), "pnl"),

@@ -261,15 +261,6 @@ BUDGETS = (
     Column("left", "usd"),
 )
 
-FLEET_GROUPS = (
-    Column("chain", optional=True),
-    Column("group", "id"),
-    Column("lag", "number"),
-    Column("member", "id"),
-    Column("pending", "number"),
-    Column("seen"),
-)
-
 RECONCILED = (
     Column("id", "id", short=True),
     Column("outcome", "state"),

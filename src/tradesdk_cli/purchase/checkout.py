@@ -137,7 +137,6 @@ def market_client(
     key = run.api_key(at, market=True) if send_api_key else None
     if send_api_key and key is None:
         raise ConfigProblem("no API key to send: trade login keeps one", "or leave --send-api-key out")
-    limiter = run.rate_limiter if send_api_key else None  # without a key there is no limit to share
     client: MarketClient
     client = MarketClient(
         signer=wallet if wallet is not None else Wallet(NOBODY, _no_key) if settings.mock else None,
@@ -151,7 +150,6 @@ def market_client(
         clock=run.speaking_clock(lambda: client.rate_limit, now),
         witness=node,
         http_client=http,
-        rate_limiter=limiter,
     )
     run.closing(client.close)
     return client
@@ -177,11 +175,10 @@ class Checkout:
         self.told: StopRequested | None = None
         """Ctrl-C or SIGTERM, when it came while something was being paid: that is waited for."""
         self._began = run.now()
-        self.wallet = run.payer = run.wallet(terms.wallet)
+        self.wallet = run.wallet(terms.wallet)
         self.client = market_client(run, self.wallet, send_api_key=terms.send_api_key)
         if run.settings.verbose > 1:
-            ledger = run.ledger_file if run.settings.fleet is None else f"the fleet at {run.settings.fleet}"
-            run.out.note(f"market data comes from {self.target.text}, payments are written to {ledger}")
+            run.out.note(f"market data comes from {self.target.text}, payments are written to {run.ledger_file}")
 
     def buy(self) -> MarketResult[Any]:
         """Buys it in one request.

@@ -61,7 +61,6 @@ class FilePlace:
     """A run whose place is kept in a file that was given, or that of `--since last`."""
 
     goes_on = "the same command"
-    member = None
 
     def __init__(self, file: Path, open_stream: Callable[..., AbstractContextManager[AnyStream]]) -> None:
         self._file, self._open = file, open_stream
@@ -81,7 +80,6 @@ class RunPlace:
     """
 
     goes_on = "--since last"
-    member = None
 
     def __init__(
         self,
@@ -278,14 +276,11 @@ class AnyStream(Protocol):
 class StreamSource(Protocol):
     """Where a run gets its stream, and who keeps how far it got.
 
-    `goes_on` says to people what goes on there later; `member` is our name in a fleet, whose stream it is.
+    `goes_on` says to people what goes on there later.
     """
 
     @property
     def goes_on(self) -> str: ...
-
-    @property
-    def member(self) -> str | None: ...
 
     def opened(self) -> AbstractContextManager[AnyStream]: ...
 

@@ -103,7 +103,7 @@ class Delivery:
 
             form, fields = run.out.format_for(many=True), run.out.fields
             if form in ROWS and not run.out.asks:
-                names = fields or (*StreamSignal.model_fields, "replayed", "late", "redelivered")
+                names = fields or (*StreamSignal.model_fields, "replayed", "late")
                 refuse_others(run.settings.out, form, names, place=run.out.place, chosen=bool(fields))
             if resumes:
                 self._resumed = run.settings.out
@@ -235,7 +235,7 @@ class Delivery:
 
         if self._written is not None and self._written.has(event):
             return  # the run that wrote it was killed before it could say so, or did not continue from the last one
-        source = next((mark for mark in ("redelivered", "late", "replayed") if event.get(mark) is True), "live")
+        source = next((mark for mark in ("late", "replayed") if event.get(mark) is True), "live")
         self._out.line(event, STREAM, {**event, "source": source})
 
     def _say_retry(self, problem: str, wait: float) -> None:

@@ -131,7 +131,7 @@ def _deliver(
         delivery.over.set()
         stream.close()
 
-    teller = _Teller(out, source.member)
+    teller = _Teller(out)
     delivery.begin()
     tick = progress.tick if progress is not None else None
     with Watchdog(stop, out.stdout, duration=duration, idle=idle, busy=lambda: stream.catching_up, tick=tick) as watch:
@@ -170,23 +170,16 @@ def _deliver(
 
 
 def wire_of(signal: StreamSignal) -> dict[str, Any]:
-    """A signal as the service sent it, and at the end `replayed`, `late` and `redelivered`."""
+    """A signal as the service sent it, and at the end `replayed` and `late`."""
     return {"type": signal.type} | signal.model_dump(mode="json", exclude_unset=True)
 
 
 class _Teller:
-    """Says on stderr what happened to the stream.
+    """Says on stderr what happened to the stream."""
 
-    `member`: our name in a fleet. Its stream tries again every other second, for as long as it takes, so each reason is
-    said once.
-    """
-
-    def __init__(self, out: Output, member: str | None) -> None:
+    def __init__(self, out: Output) -> None:
         self._out = out
-        self._member = member
         self._replayed = 0
-        self._opening = member is not None  # `Shared.opened` says why it waits
-        self._why = ""
 
     def signal(self, signal: StreamSignal) -> None:
         if signal.replayed:
@@ -206,17 +199,12 @@ class _Teller:
 
         self.end()
         if isinstance(item, Connected):
-            again = f" as {self._member}" if self._member else ""
-            again = again if item.connects == 1 else " again"
-            self._opening, self._why = False, ""
+            again = "" if item.connects == 1 else " again"
             self._out.event("connected", f"connected{again}", connects=item.connects)
         elif isinstance(item, Disconnected):
             when = f"; trying again in {item.wait:.0f} s" if item.wait >= 1 else "; trying again"
             why = one_line(item.reason)
-            if self._member and (self._opening or why == self._why):
-                return
-            self._why = why
-            text = f"disconnected: {why}{'; trying again until it answers' if self._member else when}"
+            text = f"disconnected: {why}{when}"
             self._out.event("disconnected", text, reason=why, wait=round(item.wait, 3), tries=item.tries)
         elif isinstance(item, Gap):
             start, end = (f"{moment:%Y-%m-%d %H:%M:%SZ}" for moment in (item.start, item.end))
@@ -257,7 +245,6 @@ def _summary(delivery: Delivery, stats: StreamStats | None, end: _End) -> None:
         "filtered": stats.filtered,
         "invalid": stats.invalid,
         "gaps": stats.gaps,
-        **({"redelivered": stats.redelivered} if stats.redelivered else {}),
         "catching_up": end.catching_up,
     }
     told = (
@@ -265,7 +252,6 @@ def _summary(delivery: Delivery, stats: StreamStats | None, end: _End) -> None:
         (counted(stats.duplicates, "duplicates") + " dropped", stats.duplicates),
         (f"{stats.invalid} unreadable", stats.invalid),
         (counted(stats.gaps, "gaps"), stats.gaps),
-        (f"{stats.redelivered} redelivered, which another member may have had", stats.redelivered),
         (f"ended before all that was missed was read from the history; {end.how}", end.catching_up),
     )
     delivery.summary(*(text for text, there in told if there), **counts)

@@ -1,4 +1,4 @@
-"""Buy with the official client, second generation, again and again, until standard input ends.
+"""Buy with the official client, again and again, until standard input ends.
 
 Each line of it is a JSON object: `url`, `key`, `flavour` (`requests` or `httpx`), `buy`, a list of `[path, body]`, and
 perhaps `identifier`, an id for the extension payment-identifier, and `ahead`, seconds by which the computer's clock is
@@ -31,7 +31,7 @@ time.time = lambda: right_time() + ahead
 
 def _told(response: Any) -> dict[str, Any]:
     offer = response.headers.get("PAYMENT-REQUIRED")
-    receipt = response.headers.get("PAYMENT-RESPONSE") or response.headers.get("X-PAYMENT-RESPONSE")
+    receipt = response.headers.get("PAYMENT-RESPONSE")
     return {
         "status": response.status_code,
         "body": json.loads(response.content),

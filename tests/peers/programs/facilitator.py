@@ -14,7 +14,6 @@ from fastapi import FastAPI, Request
 from x402 import x402FacilitatorSync
 from x402.mechanisms.evm.exact.register import register_exact_evm_facilitator
 from x402.schemas import PaymentPayload, PaymentRequirements
-from x402.schemas.v1 import PaymentPayloadV1, PaymentRequirementsV1
 
 from .chain import Chain
 from .serving import serve
@@ -27,8 +26,6 @@ app = FastAPI()
 
 def _read(body: dict[str, Any]) -> tuple[Any, Any]:
     payload, requirements = body["paymentPayload"], body["paymentRequirements"]
-    if body["x402Version"] == 1:
-        return PaymentPayloadV1.model_validate(payload), PaymentRequirementsV1.model_validate(requirements)
     return PaymentPayload.model_validate(payload), PaymentRequirements.model_validate(requirements)
 
 

@@ -85,17 +85,13 @@ def _name_tokens(tokens: Any, number: int, *, any_name: bool) -> None:
 
 
 def _pay(case: Any, number: int) -> None:
-    """Ask, and sign what is offered: in turn as version 1 and version 2 of the protocol want it."""
-    names = ("PAYMENT-SIGNATURE", "X-PAYMENT")
+    """Ask, and sign what is offered."""
     answer = requests.post(case.operation.base_url.rstrip("/") + case.operation.path, json=case.body, timeout=30)
     if answer.status_code != 402:
         return
-    version = number % 2 + 1
-    offer = _paying.offer_of(answer.headers, answer.json(), version)
     now = parsedate_to_datetime(answer.headers["date"]).timestamp()
-    content = _paying.payment(offer, now, number)
-    case.headers = {name: value for name, value in (case.headers or {}).items() if name.upper() not in names}
-    case.headers[_paying.header_name(content)] = _paying.encode(content)
+    paid = _paying.pay(_paying.offer_of(answer.headers), now, number)
+    case.headers = {name: value for name, value in (case.headers or {}).items() if name.upper() not in paid} | paid
 
 
 def _check(case: Any, name: str, value: Any) -> None:
@@ -125,7 +121,6 @@ def payment_headers_conform(ctx: Any, response: Any, case: Any) -> None:
     for header, name in (
         ("payment-required", "PaymentRequired"),
         ("payment-response", "PaymentResponse"),
-        ("x-payment-response", "PaymentResponse"),
     ):
         for value in response.headers.get(header, ()):
             _check(case, name, json.loads(base64.b64decode(value, validate=True)))

@@ -1,4 +1,4 @@
-"""The market-data API behind the official FastAPI middleware, second generation. Argument: the facilitator's URL."""
+"""The market-data API behind the official FastAPI middleware. Argument: the facilitator's URL."""
 
 # mypy: disable-error-code="import-not-found, untyped-decorator"
 # pyright: reportMissingImports=false

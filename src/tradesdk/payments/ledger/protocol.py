@@ -1,4 +1,4 @@
-"""The interface of a ledger. Other engines can implement it, for a fleet of machines for example."""
+"""The interface of a ledger. Other engines can implement it."""
 
 from __future__ import annotations
 
@@ -224,13 +224,4 @@ class LedgerStore(Protocol):
 
     def close(self) -> None:
         """Close files and connections. The next use opens them again."""
-        ...
-
-
-@runtime_checkable
-class RestorableLedger(Protocol):
-    """A `LedgerStore` on a server that may lose what was written, and can put back what this machine knows."""
-
-    def restore(self) -> list[Payment]:
-        """Put back what the server has lost. Returns those payments; until then, nothing is signed."""
         ...

@@ -145,12 +145,10 @@ def with_terms(reserved: Payment, draft: Payment) -> Payment:
     """A reservation with the terms of `draft`, which are to be signed."""
     return replace(
         reserved,
-        version=draft.version,
         network=draft.network,
         asset=draft.asset,
         pay_to=draft.pay_to,
         amount=draft.amount,
-        valid_after=draft.valid_after,
         identified=draft.identified,
     )
 

@@ -103,14 +103,12 @@ _VERSION_1 = (
         method TEXT NOT NULL,
         url TEXT NOT NULL,
         body BLOB NOT NULL,
-        version INTEGER NOT NULL,
         network TEXT NOT NULL,
         asset TEXT NOT NULL,
         payer TEXT NOT NULL,
         pay_to TEXT NOT NULL,
         amount INTEGER NOT NULL CHECK (typeof(amount) = 'integer' AND amount >= 0),
         nonce TEXT NOT NULL,
-        valid_after INTEGER NOT NULL,
         valid_before INTEGER NOT NULL,
         created REAL NOT NULL,
         second INTEGER NOT NULL,
@@ -271,7 +269,7 @@ RENEW = (
     f"UPDATE payments SET {', '.join(f'{_STORED_NAMES.get(name, name)} = ?' for name in _RESERVED)}, "  # noqa: S608
     "owner = ?, until = ? WHERE id = ?"
 )
-_TERMS = ("version", "network", "asset", "pay_to", "amount", "valid_after", "identified")
+_TERMS = ("network", "asset", "pay_to", "amount", "identified")
 SET_TERMS = f"UPDATE payments SET {', '.join(f'{name} = ?' for name in _TERMS)} WHERE id = ?"  # noqa: S608
 BY_ID = f"SELECT {_ROW} FROM payments WHERE id = ?"  # noqa: S608
 # A payment that blocks another one, or has its answer. Without a name, only a recent one that was not collected.

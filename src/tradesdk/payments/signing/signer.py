@@ -346,7 +346,7 @@ def authorization_signable(authorization: Authorization) -> Signable:
     try:
         numbers = (
             authorization.value.to_bytes(32, "big")
-            + authorization.valid_after.to_bytes(32, "big")
+            + bytes(32)  # validAfter
             + authorization.valid_before.to_bytes(32, "big")
         )
     except OverflowError:
@@ -363,7 +363,7 @@ def typed_data(authorization: Authorization) -> TypedData:
         ("from", "address", checksummed(authorization.payer)),
         ("to", "address", checksummed(authorization.to)),
         ("value", "uint256", authorization.value),
-        ("validAfter", "uint256", authorization.valid_after),
+        ("validAfter", "uint256", 0),
         ("validBefore", "uint256", authorization.valid_before),
         ("nonce", "bytes32", authorization.nonce),
     )

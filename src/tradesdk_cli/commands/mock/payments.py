@@ -24,7 +24,7 @@ app = noun("payments", "What the mock was paid in play money: list, balance, che
 MICRO = 1_000_000
 SETTLED: Shape = {
     **dict.fromkeys(("payer", "nonce", "pay_to", "method", "path", "fingerprint", "transaction", "header"), str),
-    **dict.fromkeys(("n", "amount", "version", "delivered", "submitted"), int),
+    **dict.fromkeys(("n", "amount", "delivered", "submitted"), int),
     "tenant": OPTIONAL_TEXT,
     "at": NUMBER,
     "pending": bool,
@@ -32,7 +32,7 @@ SETTLED: Shape = {
 SUBMITTED: Shape = {
     **dict.fromkeys(("path", "fingerprint", "header", "verdict"), str),
     **dict.fromkeys(("payer", "nonce"), OPTIONAL_TEXT),
-    **dict.fromkeys(("n", "version", "status"), int),
+    **dict.fromkeys(("n", "status"), int),
     "at": NUMBER,
 }
 _DOLLARS = re.compile(r"([0-9]{1,9})(?:\.([0-9]{1,6}))?", re.ASCII)

@@ -96,7 +96,7 @@ def accept_secret(ctx: typer.Context, wallet: WalletFile = None, yes: Yes = Fals
     with session(ctx) as run:
         what = "accept another purchase secret"
         check(what, yes=yes, dry_run=dry_run)
-        found = run.payer = run.wallet(wallet)
+        found = run.wallet(wallet)
         client = market_client(run, found)
         known, given = client.payments.purchase_secret_ids()
         payer = None if found is None else found.address

@@ -66,8 +66,6 @@ def reconcile(
     Payments in doubt are resent while they are valid, unless they were bought again since. With TRADE_RPC_URL, a node
     of Base says what happened to the expired ones; the others stay held until --mark says it. Nothing is signed, except
     with --cancel-calldata. While a payment is in doubt or without proof, the exit code is 14.
-
-    In a fleet, this machine's journal first puts back what the server has lost: payments, budget, trusted recipients.
     """
     if mark is not None and cancel_calldata:
         raise UsageProblem("--mark and --cancel-calldata exclude each other", "leave one of them out")
@@ -205,12 +203,6 @@ def _reconcile(run: Session, *, send_api_key: bool) -> None:
         if payment.id not in said
     ]
     rows += [_row(payment, "live", _live(payment)) for payment in found.live if payment.id not in said]
-    listed = {row["id"] for row in rows}
-    rows += [
-        _row(payment, "restored", "the fleet's server had lost it; this machine's journal put it back")
-        for payment in found.restored
-        if payment.id not in listed
-    ]
     with kept(run, found.delivered):
         run.out.many(RECONCILED, [rows], empty="all payments ended well")
         if run.out.draws(many=True):
@@ -238,11 +230,6 @@ def _reconcile(run: Session, *, send_api_key: bool) -> None:
             )
         else:
             run.out.note(f"still in doubt: {program} pay resume {payment.id}, or {program} pay reconcile after {over}")
-    if found.restored:
-        run.out.note(
-            "other machines of the fleet may have more payments, and a newer budget: before you buy, run it on each of "
-            f"them, and look at {program} pay budget"
-        )
     end()
     if found.unresolved or in_doubt:
         raise typer.Exit(OUTCOME_UNKNOWN)

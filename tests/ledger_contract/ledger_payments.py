@@ -5,9 +5,7 @@ from __future__ import annotations
 import itertools
 from typing import Any
 
-from .._values.payment import Payment, PaymentState, SignedHeader
-from ..payments.budget import Budget
-from ..payments.ledger.protocol import LedgerStore
+from tradesdk import Budget, LedgerStore, Payment, PaymentState, SignedHeader
 
 NOW = 1_760_000_000.0
 """Not the start of an hour, nor of a day."""
@@ -31,14 +29,12 @@ def draft(fingerprint: str | None = None, **changes: Any) -> Payment:
         "method": "POST",
         "url": f"{ORIGIN}/v1/token-prices",
         "body": b'{"tokens":["ETH"]}',
-        "version": 2,
         "network": "eip155:8453",
         "asset": "0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913",
         "payer": OTHER,
         "pay_to": ADDRESS,
         "amount": 30_000,
         "nonce": f"0x{number:064x}",
-        "valid_after": 0,
         "valid_before": int(NOW) + 120,
         "created": NOW,
         "updated": NOW,

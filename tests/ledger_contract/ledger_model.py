@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Protocol, TypeVar
 
-from .._values.payment import FREE, GRACE, LIVE, RENEWABLE, UNRESOLVED, Earlier, Payment, PaymentState, Receipt
-from ..errors import PaymentRefusedError
-from ..payments.budget import LIMITS, Budget, Release
-from ..payments.ledger.protocol import LedgerStore
+from tradesdk import Budget, LedgerStore, Payment, PaymentRefusedError, PaymentState, Receipt
+from tradesdk._values.payment import FREE, GRACE, LIVE, RENEWABLE, UNRESOLVED, Earlier
+from tradesdk.payments.budget import LIMITS, Release
+
 from .expectations import raises
 from .ledger_payments import ADDRESS, HEADER, MIDNIGHT, ORIGIN, OTHER, draft
 
@@ -32,7 +32,7 @@ RECIPIENTS = (ADDRESS, ADDRESS, ADDRESS.lower(), OTHER)
 PAY_TO: tuple[tuple[str, ...], ...] = ((), (), (), (ADDRESS,), (OTHER.lower(),))
 RECEIPTS = (
     None,
-    *(Receipt(success=success, transaction="0x1", network="base", raw={}) for success in (True, False)),
+    *(Receipt(success=success, transaction="0x1", network="eip155:8453", raw={}) for success in (True, False)),
 )
 EXPIRED_UNKNOWN = PaymentState.EXPIRED_UNKNOWN
 TERMS = ("amount", "pay_to", "identified")

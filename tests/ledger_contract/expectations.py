@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any, Generic, TypeVar
 
-from ..payments.ledger.protocol import LedgerStore
+from tradesdk import LedgerStore
 
 E = TypeVar("E", bound=BaseException)
 Check = Callable[[LedgerStore], None]

@@ -9,10 +9,19 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any, Literal
 
-from .._values.payment import FREE, GRACE, LIVE, RELEASED, UNRESOLVED, Payment, PaymentState, Receipt
-from ..errors import BudgetDetails, InvalidArgumentError, LedgerError, PaymentRefusedError
-from ..payments.budget import Budget
-from ..payments.ledger.protocol import LedgerStore
+from tradesdk import (
+    Budget,
+    BudgetDetails,
+    InvalidArgumentError,
+    LedgerError,
+    LedgerStore,
+    Payment,
+    PaymentRefusedError,
+    PaymentState,
+    Receipt,
+)
+from tradesdk._values.payment import FREE, GRACE, LIVE, RELEASED, UNRESOLVED
+
 from .expectations import case, over, raises
 from .ledger_payments import ADDRESS, HEADER, MIDNIGHT, NOW, ORIGIN, OTHER, PLENTY, draft, in_state, reserve, submitted
 
@@ -76,7 +85,7 @@ def spend(store: LedgerStore, amount: int, at: float, until: int | None = None) 
 
 @case
 def a_reservation_is_kept_as_it_was_given(store: LedgerStore) -> None:
-    asked = draft(body=b"\x00\xff", purchase="tuesday", identified=True, amount=10**18, version=1, reason="why not")
+    asked = draft(body=b"\x00\xff", purchase="tuesday", identified=True, amount=10**18, reason="why not")
     payment = reserve(store, asked, budget=Budget.unlimited())
     assert payment == asked
     assert store.get(asked.id) == asked
@@ -176,7 +185,7 @@ def history_without_proof(store: LedgerStore) -> None:
     for number in range(5):
         payment = submitted(store, draft(f"call {number}", id=f"pay_{number}"))
         store.settle(payment.id, PaymentState.DELIVERED, now=NOW)
-    receipt = Receipt(success=True, transaction="0x1", network="base", raw={})
+    receipt = Receipt(success=True, transaction="0x1", network="eip155:8453", raw={})
     store.settle("pay_0", PaymentState.DELIVERED, receipt=receipt, now=NOW)
     store.settle("pay_2", PaymentState.DELIVERED, receipt=replace(receipt, success=False), now=NOW)
     store.mark("pay_3", paid=True, now=NOW)
@@ -441,7 +450,7 @@ def what_counts(store: LedgerStore, state: PaymentState, release: Literal["proof
 @case
 @over("success", [True, False])
 def a_receipt_proves_that_it_is_spent(store: LedgerStore, success: bool) -> None:
-    receipt = Receipt(success=success, transaction="0x1", network="base", raw={})
+    receipt = Receipt(success=success, transaction="0x1", network="eip155:8453", raw={})
     payment = in_state(store, PaymentState.UNKNOWN)
     store.settle(payment.id, PaymentState.DELIVERED, receipt=receipt, now=NOW)
     spending = store.spending(Budget(), now=NOW)
