@@ -24,8 +24,10 @@ from tradesdk.payments.protocol import Authorization, encode_payment, parse_offe
 from tradesdk.payments.signing.secp256k1 import keccak256
 from tradesdk.payments.signing.signer import (
     LocalSigner,
+    Signable,
     Signer,
     check_signature,
+    digest_of,
     new_nonce,
     signed_authorization,
 )
@@ -112,7 +114,8 @@ SLOW, FAST = "without coincurve", "with coincurve"
 BACKENDS = {SLOW: "eth_keys.backends.NativeECCBackend", FAST: "eth_keys.backends.CoinCurveECCBackend"}
 OURS, OFFICIAL, BARE = "tradesdk", "x402", "eth-account, one signature"
 FLOOR = "the least: two hashes, one signature of coincurve"
-digest, fields = bytes(range(32)), bytes(224)
+signable: Signable = (b"\x01", bytes(32), bytes(32))
+digest, fields = digest_of(signable), bytes(224)
 
 
 def sign_by(way: str) -> None:
@@ -145,7 +148,7 @@ if "coincurve" in peers:
     assert signature == slow.sign_digest(digest) == account.unsafe_sign_hash(digest).signature
     calls[f"{OURS}, {FAST}"] = lambda: pay(fast)
     calls[f"{BARE}, {FAST}"] = lambda: account.unsafe_sign_hash(os.urandom(32))
-    calls[f"{OURS}, another's signature checked, {FAST}"] = lambda: check_signature(fast.address, digest, signature)
+    calls[f"{OURS}, another's signature checked, {FAST}"] = lambda: check_signature(fast.address, signable, signature)
     check(pay(fast))
 
     from coincurve import PrivateKey

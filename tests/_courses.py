@@ -22,7 +22,6 @@ from tradesdk._values.payment import FREE, GRACE, LIVE, RELEASED, RENEWABLE, UNR
 from tradesdk.payments.ledger import rules
 from tradesdk.payments.ledger.leases import LONGEST_CLAIM, holds, owner_name
 from tradesdk.payments.state_machine import MARGIN, Classification, PaymentResponse, PaymentStateMachine
-from tradesdk.payments.witness import AuthorizationQuery
 
 from .unit._ledger import NOW, draft
 
@@ -583,7 +582,7 @@ def _person(case: Case, world: World, which: int, book: Book) -> Moves:
                 misled = world.misled or (taken and not paid)
                 told = f"a person marks {one.id} as {'paid' if paid else 'unpaid'}"
                 yield told, _with_book(world, which, after, misled=misled)
-        known = taken or world.now >= AuthorizationQuery.of(one).valid_before
+        known = taken or world.now >= max(one.valid_before, one.counts_until)
         asked = case.witness and world.verdict is None and rules.needs_proof(one) and not one.proven_paid
         if asked and known:
             verdict = one.id, taken, one.signatures

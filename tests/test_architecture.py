@@ -23,7 +23,7 @@ MOCK = ROOT / "mock_server" / "tradesdk_mock"
 PACKAGES = {"tradesdk": SDK, "tradesdk_cli": CLI, "tradesdk_mock": MOCK}
 
 NETWORK = {"httpx", "httpcore", "h11", "httpx_sse", "certifi", "tenacity", "anyio"}
-ETHEREUM = {"eth_account", "eth_keyfile", "eth_keys", "eth_utils", "coincurve", "Crypto"}
+ETHEREUM = {"eth_account", "coincurve", "Crypto"}
 FRAMES = {"pyarrow", "pandas", "polars"}
 THIRD_PARTY = {  # by what lies at the top of the SDK
     "_http": {"idna"},
@@ -58,15 +58,15 @@ DECIDING = (
     "results",
     "state_machine",
 )
-SIGNER_FILES = {f"tradesdk/payments/signing/{file}.py" for file in ("secp256k1", "keystore", "sealing")}
+SIGNER_FILES = {f"tradesdk/payments/signing/{file}.py" for file in ("secp256k1", "signer", "keystore")}
 CLI_THIRD_PARTY = {"typer", "rich", "jmespath", "tomlkit", "platformdirs", "anyio", "filelock"}
 MOCK_THIRD_PARTY = {
     "uvicorn",
     "h11",
     "pydantic",
     "pydantic_core",
-    "eth_keys",
-    "eth_utils",
+    "eth_account",
+    "Crypto",
     "anyio",
 }
 

@@ -23,7 +23,7 @@ from tradesdk import (
 )
 from tradesdk._async.concurrency import Place
 from tradesdk.payments.protocol import Authorization
-from tradesdk.payments.signing.signer import authorization_digest
+from tradesdk.payments.signing.signer import authorization_signable, digest_of
 from tradesdk_mock import MockService
 
 from .._paidservice import CountingSigner
@@ -205,7 +205,8 @@ async def test_an_account_of_eth_account_pays() -> None:
         result = await market_of(seller, signer=signer).token_prices(TWO)
         assert (result.charged, result.warnings) == (True, ())
         (payment,) = seller.payments
-        ours = CountingSigner().sign_digest(authorization_digest(_read(payment["payload"]["authorization"])))
+        signable = authorization_signable(_read(payment["payload"]["authorization"]))
+        ours = CountingSigner().sign_digest(digest_of(signable))
         assert payment["payload"]["signature"] == "0x" + ours.hex()
     assert isinstance(signer, Wallet)
     (message,) = signer.messages

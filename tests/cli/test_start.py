@@ -167,9 +167,9 @@ def test_what_each_step_needs(world: Terminal, shop: MockServer) -> None:
     assert "sqlite3" in ledger
     assert not ledger & {"httpx", "httpcore", "tradesdk._sync.market_client"}
     assert {"httpcore", "pydantic"} <= a_list
-    nowhere = {"httpx", "tradesdk_cli.output.table", "rich", "tradesdk_mock", "uvicorn", "eth_account"}
-    assert not market & {"eth_keys", "eth_keyfile", "coincurve", *nowhere}
-    assert not paid & nowhere, "not even to pay with a keystore"
+    nowhere = {"httpx", "tradesdk_cli.output.table", "rich", "tradesdk_mock", "uvicorn"}
+    assert not market & {"eth_account", "coincurve", *nowhere}
+    assert not paid & nowhere
     shop.payments.assert_charged(times=1)
 
 

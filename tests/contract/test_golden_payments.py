@@ -14,7 +14,7 @@ from tradesdk.payments.protocol import (
     read_receipt,
     receipt_warnings,
 )
-from tradesdk.payments.signing.signer import authorization_digest
+from tradesdk.payments.signing.signer import authorization_signable, digest_of
 
 from .._payments import payment
 from .._rows import each_of
@@ -57,7 +57,7 @@ def test_a_payment_is_written_to_the_last_character_of_its_signature() -> None:
         nonce=terms["nonce"],
     )
     assert authorization.wire() == terms
-    signature = signer.sign_digest(authorization_digest(authorization))
+    signature = signer.sign_digest(digest_of(authorization_signable(authorization)))
     header = encode_payment(offer, offer.accepts[0], authorization, signature)
     assert json.loads(base64.b64decode(header, validate=True)) == golden
     assert payment(header=header).sent() == (b"PAYMENT-SIGNATURE", header.encode())

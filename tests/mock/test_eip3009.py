@@ -1,4 +1,4 @@
-"""Who signed: the digest that a wallet signs and its signer, against a vector and against eth_account."""
+"""Who signed: what a wallet signs and its signer, against a vector and against eth_account."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ VECTOR = Authorization(
     1_795_176_348,
     nonce_of(1),
 )
+SIGNED = eip3009.signable(DOMAIN, VECTOR)
 DIGEST = bytes.fromhex("68d49d6f7fc2ec80392af8634f10a04401ae72761e1462f373768b38058fed8d")
 SIGNATURE = bytes.fromhex(
     "df041869fe73b44afa112ae557934674384f222789251693565b0565b35f4bc4"
@@ -34,11 +35,11 @@ SIGNATURE = bytes.fromhex(
 
 @pytest.mark.rule("payment.signed")
 def test_the_vector() -> None:
-    assert eip3009.digest(DOMAIN, VECTOR) == DIGEST
-    assert signatures.signer(DIGEST, SIGNATURE) == VECTOR.payer == PAYER.address.lower()
+    assert signatures.keccak(b"\x19" + b"".join(SIGNED)) == DIGEST
+    assert signatures.signer(SIGNED, SIGNATURE) == VECTOR.payer == PAYER.address.lower()
     changes: list[Json] = [{"name": "USDC"}, {"version": "1"}, {"chain_id": 1}, {"contract": "0x" + "11" * 20}]
     for change in changes:
-        assert eip3009.digest(replace(DOMAIN, **change), VECTOR) != DIGEST
+        assert eip3009.signable(replace(DOMAIN, **change), VECTOR) != SIGNED
 
 
 def test_the_same_as_eth_account_over_random_transfers() -> None:
@@ -58,9 +59,9 @@ def test_the_same_as_eth_account_over_random_transfers() -> None:
         given["validAfter"] = str(dice.getrandbits(256))
         value, after, before = (int(given[name]) for name in ("value", "validAfter", "validBefore"))
         transfer = Authorization(given["from"].lower(), given["to"], value, after, before, given["nonce"])
-        digest = eip3009.digest(Domain(name, version, chain, requirement["asset"]), transfer)
+        signed = eip3009.signable(Domain(name, version, chain, requirement["asset"]), transfer)
         signature = bytes.fromhex(sign(requirement, given, payer)[2:])
-        assert signatures.signer(digest, signature) == payer.address.lower()
+        assert signatures.signer(signed, signature) == payer.address.lower()
 
 
 R, S, V = SIGNATURE[:32], SIGNATURE[32:64], SIGNATURE[64]
@@ -83,7 +84,7 @@ SPOILED = {
 @pytest.mark.rule("payment.signed")
 @each_of("name", SPOILED)
 def test_what_is_not_the_payers_signature(name: str) -> None:
-    assert signatures.signer(DIGEST, SPOILED[name]) != VECTOR.payer
+    assert signatures.signer(SIGNED, SPOILED[name]) != VECTOR.payer
 
 
 @pytest.mark.long

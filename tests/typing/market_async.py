@@ -117,8 +117,9 @@ async def looked_after(market: AsyncMarketClient) -> None:
     assert_type(await market.payments.cancel_calldata(payment.id), str)
     assert_type(await market.payments.purchase_secret_ids(), tuple[str | None, str])
     verdict = await AsyncChainWitness("https://node.example", "https://other.example", timeout=5).check(payment)
-    assert_type(verdict.outcome, Literal["paid", "unpaid", "canceled", "undecided"])
+    assert_type(verdict.outcome, Literal["paid", "unpaid", "undecided"])
     assert_type(verdict.paid, bool | None)
+    assert_type(await AsyncChainWitness("https://node.example").check_all([payment]), list[ChainVerdict])
     assert_type((await market.payments.resume(payment.id)).receipt, Receipt | None)
     await market.payments.trust("0x1")
 

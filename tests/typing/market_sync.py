@@ -117,8 +117,9 @@ def looked_after(market: MarketClient) -> None:
     assert_type(market.payments.cancel_calldata(payment.id), str)
     assert_type(market.payments.purchase_secret_ids(), tuple[str | None, str])
     verdict = ChainWitness("https://node.example", "https://other.example", timeout=5).check(payment)
-    assert_type(verdict.outcome, Literal["paid", "unpaid", "canceled", "undecided"])
+    assert_type(verdict.outcome, Literal["paid", "unpaid", "undecided"])
     assert_type(verdict.paid, bool | None)
+    assert_type(ChainWitness("https://node.example").check_all([payment]), list[ChainVerdict])
     assert_type(market.payments.resume(payment.id).receipt, Receipt | None)
     market.payments.trust("0x1")
 

@@ -1,5 +1,6 @@
 """Key files with which something is wrong: refused by name, and before the password is asked for where that can be."""
 
+import hashlib
 import json
 import os
 import shlex
@@ -11,6 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from Crypto.Cipher import AES
+from Crypto.Hash import keccak
 
 from tradesdk import ConfigError, LocalSigner, create_keystore, keystore_address
 
@@ -233,15 +236,13 @@ def test_every_flipped_bit_is_found(path: Path, seen: Seen) -> None:
 
 def test_a_key_that_is_out_of_range(path: Path, seen: Seen) -> None:
     """Zero, encrypted correctly: only what comes out of it is wrong."""
-    from eth_keyfile.keyfile import encrypt_aes_ctr, _scrypt_hash  # noqa: I001
-    from eth_utils.crypto import keccak
-
     document = json.loads(path.read_text())
     crypto = document["crypto"]
     salt, iv = bytes.fromhex(crypto["kdfparams"]["salt"]), int(crypto["cipherparams"]["iv"], 16)
-    derived = _scrypt_hash(PASSWORD.encode(), salt=salt, n=2, r=8, p=1, buflen=32)
-    crypto["ciphertext"] = encrypt_aes_ctr(bytes(32), derived[:16], iv).hex()
-    crypto["mac"] = keccak(derived[16:] + bytes.fromhex(crypto["ciphertext"])).hex()
+    derived = hashlib.scrypt(PASSWORD.encode(), salt=salt, n=2, r=8, p=1, dklen=32)
+    content = AES.new(derived[:16], AES.MODE_CTR, nonce=b"", initial_value=iv).encrypt(bytes(32))
+    crypto["ciphertext"] = content.hex()
+    crypto["mac"] = keccak.new(data=derived[16:] + content, digest_bits=256).hexdigest()
     assert "the private key is not a valid secp256k1 key" in refusal(seen, written(path, document))
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tradesdk.payments.guards import DOMAIN_NAME, DOMAIN_VERSION, USDC
 from tradesdk.payments.protocol import Authorization
 from tradesdk.payments.signing.secp256k1 import keccak256
-from tradesdk.payments.signing.signer import DOMAIN_SEPARATOR, TYPE_HASH, authorization_digest, new_nonce
+from tradesdk.payments.signing.signer import DOMAIN_SEPARATOR, TYPE_HASH, authorization_signable, new_nonce
 
 from .._rows import each_of
 
@@ -48,7 +48,7 @@ BAD: dict[str, list[Any]] = {
 def test_what_cannot_be_signed(name: str, bad: Any) -> None:
     changed: dict[str, Any] = {name: bad}
     with pytest.raises(ValueError, match=r"must be \d+ bytes|from 0 to 2\^256|non-hexadecimal"):
-        authorization_digest(VECTOR._replace(**changed))
+        authorization_signable(VECTOR._replace(**changed))
 
 
 def test_nonces_are_32_random_bytes() -> None:

@@ -4,20 +4,32 @@ from typing import Any
 
 import pytest
 from eth_account import Account
+from eth_account.messages import SignableMessage
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tradesdk import ConfigError, InvalidArgumentError, LocalSigner, wallet_message
 from tradesdk.payments.signing.secp256k1 import ORDER
-from tradesdk.payments.signing.signer import check_signature, checked_signer, sign_message, signed
+from tradesdk.payments.signing.signer import (
+    Signable,
+    check_signature,
+    checked_signer,
+    digest_of,
+    sign_message,
+)
+from tradesdk.payments.signing.signer import signed as signed_by
 
 from .._rows import each_of
 
 KEY = b"\x01" * 32
 MINE = LocalSigner.from_key(KEY)
 OTHER = LocalSigner.from_key(b"\x02" * 32)
-DIGEST = bytes(range(32))
-SIGNATURE = MINE.sign_digest(DIGEST)
+SIGNABLE: Signable = (b"\x01", bytes(range(32)), bytes(range(1, 33)))
+SIGNATURE = MINE.sign_digest(digest_of(SIGNABLE))
+
+
+def signed(signer: Any) -> bytes:
+    return signed_by(signer, signer.address, SIGNABLE, lambda: ({}, {}, {}))
 
 
 class Service:
@@ -69,20 +81,21 @@ FORMS = [
 
 @each_of("change", FORMS, ids=range(len(FORMS)))
 def test_what_can_be_put_right_is(change: Any) -> None:
-    assert signed(Service(change), DIGEST) == SIGNATURE
-    assert type(signed(Service(change), DIGEST)) is bytes
+    assert signed(Service(change)) == SIGNATURE
+    assert type(signed(Service(change))) is bytes
 
 
 @settings(max_examples=25)
 @given(st.integers(1, ORDER - 1), st.binary(min_size=32, max_size=32), st.booleans(), st.booleans())
-def test_every_form_becomes_the_same(number: int, digest: bytes, mirror: bool, low_v: bool) -> None:
+def test_every_form_becomes_the_same(number: int, body: bytes, mirror: bool, low_v: bool) -> None:
     signer = LocalSigner.from_key(number.to_bytes(32, "big"))
-    given = right = signer.sign_digest(digest)
+    signable = (b"\x01", bytes(32), body)
+    given = right = signer.sign_digest(digest_of(signable))
     given = mirrored(given) if mirror else given
     given = plain(given) if low_v else given
-    assert check_signature(signer.address, digest, given) == right
-    assert check_signature(signer.address.lower(), digest, given, recover=False) == right
-    assert str(Account._recover_hash(digest, signature=right)) == signer.address
+    for address in (signer.address, signer.address.lower()):
+        assert check_signature(address, signable, given) == right
+    assert Account.recover_message(SignableMessage(*signable), signature=right) == signer.address
 
 
 WRONG: list[tuple[Any, str]] = [
@@ -113,7 +126,7 @@ WRONG: list[tuple[Any, str]] = [
 @each_of(("given", "why"), WRONG, ids=range(len(WRONG)))
 def test_what_is_no_signature_is_refused_without_being_shown(given: Any, why: str) -> None:
     with pytest.raises(ConfigError, match=why) as caught:
-        signed(Service(lambda _: given), DIGEST)
+        signed(Service(lambda _: given))
     for part in (SIGNATURE[:32], SIGNATURE[32:64]):
         assert part.hex() not in str(caught.value)
         assert repr(part)[2:-1] not in str(caught.value)
@@ -121,22 +134,21 @@ def test_what_is_no_signature_is_refused_without_being_shown(given: Any, why: st
 
 
 def test_the_signature_of_another_key_is_refused() -> None:
-    for wrong in (OTHER.sign_digest(DIGEST), MINE.sign_digest(bytes(32))):
+    for wrong in (OTHER.sign_digest(digest_of(SIGNABLE)), MINE.sign_digest(bytes(32))):
         with pytest.raises(
             ConfigError, match=rf"^the signer signed other data, or as 0x\w{{40}}, and its address is {MINE.address}$"
         ):
-            check_signature(MINE.address, DIGEST, wrong)
+            check_signature(MINE.address, SIGNABLE, wrong)
     flipped = SIGNATURE[:64] + bytes([55 - SIGNATURE[64]])
     with pytest.raises(ConfigError, match="the signer signed other data, or as"):
-        signed(Service(lambda _: flipped), DIGEST)
-    assert check_signature(MINE.address, DIGEST, flipped, recover=False) == flipped
+        signed(Service(lambda _: flipped))
 
 
 @given(st.binary(max_size=70) | st.binary(min_size=64, max_size=64).map(lambda raw: raw + b"\x1b"))
 @example(b"\xff" * 65)
 def test_any_bytes_are_refused_and_by_one_error(given: bytes) -> None:
     with pytest.raises(ConfigError, match=r"^the signer "):
-        check_signature(MINE.address, DIGEST, given)
+        check_signature(MINE.address, SIGNABLE, given)
 
 
 def test_ours_is_not_checked_and_a_relative_of_ours_is() -> None:
@@ -144,9 +156,9 @@ def test_ours_is_not_checked_and_a_relative_of_ours_is() -> None:
         def sign_digest(self, digest: bytes, /) -> bytes:
             return OTHER.sign_digest(digest)
 
-    assert signed(MINE, DIGEST) == SIGNATURE
+    assert signed(MINE) == SIGNATURE
     with pytest.raises(ConfigError, match=f"or as {OTHER.address}"):
-        signed(Relative.from_key(KEY), DIGEST)
+        signed(Relative.from_key(KEY))
 
 
 def test_messages_are_checked_too() -> None:
@@ -159,7 +171,7 @@ def test_messages_are_checked_too() -> None:
 @each_of("address", ["", "vitalik.eth", "0x12", None])
 def test_a_signer_without_a_usable_address(address: Any) -> None:
     with pytest.raises(ConfigError, match="the address must be"):
-        signed(Service(address=address), DIGEST)
+        signed(Service(address=address))
 
 
 def test_what_a_signer_raises_goes_through() -> None:
@@ -167,7 +179,7 @@ def test_what_a_signer_raises_goes_through() -> None:
         raise TimeoutError("the key service does not answer")
 
     with pytest.raises(TimeoutError, match="the key service does not answer"):
-        signed(Service(down), DIGEST)
+        signed(Service(down))
 
 
 @each_of("bad", [LocalSigner, Service, Account, "signer", 5, Message(KEY)])

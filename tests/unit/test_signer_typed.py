@@ -5,14 +5,14 @@ from typing import Any
 
 import pytest
 from eth_account import Account
-from eth_account.messages import _hash_eip191_message, encode_typed_data
+from eth_account.messages import encode_typed_data
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tradesdk import ConfigError, DigestSigner, InvalidArgumentError, LocalSigner, Signer, TypedDataSigner
 from tradesdk.payments.protocol import Authorization
 from tradesdk.payments.signing.signer import (
-    authorization_digest,
+    authorization_signable,
     checked_signer,
     sign_message,
     signed_authorization,
@@ -81,7 +81,7 @@ def test_both_protocols_are_signers() -> None:
     numbers=st.lists(st.integers(0, 2**256 - 1), min_size=2, max_size=2),
     nonce=st.binary(min_size=32, max_size=32),
 )
-def test_what_is_signed_as_typed_data_has_our_digest(
+def test_what_is_signed_as_typed_data_is_what_we_sign(
     to: bytes, capitals: Callable[[str], str], numbers: list[int], nonce: bytes
 ) -> None:
     """Hashed by eth-account. An address from an offer may have any capitals; wallets refuse wrong ones."""
@@ -94,8 +94,7 @@ def test_what_is_signed_as_typed_data_has_our_digest(
         nonce="0x" + nonce.hex(),
     )
     domain, types, message = typed_data(authorization)
-    signable = encode_typed_data(domain, types, message)
-    assert bytes(_hash_eip191_message(signable)) == authorization_digest(authorization)
+    assert encode_typed_data(domain, types, message) == authorization_signable(authorization)
 
 
 def test_a_signer_that_changes_what_it_gets_changes_only_that() -> None:
@@ -142,6 +141,7 @@ def test_an_async_wallet_is_refused_without_a_warning() -> None:
         signed_authorization(signer, PAYMENT)
 
 
-def test_a_text_needs_a_digest() -> None:
+def test_a_text_needs_a_digest_or_an_account() -> None:
+    assert sign_message(Account.from_key(KEY), "I♥SF") == sign_message(MINE, "I♥SF")
     with pytest.raises(InvalidArgumentError, match=r"^the signer signs typed data only.*wallets\.connect"):
-        sign_message(Account.from_key(KEY), "hello")
+        sign_message(Wallet(), "hello")

@@ -90,31 +90,10 @@ def _call(view: ChainView, params: list[Any]) -> str:
     return f"0x{view.is_used(f'0x{found[1]}', f'0x{found[2]}', _existing(view, block)):064x}"
 
 
-def _logs(view: ChainView, params: list[Any]) -> list[Record]:
-    wanted = _at(params, 0)
-    if not isinstance(wanted, dict) or not isinstance(wanted.get("topics", []), list):
-        raise RpcError(-32602, "the filter cannot be read")
-    since, until = (_number(view, wanted.get(name, "latest")) for name in ("fromBlock", "toBlock"))
-    if since > until:
-        raise RpcError(-32602, "fromBlock is after toBlock")
-    if str(wanted.get("address", ASSET)).lower() != ASSET.lower():
-        return []
-    return view.logs(since, until, wanted.get("topics", []))
-
-
-def _receipt(view: ChainView, params: list[Any]) -> Record | None:
-    transaction = _at(params, 0)
-    if not isinstance(transaction, str) or not _WORD.fullmatch(transaction):
-        raise RpcError(-32602, "the hash cannot be read")
-    return view.receipt(transaction)
-
-
 _METHODS: dict[str, Callable[[ChainView, list[Any]], Any]] = {
     "eth_chainId": _chain_id,
     "eth_getBlockByNumber": _block_by_number,
     "eth_call": _call,
-    "eth_getLogs": _logs,
-    "eth_getTransactionReceipt": _receipt,
 }
 
 

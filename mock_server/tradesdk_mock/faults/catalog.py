@@ -467,7 +467,7 @@ _TABLE: tuple[tuple[str, FaultTarget, str, tuple[_Spec, ...]], ...] = (
     (
         "node_lie",
         "node",
-        "The node says the same of every nonce, and hides logs that prove the opposite.",
+        "The node says the same of every nonce.",
         (_given("used", False, "what it says: used, or not", flag),),
     ),
     (
@@ -475,7 +475,7 @@ _TABLE: tuple[tuple[str, FaultTarget, str, tuple[_Spec, ...]], ...] = (
         "node",
         "The node answers with an error of JSON-RPC.",
         (
-            _given("call", "*", "the method that fails, such as eth_getLogs; * for all", words),
+            _given("call", "*", "the method that fails, such as eth_call; * for all", words),
             _given("code", -32_601, "the error's code", integer(-99_999, 99_999)),
             _given("message", "the method does not exist/is not available", "the error's message", words),
         ),

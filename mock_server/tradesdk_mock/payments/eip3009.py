@@ -1,11 +1,11 @@
-"""EIP-3009: the EIP-712 digests of a transfer of USDC and of a cancellation."""
+"""EIP-3009: a transfer of USDC and a cancellation as they are signed (EIP-712)."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
 
-from .signatures import keccak
+from .signatures import Signable, keccak
 
 _DOMAIN = b"EIP712Domain(string name,string version,uint256 chainId,address verifyingContract)"
 _CANCEL = b"CancelAuthorization(address authorizer,bytes32 nonce)"
@@ -45,26 +45,23 @@ class Domain:
     contract: str
 
 
-def digest(domain: Domain, transfer: Authorization) -> bytes:
-    """The 32 bytes to sign."""
-    return keccak(
-        b"\x19\x01"
-        + _separator(domain)
-        + keccak(
-            _hash(_TRANSFER)
-            + _word(transfer.payer)
-            + _word(transfer.to)
-            + transfer.value.to_bytes(32, "big")
-            + transfer.valid_after.to_bytes(32, "big")
-            + transfer.valid_before.to_bytes(32, "big")
-            + bytes.fromhex(transfer.nonce[2:])
-        )
+def signable(domain: Domain, transfer: Authorization) -> Signable:
+    """A transfer."""
+    fields = (
+        _hash(_TRANSFER)
+        + _word(transfer.payer)
+        + _word(transfer.to)
+        + transfer.value.to_bytes(32, "big")
+        + transfer.valid_after.to_bytes(32, "big")
+        + transfer.valid_before.to_bytes(32, "big")
+        + bytes.fromhex(transfer.nonce[2:])
     )
+    return b"\x01", _separator(domain), keccak(fields)
 
 
-def cancellation_digest(domain: Domain, payer: str, nonce: str) -> bytes:
-    """The 32 bytes to sign for the cancellation of a nonce."""
-    return keccak(b"\x19\x01" + _separator(domain) + keccak(_hash(_CANCEL) + _word(payer) + bytes.fromhex(nonce[2:])))
+def cancellation(domain: Domain, payer: str, nonce: str) -> Signable:
+    """The cancellation of a nonce."""
+    return b"\x01", _separator(domain), keccak(_hash(_CANCEL) + _word(payer) + bytes.fromhex(nonce[2:]))
 
 
 @lru_cache(maxsize=64)

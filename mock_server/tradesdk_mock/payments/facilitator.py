@@ -233,7 +233,7 @@ def _signed(payment: Payment, name: str, version: str, asset: str) -> bool:
     if not EVM_ADDRESS.fullmatch(asset):
         return False
     domain = eip3009.Domain(name, version, int(NETWORK.partition(":")[2]), asset)
-    return signatures.signer(eip3009.digest(domain, transfer), payment.signature) == transfer.payer
+    return signatures.signer(eip3009.signable(domain, transfer), payment.signature) == transfer.payer
 
 
 def _signed_for_usdc(payment: Payment) -> bool:

@@ -237,7 +237,7 @@ def cash_held(world: World) -> None:
         payer, nonce = each["payer"], each["nonce"]
         world.store.run("DELETE FROM held WHERE payer = ? AND nonce = ?", (payer, nonce))
         left = balance(world, payer) - each["amount"]
-        if not is_used(world, payer, nonce) and left >= 0:
+        if used_at(world, payer, nonce) is None and left >= 0:
             set_balance(world, payer, left)
             status = world.store.value(
                 "SELECT status FROM presentations WHERE payer = ? AND nonce = ? ORDER BY seq DESC", (payer, nonce)
@@ -256,16 +256,18 @@ def used(world: World, payment: Payment) -> str | None:
         "SELECT pending, header FROM settlements WHERE payer = ? AND nonce = ?", (payment.payer, payment.nonce)
     )
     if row is None:
-        return "settled" if payment.payer and payment.nonce and is_used(world, payment.payer, payment.nonce) else None
+        used = payment.payer and payment.nonce and used_at(world, payment.payer, payment.nonce) is not None
+        return "settled" if used else None
     return "pending" if row[0] and row[1] == payment.header else "settled"
 
 
-def is_used(world: World, payer: str, nonce: str) -> bool:
-    """Whether a nonce was used by a settlement or a cancellation. Both in lower case."""
-    return any(
-        world.store.one(f"SELECT 1 FROM {table} WHERE payer = ? AND nonce = ?", (payer, nonce))  # noqa: S608
-        for table in ("settlements", "cancellations")
-    )
+def used_at(world: World, payer: str, nonce: str) -> float | None:
+    """When a nonce was used by a settlement or a cancellation; None if it was not. Both in lower case."""
+    for table in ("settlements", "cancellations"):
+        row = world.store.one(f"SELECT at FROM {table} WHERE payer = ? AND nonce = ?", (payer, nonce))  # noqa: S608
+        if row is not None:
+            return float(row[0])
+    return None
 
 
 def settlements(world: World, payer: str | None = None) -> list[Settlement]:

@@ -6,7 +6,7 @@ import re
 
 from ..core.errors import bad_signature
 from ..core.seeding import checksum_address
-from .signatures import HALF_ORDER, keccak, signer
+from .signatures import HALF_ORDER, signer, text
 
 _SIGNATURE = re.compile(r"0x[0-9a-fA-F]{64}(?P<s>[0-9a-fA-F]{64})(?P<v>[0-9a-fA-F]{2})", re.ASCII)
 
@@ -35,9 +35,7 @@ def verify(address: str, message: str, signature: str) -> None:
         raise bad_signature("signature: its last byte is not 0, 1, 27 or 28")
     if int(parts["s"], 16) > HALF_ORDER:
         raise bad_signature("signature: s is in the upper half of its range")
-    content = message.encode()
-    hashed = keccak(b"\x19Ethereum Signed Message:\n%d" % len(content) + content)
-    found = signer(hashed, bytes.fromhex(signature[2:-2]) + bytes([v if v > 1 else v + 27]))
+    found = signer(text(message), bytes.fromhex(signature[2:-2]) + bytes([v if v > 1 else v + 27]))
     if found is None:
         raise bad_signature("signature: not a signature")
     if found != address.lower():

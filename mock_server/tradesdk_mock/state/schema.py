@@ -90,7 +90,7 @@ CREATE TABLE settlements (
 );
 CREATE INDEX settlements_request ON settlements (payer, fingerprint);
 CREATE TABLE cancellations (
-    seq INTEGER PRIMARY KEY, payer TEXT NOT NULL, nonce TEXT NOT NULL, at REAL NOT NULL, tx TEXT NOT NULL,
+    seq INTEGER PRIMARY KEY, payer TEXT NOT NULL, nonce TEXT NOT NULL, at REAL NOT NULL,
     UNIQUE (payer, nonce)
 );
 CREATE TABLE held (

@@ -108,7 +108,7 @@ class AsyncPaymentFlow:
             found = await self._request_offer(call, quote, self.session.clock.monotonic() + self.session.deadline)
             if isinstance(found, MarketResult):
                 return finish(found)
-            _ = self.authorizer.payer  # raises: there is no signer
+            await in_thread(lambda: self.authorizer.payer)  # raises: there is no signer
         finished: list[R] = []
         context = AsyncSubmissionContext(
             call.request,

@@ -13,8 +13,8 @@ from ..payments.budget import Spending
 from ..payments.ledger.rules import needs_proof
 from ..payments.messages import blocking_error, not_expired
 from ..payments.results import ChainVerdict, MarketResult, Reconciliation
+from ..payments.signing.cancellation import signed_cancellation
 from ..payments.signing.secp256k1 import checksummed
-from ..payments.witness import signed_cancellation
 from .concurrency import in_thread
 from .payment_flow import AsyncPaymentFlow
 
@@ -103,7 +103,7 @@ class AsyncPayments:
         """Resend payments with an unknown outcome, and list what a person must check.
 
         With a witness, the chain is asked about the latter. One that was not taken, and can no longer be, is marked as
-        unpaid. One that was taken is PAID_UNDELIVERED, with the transaction as its reason: it stays `unresolved`, as
+        unpaid. One that was taken is PAID_UNDELIVERED, with the block as its reason: it stays `unresolved`, as
         its answer is missing, and only a person can say that it may be bought again. A delivered one without a receipt
         stays delivered: its money is spent, or no longer held.
 
@@ -147,17 +147,14 @@ class AsyncPayments:
 
     async def _settle_by_chain(self, payments: Sequence[Payment]) -> _Witnessed:
         """Ask the witness about payments, and mark them by what it says."""
-        found: _Witnessed = []
-        witness, verdict = self._witness, None
-        if witness is None:
-            return found
-        for payment in payments:
-            if payment.proven_paid:
-                continue
-            if verdict is None or verdict.block is not None:  # else no node answers
-                verdict = await witness.check(payment)
-            found.append((await self._mark_by_chain(payment, verdict), verdict))
-        return found
+        unproven = [payment for payment in payments if not payment.proven_paid]
+        if self._witness is None or not unproven:
+            return []
+        verdicts = await self._witness.check_all(unproven)
+        return [
+            (await self._mark_by_chain(payment, verdict), verdict)
+            for payment, verdict in zip(unproven, verdicts, strict=True)
+        ]
 
     async def _mark_by_chain(self, payment: Payment, verdict: ChainVerdict) -> Payment:
         authorizer, paid = self._flow.authorizer, verdict.paid

@@ -109,7 +109,7 @@ class PaymentFlow:
             found = self._request_offer(call, quote, self.session.clock.monotonic() + self.session.deadline)
             if isinstance(found, MarketResult):
                 return finish(found)
-            _ = self.authorizer.payer  # raises: there is no signer
+            in_thread(lambda: self.authorizer.payer)  # raises: there is no signer
         finished: list[R] = []
         context = SubmissionContext(
             call.request,

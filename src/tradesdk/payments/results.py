@@ -99,21 +99,17 @@ class ChainVerdict:
     """What the chain says about a payment.
 
     Attributes:
-        outcome: `paid`; `unpaid`: it was not taken and can no longer be; `canceled`: its nonce was canceled, so it can
-            no longer be taken; `undecided`: nothing is known.
+        outcome: `paid`: its nonce is used; `unpaid`: it was not taken and can no longer be; `undecided`: nothing is
+            known.
         reason: what it rests on, or why it is undecided. Without secrets.
         block: the number of the finalized block that was asked; None when no node gave one.
-        amount: what was taken, in micro-dollars. Without logs, the largest amount that was signed. None if not paid.
-        pay_to: who got it; None if not paid, and without logs.
-        transaction: the hash of the transaction that paid or canceled it; None for others, and without logs.
+        amount: the largest amount that was signed, in micro-dollars; None if not paid.
     """
 
-    outcome: Literal["paid", "unpaid", "canceled", "undecided"]
+    outcome: Literal["paid", "unpaid", "undecided"]
     reason: str
     block: int | None = None
     amount: int | None = None
-    pay_to: str | None = None
-    transaction: str | None = None
 
     @property
     def paid(self) -> bool | None:
@@ -122,7 +118,7 @@ class ChainVerdict:
 
     @property
     def amount_usd(self) -> Decimal | None:
-        """What was taken, in dollars."""
+        """The amount in dollars."""
         return None if self.amount is None else usd(self.amount)
 
 

@@ -14,7 +14,8 @@ from ..._http.request import (
 )
 from ...models.wallets import Wallet, WalletBalance
 from ...payments.signing.secp256k1 import checksummed
-from ...payments.signing.signer import DigestSigner, checked_signer, sign_message, wallet_message
+from ...payments.signing.signer import Signer, checked_signer, sign_message, wallet_message
+from ..concurrency import in_thread
 from ..pagination import Pager
 from ..session import Session
 
@@ -56,13 +57,12 @@ class WalletsResource:
         )
         return self._session.call(model_request(Wallet, "POST", endpoint("wallets"), body=body, lookup=lookup))
 
-    def connect_with(
-        self, signer: DigestSigner, *, label: str, chain_id: int = 8453, message: str | None = None
-    ) -> Wallet:
+    def connect_with(self, signer: Signer, *, label: str, chain_id: int = 8453, message: str | None = None) -> Wallet:
         """Sign the text that proves ownership of a wallet, and connect it (`POST /v1/wallets`).
 
         Args:
-            signer: signs the text (EIP-191), for example `LocalSigner.from_key(…)`; it needs `sign_digest`.
+            signer: signs the text (EIP-191): a `LocalSigner`, an account of eth-account, or anything else with
+                `sign_digest`. It may block: `TradeClient` calls it in a thread.
             label: a display name.
             chain_id: 8453 (Base) or 56 (BNB Chain).
             message: the text to sign (default: `wallet_message(address, chain_id)`).
@@ -70,11 +70,17 @@ class WalletsResource:
         Raises:
             APIError: the same errors as `connect`.
         """
-        address = checksummed(checked_signer(signer).address)
         chain_id = chain("chain_id", chain_id)
         required_text("label", label)
-        text = wallet_message(address, chain_id) if message is None else required_text("message", message)
-        return self.connect(address=address, chain_id=chain_id, label=label, signature=sign_message(signer, text))
+        if message is not None:
+            required_text("message", message)
+
+        def sign() -> tuple[str, str]:
+            address = checksummed(checked_signer(signer).address)
+            return address, sign_message(signer, message or wallet_message(address, chain_id))
+
+        address, signature = in_thread(sign)
+        return self.connect(address=address, chain_id=chain_id, label=label, signature=signature)
 
     def list(
         self,

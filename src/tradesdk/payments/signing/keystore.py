@@ -1,4 +1,4 @@
-"""Encrypted keystore files, version 3, in which wallets keep a private key. eth-keyfile does the cryptography."""
+"""Encrypted keystore files, version 3, in which wallets keep a private key. eth-account does the cryptography."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import contextlib
 import json
 import os
 import re
-import secrets
 import shlex
 import stat
 from collections.abc import Callable, Mapping
@@ -17,7 +16,7 @@ from ..._system import private_files
 from ..._values.http import parse_json
 from ..._values.text import printable, without_keys
 from ...errors import ConfigError, ErrorCode, InvalidArgumentError
-from .secp256k1 import Opened, checksummed, key_bytes, looks_like_a_key, opened, recursion_limit_kept
+from .secp256k1 import Opened, checksummed, eth_account, key_bytes, looks_like_a_key, opened
 
 Password = str | bytes | Callable[[], str | bytes]
 """A password, or a function that returns it, called after all other checks. Text is encoded as UTF-8."""
@@ -54,7 +53,7 @@ def create_keystore(
     file, shown = _named(path)
     if os.path.lexists(file):
         raise _exists(shown)
-    raw = _new_key() if key is None else key_bytes(key)
+    raw = bytes(eth_account().create().key) if key is None else key_bytes(key)
     if isinstance(raw, str):
         del key
         raise ConfigError(raw, code="invalid_private_key")
@@ -232,10 +231,9 @@ def _address(document: Mapping[str, Any], shown: str) -> str | None:
 
 def _decrypted(document: dict[str, Any], secret: bytes) -> Opened | str:
     """The key, or why there is none. Never raises, as a traceback could show key or password."""
-    with recursion_limit_kept():
-        from eth_keyfile.keyfile import decode_keyfile_json
+    decrypt: Callable[[dict[str, Any], Any], bytes] = eth_account().decrypt  # passwords may be bytes
     try:
-        return opened(decode_keyfile_json(document, secret))
+        return opened(bytes(decrypt(document, secret)))
     except MemoryError:
         return "there is not enough memory"
     except Exception:  # the form was checked, so the checksum of key and password does not match
@@ -245,18 +243,11 @@ def _decrypted(document: dict[str, Any], secret: bytes) -> Opened | str:
 # Writing
 
 
-def _new_key() -> bytes:
-    while isinstance(raw := key_bytes(secrets.token_bytes(32)), str):  # one in 2^128 is not a key
-        pass
-    return raw
-
-
 def _encrypted(raw: bytes, secret: bytes, work: int) -> dict[str, Any] | str:
     """The document, or why there is none. Never raises, as a traceback could show key or password."""
-    with recursion_limit_kept():
-        from eth_keyfile.keyfile import create_keyfile_json
+    encrypt: Callable[..., dict[str, Any]] = eth_account().encrypt  # passwords may be bytes
     try:
-        document = create_keyfile_json(raw, secret, kdf="scrypt", iterations=work)
+        document = encrypt(raw, secret, kdf="scrypt", iterations=work)
     except MemoryError:
         return "there is not enough memory"
     except Exception as error:

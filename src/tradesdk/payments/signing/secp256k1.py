@@ -1,6 +1,6 @@
-"""Private keys, signatures and addresses, by coincurve if it is installed, else by eth-keys. Both give the same bytes.
+"""Private keys and addresses. coincurve signs where it is installed, else eth-account; the bytes are the same.
 
-eth-account signs with eth-keys too. Without eth-account, importing takes a quarter of the time and signing half.
+eth-account takes half a second to import, so nothing imports it before it is needed.
 
 Errors of the libraries may show a key, so none leaves this module, and none of ours has a key in a frame.
 """
@@ -11,7 +11,8 @@ import contextlib
 import hmac
 import re
 import sys
-from collections.abc import Callable, Iterator
+import threading
+from collections.abc import Callable
 from functools import cache
 
 from ..._values.text import without_keys
@@ -19,7 +20,7 @@ from ...errors import ConfigError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from eth_keys.datatypes import PrivateKey
+    from eth_account import Account
 
 ORDER = 0xFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFEBAAEDCE6AF48A03BBFD25E8CD0364141
 """The order of the curve: keys and both halves of a signature are below it."""
@@ -52,14 +53,18 @@ class Opened:
         return f"Opened({self.address})"
 
 
-@contextlib.contextmanager
-def recursion_limit_kept() -> Iterator[None]:
-    """For importing eth-keys and similar libraries: they raise the limit so far that the stack would overflow."""
-    limit = sys.getrecursionlimit()
-    try:
-        yield
-    finally:
-        sys.setrecursionlimit(limit)
+def eth_account() -> type[Account]:
+    """eth-account, but not the limit of recursion that its import sets: it is so high that the stack would overflow."""
+    with _importing:
+        limit = sys.getrecursionlimit()
+        try:
+            from eth_account import Account
+        finally:
+            sys.setrecursionlimit(limit)
+    return Account
+
+
+_importing = threading.Lock()
 
 
 def keccak256(data: bytes) -> bytes:
@@ -69,7 +74,7 @@ def keccak256(data: bytes) -> bytes:
 
 @cache
 def _keccak() -> Callable[[bytes], bytes]:
-    # eth-account uses this library too. Importing only this part takes a twentieth of the time.
+    # eth-account uses this library too. Importing only this part takes a fiftieth of the time.
     from Crypto.Hash import keccak
 
     def digest(data: bytes) -> bytes:
@@ -122,76 +127,38 @@ def opened(key: object) -> Opened | str:
     if isinstance(raw, str):
         return raw
     with contextlib.suppress(Exception):
-        return _by_coincurve(raw) or _by_eth_keys(raw)
-    return "the private key could not be loaded: neither coincurve nor eth-keys works here"
+        return Opened(*(_by_coincurve(raw) or _by_eth_account(raw)), _purchase_secret(raw))
+    return "the private key could not be loaded: neither coincurve nor eth-account works here"
 
 
-def _by_coincurve(key: bytes) -> Opened | None:
+def _by_coincurve(key: bytes) -> tuple[str, Sign] | None:
     try:
         from coincurve import PrivateKey  # type: ignore[import-not-found,unused-ignore] # pyright: ignore
     except ImportError:
         return None
     private = PrivateKey(key)
-    address = _address_of(private.public_key.format(compressed=False))
+    address = checksummed(keccak256(private.public_key.format(compressed=False)[1:])[-20:].hex())
     sign_recoverable = private.sign_recoverable
 
     def sign(digest: bytes) -> bytes:
         signature: bytes = sign_recoverable(digest, None)
         return signature[:64] + _V[signature[64]]
 
-    return Opened(address, sign, _purchase_secret(key))
+    return address, sign
+
+
+def _by_eth_account(key: bytes) -> tuple[str, Sign]:
+    account = eth_account().from_key(key)  # its `repr` does not show the key
+
+    def sign(digest: bytes) -> bytes:
+        with contextlib.suppress(Exception):
+            return bytes(account.unsafe_sign_hash(digest).signature)
+        raise ConfigError("eth-account could not sign", code="invalid_signer")
+
+    return account.address, sign
 
 
 def _purchase_secret(key: bytes) -> bytes:
     """HKDF-SHA256 (RFC 5869) of a key, for one block of 32 bytes."""
     extracted = hmac.digest(b"tradesdk", key, "sha256")
     return hmac.digest(extracted, b"purchase secret 1" + b"\x01", "sha256")
-
-
-class _Hidden:
-    """Hides a key whose `repr` would show it in a traceback with locals."""
-
-    __slots__ = ("private",)
-
-    def __init__(self, private: PrivateKey) -> None:
-        self.private = private
-
-
-def _by_eth_keys(key: bytes) -> Opened:
-    with recursion_limit_kept():
-        from eth_keys.datatypes import PrivateKey
-    # eth-account makes this object for every signature, which takes as long as signing.
-    hidden = _Hidden(PrivateKey(key))
-
-    def sign(digest: bytes) -> bytes:
-        signature: bytes = hidden.private.sign_msg_hash(digest).to_bytes()
-        return signature[:64] + _V[signature[64]]
-
-    return Opened(hidden.private.public_key.to_checksum_address(), sign, _purchase_secret(key))
-
-
-def recovered(digest: bytes, signature: bytes) -> str | None:
-    """The address whose key made a signature (r, s, v as 27 or 28); None if no key can have made it."""
-    raw = signature[:64] + bytes([signature[64] - 27])
-    with contextlib.suppress(Exception):  # each library has its own errors for points that are not on the curve
-        return _recovered_by_coincurve(digest, raw) or _recovered_by_eth_keys(digest, raw)
-    return None
-
-
-def _recovered_by_coincurve(digest: bytes, raw: bytes) -> str | None:
-    try:
-        from coincurve import PublicKey  # type: ignore[import-not-found,unused-ignore] # pyright: ignore
-    except ImportError:
-        return None
-    return _address_of(PublicKey.from_signature_and_message(raw, digest, hasher=None).format(compressed=False))
-
-
-def _recovered_by_eth_keys(digest: bytes, raw: bytes) -> str:
-    with recursion_limit_kept():
-        from eth_keys.datatypes import Signature
-    return Signature(raw).recover_public_key_from_msg_hash(digest).to_checksum_address()
-
-
-def _address_of(public_key: bytes) -> str:
-    """The address of a public key of 65 bytes: 4 and both coordinates."""
-    return checksummed(keccak256(public_key[1:])[-20:].hex())

@@ -241,8 +241,7 @@ def _witnessed(payment: Payment, verdict: ChainVerdict) -> dict[str, Any]:
         said += "" if payment.state.value == "delivered" else ", and no answer came"
     else:
         said += ": its money is no longer held"
-    row = _row(payment, "released" if verdict.paid is False else _outcome(payment), said)
-    return row | {"transaction": verdict.transaction}
+    return _row(payment, "released" if verdict.paid is False else _outcome(payment), said)
 
 
 def _live(payment: Payment) -> str:

@@ -1,0 +1,57 @@
+"""The data of a transaction that cancels the nonce of a payment, so that nobody can take it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ..._values.payment import PaymentState
+from ...errors import PaymentRefusedError, TradeError
+from ..messages import already_known
+from .secp256k1 import checksummed, keccak256
+from .signer import ADDRESS_PAD, DOMAIN_SEPARATOR, Signable, from_hex, signed, usdc_data
+
+if TYPE_CHECKING:
+    from ..._values.payment import Payment
+    from .signer import Signer
+
+TYPE_HASH = bytes.fromhex("158b0a9edf7a828aad02f63cd515c68ef2f50ba807396f6d12842833a1597429")
+"""The hash of `CancelAuthorization(address authorizer,bytes32 nonce)`."""
+CALL = "0xb7b72899"
+"""The selector of `cancelAuthorization(address,bytes32,bytes)`."""
+
+
+def signed_cancellation(payment: Payment, signer: Signer, address: str) -> str:
+    """The calldata that cancels the nonce of a payment, signed. `address` is the signer's."""
+    if payment.signatures == 0 or payment.state is PaymentState.CANCELLED:
+        text = f"payment {payment.id} was never signed, so there is nothing to cancel"
+        raise PaymentRefusedError(text, code="not_submitted", payment=payment)
+    if payment.charged is True or payment.state is PaymentState.DELIVERED:
+        raise already_known(payment)
+    if address.lower() != payment.payer.lower():
+        raise PaymentRefusedError(
+            f"payment {payment.id} is from {payment.payer}, and the signer is {address}",
+            code="no_signer",
+            hint="use the signer of that address",
+            payment=payment,
+        )
+    payer, nonce, signature, failure = payment.payer, payment.nonce, None, ""
+    fields = [("authorizer", "address", checksummed(payer)), ("nonce", "bytes32", nonce)]
+    try:
+        signature = signed(signer, payer, signable(payer, nonce), lambda: usdc_data("CancelAuthorization", *fields))
+    except Exception as error:
+        # Not the text of other errors: it may show the key.
+        failure = f"{type(error).__name__}: {error}" if isinstance(error, TradeError) else type(error).__name__
+    if signature is None:
+        raise PaymentRefusedError(f"the signer failed with {failure}", code="signer_failed", payment=payment)
+    return calldata(payer, nonce, signature)
+
+
+def signable(payer: str, nonce: str) -> Signable:
+    """The cancellation as it is signed (EIP-712)."""
+    return b"\x01", DOMAIN_SEPARATOR, keccak256(TYPE_HASH + ADDRESS_PAD + from_hex(payer, 20) + from_hex(nonce, 32))
+
+
+def calldata(payer: str, nonce: str, signature: bytes) -> str:
+    """The calldata of `cancelAuthorization(address,bytes32,bytes)`, as hexadecimal digits after 0x."""
+    words = payer[2:].lower().rjust(64, "0") + nonce[2:].lower() + f"{96:064x}" + f"{len(signature):064x}"
+    return CALL + words + signature.hex().ljust(-(-len(signature) // 32) * 64, "0")
