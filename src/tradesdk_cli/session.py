@@ -10,7 +10,7 @@ import time
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from tradesdk_cli.errors import ConfigProblem
 
@@ -21,14 +21,17 @@ if TYPE_CHECKING:
 
     import typer
 
-    from tradesdk import Ledger, RateLimit, TradeClient
-    from tradesdk.fleet import RedisLedger, RedisRateLimiter
+    from tradesdk import RateLimit, TradeClient
+    from tradesdk.fleet import RedisRateLimiter
     from tradesdk_cli.config.settings import Settings
+    from tradesdk_cli.ledger import KeepingLedger
     from tradesdk_cli.mockworld import EmbeddedMock
     from tradesdk_cli.output.printer import Output
     from tradesdk_cli.retries import SayingClock
+    from tradesdk_cli.shared_ledger import KeepingRedisLedger
     from tradesdk_cli.wallet import Wallet
 
+T = TypeVar("T")
 
 _TRY = "try it without an account or a network: trade --mock account show"
 
@@ -181,10 +184,10 @@ class Session:
         return self.settings.data_folder() / "ledger.sqlite3"
 
     @cached_property
-    def ledger(self) -> Ledger | RedisLedger:
+    def ledger(self) -> KeepingLedger | KeepingRedisLedger:
         """The ledger of payments: this machine's, the fleet's, or that of the mock world."""
         url = self._fleet()
-        ledger: Ledger | RedisLedger
+        ledger: KeepingLedger | KeepingRedisLedger
         if url is not None:
             from tradesdk_cli.shared_ledger import KeepingRedisLedger
 
@@ -280,9 +283,9 @@ class Session:
         """Has `close` called at the end."""
         self._stack.callback(close)
 
-    def enter(self, context: AbstractContextManager[object]) -> None:
+    def enter(self, context: AbstractContextManager[T]) -> T:
         """Enters `context`, until the end."""
-        self._stack.enter_context(context)
+        return self._stack.enter_context(context)
 
     def close(self) -> None:
         """Closes what was opened and stops the mock."""
