@@ -60,12 +60,31 @@ def test_a_hostile_offer_is_refused_by_name(changes: dict[str, Any], code: str) 
 
 
 @each_of(
+    ("changes", "message"),
+    [
+        ({"maxAmountRequired": "90000"}, "the amount is 60000, and maxAmountRequired is 90000"),
+        (
+            {"extra": {**DOMAIN, "verifyingContract": OTHER}},
+            f"the extra.verifyingContract is {OTHER}, and only {USDC} is supported",
+        ),
+        (
+            {"resource": "http://127.0.0.1:8402/v1/other"},
+            f"the offer is for {RESOURCE['url']}, and resource in the way to pay is http://127.0.0.1:8402/v1/other",
+        ),
+    ],
+)
+def test_a_contradiction_is_named(changes: dict[str, Any], message: str) -> None:
+    assert refusal(requirement_2(**changes)).message == message
+
+
+@each_of(
     ("changes", "code"),
     [
         ({"network": "eip155:8453"}, "unsupported_network"),
         *(({"network": one}, "unsupported_network") for one in ("Base", "base-sepolia", "base ", "ethereum")),
         ({"maxAmountRequired": MISSING, "amount": "60000"}, "bad_amount"),
         ({"maxAmountRequired": "60001"}, "over_price"),
+        ({"amount": "60001"}, "bad_amount"),
         ({"extra": MISSING}, "unsupported_domain"),
         ({"extra": {**DOMAIN, "assetTransferMethod": "permit2"}}, "unsupported_method"),
         ({"payTo": None}, "bad_recipient"),
@@ -97,6 +116,12 @@ def test_version_1_has_the_same_guards(changes: dict[str, Any], code: str) -> No
         {"extra": {**DOMAIN, "assetTransferMethod": None}},
         {"extra": {**DOMAIN, "paymentFlow": "authorization"}},
         {"extra": {**DOMAIN, "further": {"a": [1]}}},
+        {"extra": {**DOMAIN, "verifyingContract": USDC.lower(), "chainId": 8453}},
+        {"extra": {**DOMAIN, "verifyingContract": None, "chainId": None}},
+        {"extra": {**DOMAIN, "chainId": "8453"}},
+        *({"maxAmountRequired": one} for one in ("60000", "0060000", 60000, None)),
+        *({"resource": one} for one in (RESOURCE, RESOURCE["url"], RESOURCE["url"] + "/", "token prices", 5, None)),
+        {"resource": RESOURCE["url"].replace("http:", "https:")},
         {"further": "keys"},
     ],
 )
