@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from types import TracebackType
@@ -64,8 +65,9 @@ class ChainWitness:
     ) -> None:
         settings.http_client(http_client, "Client")
         settings.instance("clock", clock, Clock, "a Clock with now, monotonic, sleep and sleep_async")
-        if isinstance(timeout, bool) or not isinstance(timeout, int | float):
-            raise ConfigError("timeout must be more than 0 seconds")
+        is_number = isinstance(timeout, int | float) and not isinstance(timeout, bool)
+        if not is_number or not 0 < timeout <= sys.float_info.max:
+            raise ConfigError("timeout must be more than 0 seconds, and finite")
         hosts = [settings.rpc_url(url) for url in (rpc_url, *more_urls)]
         clock = clock or SystemClock()
         self._nodes = [  # the URL of a session has its host only; the sender knows the path

@@ -49,6 +49,7 @@ EXIT_CODES: tuple[tuple[int, str, str], ...] = (
     (errors.OUTCOME_UNKNOWN, "outcome unknown", "it may have been paid; the same command continues that payment"),
     (errors.STREAM_ENDED, "stream ended", "the service ended the stream for good"),
     (errors.INTERRUPTED, "interrupted", "Ctrl-C"),
+    (errors.HUNG_UP, "hung up", "SIGHUP: the terminal was closed"),
     (errors.TERMINATED, "terminated", "SIGTERM"),
 )
 

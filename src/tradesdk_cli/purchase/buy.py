@@ -10,7 +10,8 @@ import typer
 
 from tradesdk_cli.errors import OUTCOME_UNKNOWN, Interrupted, Unwritable, UsageProblem
 from tradesdk_cli.explain import of_error
-from tradesdk_cli.interrupts import StopRequested, deferring, exit_code_of
+from tradesdk_cli.interrupts import StopRequested, deferring, exit_code_of, on_signal
+from tradesdk_cli.ledger import until_printed
 from tradesdk_cli.output.stderr import Progress
 from tradesdk_cli.purchase.calls import Call
 from tradesdk_cli.purchase.checkout import Checkout, Terms
@@ -20,7 +21,7 @@ from tradesdk_cli.session import wire
 from tradesdk_cli.text import counted, dollars, one_line, plain_dollars, usd
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from tradesdk_cli.output.columns import Column
     from tradesdk_cli.output.printer import Output
@@ -41,23 +42,28 @@ def purchase(run: Session, call: Call, terms: Terms) -> None:
         run.out.expect_fields(_names_with_receipt(call.verb))
     else:
         run.out.expect(*_models(run.out, call.verb))
-    if terms.batches:
-        _in_batches(checkout)
-        return
-    result = checkout.buy()
-    try:
-        with kept(run, [result]):
-            show(run, call.verb, result, receipt=terms.receipt)
-    finally:
-        checkout.account_for([result])
-    _end(checkout)
-
-
-def _end(checkout: Checkout) -> None:
-    """Everything was bought and printed. Whoever wanted it to stop meanwhile need not run the next command."""
-    if checkout.told is not None:
-        checkout.run.out.note("interrupted, after all of it was bought")
+    with until_printed(run.ledger) as printed:
+        (_in_batches if terms.batches else _at_once)(checkout, printed)
+    if checkout.told is not None:  # whoever wanted it to stop meanwhile need not run the next command
+        run.out.note("interrupted, after all of it was bought")
         raise Interrupted(exit_code_of(checkout.told))
+
+
+def _at_once(checkout: Checkout, printed: Callable[[], None]) -> None:
+    results: list[Any] = []
+    try:
+        with on_signal(checkout.hear):
+            results.append(checkout.buy())
+            try:
+                with kept(checkout.run, results):
+                    show(checkout.run, checkout.call.verb, results[0], receipt=checkout.terms.receipt)
+                checkout.is_printed = True
+                printed()
+            finally:
+                checkout.account_for(results)
+    except KeyboardInterrupt:
+        checkout.say_unprinted(results)
+        raise
 
 
 @contextmanager
@@ -152,7 +158,7 @@ def _names_with_receipt(verb: str) -> list[str]:
 # Batches
 
 
-def _in_batches(checkout: Checkout) -> None:
+def _in_batches(checkout: Checkout, printed: Callable[[], None]) -> None:
     run, terms = checkout.run, checkout.terms
     batches = checkout.in_batches()
     budget = checkout.client.payments.spending().budget
@@ -215,7 +221,9 @@ def _in_batches(checkout: Checkout) -> None:
                 run.out.many((), each(), empty="nothing was found")
             else:
                 show_records(run, checkout.call.verb, each())
+            printed()
     except KeyboardInterrupt as interrupt:
+        checkout.say_unprinted(results)
         run.out.note("interrupted")
         raise Interrupted(exit_code_of(interrupt)) from None
     finally:
@@ -228,8 +236,7 @@ def _in_batches(checkout: Checkout) -> None:
     if ended:
         _say_how_to_go_on(checkout, f"{len(results)} of {counted(batches.count, 'batches')}", ended[0])
         raise ended[0]
-    _end(checkout)
-    if batches.passed_over:
+    if batches.passed_over and checkout.told is None:
         raise typer.Exit(OUTCOME_UNKNOWN)
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import os
 import sqlite3
 import threading
+import time
 import weakref
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager
@@ -14,7 +16,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from ..._values.payment import GRACE, Payment, PaymentState, Receipt, SignedHeader
-from ...errors import InvalidArgumentError, PaymentRefusedError
+from ...errors import InvalidArgumentError, LedgerError, PaymentRefusedError
 from ..budget import Budget, Spending
 from ..messages import purchase_secret_changed
 from . import errors, rules
@@ -39,7 +41,7 @@ class Ledger:
     Args:
         path: the file; by default `ledger.sqlite3` in `TRADE_HOME`, or else in the platform's folder for data.
         sync: False turns syncing off, for tests and benchmarks: a power cut may then undo changes.
-        timeout: seconds to wait while another thread or process writes.
+        timeout: seconds that a call waits while another thread or process writes.
 
     Raises:
         InvalidArgumentError: the path or the timeout cannot be used.
@@ -116,7 +118,7 @@ class Ledger:
             InvalidArgumentError: the payment is not RESERVED.
         """
         payment = rules.draft(payment, now=now)
-        with self._file.writing(errors.NOTHING_SENT) as db:
+        with self._file.writing(errors.NOTHING_SENT, owner) as db:
             _close_expired(db, expired, now, origin)
             db.execute(sql.FORGET, (now - rules.KEPT,))
             reserved, earlier = payment, _blocking(db, payment.fingerprint, now, since)
@@ -155,7 +157,7 @@ class Ledger:
                 anyone). `recipient_changed`, `purchase_secret_changed`: another one was remembered meanwhile.
             LedgerError: the ledger cannot be written.
         """
-        with self._file.writing(errors.NOTHING_SENT) as db:
+        with self._file.writing(errors.NOTHING_SENT, owner) as db:
             stored = _need(db, payment.id, errors.NOTHING_SENT)
             rules.check_submittable(stored, owner=owner, holder=_holder(db, payment.id))
             payment = rules.with_terms(stored, payment)
@@ -191,7 +193,7 @@ class Ledger:
             PaymentRefusedError: `not_submitted`: it was never signed. `over_total`: the run has no room for it.
             LedgerError: the ledger cannot be written.
         """
-        with self._file.writing(errors.NOT_RESENT) as db:
+        with self._file.writing(errors.NOT_RESENT, owner) as db:
             payment = _need(db, payment_id, errors.NOT_RESENT)
             is_own = owner is None or _holder(db, payment_id) == owner
             again = rules.resubmitted(payment, signatures=signatures, is_own=is_own, now=now)
@@ -230,7 +232,7 @@ class Ledger:
         Raises:
             LedgerError: the ledger cannot be written. Submissions stay as they are.
         """
-        with self._file.writing(errors.NOT_WRITTEN_DOWN) as db:
+        with self._file.writing(errors.NOT_WRITTEN_DOWN, owner) as db:
             payment = _need(db, payment_id, errors.NOT_WRITTEN_DOWN)
             report = rules.Report(
                 state=state,
@@ -272,7 +274,7 @@ class Ledger:
         Raises:
             InvalidArgumentError: there is no payment with that id.
         """
-        with self._file.writing(errors.NOTHING_SENT) as db:
+        with self._file.writing(errors.NOTHING_SENT, owner) as db:
             if db.execute(sql.CLAIMED, (payment_id,)).fetchone() is None:
                 raise errors.no_payment(payment_id)
             if _is_claimed(db, payment_id, owner, now):
@@ -285,19 +287,19 @@ class Ledger:
 
         The reply is kept, for 30 days, only with `keep` or for a named purchase. No other unnamed call gets it.
         """
-        with self._file.writing(errors.NOT_COLLECTED) as db:
+        with self._file.writing(errors.NOT_COLLECTED, owner) as db:
             db.execute(sql.COLLECT, {"id": payment_id, "keep": keep})
             db.execute(sql.GIVE_BACK, (payment_id, owner))
 
     def reopen(self, payment_id: str, *, owner: str, reply: bytes) -> None:
         """Undo `collect`: the next equal call gets the answer. Releases the claim."""
-        with self._file.writing(errors.ANSWER_MAY_BE_LOST) as db:
+        with self._file.writing(errors.ANSWER_MAY_BE_LOST, owner) as db:
             db.execute(sql.REOPEN, (reply, payment_id))
             db.execute(sql.GIVE_BACK, (payment_id, owner))
 
     def give_back(self, payment_id: str, *, owner: str) -> None:
         """Release the claim of `owner`. The claims of others stay."""
-        with self._file.writing(errors.CLAIM_STAYS) as db:
+        with self._file.writing(errors.CLAIM_STAYS, owner) as db:
             db.execute(sql.GIVE_BACK, (payment_id, owner))
 
     def expire(self, at: float, *, now: float, origin: str | None = None) -> list[Payment]:
@@ -548,6 +550,9 @@ class LedgerFile:
         self._sync = sync
         self._timeout = timeout
         self._lock = threading.Lock()
+        self._busy = -1
+        self._waited: set[str] = set()
+        """Owners that have waited a whole timeout for a lock that is still held: they don't wait again."""
         self._db: sqlite3.Connection | None = None
         self._opened: tuple[int, int, bool] | None = None
         self._real = ""
@@ -560,16 +565,16 @@ class LedgerFile:
         """A read transaction: one state of the file, while others may write."""
         return self._transaction("BEGIN", errors.NOTHING_SENT)
 
-    def writing(self, consequence: str) -> AbstractContextManager[sqlite3.Connection]:
-        """A write transaction, synced at its end. If the block raises, nothing has changed.
+    def writing(self, consequence: str, owner: str | None = None) -> AbstractContextManager[sqlite3.Connection]:
+        """A write transaction of the call `owner`, synced at its end. If the block raises, nothing has changed.
 
         Raises:
             LedgerError: it failed; `consequence` says what that means for the call.
         """
-        return self._transaction("BEGIN IMMEDIATE", consequence)
+        return self._transaction("BEGIN IMMEDIATE", consequence, owner)
 
     @contextmanager
-    def _transaction(self, begin: str, consequence: str) -> Iterator[sqlite3.Connection]:
+    def _transaction(self, begin: str, consequence: str, owner: str | None = None) -> Iterator[sqlite3.Connection]:
         if self._process != os.getpid() and (self._path is None or self._db is not None):
             raise errors.failed(
                 self._shown,
@@ -578,15 +583,18 @@ class LedgerFile:
                 "processes can share a file: open its path in each of them",
             )
         held: list[threading.Lock] = []
+        deadline = time.monotonic() + (0 if owner in self._waited else self._timeout)
         try:
             try:
                 try:
-                    held += [self._lock] if self._lock.acquire(timeout=self._timeout) else []
+                    held += [self._lock] if self._lock.acquire(timeout=_left(deadline)) else []
                     if not held:
                         raise errors.locked(self._shown, consequence)
-                    db = self._open(consequence)
+                    db = self._open(consequence, deadline)
                     self._end(db)  # a signal handler may have prevented the end of the last one
                     db.execute(begin)
+                    if owner is not None:
+                        self._waited.clear()
                     self._same_version(db, consequence)
                     yield db
                     db.execute("COMMIT")
@@ -604,9 +612,11 @@ class LedgerFile:
             finally:
                 while held:
                     held.pop().release()
-        except BaseException:  # a signal handler may have raised before the release
+        except BaseException as error:  # a signal handler may have raised before the release
             while held:
                 held.pop().release()
+            if owner is not None and isinstance(error, LedgerError) and error.code == "ledger_locked":
+                self._waited.add(owner)
             raise
 
     def _end(self, db: sqlite3.Connection) -> None:
@@ -628,7 +638,7 @@ class LedgerFile:
             self._close()
             self._opened = None
 
-    def _open(self, consequence: str) -> sqlite3.Connection:
+    def _open(self, consequence: str, deadline: float) -> sqlite3.Connection:
         if self._path is None:
             if self._db is None:
                 self._db = open_memory()
@@ -647,9 +657,13 @@ class LedgerFile:
             self._process = os.getpid()
             self._real = os.path.realpath(self._path)
             self._marked = False
-            self._db = open_file(self._real, sync=self._sync, timeout=self._timeout, consequence=consequence)
-            self._db.execute(f"PRAGMA busy_timeout = {int(self._timeout * 1000)}")
+            self._db = open_file(self._real, sync=self._sync, timeout=_left(deadline), consequence=consequence)
             self._opened = _identity(self._path)
+            self._busy = -1
+        busy = math.ceil(_left(deadline) * 1000)
+        if busy != self._busy:
+            self._db.execute(f"PRAGMA busy_timeout = {busy}")
+            self._busy = busy
         return self._db
 
     def _close(self) -> None:
@@ -661,6 +675,10 @@ class LedgerFile:
         version = db.execute("PRAGMA user_version").fetchone()[0]
         if version > sql.VERSION:  # made by a newer release
             raise errors.newer(self._shown, version, sql.VERSION, consequence)
+
+
+def _left(deadline: float) -> float:
+    return max(0.0, deadline - time.monotonic())
 
 
 def _identity(path: str) -> tuple[int, int, bool] | None:

@@ -174,6 +174,7 @@ def _show_dry_run(run: Session) -> None:
 
 def _reconcile(run: Session, *, send_api_key: bool) -> None:
     from tradesdk import PaymentState
+    from tradesdk_cli.ledger import until_printed
     from tradesdk_cli.output.columns import RECONCILED
     from tradesdk_cli.purchase.buy import kept, records, show
     from tradesdk_cli.purchase.checkout import IN_DOUBT
@@ -182,6 +183,7 @@ def _reconcile(run: Session, *, send_api_key: bool) -> None:
 
     client = client_for(run, None, send_api_key=send_api_key)
     open_ = run.ledger.history(states=[PaymentState(state) for state in IN_DOUBT], limit=_MOST)
+    printed = run.enter(until_printed(run.ledger))
     with waited_for(run, "pay reconcile", under_way=bool(open_)) as end:
         found = client.payments.reconcile()
     delivered = [(result.payment, result) for result in found.delivered if result.payment is not None]
@@ -212,6 +214,7 @@ def _reconcile(run: Session, *, send_api_key: bool) -> None:
             for payment, result in delivered:
                 run.out.note(f"what {payment.id} bought:")
                 show(run, verb_of(payment), result)
+    printed()
     # Tables may have no room for what to do, and ids are to be copied: so it is said here, whatever the width.
     program = run.settings.program
     proven = {payment.id for payment, verdict in found.witnessed if verdict.paid}
