@@ -1,4 +1,4 @@
--- What AI agents want done, and a person's yes or no to it. Times are in milliseconds, by the server's clock.
+-- What AI clients want to do, and a person's yes or no to it. Times are in milliseconds, by the server's clock.
 --
 -- KEYS[1] actions, a hash: from the code of an action to the action, a flat JSON object
 -- KEYS[2] changed, a sorted set: when each was last changed
