@@ -268,7 +268,12 @@ def summary(file: str) -> str:
 def index() -> str:
     lines = ["# tradesdk", "", f"> {ABOUT}", "", "## Guide", ""]
     lines += [f"- [{title}]({file}): {summary(file)}" for title, file in pages()]
-    lines += ["", "## For AI clients", "", "- [All of it in one file](llms-full.txt): commands, tools, error codes, pages"]
+    lines += [
+        "",
+        "## For AI clients",
+        "",
+        "- [All of it in one file](llms-full.txt): commands, tools, error codes, pages",
+    ]
     lines += ["- [Tools of trade mcp](mcp-tools.json): names, arguments, results, hints"]
     lines += ["- [Error codes](mcp-errors.json): what they mean and what to do"]
     return "\n".join(lines) + "\n"

@@ -149,6 +149,4 @@ def _ledger(screen: Screen, market: MarketClient, server: MockServer) -> None:
     spending = market.payments.spending()
     check(spending.total == server.payments.spent() == 170_000, "it is not $0.17 that was spent")
     left = spending.left or 0
-    screen.result(
-        f"{dollars(usd(spending.total))} spent, {dollars(usd(left))} left: the service counted the same"
-    )
+    screen.result(f"{dollars(usd(spending.total))} spent, {dollars(usd(left))} left: the service counted the same")

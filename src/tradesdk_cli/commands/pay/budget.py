@@ -43,7 +43,7 @@ def _limit(name: str, told: str) -> typer.models.OptionInfo:
 @app.verb("budget", "trade pay budget", "trade --mock pay budget set --per-day 5 --per-call 0.25 --total none")
 def budget(
     ctx: typer.Context,
-    action: Annotated[Action, typer.Argument(metavar="set", show_default=False, help="Set the limits given below.")] = Action.show,
+    action: Annotated[Action, typer.Argument(metavar="set", show_default=False, help="Set limits.")] = Action.show,
     per_call: Annotated[str | None, _limit("--per-call", "for one purchase")] = None,
     per_hour: Annotated[str | None, _limit("--per-hour", "in any 60 minutes")] = None,
     per_day: Annotated[str | None, _limit("--per-day", "in a day of UTC")] = None,
