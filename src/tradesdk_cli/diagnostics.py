@@ -106,7 +106,7 @@ class _Shown(logging.Handler):
             if left_out:
                 self._out.note(f"left out of this line: {' and '.join(left_out)}")
         if self._mock:
-            self._out.note("nobody listens there: the embedded mock has no address; trade mock serve gives it one")
+            self._out.note("the embedded mock has no address; trade mock serve gives it one")
             self._mock = False  # once is enough
 
 

@@ -193,7 +193,7 @@ def test_the_service_may_want_the_api_key(buyer: Terminal, shop: MockServer) -> 
     ("env", "named"),
     [
         ({"TRADE_MARKET_BASE_URL": ""}, "TRADE_MARKET_BASE_URL or TRADE_BASE_URL"),
-        ({"TRADE_MARKET_BASE_URL": "http://x.example"}, "not https: a payment would travel to x.example in the open"),
+        ({"TRADE_MARKET_BASE_URL": "http://x.example"}, "not https: a payment would be sent to x.example unencrypted"),
         ({"TRADE_MARKET_BASE_URL": "ftp://x.example"}, "must look like https"),
         ({"TRADE_WALLET_KEY": "0x12"}, "TRADE_WALLET_KEY"),
     ],

@@ -145,7 +145,7 @@ class Model:
 
 
 def play(seed: int, stock: MockServer) -> None:
-    """One run, judged by the books of the service."""
+    """One run, judged by the records of the service."""
     dice = random.Random(seed)
     home = Path(tempfile.mkdtemp(prefix="hostile-", dir=MEMORY if MEMORY.is_dir() else None))
     tenant, wallet = f"hostile{seed}", f"0x{(1 << 80) + seed:064x}"

@@ -259,7 +259,7 @@ class Deduplicator:
         return BackfillWindow(start, cut, now, until, holds=until is None, audit=True, pages_left=AUDITED_PAGES)
 
     def add(self, look: BackfillWindow, signals: Collection[Signal]) -> tuple[bool, list[Signal]]:
-        """Take a page of the history. Returns whether to read on, and conflicts: known ids with other content."""
+        """Take a page of the history. Returns whether to read on, and conflicts: two different signals with one id."""
         conflicts = []
         look.pages_left -= 1
         newest = -math.inf

@@ -214,7 +214,7 @@ class MarketMethods(ABC):
         """List the tokens with market data (`POST /v1/supported-tokens`, free).
 
         Args:
-            limit: tokens, 1 to 500 (the service's default is 500).
+            limit: tokens, 1 to 500 (default 100).
 
         Raises:
             APIError: the service refused the call or could not be reached.

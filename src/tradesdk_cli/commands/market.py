@@ -232,7 +232,7 @@ def top(
     ] = None,
     terms: Terms,
 ) -> None:
-    """Buy the tokens that agents do best with: $0.06, however many."""
+    """Buy a ranking of tokens by win rate or ROI: $0.06."""
     buy(ctx, terms, "top", sort_by=sort.value, limit=limit)
 
 

@@ -47,7 +47,7 @@ def list_payments(
         str | None, typer.Option("--path", metavar="ROUTE", help="Only for this path: /v1/token-prices, /v1/token-*.")
     ] = None,
     submitted: Annotated[
-        bool, typer.Option("--submitted", help="Every payment header that arrived, and what became of it.")
+        bool, typer.Option("--submitted", help="All payment headers that arrived, with their results.")
     ] = False,
 ) -> None:
     """List the payments that were taken, oldest first.
@@ -69,7 +69,7 @@ def list_payments(
 @app.verb("balance", "trade --mock mock payments balance", "trade mock payments balance ADDRESS --set 0.05")
 def balance(
     ctx: typer.Context,
-    payer: Annotated[str | None, typer.Argument(metavar="ADDRESS", help="Whose; of all when left out.")] = None,
+    payer: Annotated[str | None, typer.Argument(metavar="ADDRESS", help="The payer; all of them by default.")] = None,
     amount: Annotated[
         str | None, typer.Option("--set", metavar="USD", help="Give it this much play money: 12.50.")
     ] = None,

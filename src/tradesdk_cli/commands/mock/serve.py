@@ -63,7 +63,7 @@ _ANY = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}  # noqa: S104  # compared with, n
 def serve(
     ctx: typer.Context,
     port: Annotated[
-        int, typer.Option("--port", parser=whole(0, 65535), metavar="N", help="The port; 0 takes any free one.")
+        int, typer.Option("--port", parser=whole(0, 65535), metavar="N", help="The port; 0 means any free one.")
     ] = PORT,
     host: Annotated[str, typer.Option("--host", metavar="ADDRESS", help="The address to listen on.")] = "127.0.0.1",
     seed: Annotated[
@@ -83,7 +83,7 @@ def serve(
         typer.Option(
             "--gap",
             metavar="NAME=VALUE",
-            help="Choose what the mock does where the service is silent; trade mock gaps lists it.",
+            help="Choose behavior that the service does not document; trade mock gaps lists it.",
         ),
     ] = None,
     scripted: Annotated[
