@@ -28,7 +28,7 @@ NETWORK = {"httpx", "httpcore", "h11", "httpx_sse", "certifi", "tenacity", "anyi
 ETHEREUM = {"eth_account", "eth_keyfile", "eth_keys", "eth_utils", "coincurve", "Crypto"}
 FRAMES = {"pyarrow", "pandas", "polars"}
 THIRD_PARTY = {  # by what lies at the top of the SDK
-    "_http": {"idna"},
+    "_http": {"idna", "certifi"},
     "_async": NETWORK | {"redis"},
     "_sync": NETWORK | {"redis"},
     "payments": ETHEREUM,

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-import urllib.request
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import cached_property
@@ -11,13 +11,14 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from .._http import settings
+from .._http.proxies import proxy_for
 from .._http.request import raw_request
 from .._http.response import decode_raw
 from .._http.retry import RetryPolicy
 from .._http.settings import Timeout
+from .._http.tls import check_tls_variables
 from .._system.clock import Clock, SystemClock
 from .._values.http import RateLimit, RawResponse
-from ..errors import ConfigError
 from .sending import Sender
 from .session import RateLimiter, Session
 
@@ -217,18 +218,13 @@ def open_sender(
         from .httpx_sender import HttpxSender
 
         return HttpxSender(base_url, http_client, owned=False, secret_path=secret_path)
-    proxies = urllib.request.getproxies()
-    if not settings.is_loopback(origin.host.decode()) and (proxies.get(origin.scheme.decode()) or proxies.get("all")):
-        import httpx
+    proxy = proxy_for(origin, os.environ)
+    if origin.scheme == b"https":
+        check_tls_variables()
+    if proxy is not None:
+        from .httpx_sender import HttpxSender, proxied_client
 
-        from .httpx_sender import HttpxSender, NoCookies
-
-        try:
-            # httpx reads the proxies, and the hosts that need none, from the environment.
-            client = httpx.Client(cookies=NoCookies())
-            return HttpxSender(base_url, client, owned=True, secret_path=secret_path)
-        except (httpx.InvalidURL, ImportError, ValueError):
-            raise ConfigError("the environment names an unusable proxy: only http and https proxies work") from None
+        return HttpxSender(base_url, proxied_client(proxy), owned=True, secret_path=secret_path)
     from .connection_pool import ConnectionPool
 
     return ConnectionPool(origin if secret_path is None else replace(origin, path=secret_path.encode()))
