@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from functools import cached_property
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -21,7 +20,11 @@ from .._values.http import RateLimit, RawResponse
 from .sending import AsyncSender
 from .session import AsyncRateLimiter, AsyncSession
 
+if not TYPE_CHECKING:
+    from .._values.parts import part
 if TYPE_CHECKING:
+    from functools import cached_property as part  # stands last: documentation tools know this one
+
     from .httpx_sender import AsyncHttpClient
     from .resources.account import AsyncAccountResource
     from .resources.agents import AsyncAgentsResource
@@ -97,42 +100,42 @@ class AsyncTradeClient:
             sender=open_sender(url, http_client),
         )
 
-    @cached_property
+    @part
     def account(self) -> AsyncAccountResource:
         """The key's account and its usage."""
         from .resources.account import AsyncAccountResource
 
         return AsyncAccountResource(self._session)
 
-    @cached_property
+    @part
     def agents(self) -> AsyncAgentsResource:
         """Trading agents."""
         from .resources.agents import AsyncAgentsResource
 
         return AsyncAgentsResource(self._session)
 
-    @cached_property
+    @part
     def wallets(self) -> AsyncWalletsResource:
         """Connected wallets and what they hold."""
         from .resources.wallets import AsyncWalletsResource
 
         return AsyncWalletsResource(self._session)
 
-    @cached_property
+    @part
     def trades(self) -> AsyncTradesResource:
         """What agents bought and sold."""
         from .resources.trades import AsyncTradesResource
 
         return AsyncTradesResource(self._session)
 
-    @cached_property
+    @part
     def positions(self) -> AsyncPositionsResource:
         """What agents hold now."""
         from .resources.positions import AsyncPositionsResource
 
         return AsyncPositionsResource(self._session)
 
-    @cached_property
+    @part
     def signals(self) -> AsyncSignalsResource:
         """BUY and SELL signals."""
         from .resources.signals import AsyncSignalsResource

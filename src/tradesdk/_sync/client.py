@@ -6,7 +6,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from functools import cached_property
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -22,7 +21,11 @@ from .._values.http import RateLimit, RawResponse
 from .sending import Sender
 from .session import RateLimiter, Session
 
+if not TYPE_CHECKING:
+    from .._values.parts import part
 if TYPE_CHECKING:
+    from functools import cached_property as part  # stands last: documentation tools know this one
+
     from .httpx_sender import HttpClient
     from .resources.account import AccountResource
     from .resources.agents import AgentsResource
@@ -98,42 +101,42 @@ class TradeClient:
             sender=open_sender(url, http_client),
         )
 
-    @cached_property
+    @part
     def account(self) -> AccountResource:
         """The key's account and its usage."""
         from .resources.account import AccountResource
 
         return AccountResource(self._session)
 
-    @cached_property
+    @part
     def agents(self) -> AgentsResource:
         """Trading agents."""
         from .resources.agents import AgentsResource
 
         return AgentsResource(self._session)
 
-    @cached_property
+    @part
     def wallets(self) -> WalletsResource:
         """Connected wallets and what they hold."""
         from .resources.wallets import WalletsResource
 
         return WalletsResource(self._session)
 
-    @cached_property
+    @part
     def trades(self) -> TradesResource:
         """What agents bought and sold."""
         from .resources.trades import TradesResource
 
         return TradesResource(self._session)
 
-    @cached_property
+    @part
     def positions(self) -> PositionsResource:
         """What agents hold now."""
         from .resources.positions import PositionsResource
 
         return PositionsResource(self._session)
 
-    @cached_property
+    @part
     def signals(self) -> SignalsResource:
         """BUY and SELL signals."""
         from .resources.signals import SignalsResource

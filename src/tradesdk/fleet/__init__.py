@@ -47,7 +47,8 @@ _HOME = {
     "inspect_server": "fleet.server_report",
 }
 
-if not TYPE_CHECKING:  # with it, type checkers would accept any misspelled name
+if not TYPE_CHECKING:  # type checkers take the names above; with `__getattr__`, they would accept any misspelled one
+    __all__ = sorted(_HOME)
 
     def __getattr__(name: str) -> object:
         home = _HOME.get(name)
