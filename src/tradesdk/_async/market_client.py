@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from functools import cached_property
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
@@ -28,7 +27,11 @@ from .market_methods import AsyncDryRuns, AsyncMarketMethods, AsyncQuotes
 from .payment_flow import AsyncPaymentFlow
 from .session import AsyncRateLimiter, AsyncSession
 
+if not TYPE_CHECKING:
+    from .._values.parts import part
 if TYPE_CHECKING:
+    from functools import cached_property as part  # stands last: documentation tools know this one
+
     from ..payments.results import DryRun, MarketResult
     from .batches import AsyncBatches
     from .chain_witness import AsyncChainWitness
@@ -180,24 +183,24 @@ class AsyncMarketClient(AsyncMarketMethods):
             check_tokens=check_tokens,
         )
 
-    @cached_property
+    @part
     def quote(self) -> AsyncQuotes:
         """Quotes: published prices of calls, and what the budgets leave. No key, no request."""
         return AsyncQuotes(self._paying.quote)
 
-    @cached_property
+    @part
     def dry_run(self) -> AsyncDryRuns:
         """Dry runs: what calls would sign. Requests the offer; signs, reserves and pays nothing."""
         return AsyncDryRuns(self._dry_run)
 
-    @cached_property
+    @part
     def batches(self) -> AsyncBatches:
         """Calls for more than five tokens, in batches that are paid one by one."""
         from .batches import AsyncBatches
 
         return AsyncBatches(self._paying)
 
-    @cached_property
+    @part
     def payments(self) -> AsyncPayments:
         """Past payments: list, resume, reconcile."""
         from .payment_history import AsyncPayments

@@ -59,12 +59,14 @@ class Failure:
         status: the HTTP status when `cause` is STATUS, else 0.
         headers: the answer's headers, with lower-case names.
         service_error: whether the service itself sent the error, not a proxy in front of it.
+        here: whether this machine refused the connection: nothing listens there.
     """
 
     cause: FailureCause
     status: int = 0
     headers: Mapping[str, str] | None = None
     service_error: bool = False
+    here: bool = False
 
     @property
     def outcome_unknown(self) -> bool:
@@ -133,7 +135,7 @@ class RetryPolicy:
             case FailureCause.HOPELESS:
                 return RetryAction.RAISE
             case FailureCause.NOT_SENT:
-                return RetryAction.AGAIN
+                return RetryAction.RAISE if failure.here and retries else RetryAction.AGAIN
             case FailureCause.LOST:
                 return again_or_lookup
             case FailureCause.STATUS:

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from functools import cached_property
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
@@ -29,7 +28,11 @@ from .market_methods import DryRuns, MarketMethods, Quotes
 from .payment_flow import PaymentFlow
 from .session import RateLimiter, Session
 
+if not TYPE_CHECKING:
+    from .._values.parts import part
 if TYPE_CHECKING:
+    from functools import cached_property as part  # stands last: documentation tools know this one
+
     from ..payments.results import DryRun, MarketResult
     from .batches import Batches
     from .chain_witness import ChainWitness
@@ -181,24 +184,24 @@ class MarketClient(MarketMethods):
             check_tokens=check_tokens,
         )
 
-    @cached_property
+    @part
     def quote(self) -> Quotes:
         """Quotes: published prices of calls, and what the budgets leave. No key, no request."""
         return Quotes(self._paying.quote)
 
-    @cached_property
+    @part
     def dry_run(self) -> DryRuns:
         """Dry runs: what calls would sign. Requests the offer; signs, reserves and pays nothing."""
         return DryRuns(self._dry_run)
 
-    @cached_property
+    @part
     def batches(self) -> Batches:
         """Calls for more than five tokens, in batches that are paid one by one."""
         from .batches import Batches
 
         return Batches(self._paying)
 
-    @cached_property
+    @part
     def payments(self) -> Payments:
         """Past payments: list, resume, reconcile."""
         from .payment_history import Payments
