@@ -13,6 +13,7 @@ from .._http.retry import Operation, RetryPolicy
 from .._http.settings import Timeout
 from .._http.wire_logging import redacted
 from .._system.clock import Clock, SystemClock
+from .._values.text import wrong_number
 from ..errors import APIError, ConfigError
 from ..payments.results import ChainVerdict
 from ..payments.witness import AuthorizationQuery, agreed, examine, undecided
@@ -63,7 +64,8 @@ class AsyncChainWitness:
         settings.http_client(http_client, "AsyncClient")
         settings.instance("clock", clock, Clock, "a Clock with now, monotonic, sleep and sleep_async")
         if isinstance(timeout, bool) or not isinstance(timeout, int | float):
-            raise ConfigError("timeout must be more than 0 seconds")
+            message, hint = wrong_number("timeout", "more than 0 seconds", timeout)
+            raise ConfigError(message, hint=hint)
         hosts = [settings.rpc_url(url) for url in (rpc_url, *more_urls)]
         clock = clock or SystemClock()
         self._nodes = [

@@ -17,11 +17,11 @@ from time import monotonic
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
-from .._http.request import display
 from .._stream.checkpoint import OFTEN, CheckpointState
 from .._stream.deduplication import OVERLAP
 from .._stream.events import unix, utc
 from .._stream.seen_ids import REMEMBERED
+from .._values.text import display
 from ..errors import ErrorCode, FleetError, InvalidArgumentError
 from ..models.stream import Gap, GroupMember, GroupStatus, RelayStatus, StreamSignal
 from .scripts import OLDEST

@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Generic, TypeVar
 
-from .._http.request import optional_text
+from .._http.request import optional_text, wrong_argument
 from .._market import MAX_BATCH, MarketRequest, TokenQuery, price
-from .._values.money import shown_usd, usd
+from .._values.money import show_usd, shown_usd, usd
 from .._values.payment import Payment
-from ..errors import APIError, BudgetDetails, InvalidArgumentError, PaymentError, PaymentRefusedError
+from ..errors import APIError, BudgetDetails, PaymentError, PaymentRefusedError
 from .money import Usd, micro_usd
 from .purchases import purchase_name
 from .results import MarketResult
@@ -19,6 +19,7 @@ from .results import MarketResult
 T = TypeVar("T")
 
 
+@show_usd("spent")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Batch(Generic[T]):
     """One batch of a run.
@@ -97,7 +98,7 @@ class BatchOptions:
     ) -> BatchOptions:
         """Check the options of a caller."""
         if isinstance(size, bool) or not isinstance(size, int) or not 1 <= size <= MAX_BATCH:
-            raise InvalidArgumentError(f"size must be a whole number from 1 to {MAX_BATCH}")
+            raise wrong_argument("size", f"a whole number from 1 to {MAX_BATCH}", size)
         return cls(
             size=size,
             job=purchase_name(job, "job"),

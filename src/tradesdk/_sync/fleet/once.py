@@ -7,7 +7,7 @@ import math
 import secrets
 
 from ..._fleet.streams import Keys
-from ..._http.request import display
+from ..._values.text import display
 from ...errors import FleetError, InvalidArgumentError
 from .connection import FleetConnection
 

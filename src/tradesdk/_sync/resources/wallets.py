@@ -15,6 +15,7 @@ from ..._http.request import (
 from ...models.wallets import Wallet, WalletBalance
 from ...payments.signing.secp256k1 import checksummed
 from ...payments.signing.signer import DigestSigner, checked_signer, sign_message, wallet_message
+from ..concurrency import argument_called
 from ..pagination import Pager
 from ..session import Session
 
@@ -25,6 +26,7 @@ class WalletsResource:
     def __init__(self, session: Session) -> None:
         self._session = session
 
+    @argument_called("chain_id", not_="chain")
     def connect(self, *, address: str, chain_id: int, label: str, signature: str) -> Wallet:
         """Connect a wallet with a signature made elsewhere (`POST /v1/wallets`).
 
@@ -56,6 +58,7 @@ class WalletsResource:
         )
         return self._session.call(model_request(Wallet, "POST", endpoint("wallets"), body=body, lookup=lookup))
 
+    @argument_called("chain_id", not_="chain")
     def connect_with(
         self, signer: DigestSigner, *, label: str, chain_id: int = 8453, message: str | None = None
     ) -> Wallet:
@@ -76,6 +79,7 @@ class WalletsResource:
         text = wallet_message(address, chain_id) if message is None else required_text("message", message)
         return self.connect(address=address, chain_id=chain_id, label=label, signature=sign_message(signer, text))
 
+    @argument_called("chain_id", not_="chain")
     def list(
         self,
         *,
