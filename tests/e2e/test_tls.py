@@ -31,7 +31,7 @@ async def test_a_refused_certificate_is_raised_at_once(tmp_path: Path, kind: str
     serving, _ = tls_contexts(tmp_path)
     blocking, waiting = CLIENTS[kind]
     with hostile(always(answer(json.dumps(ACCOUNT).encode()))) as server, relay(server.port, tls=serving) as between:
-        settings = {"api_key": KEY, "base_url": f"https://127.0.0.1:{between.port}"}
+        settings: dict[str, Any] = {"api_key": KEY, "base_url": f"https://127.0.0.1:{between.port}"}
         errors: list[APIConnectionError] = []
 
         def called() -> None:

@@ -128,7 +128,7 @@ def failed(market: MarketClient) -> None:
     try:
         market.token_prices(["ETH"])
     except PaymentOutcomeUnknownError as error:
-        assert_type(error.payment, Payment | None)
+        assert_type(error.payment, Payment)
         assert_type(error.charged, bool | Literal["unknown"])
     except PaymentError as error:
         assert_type(error.code, ErrorCode)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from .._http.request import wrong_argument
 from .._values.payment import RELEASED, WITHOUT_PROOF, Payment, PaymentState, origin_of
 from .._values.text import printable, without_keys
 from ..errors import InvalidArgumentError, PaymentError, PaymentRefusedError, TradeError
@@ -63,7 +64,7 @@ class AsyncPayments:
             before: the id of the last payment of the previous page.
         """
         if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
-            raise InvalidArgumentError("limit must be 1 or more")
+            raise wrong_argument("limit", "a whole number, 1 or more", limit)
         store = self._flow.authorizer.store
         return await in_thread(lambda: store.history(states=tuple(states), limit=limit, before=before))
 

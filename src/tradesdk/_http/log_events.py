@@ -34,6 +34,7 @@ LogEvent = Literal[
     "stream_disconnected",
     "stream_gap",
     "stream_position_reset",
+    "stream_since_ignored",
     "stream_invalid_event",
     "stream_unknown_event",
 ]

@@ -16,6 +16,7 @@ from .._http.retry import Operation, RetryPolicy
 from .._http.settings import Timeout
 from .._http.wire_logging import redacted
 from .._system.clock import Clock, SystemClock
+from .._values.text import wrong_number
 from ..errors import APIError, ConfigError
 from ..payments.results import ChainVerdict
 from ..payments.witness import NodeFailedError, agreed, examine
@@ -67,7 +68,8 @@ class ChainWitness:
         settings.instance("clock", clock, Clock, "a Clock with now, monotonic, sleep and sleep_async")
         is_number = isinstance(timeout, int | float) and not isinstance(timeout, bool)
         if not is_number or not 0 < timeout <= sys.float_info.max:
-            raise ConfigError("timeout must be more than 0 seconds, and finite")
+            message, hint = wrong_number("timeout", "more than 0 seconds, and finite", timeout)
+            raise ConfigError(message, hint=hint)
         hosts = [settings.rpc_url(url) for url in (rpc_url, *more_urls)]
         clock = clock or SystemClock()
         self._nodes = [  # the URL of a session has its host only; the sender knows the path

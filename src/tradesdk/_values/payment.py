@@ -14,7 +14,7 @@ from enum import StrEnum
 from typing import Any, Literal, NamedTuple
 from urllib.parse import urlsplit
 
-from .money import shown_usd, usd
+from .money import show_usd, shown_usd, usd
 
 Charged = bool | Literal["unknown"]
 """Whether money was taken. `"unknown"` is true in an `if`, which is the safe side."""
@@ -93,6 +93,7 @@ RELEASED = frozenset({PaymentState.EXPIRED_UNPAID})
 """States that do not count in a budget with `release="service"` either."""
 
 
+@show_usd("amount")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Receipt:
     """The service's receipt of a settlement.
@@ -330,7 +331,7 @@ class Payment:
 
     def __repr__(self) -> str:
         return (
-            f"Payment(id={self.id!r}, state={self.state.value!r}, amount_usd={self.amount_usd}, url={self.url!r}, "
+            f"Payment(id={self.id!r}, state={self.state.value!r}, amount={shown_usd(self.amount)}, url={self.url!r}, "
             f"payer={self.payer!r}, nonce={self.nonce!r}, valid_before={self.valid_before})"
         )
 

@@ -9,10 +9,11 @@ from typing import Generic, TypeVar
 from uuid import uuid4
 
 from .._http.log_events import log_fields, logger
+from .._http.request import wrong_argument
 from .._market import MAX_BATCH, MarketRequest, TokenQuery, price
-from .._values.money import usd
+from .._values.money import show_usd, usd
 from .._values.payment import Payment
-from ..errors import APIError, InvalidArgumentError, PaymentError, PaymentRefusedError
+from ..errors import APIError, PaymentError, PaymentRefusedError
 from .money import Usd, micro_usd
 from .purchases import purchase_name
 from .results import MarketResult
@@ -20,6 +21,7 @@ from .results import MarketResult
 T = TypeVar("T")
 
 
+@show_usd("spent")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Batch(Generic[T]):
     """One batch of a run.
@@ -89,7 +91,7 @@ class BatchOptions:
     def of(cls, size: int, job: str | None, max_price: Usd | None, max_total: Usd | None) -> BatchOptions:
         """Check the options of a caller."""
         if isinstance(size, bool) or not isinstance(size, int) or not 1 <= size <= MAX_BATCH:
-            raise InvalidArgumentError(f"size must be a whole number from 1 to {MAX_BATCH}")
+            raise wrong_argument("size", f"a whole number from 1 to {MAX_BATCH}", size)
         return cls(
             size=size,
             job=purchase_name(job, "job"),

@@ -11,8 +11,9 @@ from urllib.parse import urlsplit
 
 from .._http.service_time import MAX_DIFFERENCE
 from .._http.settings import is_loopback
+from .._values.hints import HINTS
 from .._values.money import shown_usd, usd
-from .._values.text import printable
+from .._values.text import printable, wrong_number
 from ..errors import ConfigError, ErrorCode, PaymentDetails, PaymentRefusedError, PriceDetails, RecipientDetails
 from .protocol import Offer, Requirement
 
@@ -32,8 +33,8 @@ LONGEST = 3600
 _AMOUNT = re.compile(r"[0-9]{1,78}")  # 2^256 has 78 digits
 _ADDRESS = re.compile(r"0x[0-9a-fA-F]{40}")
 _NOBODY = frozenset({"0x" + "0" * 40, USDC.lower()})  # money sent there is lost
-_FOREIGN = "this client pays only with USDC on Base; check whether the service has changed how it is paid"
-_BROKEN = "the service's offer is not valid; report it to the service"
+_FOREIGN = HINTS["unsupported_scheme"]
+_BROKEN = HINTS["no_offer"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +52,8 @@ class Guards:
     def __post_init__(self) -> None:
         for name, value in (("max_validity", self.max_validity), ("min_validity", self.min_validity)):
             if not isinstance(value, int) or not SHORTEST <= value <= LONGEST:
-                raise ConfigError(f"{name} must be a whole number of seconds from {SHORTEST} to {LONGEST}")
+                message, hint = wrong_number(name, f"a whole number of seconds from {SHORTEST} to {LONGEST}", value)
+                raise ConfigError(message, hint=hint)
         if self.min_validity > self.max_validity:
             raise ConfigError(f"min_validity ({self.min_validity} s) is above max_validity ({self.max_validity} s)")
 
