@@ -64,6 +64,18 @@ async def test_what_the_consumer_broke_over_comes_again(tmp_path: Path) -> None:
     assert await taken(path, 1) == ["s2"]
 
 
+async def test_one_that_is_older_than_what_an_earlier_run_gave_is_late(tmp_path: Path) -> None:
+    """The service published `x` first, and `y`, dated a second before it, while no run was reading."""
+    path = tmp_path / "place.json"
+    first = await followed(StreamScript([10.0, live("x", 10)]), checkpoint=path)
+    assert first.ids == ["x"]
+    script = StreamScript([9.0, live("end", 39)], listed=[fields("y", 9), fields("x", 10), fields("z", 10)])
+    script.clock.advance(30)
+    second = await followed(script, checkpoint=path)
+    assert [(one.id, one.replayed, one.late) for one in second.signals] == [("y", True, True), ("z", True, False)]
+    assert second.stats.late == 1
+
+
 async def test_by_hand_in_any_order(tmp_path: Path) -> None:
     path = tmp_path / "place.json"
     script = StreamScript([60.0, live("end", 60)], listed=LISTED)
