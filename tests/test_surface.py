@@ -156,8 +156,16 @@ def test_type_checkers_and_programs_find_a_name_in_the_same_place() -> None:
     }
 
 
-def test_help_is_a_page() -> None:
-    page = pydoc.plain(pydoc.render_doc(tradesdk)).splitlines()
+def test_a_star_brings_the_public_names_and_nothing_else() -> None:
+    """In a fresh interpreter, as the first line: nothing is loaded then that could be there by chance."""
+    program = "before = set(globals()); from tradesdk import *; print(*sorted(set(globals()) - before - {'before'}))"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)  # the line above
+    assert set(done.stdout.split()) == PUBLIC - {"__version__"}
+    assert set(vars(tradesdk)["__all__"]) == PUBLIC - {"__version__"}
+
+
+def test_help_begins_with_a_page() -> None:
+    page = pydoc.plain(pydoc.render_doc(tradesdk)).partition("PACKAGE CONTENTS")[0].splitlines()
     assert len(page) < 80
     named = set(re.findall(r"\w+", " ".join(page)))
     assert {"TradeClient", "MarketClient", "AsyncTradeClient", "APIError", "PaymentRefusedError", "Budget"} <= named
