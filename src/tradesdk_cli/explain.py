@@ -53,6 +53,7 @@ _OF_A_PROFILE = re.compile(
 
 _KEYSTORE = "--wallet FILE or TRADE_KEYSTORE says which keystore it is; trade pay key new makes one"
 _CONFIG_HINTS = {
+    "invalid_setting": "trade help settings",
     "invalid_base_url": "correct TRADE_BASE_URL or --base-url; it looks like https://api.example.com",
     "invalid_api_key": "correct TRADE_API_KEY, or what --api-key-stdin reads",
     "invalid_keystore": _KEYSTORE,
@@ -107,9 +108,9 @@ def problem_of(error: BaseException, program: str = "trade") -> Problem:
         return payment_problem(error, program)
     if isinstance(error, ConfigError):
         message = one_line(str(error))
-        hint = _CONFIG_HINTS.get(error.code) or error.hint
-        if error.code == "invalid_setting":
-            hint = f"{hint}; see trade help settings"
+        hint = error.hint
+        if hint == ConfigError("", code=error.code).hint:  # the usual one, in words of Python
+            hint = _CONFIG_HINTS.get(error.code, hint)
         return Problem(CONFIG, "configuration", message, continued(hint, program))
     if isinstance(error, InvalidArgumentError):
         return Problem(USAGE, "usage", one_line(str(error)), "nothing was sent; --help shows what is accepted")
@@ -381,6 +382,8 @@ def _refused(error: PaymentError, program: str) -> str:
         return f"{error.hint}: TRADE_MARKET_BASE_URL or --market-url"
     if code == "no_such_payment":
         return f"see what there is: {program} pay history"
+    if code == "reservation_lost":
+        return "run the command again"
     if code == "in_progress":
         return "wait for that call to end, then look again" + (f": {program} pay show {payment.id}" if payment else "")
     if code == "purchase_secret_changed":

@@ -52,6 +52,23 @@ async def test_a_run_goes_on_where_the_last_one_ended(tmp_path: Path) -> None:
     assert path.stat().st_mode & 0o777 == 0o600
 
 
+async def test_a_since_that_the_checkpoint_overrides_is_said_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    def said() -> list[dict[str, Any]]:
+        return [vars(record) for record in caplog.records if record.__dict__.get("event") == "stream_since_ignored"]
+
+    path = tmp_path / "place.json"
+    caplog.set_level("INFO", "tradesdk")
+    await taken(path, 2, since=SINCE)  # there is no checkpoint yet
+    await taken(path, 1)  # and no since
+    assert said() == []
+    assert await taken(path, 2, since=SINCE) == ["s4", "s5"]
+    (record,) = said()
+    assert (record["levelname"], record["chain"]) == ("INFO", 8453)
+    assert record["position"].timestamp() >= SINCE
+
+
 async def test_what_the_consumer_broke_over_comes_again(tmp_path: Path) -> None:
     path = tmp_path / "place.json"
 

@@ -29,7 +29,9 @@ from tradesdk import (
     Payment,
     PaymentError,
     PaymentOutcomeUnknownError,
+    PaymentRejectedError,
     PaymentState,
+    PaymentUndeliveredError,
     Quote,
     RateLimit,
     RawResponse,
@@ -129,8 +131,12 @@ def failed(market: MarketClient) -> None:
         market.token_prices(["ETH"])
     except PaymentOutcomeUnknownError as error:
         assert_type(error.payment, Payment)
+        assert_type(market.payments.resume(error.payment.id).receipt, Receipt | None)
         assert_type(error.charged, bool | Literal["unknown"])
+    except (PaymentRejectedError, PaymentUndeliveredError) as error:
+        assert_type(error.payment, Payment)
     except PaymentError as error:
+        assert_type(error.payment, Payment | None)
         assert_type(error.code, ErrorCode)
         assert_type(error.reason, str)
         assert_type(error.hint, str)
