@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from random import random as dice
 from typing import TYPE_CHECKING
@@ -38,6 +38,8 @@ class OneMoreTry(RetryPolicy):
         """What to do after `failure`."""
         if failure.cause is FailureCause.NOT_SENT and retries and not self.reached():
             return RetryAction.RAISE
+        if self.reached():  # it listened here a moment ago
+            failure = replace(failure, here=False)
         return super().action(operation, failure, retries, server_errors=server_errors)
 
     def wait(self, retry: int, failure: Failure, *, now: float, random: Callable[[], float] = dice) -> RetryWait:
