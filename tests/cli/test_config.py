@@ -230,7 +230,7 @@ def test_use_and_a_default_that_is_gone(shell: Terminal) -> None:
     assert (run.code, run.json["value"]) == (0, "paper")
     assert shell("config", "use", "nobody").code == 3
     run = shell("config", "set", "profile", "work", env={"TRADE_PROFILE": "paper"})
-    assert "here and now paper is used, because of TRADE_PROFILE" in run.err
+    assert "paper is used here, because of TRADE_PROFILE" in run.err
     assert tomllib.loads(text(shell))["profile"] == "work"
 
 

@@ -87,7 +87,7 @@ def test_without_trying(shell: Terminal, service: Scripted) -> None:
     assert (run.code, service.seen) == (0, [])
     assert "email" not in run.json
     assert kept(shell) == {"default": f"{KEY}\n"}
-    assert "nobody has tried this key yet" in run.err
+    assert "the key was saved without a test" in run.err
 
 
 @each_of("key", ["MARKED two words", "MARKED\tx", "MARKEDä", ""])

@@ -144,7 +144,7 @@ def test_budget(buyer: Terminal, shop: MockServer) -> None:
 
 def test_budgets_that_are_none(buyer: Terminal) -> None:
     for line, named in (
-        ("set", "nothing to set"),
+        ("set", "no limit was given"),
         ("--per-day 5", "with set"),
         ("set --per-day 1e3", "--per-day: "),
         ("set --per-call -1", "--per-call: "),
