@@ -36,8 +36,10 @@ class OneMoreTry(RetryPolicy):
 
     def action(self, operation: Operation, failure: Failure, retries: int, *, server_errors: int = 0) -> RetryAction:
         """What to do after `failure`."""
-        if failure.cause is FailureCause.NOT_SENT and retries and not self.reached():
-            return RetryAction.RAISE
+        if failure.cause is FailureCause.NOT_SENT:
+            if retries and not self.reached():
+                return RetryAction.RAISE
+            failure = Failure(failure.cause)  # wherever it is
         return super().action(operation, failure, retries, server_errors=server_errors)
 
     def wait(self, retry: int, failure: Failure, *, now: float, random: Callable[[], float] = dice) -> RetryWait:
