@@ -92,8 +92,7 @@ class _Shown(logging.Handler):
 
     def _say(self, line: str, style: str = "") -> None:
         stream = self._out.stderr
-        encoding = stream.encoding or "utf-8"
-        line = visible(line).encode(encoding, "backslashreplace").decode(encoding)
+        line = visible(line)
         dim = style == "dim" and self._out.color(stream)
         print(f"\x1b[2m{line}\x1b[0m" if dim else line, file=stream, flush=True)
 

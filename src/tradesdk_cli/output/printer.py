@@ -628,9 +628,6 @@ class Output(Notes):
             return
         if self.progress is not None:
             self.progress.wipe()
-        if self.ascii_only:
-            encoding = self.stdout.encoding or "ascii"
-            text = text.encode(encoding, "backslashreplace").decode(encoding)
         try:
             self.stdout.write(text)
             self.stdout.flush()

@@ -22,6 +22,7 @@ from tradesdk_cli.files import forget
 from tradesdk_cli.framework.group import single
 from tradesdk_cli.framework.params import number, whole
 from tradesdk_cli.session import session
+from tradesdk_cli.text import PLAIN
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -282,7 +283,7 @@ def _requests_of(server: MockServer, out: Output, *, quiet: bool) -> Callable[[]
 
 def _write_line(stream: TextIO, line: str) -> None:
     """Past the stream's buffer, whose lock would be missing at the end when the terminal is paused meanwhile."""
-    rest = f"{line}\n".encode(stream.encoding or "utf-8", "backslashreplace")
+    rest = f"{line}\n".encode(stream.encoding or "utf-8", PLAIN)
     try:
         number = stream.fileno()
     except OSError:  # a stream in memory
