@@ -374,7 +374,11 @@ def test_the_bots_tests_as_somebody_copies_them(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["README.md", "docs/testing.md"])
 def test_tests_on_a_page_pass(name: str, tmp_path: Path) -> None:
     """Shown tests under pytest itself, with the fixtures that the page shows and those of the plugin."""
-    code = [block.text for block in blocks(ROOT / name) if block.language == "python" and "def test_" in block.text]
+    code = [
+        block.text
+        for block in blocks(ROOT / name)
+        if block.language == "python" and not block.example and "def test_" in block.text
+    ]
     (tmp_path / f"test_{Path(name).stem}.py").write_text("\n\n".join(code), encoding="utf-8")
     done = start(*PYTEST, folder=tmp_path)
     expected = shown_in("\n".join(code))

@@ -92,7 +92,7 @@ PLAIN = {  # each with the plain words for it
     "position from that future": "a position opened at a later date",
     "text of strangers": "untrusted text",
     "set what may be spent": "change the budget",
-    "limits are set with set": "add the word set",
+    "limits are set with set": "use budget set",
     "as time goes": "in real time",
     "when somebody looks": "when they are read",
     "opens less": "opens fewer positions",

@@ -145,7 +145,7 @@ def test_budget(buyer: Terminal, shop: MockServer) -> None:
 def test_budgets_that_are_none(buyer: Terminal) -> None:
     for line, named in (
         ("set", "no limit was given"),
-        ("--per-day 5", "with set"),
+        ("--per-day 5", "use budget set"),
         ("set --per-day 1e3", "--per-day: "),
         ("set --per-call -1", "--per-call: "),
         ("set --total NaN", "--total: "),

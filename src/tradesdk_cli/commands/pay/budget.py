@@ -69,7 +69,7 @@ def budget(
     changes = {name: text for name, text in given.items() if text is not None}
     hint = "for example: trade pay budget set --per-day 5"
     if (changes or release) and action is Action.show:
-        raise UsageProblem("to change a limit, add the word set", hint)
+        raise UsageProblem("to change a limit, use budget set", hint)
     if action is Action.set and not (changes or release):
         raise UsageProblem("no limit was given", hint)
     with session(ctx) as run:
