@@ -191,9 +191,12 @@ def _match(payment: Payment, offer: Offer) -> str | None:
 
 
 def _match_version_2(content: dict[str, Any], offer: Offer) -> Requirement | str:
-    """Version 2: the payment must repeat a requirement and the extensions exactly as offered."""
+    """Version 2: the payment must repeat a requirement and the extensions as offered.
+
+    As for the official servers, `accepted.extra` may have more keys than the offer's.
+    """
     chosen = content.get("accepted")
-    found = next((each for each in offer.accepts if same(each, chosen)), None)
+    found = next((each for each in offer.accepts if same(each, _without_more(chosen, each))), None)
     if found is None:
         return NO_MATCH
     echoed = content.get("extensions") or {}
@@ -204,6 +207,13 @@ def _match_version_2(content: dict[str, Any], offer: Offer) -> Requirement | str
         if not same(offered, sent):
             return "extension_echo_mismatch"
     return found
+
+
+def _without_more(chosen: Any, offered: Requirement) -> Any:
+    extra, known = (each.get("extra") if isinstance(each, dict) else None for each in (chosen, offered))
+    if not isinstance(extra, dict) or not isinstance(known, dict):
+        return chosen
+    return chosen | {"extra": {name: value for name, value in extra.items() if name in known}}
 
 
 def _match_version_1(payment: Payment, content: dict[str, Any], offer: Offer) -> Requirement | str:
