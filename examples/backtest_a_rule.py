@@ -34,11 +34,11 @@ BORN = 1_800_000_000  # where the mock's clock stands first: 2027-01-15 08:00 UT
 
 @dataclass(frozen=True)
 class Rule:
-    """What there is to turn. All are shares of 1, but for `memory`."""
+    """The settings of the rule. All are shares of 1, except `memory`."""
 
-    confidence: float = 0.8  # the least that it acts on
+    confidence: float = 0.8  # the least confidence that it acts on
     memory: float = DAY  # seconds over which it averages prices; an older one counts less and less
-    margin: float = 0.03  # how far from the average a price has to be
+    margin: float = 0.03  # the least distance of a price from the average
     stop: float = 0.06  # below the entry
     target: float = 0.3  # above the entry
     fee: float = 0.003  # of what is bought or sold
@@ -68,7 +68,7 @@ class Purse:
         self.result = Result(money)
 
     def take(self, signal: Signal) -> None:
-        """Live through one signal. This is all that the rule ever gets to know."""
+        """Take one signal. The rule knows nothing else."""
         now, price, result = signal.timestamp.timestamp(), signal.price_usd, self.result
         if not self.seen:
             self.average, self.seen = price, now

@@ -19,13 +19,13 @@ BASE = 8453
 
 
 def follow(client: TradeClient, checkpoint: Path | bool, *, count: int | None = None) -> None:
-    """Print signals as they come; `count` of them, or until something ends it."""
+    """Print signals as they come: `count` of them, or all until the stream ends."""
     seen = 0
     with client.signals.stream(chain=BASE, min_confidence=0.7, checkpoint=checkpoint, reports=True) as stream:
         for item in stream:
             match item:
                 case StreamSignal():
-                    # Asking for the next one says that this one is done; so does the end of the block.
+                    # Asking for the next signal acknowledges this one; so does the end of the block.
                     came = " (from the history)" if item.replayed else ""
                     print(f"{item.direction:<4} {item.token_symbol:<7} {item.confidence:.0%}{came}")
                     seen += 1

@@ -20,7 +20,7 @@ CHAINS = {8453: "Base", 56: "BNB Chain"}
 
 
 async def take(stream: AsyncSignalStream[StreamSignal], taken: Callable[[StreamSignal], object]) -> None:
-    """All signals of one chain, until the stream is closed; an error that ends it ends the whole group."""
+    """Take all signals of one chain until the stream is closed. An error ends the whole group."""
     async with stream:
         async for item in stream:
             taken(item)
@@ -36,7 +36,7 @@ async def follow(
             tasks.create_task(take(stream, taken))
         await end.wait()
         for stream in streams:
-            await stream.aclose()  # whoever waits for a signal is told at once that there is none to come
+            await stream.aclose()  # ends the loop in `take` at once
     for stream in streams:
         print(f"{CHAINS[stream.chain]}: connected {stream.stats.connects}x, {stream.stats.gaps} gaps")
 

@@ -49,14 +49,14 @@ def tour(market: MarketClient) -> None:
 
 
 def win_rates(market: MarketClient) -> list[TokenWinRate]:
-    """Win rates for one payment, also when the connection breaks at the worst moment."""
+    """Win rates for one payment, even if the connection breaks after the money was taken."""
     try:
         return market.token_win_rate(TOKENS).data.results
     except PaymentOutcomeUnknownError as error:
         if error.payment is None:
             raise
         print(f"in doubt: ${error.payment.amount_usd:.2f} may have been paid, sent {error.payment.submissions}x")
-        in_doubt = error.payment.id  # the ledger has it, too: this may as well happen tomorrow, in another process
+        in_doubt = error.payment.id  # also in the ledger: another process can continue it later
     try:
         # The same signed payment again: it can't be taken twice.
         rates: list[TokenWinRate] = market.payments.resume(in_doubt).data.results

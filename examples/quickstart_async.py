@@ -1,11 +1,15 @@
-"""First calls, async: the same as quickstart.py, with reads that don't depend on each other made at the same time.
+"""First calls, async: the same as quickstart.py, with two reads at the same time.
 
-With TRADE_API_KEY and TRADE_BASE_URL set it talks to the service, with neither to a mock server that it starts itself.
-The agent it makes stays idle, so it trades nothing, and is deleted at the end.
+    python quickstart_async.py            read
+    python quickstart_async.py --write    also create an agent, and delete it: this changes the account
+
+With TRADE_API_KEY and TRADE_BASE_URL set it uses the service; without both it starts a mock server, and always writes.
+The new agent stays idle, so it trades nothing.
 """
 
 import asyncio
 import os
+import sys
 
 from tradesdk import AsyncTradeClient, Risk
 from tradesdk_mock import MockClock, MockServer
@@ -13,7 +17,7 @@ from tradesdk_mock import MockClock, MockServer
 BASE = 8453
 
 
-async def tour(client: AsyncTradeClient) -> None:
+async def read(client: AsyncTradeClient) -> None:
     account, usage = await asyncio.gather(client.account.get(), client.account.usage())
     print(f"{account.email}, plan {account.plan}, {usage.agents.used} of {usage.agents.limit} agents")
 
@@ -27,6 +31,9 @@ async def tour(client: AsyncTradeClient) -> None:
     for signal in await client.signals.latest(chain=BASE, min_confidence=0.9, limit=3):
         print(f"  {signal.direction:<4} {signal.token_symbol:<8} {signal.confidence:.0%} at {signal.price_usd:g} USD")
 
+
+async def write(client: AsyncTradeClient) -> None:
+    """Change the account: create an agent, change it, delete it."""
     wallet = await client.wallets.list(chain_id=BASE).first()
     if wallet is not None:
         risk = Risk(stop_loss_pct=5)
@@ -39,12 +46,15 @@ async def tour(client: AsyncTradeClient) -> None:
 async def main() -> None:
     if {"TRADE_API_KEY", "TRADE_BASE_URL"} & os.environ.keys():
         async with AsyncTradeClient() as client:
-            await tour(client)
+            await read(client)
+            if "--write" in sys.argv:
+                await write(client)
     else:
         with MockServer(seed=7, clock=MockClock(1_795_262_400)) as server:
             server.populate("me")
             async with AsyncTradeClient(api_key="mock_full_me", base_url=server.url) as client:
-                await tour(client)
+                await read(client)
+                await write(client)
 
 
 if __name__ == "__main__":

@@ -68,7 +68,7 @@ def position_row(position: Position, agent: str) -> list[str]:
 
 
 def stop(position: Position) -> float:
-    """The price that ends the position first on the way down: the stop loss, or the trailing stop above it."""
+    """The stop that is hit first when the price falls: the stop loss or the trailing stop."""
     return max(position.stop_loss_price, position.trailing_stop_price)
 
 
@@ -78,7 +78,7 @@ def distance(position: Position) -> float:
 
 
 def at_stop(position: Position) -> float:
-    """Result at the stop, about. A position doesn't tell its size; it follows from its result so far."""
+    """Approximate result at the stop. The size of a position follows from its result so far."""
     moved = position.current_price_usd - position.entry_price_usd
     size = position.unrealized_pnl_usd / moved if moved else 0
     return size * (stop(position) - position.entry_price_usd)

@@ -48,7 +48,7 @@ class Book:
         self._database.executescript(TABLES)
 
     def take(self, signal: StreamSignal, now: float) -> str | None:
-        """Act on a signal; what was done, None if that was before. At the end all of it is on the disk, or nothing."""
+        """Act on a signal, in one transaction; return what was done, or None if it was done before."""
         database = self._database
         database.execute("BEGIN IMMEDIATE")
         with database:  # COMMIT at its end, or ROLLBACK
@@ -106,7 +106,7 @@ def run(
     say: Callable[[str], object] = print,
     settle: float = 3.0,
 ) -> None:
-    """Follow the signals until something ends it. It may be ended anywhere: the next run continues there."""
+    """Follow the signals. The run may be killed at any time: the next one continues."""
     clock = clock or SystemClock()
     checkpoint = file.with_suffix(".checkpoint.json")
     with (
@@ -120,7 +120,7 @@ def run(
             if isinstance(item, StreamSignal):
                 action = book.take(item, clock.now())
                 say(f"{item.direction:<4} {item.token_symbol:<7} {action or 'was in the book already'}")
-                stream.ack(item)  # not before it is in the book
+                stream.ack(item)  # only when it is in the book
             elif isinstance(item, Gap):
                 book.missed(item)
                 say(f"signals may be missing: {item.reason}")

@@ -49,8 +49,8 @@ def test_sure_signals_are_taken_in_their_order(bot: Bot, trade_mock: MockService
     trade_mock.emit_signals(
         [
             {"after": 5, "direction": "BUY", "confidence": 0.95},  # 2 % -> 4 %
-            {"after": 6, "direction": "BUY", "confidence": 0.6},  # not sure enough
-            {"after": 7, "direction": "BUY", "confidence": 0.9, "chain_id": 56},  # elsewhere
+            {"after": 6, "direction": "BUY", "confidence": 0.6},  # confidence too low
+            {"after": 7, "direction": "BUY", "confidence": 0.9, "chain_id": 56},  # another chain
             {"after": 35, "direction": "SELL", "confidence": 0.9},  # 4 % -> 2 %
             {"after": 36, "direction": "BUY", "confidence": 0.97},  # 2 % -> 4 %
         ]
@@ -91,7 +91,7 @@ def test_a_change_whose_answer_is_lost_counts_once(bot: Bot, trade_mock: MockSer
 
 
 def test_an_hour_without_the_service_costs_no_signal(bot: Bot, trade_mock: MockService) -> None:
-    size(bot)  # makes the agent
+    size(bot)  # creates the agent
     outage = trade_mock.add_fault("status", status=503)
     trade_mock.emit_signals([{"after": minute * 60, "direction": "SELL", "confidence": 0.95} for minute in (5, 50)])
     bot.run(3_600)

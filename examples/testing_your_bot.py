@@ -50,18 +50,18 @@ class Bot:
         self.client = client
         self.clock = clock or SystemClock()
         self.say = say
-        self.since = self.clock.now()  # what was before the bot is not its business
+        self.since = self.clock.now()  # earlier signals are ignored
         self.taken: set[str] = set()
 
     def agent(self) -> Agent:
-        """The bot's agent. It is made when there is none."""
+        """The bot's agent. If there is none, it is created."""
         for summary in self.client.agents.list():
             if (summary.name, summary.chain_id) == (NAME, CHAIN):
                 return self.client.agents.get(summary.id)
         wallet = self.client.wallets.list(chain_id=CHAIN).first()
         if wallet is None:
             raise LookupError(f"no wallet on chain {CHAIN}: connect one first")
-        # When the answer to this is lost, the client looks before it sends again: there won't be two.
+        # If the answer is lost, the client checks before it sends this again: there won't be two agents.
         return self.client.agents.create(
             name=NAME,
             wallet_id=wallet.id,
@@ -77,7 +77,7 @@ class Bot:
         for signal in reversed(signals):
             if signal.confidence >= SURE and signal.id not in self.taken:
                 self.take(signal)
-        # A signal that is found again at the next look is one of these, or new.
+        # Only these can be found again by the next step.
         self.taken &= {signal.id for signal in signals}
         self.since = max(self.since, now - OVERLAP)
 
@@ -90,13 +90,13 @@ class Bot:
             if wanted != size:
                 self.client.agents.update(agent.id, risk=Risk(position_size_pct=wanted))
         except APIError as error:
-            if error.outcome == "none":  # nothing has changed, so the next step may take it
+            if error.outcome == "none":  # nothing was changed, so the next step may retry it
                 self.taken.discard(signal.id)
             raise
         self.say(f"{signal.direction:<4} {signal.token_symbol} {signal.confidence:.0%}: size {size:g} -> {wanted:g} %")
 
     def run(self, seconds: float = float("inf")) -> None:
-        """Follow the signals for so long. Only a key that is no good ends it earlier: all other trouble may pass."""
+        """Follow the signals for this time. Only a refused key ends it earlier; other errors are retried."""
         end = self.clock.now() + seconds
         while self.clock.now() < end:
             try:

@@ -22,7 +22,7 @@ DOMAIN_TYPES = {"name": "string", "version": "string", "chainId": "uint256", "ve
 
 
 class PrivySigner:
-    """Signs with an Ethereum wallet of Privy's, by app id and secret.
+    """Signs with an Ethereum wallet at Privy, with app id and secret.
 
     A wallet with an owner also needs the header `privy-authorization-signature`.
     """
@@ -44,7 +44,7 @@ class PrivySigner:
         }
         request = {"method": "eth_signTypedData_v4", "params": {"typed_data": typed_data}}
         response = self._http.post(self._path, json=request)
-        if response.is_error:  # the client shows the text of this error, and of others only their kind
+        if response.is_error:  # the client shows the text of a ConfigError, and only the type of other errors
             raise ConfigError(f"the wallet service did not sign: status {response.status_code}")
         return str(response.json()["data"]["signature"])
 

@@ -1,4 +1,4 @@
-"""Writes what AI agents and their clients read: from the commands, the tools and the error codes.
+"""Writes what AI clients read: from the commands, the tools and the error codes.
 
     python scripts/mcp_docs.py            write it
     python scripts/mcp_docs.py --check    end with 1 when a file is not what it should be now
@@ -142,7 +142,7 @@ def main() -> int:
                 file.parent.mkdir(parents=True, exist_ok=True)
                 file.write_text(wanted, encoding="utf-8")
     if not parser.parse_args().check or not wrong:
-        print("what AI agents read is current")
+        print("what AI clients read is current")
         return 0
     print(f"out of date: {', '.join(wrong)}; run: python scripts/mcp_docs.py", file=sys.stderr)
     return 1
@@ -268,7 +268,12 @@ def summary(file: str) -> str:
 def index() -> str:
     lines = ["# tradesdk", "", f"> {ABOUT}", "", "## Guide", ""]
     lines += [f"- [{title}]({file}): {summary(file)}" for title, file in pages()]
-    lines += ["", "## For agents", "", "- [All of it in one file](llms-full.txt): commands, tools, error codes, pages"]
+    lines += [
+        "",
+        "## For AI clients",
+        "",
+        "- [All of it in one file](llms-full.txt): commands, tools, error codes, pages",
+    ]
     lines += ["- [Tools of trade mcp](mcp-tools.json): names, arguments, results, hints"]
     lines += ["- [Error codes](mcp-errors.json): what they mean and what to do"]
     return "\n".join(lines) + "\n"

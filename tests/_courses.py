@@ -10,6 +10,7 @@ import copy
 import functools
 import gc
 import itertools
+import math
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -170,11 +171,7 @@ def find(book: Book, call: str, now: float) -> Result:
         one = row.payment
         named = one.purchase is not None and one.state is not PaymentState.CANCELLED
         recent = row.waits and one.reply is not None and after < one.updated <= until
-        if (
-            one.fingerprint == call
-            and not one.superseded
-            and (one.state in LIVE | UNRESOLVED | RENEWABLE or named or recent)
-        ):
+        if one.fingerprint == call and (one.state in LIVE | UNRESOLVED | RENEWABLE or named or recent):
             return book, one
     return book, None
 
@@ -189,7 +186,7 @@ def reserve(book: Book, wanted: Entry, budget: Budget, owner: str, now: float) -
             return book, None
         made = entry(rules.renewed(blocking, wanted))
         before = rules.spending_before(made, wanted.amount, blocking, before, now)
-    if rules.budget_refusal(wanted.amount, before, now=now, last_hour=()) is not None:
+    if rules.budget_refusal(wanted.amount, before, now=now, counted=()) is not None:
         return book, None
     if blocking is None:
         return (*book, Row(made, owner, until)), made
@@ -204,17 +201,8 @@ def submit(book: Book, payment_id: str, amount: int, header: SignedHeader, owner
         return book, None
     terms = row._replace(payment=entry(one))
     book = tuple(terms if older is row else older for older in book)
-    book = tuple(_superseded(older, terms) for older in book[: book.index(terms)]) + book[book.index(terms) :]
     sent, signed = one.submissions + 1, one.signatures + 1
     return _change(book, terms, now, state=PaymentState.SUBMITTED, header=header, submissions=sent, signatures=signed)
-
-
-def _superseded(older: Row, row: Row) -> Row:
-    one = older.payment
-    stands = older.waits or one.purchase is not None or one.state in LIVE | UNRESOLVED | RENEWABLE
-    if one.state in (PaymentState.RESERVED, PaymentState.CANCELLED) or one.fingerprint != row.payment.fingerprint:
-        return older
-    return older._replace(payment=entry(replace(one, superseded=True))) if stands else older
 
 
 @_step
@@ -266,8 +254,14 @@ def settle(book: Book, payment_id: str, report: Report, now: float) -> Result:
         settle_failed=one.settle_failed if report.settle_failed is None else report.settle_failed,
         counted=unsent.counted,
         valid_before=unsent.valid_before,
-        counts_until=unsent.counts_until,
+        counts_until=_counts_until(unsent, report, now),
     )
+
+
+def _counts_until(one: Payment, report: Report, now: float) -> int:
+    """A receipt says when it was taken."""
+    taken = report.receipt is not None and report.receipt.success and not one.proven_paid
+    return min(one.counts_until, math.ceil(now)) if taken else one.counts_until
 
 
 @_step

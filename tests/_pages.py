@@ -8,7 +8,7 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")), ROOT / "benchmarks" / "README.md"]
 FENCE = re.compile(r"(?P<indent> *)```(?P<language>\w*)[^`]*")
-EMBED = re.compile(r'--8<-- "(?P<path>[^":]+)(?::[\w:]+)?"')
+EXAMPLE = re.compile(r"<!-- example: (?P<path>[^: ]+).*-->")
 
 
 # Installing needs a package index, benchmarks need their peers, and a server that serves until Ctrl-C does not end.
@@ -46,6 +46,7 @@ class Block:
     start: int
     lines: list[str]
     indent: str
+    example: str  # the file whose code it shows (scripts/examples.py writes it); usually none
 
     @property
     def text(self) -> str:
@@ -68,7 +69,8 @@ def blocks(page: Path) -> Iterator[Block]:
             opened, start = fence, number + 1
         else:
             body = [text.removeprefix(opened["indent"]) for text in lines[start:number]]
-            yield Block(opened["language"], start, body, opened["indent"])
+            example = EXAMPLE.fullmatch(lines[start - 2])
+            yield Block(opened["language"], start, body, opened["indent"], example["path"] if example else "")
             opened = None
     assert opened is None, f"{page.name}: the block in line {start} never ends"
 

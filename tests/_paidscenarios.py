@@ -151,7 +151,7 @@ SCENARIOS = (
         name="clock put back in the middle", faults=[fault("overlook", count=1)], jump=-600, again="clock_difference",
     ),
     Scenario(
-        name="clock put forward in the middle", faults=[fault("overlook", count=1)], jump=600,
+        name="clock put forward in the middle", faults=[fault("overlook", count=1)], jump=500,
         code="outcome_unknown", settled=0, again="delivered", **OPEN,
     ),
     Scenario(name="429, then success", faults=[fault("status", status=429, count=1)]),

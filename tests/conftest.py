@@ -89,7 +89,7 @@ def make_tables_once(patch: pytest.MonkeyPatch) -> None:
     from tradesdk.payments.ledger import opening
     from tradesdk_mock.state.database import Database
 
-    prepare, migrate, mock, ledger = Database._prepare, opening._migrate, b"", b""
+    prepare, create, mock, ledger = Database._prepare, opening._create_tables, b"", b""
 
     def prepare_or_copy(database: Database) -> None:
         nonlocal mock
@@ -99,16 +99,16 @@ def make_tables_once(patch: pytest.MonkeyPatch) -> None:
         if not mock and database.path is None:
             mock = database._db.serialize()
 
-    def migrate_or_copy(db: sqlite3.Connection, path: str, consequence: str) -> None:
+    def create_or_copy(db: sqlite3.Connection, path: str, consequence: str) -> None:
         nonlocal ledger
         if ledger and path == "in memory":
             db.deserialize(ledger)
-        migrate(db, path, consequence)
+        create(db, path, consequence)
         if not ledger and path == "in memory":
             ledger = db.serialize()
 
     patch.setattr(Database, "_prepare", prepare_or_copy)
-    patch.setattr(opening, "_migrate", migrate_or_copy)
+    patch.setattr(opening, "_create_tables", create_or_copy)
 
 
 def make_prices_once(patch: pytest.MonkeyPatch) -> None:

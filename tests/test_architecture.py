@@ -26,7 +26,7 @@ NETWORK = {"httpx", "httpcore", "h11", "httpx_sse", "certifi", "tenacity", "anyi
 ETHEREUM = {"eth_account", "coincurve", "Crypto"}
 FRAMES = {"pyarrow", "pandas", "polars"}
 THIRD_PARTY = {  # by what lies at the top of the SDK
-    "_http": {"idna"},
+    "_http": {"idna", "certifi"},
     "_async": NETWORK,
     "_sync": NETWORK,
     "payments": ETHEREUM,

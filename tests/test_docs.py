@@ -1,6 +1,7 @@
 """Every block of the README and the pages is run, and what they show is what comes out.
 
-- ```python``` runs against a mock server, one namespace a page; a ```text``` block right below it is what it prints.
+- ```python``` runs against a mock server, one namespace a page (but for the code of an example, which
+  tests/test_examples.py runs); a ```text``` block right below it is what it prints.
 - ```console``` runs each line that begins with `$` on a terminal of 100 columns, with a mock world of the page's own;
   the lines below it are what is seen. A line `…` stands for any number of lines, and the home folder is /home/you.
 - ```bash``` runs too, and nothing of it is shown. What cannot run here is listed in NOT_RUN, word by word.
@@ -31,7 +32,7 @@ import pytest
 from tradesdk import Ledger, MarketClient, SystemClock, TradeClient
 from tradesdk_mock import MockClock, MockServer, MockService
 
-from ._pages import EMBED, NOT_RUN, PAGES, ROOT, Block, blocks, is_right_below, name_of
+from ._pages import NOT_RUN, PAGES, ROOT, Block, blocks, is_right_below, name_of
 from ._stock import stocked
 
 # Noon in UTC on the day that the pages show: signals follow from the time.
@@ -98,7 +99,7 @@ class Checked:
 )
 def test_python(page: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     found = list(blocks(page))
-    code = [block for block in found if block.language == "python" and not EMBED.search(block.text)]
+    code = [block for block in found if block.language == "python" and not block.example]
     if not code:
         return
     checked = Checked(page)
@@ -310,10 +311,12 @@ def test_the_two_commands_of_the_readme_stand_where_ci_looks_for_them() -> None:
         assert lines[place + 3] == "```"
 
 
-def test_embedded_files_exist_and_every_example_is_embedded() -> None:
-    embedded = {match["path"] for page in PAGES for match in EMBED.finditer(page.read_text(encoding="utf-8"))}
+def test_every_example_is_shown_as_it_is() -> None:
+    shown = {block.example for page in PAGES for block in blocks(page)} - {""}
     examples = {file.relative_to(ROOT).as_posix() for file in (ROOT / "examples").glob("*.py")}
-    assert embedded == examples
+    assert shown == examples
+    done = subprocess.run([sys.executable, "scripts/examples.py", "--check"], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
 
 
 def test_links_lead_somewhere() -> None:

@@ -45,9 +45,9 @@ def start(*arguments: str | Path, folder: Path, env: dict[str, str] | None = Non
     return subprocess.run(command, cwd=folder, env=env, capture_output=True, encoding="utf-8", timeout=300)
 
 
-def run(name: str, folder: Path, *, code: int = 0, env: dict[str, str] | None = None) -> str:
+def run(name: str, folder: Path, *options: str, code: int = 0, env: dict[str, str] | None = None) -> str:
     """What the example prints. Warnings are errors there too."""
-    done = start("-W", "error", EXAMPLES / name, folder=folder, env=env)
+    done = start("-W", "error", EXAMPLES / name, *options, folder=folder, env=env)
     assert (done.returncode, done.stderr) == (code, ""), done.stdout + done.stderr
     return done.stdout
 
@@ -77,11 +77,14 @@ def test_quickstart_says_the_same_in_both_flavours(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["quickstart.py", pytest.param("quickstart_async.py", marks=pytest.mark.long)])
-def test_quickstart_uses_the_service_that_is_set_and_leaves_nothing_behind(name: str, tmp_path: Path) -> None:
+def test_quickstart_only_reads_the_service_that_is_set_unless_told_to_write(name: str, tmp_path: Path) -> None:
     with MockServer(seed=7) as server:
         server.populate("me")
-        told = run(name, tmp_path, env={"TRADE_API_KEY": "mock_full_me", "TRADE_BASE_URL": server.url})
-        assert told.startswith(QUICKSTART)
+        service = {"TRADE_API_KEY": "mock_full_me", "TRADE_BASE_URL": server.url}
+        assert run(name, tmp_path, env=service).startswith(QUICKSTART)
+        assert {entry.method for entry in server.journal()} == {"GET"}
+        told = run(name, tmp_path, "--write", env=service)
+        assert told.endswith("new agent 'quickstart': idle, trades signals from 90% on\n")
         writes = [entry for entry in server.journal() if entry.method != "GET"]
         created, changed, deleted = writes
         assert (created.method, created.path, created.status) == ("POST", "/v1/agents", 201)
@@ -371,7 +374,11 @@ def test_the_bots_tests_as_somebody_copies_them(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["README.md", "docs/testing.md"])
 def test_tests_on_a_page_pass(name: str, tmp_path: Path) -> None:
     """Shown tests under pytest itself, with the fixtures that the page shows and those of the plugin."""
-    code = [block.text for block in blocks(ROOT / name) if block.language == "python" and "def test_" in block.text]
+    code = [
+        block.text
+        for block in blocks(ROOT / name)
+        if block.language == "python" and not block.example and "def test_" in block.text
+    ]
     (tmp_path / f"test_{Path(name).stem}.py").write_text("\n\n".join(code), encoding="utf-8")
     done = start(*PYTEST, folder=tmp_path)
     expected = shown_in("\n".join(code))

@@ -219,3 +219,42 @@ def test_what_needs_an_extra_says_which(installed: Installed, arguments: tuple[s
     assert done.stdout == ""
     assert "tradesdk[mock]" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+FROM_AN_ARCHIVE = """
+import sys, httpx, tradesdk, tradesdk_cli, tradesdk_mock
+from importlib import import_module
+from tradesdk_cli.__main__ import main
+def must(true, what):  # -OO leaves assertions out
+    if not true:
+        sys.exit(what)
+for package in (tradesdk, tradesdk_cli, tradesdk_mock):
+    must(".whl" in package.__file__, package.__file__)
+for name in dir(tradesdk):
+    getattr(tradesdk, name)
+import_module("tradesdk.fleet").RedisLedger
+with tradesdk_mock.MockService(seed=7) as mock, httpx.Client(transport=mock.transport(), trust_env=False) as http:
+    must(http.get(mock.url + "/openapi.json").json()["info"]["title"], "a description")
+    with tradesdk.TradeClient(api_key="mock_full_me", base_url=mock.url, http_client=http) as client:
+        must(client.account.get().plan == "pro", "an account")
+for line in sys.argv[1:]:
+    print("##", line, flush=True)
+    must(main(line.split()) == 0, line)
+"""
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("option", ["-I", "-IOO"])
+def test_everything_works_from_a_zip_archive(built: Path, tmp_path: Path, option: str) -> None:
+    """Without docstrings, too. A wheel is such an archive."""
+    code = f"import sys; sys.path.insert(0, {str(wheel_in(built))!r})\n{FROM_AN_ARCHIVE}"
+    lines = ["--help", "agents list --help", "help environment", "--mock agents list", "mcp tools", "demo"]
+    env = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "TRADE_HOME": str(tmp_path)}
+    done = run(sys.executable, option, "-c", code, *lines, cwd=tmp_path, env=env)
+    assert done.returncode == 0, done.stderr
+    assert "Trading agents, signals and market data from the terminal." in done.stdout
+    assert "\n  List agents" in done.stdout
+    code = f"import sys; sys.path.insert(0, {str(wheel_in(built))!r}); from tradesdk_cli.__main__ import main; main([])"
+    completing = env | {"_TRADE_COMPLETE": "complete_bash", "_TRADE_WORDS": "trade\x1fagen"}
+    done = run(sys.executable, option, "-c", code, cwd=tmp_path, env=completing)
+    assert (done.stdout.splitlines()[-1:], done.stderr) == (["agents"], "")

@@ -3,11 +3,13 @@
 import ast
 import importlib
 import inspect
-import pydoc
 import re
 import subprocess
 import sys
+from functools import cached_property
 from pathlib import Path
+from typing import Any
+from unittest.mock import AsyncMock, create_autospec
 
 import pytest
 
@@ -155,13 +157,54 @@ def test_type_checkers_and_programs_find_a_name_in_the_same_place() -> None:
     }
 
 
-def test_help_is_a_page() -> None:
-    page = pydoc.plain(pydoc.render_doc(tradesdk)).splitlines()
-    assert len(page) < 80
+def test_a_star_brings_the_public_names_and_nothing_else() -> None:
+    """In a fresh interpreter, as the first line: nothing is loaded then that could be there by chance."""
+    program = "before = set(globals()); from tradesdk import *; print(*sorted(set(globals()) - before - {'before'}))"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)  # the line above
+    assert set(done.stdout.split()) == PUBLIC - {"__version__"}
+    assert set(vars(tradesdk)["__all__"]) == PUBLIC - {"__version__"}
+
+
+def test_help_begins_with_a_page() -> None:
+    page = (tradesdk.__doc__ or "").splitlines()
+    assert 30 < len(page) < 70
     named = set(re.findall(r"\w+", " ".join(page)))
     assert {"TradeClient", "MarketClient", "AsyncTradeClient", "APIError", "PaymentRefusedError", "Budget"} <= named
     unknown = {name for name in named if re.fullmatch(r"([A-Z][a-z]+){2,}|API\w+", name)} - PUBLIC
     assert unknown == set()
+
+
+@each_of("name", ["TradeClient", "AsyncTradeClient", "MarketClient", "AsyncMarketClient"])
+@each_of("instance", [True, False])
+def test_autospec_sees_the_methods_of_a_clients_parts(name: str, instance: bool) -> None:
+    client = getattr(tradesdk, name)
+    spec: Any = create_autospec(client, instance=instance)
+    made = spec if instance else spec(base_url="https://service.example")
+    parts = [part for part, value in vars(client).items() if isinstance(value, cached_property)]
+    assert len(parts) >= 4
+    for part in parts:
+        methods = [word for word in dir(type(getattr(client, part))) if not word.startswith("_")]
+        assert methods
+        for method in methods:
+            mocked = getattr(getattr(made, part), method)
+            with pytest.raises(TypeError):
+                mocked(not_an_argument=True)
+            waits = inspect.iscoroutinefunction(getattr(getattr(client, part), method))
+            assert isinstance(mocked, AsyncMock) == waits
+        with pytest.raises(AttributeError):
+            getattr(made, part).not_a_method  # noqa: B018
+    if "Trade" in name:
+        made.agents.get.return_value = "mine"
+        if not name.startswith("Async"):
+            assert made.agents.get("agt_1") == "mine"
+
+
+@each_of(
+    ("name", "part", "method"), [("TradeClient", "account", "get"), ("MarketClient", "quote", "aggregate_metrics")]
+)
+def test_a_call_of_the_class_says_that_a_client_is_missing(name: str, part: str, method: str) -> None:
+    with pytest.raises(TypeError, match="make a client first"):
+        getattr(getattr(getattr(tradesdk, name), part), method)()
 
 
 def test_public_names_are_there_and_documented() -> None:

@@ -158,7 +158,7 @@ if TYPE_CHECKING:  # `as` makes the names public to type checkers
     from .payments.signing.signer import TypedDataSigner as TypedDataSigner
     from .payments.signing.signer import wallet_message as wallet_message
 
-# Modules are imported at first use. There is no `__all__`: with it, `help(tradesdk)` would print 20,000 lines.
+# Modules are imported at first use.
 _HOMES = {
     "_async.batches": ("AsyncBatchRun",),
     "_async.chain_witness": ("AsyncChainWitness",),
@@ -309,7 +309,8 @@ _HOMES = {
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
 
-if not TYPE_CHECKING:  # with it, type checkers would accept any misspelled name
+if not TYPE_CHECKING:  # type checkers take the names above; with `__getattr__`, they would accept any misspelled one
+    __all__ = sorted(_HOME)
 
     def __getattr__(name: str) -> object:
         home = _HOME.get(name)

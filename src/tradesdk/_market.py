@@ -10,11 +10,11 @@ from functools import cache, partial
 from itertools import islice
 from typing import Any, Generic, TypeVar, cast, get_args
 
-from ._http.request import Request, display, encode_body, moment
+from ._http.request import Request, encode_body, moment, wrong_argument
 from ._http.response import decode_raw, validated
 from ._http.retry import Operation
 from ._values.http import RawResponse
-from ._values.text import printable, without_keys
+from ._values.text import display, printable, without_keys
 from .errors import APIResponseError, InvalidArgumentError, TokenDetails
 from .models.market import (
     AggregateMetrics,
@@ -298,7 +298,7 @@ def count(name: str, value: int | None, most: int) -> int | None:
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= most:
-        raise InvalidArgumentError(f"{name} must be a whole number from 1 to {most}, not {display(value)}")
+        raise wrong_argument(name, f"a whole number from 1 to {most}", value)
     return int(value)
 
 

@@ -42,6 +42,8 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
+from ._values.hints import HINTS, UNKNOWN_OUTCOME
+from ._values.money import show_usd
 from ._values.text import printable
 
 TYPE_CHECKING = False
@@ -170,6 +172,7 @@ ErrorCode = Literal[
 """Every code that an error of the SDK can have. A release may add codes; it never renames one."""
 
 
+@show_usd("cost", "limit_amount", "spent", "held", "left")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BudgetDetails:
     """`details` of `no_budget`, `over_budget` and `over_total`. Amounts are in dollars.
@@ -193,6 +196,7 @@ class BudgetDetails:
     room_at: datetime | None = None
 
 
+@show_usd("price", "allowed")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PriceDetails:
     """`details` of `over_price`. Amounts are in dollars.
@@ -248,11 +252,11 @@ class TradeError(Exception):
     Attributes:
         code: what went wrong, for programs: one of `ErrorCode`.
         message: what went wrong, for people.
-        hint: what to do next; may be empty.
+        hint: what to do next. Tracebacks show it where it says more than the code's usual one.
     """
 
     code: ErrorCode = "invalid_state"
-    hint: str = ""
+    _hint: str = ""
 
     def __init__(self, message: str, *, code: ErrorCode | None = None, hint: str = "") -> None:
         super().__init__(message)
@@ -260,7 +264,13 @@ class TradeError(Exception):
         if code is not None:
             self.code = code
         if hint:
-            self.hint = hint
+            self._hint = hint
+            self.add_note(printable(f"hint: {hint}", 1200))
+
+    @property
+    def hint(self) -> str:
+        """What to do next."""
+        return self._hint or HINTS.get(self.code, "")
 
     def __str__(self) -> str:
         return printable(self.message)
@@ -306,6 +316,8 @@ class PaymentError(TradeError):
         response: the answer behind the error, with its bytes; None when there was none.
     """
 
+    payment: Payment | None
+
     def __init__(
         self,
         message: str,
@@ -322,8 +334,6 @@ class PaymentError(TradeError):
         self.details = details
         self.payment = payment
         self.response = response
-        if hint:
-            self.add_note(printable(f"hint: {hint}", 1200))
 
     @property
     def charged(self) -> Charged:
@@ -345,6 +355,8 @@ class PaymentRejectedError(PaymentError):
     Nothing proves that, so its amount stays held. The same call continues the same payment.
     """
 
+    payment: Payment  # pyright: ignore[reportIncompatibleVariableOverride] # always there
+
 
 class PaymentOutcomeUnknownError(PaymentError):
     """A payment was sent, and it is unknown whether it was taken.
@@ -352,9 +364,13 @@ class PaymentOutcomeUnknownError(PaymentError):
     The same call continues: it resends the same payment, or signs the same nonce again, which is taken only once.
     """
 
+    payment: Payment  # pyright: ignore[reportIncompatibleVariableOverride] # always there
+
 
 class PaymentUndeliveredError(PaymentError):
     """The payment was taken, but no usable answer arrived. `response` is the answer, if any."""
+
+    payment: Payment  # pyright: ignore[reportIncompatibleVariableOverride] # always there
 
 
 class LedgerError(PaymentError):
@@ -393,6 +409,12 @@ class APIError(TradeError):
         self.url = url
         self.outcome: Outcome = outcome
         self.retries = retries
+
+    @property
+    def hint(self) -> str:
+        """What to do next; for a request that may have been carried out, not to repeat it blindly."""
+        in_doubt = self.outcome == "unknown" and self.code != "ambiguous_outcome"
+        return UNKNOWN_OUTCOME if in_doubt else super().hint
 
     @property
     def charged(self) -> Charged:
@@ -459,7 +481,7 @@ class APIStatusError(APIError):
         message: the service's message, else the meaning of the status.
         headers: the answer's headers, case-insensitive.
         body: the answer's bytes.
-        response: the whole answer; None when the request was not sent.
+        response: the whole answer; None only in a `RateLimitError` of a request that was not sent.
         retry_after: seconds to wait that the service named, by its own clock; None when it named none.
         retry_at: when that wait ends (aware, UTC), by the local clock.
         rate_limit: the rate limit in the answer, if any.
@@ -506,6 +528,7 @@ class InvalidRequestError(APIStatusError):
     """400: the body or query was malformed or incomplete."""
 
     code: ErrorCode = "invalid_request"
+    response: RawResponse  # pyright: ignore[reportIncompatibleVariableOverride] # always there
 
 
 class InvalidSignatureError(InvalidRequestError):
@@ -518,30 +541,35 @@ class AuthenticationError(APIStatusError):
     """401: the key is missing, wrong, expired or revoked."""
 
     code: ErrorCode = "unauthorized"
+    response: RawResponse  # pyright: ignore[reportIncompatibleVariableOverride] # always there
 
 
 class PermissionDeniedError(APIStatusError):
     """403: the key's scope or plan does not allow this."""
 
     code: ErrorCode = "forbidden"
+    response: RawResponse  # pyright: ignore[reportIncompatibleVariableOverride] # always there
 
 
 class NotFoundError(APIStatusError):
     """404: it does not exist, or belongs to another account."""
 
     code: ErrorCode = "not_found"
+    response: RawResponse  # pyright: ignore[reportIncompatibleVariableOverride] # always there
 
 
 class ConflictError(APIStatusError):
     """409: the current state does not allow it, for example deleting an active agent."""
 
     code: ErrorCode = "conflict"
+    response: RawResponse  # pyright: ignore[reportIncompatibleVariableOverride] # always there
 
 
 class UnprocessableEntityError(APIStatusError):
     """422: a value is invalid; the message names the field."""
 
     code: ErrorCode = "validation_error"
+    response: RawResponse  # pyright: ignore[reportIncompatibleVariableOverride] # always there
 
 
 class RateLimitError(APIStatusError):
@@ -554,18 +582,21 @@ class InternalServerError(APIStatusError):
     """500: an unexpected error of the service."""
 
     code: ErrorCode = "internal_error"
+    response: RawResponse  # pyright: ignore[reportIncompatibleVariableOverride] # always there
 
 
 class BadGatewayError(APIStatusError):
     """502: something behind the service failed."""
 
     code: ErrorCode = "bad_gateway"
+    response: RawResponse  # pyright: ignore[reportIncompatibleVariableOverride] # always there
 
 
 class ServiceUnavailableError(APIStatusError):
     """503: maintenance or high load."""
 
     code: ErrorCode = "service_unavailable"
+    response: RawResponse  # pyright: ignore[reportIncompatibleVariableOverride] # always there
 
 
 class APIResponseError(APIError):
@@ -620,6 +651,7 @@ class StreamEndedError(StreamError):
     """The service ended the stream for good (204); reconnecting cannot help."""
 
     code: ErrorCode = "stream_ended"
+    response: RawResponse  # pyright: ignore[reportIncompatibleVariableOverride] # always there
 
 
 class AmbiguousOutcomeError(APIError):

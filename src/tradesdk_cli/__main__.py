@@ -38,9 +38,14 @@ def _main(argv: "Sequence[str] | None") -> int:
     if "_TRADE_COMPLETE" in os.environ:
         from tradesdk_cli.completion.candidates import answer
 
+        if hasattr(sys.stdout, "reconfigure"):
+            sys.stdout.reconfigure(errors="backslashreplace")
         with contextlib.suppress(OSError):  # the shell does not listen any more
             print(answer(os.environ), flush=True)
         return 0
+    from tradesdk_cli.text import print_in_any_encoding
+
+    print_in_any_encoding()
     if argv is None:
         from tradesdk_cli.interrupts import end_at_once
 

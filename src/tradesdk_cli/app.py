@@ -43,8 +43,8 @@ _GROUPS = {
     "More": {
         "demo": "See it all work, without an account or a network.",
         "mock": "The mock service on this machine, served and controlled.",
-        "mcp": "Tools for AI agents, under your limits: config, tools.",
-        "approve": "Approve or refuse what an AI agent wants done.",
+        "mcp": "Tools for AI clients, under your limits: config, tools.",
+        "approve": "Approve or refuse what an AI client wants to do.",
         "api": "Send any request, with the same key, retries and budgets.",
         "completion": "Let your shell complete commands, ids and symbols.",
         "help": "Help about a topic or a command: trade help TOPIC.",

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from tradesdk_cli.errors import INTERRUPTED, Declined, Interrupted, UsageProblem
 from tradesdk_cli.output.formats import flatten
 from tradesdk_cli.redact import without_secrets
-from tradesdk_cli.text import is_unicode, one_line, visible
+from tradesdk_cli.text import one_line, visible
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -214,8 +214,7 @@ def _change_of(out: Output, name: str, value: Any, before: Mapping[str, Any] | N
     if name in before and old == value:
         return f"{new} {_painted(out, 'dim', '(as it is)')}"
     was = _shown(name, old)
-    arrow = "→" if is_unicode(out.stderr.encoding) else "->"
-    return f"{_painted(out, 'old', was)} {arrow} {_painted(out, 'new', new)}"
+    return f"{_painted(out, 'old', was)} → {_painted(out, 'new', new)}"
 
 
 def _shown(name: str, value: Any) -> str:
@@ -249,8 +248,7 @@ def _painted(out: Output, style: str, text: str) -> str:
 
 def say(out: Output, line: str) -> None:
     """A line on stderr, for people. What comes from strangers has been made visible before."""
-    encoding = out.stderr.encoding or "utf-8"
-    print(line.encode(encoding, "backslashreplace").decode(encoding), file=out.stderr, flush=True)
+    print(line, file=out.stderr, flush=True)
 
 
 def can_ask() -> bool:

@@ -92,8 +92,7 @@ class _Shown(logging.Handler):
 
     def _say(self, line: str, style: str = "") -> None:
         stream = self._out.stderr
-        encoding = stream.encoding or "utf-8"
-        line = visible(line).encode(encoding, "backslashreplace").decode(encoding)
+        line = visible(line)
         dim = style == "dim" and self._out.color(stream)
         print(f"\x1b[2m{line}\x1b[0m" if dim else line, file=stream, flush=True)
 
@@ -106,7 +105,7 @@ class _Shown(logging.Handler):
             if left_out:
                 self._out.note(f"left out of this line: {' and '.join(left_out)}")
         if self._mock:
-            self._out.note("nobody listens there: the embedded mock has no address; trade mock serve gives it one")
+            self._out.note("the embedded mock has no address; trade mock serve gives it one")
             self._mock = False  # once is enough
 
 

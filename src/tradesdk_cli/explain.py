@@ -53,16 +53,11 @@ _OF_A_PROFILE = re.compile(
 
 _KEYSTORE = "--wallet FILE or TRADE_KEYSTORE says which keystore it is; trade pay key new makes one"
 _CONFIG_HINTS = {
+    "invalid_setting": "trade help settings",
     "invalid_base_url": "correct TRADE_BASE_URL or --base-url; it looks like https://api.example.com",
     "invalid_api_key": "correct TRADE_API_KEY, or what --api-key-stdin reads",
-    "invalid_budget": "a budget is dollars such as 0.50, or not set at all",
-    "invalid_private_key": (
-        "a private key is 64 hexadecimal digits, with or without 0x in front; an address is not one"
-    ),
     "invalid_keystore": _KEYSTORE,
     "keystore_exists": "choose another file: --wallet FILE",
-    "keystore_exposed": ("others may have read it: if that can be, move the money to a new wallet (trade pay key new)"),
-    "keystore_damaged": "put your copy of the file back; --wallet FILE or TRADE_KEYSTORE names another one",
     "keystore_without_address": _KEYSTORE,
     "wrong_password": "run it again with the password of that file; --wallet FILE or TRADE_KEYSTORE names another one",
 }
@@ -113,12 +108,14 @@ def problem_of(error: BaseException, program: str = "trade") -> Problem:
         return payment_problem(error, program)
     if isinstance(error, ConfigError):
         message = one_line(str(error))
-        hint = _CONFIG_HINTS.get(error.code) or error.hint or "trade help settings"
+        hint = error.hint
+        if hint == ConfigError("", code=error.code).hint:  # the usual one, in words of Python
+            hint = _CONFIG_HINTS.get(error.code, hint)
         return Problem(CONFIG, "configuration", message, continued(hint, program))
     if isinstance(error, InvalidArgumentError):
         return Problem(USAGE, "usage", one_line(str(error)), "nothing was sent; --help shows what is accepted")
     if isinstance(error, TradeError):
-        return Problem(OTHER, "error", one_line(str(error)))
+        return Problem(OTHER, "error", one_line(str(error)), error.hint)
     if isinstance(error, OSError):
         where = f": {error.filename}" if error.filename else ""
         return Problem(OTHER, "system", one_line(f"{error.strerror or type(error).__name__}{where}"))
@@ -210,7 +207,7 @@ def _status_hint(error: Any, program: str) -> str:
     if status == 402:
         return f"the service wants to be paid for this, or another plan; see the plan: {program} account show"
     if status == 403:
-        return f"this needs a key with the scope full-access, or another plan; see the plan: {program} account show"
+        return f"{error.hint}; see the plan: {program} account show"
     if status == 404:
         if _market(error.url):
             return f"not found; see what there is: {_lister(error.url, program)}"
@@ -300,10 +297,13 @@ def payment_problem(error: PaymentError, program: str) -> Problem:
 
 
 def _once_more(payment: Payment, program: str) -> str:
-    """How to buy again what was paid for and did not arrive. A named purchase that is marked as paid stays closed."""
+    """How to buy again what was paid for and did not arrive: another purchase has another name."""
     if payment.purchase is not None:
-        return f"the same command with --new-purchase {payment.id} buys it once more"
-    return f"the same is not paid for again before {program} pay reconcile --mark paid {payment.id}"
+        return "to buy it again, give it another --purchase name (another --job name for batches)"
+    mark = f"{program} pay reconcile --mark paid {payment.id}"
+    return (
+        f"to buy it again: add --purchase NAME, or first {mark}; 10 minutes after the first try the same command does"
+    )
 
 
 def with_payment(problem: Problem, error: APIError, program: str) -> Problem:
@@ -379,7 +379,7 @@ def _refused(error: PaymentError, program: str) -> str:
     if code == "no_signer":
         return f"export TRADE_WALLET_KEY, or make a wallet: {program} pay key new"
     if code == "insecure_url":
-        return "TRADE_MARKET_BASE_URL or --market-url must start with https://"
+        return f"{error.hint}: TRADE_MARKET_BASE_URL or --market-url"
     if code == "no_such_payment":
         return f"see what there is: {program} pay history"
     if code == "reservation_lost":

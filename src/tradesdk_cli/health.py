@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from tradesdk_cli.errors import CONFIG, OTHER
-from tradesdk_cli.text import is_unicode, maybe_dollars, one_line
+from tradesdk_cli.text import maybe_dollars, one_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -504,8 +504,6 @@ _LEAST = 20
 
 def show(out: Output, findings: Sequence[Finding]) -> None:
     """Draws them, wrapped to the terminal."""
-    utf8 = is_unicode(out.stdout.encoding)
-    marks = MARKS if utf8 else MARKS | {"ok": "+", "problem": "x"}
     names = max(len(one.check) for one in findings)
     states = max(len(one.status) for one in findings)
     indent = 2 + states + 2 + names + 2
@@ -524,7 +522,7 @@ def show(out: Output, findings: Sequence[Finding]) -> None:
         for one in findings:
             style = STYLES[one.status]
             head = Text.assemble(
-                (f"{marks[one.status]} {one.status:<{states}}", style), "  ", (f"{one.check:<{names}}", "bold")
+                (f"{MARKS[one.status]} {one.status:<{states}}", style), "  ", (f"{one.check:<{names}}", "bold")
             )
             first, *rest = wrapped(visible(one.said), room)
             lead = " " * (indent if beside else 4)

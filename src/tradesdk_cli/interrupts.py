@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM: end at once while the program starts, raise, or wait until a step is done."""
+"""Ctrl-C, SIGTERM and SIGHUP: end at once while the program starts, raise, or wait until a step is done."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ from tradesdk_cli.errors import INTERRUPTED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+_STOPPING = (signal.SIGINT, signal.SIGTERM, *([signal.SIGHUP] if hasattr(signal, "SIGHUP") else []))
 
 
 def end_at_once() -> None:
@@ -40,7 +42,7 @@ def _end(number: int, frame: object) -> None:
 
 
 class DeferInterrupt:
-    """What becomes of Ctrl-C and SIGTERM: where it is `open` they are raised, elsewhere they wait for that."""
+    """What becomes of Ctrl-C, SIGTERM and SIGHUP: where it is `open` they are raised, elsewhere they wait for that."""
 
     def __init__(self, noticed: Callable[[], object] = lambda: None) -> None:
         """`noticed` is called when a signal comes, before anything ends because of it."""
@@ -87,14 +89,14 @@ class DeferInterrupt:
 
 @contextmanager
 def deferring(noticed: Callable[[], object] = lambda: None) -> Iterator[DeferInterrupt]:
-    """Inside, the first Ctrl-C or SIGTERM goes to the `DeferInterrupt`; the second ends the process at once."""
+    """Inside, the first of these signals goes to the `DeferInterrupt`; the second ends the process at once."""
     deferral = DeferInterrupt(noticed)
     with on_signal(deferral.hear):
         yield deferral
 
 
 class StopRequested(KeyboardInterrupt):
-    """Ctrl-C or SIGTERM; `number` is the signal."""
+    """Ctrl-C, SIGTERM or SIGHUP; `number` is the signal."""
 
     def __init__(self, number: int) -> None:
         super().__init__()
@@ -103,7 +105,7 @@ class StopRequested(KeyboardInterrupt):
 
 @contextmanager
 def told_to_stop() -> Iterator[None]:
-    """Inside, the first Ctrl-C or SIGTERM raises `StopRequested`, and the second one ends the process at once."""
+    """Inside, the first of these signals raises `StopRequested`, and the second one ends the process at once."""
 
     def hear(number: int) -> bool:
         raise StopRequested(number)
@@ -114,14 +116,14 @@ def told_to_stop() -> Iterator[None]:
 
 @contextmanager
 def on_signal(hear: Callable[[int], bool]) -> Iterator[None]:
-    """Inside, the first Ctrl-C or SIGTERM calls `hear` with its number.
+    """Inside, the first Ctrl-C, SIGTERM or SIGHUP calls `hear` with its number.
 
     When that says True, so does the next one; otherwise the next one ends the process at once.
     """
     if threading.current_thread() is not threading.main_thread():
         yield  # signals are only ever seen by the main thread
         return
-    numbers = [number for number in (signal.SIGINT, signal.SIGTERM) if signal.getsignal(number) is not signal.SIG_IGN]
+    numbers = [number for number in _STOPPING if signal.getsignal(number) is not signal.SIG_IGN]
 
     def handler(number: int, frame: Any) -> None:
         again = False
@@ -141,5 +143,5 @@ def on_signal(hear: Callable[[int], bool]) -> Iterator[None]:
 
 
 def exit_code_of(interrupt: BaseException | None) -> int:
-    """130 for Ctrl-C, 143 for SIGTERM, as shells say it."""
+    """130 for Ctrl-C, 143 for SIGTERM, 129 for SIGHUP, as shells say it."""
     return 128 + interrupt.number if isinstance(interrupt, StopRequested) else INTERRUPTED

@@ -36,8 +36,10 @@ class OneMoreTry(RetryPolicy):
 
     def action(self, operation: Operation, failure: Failure, retries: int, *, server_errors: int = 0) -> RetryAction:
         """What to do after `failure`."""
-        if failure.cause is FailureCause.NOT_SENT and retries and not self.reached():
-            return RetryAction.RAISE
+        if failure.cause is FailureCause.NOT_SENT:
+            if retries and not self.reached():
+                return RetryAction.RAISE
+            failure = Failure(failure.cause)  # wherever it is
         return super().action(operation, failure, retries, server_errors=server_errors)
 
     def wait(self, retry: int, failure: Failure, *, now: float, random: Callable[[], float] = dice) -> RetryWait:
@@ -133,3 +135,18 @@ def heard_by(handler: logging.Handler, log: str = "tradesdk", *, alone: bool = F
         logger.removeHandler(handler)
         logger.propagate = propagate
         logger.setLevel(level)
+
+
+class FleetEvents(logging.Handler):
+    """Says what a person has to know of a fleet: that something is not shared for now, or not checked."""
+
+    _TOLD = ("rate_limit_alone", "rate_limit_shared", "durability_unchecked")
+
+    def __init__(self, output: Output) -> None:
+        super().__init__(logging.INFO)
+        self._output = output
+
+    def emit(self, record: logging.LogRecord) -> None:
+        event = vars(record).get("event")
+        if event in self._TOLD:
+            self._output.event(event, one_line(record.getMessage()))

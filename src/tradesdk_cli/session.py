@@ -10,7 +10,7 @@ import time
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from tradesdk_cli.errors import ConfigProblem
 
@@ -21,13 +21,15 @@ if TYPE_CHECKING:
 
     import typer
 
-    from tradesdk import Ledger, RateLimit, TradeClient
+    from tradesdk import RateLimit, TradeClient
     from tradesdk_cli.config.settings import Settings
+    from tradesdk_cli.ledger import KeepingLedger
     from tradesdk_cli.mockworld import EmbeddedMock
     from tradesdk_cli.output.printer import Output
     from tradesdk_cli.retries import SayingClock
     from tradesdk_cli.wallet import Wallet
 
+T = TypeVar("T")
 
 _TRY = "try it without an account or a network: trade --mock account show"
 
@@ -150,7 +152,7 @@ class Session:
         return self.settings.data_folder() / "ledger.sqlite3"
 
     @cached_property
-    def ledger(self) -> Ledger:
+    def ledger(self) -> KeepingLedger:
         """The ledger of payments: this machine's, or that of the mock world."""
         from tradesdk_cli.ledger import KeepingLedger
 
@@ -203,9 +205,9 @@ class Session:
         """Has `close` called at the end."""
         self._stack.callback(close)
 
-    def enter(self, context: AbstractContextManager[object]) -> None:
+    def enter(self, context: AbstractContextManager[T]) -> T:
         """Enters `context`, until the end."""
-        self._stack.enter_context(context)
+        return self._stack.enter_context(context)
 
     def close(self) -> None:
         """Closes what was opened and stops the mock."""

@@ -7,7 +7,9 @@ escape sequences, no bidirectional overrides, no invisible characters.
 
 from __future__ import annotations
 
+import codecs
 import re
+import sys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -74,6 +76,28 @@ def json_escaped(char: str) -> str:
         return char
     units = char.encode("utf-16-be", "surrogatepass")
     return "".join(f"\\u{units[at] << 8 | units[at + 1]:04x}" for at in range(0, len(units), 2))
+
+
+PLAIN = "tradesdk_cli.plain"
+"""How text is encoded where the encoding lacks a character: signs of ours become ASCII, others an escape."""
+_SIGNS = {"…": "...", "→": "->", "←": "<-", "↑": "^", "↓": "v", "·": "-", "✓": "+", "✗": "x", "█": "#", "░": "."}
+
+
+def _plainly(error: UnicodeError) -> tuple[str, int]:
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    lacking = error.object[error.start : error.end]
+    return "".join(_SIGNS.get(c) or c.encode("ascii", "backslashreplace").decode() for c in lacking), error.end
+
+
+codecs.register_error(PLAIN, _plainly)
+
+
+def print_in_any_encoding() -> None:
+    """From now on nothing that is printed fails for a character that the terminal's encoding lacks."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors=PLAIN)
 
 
 def is_unicode(encoding: str | None) -> bool:

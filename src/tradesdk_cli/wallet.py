@@ -205,7 +205,7 @@ def new_password() -> str:
                 f"{PASSWORD_FILE} names a file, readable by you only, whose first line is the password",
             )
         given = hidden("a password for the new keystore: ")
-        if given and hidden("the same again: ") != given:
+        if given and hidden("repeat the password: ") != given:
             raise CliError("these are two passwords; nothing was written")
     if not given:
         raise ConfigProblem("the password is empty", "without one, whoever gets the file has the money")

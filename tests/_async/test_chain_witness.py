@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import pickle
 import traceback
 from collections.abc import Callable, Iterator
@@ -64,7 +65,7 @@ class Doubted:
         self.client = self.another(witness or witness_of(mock))
 
     def another(self, witness: AsyncChainWitness | None) -> AsyncMarketClient:
-        return buyer_of(self.mock, witness=witness, ledger=self.ledger, signer=self.signer)
+        return buyer_of(self.mock, witness=witness, ledger=self.ledger, signer=self.signer, continue_for=86_400)
 
     async def buy(self) -> Payment:
         self.mock.add_fault("status", paid="only", status=503, executed=self.taken)
@@ -430,7 +431,13 @@ def test_urls_that_are_refused_are_not_shown(url: Any, more: bool) -> None:
     assert KEY not in "".join(traceback.format_exception(caught.value))
 
 
-@each_of("options", [{"timeout": 0}, {"timeout": None}, {"timeout": True}, {"timeout": -1}, {"clock": 5}])
+@each_of(
+    "options",
+    [
+        *({"timeout": seconds} for seconds in (0, None, True, -1, "5", 10**400, -(10**400), math.inf, math.nan)),
+        {"clock": 5},
+    ],
+)
 def test_options_that_are_refused(options: dict[str, Any]) -> None:
     with pytest.raises(ConfigError):
         AsyncChainWitness("https://node.example", **options)

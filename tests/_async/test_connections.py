@@ -21,15 +21,32 @@ from ._client import at_most, connected, facing
 GOOD = answer(json.dumps(ACCOUNT).encode())
 
 
-async def test_refused() -> None:
+@each_of("host", ["127.0.0.1", "localhost"])
+async def test_refused_by_this_machine(host: str) -> None:
+    """Nothing listens there, and waiting a minute would not change that."""
     clock = VirtualClock()
-    async with connected(f"http://127.0.0.1:{free_port()}", clock=clock) as client:
-        with pytest.raises(APIConnectionError, match="could not connect") as caught:
+    async with connected(f"http://{host}:{free_port()}", clock=clock) as client:
+        with pytest.raises(APIConnectionError, match=r"could not connect.*after 1 retry\)") as caught:
             await client.agents.create(name="mine", wallet_id="w1", chain_id=8453)
         error = caught.value
-    assert (error.sent, error.outcome, error.retries) == (False, "none", 5)
+        with pytest.raises(APIConnectionError, match=r"could not connect") as opening:
+            async with client.signals.stream(chain=8453) as stream:
+                await anext(stream)
+    assert (error.sent, error.outcome, error.retries, error.code) == (False, "none", 1, "connection_refused")
     assert type(error.__cause__) is ConnectionRefusedError
-    assert len(clock.waits) == 5
+    assert opening.value.retries == 1
+    assert len(clock.waits) == 2
+    assert max(clock.waits) < 2.9
+
+
+async def test_refused_on_the_way_to_another_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A service, or the proxy before it, that restarts refuses connections for a while."""
+    monkeypatch.setenv("https_proxy", f"http://127.0.0.1:{free_port()}")
+    clock = VirtualClock()
+    async with connected("https://service.example", clock=clock) as client:
+        with pytest.raises(APIConnectionError, match="after 5 retries") as caught:
+            await client.account.get()
+    assert (caught.value.code, len(clock.waits)) == ("connection_refused", 5)
 
 
 async def test_unknown_host_is_hopeless() -> None:

@@ -267,14 +267,14 @@ async def test_every_call_takes_a_price_and_names(act: Act, mock: MockService) -
     again = await act(client, purchase="today")
     assert (bought.again, again.again, again.payment.id) == (False, True, bought.payment.id)
     assert (await act(client.dry_run, purchase="today")).existing == again.payment
-    anew = await act(client, purchase="today", new_purchase=bought.payment.id)
+    anew = await act(client, purchase="tomorrow")
     assert (anew.again, anew.payment.id != bought.payment.id) == (False, True)
     assert (await act(client.quote)).amount == bought.payment.amount
     mock.payments.assert_charged(times=2)
 
 
 async def test_the_free_call_takes_nothing_about_money() -> None:
-    for more in ("max_price", "purchase", "new_purchase"):
+    for more in ("max_price", "purchase"):
         call: Any = market_of(Seller()).supported_tokens
         with pytest.raises(TypeError, match=more):
             await call(**{more: 1})

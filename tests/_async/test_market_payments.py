@@ -240,14 +240,19 @@ async def test_max_price_does_not_change_what_counts(
     mock.payments.assert_charged(times=int(not counts))
 
 
-async def test_reconcile_leaves_alone_what_was_bought_anew(mock: MockService) -> None:
+async def test_reconcile_asks_for_no_payment_of_an_older_purchase_once_it_is_over(mock: MockService) -> None:
+    """Ten minutes later the call is another purchase; the first one counts until it is proven."""
     client = buyer_of(mock)
     first = await doubtful(client, mock)
-    await client.token_prices(TWO, new_purchase=first.id)
-    assert [one.id for one in (await client.payments.reconcile()).live] == [first.id]
+    mock.clock.advance(601)
+    second = await client.token_prices(TWO)
+    assert second.payment is not None
+    assert second.payment.nonce != first.nonce
+    spending = await client.payments.spending()
+    assert (spending.spent, spending.held) == (second.payment.amount, first.amount)
+    found = await client.payments.reconcile()
+    assert ([one.id for one in found.unresolved], found.live, found.delivered) == ([first.id], (), ())
     mock.payments.assert_charged(times=1)
-    mock.clock.advance(USED_UP)
-    assert [one.id for one in (await client.payments.reconcile()).unresolved] == [first.id]
 
 
 async def test_reconcile_of_nothing(mock: MockService) -> None:

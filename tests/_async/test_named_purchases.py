@@ -19,6 +19,7 @@ from tradesdk import (
     APIConnectionError,
     AsyncMarketClient,
     Budget,
+    ConfigError,
     InvalidArgumentError,
     Ledger,
     LocalSigner,
@@ -87,13 +88,9 @@ async def test_after_thirty_days_its_answer_is_gone_and_it_is_not_paid_for_again
     mock.clock.advance(30 * DAY + 1)
     await client.token_prices(["AERO"])  # this is when old answers are deleted
     error = await failed(client, "already_delivered")
-    assert f"new_purchase='{first.id}'" in error.hint
+    assert "another name" in error.hint
     assert error.payment is not None
-    anew = await client.token_prices(TWO, purchase=NAME, new_purchase=first.id)
-    assert not anew.again
-    # Asked for again, that continues with the replacement; so does the name alone.
-    assert (await client.token_prices(TWO, purchase=NAME, new_purchase=first.id)).again
-    assert (await client.token_prices(TWO, purchase=NAME)).payment == anew.payment
+    assert not (await client.token_prices(TWO, purchase="another")).again
     mock.payments.assert_charged(times=3)
 
 
@@ -113,8 +110,6 @@ async def test_a_name_for_other_data_is_refused(mock: MockService, path: str, bo
     assert first.payment is not None
     assert first.payment.id in caught.value.message
     assert caught.value.charged is False
-    with pytest.raises(PaymentRefusedError, match="purchase_changed"):
-        await client.request(path, json=body, purchase=NAME, new_purchase=first.payment.id)
     assert (await client.dry_run.request(path, json=body, purchase=NAME)).refusal is not None
     mock.payments.assert_charged(times=1)
 
@@ -149,14 +144,6 @@ async def test_another_ledger_does_not_pay_again(mock: MockService) -> None:
     assert (spending.spent, spending.held) == (0, PRICE)
     assert not (await there.token_prices(["AERO"])).again  # nothing else is blocked
     mock.payments.assert_charged(times=2)
-    anew = await there.token_prices(TWO, purchase=NAME, new_purchase=error.payment.id)
-    assert not anew.again
-    # A third one that replaces the same payment signs the same nonce.
-    third = buyer_of(mock)
-    lost = (await failed(third, "taken_elsewhere")).payment
-    assert lost is not None
-    await failed(third, "taken_elsewhere", new_purchase=lost.id)
-    mock.payments.assert_charged(times=3)
 
 
 @pytest.mark.parametrize("purchase", [NAME, None])
@@ -188,12 +175,11 @@ async def test_a_ledger_that_was_copied_or_set_back(mock: MockService, tmp_path:
     mock.payments.assert_charged(times=1)
 
 
-def expected_nonce(secret: bytes, name: str, replaced: str = "") -> str:
+def expected_nonce(secret: bytes, name: str) -> str:
     """As the docs have it."""
     payer = bytes.fromhex(LocalSigner.from_key(KEY).address[2:])
     parts = (8453).to_bytes(32, "big") + bytes.fromhex(USDC) + payer + hashlib.sha256(name.encode()).digest()
-    message = b"\x01" + parts if not replaced else b"\x02" + parts + bytes.fromhex(replaced[2:])
-    return "0x" + hmac.new(secret, message, hashlib.sha256).hexdigest()
+    return "0x" + hmac.new(secret, b"\x01" + parts, hashlib.sha256).hexdigest()
 
 
 def own_secret() -> bytes:
@@ -208,9 +194,6 @@ async def test_the_nonce_of_a_name_never_changes(mock: MockService) -> None:
     first = (await client.token_prices(TWO, purchase=NAME)).payment
     assert first is not None
     assert first.nonce == expected_nonce(own_secret(), NAME)
-    second = (await client.token_prices(TWO, purchase=NAME, new_purchase=first.id)).payment
-    assert second is not None
-    assert second.nonce == expected_nonce(own_secret(), NAME, first.nonce)
     (batch,) = await collected(client.batches.token_prices(["BRETT", "ETH"], job="nightly"))
     named = batch.result.payment
     assert named is not None
@@ -296,79 +279,69 @@ async def test_a_mark_of_paid_closes_it(mock: MockService, purchase: str | None)
     await client.payments.mark(lost.id, paid=True)
     if purchase is not None:  # it would not be paid for once, if the name could be bought again
         error = await failed(client, "already_delivered")
-        assert lost.id in error.hint
-    more = {} if purchase is None else {"purchase": purchase, "new_purchase": lost.id}
-    assert not (await client.token_prices(TWO, **more)).again
+        assert "another name" in error.hint
+    assert not (await client.token_prices(TWO, purchase=None if purchase is None else "another")).again
     mock.payments.assert_charged(times=2)
 
 
-@pytest.mark.parametrize("purchase", [None, NAME])
-async def test_lost_answers_can_be_bought_again_by_choice(mock: MockService, purchase: str | None) -> None:
-    client = buyer_of(mock, lost="buy_again")
+@pytest.mark.parametrize("seconds", [599.5, 600.5])
+async def test_without_a_name_a_lost_answer_blocks_for_ten_minutes(mock: MockService, seconds: float) -> None:
+    """From the first signing; then the call wants the data of then. Both payments count."""
+    client = buyer_of(mock)
     mock.add_fault("reset", paid="only", executed=True, count=1)
     with pytest.raises(PaymentUndeliveredError) as caught:
-        await client.token_prices(TWO, purchase=purchase)
-    bought = await client.token_prices(TWO, purchase=purchase)
-    assert bought.payment is not None
-    assert caught.value.payment is not None
-    assert bought.payment.id != caught.value.payment.id
-    mock.payments.assert_charged(times=2)
+        await client.token_prices(TWO)
+    lost = caught.value.payment
+    assert lost is not None
+    assert "10 minutes" in caught.value.hint
+    mock.clock.advance(lost.created + seconds - mock.clock.now())
+    if seconds < 600:
+        await failed(client, "unresolved_payment", purchase=None)
+        mock.payments.assert_charged(times=1)
+        return
+    bought = (await client.token_prices(TWO)).payment
+    assert bought is not None
+    assert (bought.id != lost.id, bought.nonce != lost.nonce) == (True, True)
     spending = await client.payments.spending()
     assert (spending.spent, spending.held) == (PRICE, PRICE)
+    mock.payments.assert_charged(times=2)
 
 
-async def test_lost_takes_two_values(mock: MockService) -> None:
-    choice: Any = "always"
-    with pytest.raises(InvalidArgumentError, match="lost"):
-        buyer_of(mock, lost=choice)
+async def test_how_long_is_a_setting(mock: MockService) -> None:
+    client = buyer_of(mock, continue_for=0)
+    mock.add_fault("reset", paid="only", executed=True, count=1)
+    with pytest.raises(PaymentUndeliveredError):
+        await client.token_prices(TWO)
+    mock.clock.advance(EXPIRED)
+    assert not (await client.token_prices(TWO)).again
+    for wrong in (-1, float("nan"), float("inf"), "600", None, True):
+        with pytest.raises(ConfigError, match="continue_for must be seconds"):
+            buyer_of(mock, continue_for=wrong)
 
 
-async def test_one_batch_of_a_job_can_be_bought_once_more(mock: MockService) -> None:
-    client = buyer_of(mock)
-    tokens = ["ETH", "BRETT", "TOSHI"]
+async def test_while_it_may_be_taken_a_payment_is_continued_whatever_the_setting(mock: MockService) -> None:
+    client = buyer_of(mock, continue_for=0)
+    first = await in_doubt(client, mock, None, executed=False)
+    bought = (await client.token_prices(TWO)).payment
+    assert bought is not None
+    assert bought.id == first
+    mock.payments.assert_charged(times=1)
+
+
+async def test_a_job_goes_on_past_what_its_name_has_paid_for(mock: MockService) -> None:
+    client, there = buyer_of(mock), buyer_of(mock)
+    tokens = ["ETH", "BRETT", "TOSHI", "AERO"]
+    [elsewhere] = await collected(there.batches.token_prices(["ETH"], size=1, job="nightly"))
+    mock.add_fault("reset", paid="only", executed=True, nth=2, count=1)
     run = client.batches.token_prices(tokens, size=1, job="nightly")
-    await anext(run)
-    mock.add_fault("reset", paid="only", executed=True, count=1)
-    with pytest.raises(PaymentUndeliveredError) as caught:
-        await anext(run)
-    lost = caught.value.payment
-    assert lost is not None
-    with pytest.raises(PaymentRefusedError, match="unresolved_payment"):
-        await collected(client.batches.token_prices(tokens, size=1, job="nightly"))
-    batches = await collected(client.batches.token_prices(tokens, size=1, job="nightly", new_purchase=lost.id))
-    assert [batch.again for batch in batches] == [True, False, False]
-    assert all(batch.again for batch in await collected(client.batches.token_prices(tokens, size=1, job="nightly")))
+    with pytest.raises(PaymentUndeliveredError, match="paid_undelivered"):
+        await collected(run)
+    assert run.passed_over == (("ETH",),)
+    again = client.batches.token_prices(tokens, size=1, job="nightly")
+    assert [batch.tokens for batch in await collected(again)] == [("TOSHI",), ("AERO",)]
+    assert again.passed_over == (("ETH",), ("BRETT",))
+    assert elsewhere.tokens == ("ETH",)
     mock.payments.assert_charged(times=4)
-
-
-@pytest.mark.parametrize("job", [None, "nightly"])
-@pytest.mark.parametrize("tokens", [["ETH", "BRETT", "TOSHI"], []])
-async def test_a_run_refuses_a_new_purchase_that_is_for_none_of_its_batches(
-    mock: MockService, job: str | None, tokens: list[str]
-) -> None:
-    signer = CountingSigner()
-    client = buyer_of(mock, signer=signer)
-    other = (await client.token_prices(["DEGEN"])).payment
-    assert other is not None
-    for payment_id, why in (("pay_0", "is not in this ledger"), (other.id, "pays for something else")):
-        run = client.batches.token_prices(tokens, size=1, job=job, new_purchase=payment_id)
-        for _ in range(2):
-            with pytest.raises(InvalidArgumentError, match=f"new_purchase: payment {payment_id} {why}"):
-                await collected(run)
-    assert (len(signer.digests), await client.payments.list()) == (1, [other])
-
-
-async def test_one_batch_of_a_run_without_a_job_can_be_bought_once_more(mock: MockService) -> None:
-    client = buyer_of(mock)
-    mock.add_fault("reset", paid="only", executed=True, count=1)
-    with pytest.raises(PaymentUndeliveredError) as caught:
-        await client.token_prices(["BRETT"])
-    lost = caught.value.payment
-    assert lost is not None
-    batches = await collected(client.batches.token_prices(TWO, size=1, new_purchase=lost.id))
-    paid = [batch.result.payment for batch in batches]
-    assert [one and one.replaces for one in paid] == [None, lost.id]
-    mock.payments.assert_charged(times=3)
 
 
 async def test_an_answer_without_a_receipt_is_held_until_it_is_marked() -> None:
@@ -444,64 +417,16 @@ async def never_sent(client: AsyncMarketClient, mock: MockService, **purchase: s
     return caught.value.payment.id
 
 
-@pytest.mark.parametrize("purchase", [None, NAME])
-async def test_a_replacement_that_was_never_sent_replaces_nothing(mock: MockService, purchase: str | None) -> None:
+async def test_a_name_that_was_never_sent_keeps_its_nonce(mock: MockService) -> None:
     client = buyer_of(mock)
-    mock.add_fault("reset", paid="only", executed=True, count=1)
-    with pytest.raises(PaymentOutcomeUnknownError) as caught:
-        await client.with_options(max_retries=0).token_prices(TWO, purchase=purchase)
-    lost = caught.value.payment
-    assert lost is not None
-
-    await never_sent(client, mock, purchase=purchase, new_purchase=lost.id)
-    mock.clock.advance(EXPIRED)
-    with pytest.raises(PaymentUndeliveredError) as again:
-        await client.token_prices(TWO, purchase=purchase)
-    assert again.value.payment is not None
-    assert (again.value.payment.id, again.value.code) == (lost.id, "paid_undelivered")
-    mock.payments.assert_charged(times=1)
-
-
-@pytest.mark.parametrize("purchase", [None, NAME])
-async def test_new_purchase_of_a_closed_payment(mock: MockService, purchase: str | None) -> None:
-    """A delivered one is bought once more. One that was never sent replaces nothing: a name keeps its nonce."""
-    client = buyer_of(mock)
-    unsent = await never_sent(client, mock, purchase=purchase)
+    unsent = await never_sent(client, mock, purchase=NAME)
     mock.clock.advance(EXPIRED)
     await client.payments.reconcile()
     assert (await client.payments.get(unsent)).state is PaymentState.CANCELLED
-    first = (await client.token_prices(TWO, purchase=purchase, new_purchase=unsent)).payment
-    assert first is not None
-    assert first.replaces is None
-    if purchase is not None:
-        assert first.nonce == expected_nonce(own_secret(), NAME)
-    second = (await client.token_prices(TWO, purchase=purchase, new_purchase=first.id)).payment
-    assert second is not None
-    assert second.nonce != first.nonce
-    mock.payments.assert_charged(times=2)
-
-
-@pytest.mark.parametrize("purchase", [None, NAME])
-async def test_new_purchase_of_another_payment(mock: MockService, purchase: str | None) -> None:
-    signer = CountingSigner()
-    client = buyer_of(mock, signer=signer)
-    other = (await client.token_prices(["DEGEN"])).payment
-    assert other is not None
-    for payment_id, why in (("pay_0", "is not in this ledger"), (other.id, "pays for something else")):
-        with pytest.raises(InvalidArgumentError, match=f"new_purchase: payment {payment_id} {why}"):
-            await client.token_prices(TWO, purchase=purchase, new_purchase=payment_id)
-    assert (len(signer.digests), await client.payments.list()) == (1, [other])
-
-
-async def test_a_replacement_is_not_replaced_by_itself(mock: MockService) -> None:
-    """Whoever answers without anything usable forever is paid twice at most."""
-    client = buyer_of(mock, lost="buy_again")
-    mock.add_fault("malformed_json", paid="only")
-    for _ in range(2):
-        with pytest.raises(PaymentUndeliveredError):
-            await client.token_prices(TWO, purchase=NAME)
-    await failed(client, "unresolved_payment")
-    mock.payments.assert_charged(times=2)
+    bought = (await client.token_prices(TWO, purchase=NAME)).payment
+    assert bought is not None
+    assert bought.nonce == expected_nonce(own_secret(), NAME)
+    mock.payments.assert_charged(times=1)
 
 
 @pytest.mark.parametrize(

@@ -99,35 +99,6 @@ def fail() -> None:
     raise RuntimeError("no contact to the key")
 
 
-async def test_a_new_purchase_that_is_never_signed_leaves_the_earlier_payment_as_it_is() -> None:
-    buyer = Buyer("lost after")
-    with pytest.raises(PaymentOutcomeUnknownError):
-        await buyer.client(max_retries=0).token_prices(["ETH"])
-    [first] = buyer.ledger.history()
-    failing = FailingSigner(fail)
-    with pytest.raises(PaymentRefusedError, match="signer_failed"):
-        await buyer.client(signer=failing).token_prices(["ETH"], new_purchase=first.id)
-    assert buyer.ledger.find(first.fingerprint, now=buyer.clock.now()) == first
-    # The same call still continues with the payment in doubt, and so signs nothing.
-    with pytest.raises(PaymentUndeliveredError):
-        await buyer.client().token_prices(["ETH"])
-    assert (len(buyer.signer.digests), len(buyer.service.taken)) == (1, 1)
-
-
-async def test_a_new_purchase_takes_the_place_of_the_earlier_payment_once_it_is_signed() -> None:
-    buyer = Buyer("lost after")
-    with pytest.raises(PaymentOutcomeUnknownError):
-        await buyer.client(max_retries=0).token_prices(["ETH"])
-    [first] = buyer.ledger.history()
-    seen: list[bool] = []
-    signer = FailingSigner(lambda: seen.extend(one.superseded for one in buyer.ledger.history()))
-    result = await buyer.client(signer=signer).token_prices(["ETH"], new_purchase=first.id)
-    assert seen == [False, False], "while it is not signed, both stand"
-    replaced = buyer.ledger.get(first.id)
-    assert replaced is not None
-    assert (replaced.superseded, result.payment and result.payment.superseded) == (True, False)
-
-
 async def test_a_receipt_of_success_counts_whatever_the_service_says_later() -> None:
     """It settles, and answers 503; when the same payment comes once more, it fails to settle it a second time."""
     answers = [

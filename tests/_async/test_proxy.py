@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import traceback
+from base64 import b64encode
 
 import pytest
 
-from tradesdk import APIConnectionError, APIResponseError, ConfigError
+from tradesdk import APIConnectionError, APIResponseError, AsyncChainWitness, AsyncMarketClient, ConfigError
 
 from .._answers import ACCOUNT
 from .._hostile import answer, hostile
@@ -55,16 +56,52 @@ async def test_this_machine_needs_no_proxy(monkeypatch: pytest.MonkeyPatch, host
         assert server.visits[0].head.startswith(b"GET /v1/account ")
 
 
-@each_of("scheme", ["socks5", "foo"])
-async def test_a_proxy_of_another_kind_is_refused_without_being_shown(
-    monkeypatch: pytest.MonkeyPatch, scheme: str
+@each_of("place", ["socks5://user:hunter2@elsewhere.example:9", "foo://user:hunter2@elsewhere.example:9",
+                   "http://user:hunter2@\u2019.elsewhere.example:9"])  # fmt: skip
+@each_of("name", ["https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"])
+async def test_an_unusable_proxy_is_refused_by_the_name_of_its_variable(
+    monkeypatch: pytest.MonkeyPatch, name: str, place: str
 ) -> None:
-    name_proxy(monkeypatch, f"{scheme}://user:secret@elsewhere.example:9", without="")
-    with pytest.raises(ConfigError, match="proxy") as caught:
-        connected("https://service.example")
-    shown = "".join(traceback.format_exception(caught.value))
-    assert "secret" not in shown
-    assert "elsewhere" not in shown
+    name_proxy(monkeypatch, "", without="")
+    monkeypatch.setenv(name, place)
+    for client in (
+        lambda: connected("https://service.example"),
+        lambda: AsyncMarketClient(base_url="https://service.example"),
+        lambda: AsyncChainWitness("https://service.example/key"),
+    ):
+        with pytest.raises(ConfigError, match=rf"^{name} cannot be used: ") as caught:
+            client()
+        shown = "".join(traceback.format_exception(caught.value)) + caught.value.hint
+        assert "hunter2" not in shown
+        assert "elsewhere" not in shown
+
+
+ODD = {
+    "an IPv6 network": {"NO_PROXY": "localhost,fd07::/64"},
+    "an IPv6 address": {"NO_PROXY": "[::1],[::1]:8080,::1"},
+    "a name with umlauts": {"NO_PROXY": "bücher.example"},
+    "SOCKS for what has no proxy of its own": {"ALL_PROXY": "socks5h://127.0.0.1:9"},
+    "SOCKS for http": {"HTTP_PROXY": "socks5://127.0.0.1:9"},
+    "a carriage return": {"HTTPS_PROXY": "{}\r", "NO_PROXY": "other.example\r"},
+    "a password with a number sign": {"HTTPS_PROXY": "http://user:pa#ss@{place}"},
+    "junk for http": {"HTTP_PROXY": "://", "http_proxy": "[", "NO_PROXY": "[,],/,\udc80"},
+}
+
+
+@each_of("variables", ODD.values(), ids=ODD)
+async def test_only_what_applies_to_the_url_counts(monkeypatch: pytest.MonkeyPatch, variables: dict[str, str]) -> None:
+    """One odd word beside it makes no client unusable."""
+    with hostile(lambda visit: None if visit.send(answer(status="403 Forbidden")) else visit.close()) as proxy:
+        name_proxy(monkeypatch, "", without="")
+        for name, value in ({"HTTPS_PROXY": "{}"} | variables).items():
+            monkeypatch.setenv(name, value.replace("{place}", proxy.url[7:]).replace("{}", proxy.url))
+        async with connected("https://service.example") as client:
+            with pytest.raises(APIConnectionError, match="the proxy refused: 403"):
+                await client.account.get()
+        (visit,) = proxy.visits
+        assert visit.head.startswith(b"CONNECT service.example:443 ")
+        given = b"\r\nproxy-authorization: basic " + b64encode(b"user:pa#ss").lower()
+        assert (given in visit.head.lower()) == ("@" in variables.get("HTTPS_PROXY", ""))
 
 
 async def test_a_proxy_that_refuses(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -81,6 +118,6 @@ async def test_a_proxy_that_refuses(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def name_proxy(monkeypatch: pytest.MonkeyPatch, url: str, *, without: str) -> None:
-    for name, value in (("http_proxy", url), ("https_proxy", url), ("no_proxy", without)):
+    for name, value in (("http_proxy", url), ("https_proxy", url), ("all_proxy", ""), ("no_proxy", without)):
         monkeypatch.setenv(name, value)
         monkeypatch.setenv(name.upper(), value)

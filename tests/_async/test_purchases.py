@@ -14,6 +14,7 @@ from tradesdk import (
     InvalidArgumentError,
     Ledger,
     Payment,
+    PaymentError,
     PaymentOutcomeUnknownError,
     PaymentRefusedError,
     PaymentRejectedError,
@@ -228,22 +229,40 @@ async def test_an_outage_of_an_hour(mock: MockService, settled: str | None) -> N
     for _ in range(12):
         for tokens in calls:
             with pytest.raises(PaymentOutcomeUnknownError):
-                await client.token_prices(tokens)
+                await client.token_prices(tokens, purchase=tokens[0])
         assert (await client.payments.spending()).held == 3 * ONE
         mock.clock.advance(300)
     mock.remove_fault(outage.id)
     for tokens in calls:
         if settled == "lost":
             with pytest.raises(PaymentUndeliveredError, match="paid_undelivered") as caught:
-                await client.token_prices(tokens)
+                await client.token_prices(tokens, purchase=tokens[0])
             assert caught.value.payment is not None
-            assert f"new_purchase='{caught.value.payment.id}'" in caught.value.hint
+            assert "purchase=" in caught.value.hint
         else:
-            assert (await client.token_prices(tokens)).charged is True
+            assert (await client.token_prices(tokens, purchase=tokens[0])).charged is True
     assert len(nonces(mock)) == len(set(nonces(mock))) == 3
     spending = await client.payments.spending()
     assert spending.total == mock.payments.spent() == 3 * ONE
     assert spending.held == (3 * ONE if settled == "lost" else 0)
+
+
+async def test_without_a_name_an_outage_holds_one_more_price_each_ten_minutes_until_the_budget_is_used_up(
+    mock: MockService,
+) -> None:
+    client = buyer_of(mock, budget=Budget(total="0.09")).with_options(max_retries=0)
+    mock.add_fault("status", status=502, paid="only", executed=False)
+    held = []
+    for _ in range(9):
+        with pytest.raises(PaymentError) as caught:
+            await client.token_prices(["ETH"])
+        held.append((await client.payments.spending()).held // ONE)
+        mock.clock.advance(300)
+    assert held == [1, 1, 1, 2, 2, 2, 3, 3, 3]
+    with pytest.raises(PaymentRefusedError, match="over_budget") as caught:
+        await client.token_prices(["ETH"])
+    assert "held" in caught.value.message
+    mock.payments.assert_charged(times=0)
 
 
 async def test_two_signatures_that_were_not_settled_need_a_person(mock: MockService) -> None:

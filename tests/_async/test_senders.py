@@ -36,9 +36,11 @@ from .._answers import ACCOUNT, BASE, KEY, created, page
 from .._clock import VirtualClock
 from .._hostile import Visit, always, answer, hostile
 from .._paidservice import CountingSigner
+from .._ports import free_port
 from .._rows import each_of
 from .._seller import TWO, Seller, settled
 from .._streamscript import CHAIN, live
+from ._client import connected
 
 PLAIN = json.dumps(ACCOUNT).encode()
 ERROR = b'{"error": {"code": "not_found", "message": "no such account"}}'
@@ -171,10 +173,20 @@ async def test_the_same_on_the_wire(kind: str, name: str) -> None:
 
 
 @each_of("kind", CLIENTS)
-async def test_nobody_there(kind: str) -> None:
-    found = await outcome(CLIENTS[kind](), "http://127.0.0.1:9")
-    # httpx and httpx2 keep the system's error to themselves.
-    assert found[:2] == (APIConnectionError, "connection_refused" if kind == "own connections" else "connection_failed")
+@each_of("busy_with", [KeyError("the caller's own secret"), ssl.SSLCertVerificationError("old")])
+async def test_nobody_there(kind: str, busy_with: Exception) -> None:
+    """The pool of httpx hides the system's error; what the caller was busy with is not taken for it."""
+    given = CLIENTS[kind]()
+    async with connected(f"http://127.0.0.1:{free_port()}", http_client=given) as client:
+        try:
+            raise busy_with
+        except Exception:
+            with pytest.raises(APIConnectionError, match=r"connection refused; check that .*after 1 retry\)") as caught:
+                await client.account.get()
+    assert (caught.value.code, caught.value.sent, caught.value.temporary) == ("connection_refused", False, True)
+    assert type(caught.value.__cause__) is ConnectionRefusedError
+    if given is not None:
+        await given.aclose()
 
 
 @each_of("kind", ["httpx", "httpx2"])

@@ -52,6 +52,23 @@ async def test_a_run_goes_on_where_the_last_one_ended(tmp_path: Path) -> None:
     assert path.stat().st_mode & 0o777 == 0o600
 
 
+async def test_a_since_that_the_checkpoint_overrides_is_said_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    def said() -> list[dict[str, Any]]:
+        return [vars(record) for record in caplog.records if record.__dict__.get("event") == "stream_since_ignored"]
+
+    path = tmp_path / "place.json"
+    caplog.set_level("INFO", "tradesdk")
+    await taken(path, 2, since=SINCE)  # there is no checkpoint yet
+    await taken(path, 1)  # and no since
+    assert said() == []
+    assert await taken(path, 2, since=SINCE) == ["s4", "s5"]
+    (record,) = said()
+    assert (record["levelname"], record["chain"]) == ("INFO", 8453)
+    assert record["position"].timestamp() >= SINCE
+
+
 async def test_what_the_consumer_broke_over_comes_again(tmp_path: Path) -> None:
     path = tmp_path / "place.json"
 
@@ -62,6 +79,18 @@ async def test_what_the_consumer_broke_over_comes_again(tmp_path: Path) -> None:
     found = await followed(StreamScript([9.0], listed=LISTED), after=break_at, checkpoint=path, since=SINCE)
     assert type(found.error) is ZeroDivisionError
     assert await taken(path, 1) == ["s2"]
+
+
+async def test_one_that_is_older_than_what_an_earlier_run_gave_is_late(tmp_path: Path) -> None:
+    """The service published `x` first, and `y`, dated a second before it, while no run was reading."""
+    path = tmp_path / "place.json"
+    first = await followed(StreamScript([10.0, live("x", 10)]), checkpoint=path)
+    assert first.ids == ["x"]
+    script = StreamScript([9.0, live("end", 39)], listed=[fields("y", 9), fields("x", 10), fields("z", 10)])
+    script.clock.advance(30)
+    second = await followed(script, checkpoint=path)
+    assert [(one.id, one.replayed, one.late) for one in second.signals] == [("y", True, True), ("z", True, False)]
+    assert second.stats.late == 1
 
 
 async def test_by_hand_in_any_order(tmp_path: Path) -> None:

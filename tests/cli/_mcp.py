@@ -1,4 +1,4 @@
-"""An AI agent's side of `trade mcp`: toolboxes in this process, and a person who approves."""
+"""An AI client's side of `trade mcp`: toolboxes in this process, and a person who approves."""
 
 from __future__ import annotations
 

@@ -90,7 +90,7 @@ class Terminal:
     ) -> Run:
         """Runs `trade` with `argv`. `tty`: stdout and stderr are terminals; `answers`: somebody types this."""
         environment = {"COLUMNS": str(columns), "TERM": "xterm-256color"} | self.env | dict(env or {})
-        stdout, stderr = Stream(tty=tty, encoding=encoding), Stream(tty=tty or answers is not None)
+        stdout, stderr = (Stream(tty=at, encoding=encoding) for at in (tty, tty or answers is not None))
         with self._monkeypatch.context() as patch:
             for name in [name for name in os.environ if _ours(name)]:
                 patch.delenv(name)

@@ -101,18 +101,18 @@ def test_get_is_the_bare_value(shell: Terminal) -> None:
         (("get", "api_key"), "keys are never shown"),
         (("set", "outptu", "json"), "there is no setting outptu"),
         (("set", "output", "xml"), "output is one of auto, table, json, ndjson, csv, tsv, yaml, md, not xml"),
-        (("set", "api-key", "MARKED"), "keys do not stand in settings"),
-        (("set", "key", "MARKED"), "keys do not stand in settings"),
+        (("set", "api-key", "MARKED"), "keys are not kept in settings"),
+        (("set", "key", "MARKED"), "keys are not kept in settings"),
         (("set", "mock", "true"), "a profile is a mock by its kind"),
         (("set", "retry", "perhaps"), "retry is true or false, not perhaps"),
         (("set", "timeout", "-1"), None),
         (("set", "timeout", "nan"), "timeout is seconds above 0, at most 3600, not nan"),
         (("set", "verbose", "9"), "verbose is 0, 1 or 2, not 9"),
         (("set", "base_url", "https://x.example", "--project"), "a project may not say where requests and keys go"),
-        (("set", "key", "file", "--project"), "keys do not stand in settings"),
+        (("set", "key", "file", "--project"), "keys are not kept in settings"),
         (("set", "mock", "false", "--project"), "mock is true: a project can turn the mock on, not off, not false"),
         (("unset", "profile"), "the default profile is changed, not removed"),
-        (("unset", "key"), "keys do not stand in settings"),
+        (("unset", "key"), "keys are not kept in settings"),
     ],
 )
 def test_what_cannot_be_meant_changes_nothing(shell: Terminal, argv: tuple[str, ...], message: str | None) -> None:
@@ -230,7 +230,7 @@ def test_use_and_a_default_that_is_gone(shell: Terminal) -> None:
     assert (run.code, run.json["value"]) == (0, "paper")
     assert shell("config", "use", "nobody").code == 3
     run = shell("config", "set", "profile", "work", env={"TRADE_PROFILE": "paper"})
-    assert "here and now paper is used, because of TRADE_PROFILE" in run.err
+    assert "paper is used here, because of TRADE_PROFILE" in run.err
     assert tomllib.loads(text(shell))["profile"] == "work"
 
 

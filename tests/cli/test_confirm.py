@@ -91,7 +91,7 @@ def test_what_is_like_that_already_is_not_sent(own: Terminal, server: MockServer
     for more in ((), ("--yes",), ("--dry-run",)):
         run = own("agents", "update", agent, "--name", "mine", "--max-positions", "5", *more, answers="n\n")
         assert (run.code, run.json["id"]) == (0, agent)
-        assert f"mine ({agent}) is like that already" in run.err
+        assert f"mine ({agent}) already has these values" in run.err
     assert writes(server, own) == []
 
 

@@ -1,4 +1,4 @@
-"""`--debug` shows what travels, `--curl` what to paste; neither shows a secret nor lets a stranger's text through."""
+"""`--debug` shows what is sent, `--curl` what to paste; neither shows a secret nor lets a stranger's text through."""
 
 import json
 import shlex

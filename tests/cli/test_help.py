@@ -2,6 +2,8 @@
 
 import re
 import shlex
+import subprocess
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -81,6 +83,17 @@ def test_help_fits_and_says_everything(trade: Terminal, words: tuple[str, ...]) 
     assert "--mock / --no-mock" not in run.out
     assert run.out.rstrip().partition("\n\n  Examples:")[0].endswith("trade help options")
     assert words or run.out.count("\n") <= 40, "the first page fits a terminal"
+
+
+@pytest.mark.parametrize("line", ["agents create --help", pytest.param("", marks=pytest.mark.long)])
+def test_help_without_docstrings(trade: Terminal, line: str) -> None:
+    """`python -OO` drops them."""
+    lines = [line] if line else ["--help", *(f"{' '.join(words)} --help" for words, _ in leaves(command()))]
+    code = "import sys; from tradesdk_cli.__main__ import main; [main(line.split()) for line in sys.argv[1:]]"
+    words = [sys.executable, "-OO", "-c", code, *lines]
+    done = subprocess.run(words, env=trade.environment(), capture_output=True, text=True, timeout=300)  # our own code
+    assert done.stderr == ""
+    assert done.stdout == "".join(trade(*line.split()).out for line in lines)
 
 
 def test_global_options_have_a_page(trade: Terminal) -> None:

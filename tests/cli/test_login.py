@@ -87,7 +87,7 @@ def test_without_trying(shell: Terminal, service: Scripted) -> None:
     assert (run.code, service.seen) == (0, [])
     assert "email" not in run.json
     assert kept(shell) == {"default": f"{KEY}\n"}
-    assert "nobody has tried this key yet" in run.err
+    assert "the key was saved without a test" in run.err
 
 
 @each_of("key", ["MARKED two words", "MARKED\tx", "MARKEDä", ""])
@@ -184,7 +184,8 @@ def test_the_profile_keeps_its_own_address_whatever_the_environment_says(shell: 
     assert service.keys[-1] == f"Bearer {KEY}"
     said = [note["note"] for note in run.notes]
     assert said == [
-        f"{name} is set and goes before what was kept: unset {name}" for name in ("TRADE_API_KEY", "TRADE_BASE_URL")
+        f"{name} is set and takes precedence over the saved login: unset {name}"
+        for name in ("TRADE_API_KEY", "TRADE_BASE_URL")
     ]
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 
 import pytest
@@ -236,24 +235,28 @@ def test_the_hints_of_an_undelivered_batch_can_be_followed(
     assert told == {f"pay show {name}", *(() if job else (f"pay reconcile --mark paid {name}",))}
     for command in sorted(told, reverse=True):
         assert buyer(*command.split()).code == 0, command
-    assert buyer(*line, *(("--new-purchase", name) if job else ())).code == 0
-    shop.payments.assert_charged(times=3)
+    done = buyer(*line)
+    assert done.code == (14 if job else 0)
+    shop.payments.assert_charged(times=2 if job else 3)
     if job:
+        assert "passed over" in done.err
         return
     marked = buyer("pay", "resume", name)
     assert marked.problem["code"] == "not_live"
     assert [buyer(*command.split()).code for command in commands(marked.problem["hint"])] == [0]
 
 
-def test_it_is_said_what_comes_before_a_job_goes_on(buyer: Terminal, shop: MockServer, tokens: tuple[str, ...]) -> None:
-    shop.add_fault("malformed_json", route="/v1/token-prices", paid="only", nth=2, count=1)
+def test_a_job_goes_on_past_what_has_no_answer_and_says_so(
+    buyer: Terminal, shop: MockServer, tokens: tuple[str, ...]
+) -> None:
+    shop.add_fault("malformed_json", route="/v1/token-prices", paid="only", nth=1, count=1)
     line = ("market", "prices", *tokens[:6], "--batches", "--job", "mine", "--max-price", "0.18", "--no-retry")
-    for code in (14, 12):
-        run = buyer(*line)
-        assert run.code == code
-        lost = json.loads(run.err.splitlines()[-1])["payment"]["id"]
-        assert f"are printed; with --new-purchase {lost} the same command continues from there" in run.err
-    assert len(buyer(*line, "--new-purchase", lost).lines) == 6
+    assert buyer(*line).code == 14
+    again = buyer(*line)
+    assert (again.code, len(again.lines)) == (14, 1)
+    assert f"passed over: {', '.join(tokens[:5])}" in again.err
+    assert "use another --job name" in again.err
+    shop.payments.assert_charged(times=2)
 
 
 @pytest.mark.long
@@ -270,16 +273,6 @@ def test_the_hints_of_a_batch_in_doubt_can_be_followed(
     assert [one["code"] for one in known] == ["not_unresolved"] * 2, "it ended well, so there is nothing to say"
     assert [buyer(*command.split()).code for one in known for command in commands(one["hint"])] == [0, 0]
     assert buyer(*line).code == 0
-
-
-@pytest.mark.long
-def test_the_hint_for_another_payment_for_batches_can_be_followed(
-    buyer: Terminal, shop: MockServer, tokens: tuple[str, ...]
-) -> None:
-    line = ("market", "prices", *tokens[:6], "--batches", "--max-price", "0.18", "--no-retry")
-    shop.add_fault("malformed_json", route="/v1/token-prices", paid="only", nth=1, count=1)
-    name = buyer(*line).problem["payment"]["id"]
-    assert buyer(*line, "--new-purchase", name).code == 0
 
 
 def commands(hint: str) -> list[str]:

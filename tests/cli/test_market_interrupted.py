@@ -1,21 +1,28 @@
-"""Ctrl-C and SIGTERM while something is being paid: its answer is waited for, and the exit code says what came."""
+"""A signal while something is being paid: the answer is waited for, and the exit code says which one came."""
 
 from __future__ import annotations
 
+import os
 import signal as signals
 from typing import Any
 
 import pytest
 
 from tradesdk._sync.payment_history import Payments
+from tradesdk_cli.interrupts import StopRequested
 from tradesdk_cli.ledger import KeepingLedger
+from tradesdk_cli.output.printer import Output
+from tradesdk_cli.purchase.checkout import Checkout
 from tradesdk_cli.retries import SayingClock
 from tradesdk_cli.wallet import Wallet
 from tradesdk_mock import MockServer
 
 from ._terminal import Terminal
 
-ENDS = pytest.mark.parametrize(("number", "code"), [(signals.SIGINT, 130), (signals.SIGTERM, 143)])
+ENDS = pytest.mark.parametrize(
+    ("number", "code"),
+    [(signals.SIGINT, 130), (signals.SIGTERM, 143), *([(signals.SIGHUP, 129)] if hasattr(signals, "SIGHUP") else [])],
+)
 
 
 @pytest.fixture
@@ -146,6 +153,66 @@ def test_an_answer_that_was_not_printed_is_kept_for_the_same_command(
 
 @ENDS
 @pytest.mark.parametrize("more", [(), ("--batches",)])
+def test_an_answer_is_collected_when_it_is_printed(
+    buyer: Terminal,
+    shop: MockServer,
+    monkeypatch: pytest.MonkeyPatch,
+    number: signals.Signals,
+    code: int,
+    more: tuple[str, ...],
+) -> None:
+    come, write = [number], Output.write
+
+    def interrupted(self: Output, text: str) -> None:
+        if come and not more:
+            signals.raise_signal(come.pop())
+        elif come:
+            raise StopRequested(come.pop())  # between batches, the first signal waits until all is printed
+        write(self, text)
+
+    monkeypatch.setattr(Output, "write", interrupted)
+    line = ("market", "prices", "ETH", "--max-price", "0.03", *more)
+    first = buyer(*line)
+    assert (first.code, first.out) == (code, "")
+    (payment,) = buyer("pay", "history").lines
+    kept = f"the same command prints it for 60 s, trade pay resume {payment['id']} at any time"
+    assert f"$0.03 was paid, and the answer is kept: {kept}" in first.err
+    second = buyer(*line)
+    assert (second.code, [one["symbol"] for one in second.lines]) == (0, ["ETH"])
+    assert "nothing was paid" in second.err
+    shop.payments.assert_charged(times=1)
+    assert "nothing was paid" not in buyer(*line).err
+    shop.payments.assert_charged(times=2)
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no disk that is always full")
+@pytest.mark.parametrize("more", [(), ("--batches",)])
+def test_what_could_not_be_written_is_not_collected(buyer: Terminal, shop: MockServer, more: tuple[str, ...]) -> None:
+    line = ("market", "prices", "ETH", "--max-price", "0.03", *more)
+    assert buyer(*line, "-o", "json", "--out", "/dev/full").problem["charged"] is True
+    second = buyer(*line)
+    assert (second.code, [one["symbol"] for one in second.lines]) == (0, ["ETH"])
+    shop.payments.assert_charged(times=1)
+
+
+def test_a_signal_after_it_is_printed_waits_until_the_cost_is_said(
+    buyer: Terminal, shop: MockServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    account_for = Checkout.account_for
+
+    def interrupted(self: Checkout, results: list[Any]) -> None:
+        signals.raise_signal(signals.SIGTERM)
+        account_for(self, results)
+
+    monkeypatch.setattr(Checkout, "account_for", interrupted)
+    run = buyer("market", "prices", "ETH", "--max-price", "0.03")
+    assert (run.code, [one["symbol"] for one in run.lines]) == (143, ["ETH"])
+    assert [one["payments"] for one in run.notes[:-1]] == [[buyer("pay", "history").lines[0]["id"]]]
+    assert run.notes[-1]["note"] == "interrupted, after all of it was bought"
+
+
+@ENDS
+@pytest.mark.parametrize("more", [(), ("--batches",)])
 def test_a_signal_before_anything_is_signed_ends_it_at_once(
     buyer: Terminal,
     shop: MockServer,
@@ -220,14 +287,8 @@ def test_the_second_signal_does_not_wait_for_what_is_handed_over(
 def test_where_nothing_is_under_way_the_first_one_ends_it(
     buyer: Terminal, shop: MockServer, monkeypatch: pytest.MonkeyPatch, verb: str
 ) -> None:
-    """An answer that is kept, and a payment that was bought again: neither is handed over."""
-    anew: list[str] = []
-    if verb == "reconcile":
-        shop.add_fault("status", status=503, paid="only", count=1)
-        failed = buyer(*PRICES)
-        assert failed.code == 14
-        anew = ["--new-purchase", failed.problem["payment"]["id"]]
-    bought = buyer(*PRICES, *anew)
+    """An answer that is kept is only read."""
+    bought = buyer(*PRICES)
     name = bought.notes[-1]["payments"]
     monkeypatch.setattr(Payments, verb, lambda *given: signals.raise_signal(signals.SIGTERM))
     run = buyer("pay", verb, *(name if verb == "resume" else []))

@@ -44,7 +44,7 @@ SMUGGLED: tuple[dict[str, Any], ...] = (
     {"api_key": "mock_full_other"},
     {"path": "/v1/token-prices"},
     {"url": "http://127.0.0.1:1/"},
-    {"new_purchase": "pay_1"},
+    {"replaces": "pay_1"},
     {"state": "approved"},
 )
 NO_TOOLS = ("approve", "trade approve", "set_budget", "payments.mark", "__init__", "_carry_out", "call", "decide")
@@ -145,7 +145,7 @@ class Model:
 
 
 def play(seed: int, stock: MockServer) -> None:
-    """One run, judged by the books of the service."""
+    """One run, judged by the records of the service."""
     dice = random.Random(seed)
     home = Path(tempfile.mkdtemp(prefix="hostile-", dir=MEMORY if MEMORY.is_dir() else None))
     tenant, wallet = f"hostile{seed}", f"0x{(1 << 80) + seed:064x}"

@@ -54,7 +54,7 @@ def test_what_a_value_stands_for(text: str, value: object) -> None:
 
 @each_of("text", ['{"a":', "[1", '"open', "{'a': 1}", "[" * 100_000])
 def test_what_begins_like_json_must_be_json(text: str) -> None:
-    with pytest.raises(UsageProblem, match="begins like JSON"):
+    with pytest.raises(UsageProblem, match="starts like JSON"):
         value_of(text)
 
 

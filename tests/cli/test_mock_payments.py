@@ -96,12 +96,16 @@ def test_check(own: Terminal, server: MockServer) -> None:
     fine = own("mock", "payments", "check")
     assert (fine.code, fine.out) == (0, "")
     assert "nothing was charged twice" in fine.err
+    buy(server, 2)  # an equal call, on purpose
+    assert own("mock", "payments", "check").code == 0
+    server.add_fault("overlook", charged=True, count=1)
+    buy(server, 3)
     server.clock.advance(10)
-    buy(server, 2)
+    buy(server, 4)
     run = own("mock", "payments", "check")
     assert run.code == 1
-    assert [each["nonce"][-1] for each in run.lines] == ["1", "2"]
-    assert "1 request was charged for more than once" in run.err
+    assert [each["nonce"][-1] for each in run.lines] == ["3", "4"]
+    assert "1 purchase was charged more than once" in run.err
     assert own("mock", "payments", "check", "--within", "9").code == 0
     assert own("mock", "payments", "check", "--within", "10").code == 1
     assert own("mock", "payments", "check", "--payer", STRANGER.address).code == 0

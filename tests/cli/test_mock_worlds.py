@@ -132,10 +132,10 @@ def test_signals_are_counted_honestly(trade: Terminal) -> None:
         shown = trade("--mock", "mock", "status", "-o", "table").out.splitlines()
         return next(line for line in shown if line.startswith("signals"))
 
-    assert "0 so far; the market's own are made when somebody looks" in said()
+    assert "0 so far; the market's are made when they are read" in said()
     trade("--mock", "signals", "latest", "--chain", "base")
     trade("--mock", "mock", "clock", "--freeze", "--advance", "600")
-    assert "later ones are made when somebody looks" in said()
+    assert "later ones are made when they are read" in said()
     trade("--mock", "signals", "latest", "--chain", "base")
     assert said().split()[-1].isdigit()
 

@@ -144,8 +144,8 @@ def test_budget(buyer: Terminal, shop: MockServer) -> None:
 
 def test_budgets_that_are_none(buyer: Terminal) -> None:
     for line, named in (
-        ("set", "nothing to set"),
-        ("--per-day 5", "with set"),
+        ("set", "no limit was given"),
+        ("--per-day 5", "use budget set"),
         ("set --per-day 1e3", "--per-day: "),
         ("set --per-call -1", "--per-call: "),
         ("set --total NaN", "--total: "),
@@ -272,23 +272,6 @@ def test_all_that_expired_may_be_marked_at_once(trade: Terminal) -> None:
     assert (left.code, [one["id"] for one in left.lines]) == (14, [late])
     assert trade("pay", "reconcile", "--mark", "unpaid", late).code == 0
     assert trade("pay", "reconcile").code == 0
-
-
-def test_reconcile_leaves_alone_what_was_bought_anew(buyer: Terminal, shop: MockServer) -> None:
-    shop.add_fault("status", status=503, paid="only", count=1)
-    name = buyer(*PRICES).problem["payment"]["id"]
-    assert buyer(*PRICES, "--new-purchase", name).code == 0
-    run = buyer("pay", "reconcile")
-    assert (run.code, [(one["id"], one["outcome"]) for one in run.lines]) == (14, [(name, "live")])
-    assert "it was bought again, so it was not resent" in run.lines[0]["message"]
-    (note,) = (one["note"] for one in run.notes)
-    assert note.startswith(
-        f"{name} was not resent: it was bought again, and resending could pay twice. Wait: trade pay "
-    )
-    assert note.endswith(f"; or resend it anyway: trade pay resume {name}")
-    shop.payments.assert_charged(times=1)
-    assert buyer("pay", "resume", name).code == 0
-    shop.payments.assert_charged(times=2)
 
 
 @pytest.mark.parametrize("columns", [60, 80])

@@ -103,7 +103,7 @@ def test_import(trade: Terminal, typist: Typist, password_file: Path) -> None:
     assert [prompt.split(":")[0] for prompt in typist.prompts] == [
         "the private key",
         "a password for the new keystore",
-        "the same again",
+        "repeat the password",
     ]
     trade.env["TRADE_KEYSTORE_PASSWORD_FILE"] = str(password_file)
     piped = trade("pay", "key", "import", stdin=BUYER_KEY[2:] + "\n")

@@ -199,7 +199,7 @@ def test_a_password_in_the_url_is_sent_and_never_shown(hook: Hook) -> None:
 @each_of(
     ("url", "says"),
     [
-        ("http://receiver.example.com/x?token=verysecret", "not https: signals would travel to receiver.example.com"),
+        ("http://receiver.example.com/x?token=verysecret", "not https: signals would be sent to receiver.example.com"),
         ("http://user:verysecret@receiver.example.com/", "not https"),
         ("http://10.0.0.1/verysecret", "not https"),
         ("ftp://127.0.0.1/verysecret", "begins with https:// or http://"),

@@ -158,14 +158,6 @@ CALLS = [
         body={"max_positions": 6},
         golden="agent_updated.json",
     ),
-    Call(
-        "agent patched with nothing",
-        lambda c: c.agents.update("agt_51c0aa17"),
-        "PATCH",
-        "/v1/agents/agt_51c0aa17",
-        body={},
-        golden="agent.json",
-    ),
     Call("agent deleted", lambda c: c.agents.delete("agt_51c0aa17"), "DELETE", "/v1/agents/agt_51c0aa17"),
     Call(
         "wallet connected",

@@ -118,6 +118,12 @@ def test_no_attack_gets_a_signature(clean: MockServer) -> None:
     attacks: list[tuple[str, dict[str, Any]]] = [
         ("unsupported_network", {"fields": {"network": "eip155:84532"}}),
         ("unsupported_domain", {"fields": {"extra": {"name": "Evil Coin", "version": "2"}}}),
+        (
+            "unsupported_domain",
+            {"fields": {"extra": {"name": "USD Coin", "version": "2", "verifyingContract": ATTACKER}}},
+        ),
+        ("bad_amount", {"fields": {"maxAmountRequired": "29999"}}),
+        ("foreign_resource", {"fields": {"resource": "https://elsewhere.example/v1/token-prices"}}),
         ("over_price", {"fields": {"amount": "30001"}}),
         ("recipient_changed", {"fields": {"payTo": ATTACKER}}),
         ("malformed_offer", {"header": "@@@", "body": "<html>"}),

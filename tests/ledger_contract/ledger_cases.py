@@ -20,13 +20,14 @@ from tradesdk import (
     PaymentState,
     Receipt,
 )
-from tradesdk._values.payment import FREE, GRACE, LIVE, RELEASED, UNRESOLVED
+from tradesdk._values.payment import FREE, GRACE, LIVE, RELEASED, RENEWABLE, UNRESOLVED
 
 from .expectations import case, over, raises
 from .ledger_payments import ADDRESS, HEADER, MIDNIGHT, NOW, ORIGIN, OTHER, PLENTY, draft, in_state, reserve, submitted
 
 CENT = 10_000
 LATE = NOW + 10**6
+PAID = Receipt(success=True, transaction="0x1", network="eip155:8453", raw={})
 REPLY = b'{"data": 1}'
 OTHERS = [
     "http://127.0.0.1:8000",
@@ -251,34 +252,121 @@ def a_claim_of_somebody_else_stays(store: LedgerStore) -> None:
 
 
 @case
-def a_new_purchase_closes_the_earlier_answer(store: LedgerStore) -> None:
-    first = answered(store)
-    second = submitted(store, draft("call"), replaces=first.id)
+@over("state", sorted(LIVE | UNRESOLVED | RENEWABLE))
+def without_a_name_an_old_payment_is_continued_only_while_it_may_be_taken(
+    store: LedgerStore, state: PaymentState
+) -> None:
+    first = in_state(store, state, fingerprint="call")
+    assert store.find("call", now=NOW, since=NOW) == store.find("call", now=NOW) == store.get(first.id)
+    assert store.find("call", now=NOW, since=NOW + 1) == (store.get(first.id) if state in LIVE else None)
+    over = first.counts_until + GRACE
+    assert store.find("call", now=over, since=NOW + 1) is None
+    second = reserve(store, draft("call"), now=over, since=NOW + 1)
     assert second.id != first.id
-    store.settle(second.id, PaymentState.DELIVERED, reply=b"newer", now=NOW)
-    store.collect(second.id, owner="nobody")
-    assert store.find("call", now=NOW) is None
-    assert store.get(first.id) == replace(first, superseded=True)
+    counts = 0 if state in FREE or first.state is PaymentState.RESERVED else first.counted
+    assert store.spending(PLENTY, now=over).total in (second.counted + counts, second.counted + first.counted)
 
 
 @case
-@over("state", sorted(LIVE | UNRESOLVED))
-def a_new_purchase_supersedes_the_earlier_ones_when_it_is_signed(store: LedgerStore, state: PaymentState) -> None:
-    first = in_state(store, state, fingerprint="call")
-    second = reserve(store, draft("call"), replaces=first.id)
-    assert reserve(store, draft("call"), replaces=first.id) == second  # asked for twice, it is one replacement
-    other = submitted(store, draft("other call"))
-    assert not any(payment.superseded for payment in store.history())
-    # Both can still be taken, so both count.
-    assert store.spending(PLENTY, now=NOW).total == 3 * 30_000
-    second = store.submit(second, HEADER, now=NOW)
-    found = {payment.id: payment.superseded for payment in store.history()}
-    reserved = state is PaymentState.RESERVED
-    assert found == {first.id: not reserved, second.id: False, other.id: False}
-    assert store.find("call", now=NOW) == second
-    assert store.spending(PLENTY, now=NOW).total == 3 * 30_000
-    store.settle(second.id, PaymentState.DELIVERED, now=NOW)
-    assert store.find("call", now=NOW) == (first if reserved else None)
+@over("state", sorted(set(PaymentState) - {PaymentState.CANCELLED}))
+def a_name_is_found_for_ever(store: LedgerStore, state: PaymentState) -> None:
+    first = in_state(store, state, fingerprint="call", purchase="tuesday")
+    assert store.find("call", now=NOW + 9e8, since=NOW + 9e8) == store.get(first.id)
+
+
+def of_run(run: str | None = "r", **changes: Any) -> Payment:
+    return draft(run=run, **changes)
+
+
+@case
+def a_run_reserves_its_total_at_most(store: LedgerStore) -> None:
+    for _ in range(2):
+        submitted(store, of_run(), max_total=60_000)
+    reserve(store, of_run("another"), max_total=60_000)
+    reserve(store, draft())
+    with raises(PaymentRefusedError, "over_total") as caught:
+        reserve(store, of_run(), max_total=60_000)
+    assert caught.value.details == BudgetDetails(
+        cost=Decimal("0.03"),
+        limit="max_total",
+        limit_amount=Decimal("0.06"),
+        spent=Decimal(0),
+        held=Decimal("0.06"),
+        left=Decimal(0),
+    )
+    spending = store.run_spending("r")
+    assert (spending.total, spending.held) == (60_000, 60_000)
+    reserve(store, of_run(), max_total=90_000)
+
+
+@case
+def a_total_is_a_budget_when_there_is_no_other(store: LedgerStore) -> None:
+    reserve(store, of_run(), Budget(), max_total=30_000)
+    with raises(PaymentRefusedError, "over_total"):
+        reserve(store, of_run(), Budget(), max_total=30_000)
+    with raises(PaymentRefusedError, "no_budget"):
+        reserve(store, of_run(), Budget())
+
+
+@case
+def what_was_never_sent_leaves_room_in_a_run(store: LedgerStore) -> None:
+    for _ in range(3):
+        first = reserve(store, of_run(), max_total=30_000)
+        store.settle(first.id, PaymentState.CANCELLED, now=NOW)
+    assert store.run_spending("r").total == 0
+
+
+@case
+def a_nonce_counts_once_in_a_run_with_the_largest_amount(store: LedgerStore) -> None:
+    first = submitted(store, of_run(fingerprint="call"), max_total=60_000)
+    again: dict[str, Any] = {"now": NOW + 200, "over": NOW + 200, "max_total": 60_000}
+    cheaper = reserve(store, of_run(fingerprint="call", amount=1, valid_before=int(NOW) + 400), **again)
+    assert (cheaper.id, cheaper.counted) == (first.id, 30_000)
+    store.submit(replace(cheaper, amount=1), HEADER, now=NOW + 200)
+    assert store.run_spending("r").total == 30_000
+    with raises(PaymentRefusedError, "over_total"):
+        reserve(store, of_run(amount=30_001), **again)
+
+
+@case
+def a_receipt_says_in_which_hour_and_day_it_counts(store: LedgerStore) -> None:
+    late = MIDNIGHT - 30
+    first = submitted(store, draft(valid_before=int(MIDNIGHT) + 60), now=late)
+    assert store.spending(PLENTY, now=MIDNIGHT + 1).today == 30_000
+    store.settle(first.id, PaymentState.DELIVERED, receipt=PAID, now=late + 1)
+    assert store.spending(PLENTY, now=late + 1).today == 30_000
+    assert store.spending(PLENTY, now=MIDNIGHT + 1).today == 0
+    assert store.spending(PLENTY, now=late + 3600).last_hour == 30_000
+    assert store.spending(PLENTY, now=late + 3602).last_hour == 0
+
+
+@case
+def there_is_room_when_hour_and_day_both_have_it(store: LedgerStore) -> None:
+    """Also the next day counts what may still be taken in its first minute."""
+    budget = Budget(per_hour="0.05", per_day="0.05")
+    submitted(store, draft(valid_before=int(MIDNIGHT) + 60), now=MIDNIGHT - 30)
+    with raises(PaymentRefusedError, "over_budget") as caught:
+        reserve(store, draft(), budget, now=MIDNIGHT - 20)
+    details = caught.value.details
+    assert isinstance(details, BudgetDetails)
+    assert details.room_at == datetime.fromtimestamp(MIDNIGHT + 86400, UTC)
+    room = details.room_at.timestamp()
+    with raises(PaymentRefusedError, "over_budget"):
+        reserve(store, draft(), budget, now=room - 1)
+    reserve(store, draft(valid_before=int(room) + 60), budget, now=room)
+
+
+@case
+def another_purchase_secret_is_refused_where_it_is_written(store: LedgerStore) -> None:
+    """Two programs may look at the same moment; the transaction that writes it has the last word."""
+    first, second = reserve(store, draft("a", purchase="a")), reserve(store, draft("b", purchase="b"))
+    store.submit(first, HEADER, secret_id="one", now=NOW)
+    with raises(PaymentRefusedError, "purchase_secret_changed"):
+        store.submit(second, HEADER, secret_id="two", now=NOW)
+    kept = store.get(second.id)
+    assert kept is not None
+    assert (kept.state, kept.header) == (PaymentState.RESERVED, None)
+    store.submit(second, HEADER, secret_id="one", now=NOW)
 
 
 @case
@@ -337,8 +425,7 @@ def what_is_resubmitted_may_be_taken(store: LedgerStore, state: PaymentState) ->
 @case
 def the_newest_reply_of_a_named_purchase_counts(store: LedgerStore) -> None:
     first = answered(store, purchase="tuesday")
-    second = submitted(store, draft("call", purchase="tuesday"), replaces=first.id)
-    newest = store.settle(second.id, PaymentState.DELIVERED, reply=b"newer", now=NOW)
+    newest = store.settle(first.id, PaymentState.DELIVERED, reply=b"newer", now=NOW)
     store.collect(newest.id, owner="nobody")
     assert reserve(store, draft("call", purchase="tuesday"), now=NOW + 30 * 86400) == newest
     # After 30 days the answer is deleted, and it still stands.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Protocol, TypeVar
@@ -22,6 +23,7 @@ FORWARD = (0.0, 0.25, 1.0, 5.0, 29.0, 30.0, 31.5, 59.0, 60.0, 89.0, 90.0, 600.0,
 BACKWARD = (-0.5, -5.0, -30.0, -31.0, -1000.0, -3600.0, -90_000.0)
 STEPS = (*FORWARD, *BACKWARD)
 NAMES = (None, None, "monday", "tuesday")
+RUNS = (None, None, "run 1", "run 2")
 ORIGINS = (ORIGIN, ORIGIN, f"{ORIGIN}:8443")
 FINGERPRINTS = [
     "monday",
@@ -82,26 +84,33 @@ class Course:
             "total": sum(payment.counted for payment in self.counts()),
         }
 
+    def is_proven(self, payment: Payment) -> bool:
+        by_receipt = payment.receipt is not None and payment.receipt.success
+        return payment.state is PaymentState.MARKED_PAID or payment.witnessed or by_receipt
+
+    def spent_by(self, run: str | None) -> int:
+        return sum(one.counted for one in self.payments if one.run == run and run and one.state not in FREE)
+
     def held(self) -> dict[str, int]:
-        proven = [
-            one
-            for one in self.payments
-            if one.state is PaymentState.MARKED_PAID or one.witnessed or (one.receipt and one.receipt.success)
-        ]
+        proven = [one for one in self.payments if self.is_proven(one)]
         every, self.payments = self.payments, [one for one in self.payments if one not in proven]
         try:
             return self.spent()
         finally:
             self.payments = every
 
-    def blocking(self, fingerprint: str) -> list[Payment]:
+    def blocking(self, fingerprint: str, since: float) -> list[Payment]:
         return [
             payment
             for payment in self.payments
             if payment.fingerprint == fingerprint
-            and not payment.superseded
-            and (payment.state in LIVE | UNRESOLVED | RENEWABLE or self.is_waiting(payment) or self.is_kept(payment))
+            and (self.is_open(payment, since) or self.is_waiting(payment) or self.is_kept(payment))
         ]
+
+    def is_open(self, payment: Payment, since: float) -> bool:
+        """Whether it is continued without a name: it is recent, or may still be taken."""
+        alive = payment.live and payment.counts_until > self.now - GRACE
+        return payment.state in LIVE | UNRESOLVED | RENEWABLE and (payment.created >= since or alive)
 
     def is_kept(self, payment: Payment) -> bool:
         """Whether it is found forever, by its name."""
@@ -123,18 +132,7 @@ class Course:
         if changed.state is not payment.state:
             changed = replace(changed, updated=self.now)
         self.payments[self.payments.index(payment)] = changed
-        if changed.state is PaymentState.CANCELLED is not payment.state:
-            self.restore(changed)
         return changed
-
-    def restore(self, canceled: Payment) -> None:
-        """What it replaced stands again; if that was canceled too, what that one replaced."""
-        while canceled.replaces and not canceled.superseded:
-            [before] = [one for one in self.payments if one.id == canceled.replaces]
-            canceled = replace(before, superseded=False)
-            self.payments[self.payments.index(before)] = canceled
-            if canceled.state is not PaymentState.CANCELLED:
-                return
 
     def close_expired(self, origin: str | None = None) -> list[Payment]:
         closed = []
@@ -177,6 +175,7 @@ class Course:
             valid_before=wanted.valid_before,
             counts_until=max(earlier.counts_until, wanted.counts_until),
             updated=self.now,
+            run=wanted.run or earlier.run,
         )
 
     def is_claimed_by_another(self, payment: Payment, owner: str) -> bool:
@@ -209,7 +208,7 @@ class Course:
         amount = self.pick(AMOUNTS)
         call = self.pick(CALLS)
         budget = self.any_budget()
-        replaces = self.pick((False, True))
+        since, run, max_total = self.pick((0.0, self.now - 600)), self.pick(RUNS), self.pick(LIMIT)
         recipient = self.pick(RECIPIENTS)
         pay_to = self.pick(PAY_TO)
         origin = self.pick(ORIGINS)
@@ -226,6 +225,7 @@ class Course:
             url=f"{origin}/v1/token-prices",
             purchase=purchase,
             identified=identified,
+            run=run,
         )
         call = wanted.fingerprint
         self.close_expired(origin)
@@ -236,26 +236,27 @@ class Course:
             if collected and payment.updated < self.now - 30 * 86400:
                 self.put(payment, reply=None)
         expected: str | tuple[Payment, bool]
-        blocking = self.blocking(call)
-        replaced = blocking[-1].id if blocking and replaces else None
+        blocking = self.blocking(call, since)
         limits = {
             name: min(filter(None, (getattr(budget, name), getattr(self.own, name))), default=None) for name in LIMITS
         }
-        earlier = None if replaces or not blocking else blocking[-1]
+        earlier = blocking[-1] if blocking else None
         again = None if earlier is None else self.renewed(earlier, wanted, owner)
         self.release = budget.strictest(self.own).release
         counted = 0 if again is None else again.counted - amount
-        spent = self.spent()
+        spent, spent_by_run = self.spent(), self.spent_by(run)
         if earlier is not None and again is not None:
             self.payments.remove(earlier)
-            spent = self.spent()
+            spent, spent_by_run = self.spent(), self.spent_by(run)
             self.payments = sorted([*self.payments, earlier], key=lambda one: int(one.id[4:], 16))
         self.release = self.own.release
         if earlier is not None and again is None:
             expected = (earlier, False)
         elif self.is_refused(origin, recipient, pay_to):
             expected = "recipient_changed"
-        elif not any(limits.values()) and not (budget.is_unlimited or self.own.is_unlimited):
+        elif max_total is not None and spent_by_run + amount + counted > max_total:
+            expected = "over_total"
+        elif max_total is None and not any(limits.values()) and not (budget.is_unlimited or self.own.is_unlimited):
             expected = "no_budget"
         elif any(
             limit is not None and spent[name] + amount + (0 if name == "per_call" else counted) > limit
@@ -268,7 +269,7 @@ class Course:
             self.terms[again.id] = {name: getattr(wanted, name) for name in TERMS}
             expected = (again, True)
         else:
-            made = replace(wanted, created=self.now, updated=self.now, replaces=replaced)
+            made = replace(wanted, created=self.now, updated=self.now)
             self.payments.append(made)
             self.claims[wanted.id] = (owner, self.now + claim)
             expected = (made, True)
@@ -283,8 +284,9 @@ class Course:
                 until=self.now + claim,
                 expired=self.now,
                 over=self.now + 6,
+                since=since,
+                max_total=max_total,
                 now=self.now,
-                replaces=replaced,
             )
         except PaymentRefusedError as refusal:
             found = refusal.code
@@ -304,12 +306,6 @@ class Course:
         else:
             if not pay_to and not self.known.get(payment.origin):
                 self.known[payment.origin] = [terms.get("pay_to", payment.pay_to)]
-            for earlier in self.payments[: self.payments.index(payment)]:
-                same_call = earlier.fingerprint == payment.fingerprint and not earlier.superseded
-                waits = earlier.id in self.uncollected and earlier.state is not PaymentState.CANCELLED
-                blocks = earlier.state in LIVE | UNRESOLVED | RENEWABLE or self.is_kept(earlier)
-                if same_call and (blocks or waits) and earlier.state is not PaymentState.RESERVED:
-                    self.put(earlier, superseded=True)
             expected = self.put(
                 payment,
                 **terms,
@@ -369,10 +365,15 @@ class Course:
             if reported is PaymentState.DELIVERED is not payment.state and reply is not None:
                 self.uncollected.add(payment.id)
             before = payment.receipt
+            counts_then = self.unsent(payment) if reported is not PaymentState.RESERVED else {}
+            is_first_proof = receipt is not None and receipt.success and not self.is_proven(payment)
+            if is_first_proof:  # it counts at the moment of the receipt
+                until = counts_then.get("counts_until", payment.counts_until)
+                counts_then |= {"counts_until": min(until, math.ceil(self.now))}
             kept = before is not None and (receipt is None or (before.success and not receipt.success))
             expected = self.put(
                 payment,
-                **(self.unsent(payment) if reported is not PaymentState.RESERVED else {}) | {"state": reported},
+                **counts_then | {"state": reported},
                 reason=payment.reason if not reason and reported is payment.state else reason,
                 receipt=before if kept else receipt,
                 reply=payment.reply if reply is None else reply,
@@ -499,10 +500,14 @@ class Course:
             held["total"],
         )
         assert spending.budget == self.store.budget() == self.own
+        for run in RUNS:
+            assert self.store.run_spending(run or "").total == self.spent_by(run)
 
     def the_same_payments_block(self) -> None:
         for call in FINGERPRINTS:
-            assert self.store.find(call, now=self.now) == next(iter(self.blocking(call)[::-1]), None)
+            for since in (0.0, self.now - 600):
+                found = self.store.find(call, now=self.now, since=since)
+                assert found == next(iter(self.blocking(call, since)[::-1]), None)
 
     def the_same_payments_are_kept(self) -> None:
         assert self.store.history(limit=1000) == self.payments[::-1]

@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tradesdk_mock import MockClock, MockServer
+from tradesdk_mock.serving import uvicorn_server
 
 from ._http import FULL, START, add_wallet, client, ok
 
@@ -361,3 +362,38 @@ def test_bytes_that_were_garbled_on_the_way(
         assert status in (200, 400, 401, 404, 405, 429)
     assert codes(answers(exchange(running, GET)))[0][0] in (200, 429)
     assert complaints == []
+
+
+def test_a_client_that_sends_no_headers_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing, one byte, a byte now and then, half a second request; but not one whose body takes its time."""
+    monkeypatch.setattr(uvicorn_server, "HEADERS_WITHIN", 0.3)
+    with MockServer(seed=7) as server, contextlib.ExitStack() as stack:
+
+        def connected(sent: bytes) -> socket.socket:
+            wire = stack.enter_context(connect(server))
+            wire.sendall(sent)
+            return wire
+
+        def status(wire: socket.socket) -> bytes:
+            answer = b""
+            while not answer.endswith(b"}"):
+                answer += wire.recv(65_536)
+            return answer[9:12]
+
+        slow = connected(post(b"Content-Length: 2\r\n", body=b"{"))
+        idle, second = connected(get(b"/v1/account")), connected(get(b"/v1/account"))
+        assert (status(idle), status(second)) == (b"200", b"200")
+        second.sendall(get(b"/v1/account")[:-2])
+        nothing, one, many = connected(b""), connected(b"G"), connected(b"GET / HTTP/1.1\r\nX-More: ")
+        many.settimeout(0.01)
+        with contextlib.suppress(ConnectionError):
+            dropped = False
+            while not dropped:
+                many.sendall(b"x")
+                with contextlib.suppress(TimeoutError):
+                    dropped = many.recv(1) == b""
+        assert [wire.recv(65_536) for wire in (nothing, one, second)] == [b"", b"", b""]
+        slow.sendall(b"}")
+        assert status(slow) == b"400"
+        idle.sendall(get(b"/v1/account"))
+        assert status(idle) == b"200"

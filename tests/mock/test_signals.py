@@ -1,4 +1,4 @@
-"""When signals are published: what the market makes as time goes by, whoever looks and however often.
+"""When signals are published: what the market makes over time, whoever reads it and however often.
 
 Their rules: tests/contract/test_service_signals; what they say: test_crossovers; those that are asked for: test_emit.
 """

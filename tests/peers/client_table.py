@@ -168,7 +168,7 @@ class Play:
         server, scenario = self._server, self._scenario
         server.set_gaps(**{"payment_identifier": "none", **scenario.gaps})
         if scenario.before:
-            self._buy()
+            self._buy(name="before")
         payments = server.payments
         sent_before, paid_before = len(payments.submissions(self._payer)), len(payments.settlements(self._payer))
         for kind, parameters in scenario.faults:
@@ -187,9 +187,9 @@ class Play:
             text += f" ({60 * round((paid[-1].at - sent[0].at) / 60):,} s later)"
         return text
 
-    def _buy(self, stop: str = "") -> str:
+    def _buy(self, stop: str = "", name: str = "call") -> str:
         """Make the call; what the caller is told."""
-        self.program.tell({**self._asked, "ahead": self._server.clock.now() - time.time()})
+        self.program.tell({**self._asked, "name": name, "ahead": self._server.clock.now() - time.time()})
         if stop:
             self._wait_until_paid()
             if stop == "killed":

@@ -29,7 +29,9 @@ from tradesdk import (
     Payment,
     PaymentError,
     PaymentOutcomeUnknownError,
+    PaymentRejectedError,
     PaymentState,
+    PaymentUndeliveredError,
     Quote,
     RateLimit,
     RawResponse,
@@ -64,7 +66,7 @@ async def bought(market: AsyncMarketClient) -> None:
     assert_type(signals.quote.price, Decimal)
     await market.signal_history(["ETH"], start=datetime.now(), end=5.5, signal_type="WAITING FOR SIGNAL")
     assert_type(await market.signal_history(["ETH"]), MarketResult[TokenResults[TokenSignals]])
-    prices = await market.token_prices(("ETH",), max_price="0.05", purchase="today", new_purchase="pay_1")
+    prices = await market.token_prices(("ETH",), max_price="0.05", purchase="today")
     assert_type(prices, MarketResult[TokenResults[TokenPrice]])
     assert_type(prices.data.results[0], TokenPrice)
     assert_type(prices.data.results[0].current_price_usd, float)
@@ -128,9 +130,13 @@ async def failed(market: AsyncMarketClient) -> None:
     try:
         await market.token_prices(["ETH"])
     except PaymentOutcomeUnknownError as error:
-        assert_type(error.payment, Payment | None)
+        assert_type(error.payment, Payment)
+        assert_type((await market.payments.resume(error.payment.id)).receipt, Receipt | None)
         assert_type(error.charged, bool | Literal["unknown"])
+    except (PaymentRejectedError, PaymentUndeliveredError) as error:
+        assert_type(error.payment, Payment)
     except PaymentError as error:
+        assert_type(error.payment, Payment | None)
         assert_type(error.code, ErrorCode)
         assert_type(error.reason, str)
         assert_type(error.hint, str)
@@ -202,7 +208,6 @@ async def refused(market: AsyncMarketClient) -> None:
     await market.top_performers()  # type: ignore[call-arg]  # by what?
     await market.supported_tokens(max_price="1")  # type: ignore[call-arg]  # it is free
     await market.quote.token_prices(["ETH"], max_price="1")  # type: ignore[call-arg]  # a quote buys nothing
-    await market.dry_run.token_prices(["ETH"], new_purchase="pay_1")  # type: ignore[call-arg]  # nor does a dry run
     await market.token_prices(["ETH"], dry_run=True)  # type: ignore[call-arg]  # that is market.dry_run
     print((await market.dry_run.token_prices(["ETH"])).data)  # type: ignore[attr-defined]  # nothing was bought
     await market.batches.token_prices(["ETH"])  # type: ignore[misc]  # a run is walked, not awaited

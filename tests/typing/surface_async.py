@@ -147,7 +147,16 @@ async def raw(client: AsyncTradeClient) -> None:
 async def errors(client: AsyncTradeClient) -> None:
     try:
         await client.account.get()
+    except (
+        *(tradesdk.InvalidRequestError, tradesdk.AuthenticationError, tradesdk.PermissionDeniedError),
+        *(tradesdk.NotFoundError, tradesdk.ConflictError, tradesdk.UnprocessableEntityError),
+        *(tradesdk.InternalServerError, tradesdk.BadGatewayError, tradesdk.ServiceUnavailableError),
+    ) as error:
+        assert_type(error.response, RawResponse)
+    except tradesdk.StreamEndedError as error:
+        assert_type(error.response, RawResponse)
     except tradesdk.RateLimitError as error:
+        assert_type(error.response, RawResponse | None)
         assert_type(error.retry_after, float | None)
         assert_type(error.retry_at, datetime | None)
         assert_type(error.rate_limit, RateLimit | None)
@@ -157,6 +166,7 @@ async def errors(client: AsyncTradeClient) -> None:
     except APIStatusError as error:
         assert_type(error.status, int)
         assert_type(error.code, ErrorCode)
+        assert_type(error.hint, str)
         assert_type(error.service_code, str | None)
         assert_type(error.message, str)
         assert_type(error.body, bytes)

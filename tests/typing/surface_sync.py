@@ -144,7 +144,16 @@ def raw(client: TradeClient) -> None:
 def errors(client: TradeClient) -> None:
     try:
         client.account.get()
+    except (
+        *(tradesdk.InvalidRequestError, tradesdk.AuthenticationError, tradesdk.PermissionDeniedError),
+        *(tradesdk.NotFoundError, tradesdk.ConflictError, tradesdk.UnprocessableEntityError),
+        *(tradesdk.InternalServerError, tradesdk.BadGatewayError, tradesdk.ServiceUnavailableError),
+    ) as error:
+        assert_type(error.response, RawResponse)
+    except tradesdk.StreamEndedError as error:
+        assert_type(error.response, RawResponse)
     except tradesdk.RateLimitError as error:
+        assert_type(error.response, RawResponse | None)
         assert_type(error.retry_after, float | None)
         assert_type(error.retry_at, datetime | None)
         assert_type(error.rate_limit, RateLimit | None)
@@ -154,6 +163,7 @@ def errors(client: TradeClient) -> None:
     except APIStatusError as error:
         assert_type(error.status, int)
         assert_type(error.code, ErrorCode)
+        assert_type(error.hint, str)
         assert_type(error.service_code, str | None)
         assert_type(error.message, str)
         assert_type(error.body, bytes)

@@ -45,6 +45,8 @@ _BAD: dict[str, dict[str, list[Any]]] = {
             ),
             *(changed(DOMAIN, {"name": name}) for name in ("USDC", "usd coin", "USD Coin ", "", ["USD Coin"], None)),
             *(changed(DOMAIN, {"version": version}) for version in ("1", "2 ", "", 2, ["2"], None)),
+            *(changed(DOMAIN, {"verifyingContract": one}) for one in _any(OTHER, "", USDC[:-1], 1, [USDC], {})),
+            *(changed(DOMAIN, {"chainId": one}) for one in _any(1, 84532, "0x2105", "eip155:8453", True, "", [8453])),
         ]
     },
     "unsupported_method": {
@@ -67,6 +69,13 @@ _BAD: dict[str, dict[str, list[Any]]] = {
             *(str(2**256), str(2**256 + 1), "9" * 78, "9" * 5000, "0" * 79 + "1"),
             *("\uff10", "\uff16\uff10\uff10\uff10\uff10", "0x1", [], 1e300),
             *(None, MISSING, 60000, 60000.0, True, ["60000"], {"value": "60000"}),
+        ],
+        "maxAmountRequired": ["60001", "59999", "", "0x1", 59999, 60000.0, True, ["60000"], "9" * 79],
+    },
+    "foreign_resource": {
+        "resource": [
+            *("https://elsewhere.example/v1/token-prices", {"url": "https://elsewhere.example/v1/token-prices"}),
+            *("http://127.0.0.1:8402/v1/token-signals", "https://127.0.0.1", "http://[", "http:///v1/token-prices"),
         ]
     },
     "over_price": {"amount": ["60001", "0060001", str(2**256 - 1), str(10**30), "1" * 77]},

@@ -1,6 +1,5 @@
 """The ledger's file: where it is, who may read it, how durable it is, and which versions it may have."""
 
-import hashlib
 import os
 import pickle
 import sqlite3
@@ -8,8 +7,6 @@ import stat
 import subprocess
 import sys
 import threading
-from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -24,13 +21,9 @@ from tradesdk import (
     PaymentState,
     SignedHeader,
 )
-from tradesdk._values.payment import Earlier
-from tradesdk.payments.ledger import schema
-from tradesdk.payments.ledger.schema import to_row
-from tradesdk.payments.purchases import item_name, named_fingerprint
 
 from .._rows import each_of
-from ._ledger import NOW, ORIGIN, PLENTY, draft, in_state, reserve, submitted
+from ._ledger import NOW, PLENTY, draft, reserve
 
 SECRET = SignedHeader("c2VjcmV0LWNoZXF1ZQ==" * 200)
 posix = pytest.mark.skipif(os.name == "nt", reason="modes of files are POSIX's")
@@ -273,95 +266,6 @@ def test_a_newer_release_may_change_it_while_it_is_open(path: Path) -> None:
         with pytest.raises(LedgerError) as reading:
             ledger.get(payment.id)
         assert (writing.value.code, reading.value.code) == ("ledger_version", "ledger_version")
-
-
-def test_an_older_version_is_brought_up_to_date(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with Ledger(path) as ledger:
-        payment = submitted(ledger)
-    step = ("ALTER TABLE payments ADD COLUMN color TEXT DEFAULT 'blue'", "CREATE INDEX colors ON payments (color)")
-    monkeypatch.setattr(schema, "MIGRATIONS", (*schema.MIGRATIONS, step))
-    with Ledger(path) as ledger:
-        assert ledger.get(payment.id) == payment
-        with ledger._file.reading() as db:
-            assert db.execute("PRAGMA user_version").fetchone() == (len(schema.MIGRATIONS),)
-            assert db.execute("SELECT color FROM payments").fetchall() == [("blue",)]
-
-
-def test_a_step_that_fails_changes_nothing(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with Ledger(path) as ledger:
-        payment = submitted(ledger)
-    with monkeypatch.context() as patch:
-        broken = ("CREATE TABLE half (done TEXT)", "CREATE TABLE payments (twice TEXT)")
-        patch.setattr(schema, "MIGRATIONS", (*schema.MIGRATIONS, broken))
-        refused(path, "ledger_damaged")
-    with Ledger(path) as ledger:
-        assert ledger.get(payment.id) == payment
-        with ledger._file.reading() as db:
-            assert db.execute("PRAGMA user_version").fetchone() == (len(schema.MIGRATIONS),)
-            assert db.execute("SELECT name FROM sqlite_master WHERE name = 'half'").fetchall() == []
-
-
-def test_the_versions_are_those_that_were_released() -> None:
-    """A step that somebody's file has been through must stay as it is: a change needs a step of its own."""
-    released = [" ".join(" ".join(step).split()) for step in schema.MIGRATIONS]
-    marks = [hashlib.sha256(step.encode()).hexdigest()[:16] for step in released]
-    assert marks == ["b0fc928a7981316b", "41582ca772e7d2f0", "483e52489658e544", "67b4df985c8006c7", "c30a41059a013403"]
-
-
-def test_a_file_of_the_first_version_is_brought_up_to_date(path: Path) -> None:
-    """Its answers count as collected, what is open still is, and what comes from now on is kept."""
-    old = draft("had", state=PaymentState.DELIVERED, reply=b"of a job", purchase="tuesday")
-    lost = draft("had", state=PaymentState.DELIVERED, reply=b"resumed")
-    standing = draft("standing", state=PaymentState.UNKNOWN, header=SECRET, submissions=1)
-    rejected = draft("rejected", state=PaymentState.EXPIRED_UNPAID, submissions=1)
-    with closing(sqlite3.connect(path, isolation_level=None)) as db:
-        for line in (
-            *schema.MIGRATIONS[0],
-            f"PRAGMA application_id = {schema.APPLICATION}",
-            "PRAGMA user_version = 1",
-        ):
-            db.execute(line)
-        for payment in (old, lost, standing, rejected):
-            row = dict(zip(schema.COLUMNS, to_row(payment), strict=True))
-            row["presentations"], row["job"] = row.pop("submissions"), row.pop("purchase")
-            del row["counts_until"]
-            for later in ("counted", "signatures", "settle_failed", "earlier", "witnessed", "replaces"):
-                del row[later]
-            row["second"] = int(NOW)
-            insert = f"INSERT INTO payments ({', '.join(row)}) VALUES ({', '.join('?' * len(row))})"  # noqa: S608
-            db.execute(insert, list(row.values()))
-    path.chmod(0o600)
-    with Ledger(path) as ledger:
-        old, lost, standing, rejected = (replace(one, signatures=1) for one in (old, lost, standing, rejected))
-        item = item_name("tuesday", "/v1/token-prices", old.body)
-        old = replace(old, purchase=item, fingerprint=named_fingerprint(item, old.payer))
-        assert ledger.history() == [rejected, standing, lost, old]
-        assert ledger.find("had", now=NOW) is None
-        assert ledger.find(old.fingerprint, now=NOW + 9e9) == old  # the job has its answer under its name
-        assert ledger.find("standing", now=NOW) == standing
-        # What a service rejected counts again: nothing proves that it was not taken.
-        assert ledger.spending(PLENTY, now=NOW).total == ledger.spending(PLENTY, now=NOW).held == 120_000
-        assert ledger.find("rejected", now=NOW) == rejected
-        answered = ledger.settle(standing.id, PaymentState.DELIVERED, reply=b"prices", now=NOW)
-        assert ledger.find("standing", now=NOW) == answered
-
-
-def test_a_reservation_of_the_fourth_version_to_sign_again(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It knew only the state of before: what it counts since then stays."""
-    with monkeypatch.context() as patch:
-        patch.setattr(schema, "MIGRATIONS", schema.MIGRATIONS[:4])
-        with Ledger(path) as ledger:
-            first = in_state(ledger, PaymentState.EXPIRED_UNKNOWN, fingerprint="call")
-            again, _ = ledger.reserve(
-                draft("call"), PLENTY, origin=ORIGIN, pay_to=(), owner="me", until=NOW, expired=0, over=NOW, now=NOW
-            )
-    assert again.earlier is not None
-    write(path, "UPDATE payments SET earlier = 'expired_unknown'")
-    with Ledger(path) as ledger:
-        earlier = Earlier(PaymentState.EXPIRED_UNKNOWN, again.counted, again.valid_before, again.counts_until)
-        assert ledger.get(first.id) == replace(again, earlier=earlier)
-        canceled = ledger.settle(first.id, PaymentState.CANCELLED, now=NOW)
-        assert (canceled.state, canceled.counted) == (first.state, first.counted)
 
 
 def test_every_reading_of_a_new_ledger_is_empty(path: Path) -> None:

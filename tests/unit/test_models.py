@@ -178,10 +178,12 @@ def test_rules_may_be_written_as_decimals() -> None:
     assert Risk(stop_loss_pct=Decimal("2.5")).stop_loss_pct == 2.5  # type: ignore[arg-type] # as at run time
 
 
-@each_of("wrong", [float("nan"), float("inf"), "5%", True, [], {}])
+@each_of("wrong", [float("nan"), float("inf"), "5%", "5", True, [], {}])
 def test_a_rule_that_is_no_number_is_refused_in_one_line(wrong: float) -> None:
-    with pytest.raises(InvalidArgumentError, match=r"^stop_loss_pct should be a [a-z, ]*number[a-z, ]*$") as caught:
+    with pytest.raises(InvalidArgumentError, match=r"^stop_loss_pct (must|should) be a ") as caught:
         Risk(stop_loss_pct=wrong)
+    assert "number" in str(caught.value)
+    assert "\n" not in str(caught.value)
     assert caught.value.__cause__ is None
     assert caught.value.__suppress_context__
 

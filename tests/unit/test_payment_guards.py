@@ -54,6 +54,24 @@ def test_a_hostile_offer_is_refused_by_name(changes: dict[str, Any], code: str) 
 
 
 @each_of(
+    ("changes", "message"),
+    [
+        ({"maxAmountRequired": "90000"}, "the amount is 60000, and maxAmountRequired is 90000"),
+        (
+            {"extra": {**DOMAIN, "verifyingContract": OTHER}},
+            f"the extra.verifyingContract is {OTHER}, and only {USDC} is supported",
+        ),
+        (
+            {"resource": "http://127.0.0.1:8402/v1/other"},
+            f"the offer is for {RESOURCE['url']}, and resource in the way to pay is http://127.0.0.1:8402/v1/other",
+        ),
+    ],
+)
+def test_a_contradiction_is_named(changes: dict[str, Any], message: str) -> None:
+    assert refusal(requirement_2(**changes)).message == message
+
+
+@each_of(
     "changes",
     [
         {"asset": USDC.lower()},
@@ -69,6 +87,12 @@ def test_a_hostile_offer_is_refused_by_name(changes: dict[str, Any], code: str) 
         {"extra": {**DOMAIN, "assetTransferMethod": None}},
         {"extra": {**DOMAIN, "paymentFlow": "authorization"}},
         {"extra": {**DOMAIN, "further": {"a": [1]}}},
+        {"extra": {**DOMAIN, "verifyingContract": USDC.lower(), "chainId": 8453}},
+        {"extra": {**DOMAIN, "verifyingContract": None, "chainId": None}},
+        {"extra": {**DOMAIN, "chainId": "8453"}},
+        *({"maxAmountRequired": one} for one in ("60000", "0060000", 60000, None)),
+        *({"resource": one} for one in (RESOURCE, RESOURCE["url"], RESOURCE["url"] + "/", "token prices", 5, None)),
+        {"resource": RESOURCE["url"].replace("http:", "https:")},
         {"further": "keys"},
     ],
 )
@@ -112,7 +136,7 @@ def test_what_is_cheaper_and_not_acceptable_is_passed_over() -> None:
     for other in others:
         assert chosen(other, good).raw == good
         assert chosen(good, other).raw == good
-    assert chosen(*others, good, *others).raw == good
+    assert chosen(*others[::2], good, *others[1::2]).raw == good
 
 
 def test_only_known_recipients_when_there_are_any() -> None:

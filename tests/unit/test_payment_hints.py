@@ -9,7 +9,7 @@ import traceback
 
 import pytest
 
-from tradesdk import ConfigError, MarketClient, PaymentError, PaymentRefusedError, PaymentState, TradeError
+from tradesdk import ConfigError, MarketClient, PaymentError, PaymentRefusedError, PaymentState
 from tradesdk._sync.payment_history import Payments
 from tradesdk.payments.ledger.rules import not_unresolved, recipient_refusal
 from tradesdk.payments.messages import blocking_error, in_doubt, undelivered
@@ -22,11 +22,6 @@ NAME = "pay_000000000000000000000001"
 
 def shown(error: BaseException) -> str:
     return "".join(traceback.format_exception(error))
-
-
-def test_every_error_has_a_hint_and_most_have_none_to_give() -> None:
-    assert ConfigError("no").hint == TradeError("no").hint == ""
-    assert "hint" not in shown(PaymentRefusedError("no", code="no_signer"))
 
 
 def test_a_traceback_shows_it_once_and_so_does_a_copys() -> None:

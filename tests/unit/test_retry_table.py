@@ -61,6 +61,12 @@ def test_the_first_five_failures_follow_the_table_and_the_sixth_is_raised(row: s
         assert RetryPolicy(max_retries=0).action(operation, failure, 0) is RAISE
 
 
+@each_of("operation", COLUMNS)
+def test_where_nothing_listens_on_this_machine_there_is_one_retry(operation: Operation) -> None:
+    failure = Failure(FailureCause.NOT_SENT, here=True)
+    assert [POLICY.action(operation, failure, retries) for retries in range(3)] == [AGAIN, RAISE, RAISE]
+
+
 @pytest.mark.rule("retry.500")
 @each_of("operation", COLUMNS)
 @each_of("service", [False, True])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
-from pathlib import Path
+from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 from pydantic_core import to_json
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from ..core.messages import Request
 
 Document = dict[str, Any]
-_HERE = Path(__file__).parent
 _HOST = re.compile(r"[0-9A-Za-z.\-_:\[\]]{1,255}", re.ASCII)
 
 
@@ -31,7 +30,7 @@ def document() -> Document:
 
     # The C loader is ten times as fast but isn't always installed.
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    found: Document = yaml.load((_HERE / "openapi.yaml").read_text("utf-8"), loader)  # noqa: S506 - both are safe
+    found: Document = yaml.load(files(__package__).joinpath("openapi.yaml").read_text("utf-8"), loader)  # noqa: S506 - both are safe
     return found
 
 

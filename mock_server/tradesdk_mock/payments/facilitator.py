@@ -176,14 +176,15 @@ def _failure(status: int, message: str) -> Answer:
 def _match(payment: Payment, offer: Offer) -> str | None:
     """Find the offered requirement that this payment is for; the reason when there is none or it is malformed.
 
-    The payment must repeat a requirement and the extensions exactly as offered.
+    The payment must repeat a requirement and the extensions as offered. As for the official servers, `accepted.extra`
+    may have more keys than the offer's.
     """
     content = payment.content
     assert content is not None  # noqa: S101 - read before
     if not same(content.get("x402Version"), VERSION):
         return "invalid_x402_version"
     chosen = content.get("accepted")
-    found = next((each for each in offer.accepts if same(each, chosen)), None)
+    found = next((each for each in offer.accepts if same(each, _without_more(chosen, each))), None)
     if found is None:
         return NO_MATCH
     echoed = content.get("extensions") or {}
@@ -195,6 +196,13 @@ def _match(payment: Payment, offer: Offer) -> str | None:
             return "extension_echo_mismatch"
     payment.requirement = found
     return "invalid_payload" if payment.transfer is None else None
+
+
+def _without_more(chosen: Any, offered: Requirement) -> Any:
+    extra, known = (each.get("extra") if isinstance(each, dict) else None for each in (chosen, offered))
+    if not isinstance(extra, dict) or not isinstance(known, dict):
+        return chosen
+    return chosen | {"extra": {name: value for name, value in extra.items() if name in known}}
 
 
 def _why_invalid(world: World, payment: Payment) -> str | None:

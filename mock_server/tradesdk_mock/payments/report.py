@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeVar
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
 
 _SHOWN = 8
 PAGE = 10_000
+PURCHASE = 600.0
+"""Seconds after its payment in which an equal call continues a purchase that was not answered."""
 _Row = TypeVar("_Row", Settlement, Submission)
 
 
@@ -95,22 +98,33 @@ class MockPayments:
         with self._reading() as world:
             return chain.cancel(world, calldata)
 
-    def charged_twice(self, payer: str | None = None, *, within: float | None = None) -> list[list[Settlement]]:
-        """Settlements of one payer for the same request (method, path and body), where there are several.
+    def charged_twice(self, payer: str | None = None, *, within: float = PURCHASE) -> list[list[Settlement]]:
+        """Purchases that were charged more than once, each with its settlements.
+
+        A nonce is taken once, so this takes another nonce: for the same request (method, path and body) of the same
+        payer, before the payment in front of it was answered. Equal calls that were answered are purchases of their
+        own.
 
         Args:
             payer: only those of this address.
-            within: only those that follow another one within this many seconds of the service's time.
+            within: only those that follow within this many seconds of the service's time. After 10 minutes, the
+                default, an equal call is another purchase.
 
         Raises:
             ValueError: a negative `within`.
         """
-        if within is not None and within < 0:
+        if within < 0:
             raise ValueError("within: must be 0 or more seconds")
+        answered: dict[tuple[str, str], float] = {}
+        for sent in self.submissions(payer):
+            if sent.payer is not None and sent.nonce is not None and 200 <= sent.status < 300:
+                answered.setdefault((sent.payer, sent.nonce), sent.at)
         groups: dict[tuple[str, str], list[list[Settlement]]] = {}
         for each in self.settlements(payer):
             series = groups.setdefault((each.payer, each.fingerprint), [])
-            if series and (within is None or each.at - series[-1][-1].at <= within):
+            last = series[-1][-1] if series else None
+            lost = last is not None and answered.get((last.payer, last.nonce), math.inf) > each.at
+            if lost and last is not None and each.at - last.at <= within:
                 series[-1].append(each)
             else:
                 series.append([each])
@@ -150,13 +164,13 @@ class MockPayments:
         __tracebackhide__ = True
         self.assert_charged(times=0, payer=payer, path=path)
 
-    def assert_not_charged_twice(self, payer: str | None = None, *, within: float | None = None) -> None:
-        """AssertionError if a payer was charged several times for the same request. Arguments as `charged_twice`."""
+    def assert_not_charged_twice(self, payer: str | None = None, *, within: float = PURCHASE) -> None:
+        """AssertionError if a purchase was charged more than once. Arguments as `charged_twice`."""
         __tracebackhide__ = True
         twice = self.charged_twice(payer, within=within)
         if twice:
             lines = [line(each) for found in twice for each in found]
-            raise AssertionError("charged several times for the same request:\n" + _listed(lines))
+            raise AssertionError("charged more than once for the same purchase:\n" + _listed(lines))
 
     def _shown(self, found: list[Settlement]) -> str:
         """What was taken, or else what was submitted and not taken."""

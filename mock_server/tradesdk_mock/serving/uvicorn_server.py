@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from ..api.pipeline import Pipeline
 
 _GRACE = 0.05
+HEADERS_WITHIN = 20.0
+"""Seconds until a client must have sent all headers of a request: from the connection on, then from its first byte."""
 
 # Ours, so that a program that runs uvicorn itself finds its loggers untouched.
 log = logging.getLogger("tradesdk_mock.http")
@@ -308,6 +310,7 @@ def make_server(pipeline: Pipeline, market_port: Callable[[], int | None]) -> Uv
             self.logger = log
             self.access_log = False
             self.refused = False
+            self.headers_due: asyncio.TimerHandle | None = None
             inner: Any = self.app
 
             async def app(scope: Scope, receive: Receive, send: Send) -> None:
@@ -319,6 +322,27 @@ def make_server(pipeline: Pipeline, market_port: Callable[[], int | None]) -> Uv
                     await inner(scope, receive, send)
 
             self.app = app
+
+        def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+            super().connection_made(transport)
+            self.headers_due = self.loop.call_later(HEADERS_WITHIN, transport.close)
+
+        def handle_events(self) -> None:
+            super().handle_events()
+            begun = self.conn.their_state is h11.IDLE and self.conn.trailing_data[0]
+            if not begun:
+                self._no_headers_due()
+            elif self.headers_due is None:
+                self.headers_due = self.loop.call_later(HEADERS_WITHIN, self.transport.close)
+
+        def connection_lost(self, exc: Exception | None) -> None:
+            self._no_headers_due()
+            super().connection_lost(exc)
+
+        def _no_headers_due(self) -> None:
+            if self.headers_due is not None:
+                self.headers_due.cancel()
+                self.headers_due = None
 
         def break_off(self, how: Disconnect) -> None:
             if how is Disconnect.RESET:

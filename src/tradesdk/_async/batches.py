@@ -25,7 +25,8 @@ class AsyncBatchRun(Generic[T]):
     """Batches, each bought when it is requested. For one consumer, and for one pass.
 
     After an error the run stays at the same batch: the next step tries it again, and a payment that may have been taken
-    is resent instead of a new one being made.
+    is resent instead of a new one being made. With a job, a batch that was paid for and whose answer is out of reach
+    (another machine bought it, or it never arrived) is passed over: its name is never paid for again.
 
     Attributes:
         count: the number of batches.
@@ -36,7 +37,6 @@ class AsyncBatchRun(Generic[T]):
     def __init__(self, flow: AsyncPaymentFlow, plan: BatchPlan[T]) -> None:
         self._flow = flow
         self._plan = plan
-        self._replaced: int | None = None
         self.count = len(plan.parts)
         self.tokens = tuple(token for part in plan.parts for token in part.tokens)
         self.job = plan.options.job
@@ -56,29 +56,30 @@ class AsyncBatchRun(Generic[T]):
         """Micro-dollars spent so far, including failed payments that may have been taken."""
         return self._plan.spent
 
+    @property
+    def passed_over(self) -> tuple[tuple[str, ...], ...]:
+        """The tokens of each batch of the job that was passed over."""
+        return tuple(self._plan.passed_over)
+
     def __aiter__(self) -> AsyncBatchRun[T]:
         return self
 
     async def __anext__(self) -> Batch[T]:
-        new_purchase = self._plan.options.new_purchase
-        if new_purchase is not None and self._replaced is None:
-            calls = [part.call for part in self._plan.parts]
-            self._replaced = 1 + await self._flow.replaced(calls, new_purchase, self.job)
-        number = self._plan.done + 1
-        if number > self.count:
-            raise StopAsyncIteration
-        part = self._plan.parts[number - 1]
-        delivered, replaces = partial(self._plan.delivered, number), new_purchase if number == self._replaced else None
-        try:
-            had = None if self.job is None else await self._flow.recall(part.call, self.job)
-            if had is not None and (had.payment is None or had.payment.id != replaces):
-                return delivered(had)
-            most = self._plan.most(part)
-            return await self._flow.buy(part.call, delivered, max_price=most, new_purchase=replaces, job=self.job)
-        except BaseException as error:
-            self._plan.undo(number)
-            self._plan.failed(error, resends=not self._flow.buys_again)
-            raise
+        plan, options = self._plan, self._plan.options
+        while plan.done < self.count:
+            number = plan.done + 1
+            call, delivered = plan.parts[number - 1].call, partial(plan.delivered, number)
+            try:
+                had = None if self.job is None else await self._flow.recall(call, self.job)
+                if had is not None:
+                    return delivered(had)
+                return await self._flow.buy(
+                    call, delivered, max_price=options.max_price, job=self.job, run=plan.id, max_total=options.max_total
+                )
+            except BaseException as error:
+                if not plan.failed(number, error):
+                    raise
+        raise StopAsyncIteration
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} of {len(self.tokens)} tokens, {self._plan.done} of {self.count} batches done>"
@@ -97,8 +98,6 @@ class AsyncBatches:
     - `max_price`: the most that one batch may cost, in USD; by default the published price.
     - `max_total`: the most that the run may spend, in USD. A batch that would exceed it raises `PaymentRefusedError`.
       Like `max_price`, it serves as the budget if there is no other.
-    - `new_purchase`: the id of an earlier payment for one of the batches, to buy that one again. The first step
-      raises `InvalidArgumentError` if it is for none of them.
 
     Example:
         ```python
@@ -119,10 +118,9 @@ class AsyncBatches:
         job: str | None = None,
         max_price: Usd | None = None,
         max_total: Usd | None = None,
-        new_purchase: str | None = None,
     ) -> AsyncBatchRun[TokenResults[TokenSignals]]:
         """The newest signals of tokens: $0.05 a token (`POST /v1/token-signals`); `limit` as in the single call."""
-        options = BatchOptions.of(size, job, max_price, max_total, new_purchase)
+        options = BatchOptions.of(size, job, max_price, max_total)
         # Checked here too, as without tokens there are no requests.
         market.count("limit", limit, market.MAX_SIGNALS)
         return self._run(market.distinct(tokens, limits=True), lambda part: market.token_signals(part, limit), options)
@@ -138,10 +136,9 @@ class AsyncBatches:
         job: str | None = None,
         max_price: Usd | None = None,
         max_total: Usd | None = None,
-        new_purchase: str | None = None,
     ) -> AsyncBatchRun[TokenResults[TokenSignals]]:
         """Signals of tokens in a period: $0.05 a token (`POST /v1/signal-history`); filters as in the single call."""
-        options = BatchOptions.of(size, job, max_price, max_total, new_purchase)
+        options = BatchOptions.of(size, job, max_price, max_total)
         # Checked here too, as without tokens there are no requests.
         market.history_filter(start, end, signal_type)
         ask = partial(market.signal_history, start=start, end=end, signal_type=signal_type)
@@ -155,12 +152,9 @@ class AsyncBatches:
         job: str | None = None,
         max_price: Usd | None = None,
         max_total: Usd | None = None,
-        new_purchase: str | None = None,
     ) -> AsyncBatchRun[TokenResults[TokenPrice]]:
         """Prices of tokens: $0.03 a token (`POST /v1/token-prices`)."""
-        return self._run_named(
-            tokens, market.token_prices, BatchOptions.of(size, job, max_price, max_total, new_purchase)
-        )
+        return self._run_named(tokens, market.token_prices, BatchOptions.of(size, job, max_price, max_total))
 
     def token_win_rate(
         self,
@@ -170,12 +164,9 @@ class AsyncBatches:
         job: str | None = None,
         max_price: Usd | None = None,
         max_total: Usd | None = None,
-        new_purchase: str | None = None,
     ) -> AsyncBatchRun[TokenResults[TokenWinRate]]:
         """Win rates of tokens: $0.03 a token (`POST /v1/token-win-rate`)."""
-        return self._run_named(
-            tokens, market.token_win_rate, BatchOptions.of(size, job, max_price, max_total, new_purchase)
-        )
+        return self._run_named(tokens, market.token_win_rate, BatchOptions.of(size, job, max_price, max_total))
 
     def token_avg_prices(
         self,
@@ -185,12 +176,9 @@ class AsyncBatches:
         job: str | None = None,
         max_price: Usd | None = None,
         max_total: Usd | None = None,
-        new_purchase: str | None = None,
     ) -> AsyncBatchRun[TokenResults[TokenAvgPrices]]:
         """Average prices that agents bought and sold tokens at: $0.02 a token (`POST /v1/token-avg-prices`)."""
-        return self._run_named(
-            tokens, market.token_avg_prices, BatchOptions.of(size, job, max_price, max_total, new_purchase)
-        )
+        return self._run_named(tokens, market.token_avg_prices, BatchOptions.of(size, job, max_price, max_total))
 
     def _run_named(
         self, tokens: Iterable[str], ask: Callable[[Sequence[str]], MarketRequest[T]], options: BatchOptions

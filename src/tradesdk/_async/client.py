@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
-import urllib.request
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from functools import cached_property
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from .._http import settings
+from .._http.proxies import proxy_for
 from .._http.request import raw_request
 from .._http.response import decode_raw
 from .._http.retry import RetryPolicy
 from .._http.settings import Timeout
+from .._http.tls import check_tls_variables
 from .._system.clock import Clock, SystemClock
 from .._values.http import RateLimit, RawResponse
-from ..errors import ConfigError
 from .sending import AsyncSender
 from .session import AsyncRateLimiter, AsyncSession
 
+if not TYPE_CHECKING:
+    from .._values.parts import part
 if TYPE_CHECKING:
+    from functools import cached_property as part  # stands last: documentation tools know this one
+
     from .httpx_sender import AsyncHttpClient
     from .resources.account import AsyncAccountResource
     from .resources.agents import AsyncAgentsResource
@@ -96,42 +100,42 @@ class AsyncTradeClient:
             sender=open_sender(url, http_client),
         )
 
-    @cached_property
+    @part
     def account(self) -> AsyncAccountResource:
         """The key's account and its usage."""
         from .resources.account import AsyncAccountResource
 
         return AsyncAccountResource(self._session)
 
-    @cached_property
+    @part
     def agents(self) -> AsyncAgentsResource:
         """Trading agents."""
         from .resources.agents import AsyncAgentsResource
 
         return AsyncAgentsResource(self._session)
 
-    @cached_property
+    @part
     def wallets(self) -> AsyncWalletsResource:
         """Connected wallets and what they hold."""
         from .resources.wallets import AsyncWalletsResource
 
         return AsyncWalletsResource(self._session)
 
-    @cached_property
+    @part
     def trades(self) -> AsyncTradesResource:
         """What agents bought and sold."""
         from .resources.trades import AsyncTradesResource
 
         return AsyncTradesResource(self._session)
 
-    @cached_property
+    @part
     def positions(self) -> AsyncPositionsResource:
         """What agents hold now."""
         from .resources.positions import AsyncPositionsResource
 
         return AsyncPositionsResource(self._session)
 
-    @cached_property
+    @part
     def signals(self) -> AsyncSignalsResource:
         """BUY and SELL signals."""
         from .resources.signals import AsyncSignalsResource
@@ -216,18 +220,13 @@ def open_sender(
         from .httpx_sender import AsyncHttpxSender
 
         return AsyncHttpxSender(base_url, http_client, owned=False, secret_path=secret_path)
-    proxies = urllib.request.getproxies()
-    if not settings.is_loopback(origin.host.decode()) and (proxies.get(origin.scheme.decode()) or proxies.get("all")):
-        import httpx
+    proxy = proxy_for(origin, os.environ)
+    if origin.scheme == b"https":
+        check_tls_variables()
+    if proxy is not None:
+        from .httpx_sender import AsyncHttpxSender, proxied_client
 
-        from .httpx_sender import AsyncHttpxSender, NoCookies
-
-        try:
-            # httpx reads the proxies, and the hosts that need none, from the environment.
-            client = httpx.AsyncClient(cookies=NoCookies())
-            return AsyncHttpxSender(base_url, client, owned=True, secret_path=secret_path)
-        except (httpx.InvalidURL, ImportError, ValueError):
-            raise ConfigError("the environment names an unusable proxy: only http and https proxies work") from None
+        return AsyncHttpxSender(base_url, proxied_client(proxy), owned=True, secret_path=secret_path)
     from .connection_pool import AsyncConnectionPool
 
     return AsyncConnectionPool(origin if secret_path is None else replace(origin, path=secret_path.encode()))

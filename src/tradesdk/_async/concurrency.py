@@ -6,7 +6,9 @@ import asyncio
 import threading
 from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import AbstractContextManager
-from typing import Any, TypeVar
+from functools import wraps
+from inspect import iscoroutinefunction
+from typing import Any, TypeVar, cast
 from weakref import ReferenceType, WeakValueDictionary
 
 import anyio
@@ -18,6 +20,30 @@ from .._system.forks import bind
 from ..errors import TradeError
 
 T = TypeVar("T")
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def argument_called(right: str, *, not_: str) -> Callable[[F], F]:
+    """A method whose TypeError names `right` when `not_` is given: the service calls a chain one or the other."""
+
+    def named(method: F) -> F:
+        def check(given: dict[str, object]) -> None:
+            if not_ in given:
+                raise TypeError(f"{method.__qualname__}() has no argument {not_}=; here it is called {right}=")
+
+        @wraps(method)
+        def called(*args: Any, **given: Any) -> Any:
+            check(given)
+            return method(*args, **given)
+
+        @wraps(method)
+        async def awaited(*args: Any, **given: Any) -> Any:
+            check(given)
+            return await method(*args, **given)
+
+        return cast(F, awaited if iscoroutinefunction(method) else called)
+
+    return named
 
 
 class Place:

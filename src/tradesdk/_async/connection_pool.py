@@ -7,9 +7,6 @@ takes the connection that was used last and puts it back on top: the cost stays 
 from __future__ import annotations
 
 import contextlib
-import functools
-import os
-import ssl
 import time
 from collections.abc import AsyncIterable, AsyncIterator
 from typing import Any, cast
@@ -18,6 +15,7 @@ import h11
 import httpcore
 
 from .._http.settings import Origin
+from .._http.tls import tls_context
 from .._values.http import Headers, SentHeaders
 from .concurrency import AsyncLoopBinding, AsyncSemaphore
 from .deadline_stream import AsyncDeadlineConnection
@@ -131,7 +129,7 @@ class AsyncConnectionPool:
         origin = self._origin
         return AsyncDeadlineConnection(
             httpcore.Origin(origin.scheme, origin.host, origin.port),
-            _default_tls() if origin.scheme == b"https" else None,
+            tls_context() if origin.scheme == b"https" else None,
             self._keepalive_expiry,
         )
 
@@ -167,20 +165,6 @@ class AsyncConnectionPool:
         self._checked = None
         while (connection := _taken(self._idle)) is not None:
             await connection.aclose()
-
-
-def _default_tls() -> ssl.SSLContext:
-    return _tls(os.environ.get("SSL_CERT_FILE"), os.environ.get("SSL_CERT_DIR"))
-
-
-@functools.cache
-def _tls(file: str | None, folder: str | None) -> ssl.SSLContext:
-    # Reading the certificates takes 20 ms: once for all clients, and never for plain loopback.
-    if file or folder:
-        return ssl.create_default_context(cafile=file or None, capath=None if file else folder)
-    import certifi
-
-    return ssl.create_default_context(cafile=certifi.where())
 
 
 def _taken(idle: list[AsyncDeadlineConnection]) -> AsyncDeadlineConnection | None:

@@ -8,7 +8,9 @@ from http.cookiejar import CookieJar
 from typing import Any, Protocol
 from urllib.parse import parse_qsl
 
+from .._http.proxies import Proxy, unusable
 from .._http.settings import SecretPath
+from .._http.tls import tls_context
 from .._http.transport_errors import before_sending
 from .._values.http import Headers
 from .sending import Outgoing
@@ -41,6 +43,21 @@ class NoCookies(CookieJar):
     """Ignores cookies without a lock: an interrupt inside the library's own jar would leave it locked."""
 
     def extract_cookies(self, response: object, request: object) -> None: ...
+
+
+def proxied_client(proxy: Proxy) -> AsyncHttpClient:
+    """A client that sends everything through `proxy`. It reads nothing else from the environment."""
+    import httpx
+
+    tls = tls_context()
+    of_proxy = tls if proxy.url.startswith("https:") else None
+    try:
+        through = httpx.Proxy(proxy.url, auth=proxy.auth, ssl_context=of_proxy)
+        return httpx.AsyncClient(proxy=through, trust_env=False, verify=tls, cookies=NoCookies())
+    except ImportError:
+        raise unusable(proxy.name, "SOCKS needs another package: pip install 'httpx[socks]'") from None
+    except (httpx.InvalidURL, ValueError):
+        raise unusable(proxy.name, "its host name is invalid") from None
 
 
 class AsyncHttpxSender:

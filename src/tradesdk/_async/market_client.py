@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from functools import cached_property
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from .._http import settings
-from .._http.request import optional_text
 from .._http.retry import RetryPolicy
 from .._http.settings import Timeout
 from .._market import MarketRequest
@@ -29,7 +27,11 @@ from .market_methods import AsyncDryRuns, AsyncMarketMethods, AsyncQuotes
 from .payment_flow import AsyncPaymentFlow
 from .session import AsyncRateLimiter, AsyncSession
 
+if not TYPE_CHECKING:
+    from .._values.parts import part
 if TYPE_CHECKING:
+    from functools import cached_property as part  # stands last: documentation tools know this one
+
     from ..payments.results import DryRun, MarketResult
     from .batches import AsyncBatches
     from .chain_witness import AsyncChainWitness
@@ -67,8 +69,8 @@ class AsyncMarketClient(AsyncMarketMethods):
             if it made it.
         check_tokens: check symbols against the service's free list before signing (fetched once an hour; addresses and
             ids with a hyphen pass). If the list cannot be read, the check is skipped.
-        lost: what a call does when an earlier payment for it was taken, or probably taken, and its answer is lost:
-            `ask` refuses, until a person decides; `buy_again` pays once more, for unattended bots. Both count.
+        continue_for: seconds from its first signing in which an equal call without a name continues an unfinished
+            payment; a later call is another purchase, and the earlier payment stays counted (default 600).
         timeout: seconds for each part of one attempt, or a `Timeout` (default: connect 5, read 30, 90 for a paid
             answer, write 30, pool 10).
         max_retries: retries per call, 0 to 5 (default 5). A payment is resent only as the same bytes.
@@ -104,7 +106,7 @@ class AsyncMarketClient(AsyncMarketMethods):
         max_validity: int = 120,
         reuse_offers: bool = False,
         check_tokens: bool = True,
-        lost: Literal["ask", "buy_again"] = "ask",
+        continue_for: float = 600.0,
         witness: AsyncChainWitness | None = None,
         timeout: float | Timeout | None = None,
         max_retries: int | None = None,
@@ -134,8 +136,6 @@ class AsyncMarketClient(AsyncMarketMethods):
             from .chain_witness import AsyncChainWitness
 
             settings.instance("witness", witness, AsyncChainWitness, AsyncChainWitness.__name__)
-        if lost not in ("ask", "buy_again"):
-            raise InvalidArgumentError('lost must be "ask" or "buy_again"')
         recipients = _recipients(pay_to)
         if signer is not None:
             checked_signer(signer)
@@ -171,6 +171,7 @@ class AsyncMarketClient(AsyncMarketMethods):
             budget=(budget or Budget()).strictest(Budget.from_environment()),
             guards=Guards(max_validity=max_validity),
             pay_to=recipients,
+            continue_for=settings.continue_for(continue_for),
             clock=clock,
         )
         for_payments = Timeout(read=_PAID_READ) if timeout is None else Timeout.of(timeout)
@@ -180,27 +181,26 @@ class AsyncMarketClient(AsyncMarketMethods):
             authorizer,
             reuse_offers=reuse_offers,
             check_tokens=check_tokens,
-            buy_again=lost == "buy_again",
         )
 
-    @cached_property
+    @part
     def quote(self) -> AsyncQuotes:
         """Quotes: published prices of calls, and what the budgets leave. No key, no request."""
         return AsyncQuotes(self._paying.quote)
 
-    @cached_property
+    @part
     def dry_run(self) -> AsyncDryRuns:
         """Dry runs: what calls would sign. Requests the offer; signs, reserves and pays nothing."""
         return AsyncDryRuns(self._dry_run)
 
-    @cached_property
+    @part
     def batches(self) -> AsyncBatches:
         """Calls for more than five tokens, in batches that are paid one by one."""
         from .batches import AsyncBatches
 
         return AsyncBatches(self._paying)
 
-    @cached_property
+    @part
     def payments(self) -> AsyncPayments:
         """Past payments: list, resume, reconcile."""
         from .payment_history import AsyncPayments
@@ -224,13 +224,9 @@ class AsyncMarketClient(AsyncMarketMethods):
         *,
         max_price: Usd | None = None,
         purchase: str | None = None,
-        new_purchase: str | None = None,
     ) -> MarketResult[T]:
         most = None if max_price is None else micro_usd("max_price", max_price)
-        replaces = optional_text("new_purchase", new_purchase)
-        return await self._paying.buy(
-            request, lambda result: result, max_price=most, new_purchase=replaces, purchase=purchase
-        )
+        return await self._paying.buy(request, lambda result: result, max_price=most, purchase=purchase)
 
     async def _dry_run(
         self, request: MarketRequest[Any], /, *, max_price: Usd | None = None, purchase: str | None = None

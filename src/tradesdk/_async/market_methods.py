@@ -39,7 +39,6 @@ class AsyncMarketMethods(ABC):
         *,
         max_price: Usd | None = None,
         purchase: str | None = None,
-        new_purchase: str | None = None,
     ) -> MarketResult[T]: ...
 
     async def token_signals(
@@ -49,7 +48,6 @@ class AsyncMarketMethods(ABC):
         limit: int | None = None,
         max_price: Usd | None = None,
         purchase: str | None = None,
-        new_purchase: str | None = None,
     ) -> MarketResult[TokenResults[TokenSignals]]:
         """Get the newest signals of tokens, newest first (`POST /v1/token-signals`, $0.05 a token).
 
@@ -60,7 +58,6 @@ class AsyncMarketMethods(ABC):
             max_price: the call may cost at most this much, in USD (default: the published price).
             purchase: the name of this purchase: it is paid for once, on all machines with this wallet. Its answer is
                 kept for 30 days.
-            new_purchase: the id of an earlier payment for this call; a new one is signed, even if both may be charged.
 
         Raises:
             InvalidArgumentError: an argument was refused; nothing was sent.
@@ -68,9 +65,7 @@ class AsyncMarketMethods(ABC):
             PaymentOutcomeUnknownError: it may have been paid; see `error.payment` and `error.hint`.
             PaymentError, APIError: all other failures, with `.payment` if one was sent.
         """
-        return await self._buy(
-            market.token_signals(tokens, limit), max_price=max_price, purchase=purchase, new_purchase=new_purchase
-        )
+        return await self._buy(market.token_signals(tokens, limit), max_price=max_price, purchase=purchase)
 
     async def signal_history(
         self,
@@ -81,7 +76,6 @@ class AsyncMarketMethods(ABC):
         signal_type: SignalType | None = None,
         max_price: Usd | None = None,
         purchase: str | None = None,
-        new_purchase: str | None = None,
     ) -> MarketResult[TokenResults[TokenSignals]]:
         """Get the signals of tokens in a period, newest first (`POST /v1/signal-history`, $0.05 a token).
 
@@ -93,7 +87,6 @@ class AsyncMarketMethods(ABC):
             max_price: the call may cost at most this much, in USD (default: the published price).
             purchase: the name of this purchase: it is paid for once, on all machines with this wallet. Its answer is
                 kept for 30 days.
-            new_purchase: the id of an earlier payment for this call; a new one is signed, even if both may be charged.
 
         Raises:
             InvalidArgumentError: an argument was refused; nothing was sent.
@@ -102,7 +95,7 @@ class AsyncMarketMethods(ABC):
             PaymentError, APIError: all other failures, with `.payment` if one was sent.
         """
         request = market.signal_history(tokens, start, end, signal_type)
-        return await self._buy(request, max_price=max_price, purchase=purchase, new_purchase=new_purchase)
+        return await self._buy(request, max_price=max_price, purchase=purchase)
 
     async def token_prices(
         self,
@@ -110,7 +103,6 @@ class AsyncMarketMethods(ABC):
         *,
         max_price: Usd | None = None,
         purchase: str | None = None,
-        new_purchase: str | None = None,
     ) -> MarketResult[TokenResults[TokenPrice]]:
         """Get the current prices of tokens, in ETH and in USD (`POST /v1/token-prices`, $0.03 a token).
 
@@ -119,7 +111,6 @@ class AsyncMarketMethods(ABC):
             max_price: the call may cost at most this much, in USD (default: the published price).
             purchase: the name of this purchase: it is paid for once, on all machines with this wallet. Its answer is
                 kept for 30 days.
-            new_purchase: the id of an earlier payment for this call; a new one is signed, even if both may be charged.
 
         Raises:
             InvalidArgumentError: an argument was refused; nothing was sent.
@@ -127,9 +118,7 @@ class AsyncMarketMethods(ABC):
             PaymentOutcomeUnknownError: it may have been paid; see `error.payment` and `error.hint`.
             PaymentError, APIError: all other failures, with `.payment` if one was sent.
         """
-        return await self._buy(
-            market.token_prices(tokens), max_price=max_price, purchase=purchase, new_purchase=new_purchase
-        )
+        return await self._buy(market.token_prices(tokens), max_price=max_price, purchase=purchase)
 
     async def token_win_rate(
         self,
@@ -137,7 +126,6 @@ class AsyncMarketMethods(ABC):
         *,
         max_price: Usd | None = None,
         purchase: str | None = None,
-        new_purchase: str | None = None,
     ) -> MarketResult[TokenResults[TokenWinRate]]:
         """Get how often agents won with tokens, in percent (`POST /v1/token-win-rate`, $0.03 a token).
 
@@ -146,7 +134,6 @@ class AsyncMarketMethods(ABC):
             max_price: the call may cost at most this much, in USD (default: the published price).
             purchase: the name of this purchase: it is paid for once, on all machines with this wallet. Its answer is
                 kept for 30 days.
-            new_purchase: the id of an earlier payment for this call; a new one is signed, even if both may be charged.
 
         Raises:
             InvalidArgumentError: an argument was refused; nothing was sent.
@@ -154,9 +141,7 @@ class AsyncMarketMethods(ABC):
             PaymentOutcomeUnknownError: it may have been paid; see `error.payment` and `error.hint`.
             PaymentError, APIError: all other failures, with `.payment` if one was sent.
         """
-        return await self._buy(
-            market.token_win_rate(tokens), max_price=max_price, purchase=purchase, new_purchase=new_purchase
-        )
+        return await self._buy(market.token_win_rate(tokens), max_price=max_price, purchase=purchase)
 
     async def token_avg_prices(
         self,
@@ -164,7 +149,6 @@ class AsyncMarketMethods(ABC):
         *,
         max_price: Usd | None = None,
         purchase: str | None = None,
-        new_purchase: str | None = None,
     ) -> MarketResult[TokenResults[TokenAvgPrices]]:
         """Get the average prices that agents paid and got for tokens (`POST /v1/token-avg-prices`, $0.02 a token).
 
@@ -173,7 +157,6 @@ class AsyncMarketMethods(ABC):
             max_price: the call may cost at most this much, in USD (default: the published price).
             purchase: the name of this purchase: it is paid for once, on all machines with this wallet. Its answer is
                 kept for 30 days.
-            new_purchase: the id of an earlier payment for this call; a new one is signed, even if both may be charged.
 
         Raises:
             InvalidArgumentError: an argument was refused; nothing was sent.
@@ -181,9 +164,7 @@ class AsyncMarketMethods(ABC):
             PaymentOutcomeUnknownError: it may have been paid; see `error.payment` and `error.hint`.
             PaymentError, APIError: all other failures, with `.payment` if one was sent.
         """
-        return await self._buy(
-            market.token_avg_prices(tokens), max_price=max_price, purchase=purchase, new_purchase=new_purchase
-        )
+        return await self._buy(market.token_avg_prices(tokens), max_price=max_price, purchase=purchase)
 
     async def top_performers(
         self,
@@ -192,7 +173,6 @@ class AsyncMarketMethods(ABC):
         limit: int | None = None,
         max_price: Usd | None = None,
         purchase: str | None = None,
-        new_purchase: str | None = None,
     ) -> MarketResult[TopPerformers]:
         """Get the tokens that agents do best with (`POST /v1/top-performers`, $0.06 for any limit).
 
@@ -202,7 +182,6 @@ class AsyncMarketMethods(ABC):
             max_price: the call may cost at most this much, in USD (default: the published price).
             purchase: the name of this purchase: it is paid for once, on all machines with this wallet. Its answer is
                 kept for 30 days.
-            new_purchase: the id of an earlier payment for this call; a new one is signed, even if both may be charged.
 
         Raises:
             InvalidArgumentError: an argument was refused; nothing was sent.
@@ -210,12 +189,10 @@ class AsyncMarketMethods(ABC):
             PaymentOutcomeUnknownError: it may have been paid; see `error.payment` and `error.hint`.
             PaymentError, APIError: all other failures, with `.payment` if one was sent.
         """
-        return await self._buy(
-            market.top_performers(sort_by, limit), max_price=max_price, purchase=purchase, new_purchase=new_purchase
-        )
+        return await self._buy(market.top_performers(sort_by, limit), max_price=max_price, purchase=purchase)
 
     async def aggregate_metrics(
-        self, *, max_price: Usd | None = None, purchase: str | None = None, new_purchase: str | None = None
+        self, *, max_price: Usd | None = None, purchase: str | None = None
     ) -> MarketResult[AggregateMetrics]:
         """Get the totals of the platform (`POST /v1/aggregate-metrics`, $0.06).
 
@@ -223,7 +200,6 @@ class AsyncMarketMethods(ABC):
             max_price: the call may cost at most this much, in USD (default: the published price).
             purchase: the name of this purchase: it is paid for once, on all machines with this wallet. Its answer is
                 kept for 30 days.
-            new_purchase: the id of an earlier payment for this call; a new one is signed, even if both may be charged.
 
         Raises:
             InvalidArgumentError: an argument was refused; nothing was sent.
@@ -231,15 +207,13 @@ class AsyncMarketMethods(ABC):
             PaymentOutcomeUnknownError: it may have been paid; see `error.payment` and `error.hint`.
             PaymentError, APIError: all other failures, with `.payment` if one was sent.
         """
-        return await self._buy(
-            market.aggregate_metrics(), max_price=max_price, purchase=purchase, new_purchase=new_purchase
-        )
+        return await self._buy(market.aggregate_metrics(), max_price=max_price, purchase=purchase)
 
     async def supported_tokens(self, *, limit: int | None = None) -> MarketResult[SupportedTokens]:
         """List the tokens with market data (`POST /v1/supported-tokens`, free).
 
         Args:
-            limit: tokens, 1 to 500 (the service's default is 500).
+            limit: tokens, 1 to 500 (default 100).
 
         Raises:
             APIError: the service refused the call or could not be reached.
@@ -253,7 +227,6 @@ class AsyncMarketMethods(ABC):
         json: Mapping[str, Any] | None = None,
         max_price: Usd | None = None,
         purchase: str | None = None,
-        new_purchase: str | None = None,
     ) -> MarketResult[RawResponse]:
         """POST any body to an endpoint with a published price; paid, guarded and budgeted like the other methods.
 
@@ -263,15 +236,12 @@ class AsyncMarketMethods(ABC):
             max_price: the call may cost at most this much, in USD (default: the published price).
             purchase: the name of this purchase: it is paid for once, on all machines with this wallet. Its answer is
                 kept for 30 days.
-            new_purchase: the id of an earlier payment for this call; a new one is signed, even if both may be charged.
 
         Raises:
             InvalidArgumentError: no price is published for the path, or the tokens cannot be counted; nothing was sent.
             PaymentError, APIError: as for the other methods.
         """
-        return await self._buy(
-            market.raw(path, json), max_price=max_price, purchase=purchase, new_purchase=new_purchase
-        )
+        return await self._buy(market.raw(path, json), max_price=max_price, purchase=purchase)
 
 
 class AsyncQuoteFunction(Protocol):

@@ -24,10 +24,11 @@ from .._market import (
     supported_tokens,
 )
 from .._values.http import RawResponse
-from .._values.payment import UNRESOLVED, Payment, PaymentState, origin_of
+from .._values.payment import Payment, PaymentState, origin_of
 from ..errors import APIError, APIStatusError, ConfigError, LedgerError, PaymentRefusedError, TradeError
 from ..payments.authorizer import PaymentAuthorizer
 from ..payments.ledger.leases import owner_name
+from ..payments.ledger.rules import kept_answer
 from ..payments.messages import blocking_error
 from ..payments.protocol import Offer, parse_offer
 from ..payments.purchases import PurchaseIntent, call_key, item_name, purchase_name
@@ -62,13 +63,11 @@ class AsyncPaymentFlow:
         *,
         reuse_offers: bool,
         check_tokens: bool,
-        buy_again: bool,
     ) -> None:
         self.session = session
         self.paid = paid
         self.authorizer = authorizer
         self._reuse = reuse_offers
-        self.buys_again = buy_again
         self._offers: dict[tuple[str, int | None], Offer] = {}
         self._locks = AsyncKeyedLock()
         self._check = AsyncTokenCheck() if check_tokens else None
@@ -91,17 +90,19 @@ class AsyncPaymentFlow:
         finish: Callable[[MarketResult[T]], R],
         *,
         max_price: int | None,
-        new_purchase: str | None,
         purchase: str | None = None,
         job: str | None = None,
+        run: str | None = None,
+        max_total: int | None = None,
     ) -> R:
         """Buy an answer and return the result of `finish`. It is paid for only if the service requires that.
 
         If the call ends before its caller has the answer, the next equal call gets it. `purchase` is its name; each
-        call of a `job` is named by the job and the request.
+        call of a `job` is named by the job and the request. All payments of a batch `run` together cost `max_total` at
+        most.
         """
         intent = self._purchase(call, max_price=max_price, name=purchase, job=job)
-        intent = replace(intent, new_purchase=new_purchase)
+        intent = replace(intent, run=run, max_total=max_total)
         if intent.amount == 0 or not self.authorizer.has_signer:
             quote = await self.quote(call, max_price)
             found = await self._request_offer(call, quote, self.session.clock.monotonic() + self.session.deadline)
@@ -110,7 +111,12 @@ class AsyncPaymentFlow:
             await in_thread(lambda: self.authorizer.payer)  # raises: there is no signer
         finished: list[R] = []
         context = AsyncSubmissionContext(
-            call.request, owner_name(), self._deadline(), paid=lambda result: finished.append(finish(result))
+            call.request,
+            owner_name(),
+            self._deadline(),
+            paid=lambda result: finished.append(finish(result)),
+            run=run,
+            max_total=max_total,
         )
         lock, place = self._locks.of(intent.key), Place()
         try:
@@ -137,15 +143,6 @@ class AsyncPaymentFlow:
         if earlier is None or earlier.reply is None:
             return None
         return self._stored_result(call.request, quote, earlier)
-
-    async def replaced(self, calls: Sequence[MarketRequest[Any]], new_purchase: str, job: str | None) -> int:
-        """The index of the call that the payment `new_purchase` is for.
-
-        Raises:
-            InvalidArgumentError: it is for none of them.
-        """
-        purchases = [self._purchase(call, job=job) for call in calls]
-        return await in_thread(lambda: self.authorizer.replaced(new_purchase, purchases)[1])
 
     async def dry_run(self, call: MarketRequest[Any], *, max_price: int | None, purchase: str | None) -> DryRun:
         """What would be signed."""
@@ -203,6 +200,7 @@ class AsyncPaymentFlow:
     async def _resume(self, payment: Payment, context: AsyncSubmissionContext[Any]) -> MarketResult[Any]:
         await in_thread(partial(self.authorizer.expire, payment.origin))
         current = await in_thread(lambda: self.authorizer.store.get(payment.id)) or payment
+        current = kept_answer(current, self.session.clock.now())
         if current.state is PaymentState.DELIVERED and current.reply is not None:
             result = self._stored_result(context.request, context.quote, current)
             context.answered = current
@@ -272,6 +270,8 @@ class AsyncPaymentFlow:
                 await self.sync_clock()  # whether it has expired depends on the service's time
                 existing = await in_thread(partial(authorizer.existing, purchase))
             if existing is None or authorizer.is_renewable(existing):
+                if existing is None and purchase.max_total is not None:
+                    await in_thread(partial(authorizer.check_total, purchase))
                 if existing is not None and not replayed and authorizer.may_have_kept_answer(existing):
                     replayed = True
                     if (kept := await self._replay(context, existing)) is not None:
@@ -297,10 +297,7 @@ class AsyncPaymentFlow:
                 earlier = await self._collect(context, existing)
             elif not authorizer.is_renewable(existing):  # else another call is about to sign it again
                 if not existing.live:
-                    if not (self.buys_again and existing.state in UNRESOLVED and existing.replaces is None):
-                        raise blocking_error(existing)
-                    purchase, existing = replace(purchase, new_purchase=existing.id), None
-                    continue
+                    raise blocking_error(existing)
                 authorizer.check_existing(existing, purchase)
                 context.claimed = existing
                 if existing.state is not PaymentState.RESERVED:

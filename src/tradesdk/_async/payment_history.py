@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from .._http.request import wrong_argument
 from .._values.payment import RELEASED, WITHOUT_PROOF, Payment, PaymentState, origin_of
 from .._values.text import printable, without_keys
 from ..errors import InvalidArgumentError, PaymentError, PaymentRefusedError, TradeError
@@ -63,7 +64,7 @@ class AsyncPayments:
             before: the id of the last payment of the previous page.
         """
         if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
-            raise InvalidArgumentError("limit must be 1 or more")
+            raise wrong_argument("limit", "a whole number, 1 or more", limit)
         store = self._flow.authorizer.store
         return await in_thread(lambda: store.history(states=tuple(states), limit=limit, before=before))
 
@@ -107,9 +108,7 @@ class AsyncPayments:
         its answer is missing, and only a person can say that it may be bought again. A delivered one without a receipt
         stays delivered: its money is spent, or no longer held.
 
-        A payment that was replaced with `new_purchase=` is not resent, as both would be charged. It stays
-        in `live` until it expires, and `resume` still resends it. Answers are kept in the ledger as well: `resume`
-        returns them again if this call is interrupted.
+        Answers are kept in the ledger as well: `resume` returns them again if this call is interrupted.
         """
         delivered: _Results = []
         try:
@@ -127,8 +126,6 @@ class AsyncPayments:
             await self._flow.sync_clock()
         released = [*await in_thread(partial(authorizer.expire, origin)), *await in_thread(authorizer.expire_elsewhere)]
         for payment in await self._all(_OPEN):
-            if payment.superseded:  # its call was bought again: both would be charged
-                continue
             try:
                 await self._flow.resume(payment, delivered.append)
             except TradeError as error:

@@ -46,6 +46,8 @@ class AsyncSubmissionContext(Generic[T]):
         paid: called with a result that was paid for just now, before it is marked as collected.
         claimed: the payment that is claimed.
         answered: the payment, with its `reply`, whose answer is about to be returned to the caller.
+        run: the id of the batch run that the call belongs to.
+        max_total: micro-dollars that this run may spend.
         quote: the published price.
     """
 
@@ -56,6 +58,8 @@ class AsyncSubmissionContext(Generic[T]):
     paid: Callable[[MarketResult[T]], object] = lambda result: None
     claimed: Payment | None = None
     answered: Payment | None = None
+    run: str | None = None
+    max_total: int | None = None
     quote: Quote = field(init=False)
 
 
@@ -267,6 +271,8 @@ class AsyncSubmission(Generic[T]):
                 payment.id,
                 signatures=payment.signatures,
                 owner=self._context.owner,
+                run=self._context.run,
+                max_total=self._context.max_total,
                 now=authorizer.clock.now(),
             )
             current, may_be_sent = await in_thread(resubmit)

@@ -26,6 +26,7 @@ LogEvent = Literal[
     "clock_difference",
     "payment_resent",
     "payment_warning",
+    "batch_passed_over",
     "ledger_failed",
     "service_time_unknown",
     "history_unread",
@@ -33,6 +34,7 @@ LogEvent = Literal[
     "stream_disconnected",
     "stream_gap",
     "stream_position_reset",
+    "stream_since_ignored",
     "stream_invalid_event",
     "stream_unknown_event",
 ]

@@ -13,7 +13,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeVar
 from urllib.parse import quote, unquote, urlencode
 
-from .._values.text import printable
+from .._values.text import display, printable, wrong_number
 from ..errors import InvalidArgumentError
 from .response import decode_model, decode_page
 from .retry import Operation
@@ -204,6 +204,12 @@ def encode_body(body: Any) -> bytes:
 # Checks of arguments. Limits that the service does not document are not checked here.
 
 
+def wrong_argument(name: str, expected: str, value: object) -> InvalidArgumentError:
+    """The error for an argument that is not the number it must be."""
+    message, hint = wrong_number(name, expected, value)
+    return InvalidArgumentError(message, hint=hint)
+
+
 def identifier(name: str, value: str) -> str:
     """An id that is safe as a path segment: HTTP libraries would resolve `..` to another path."""
     if not isinstance(value, str):
@@ -236,14 +242,6 @@ def optional_text(name: str, value: str | None) -> str | None:
     return None if value is None else required_text(name, value)
 
 
-def display(value: object) -> str:
-    """A value of any type, as text for an error message."""
-    try:
-        return printable(repr(value), 40)
-    except ValueError:  # an int of more digits than Python prints
-        return f"such a large {type(value).__name__}"
-
-
 def _refuse_surrogates(name: str, value: str) -> None:
     try:
         value.encode()
@@ -258,7 +256,7 @@ def comparable(text: str) -> str:
 
 def chain(name: str, value: int) -> int:
     if isinstance(value, bool) or value not in CHAINS:
-        raise InvalidArgumentError(f"{name} must be 8453 (Base) or 56 (BNB Chain), not {display(value)}")
+        raise wrong_argument(name, "8453 (Base) or 56 (BNB Chain)", value)
     return int(value)
 
 
@@ -266,13 +264,13 @@ def page_size(value: int | None) -> int | None:
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= MAX_PAGE:
-        raise InvalidArgumentError(f"limit must be 1 to {MAX_PAGE}, not {display(value)}")
+        raise wrong_argument("limit", f"a whole number from 1 to {MAX_PAGE}", value)
     return value
 
 
 def total(value: int | None) -> int | None:
     if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 0):
-        raise InvalidArgumentError(f"max_items must be 0 or more, not {display(value)}")
+        raise wrong_argument("max_items", "a whole number, 0 or more", value)
     return value
 
 
@@ -280,13 +278,13 @@ def confidence(value: float | None) -> float | None:
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
-        raise InvalidArgumentError(f"min_confidence must be 0.0 to 1.0, not {display(value)}")
+        raise wrong_argument("min_confidence", "a number from 0.0 to 1.0", value)
     return float(value)
 
 
 def integer(name: str, value: int | None) -> int | None:
     if value is not None and (isinstance(value, bool) or not isinstance(value, int)):
-        raise InvalidArgumentError(f"{name} must be a whole number, not {display(value)}")
+        raise wrong_argument(name, "a whole number", value)
     return value
 
 

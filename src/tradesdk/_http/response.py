@@ -8,12 +8,14 @@ from datetime import UTC, datetime
 from functools import cache
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, TypeVar
+from urllib.parse import urlsplit
 
 from .._values.http import RateLimit, RawResponse, parse_json
 from .._values.text import printable
 from ..errors import APIConnectionError, APIResponseError, APIStatusError, status_error_class
 from .retry import Failure, FailureCause
 from .service_time import reset_time, server_wait
+from .settings import is_loopback
 
 if TYPE_CHECKING:
     from ..models._base import Model, Page
@@ -146,7 +148,10 @@ def failure_of(error: Exception) -> Failure:
     if isinstance(error, APIConnectionError):
         if not error.temporary:
             return Failure(FailureCause.HOPELESS)
-        return Failure(FailureCause.LOST if error.sent else FailureCause.NOT_SENT)
+        if error.sent:
+            return Failure(FailureCause.LOST)
+        here = error.code == "connection_refused" and is_loopback(urlsplit(error.url).hostname or "")
+        return Failure(FailureCause.NOT_SENT, here=here)
     if isinstance(error, APIStatusError) and error.response is not None:
         from_service = service_error(error.body) is not None
         return Failure(FailureCause.STATUS, error.status, error.headers, service_error=from_service)

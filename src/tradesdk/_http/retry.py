@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
+from .._values.text import wrong_number
 from ..errors import ConfigError
 from .service_time import server_wait
 
@@ -59,12 +60,14 @@ class Failure:
         status: the HTTP status when `cause` is STATUS, else 0.
         headers: the answer's headers, with lower-case names.
         service_error: whether the service itself sent the error, not a proxy in front of it.
+        here: whether this machine refused the connection: nothing listens there.
     """
 
     cause: FailureCause
     status: int = 0
     headers: Mapping[str, str] | None = None
     service_error: bool = False
+    here: bool = False
 
     @property
     def outcome_unknown(self) -> bool:
@@ -118,11 +121,13 @@ class RetryPolicy:
         for name in ("max_retries", "max_server_errors"):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= 5:
-                raise ConfigError(f"{name} must be a whole number from 0 to 5: the service allows at most 5 retries")
+                message, hint = wrong_number(name, "a whole number from 0 to 5", value)
+                raise ConfigError(message, hint=hint or "the service allows at most 5 retries")
         for name in ("base", "cap", "jitter", "max_server_wait"):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < math.inf:
-                raise ConfigError(f"{name} must be a finite number, 0 or more")
+                message, hint = wrong_number(name, "a finite number, 0 or more", value)
+                raise ConfigError(message, hint=hint)
 
     def action(self, operation: Operation, failure: Failure, retries: int, *, server_errors: int = 0) -> RetryAction:
         """What to do after `failure` and `retries` earlier retries, `server_errors` of them after a 500."""
@@ -133,7 +138,7 @@ class RetryPolicy:
             case FailureCause.HOPELESS:
                 return RetryAction.RAISE
             case FailureCause.NOT_SENT:
-                return RetryAction.AGAIN
+                return RetryAction.RAISE if failure.here and retries else RetryAction.AGAIN
             case FailureCause.LOST:
                 return again_or_lookup
             case FailureCause.STATUS:

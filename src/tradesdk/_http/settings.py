@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NoReturn
 from urllib.parse import quote, unquote, urlsplit
 
-from .._values.text import printable
+from .._values.text import printable, wrong_number
 from .._version import __version__
 from ..errors import ConfigError
 from .retry import RetryPolicy
@@ -52,14 +52,20 @@ class Timeout:
         for name in ("connect", "read", "write", "pool"):
             value = getattr(self, name)
             if value is not None and not (_is_number(value) and 0 < value < math.inf):
-                raise ConfigError(f"timeout: {name} must be more than 0 seconds")
+                message, hint = wrong_number(name, "more than 0 seconds", value)
+                raise ConfigError(f"timeout: {message}", hint=hint)
 
     @classmethod
     def of(cls, value: float | Timeout | None) -> Timeout:
         """A timeout from an argument: None for the defaults, seconds for every part, or a `Timeout`."""
         if value is None:
             return cls()
-        return value if isinstance(value, Timeout) else cls(connect=value, read=value, write=value, pool=value)
+        if isinstance(value, Timeout):
+            return value
+        if not _is_number(value):
+            message, hint = wrong_number("timeout", "a number of seconds or a Timeout", value)
+            raise ConfigError(message, hint=hint)
+        return cls(connect=value, read=value, write=value, pool=value)
 
     def within(self, seconds: float) -> dict[str, float | None]:
         """The seconds of each part, at most `seconds`."""
@@ -319,8 +325,16 @@ def is_loopback(host: str) -> bool:
 def deadline(seconds: float) -> float:
     """The checked `deadline`: seconds for one call with its retries."""
     if not _is_number(seconds) or not seconds > 0:
-        raise ConfigError("deadline must be more than 0 seconds")
+        message, hint = wrong_number("deadline", "more than 0 seconds", seconds)
+        raise ConfigError(message, hint=hint)
     return float(seconds) if seconds <= sys.float_info.max else math.inf
+
+
+def continue_for(seconds: float) -> float:
+    """Check how long an unnamed purchase is continued."""
+    if not _is_number(seconds) or not 0 <= seconds < math.inf:
+        raise ConfigError("continue_for must be seconds, 0 or more")
+    return float(seconds)
 
 
 def instance(name: str, value: object, kind: type, expected: str) -> None:

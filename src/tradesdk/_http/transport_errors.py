@@ -107,10 +107,16 @@ def root_cause(error: BaseException) -> BaseException:
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:
-    # Not `__context__`: that may be an unrelated error that the caller was handling.
+    # Not `__context__`: that may be an unrelated error that the caller was handling. But httpcore's pool raises its
+    # errors again `from None`, which leaves the cause of a failed connection only there.
     seen: set[int] = set()
     current: BaseException | None = error
     while current is not None and id(current) not in seen:
         seen.add(id(current))
         yield current
-        current = current.exceptions[0] if isinstance(current, BaseExceptionGroup) else current.__cause__
+        if isinstance(current, BaseExceptionGroup):
+            current = current.exceptions[0]
+        elif current.__cause__ is None and current.__suppress_context__ and type(current).__name__ == "ConnectError":
+            current = current.__context__
+        else:
+            current = current.__cause__

@@ -108,6 +108,8 @@ class Deduplicator:
         self._through = 0.0  # nothing is missing before
         self._seen = SeenIds()
         self._newest = -math.inf
+        self._given = -math.inf  # the latest that was yielded ahead of the position, perhaps by an earlier run
+        self._disowned: frozenset[str] = frozenset()  # dated by a wrong clock: nothing is late because of them
         self._heard = -math.inf  # the latest live signal; what is still in buffers, or sent again, is newer
         self._reached = -math.inf  # nothing older can come live, by the heartbeats and the looks
         self._reported = -math.inf  # the end of the last gap
@@ -172,9 +174,10 @@ class Deduplicator:
     def _put_back(self, position: float) -> None:
         """Go back to before everything that may not have been seen. Known ids are not yielded again."""
         self.position = self._through = position
-        self._newest = self._heard = self._reached = self._reported = -math.inf
+        self._newest = self._given = self._heard = self._reached = self._reported = -math.inf
         self._unaudited, self._guessed = None, False
         self._seen.put_back(position, position - OVERLAP - 1)
+        self._disowned = frozenset(self._seen.ahead)
 
     def resume(self, state: CheckpointState) -> bool:
         """Continue from a checkpoint. False when its position cannot be right; the stream then starts over."""
@@ -208,7 +211,8 @@ class Deduplicator:
                 self._heard = when
             self.duplicates += 1
             return self._agrees(signal, when, known)
-        if self._plain and not self._waiting and self._newest <= when <= now + _SECOND and when >= self.begin:
+        expected = self._newest <= when <= now + _SECOND and when >= self._given
+        if expected and self._plain and not self._waiting and when >= self.begin:
             # The usual case: as below, without the checks that do not apply.
             self._newest = self._heard = when
             position = self.position
@@ -237,6 +241,8 @@ class Deduplicator:
 
     def look(self, now: float, *, attached: float | None = None) -> BackfillWindow:
         """The window to read after a reconnect at `attached`; without it, the first of the two looks."""
+        given = (when for each, when in self._seen.ahead.items() if each not in self._disowned)
+        self._given = max((when for when in given if when <= now + self.ahead), default=self._given)
         settled = now - self._settle - 1
         start = max(self.position - OVERLAP, self.begin)
         cut = settled if attached is None else math.floor(attached)
@@ -259,7 +265,7 @@ class Deduplicator:
         return BackfillWindow(start, cut, now, until, holds=until is None, audit=True, pages_left=AUDITED_PAGES)
 
     def add(self, look: BackfillWindow, signals: Collection[Signal]) -> tuple[bool, list[Signal]]:
-        """Take a page of the history. Returns whether to read on, and conflicts: known ids with other content."""
+        """Take a page of the history. Returns whether to read on, and conflicts: two different signals with one id."""
         conflicts = []
         look.pages_left -= 1
         newest = -math.inf
@@ -407,9 +413,9 @@ class Deduplicator:
     # inside
 
     def _take(self, signal: Signal, when: float, now: float, out: deque[StreamItem], *, replayed: bool = False) -> None:
-        late = when < self._newest
+        late = when < self._newest or when < self._given
         if when <= now + self.ahead:  # else it is dated in the future, and tells nothing about the position
-            if not late:
+            if when > self._newest:
                 self._newest = when
             reached = min(when, now + _SECOND)
             if reached > self.position:

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from .._http.request import chain as checked_chain
-from .._http.request import confidence, display, moment, required_text
+from .._http.request import confidence, moment, required_text, wrong_argument
 from .._http.settings import ApiKey
+from .._values.text import display
 from ..errors import InvalidArgumentError
 from ..models.signals import Signal
 from .checkpoint import CheckpointFile, default_path, fingerprint
@@ -69,7 +70,7 @@ def stream_options(
     if max_reconnects is not None and (
         isinstance(max_reconnects, bool) or not isinstance(max_reconnects, int) or max_reconnects < 0
     ):
-        raise InvalidArgumentError(f"max_reconnects must be 0 or more, not {display(max_reconnects)}")
+        raise wrong_argument("max_reconnects", "a whole number, 0 or more", max_reconnects)
     file = _checkpoint_file(checkpoint, base_url, key, chain)
     if manual_ack and file is None:
         raise InvalidArgumentError("manual_ack=True needs checkpoint=, to store acknowledgments")
@@ -92,7 +93,7 @@ def stream_options(
 
 def _seconds(name: str, value: float, *, least: float = 0.0) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value < math.inf:
-        raise InvalidArgumentError(f"{name} must be {'more than 0' if least else '0 or more'} seconds")
+        raise wrong_argument(name, f"{'more than 0' if least else '0 or more'} seconds", value)
     return float(value)
 
 

@@ -212,6 +212,11 @@ class StreamReporter:
         )
         self._report(item)
 
+    def since_ignored(self, position: float) -> None:
+        where = utc(position)
+        extra = log_fields("stream_since_ignored", chain=self._chain, position=where)
+        logger.info("chain %d: since= is ignored: the checkpoint continues at %s", self._chain, where, extra=extra)
+
     def audited(self) -> None:
         self.stats = replace(self.stats, audits=self.stats.audits + 1)
 
@@ -281,6 +286,8 @@ class StreamState:
     def begin(self, state: CheckpointState | None) -> None:
         """Set where to begin, before the first connection. With neither checkpoint nor `since`: when it is open."""
         if state is not None:
+            if self._options.since is not None:
+                self._reports.since_ignored(state.position)
             if not self.replay.resume(state):
                 self._reports.position_reset(state.position, self.replay.position, "no signal was acknowledged there")
         elif self._options.since is not None:

@@ -8,9 +8,6 @@ takes the connection that was used last and puts it back on top: the cost stays 
 from __future__ import annotations
 
 import contextlib
-import functools
-import os
-import ssl
 import time
 from collections.abc import Iterable, Iterator
 from typing import Any, cast
@@ -19,6 +16,7 @@ import h11
 import httpcore
 
 from .._http.settings import Origin
+from .._http.tls import tls_context
 from .._values.http import Headers, SentHeaders
 from .concurrency import LoopBinding, Semaphore
 from .deadline_stream import DeadlineConnection
@@ -132,7 +130,7 @@ class ConnectionPool:
         origin = self._origin
         return DeadlineConnection(
             httpcore.Origin(origin.scheme, origin.host, origin.port),
-            _default_tls() if origin.scheme == b"https" else None,
+            tls_context() if origin.scheme == b"https" else None,
             self._keepalive_expiry,
         )
 
@@ -168,20 +166,6 @@ class ConnectionPool:
         self._checked = None
         while (connection := _taken(self._idle)) is not None:
             connection.close()
-
-
-def _default_tls() -> ssl.SSLContext:
-    return _tls(os.environ.get("SSL_CERT_FILE"), os.environ.get("SSL_CERT_DIR"))
-
-
-@functools.cache
-def _tls(file: str | None, folder: str | None) -> ssl.SSLContext:
-    # Reading the certificates takes 20 ms: once for all clients, and never for plain loopback.
-    if file or folder:
-        return ssl.create_default_context(cafile=file or None, capath=None if file else folder)
-    import certifi
-
-    return ssl.create_default_context(cafile=certifi.where())
 
 
 def _taken(idle: list[DeadlineConnection]) -> DeadlineConnection | None:

@@ -5,12 +5,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from functools import cached_property
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from .._http import settings
-from .._http.request import optional_text
 from .._http.retry import RetryPolicy
 from .._http.settings import Timeout
 from .._market import MarketRequest
@@ -30,7 +28,11 @@ from .market_methods import DryRuns, MarketMethods, Quotes
 from .payment_flow import PaymentFlow
 from .session import RateLimiter, Session
 
+if not TYPE_CHECKING:
+    from .._values.parts import part
 if TYPE_CHECKING:
+    from functools import cached_property as part  # stands last: documentation tools know this one
+
     from ..payments.results import DryRun, MarketResult
     from .batches import Batches
     from .chain_witness import ChainWitness
@@ -68,8 +70,8 @@ class MarketClient(MarketMethods):
             if it made it.
         check_tokens: check symbols against the service's free list before signing (fetched once an hour; addresses and
             ids with a hyphen pass). If the list cannot be read, the check is skipped.
-        lost: what a call does when an earlier payment for it was taken, or probably taken, and its answer is lost:
-            `ask` refuses, until a person decides; `buy_again` pays once more, for unattended bots. Both count.
+        continue_for: seconds from its first signing in which an equal call without a name continues an unfinished
+            payment; a later call is another purchase, and the earlier payment stays counted (default 600).
         timeout: seconds for each part of one attempt, or a `Timeout` (default: connect 5, read 30, 90 for a paid
             answer, write 30, pool 10).
         max_retries: retries per call, 0 to 5 (default 5). A payment is resent only as the same bytes.
@@ -105,7 +107,7 @@ class MarketClient(MarketMethods):
         max_validity: int = 120,
         reuse_offers: bool = False,
         check_tokens: bool = True,
-        lost: Literal["ask", "buy_again"] = "ask",
+        continue_for: float = 600.0,
         witness: ChainWitness | None = None,
         timeout: float | Timeout | None = None,
         max_retries: int | None = None,
@@ -135,8 +137,6 @@ class MarketClient(MarketMethods):
             from .chain_witness import ChainWitness
 
             settings.instance("witness", witness, ChainWitness, ChainWitness.__name__)
-        if lost not in ("ask", "buy_again"):
-            raise InvalidArgumentError('lost must be "ask" or "buy_again"')
         recipients = _recipients(pay_to)
         if signer is not None:
             checked_signer(signer)
@@ -172,6 +172,7 @@ class MarketClient(MarketMethods):
             budget=(budget or Budget()).strictest(Budget.from_environment()),
             guards=Guards(max_validity=max_validity),
             pay_to=recipients,
+            continue_for=settings.continue_for(continue_for),
             clock=clock,
         )
         for_payments = Timeout(read=_PAID_READ) if timeout is None else Timeout.of(timeout)
@@ -181,27 +182,26 @@ class MarketClient(MarketMethods):
             authorizer,
             reuse_offers=reuse_offers,
             check_tokens=check_tokens,
-            buy_again=lost == "buy_again",
         )
 
-    @cached_property
+    @part
     def quote(self) -> Quotes:
         """Quotes: published prices of calls, and what the budgets leave. No key, no request."""
         return Quotes(self._paying.quote)
 
-    @cached_property
+    @part
     def dry_run(self) -> DryRuns:
         """Dry runs: what calls would sign. Requests the offer; signs, reserves and pays nothing."""
         return DryRuns(self._dry_run)
 
-    @cached_property
+    @part
     def batches(self) -> Batches:
         """Calls for more than five tokens, in batches that are paid one by one."""
         from .batches import Batches
 
         return Batches(self._paying)
 
-    @cached_property
+    @part
     def payments(self) -> Payments:
         """Past payments: list, resume, reconcile."""
         from .payment_history import Payments
@@ -225,13 +225,9 @@ class MarketClient(MarketMethods):
         *,
         max_price: Usd | None = None,
         purchase: str | None = None,
-        new_purchase: str | None = None,
     ) -> MarketResult[T]:
         most = None if max_price is None else micro_usd("max_price", max_price)
-        replaces = optional_text("new_purchase", new_purchase)
-        return self._paying.buy(
-            request, lambda result: result, max_price=most, new_purchase=replaces, purchase=purchase
-        )
+        return self._paying.buy(request, lambda result: result, max_price=most, purchase=purchase)
 
     def _dry_run(
         self, request: MarketRequest[Any], /, *, max_price: Usd | None = None, purchase: str | None = None

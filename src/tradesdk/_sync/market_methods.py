@@ -40,7 +40,6 @@ class MarketMethods(ABC):
         *,
         max_price: Usd | None = None,
         purchase: str | None = None,
-        new_purchase: str | None = None,
     ) -> MarketResult[T]: ...
 
     def token_signals(
@@ -50,7 +49,6 @@ class MarketMethods(ABC):
         limit: int | None = None,
         max_price: Usd | None = None,
         purchase: str | None = None,
-        new_purchase: str | None = None,
     ) -> MarketResult[TokenResults[TokenSignals]]:
         """Get the newest signals of tokens, newest first (`POST /v1/token-signals`, $0.05 a token).
 
@@ -61,7 +59,6 @@ class MarketMethods(ABC):
             max_price: the call may cost at most this much, in USD (default: the published price).
             purchase: the name of this purchase: it is paid for once, on all machines with this wallet. Its answer is
                 kept for 30 days.
-            new_purchase: the id of an earlier payment for this call; a new one is signed, even if both may be charged.
 
         Raises:
             InvalidArgumentError: an argument was refused; nothing was sent.
@@ -69,9 +66,7 @@ class MarketMethods(ABC):
             PaymentOutcomeUnknownError: it may have been paid; see `error.payment` and `error.hint`.
             PaymentError, APIError: all other failures, with `.payment` if one was sent.
         """
-        return self._buy(
-            market.token_signals(tokens, limit), max_price=max_price, purchase=purchase, new_purchase=new_purchase
-        )
+        return self._buy(market.token_signals(tokens, limit), max_price=max_price, purchase=purchase)
 
     def signal_history(
         self,
@@ -82,7 +77,6 @@ class MarketMethods(ABC):
         signal_type: SignalType | None = None,
         max_price: Usd | None = None,
         purchase: str | None = None,
-        new_purchase: str | None = None,
     ) -> MarketResult[TokenResults[TokenSignals]]:
         """Get the signals of tokens in a period, newest first (`POST /v1/signal-history`, $0.05 a token).
 
@@ -94,7 +88,6 @@ class MarketMethods(ABC):
             max_price: the call may cost at most this much, in USD (default: the published price).
             purchase: the name of this purchase: it is paid for once, on all machines with this wallet. Its answer is
                 kept for 30 days.
-            new_purchase: the id of an earlier payment for this call; a new one is signed, even if both may be charged.
 
         Raises:
             InvalidArgumentError: an argument was refused; nothing was sent.
@@ -103,7 +96,7 @@ class MarketMethods(ABC):
             PaymentError, APIError: all other failures, with `.payment` if one was sent.
         """
         request = market.signal_history(tokens, start, end, signal_type)
-        return self._buy(request, max_price=max_price, purchase=purchase, new_purchase=new_purchase)
+        return self._buy(request, max_price=max_price, purchase=purchase)
 
     def token_prices(
         self,
@@ -111,7 +104,6 @@ class MarketMethods(ABC):
         *,
         max_price: Usd | None = None,
         purchase: str | None = None,
-        new_purchase: str | None = None,
     ) -> MarketResult[TokenResults[TokenPrice]]:
         """Get the current prices of tokens, in ETH and in USD (`POST /v1/token-prices`, $0.03 a token).
 
@@ -120,7 +112,6 @@ class MarketMethods(ABC):
             max_price: the call may cost at most this much, in USD (default: the published price).
             purchase: the name of this purchase: it is paid for once, on all machines with this wallet. Its answer is
                 kept for 30 days.
-            new_purchase: the id of an earlier payment for this call; a new one is signed, even if both may be charged.
 
         Raises:
             InvalidArgumentError: an argument was refused; nothing was sent.
@@ -128,7 +119,7 @@ class MarketMethods(ABC):
             PaymentOutcomeUnknownError: it may have been paid; see `error.payment` and `error.hint`.
             PaymentError, APIError: all other failures, with `.payment` if one was sent.
         """
-        return self._buy(market.token_prices(tokens), max_price=max_price, purchase=purchase, new_purchase=new_purchase)
+        return self._buy(market.token_prices(tokens), max_price=max_price, purchase=purchase)
 
     def token_win_rate(
         self,
@@ -136,7 +127,6 @@ class MarketMethods(ABC):
         *,
         max_price: Usd | None = None,
         purchase: str | None = None,
-        new_purchase: str | None = None,
     ) -> MarketResult[TokenResults[TokenWinRate]]:
         """Get how often agents won with tokens, in percent (`POST /v1/token-win-rate`, $0.03 a token).
 
@@ -145,7 +135,6 @@ class MarketMethods(ABC):
             max_price: the call may cost at most this much, in USD (default: the published price).
             purchase: the name of this purchase: it is paid for once, on all machines with this wallet. Its answer is
                 kept for 30 days.
-            new_purchase: the id of an earlier payment for this call; a new one is signed, even if both may be charged.
 
         Raises:
             InvalidArgumentError: an argument was refused; nothing was sent.
@@ -153,9 +142,7 @@ class MarketMethods(ABC):
             PaymentOutcomeUnknownError: it may have been paid; see `error.payment` and `error.hint`.
             PaymentError, APIError: all other failures, with `.payment` if one was sent.
         """
-        return self._buy(
-            market.token_win_rate(tokens), max_price=max_price, purchase=purchase, new_purchase=new_purchase
-        )
+        return self._buy(market.token_win_rate(tokens), max_price=max_price, purchase=purchase)
 
     def token_avg_prices(
         self,
@@ -163,7 +150,6 @@ class MarketMethods(ABC):
         *,
         max_price: Usd | None = None,
         purchase: str | None = None,
-        new_purchase: str | None = None,
     ) -> MarketResult[TokenResults[TokenAvgPrices]]:
         """Get the average prices that agents paid and got for tokens (`POST /v1/token-avg-prices`, $0.02 a token).
 
@@ -172,7 +158,6 @@ class MarketMethods(ABC):
             max_price: the call may cost at most this much, in USD (default: the published price).
             purchase: the name of this purchase: it is paid for once, on all machines with this wallet. Its answer is
                 kept for 30 days.
-            new_purchase: the id of an earlier payment for this call; a new one is signed, even if both may be charged.
 
         Raises:
             InvalidArgumentError: an argument was refused; nothing was sent.
@@ -180,9 +165,7 @@ class MarketMethods(ABC):
             PaymentOutcomeUnknownError: it may have been paid; see `error.payment` and `error.hint`.
             PaymentError, APIError: all other failures, with `.payment` if one was sent.
         """
-        return self._buy(
-            market.token_avg_prices(tokens), max_price=max_price, purchase=purchase, new_purchase=new_purchase
-        )
+        return self._buy(market.token_avg_prices(tokens), max_price=max_price, purchase=purchase)
 
     def top_performers(
         self,
@@ -191,7 +174,6 @@ class MarketMethods(ABC):
         limit: int | None = None,
         max_price: Usd | None = None,
         purchase: str | None = None,
-        new_purchase: str | None = None,
     ) -> MarketResult[TopPerformers]:
         """Get the tokens that agents do best with (`POST /v1/top-performers`, $0.06 for any limit).
 
@@ -201,7 +183,6 @@ class MarketMethods(ABC):
             max_price: the call may cost at most this much, in USD (default: the published price).
             purchase: the name of this purchase: it is paid for once, on all machines with this wallet. Its answer is
                 kept for 30 days.
-            new_purchase: the id of an earlier payment for this call; a new one is signed, even if both may be charged.
 
         Raises:
             InvalidArgumentError: an argument was refused; nothing was sent.
@@ -209,12 +190,10 @@ class MarketMethods(ABC):
             PaymentOutcomeUnknownError: it may have been paid; see `error.payment` and `error.hint`.
             PaymentError, APIError: all other failures, with `.payment` if one was sent.
         """
-        return self._buy(
-            market.top_performers(sort_by, limit), max_price=max_price, purchase=purchase, new_purchase=new_purchase
-        )
+        return self._buy(market.top_performers(sort_by, limit), max_price=max_price, purchase=purchase)
 
     def aggregate_metrics(
-        self, *, max_price: Usd | None = None, purchase: str | None = None, new_purchase: str | None = None
+        self, *, max_price: Usd | None = None, purchase: str | None = None
     ) -> MarketResult[AggregateMetrics]:
         """Get the totals of the platform (`POST /v1/aggregate-metrics`, $0.06).
 
@@ -222,7 +201,6 @@ class MarketMethods(ABC):
             max_price: the call may cost at most this much, in USD (default: the published price).
             purchase: the name of this purchase: it is paid for once, on all machines with this wallet. Its answer is
                 kept for 30 days.
-            new_purchase: the id of an earlier payment for this call; a new one is signed, even if both may be charged.
 
         Raises:
             InvalidArgumentError: an argument was refused; nothing was sent.
@@ -230,13 +208,13 @@ class MarketMethods(ABC):
             PaymentOutcomeUnknownError: it may have been paid; see `error.payment` and `error.hint`.
             PaymentError, APIError: all other failures, with `.payment` if one was sent.
         """
-        return self._buy(market.aggregate_metrics(), max_price=max_price, purchase=purchase, new_purchase=new_purchase)
+        return self._buy(market.aggregate_metrics(), max_price=max_price, purchase=purchase)
 
     def supported_tokens(self, *, limit: int | None = None) -> MarketResult[SupportedTokens]:
         """List the tokens with market data (`POST /v1/supported-tokens`, free).
 
         Args:
-            limit: tokens, 1 to 500 (the service's default is 500).
+            limit: tokens, 1 to 500 (default 100).
 
         Raises:
             APIError: the service refused the call or could not be reached.
@@ -250,7 +228,6 @@ class MarketMethods(ABC):
         json: Mapping[str, Any] | None = None,
         max_price: Usd | None = None,
         purchase: str | None = None,
-        new_purchase: str | None = None,
     ) -> MarketResult[RawResponse]:
         """POST any body to an endpoint with a published price; paid, guarded and budgeted like the other methods.
 
@@ -260,13 +237,12 @@ class MarketMethods(ABC):
             max_price: the call may cost at most this much, in USD (default: the published price).
             purchase: the name of this purchase: it is paid for once, on all machines with this wallet. Its answer is
                 kept for 30 days.
-            new_purchase: the id of an earlier payment for this call; a new one is signed, even if both may be charged.
 
         Raises:
             InvalidArgumentError: no price is published for the path, or the tokens cannot be counted; nothing was sent.
             PaymentError, APIError: as for the other methods.
         """
-        return self._buy(market.raw(path, json), max_price=max_price, purchase=purchase, new_purchase=new_purchase)
+        return self._buy(market.raw(path, json), max_price=max_price, purchase=purchase)
 
 
 class QuoteFunction(Protocol):

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import fields
 from decimal import Decimal
+from typing import Any, TypeVar
+
+T = TypeVar("T", bound=type[Any])
 
 MICRO = 1_000_000
 
@@ -16,3 +21,22 @@ def shown_usd(micro: int) -> str:
     """`$0.03`, `$0.000001`: at least two decimals, no trailing zeros after them."""
     whole, part = divmod(micro, MICRO)
     return f"${whole}.{f'{part:06}'.rstrip('0').ljust(2, '0')}"
+
+
+def show_usd(*names: str) -> Callable[[T], T]:
+    """A dataclass whose `repr` shows these fields in dollars: `amount=$0.03`. They are micro-dollars or `Decimal`."""
+
+    def shown(name: str, value: object) -> str:
+        if name in names and isinstance(value, int):
+            return shown_usd(value)
+        return f"${value:f}" if name in names and isinstance(value, Decimal) else repr(value)
+
+    def with_repr(cls: T) -> T:
+        def __repr__(self: Any) -> str:
+            given = [(each.name, getattr(self, each.name)) for each in fields(self) if each.repr]
+            return f"{type(self).__qualname__}({', '.join(f'{name}={shown(name, value)}' for name, value in given)})"
+
+        cls.__repr__ = __repr__  # type: ignore[assignment] # of this class
+        return cls
+
+    return with_repr

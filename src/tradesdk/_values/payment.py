@@ -14,7 +14,7 @@ from enum import StrEnum
 from typing import Any, Literal, NamedTuple
 from urllib.parse import urlsplit
 
-from .money import shown_usd, usd
+from .money import show_usd, shown_usd, usd
 
 Charged = bool | Literal["unknown"]
 """Whether money was taken. `"unknown"` is true in an `if`, which is the safe side."""
@@ -93,6 +93,7 @@ RELEASED = frozenset({PaymentState.EXPIRED_UNPAID})
 """States that do not count in a budget with `release="service"` either."""
 
 
+@show_usd("amount")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Receipt:
     """The service's receipt of a settlement.
@@ -192,7 +193,6 @@ class Payment:
         signatures: how many times it was signed, each time with the same nonce.
         settle_failed: the number of the newest signature that the service failed to settle; 0: none.
         earlier: what it was before it was reserved to be signed again; None if it never was.
-        replaces: the id of the payment that it was bought to replace, with `new_purchase=`.
         witnessed: the chain says that it was taken, and `reason` has the transaction; or a person says so of a
             delivered one.
         reason: why it is in this state; the service's reason if it gave one.
@@ -201,7 +201,7 @@ class Payment:
         purchase: the name of the purchase; None for an unnamed one. In a batch job, the job's name and the request.
         reply: the body of the answer, while it is kept: until the caller has it; for 30 days with a name and after
             `resume`; longer if it is not usable.
-        superseded: another payment for the same call was requested in spite of this one, and signed.
+        run: the id of the batch run that signed it last; None for a single call.
     """
 
     id: str
@@ -228,12 +228,11 @@ class Payment:
     identified: bool = False
     purchase: str | None = None
     reply: bytes | None = None
-    superseded: bool = False
     signatures: int = 0
     settle_failed: int = 0
     earlier: Earlier | None = None
     witnessed: bool = False
-    replaces: str | None = None
+    run: str | None = None
 
     @property
     def amount_usd(self) -> Decimal:
@@ -332,7 +331,7 @@ class Payment:
 
     def __repr__(self) -> str:
         return (
-            f"Payment(id={self.id!r}, state={self.state.value!r}, amount_usd={self.amount_usd}, url={self.url!r}, "
+            f"Payment(id={self.id!r}, state={self.state.value!r}, amount={shown_usd(self.amount)}, url={self.url!r}, "
             f"payer={self.payer!r}, nonce={self.nonce!r}, valid_before={self.valid_before})"
         )
 

@@ -17,3 +17,21 @@ def printable(text: str, limit: int = 500) -> str:
 def without_keys(text: str) -> str:
     """Typed `text` with anything that may be a private key, even a mistyped one, replaced by `****`."""
     return re.sub("[0-9A-Za-z]{48,}", "****", text)  # longer than an address or an id
+
+
+def display(value: object) -> str:
+    """A value of any type, as text for an error message."""
+    try:
+        return printable(repr(value), 40)
+    except ValueError:  # an int of more digits than Python prints
+        return f"such a large {type(value).__name__}"
+
+
+def wrong_number(name: str, expected: str, value: object) -> tuple[str, str]:
+    """Message and hint for an argument that is not the number it must be; the hint is empty if that says it all."""
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return f"{name} must be {expected}, not {display(value)}", ""
+    message = f"{name} must be {expected}, not the {type(value).__name__} {display(value)}"
+    if isinstance(value, str) and re.fullmatch(r"-?\d{1,18}(\.\d{1,18})?", value, re.ASCII):
+        return message, f"write {name}={value}, without quotes"
+    return message, ""

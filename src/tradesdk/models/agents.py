@@ -5,20 +5,20 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, TypedDict
 from pydantic import BeforeValidator, ValidationError
 from pydantic_core import PydanticKnownError
 
-from .._values.text import printable
+from .._values.text import printable, wrong_number
 from ..errors import InvalidArgumentError
 from ._base import Model
 from ._types import AgentStatus, Confidence, Integer, Number, Timestamp
 
 
-def _not_bool(value: Any) -> Any:
-    if isinstance(value, bool):
+def _number(value: Any) -> Any:
+    if isinstance(value, bool | str | bytes):
         raise PydanticKnownError("float_type")
     return value
 
 
-# Callers may pass a rule as a `Decimal` or a string, which `Number` refuses.
-_Percent: TypeAlias = Annotated[float, BeforeValidator(_not_bool)]
+# Callers may pass a rule as a `Decimal`, which `Number` refuses.
+_Percent: TypeAlias = Annotated[float, BeforeValidator(_number)]
 
 
 class RiskDict(TypedDict, total=False):
@@ -54,6 +54,9 @@ class Risk(Model):
             except ValidationError as error:
                 problem = error.errors(include_url=False, include_input=False)[0]
                 name = ".".join(str(part) for part in problem["loc"])
+                if problem["type"] in ("float_type", "float_parsing"):
+                    message, hint = wrong_number(name, "a number", rules.get(name))
+                    raise InvalidArgumentError(message, hint=hint) from None
                 raise InvalidArgumentError(f"{name} {problem['msg'].removeprefix('Input ')}") from None
 
         # Answers do not go through it: rules added by the service are kept.

@@ -25,7 +25,8 @@ class StreamSignal(Signal):
     Attributes:
         type: always `signal`.
         replayed: whether it comes from the history instead of live, after a disconnect or in an audit.
-        late: whether it is older than an earlier item, that is, out of order.
+        late: whether it is older than an earlier item, that is, out of order. Items that an earlier run acknowledged
+            in the checkpoint count, too.
     """
 
     type: Literal["signal"]

@@ -7,7 +7,7 @@ here sends anything.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -18,10 +18,8 @@ from .._http.service_time import REPORTED, ServiceClock
 from .._system.clock import Clock
 from .._values.money import shown_usd, usd
 from .._values.payment import Payment, PaymentState, Receipt, SignedHeader, origin_of
-from .._values.text import printable, without_keys
 from ..errors import (
     ErrorCode,
-    InvalidArgumentError,
     LedgerError,
     PaymentError,
     PaymentRefusedError,
@@ -32,7 +30,15 @@ from ..errors import (
 from .budget import Budget, Spending
 from .guards import Guards, check_url, choose, validity
 from .ledger.leases import LONGEST_CLAIM, ended
-from .ledger.rules import budget_refusal, is_renewable, renewed, spending_before, with_terms
+from .ledger.rules import (
+    budget_refusal,
+    is_renewable,
+    kept_answer,
+    renewed,
+    spending_before,
+    total_refusal,
+    with_terms,
+)
 from .messages import blocking_error, purchase_changed, purchase_secret_changed
 from .protocol import Authorization, Offer, Requirement, encode_payment
 from .purchases import PurchaseIntent, PurchaseSecret, purchase_secret
@@ -77,6 +83,7 @@ class PaymentAuthorizer:
         budget: the limits of the client.
         guards: the guards.
         pay_to: the only recipients to pay; if empty, the one that was paid first.
+        continue_for: seconds from its first signing in which an equal unnamed call continues a payment.
         clock: the clock.
     """
 
@@ -88,6 +95,7 @@ class PaymentAuthorizer:
         budget: Budget,
         guards: Guards,
         pay_to: Collection[str],
+        continue_for: float,
         clock: Clock,
     ) -> None:
         self.store = store
@@ -97,6 +105,7 @@ class PaymentAuthorizer:
         self._signer = signer
         self._guards = guards
         self._pay_to = tuple(pay_to)
+        self._continue_for = continue_for
         self._payer: str | None = None
 
     @property
@@ -149,44 +158,33 @@ class PaymentAuthorizer:
     def existing(self, purchase: PurchaseIntent) -> Payment | None:
         """An earlier payment for the same purchase: it is not closed, or its answer can be returned.
 
-        None if it is the one that `new_purchase` replaces. The states of expired payments are brought up to date first.
+        The states of expired payments are brought up to date first.
 
         Raises:
             PaymentRefusedError: `purchase_changed`: the name was used for other data.
-            InvalidArgumentError: `new_purchase` does not name a payment for it.
         """
-        if purchase.new_purchase is not None:
-            self.replaced(purchase.new_purchase, [purchase])
-        fingerprint = purchase.fingerprint(self.payer)
-        found = self.store.find(fingerprint, now=self.clock.now())
+        found = self._find(purchase)
         if found is not None and found.live:
             self.expire(origin_of(purchase.url))
-            found = self.store.find(fingerprint, now=self.clock.now())
-        if found is None or found.id == purchase.new_purchase:
-            return None
-        if not purchase.is_for(found):
+            found = self._find(purchase)
+        if found is not None and not purchase.is_for(found):
             raise purchase_changed(found)
         return found
 
-    def replaced(self, payment_id: str, purchases: Sequence[PurchaseIntent]) -> tuple[Payment, int]:
-        """The payment that `new_purchase` names, and the index of the purchase that it is for.
+    def _find(self, purchase: PurchaseIntent) -> Payment | None:
+        now = self.clock.now()
+        found = self.store.find(purchase.fingerprint(self.payer), now=now, since=now - self._continue_for)
+        return None if found is None else kept_answer(found, now)
+
+    def check_total(self, purchase: PurchaseIntent) -> None:
+        """Check the published price against what is left of a run's `max_total`, before anything is requested.
 
         Raises:
-            InvalidArgumentError: it is not in the ledger, or pays for something else.
-            PaymentRefusedError: `purchase_changed`: the name was used for other data.
+            PaymentRefusedError: `over_total`.
         """
-        found = self.store.get(payment_id)
-        if found is None:
-            why = "is not in this ledger"
-        else:
-            why = "pays for something else"
-            for index, purchase in enumerate(purchases):
-                if found.fingerprint == purchase.fingerprint(self.payer):
-                    if not purchase.is_for(found):
-                        raise purchase_changed(found)
-                    return found, index
-        shown = printable(without_keys(payment_id), 60)
-        raise InvalidArgumentError(f"new_purchase: payment {shown} {why}; name the one that this call replaces")
+        refusal = total_refusal(purchase.amount, purchase.max_total, self.store.run_spending(purchase.run or ""))
+        if refusal is not None:
+            raise refusal
 
     def expire(self, origin: str) -> list[Payment]:
         """Close the payments for a service that have surely expired by its clock."""
@@ -200,7 +198,7 @@ class PaymentAuthorizer:
 
     def delivered(self, purchase: PurchaseIntent) -> Payment | None:
         """The payment of a named purchase whose answer is in the ledger."""
-        found = self.store.find(purchase.fingerprint(self.payer), now=self.clock.now())
+        found = self._find(purchase)
         if found is None or found.state is not PaymentState.DELIVERED or found.reply is None:
             return None
         return found if purchase.is_for(found) else None
@@ -337,7 +335,7 @@ class PaymentAuthorizer:
         if not self.store.claim(payment.id, owner=owner, until=now + LONGEST_CLAIM, now=now):
             return False
         try:
-            found = self.store.find(payment.fingerprint, now=now)
+            found = self.store.find(payment.fingerprint, now=now, since=now - self._continue_for)
         except BaseException:
             with suppress(LedgerError):
                 self.give_back(payment.id, owner)
@@ -357,11 +355,12 @@ class PaymentAuthorizer:
             LedgerError: it could not be written.
         """
         secret: PurchaseSecret | None = None
-        if purchase.name is not None and self.existing(purchase) is None:  # else the nonce is in the ledger
-            secret = self._checked_secret()  # before the validity begins: a person may type a password
+        if purchase.name is not None:
+            secret = purchase_secret(self.signer)  # before the validity begins: a person may type a password
+            self._check_secret(secret)
         requirement, draft = self._draft(purchase, offer)
-        if secret is not None:
-            draft = replace(draft, nonce=self._named_nonce(purchase, secret, draft))
+        if purchase.name is not None and secret is not None:
+            draft = replace(draft, nonce=secret.nonce(purchase.name, payer=draft.payer, asset=draft.asset))
         if abs(difference := self.time.difference) > REPORTED:
             side = "ahead of" if difference > 0 else "behind"
             extra = log_fields("clock_difference", seconds=round(difference, 1))
@@ -378,8 +377,9 @@ class PaymentAuthorizer:
                 until=now + LONGEST_CLAIM,
                 expired=self.time.earliest(now, self.clock.monotonic()),
                 over=self.latest() + MARGIN,
+                since=now - self._continue_for,
+                max_total=purchase.max_total,
                 now=now,
-                replaces=purchase.new_purchase,
             )
             if not is_reserved:
                 earlier, payment = payment, None
@@ -388,12 +388,6 @@ class PaymentAuthorizer:
                 return Prepared(earlier, fresh=False)
             if not purchase.is_for(payment):
                 raise purchase_changed(payment)
-            if purchase.name is not None and secret is None and payment.id == draft.id:
-                raise PaymentRefusedError(
-                    "another process has closed the earlier payment meanwhile, so nothing was signed",
-                    code="reservation_lost",
-                    hint="make the call again",
-                )
             to_sign = with_terms(payment, draft)
             header = self._signed(offer, requirement, to_sign)
             submitted = self.store.submit(
@@ -448,7 +442,7 @@ class PaymentAuthorizer:
                 spending = spending_before(again, draft.amount, existing, spending, now)
                 draft = with_terms(again, draft)
             # When the hour leaves room again is not known here: the last hour's payments are not read.
-            refusal = budget_refusal(draft.amount, spending, now=now, last_hour=())
+            refusal = budget_refusal(draft.amount, spending, now=now, counted=())
             authorization = _authorization(draft).wire()
             if purchase.name is not None and existing is None:
                 del authorization["nonce"]  # it takes the key
@@ -499,24 +493,15 @@ class PaymentAuthorizer:
             updated=now,
             identified=offer.identifier_wanted,
             purchase=purchase.name,
+            run=purchase.run,
         )
         return requirement, payment
 
-    def _checked_secret(self) -> PurchaseSecret:
-        """The purchase secret. With another one, names that only other ledgers have would be paid for again."""
-        secret = purchase_secret(self.signer)
+    def _check_secret(self, secret: PurchaseSecret) -> None:
+        """With another secret, names that only other ledgers have would be paid for again."""
         known = self.store.purchase_secret(self.payer)
         if known not in (None, secret.id):
             raise purchase_secret_changed(self.payer, known or "", secret.id)
-        return secret
-
-    def _named_nonce(self, purchase: PurchaseIntent, secret: PurchaseSecret, draft: Payment) -> str:
-        new = purchase.new_purchase
-        before = None if new is None else self.replaced(new, [purchase])[0]
-        if before is not None and before.state is PaymentState.CANCELLED:
-            before = None  # it was never sent: the name itself is still to be paid for, here or by another machine
-        replaced = None if before is None else before.nonce
-        return secret.nonce(purchase.name or "", payer=draft.payer, asset=draft.asset, replaced=replaced)
 
     def secret_ids(self) -> tuple[str | None, str]:
         """The id of the purchase secret in the ledger, if there is one, and that of this client's."""

@@ -6,12 +6,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Generic, TypeVar
+from uuid import uuid4
 
-from .._http.request import optional_text
+from .._http.log_events import log_fields, logger
+from .._http.request import wrong_argument
 from .._market import MAX_BATCH, MarketRequest, TokenQuery, price
-from .._values.money import shown_usd, usd
+from .._values.money import show_usd, usd
 from .._values.payment import Payment
-from ..errors import APIError, BudgetDetails, InvalidArgumentError, PaymentError, PaymentRefusedError
+from ..errors import APIError, PaymentError, PaymentRefusedError
 from .money import Usd, micro_usd
 from .purchases import purchase_name
 from .results import MarketResult
@@ -19,6 +21,7 @@ from .results import MarketResult
 T = TypeVar("T")
 
 
+@show_usd("spent")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Batch(Generic[T]):
     """One batch of a run.
@@ -77,34 +80,28 @@ class BatchOptions:
         job: the name under which the ledger keeps the answers.
         max_price: micro-dollars that one batch may cost.
         max_total: micro-dollars that the run may spend.
-        new_purchase: the id of an earlier payment for one of the batches, which is bought again.
     """
 
     size: int
     job: str | None
     max_price: int | None
     max_total: int | None
-    new_purchase: str | None = None
 
     @classmethod
-    def of(
-        cls,
-        size: int,
-        job: str | None,
-        max_price: Usd | None,
-        max_total: Usd | None,
-        new_purchase: str | None = None,
-    ) -> BatchOptions:
+    def of(cls, size: int, job: str | None, max_price: Usd | None, max_total: Usd | None) -> BatchOptions:
         """Check the options of a caller."""
         if isinstance(size, bool) or not isinstance(size, int) or not 1 <= size <= MAX_BATCH:
-            raise InvalidArgumentError(f"size must be a whole number from 1 to {MAX_BATCH}")
+            raise wrong_argument("size", f"a whole number from 1 to {MAX_BATCH}", size)
         return cls(
             size=size,
             job=purchase_name(job, "job"),
             max_price=None if max_price is None else micro_usd("max_price", max_price),
             max_total=None if max_total is None else micro_usd("max_total", max_total),
-            new_purchase=optional_text("new_purchase", new_purchase),
         )
+
+
+_LOST = frozenset({"taken_elsewhere", "unresolved_payment"})
+"""Codes of errors of a named purchase that was paid for, and that no call gets an answer for."""
 
 
 class BatchPlan(Generic[T]):
@@ -129,10 +126,11 @@ class BatchPlan(Generic[T]):
             call = replace(ask(tokens[at : at + options.size]), to_look_up=names[at:])
             self.parts.append(Part(names[at : at + options.size], call))
         self.options = options
+        self.id = uuid4().hex
+        """The reservations of this run carry it: the ledger decides what `max_total` leaves."""
         self.done = 0
-        self._paid: dict[str, int] = {}
-        # The payment ids of the newest batch, and of one that is tried again: that payment costs nothing more.
-        self._newest = self._again = ""
+        self.passed_over: list[tuple[str, ...]] = []
+        self._counted: dict[str, int] = {}
 
     @property
     def amount(self) -> int:
@@ -141,52 +139,14 @@ class BatchPlan(Generic[T]):
 
     @property
     def spent(self) -> int:
-        """Micro-dollars spent, including failed payments that may have been taken."""
-        return sum(self._paid.values())
-
-    def most(self, part: Part[T]) -> int | None:
-        """Micro-dollars that a batch may cost now; None if only the client's limits apply.
-
-        Raises:
-            PaymentRefusedError: `over_total`: it would exceed `max_total`.
-        """
-        most, total = self.options.max_price, self.options.max_total
-        if total is not None:
-            room = total - self.spent + self._paid.get(self._again, 0)
-            if part.amount > room:
-                raise PaymentRefusedError(
-                    f"the next batch costs {shown_usd(part.amount)}, and max_total={shown_usd(total)} leaves "
-                    f"{shown_usd(max(room, 0))}",
-                    code="over_total",
-                    hint="to continue, call again with a higher max_total=; with job= nothing is paid for twice",
-                    details=BudgetDetails(
-                        cost=usd(part.amount),
-                        limit="max_total",
-                        limit_amount=usd(total),
-                        spent=usd(self.spent),
-                        left=usd(max(room, 0)),
-                    ),
-                )
-            most = min(room, part.amount if most is None else most)
-        return most
-
-    def failed(self, error: BaseException, *, resends: bool) -> None:
-        """Count the payment of a failed batch, as it may have been taken. Each payment counts once.
-
-        A refusal took nothing: a payment on it is an earlier one. With `resends`, the next attempt sends this payment
-        again, or asks what became of it; otherwise it may make another one.
-        """
-        if isinstance(error, PaymentError | APIError) and not isinstance(error, PaymentRefusedError):
-            if resends and error.payment is not None:  # first: a Ctrl-C after the next line must find it
-                self._again = error.payment.id
-            self._add(error.payment)
+        """Micro-dollars that the payments of this run counted when it last saw them. The ledger knows better."""
+        return sum(self._counted.values())
 
     def delivered(self, number: int, result: MarketResult[T]) -> Batch[T]:
         """The result of batch `number` (from 1)."""
-        self.done, self._newest, self._again = number, self._again, ""
+        self.done = number
         if not result.again:
-            self._add(result.payment)
-            self._newest = "" if result.payment is None else result.payment.id
+            self._see(result.payment)
         return Batch(
             number=number,
             count=len(self.parts),
@@ -196,12 +156,20 @@ class BatchPlan(Generic[T]):
             again=result.again,
         )
 
-    def undo(self, number: int) -> None:
-        """Note that batch `number` did not reach the caller. The next attempt gets its answer without paying."""
-        if self.done == number:
-            self.done, self._again = self.done - 1, self._newest
+    def failed(self, number: int, error: BaseException) -> bool:
+        """Note that batch `number` did not reach the caller. Whether the run continues with the next one."""
+        self.done = number - 1
+        if isinstance(error, PaymentError | APIError) and not isinstance(error, PaymentRefusedError):
+            self._see(error.payment)
+        if self.options.job is None or not isinstance(error, PaymentError) or error.code not in _LOST:
+            return False
+        self.done = number
+        self.passed_over.append(self.parts[number - 1].tokens)
+        payment_id = "" if error.payment is None else error.payment.id
+        extra = log_fields("batch_passed_over", error, payment_id=payment_id)
+        logger.warning("batch %d of job %r is passed over: %s", number, self.options.job, error, extra=extra)
+        return True
 
-    def _add(self, payment: Payment | None) -> None:
-        if payment is None or payment.charged is False:
-            return
-        self._paid[payment.id] = payment.amount
+    def _see(self, payment: Payment | None) -> None:
+        if payment is not None and payment.run == self.id and payment.charged is not False:
+            self._counted[payment.id] = payment.counted

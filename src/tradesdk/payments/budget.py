@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Literal, get_args
 
-from .._values.money import shown_usd, usd
+from .._values.money import show_usd, shown_usd, usd
 from ..errors import ConfigError, InvalidArgumentError
 from .money import Usd, micro_usd
 
@@ -136,6 +136,7 @@ class Budget:
         return f"Budget.unlimited().strictest(Budget({shown}))" if shown else "Budget.unlimited()"
 
 
+@show_usd("last_hour", "today", "total", "held", "held_last_hour", "held_today")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spending:
     """What is spent and held, in micro-dollars, and what the budgets leave.

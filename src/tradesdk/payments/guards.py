@@ -11,8 +11,9 @@ from urllib.parse import urlsplit
 
 from .._http.service_time import MAX_DIFFERENCE
 from .._http.settings import is_loopback
+from .._values.hints import HINTS
 from .._values.money import shown_usd, usd
-from .._values.text import printable
+from .._values.text import printable, wrong_number
 from ..errors import ConfigError, ErrorCode, PaymentDetails, PaymentRefusedError, PriceDetails, RecipientDetails
 from .protocol import Offer, Requirement
 
@@ -23,6 +24,7 @@ USDC = "0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913"
 """The contract of USDC on Base. Six decimals: an atomic unit is a micro-dollar."""
 DOMAIN_NAME = "USD Coin"
 DOMAIN_VERSION = "2"
+_CHAIN = (8453, "8453")
 
 SHORTEST = 7
 """Seconds. Verifiers refuse payments that are valid for less than six."""
@@ -31,8 +33,8 @@ LONGEST = 3600
 _AMOUNT = re.compile(r"[0-9]{1,78}")  # 2^256 has 78 digits
 _ADDRESS = re.compile(r"0x[0-9a-fA-F]{40}")
 _NOBODY = frozenset({"0x" + "0" * 40, USDC.lower()})  # money sent there is lost
-_FOREIGN = "this client pays only with USDC on Base; check whether the service has changed how it is paid"
-_BROKEN = "the service's offer is not valid; report it to the service"
+_FOREIGN = HINTS["unsupported_scheme"]
+_BROKEN = HINTS["no_offer"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +52,8 @@ class Guards:
     def __post_init__(self) -> None:
         for name, value in (("max_validity", self.max_validity), ("min_validity", self.min_validity)):
             if not isinstance(value, int) or not SHORTEST <= value <= LONGEST:
-                raise ConfigError(f"{name} must be a whole number of seconds from {SHORTEST} to {LONGEST}")
+                message, hint = wrong_number(name, f"a whole number of seconds from {SHORTEST} to {LONGEST}", value)
+                raise ConfigError(message, hint=hint)
         if self.min_validity > self.max_validity:
             raise ConfigError(f"min_validity ({self.min_validity} s) is above max_validity ({self.max_validity} s)")
 
@@ -176,7 +179,7 @@ def _refusal(offer: Offer, requirement: Requirement, limits: _Limits) -> _Refusa
         return _Refusal(2, "unsupported_asset", _not("asset", requirement.asset, USDC), _FOREIGN)
     return (
         _refused_transfer(requirement)
-        or _refused_resource(offer, limits.url)
+        or _refused_resource(offer, requirement, limits.url)
         or _refused_amount(requirement, limits.most)
         or _refused_recipient(requirement, limits)
         or _refused_validity(requirement, limits.guards)
@@ -190,6 +193,11 @@ def _refused_transfer(requirement: Requirement) -> _Refusal | None:
         offered = f"{name} {version}" if isinstance(name, str) and isinstance(version, str) else ""
         supported = f"{DOMAIN_NAME} {DOMAIN_VERSION}"
         return _Refusal(3, "unsupported_domain", _not("signing domain", offered, supported), _FOREIGN)
+    contract, chain = extra.get("verifyingContract"), extra.get("chainId")
+    if contract is not None and not (isinstance(contract, str) and contract.lower() == requirement.asset.lower()):
+        return _Refusal(3, "unsupported_domain", _not("extra.verifyingContract", contract, USDC), _BROKEN)
+    if chain is not None and (isinstance(chain, bool) or chain not in _CHAIN):
+        return _Refusal(3, "unsupported_domain", _not("extra.chainId", str(chain), "8453"), _BROKEN)
     method, flow = extra.get("assetTransferMethod"), extra.get("paymentFlow")
     if method not in (None, "eip3009"):
         return _Refusal(4, "unsupported_method", _not("transfer method", method, "eip3009"), _FOREIGN)
@@ -201,27 +209,34 @@ def _refused_transfer(requirement: Requirement) -> _Refusal | None:
     return None
 
 
-def _refused_resource(offer: Offer, url: str) -> _Refusal | None:
-    """The refusal of an offer for another host: a relay could have the caller pay for it.
+def _refused_resource(offer: Offer, requirement: Requirement, url: str) -> _Refusal | None:
+    """The refusal of an offer for another host, or for two resources: a relay could have the caller pay for one.
 
     Behind a proxy, scheme and port may differ, and the host may be a private one: `localhost`, `app`, 10.0.0.5.
     """
-    named = offer.resource.get("url") if isinstance(offer.resource, dict) else None
-    if not isinstance(named, str) or named == url:
-        return None
-    try:
-        parts = urlsplit(named)
-        host = parts.hostname
-        is_url = bool(parts.netloc) or parts.scheme in ("http", "https")
-    except ValueError:
-        host, is_url = None, True
+    hint = "check the base URL; if it is correct, report the offer to the service"
     requested = urlsplit(url).hostname or ""
-    if not is_url or (host is not None and (host == requested or _is_private(host))):
-        return None
-    message = f"the offer is for {printable(named, 200)}, and the request was to {printable(requested, 200)}"
-    return _Refusal(
-        6, "foreign_resource", message, "check the base URL; if it is correct, report the offer to the service"
-    )
+    places = {}
+    for resource in (offer.resource, requirement.raw.get("resource")):
+        named = resource.get("url") if isinstance(resource, dict) else resource
+        if not isinstance(named, str):
+            continue
+        try:
+            parts = urlsplit(named)
+            host, path, is_url = parts.hostname, parts.path, bool(parts.netloc) or parts.scheme in ("http", "https")
+        except ValueError:
+            host, path, is_url = None, "", True
+        if not is_url:
+            continue
+        if host is None or not (host == requested or _is_private(host)):
+            message = f"the offer is for {printable(named, 200)}, and the request was to {printable(requested, 200)}"
+            return _Refusal(6, "foreign_resource", message, hint)
+        places[host, path.rstrip("/")] = named
+    if len(places) > 1:
+        offered, inside = (printable(named, 200) for named in places.values())
+        message = f"the offer is for {offered}, and resource in the way to pay is {inside}"
+        return _Refusal(6, "foreign_resource", message, hint)
+    return None
 
 
 def _is_private(host: str) -> bool:
@@ -237,6 +252,11 @@ def _refused_amount(requirement: Requirement, most: int) -> _Refusal | None:
     if not 0 < amount < 2**256:
         shown = printable(requirement.amount, 80) or "not a text"
         return _Refusal(7, "bad_amount", f"the amount is {shown}, not a whole number of units above 0", _BROKEN)
+    for name in ("amount", "maxAmountRequired"):
+        other = requirement.raw.get(name)
+        if other is not None and not _is_amount(other, amount):
+            message = f"the amount is {requirement.amount}, and {name} is {printable(str(other), 80)}"
+            return _Refusal(7, "bad_amount", message, _BROKEN)
     if amount > most:
         price, hint = shown_usd(amount), f"to pay that anyway: max_price='{shown_usd(amount)[1:]}'"
         if amount >= 10**18:
@@ -245,6 +265,12 @@ def _refused_amount(requirement: Requirement, most: int) -> _Refusal | None:
         details = PriceDetails(price=usd(amount), allowed=usd(most))
         return _Refusal(8, "over_price", message, hint, details, excess=amount - most)
     return None
+
+
+def _is_amount(value: object, amount: int) -> bool:
+    if isinstance(value, str):
+        return _AMOUNT.fullmatch(value) is not None and int(value) == amount
+    return type(value) is int and value == amount
 
 
 def _refused_recipient(requirement: Requirement, limits: _Limits) -> _Refusal | None:

@@ -80,23 +80,22 @@ def undelivered(payment: Payment, reason: str, response: RawResponse | None = No
     return PaymentUndeliveredError(
         f"{shown_usd(payment.amount)} {paid}, and no usable answer arrived: {reason}",
         code="paid_undelivered",
-        hint="contact the service with the nonce and the transaction; it is paid for again only with "
-        f"{_replacing(payment)}" + _or_mark_paid(payment),
+        hint=f"contact the service with its nonce and transaction: client.payments.get({payment.id!r}) (trade pay show "
+        f"{payment.id}); {_how_to_buy_again(payment)}",
         reason=reason,
         payment=payment,
         response=response,
     )
 
 
-def _replacing(payment: Payment) -> str:
-    return f"new_purchase={payment.id!r} (--new-purchase {payment.id})"
-
-
-def _or_mark_paid(payment: Payment) -> str:
-    """The other way to buy again: a named purchase has none, as one that is marked paid stays closed."""
+def _how_to_buy_again(payment: Payment) -> str:
+    """Another purchase has another name; one without a name is over some minutes after its first signing."""
     if payment.purchase is not None:
-        return ""
-    return f", or after client.payments.mark({payment.id!r}, paid=True) (trade pay reconcile --mark paid {payment.id})"
+        return "to buy it again, give the purchase another name: purchase= (--purchase)"
+    return (
+        "to buy it again, give the purchase a name: purchase= (--purchase); without one, the same call buys again "
+        "10 minutes after the first try"
+    )
 
 
 def taken_elsewhere(payment: Payment, response: RawResponse | None = None) -> PaymentError:
@@ -104,7 +103,7 @@ def taken_elsewhere(payment: Payment, response: RawResponse | None = None) -> Pa
     return PaymentUndeliveredError(
         f"purchase {shown_name(payment)} was paid for before, and not from this ledger: its nonce is used up",
         code="taken_elsewhere",
-        hint="the answer is in the ledger that paid, if that still exists; to pay once more: " + _replacing(payment),
+        hint="the answer is in the ledger that paid, if that still exists; " + _how_to_buy_again(payment),
         reason=payment.reason,
         payment=payment,
         response=response,
@@ -204,7 +203,7 @@ def blocking_error(payment: Payment) -> PaymentError:
         return PaymentRefusedError(
             f"an earlier payment of {shown_usd(payment.amount)} for this call {what}, so it is not paid for again",
             code="unresolved_payment",
-            hint=f"{_how_to_mark(payment)}; or buy again: {_replacing(payment)}",
+            hint=f"{_how_to_mark(payment)}; {_how_to_buy_again(payment)}",
             reason=payment.reason,
             payment=payment,
         )
@@ -222,7 +221,7 @@ def blocking_error(payment: Payment) -> PaymentError:
         return PaymentRefusedError(
             f"purchase {shown_name(payment)} was paid for ({payment.updated_at:%Y-%m-%d}), and its answer is not kept",
             code="already_delivered",
-            hint=f"answers are kept for 30 days; to buy it once more: {_replacing(payment)}, or another name",
+            hint=f"answers are kept for 30 days; {_how_to_buy_again(payment)}",
             payment=payment,
         )
     if payment.state is PaymentState.DELIVERED:

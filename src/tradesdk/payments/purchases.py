@@ -20,7 +20,7 @@ from ..errors import InvalidArgumentError, PaymentRefusedError, TradeError
 SECRET_VARIABLE = "TRADE_PURCHASE_SECRET"  # noqa: S105 - its name
 _CHAIN = 8453
 _LONGEST_NAME = 500
-_NAMED, _REPLACED = b"\x01", b"\x02"
+_NAMED = b"\x01"
 _SECRET = re.compile(r"(?:0[xX])?([0-9a-fA-F]{64})")
 
 
@@ -36,8 +36,9 @@ class PurchaseIntent:
         tokens: the number of tokens.
         amount: the published price in micro-dollars.
         max_price: micro-dollars that the caller allows, more or less than the published price.
-        new_purchase: the id of an earlier payment for it that this one replaces, even if that may still be taken.
         name: the name of the purchase; None for an unnamed one.
+        run: the id of the batch run that it belongs to, if any.
+        max_total: micro-dollars that this run may spend.
     """
 
     method: str
@@ -47,8 +48,9 @@ class PurchaseIntent:
     tokens: int | None
     amount: int
     max_price: int | None = None
-    new_purchase: str | None = None
     name: str | None = None
+    run: str | None = None
+    max_total: int | None = None
 
     @property
     def key(self) -> str:
@@ -102,12 +104,6 @@ def item_name(job: str, path: str, body: bytes) -> str:
     return f"{comparable(job)}: {path} {_canonical(body)}"
 
 
-def stored_item_name(job: str, url: str, body: bytes) -> str:
-    """The same for an item that a ledger of an earlier release has."""
-    path = urlsplit(url).path
-    return item_name(job, path[max(path.rfind("/v1/"), 0) :], body)
-
-
 def named_fingerprint(name: str, payer: str) -> str:
     """Identifies a named purchase in a ledger."""
     return _hash(b"purchase", name.encode(), payer.lower().encode())
@@ -126,18 +122,10 @@ class PurchaseSecret:
         self.__value = value
         self.id = hmac.digest(value, b"tradesdk purchase secret id", "sha256").hex()[:16]
 
-    def nonce(self, name: str, *, payer: str, asset: str, replaced: str | None) -> str:
-        """The nonce of a name, as hexadecimal digits after 0x. The same on every machine with the same secret.
-
-        Args:
-            name: the name.
-            payer: the paying address.
-            asset: the token's contract.
-            replaced: the nonce of the payment that is replaced, if one is.
-        """
+    def nonce(self, name: str, *, payer: str, asset: str) -> str:
+        """The nonce of a name, as hexadecimal digits after 0x. The same on every machine with the same secret."""
         parts = _CHAIN.to_bytes(32, "big") + _bytes(asset) + _bytes(payer) + hashlib.sha256(name.encode()).digest()
-        message = _NAMED + parts if replaced is None else _REPLACED + parts + _bytes(replaced)
-        return "0x" + hmac.digest(self.__value, message, "sha256").hex()
+        return "0x" + hmac.digest(self.__value, _NAMED + parts, "sha256").hex()
 
     def key(self, label: bytes) -> bytes:
         """32 bytes for another use: HKDF-SHA256 (RFC 5869), for one block."""

@@ -7,7 +7,7 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any, Generic, Literal, TypeVar
 
-from .._values.money import usd
+from .._values.money import show_usd, usd
 from .._values.payment import Charged, Payment, Receipt
 from ..errors import PaymentError, TradeError
 from .budget import Spending
@@ -15,6 +15,7 @@ from .budget import Spending
 T = TypeVar("T")
 
 
+@show_usd("amount")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quote:
     """The published price of a call, and what the budgets leave. It needs no key and no request.
@@ -94,6 +95,7 @@ class DryRun:
     refusal: PaymentError | None = None
 
 
+@show_usd("amount")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChainVerdict:
     """What the chain says about a payment.
@@ -133,7 +135,7 @@ class Reconciliation:
             expired.
         unresolved: payments without proof that have expired, and delivered ones without a receipt. Their money stays
             held until a person marks them.
-        live: payments that may still be taken; their money is held. A `superseded` one was not resent.
+        live: payments that may still be taken; their money is held.
         witnessed: what the chain says about the payments that a person would have to check, each with the payment as it
             is now. Empty without a witness. Those that the chain has not seen are no longer `unresolved`, nor are
             delivered ones that it has.

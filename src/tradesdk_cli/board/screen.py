@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 from tradesdk_cli.errors import ClosedPipe
 from tradesdk_cli.interrupts import StopRequested
-from tradesdk_cli.text import is_unicode
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -239,16 +238,11 @@ class Screen:
 
     def _rendered(self, lines: Sequence[Text]) -> list[str]:
         console = self._out.console()
-        encoding = self._out.stdout.encoding or "ascii"
-        plain = not is_unicode(encoding)
         found = []
         for line in lines:
             with console.capture() as capture:
                 console.print(line, soft_wrap=True, markup=False, highlight=False, emoji=False, end="")
-            text = capture.get()
-            if plain:
-                text = text.encode(encoding, "backslashreplace").decode(encoding)
-            found.append(text)
+            found.append(capture.get())
         return found
 
     def _write(self, text: str) -> None:

@@ -168,7 +168,7 @@ def get(ctx: typer.Context, agent_id: AgentId) -> None:
 def create(
     ctx: typer.Context,
     *,
-    name: Annotated[str, typer.Option("--name", metavar="TEXT", help="What you call it.")],
+    name: Annotated[str, typer.Option("--name", metavar="TEXT", help="A name for the agent.")],
     wallet_id: Annotated[
         str, typer.Option("--wallet-id", metavar="ID", help="A connected wallet: its id, label or address.")
     ],
@@ -239,7 +239,7 @@ def update(
             run, AGENTS, agent_id, lambda found: _modification(run, found, body, dry_run=dry_run), dry_run=dry_run
         )
         if agent is not None and not change.differences():
-            run.out.note(f"{one_line(agent.name, 60)} ({agent_id}) is like that already: there is nothing to change")
+            run.out.note(f"{one_line(agent.name, 60)} ({agent_id}) already has these values: nothing to change")
             run.show(agent)
         elif approve(run, change, yes=yes, dry_run=dry_run):
             run.show(run.client.agents.update(agent_id, **_arguments(body)))
@@ -373,7 +373,7 @@ def _deletion(run: Session, agent_id: str, *, yes: bool, dry_run: bool) -> tuple
     if agent.stats is not None:
         about |= wire(agent.stats)
     if not run.out.machine_notes:
-        about |= _open_positions(run, agent_id, "what becomes of them is not documented")
+        about |= _open_positions(run, agent_id, "what happens to them is not documented")
     return Change(f"delete {named} for good", "DELETE", path, about=about, warnings=warnings), agent_id
 
 
@@ -391,10 +391,10 @@ def _how_to(run: Session, verb: str, agent_id: str) -> str:
     fewer = f"{program} agents update {name} --max-positions 1 --min-confidence 1"
     if run.settings.mock or run.target().fields.get("mode") == "local":
         here = f"on a mock: {program} mock agent {name} {move}; with the real service it is done in the dashboard"
-        return here if verb in ("resume", "start") else f"{here}, and until then it opens less with {fewer}"
+        return here if verb in ("resume", "start") else f"{here}; to open fewer positions until then: {fewer}"
     if verb in ("resume", "start"):
         return f"it is done in the dashboard; see its state: {program} agents get {name}"
-    return f"it is done in the dashboard; until then it opens less with {fewer}"
+    return f"it is done in the dashboard; to open fewer positions until then: {fewer}"
 
 
 def _open_positions(run: Session, agent_id: str, known: str) -> dict[str, Any]:

@@ -52,12 +52,6 @@ def api(
     purchase: Annotated[
         str | None, typer.Option("--purchase", metavar="NAME", help="With --pay: pay for this name once.")
     ] = None,
-    new_purchase: Annotated[
-        str | None,
-        typer.Option(
-            "--new-purchase", metavar="PAYMENT_ID", help="With --pay: buy again what this earlier payment was for."
-        ),
-    ] = None,
     wallet: Annotated[
         Path | None, typer.Option("--wallet", metavar="FILE", help="With --pay: the keystore that pays.")
     ] = None,
@@ -80,7 +74,6 @@ def api(
         with_pay = {
             "--max-price": max_price,
             "--purchase": purchase,
-            "--new-purchase": new_purchase,
             "--wallet": wallet,
         }
         for option, given in with_pay.items():
@@ -107,7 +100,7 @@ def api(
             if pay:
                 from tradesdk_cli.purchase.checkout import Terms
 
-                terms = Terms(max_price, dry_run, new_purchase, purchase, wallet, send_api_key=send_api_key)
+                terms = Terms(max_price, dry_run, purchase, wallet, send_api_key=send_api_key)
                 raw_request.buy(run, asked, terms, include=include)
             else:
                 raw_request.ask_price(run, asked, include=include, dry_run=dry_run, send_api_key=send_api_key)

@@ -1,4 +1,4 @@
-"""`trade approve`: a person's yes or no to what an AI agent wants done."""
+"""`trade approve`: a person's yes or no to what an AI client wants to do."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from tradesdk_cli.mcp.approvals import Action
     from tradesdk_cli.session import Session
 
-app = single("Approve or refuse what an AI agent wants done.")
+app = single("Approve or refuse what an AI client wants to do.")
 
 
 @app.verb("approve", "trade approve", "trade --mock approve")
@@ -28,9 +28,9 @@ def approve(
     refuse: Annotated[str | None, typer.Option("--refuse", metavar="CODE", help="Refuse this one.")] = None,
     everything: Annotated[bool, typer.Option("--all", help="List what was decided, too.")] = False,
 ) -> None:
-    """Approve or refuse what an AI agent wants done.
+    """Approve or refuse what an AI client wants to do.
 
-    An agent of trade mcp can only prepare purchases and changes. With a code, you see exactly what would be done and
+    A client of trade mcp can only prepare purchases and changes. With a code, you see exactly what would be done and
     are asked. There is no option that answers for you. An action expires 10 minutes after it was prepared, and is
     carried out once.
     """
@@ -50,7 +50,7 @@ def approve(
             _ask(run, action, now)
             action = decisions.decide(action, yes=True, now=time.time())
             run.out.one(record(action, time.time()))
-            run.out.note("approved: the agent can carry it out when it repeats its call")
+            run.out.note("approved: the client can carry it out when it repeats its call")
         else:
             _list(run, decisions.all(now), now, everything=everything)
 

@@ -203,7 +203,7 @@ def _use(run: Session, name: str) -> None:
     run.out.one({"name": "profile", "value": name, "profile": None, "file": str(file)})
     source = run.settings.sources["profile"]
     if source not in ("default", str(file)) and run.settings.profile != name:
-        run.out.note(f"here and now {run.settings.profile} is used, because of {source}")
+        run.out.note(f"{run.settings.profile} is used here, because of {source}")
 
 
 def _must_exist(settings: Settings, name: str) -> None:

@@ -130,11 +130,11 @@ def _as_user(run: Session, name: str, place: str | None, *, verify: bool, yes: b
     shown = {"profile": name, "base_url": base_url, **_given(market_url=market_url)}
     run.out.one({**shown, **account, "key_kept_in": place_of(settings, name, place), "default": default})
     if not verify:
-        run.out.note("nothing was sent: nobody has tried this key yet (trade whoami)")
+        run.out.note("the key was saved without a test; to test it: trade whoami")
     _say_default(run, name, default)
     for variable in ("TRADE_API_KEY", "TRADE_BASE_URL"):
         if os.environ.get(variable):
-            run.out.note(f"{variable} is set and goes before what was kept: unset {variable}")
+            run.out.note(f"{variable} is set and takes precedence over the saved login: unset {variable}")
 
 
 def _given(**fields: str | None) -> dict[str, Any]:

@@ -61,10 +61,6 @@ Purchase = Annotated[
         "--purchase", metavar="NAME", help="Name the purchase: it is paid once, on all machines with this wallet."
     ),
 ]
-NewPurchase = Annotated[
-    str | None,
-    typer.Option("--new-purchase", metavar="PAYMENT_ID", help="Buy again what this earlier payment was for."),
-]
 WalletFile = Annotated[
     Path | None, typer.Option("--wallet", metavar="FILE", help="The keystore that pays [env: TRADE_KEYSTORE].")
 ]
@@ -85,7 +81,6 @@ def once(
     max_price: MaxPrice = None,
     dry_run: PaidDryRun = False,
     purchase: Purchase = None,
-    new_purchase: NewPurchase = None,
     wallet: WalletFile = None,
     receipt: Receipt = False,
     send_api_key: SendKey = False,
@@ -93,14 +88,13 @@ def once(
     """The options of everything that is paid."""
     from tradesdk_cli.purchase.checkout import Terms
 
-    return Terms(max_price, dry_run, new_purchase, purchase, wallet, receipt, send_api_key)
+    return Terms(max_price, dry_run, purchase, wallet, receipt, send_api_key)
 
 
 def about_tokens(
     max_price: MaxPrice = None,
     dry_run: PaidDryRun = False,
     purchase: Purchase = None,
-    new_purchase: NewPurchase = None,
     batches: Batches = False,
     job: Job = None,
     wallet: WalletFile = None,
@@ -110,7 +104,7 @@ def about_tokens(
     """The same for what is about tokens, which may be many."""
     from tradesdk_cli.purchase.checkout import Terms
 
-    return Terms(max_price, dry_run, new_purchase, purchase, wallet, receipt, send_api_key, batches, job)
+    return Terms(max_price, dry_run, purchase, wallet, receipt, send_api_key, batches, job)
 
 
 def buy(ctx: typer.Context, terms: Terms, verb: str, tokens: Sequence[str] = (), **arguments: Any) -> None:
@@ -238,7 +232,7 @@ def top(
     ] = None,
     terms: Terms,
 ) -> None:
-    """Buy the tokens that agents do best with: $0.06, however many."""
+    """Buy a ranking of tokens by win rate or ROI: $0.06."""
     buy(ctx, terms, "top", sort_by=sort.value, limit=limit)
 
 

@@ -1,4 +1,4 @@
-"""`trade mcp`: tools for AI agents, under a person's limits."""
+"""`trade mcp`: tools for AI clients, under a person's limits."""
 
 from __future__ import annotations
 
@@ -81,10 +81,10 @@ def mcp(
     ] = None,
     port: Annotated[
         int | None,
-        typer.Option("--port", parser=whole(0, 65535), metavar="N", help="With --http; 0 takes any free one."),
+        typer.Option("--port", parser=whole(0, 65535), metavar="N", help="The port of --http; 0 means any free one."),
     ] = None,
 ) -> None:
-    """Tools for AI agents, under your limits: config, tools.
+    """Tools for AI clients, under your limits: config, tools.
 
     Without a verb, it serves an MCP client over stdin and stdout; clients start it by themselves. Read-only by
     default. With --write agents can be changed, and with --spend market data can be bought; you approve each change and
@@ -185,7 +185,7 @@ def config(
 
 @app.verb("tools", "trade mcp tools", "trade mcp tools --write --spend 0.50 -o json", scope=scope_of)
 def tools(ctx: typer.Context, *, scope: Scope) -> None:
-    """List the tools that an agent sees, and how many tokens they take.
+    """List the tools that a client sees, and how many tokens they take.
 
     -o json has schemas and hints. The estimate counts the whole list, schemas included, and is about a quarter higher
     than tokenizers count.

@@ -48,7 +48,7 @@ def list_wallets(
 )
 def connect(
     ctx: typer.Context,
-    label: Annotated[str, typer.Option("--label", metavar="TEXT", help="What you call it.")],
+    label: Annotated[str, typer.Option("--label", metavar="TEXT", help="A name for the wallet.")],
     chain: Chain,
     address: Annotated[str | None, typer.Option("--address", metavar="ADDRESS", help="The wallet's address.")] = None,
     signature: Annotated[

@@ -242,7 +242,7 @@ def refuse_http(address: str, settings: str, what: str, travels: str) -> None:
     """The clients refuse plain http as well, but in the words of their own arguments; here it is `settings` to correct.
 
     Raises:
-        ConfigProblem: `travels` would travel in the open.
+        ConfigProblem: `travels` would be sent unencrypted.
     """
     try:
         parts = urlsplit(address.strip())
@@ -252,7 +252,7 @@ def refuse_http(address: str, settings: str, what: str, travels: str) -> None:
     if parts.scheme == "http" and host and not is_loopback(host):
         shown = one_line(host, 120)
         raise ConfigProblem(
-            f"{what} is not https: {travels} would travel to {shown} in the open",
+            f"{what} is not https: {travels} would be sent to {shown} unencrypted",
             f"use https://{shown} in {settings}; http is for this machine only",
         )
 

@@ -213,7 +213,7 @@ def settable_name(name: str, *, project: bool) -> str:
     """
     found = plain_name(name)
     if found == "key" or is_secret_setting(found):
-        raise UsageProblem("keys do not stand in settings", "trade login keeps one, trade logout forgets it")
+        raise UsageProblem("keys are not kept in settings", "trade login keeps one, trade logout forgets it")
     names = [known for known in names_in(project=project) if known != "key"]
     if found in names:
         return found

@@ -133,7 +133,7 @@ def _recovered(screen: Screen, market: MarketClient, server: MockServer) -> None
     check(not books.charged_twice(), "something was paid for twice")
     screen.result("the service took $0.06, then the connection was reset", "yellow")
     screen.result("the client sent the same signed bytes again, and got the answer that the service had kept")
-    screen.result(f"by the books of the service: signed {signed}x, sent {sent}x, settled {settled}x")
+    screen.result(f"the service counted: signed {signed}x, sent {sent}x, settled {settled}x")
 
 
 def _ledger(screen: Screen, market: MarketClient, server: MockServer) -> None:
@@ -142,13 +142,11 @@ def _ledger(screen: Screen, market: MarketClient, server: MockServer) -> None:
     settlements = server.payments.settlements()
     ours = {payment.nonce: payment.amount for payment in payments}
     theirs = {one.nonce: one.amount for one in settlements}
-    check(ours == theirs, "the ledger and the books of the service disagree")
+    check(ours == theirs, "the ledger and the records of the service disagree")
     check(all(payment.state == "delivered" for payment in payments), "a payment was not delivered")
     screen.table(_LEDGER_COLUMNS, [brief(payment) for payment in reversed(payments)])
     screen.call("spending = market.payments.spending()")
     spending = market.payments.spending()
     check(spending.total == server.payments.spent() == 170_000, "it is not $0.17 that was spent")
     left = spending.left or 0
-    screen.result(
-        f"{dollars(usd(spending.total))} spent, {dollars(usd(left))} left: the same as in the books of the service"
-    )
+    screen.result(f"{dollars(usd(spending.total))} spent, {dollars(usd(left))} left: the service counted the same")

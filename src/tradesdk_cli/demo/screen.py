@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from rich.text import Text
 
 from tradesdk_cli.output.table import print_line, render_list
-from tradesdk_cli.text import is_unicode, visible
+from tradesdk_cli.text import visible
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -58,7 +58,7 @@ class Screen:
     def result(self, text: str, style: str = "") -> None:
         """What came of it."""
         self._steps[-1]["results"].append(text)
-        self._print(Text(visible(text), style=style), _INDENT, mark=Text(self._mark(), style="green"))
+        self._print(Text(visible(text), style=style), _INDENT, mark=Text("✓ ", style="green"))
 
     def table(self, columns: Sequence[Column], rows: Sequence[Mapping[str, Any]]) -> None:
         """A few rows of what came."""
@@ -91,10 +91,6 @@ class Screen:
         place = Path(sys.argv[0])
         if place.name == "trade" and shutil.which("trade") is None:  # called by its path, from a fresh environment
             self._print(Text(f"(here trade is {place}; . {place.parent / 'activate'} puts it on the PATH)"), _INDENT)
-
-    def _mark(self) -> str:
-        encoding = (self._out.stdout.encoding or "ascii").lower()
-        return "✓ " if is_unicode(encoding) else "+ "
 
     def _width(self) -> int:
         return self._out.width or _WIDTH_IN_A_PIPE

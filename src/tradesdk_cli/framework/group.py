@@ -6,6 +6,7 @@ Typer checks every value with pydantic, absent ones too, which would make `trade
 from __future__ import annotations
 
 import inspect
+import sys
 from functools import wraps
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, get_type_hints
@@ -16,6 +17,7 @@ from typer.main import get_command
 
 from tradesdk_cli.errors import Interrupted, UsageProblem
 from tradesdk_cli.interrupts import raise_again, say_interrupted
+from tradesdk_cli.text import PLAIN
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -118,6 +120,12 @@ class _Ours:
     params: list[Any]
     _made: tuple[Any, list[Any]] | None = None
     """The root, and the parameters below it."""
+
+    def get_help(self, ctx: Any) -> str:
+        """As it can be printed: Typer prints UTF-8 where ASCII was asked for."""
+        text: str = super().get_help(ctx)  # type: ignore[misc]  # from the other base class
+        encoding = sys.stdout.encoding or "utf-8"
+        return text.encode(encoding, PLAIN).decode(encoding)
 
     def get_short_help_str(self, limit: int = 0) -> str:
         """The whole first sentence: lists wrap it, and never cut it."""
@@ -280,6 +288,10 @@ class Verbs(typer.Typer):
         names = {"help_option_names": ["-h", "--help"]}
         super().__init__(rich_markup_mode=None, add_completion=False, context_settings=names, **settings)
 
+    def callback(self, *arguments: Any, **settings: Any) -> Callable[[Any], Any]:
+        add = super().callback(*arguments, **settings)
+        return lambda command: add(_keep_help(command))
+
     def verb(
         self, name: str, *lines: str, hidden: bool = False, help: str | None = None, **shared: Callable[..., Any]
     ) -> Callable[[Callable[..., None]], Callable[..., None]]:
@@ -287,6 +299,7 @@ class Verbs(typer.Typer):
         add = self.command(name, cls=TradeCommand, epilog=examples(*lines), hidden=hidden, help=help)
 
         def added(command: Callable[..., None]) -> Callable[..., None]:
+            _keep_help(command)
             if shared:
                 return add(gathered(**shared)(command))
             # Once: Typer would evaluate them four times.
@@ -294,6 +307,17 @@ class Verbs(typer.Typer):
             return add(command)
 
         return added
+
+
+def _keep_help(command: Any) -> Any:
+    """`python -OO` drops docstrings, which are our help: then they are read from the source."""
+    if command.__doc__ is None:
+        import ast
+        from textwrap import dedent
+
+        (found,) = ast.parse(dedent(inspect.getsource(command))).body
+        command.__doc__ = ast.get_docstring(found)  # type: ignore[arg-type]  # of a function, it is one
+    return command
 
 
 def noun(name: str, help: str) -> Verbs:

@@ -48,6 +48,7 @@ EXIT_CODES: tuple[tuple[int, str, str], ...] = (
     (errors.REJECTED, "rejected", "the service refused the payment"),
     (errors.OUTCOME_UNKNOWN, "outcome unknown", "it may have been paid; the same command continues that payment"),
     (errors.STREAM_ENDED, "stream ended", "the service ended the stream for good"),
+    (errors.HUNG_UP, "hung up", "SIGHUP: the terminal was closed"),
     (errors.INTERRUPTED, "interrupted", "Ctrl-C"),
     (errors.TERMINATED, "terminated", "SIGTERM"),
 )

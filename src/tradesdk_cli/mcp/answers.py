@@ -75,12 +75,12 @@ def selected(item: dict[str, Any], fields: Sequence[str]) -> dict[str, Any]:
 
 
 class Fault(Exception):
-    """Why a tool did not do what it was asked: told to the agent, never raised at it.
+    """Why a tool did not do what it was asked: told to the client, never raised at it.
 
     Attributes:
         code: what went wrong; see the error catalogue.
         message: the same for people and models. It has no words of strangers.
-        next_step: what the agent may do.
+        next_step: what the client may do.
         person: a command for the person, if one helps.
         retryable: whether the same call may work later.
         untrusted: what the service said, if it said something.
@@ -147,11 +147,11 @@ OWN_CODES: dict[str, tuple[str, str]] = {
     ),
     "not_yours": ("the payment was not made by market_buy", "tell the person, who can continue it"),
     "still_active": ("an active agent cannot be deleted", "tell the person: it must be stopped first"),
-    "nothing_to_change": ("the agent is like that already", "nothing is left to do"),
+    "nothing_to_change": ("the agent already has these values", "nothing is left to do"),
     "answer_too_large": ("the answer is too large", "ask for less: fields, a lower limit, or fewer tokens"),
     "internal": ("this is a bug in the server", "tell the person; do not repeat the call"),
 }
-"""Codes of this server: what they mean, and what an agent may do. Those of the SDK are in `STEPS`."""
+"""Codes of this server: what they mean, and what a client may do. Those of the SDK are in `STEPS`."""
 
 STEPS: dict[str, tuple[str, str]] = {
     "not_found": ("the service does not have it", "list what there is, and use an id from the list"),
@@ -202,7 +202,7 @@ STEPS: dict[str, tuple[str, str]] = {
     "paid_undelivered": ("it was paid, and no usable answer came", "tell the person"),
     "taken_elsewhere": ("that name was paid for on another machine", "choose a new name, or tell the person"),
 }
-"""The SDK's codes that tools meet most: what they mean for an agent, and its next step."""
+"""The SDK's codes that tools meet most: what they mean for a client, and its next step."""
 _OTHERWISE = ("it did not work", "tell the person")
 _AFTER_MONEY = frozenset({"outcome_unknown", "settlement_pending", "time_is_up"})
 
@@ -230,7 +230,7 @@ def fault_of(error: Exception, program: str) -> Fault:
         return own("internal", about={"kind": type(error).__name__})
     code = error.code
     message, step = STEPS.get(code, _OTHERWISE)
-    if isinstance(error, InvalidArgumentError):  # our words about what the agent gave
+    if isinstance(error, InvalidArgumentError):  # our words about what the client gave
         return Fault(code, one_line(str(error), 300), step)
     about: dict[str, Any] = {}
     if problem.status is not None:
@@ -261,7 +261,7 @@ _SEALED = "b64:"
 
 
 def sealed(cursor: str | None) -> str | None:
-    """A cursor of the service, as an agent sees it: one that could be read as words is encoded."""
+    """A cursor of the service, as a client sees it: one that could be read as words is encoded."""
     if cursor is None or _PLAIN.fullmatch(cursor):
         return cursor
     return _SEALED + base64.urlsafe_b64encode(cursor.encode("utf-8", "surrogatepass")).decode("ascii")

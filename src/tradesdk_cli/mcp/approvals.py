@@ -1,4 +1,4 @@
-"""What an AI agent wants done, a person's yes or no to it, and the record that it is done once.
+"""What an AI client wants to do, a person's yes or no to it, and the record that it is done once.
 
 Tools prepare actions here and carry out approved ones. Only `Decisions` says yes or no, and only `trade approve` makes
 one: no tool can.
@@ -221,7 +221,7 @@ class Decisions(Approvals):
             message = f"there is no action {shown}"
             raise ApprovalError("approval_unknown", message, "list them: trade approve", exit_code=NOT_FOUND)
         if action.expired(now):
-            hint = "the agent can prepare it again"
+            hint = "the client can prepare it again"
             raise ApprovalError("approval_expired", f"{action.code} has expired: nothing was done", hint)
         if action.state != "pending":
             words = {"started": "has begun", "unknown": "was begun, and how it ended is unknown"}

@@ -1,4 +1,4 @@
-"""The tools that an AI agent sees: names, descriptions, arguments, results and hints, by what it may do."""
+"""The tools that an AI client sees: names, descriptions, arguments, results and hints, by what it may do."""
 
 from __future__ import annotations
 

@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from tradesdk_cli.wallet import Wallet
 
 PREFIX = "mcp/"
-"""Purchases of agents have names of their own: they cannot take those of a person's jobs."""
+"""Purchases of AI clients have names of their own: they cannot take those of a person's jobs."""
 READ_WITHIN = 30.0
-"""Seconds that a read may take with its retries: an agent waits for its answer."""
+"""Seconds that a read may take with its retries: a client waits for its answer."""
 _MOST_AGENTS = 100
 _MOST_TOKENS = 500
 _LARGEST = 64_000
@@ -381,7 +381,7 @@ class Toolbox:
     # Approval
 
     def _settled(self, given: Answer, content: Mapping[str, Any]) -> Action | None:
-        """The action in force with this content; the one of `approval`, when the agent names it.
+        """The action in force with this content; the one of `approval`, when the client names it.
 
         Raises:
             Fault: that approval is not for this.
@@ -534,7 +534,7 @@ def _inside(value: Any) -> Any:
 
 
 def fitting(answer: Answer) -> Answer:
-    """The answer, unless it is larger than an agent can use."""
+    """The answer, unless it is larger than a client can use."""
     if len(to_json(answer)) > _LARGEST:
         raise own("answer_too_large")
     return answer

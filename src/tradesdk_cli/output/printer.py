@@ -628,9 +628,6 @@ class Output(Notes):
             return
         if self.progress is not None:
             self.progress.wipe()
-        if self.ascii_only:
-            encoding = self.stdout.encoding or "ascii"
-            text = text.encode(encoding, "backslashreplace").decode(encoding)
         try:
             self.stdout.write(text)
             self.stdout.flush()
@@ -638,6 +635,11 @@ class Output(Notes):
             raise ClosedPipe from None
         except OSError as error:
             raise Unwritable(f"standard output cannot be written: {error.strerror}", "print it elsewhere") from None
+        except KeyboardInterrupt:
+            from tradesdk_cli.files import forget
+
+            forget(self.stdout)  # nobody may be reading: the rest would be waited for at the exit, too
+            raise
 
     def write_bytes(self, content: bytes) -> None:
         """Writes a part of a result that is no text, into the file of `--out`."""

@@ -9,7 +9,7 @@ import sys
 from time import monotonic
 from typing import Any
 
-from tradesdk_cli.text import counted, one_line, span, to_json, visible
+from tradesdk_cli.text import PLAIN, counted, is_unicode, one_line, span, to_json, visible
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -134,7 +134,7 @@ class Progress:
     def _draw(self, text: str) -> None:
         stderr = self._out.stderr
         encoding = stderr.encoding or "utf-8"
-        text = one_line(text).encode(encoding, "backslashreplace").decode(encoding)
+        text = one_line(text).encode(encoding, PLAIN).decode(encoding)  # as wide as it will be
         print(f"{_WIPE}{fitted(text, columns_of(stderr) - 1)}", end="", file=stderr, flush=True)
         self._shown = True
 
@@ -219,7 +219,7 @@ class Notes:
     def note(self, text: str, **fields: Any) -> None:
         """Says something on stderr that is not an error. `fields` are what a program would want of it."""
         if self.machine_notes:
-            self._say(to_json({"note": one_line(text), **fields}))
+            self.report({"note": one_line(text), **fields})
         else:
             self._say(self._paint("dim", self._wrapped(one_line(text))))
             for key, value in fields.items():
@@ -228,7 +228,7 @@ class Notes:
     def event(self, kind: str, text: str, **fields: Any) -> None:
         """Says on stderr that something happened: a line for people; for programs its kind and `fields` as well."""
         if self.machine_notes:
-            self._say(to_json({"type": kind, "note": one_line(text), **fields}))
+            self.report({"type": kind, "note": one_line(text), **fields})
         else:
             self._say(self._paint("dim", self._wrapped(one_line(text))))
 
@@ -246,12 +246,12 @@ class Notes:
 
     def report(self, item: Mapping[str, Any]) -> None:
         """Prints something on stderr that is for programs in every format."""
-        self._say(to_json(item))
+        self._say(to_json(item, ascii_only=not is_unicode(self.stderr.encoding)))
 
     def problem(self, problem: Problem) -> None:
         """Prints an error: one line and a hint, or one JSON object."""
         if self.machine_notes:
-            self._say(to_json(problem.as_dict()))
+            self.report(problem.as_dict())
             return
         if problem.code == "declined":  # an answer, and no error
             self.note(problem.headline)
@@ -267,9 +267,8 @@ class Notes:
     def _say(self, line: str) -> None:
         if self.progress is not None:
             self.progress.wipe()
-        encoding = self.stderr.encoding or "utf-8"
         try:
-            print(line.encode(encoding, "backslashreplace").decode(encoding), file=self.stderr, flush=True)
+            print(line, file=self.stderr, flush=True)
         except OSError:
             # Nobody can hear it. What the command does, and how it ends, does not depend on that.
             from tradesdk_cli.files import forget

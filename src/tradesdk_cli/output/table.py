@@ -15,7 +15,7 @@ from rich.text import Text
 
 from tradesdk_cli.output.cells import ago, cell, kind_of, moment, price, seconds_of
 from tradesdk_cli.output.columns import NESTED, Column
-from tradesdk_cli.text import is_unicode, visible
+from tradesdk_cli.text import visible
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -343,7 +343,7 @@ def render_one(
     scalars = [(name, key, value) for name, key, value in fields if not _is_rows(value)]
     room = min(_NAME_WIDTH, max((cell_len(name) for name, _, _ in scalars), default=0))
     for name, key, value in scalars:
-        content = _meter(value, console, width) if _is_meter(value) else _told(key, value, now)
+        content = _meter(value, width) if _is_meter(value) else _told(key, value, now)
         if width is not None:
             _cut_value(content)
         for line in _named(name, content, room, width):
@@ -382,7 +382,7 @@ def _is_meter(value: Any) -> bool:
     return isinstance(value, dict) and all(type(value.get(name)) in (int, float) for name in ("used", "limit"))
 
 
-def _meter(value: Mapping[str, Any], console: Console, width: int | None) -> Text:
+def _meter(value: Mapping[str, Any], width: int | None) -> Text:
     """`1,204 of 10,000 (12%)`, on a terminal with a bar in front."""
     used, limit = value["used"], value["limit"]
     text = f"{cell('number', used)} of {cell('number', limit)}"
@@ -392,10 +392,9 @@ def _meter(value: Mapping[str, Any], console: Console, width: int | None) -> Tex
     text += f" ({'<1' if 0 < share < 0.01 else f'{min(share, 99):.0%}'.rstrip('%')}%)"
     if width is None or width < 60:
         return Text(text)
-    full, empty = ("█", "░") if is_unicode(console.encoding) else ("#", ".")
     filled = max(round(min(share, 1) * _BAR), int(share > 0))
     color = "green" if share < 0.75 else "yellow" if share < 0.9 else "red"
-    return Text.assemble((full * filled, color), (empty * (_BAR - filled), "dim"), "  ", text)
+    return Text.assemble(("█" * filled, color), ("░" * (_BAR - filled), "dim"), "  ", text)
 
 
 def _is_rows(value: Any) -> bool:

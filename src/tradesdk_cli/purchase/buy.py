@@ -6,9 +6,12 @@ from contextlib import contextmanager
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
-from tradesdk_cli.errors import Interrupted, Unwritable, UsageProblem
+import typer
+
+from tradesdk_cli.errors import OUTCOME_UNKNOWN, Interrupted, Unwritable, UsageProblem
 from tradesdk_cli.explain import of_error
-from tradesdk_cli.interrupts import StopRequested, deferring, exit_code_of
+from tradesdk_cli.interrupts import StopRequested, deferring, exit_code_of, on_signal
+from tradesdk_cli.ledger import until_printed
 from tradesdk_cli.output.stderr import Progress
 from tradesdk_cli.purchase.calls import Call
 from tradesdk_cli.purchase.checkout import Checkout, Terms
@@ -18,7 +21,7 @@ from tradesdk_cli.session import wire
 from tradesdk_cli.text import counted, dollars, one_line, plain_dollars, usd
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from tradesdk_cli.output.columns import Column
     from tradesdk_cli.output.printer import Output
@@ -39,23 +42,28 @@ def purchase(run: Session, call: Call, terms: Terms) -> None:
         run.out.expect_fields(_names_with_receipt(call.verb))
     else:
         run.out.expect(*_models(run.out, call.verb))
-    if terms.batches:
-        _in_batches(checkout)
-        return
-    result = checkout.buy()
-    try:
-        with kept(run, [result]):
-            show(run, call.verb, result, receipt=terms.receipt)
-    finally:
-        checkout.account_for([result])
-    _end(checkout)
-
-
-def _end(checkout: Checkout) -> None:
-    """Everything was bought and printed. Whoever wanted it to stop meanwhile need not run the next command."""
-    if checkout.told is not None:
-        checkout.run.out.note("interrupted, after all of it was bought")
+    with until_printed(run.ledger) as printed:
+        (_in_batches if terms.batches else _at_once)(checkout, printed)
+    if checkout.told is not None:  # whoever wanted it to stop meanwhile need not run the next command
+        run.out.note("interrupted, after all of it was bought")
         raise Interrupted(exit_code_of(checkout.told))
+
+
+def _at_once(checkout: Checkout, printed: Callable[[], None]) -> None:
+    results: list[Any] = []
+    try:
+        with on_signal(checkout.hear):
+            results.append(checkout.buy())
+            try:
+                with kept(checkout.run, results):
+                    show(checkout.run, checkout.call.verb, results[0], receipt=checkout.terms.receipt)
+                checkout.is_printed = True
+                printed()
+            finally:
+                checkout.account_for(results)
+    except KeyboardInterrupt:
+        checkout.say_unprinted(results)
+        raise
 
 
 @contextmanager
@@ -150,7 +158,7 @@ def _names_with_receipt(verb: str) -> list[str]:
 # Batches
 
 
-def _in_batches(checkout: Checkout) -> None:
+def _in_batches(checkout: Checkout, printed: Callable[[], None]) -> None:
     run, terms = checkout.run, checkout.terms
     batches = checkout.in_batches()
     budget = checkout.client.payments.spending().budget
@@ -167,7 +175,7 @@ def _in_batches(checkout: Checkout) -> None:
     def each() -> Iterator[Rows]:
         # What has been paid for is printed whatever becomes of the rest.
         done, free, spent = 0, False, batches.price * 0
-        while len(results) < batches.count:
+        while len(results) + len(batches.passed_over) < batches.count:
             # A wallet that isn't open may ask for its password.
             if progress.on_line and (checkout.wallet is None or checkout.wallet.opened):
                 progress.step(done, f"batch {len(results) + 1} of {batches.count}", _money(spent, cap), free=free)
@@ -175,7 +183,7 @@ def _in_batches(checkout: Checkout) -> None:
                 with stop.open():
                     if checkout.told is not None:
                         raise checkout.told
-                    batch = checkout.signing(lambda: next(batches))
+                    batch = checkout.signing(lambda: next(batches, None))
             except (Exception, KeyboardInterrupt) as error:
                 if isinstance(error, KeyboardInterrupt):
                     progress.clear()
@@ -184,6 +192,8 @@ def _in_batches(checkout: Checkout) -> None:
                 ended.append(error)
                 run.out.incomplete()
                 return
+            if batch is None:
+                break
             results.append(batch.result)
             done, free, spent = done + len(batch.tokens), batch.again, batch.spent_usd
             if not batch.again and batch.result.payment is not None:
@@ -211,7 +221,9 @@ def _in_batches(checkout: Checkout) -> None:
                 run.out.many((), each(), empty="nothing was found")
             else:
                 show_records(run, checkout.call.verb, each())
+            printed()
     except KeyboardInterrupt as interrupt:
+        checkout.say_unprinted(results)
         run.out.note("interrupted")
         raise Interrupted(exit_code_of(interrupt)) from None
     finally:
@@ -220,10 +232,22 @@ def _in_batches(checkout: Checkout) -> None:
     if results and not ended and not batches.spent:
         had = "the ledger" if terms.job is None else f"the job {one_line(terms.job, 80)}"
         run.out.note(f"nothing was paid: {had} had all of it")
+    _say_passed_over(run, batches.passed_over)
     if ended:
         _say_how_to_go_on(checkout, f"{len(results)} of {counted(batches.count, 'batches')}", ended[0])
         raise ended[0]
-    _end(checkout)
+    if batches.passed_over and checkout.told is None:
+        raise typer.Exit(OUTCOME_UNKNOWN)
+
+
+def _say_passed_over(run: Session, batches: Sequence[Sequence[str]]) -> None:
+    """Says which batches of a job were paid for and have no answer here."""
+    for tokens in batches:
+        shown = one_line(", ".join(tokens), 200)
+        run.out.note(
+            f"passed over: {shown}: this job has paid for it before, and its answer is not in this ledger; to buy it "
+            "again, use another --job name"
+        )
 
 
 def _refuse_too_little(checkout: Checkout, batches: Any) -> None:
@@ -253,12 +277,9 @@ def _say_how_to_go_on(checkout: Checkout, bought: str, ended: BaseException) -> 
     again = (
         "the same command continues from there" if checkout.terms.job else "with --job NAME such a run can be continued"
     )
-    lost = getattr(ended, "payment", None)
-    if isinstance(ended, PaymentUndeliveredError) or getattr(ended, "code", "") == "unresolved_payment":
-        if lost is not None and lost.purchase is not None:
-            again = f"with --new-purchase {lost.id} {again}"
-        else:
-            again = f"once that payment is marked, {again}"
+    undelivered = isinstance(ended, PaymentUndeliveredError) or getattr(ended, "code", "") == "unresolved_payment"
+    if undelivered and not checkout.terms.job:
+        again = f"once that payment is marked, {again}"
     where = "printed" if checkout.run.out.on_stdout else "kept"
     interrupted = isinstance(ended, KeyboardInterrupt)
     begin = "interrupted: " if interrupted else ""

@@ -16,7 +16,7 @@ from tradesdk_cli.text import counted, dollars, one_line, plain_dollars, usd
 from tradesdk_cli.wallet import Wallet
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from tradesdk import MarketClient, MarketResult, Payment
     from tradesdk_cli.session import Target
@@ -35,7 +35,6 @@ class Terms:
     Attributes:
         max_price: dollars that it may cost, as they were typed.
         dry_run: say what would be signed instead.
-        new_purchase: the id of an earlier payment that this one replaces.
         purchase: the name of the purchase.
         wallet: the keystore that --wallet names.
         receipt: print payment and receipt beside the data.
@@ -46,7 +45,6 @@ class Terms:
 
     max_price: str | None = None
     dry_run: bool = False
-    new_purchase: str | None = None
     purchase: str | None = None
     wallet: Path | None = None
     receipt: bool = False
@@ -173,7 +171,9 @@ class Checkout:
         self.target: Target = run.target(market=True)
         """Where it is bought."""
         self.told: StopRequested | None = None
-        """Ctrl-C or SIGTERM, when it came while something was being paid: that is waited for."""
+        """The first signal to stop, where it did not stop at once: something was being paid, or was printed already."""
+        self.is_printed = False
+        """Everything that was bought is written, and only what it cost is still to be said."""
         self._began = run.now()
         self.wallet = run.wallet(terms.wallet)
         self.client = market_client(run, self.wallet, send_api_key=terms.send_api_key)
@@ -190,22 +190,13 @@ class Checkout:
         quote = getattr(self.client.quote, name)(**given)
         most = self.agreed(quote.price, quote.spending.budget.is_set, self.call.told())
         method = getattr(self.client, name)
-        found: MarketResult[Any] = self.signing(
-            lambda: method(
-                **given,
-                max_price=most,
-                purchase=self.terms.purchase,
-                new_purchase=self.terms.new_purchase,
-            )
-        )
+        found: MarketResult[Any] = self.signing(lambda: method(**given, max_price=most, purchase=self.terms.purchase))
         return found
 
     def in_batches(self, most: str | None = None) -> Any:
         """The batches that it is bought in, which may cost `most` dollars together. Nothing is bought yet."""
         given = self.call.given
-        return getattr(self.client.batches, self.call.method)(
-            **given, job=self.terms.job, max_total=most, new_purchase=self.terms.new_purchase
-        )
+        return getattr(self.client.batches, self.call.method)(**given, job=self.terms.job, max_total=most)
 
     def agreed(self, price: Any, has_budget: bool, what: str) -> str | None:
         """What it may cost: what was said, or, without a budget, what somebody at the terminal says yes to."""
@@ -279,7 +270,7 @@ class Checkout:
             payment = None if last is None else self.run.ledger.find(last.fingerprint, now=self.run.now())
         except LedgerError:
             return
-        if payment is None or payment.updated < self._began:
+        if payment is None or payment.updated < self._began or payment.id in (self.run.ledger.unprinted or {}):
             return
         resume = f"{self.run.settings.program} pay resume {payment.id}"
         if payment.state is PaymentState.DELIVERED:
@@ -288,7 +279,28 @@ class Checkout:
             told = f"was being paid: {resume}, or the same command, continues it"
         self.run.out.note(f"{dollars(payment.amount_usd)} {told}")
 
+    def hear(self, number: int) -> bool:
+        """A signal while nothing is being signed: it stops the command at once, unless it is about to end anyway."""
+        told = StopRequested(number)
+        if self.told is not None or not self.is_printed:
+            raise told
+        self.told = told
+        return True
+
     # What is said afterwards
+
+    def say_unprinted(self, results: Iterable[MarketResult[Any]]) -> None:
+        """After an interruption: says how what was paid for, and is not printed, is printed without paying again."""
+        unprinted = self.run.ledger.unprinted or {}
+        payments = [one.payment for one in results if one.payment is not None and one.payment.id in unprinted]
+        if payments:
+            total = sum((payment.amount_usd for payment in payments), usd(0))
+            what, it = ("the answer is", "it") if len(payments) == 1 else ("the answers are", "them")
+            span = "" if all(payment.purchase is not None for payment in payments) else " for 60 s"
+            resume = ", ".join(f"{self.run.settings.program} pay resume {payment.id}" for payment in payments)
+            self.run.out.note(
+                f"{dollars(total)} was paid, and {what} kept: the same command prints {it}{span}, {resume} at any time"
+            )
 
     def account_for(self, results: list[MarketResult[Any]]) -> None:
         """Says on stderr what was paid, and what is left."""

@@ -37,7 +37,7 @@ def show_dry_run(checkout: Checkout) -> None:
             "refusal": None if found.refusal is None else _refused(found.refusal.code, found.refusal.message),
         }
         kept = found.existing if asked is None and found.refusal is None else None
-        if kept is not None and kept.id != terms.new_purchase:
+        if kept is not None:
             answered = f"{kept.updated_at:%Y-%m-%d %H:%M:%S} UTC"
             note = f"the answer of {answered} is kept: without --dry-run it is returned again, and costs nothing"
             checkout.run.out.note(note, payment=kept.id)

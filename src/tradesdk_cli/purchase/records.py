@@ -62,7 +62,7 @@ def whole(payment: Payment) -> dict[str, Any]:
         "nonce": payment.nonce,
         "valid_before": payment.valid_before,
         "live": payment.live,
-        "superseded": payment.superseded,
+        "run": payment.run,
         "signatures": payment.signatures,
         "counted_usd": maybe_dollars(payment.counted),
         "receipt": None if payment.receipt is None else receipt_record(payment.receipt),

@@ -139,7 +139,7 @@ def _checked(url: str) -> Any:
         raise UsageProblem("--forward-to holds a space or another character that a URL cannot hold", _HINT)
     if scheme == "http" and not is_loopback(host):
         raise UsageProblem(
-            f"--forward-to is not https: signals would travel to {one_line(host, 120)} in the open", _HINT
+            f"--forward-to is not https: signals would be sent to {one_line(host, 120)} unencrypted", _HINT
         )
     return parts
 

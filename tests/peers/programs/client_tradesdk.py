@@ -57,7 +57,7 @@ def buy(asked: dict[str, Any], ledger: Ledger) -> list[dict[str, Any]]:
     ) as client:
         for path, body in asked["buy"]:
             try:
-                client.request(path, json=body)
+                client.request(path, json=body, purchase=asked.get("name"))
                 bought.append({"status": 200})
             except TradeError as error:
                 bought.append({"raised": type(error).__name__, "code": error.code})

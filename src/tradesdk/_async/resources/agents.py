@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import TYPE_CHECKING, Literal, NoReturn
 
 from ..._http.request import (
     CreateLookup,
@@ -22,9 +22,13 @@ from ..._http.request import (
     settings,
 )
 from ..._http.response import decode_nothing
+from ...errors import InvalidArgumentError
 from ...models.agents import Agent, AgentSummary, Risk, RiskDict
+from ..concurrency import argument_called
 from ..pagination import AsyncPager
 from ..session import AsyncSession
+
+_NOT_IN_THE_API = {"pause": "paused", "resume": "resumed", "start": "started", "stop": "stopped"}
 
 
 class AsyncAgentsResource:
@@ -35,6 +39,19 @@ class AsyncAgentsResource:
 
     def __init__(self, session: AsyncSession) -> None:
         self._session = session
+
+    if not TYPE_CHECKING:  # with it, type checkers would accept any name
+
+        def __getattr__(self, name: str) -> NoReturn:
+            done = _NOT_IN_THE_API.get(name)
+            if done is None:
+                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
+            error = AttributeError(f"an agent cannot be {done} through the API, which has no endpoint for it")
+            until_then = "see its state: client.agents.get(id).status"
+            if name in ("pause", "stop"):
+                until_then = "until then it opens less with client.agents.update(id, max_positions=1, min_confidence=1)"
+            error.add_note(f"hint: it is done in the dashboard; {until_then}")
+            raise error
 
     def list(
         self,
@@ -55,6 +72,7 @@ class AsyncAgentsResource:
         listing = Listing(endpoint("agents"), AgentSummary, {"status": optional_text("status", status)})
         return AsyncPager(self._session, listing, limit=limit, cursor=cursor, max_items=max_items)
 
+    @argument_called("chain_id", not_="chain")
     async def create(
         self,
         *,
@@ -123,7 +141,7 @@ class AsyncAgentsResource:
         Only the given settings change, and only the given rules of `risk`.
 
         Raises:
-            InvalidArgumentError: an argument was refused; nothing was sent.
+            InvalidArgumentError: an argument was refused, or none was given; nothing was sent.
             NotFoundError: the id is unknown, or the agent is not yours.
             UnprocessableEntityError: a value is invalid; the message names the field.
         """
@@ -135,6 +153,8 @@ class AsyncAgentsResource:
             "max_positions": integer("max_positions", max_positions),
         }
         path = endpoint("agents", identifier("agent_id", agent_id))
+        if all(value is None or value == {} for value in body.values()):
+            raise InvalidArgumentError("nothing to change", hint=f"pass one of {'=, '.join(body)}=; nothing was sent")
         return await self._session.call(model_request(Agent, "PATCH", path, body=body))
 
     async def delete(self, agent_id: str) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 from ..._http.request import Listing, confidence, endpoint, model_request, optional_identifier, page_size, period
 from ..._http.request import chain as checked_chain
 from ...models.signals import Signal, SignalList
+from ..concurrency import argument_called
 from ..pagination import AsyncPager
 from ..session import AsyncSession
 
@@ -23,6 +24,7 @@ class AsyncSignalsResource:
     def __init__(self, session: AsyncSession) -> None:
         self._session = session
 
+    @argument_called("chain", not_="chain_id")
     async def latest(
         self, *, chain: int, limit: int | None = None, min_confidence: float | None = None
     ) -> list[Signal]:
@@ -40,6 +42,7 @@ class AsyncSignalsResource:
         }
         return (await self._session.call(model_request(SignalList, "GET", endpoint("signals"), query=query))).data
 
+    @argument_called("chain", not_="chain_id")
     def history(
         self,
         *,
@@ -112,6 +115,7 @@ class AsyncSignalsResource:
         max_reconnects: int | None = None,
     ) -> AsyncSignalStream[StreamItem]: ...
 
+    @argument_called("chain", not_="chain_id")
     def stream(
         self,
         *,

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import TYPE_CHECKING, Literal, NoReturn
 
 from ..._http.request import (
     CreateLookup,
@@ -23,9 +23,13 @@ from ..._http.request import (
     settings,
 )
 from ..._http.response import decode_nothing
+from ...errors import InvalidArgumentError
 from ...models.agents import Agent, AgentSummary, Risk, RiskDict
+from ..concurrency import argument_called
 from ..pagination import Pager
 from ..session import Session
+
+_NOT_IN_THE_API = {"pause": "paused", "resume": "resumed", "start": "started", "stop": "stopped"}
 
 
 class AgentsResource:
@@ -36,6 +40,19 @@ class AgentsResource:
 
     def __init__(self, session: Session) -> None:
         self._session = session
+
+    if not TYPE_CHECKING:  # with it, type checkers would accept any name
+
+        def __getattr__(self, name: str) -> NoReturn:
+            done = _NOT_IN_THE_API.get(name)
+            if done is None:
+                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
+            error = AttributeError(f"an agent cannot be {done} through the API, which has no endpoint for it")
+            until_then = "see its state: client.agents.get(id).status"
+            if name in ("pause", "stop"):
+                until_then = "until then it opens less with client.agents.update(id, max_positions=1, min_confidence=1)"
+            error.add_note(f"hint: it is done in the dashboard; {until_then}")
+            raise error
 
     def list(
         self,
@@ -56,6 +73,7 @@ class AgentsResource:
         listing = Listing(endpoint("agents"), AgentSummary, {"status": optional_text("status", status)})
         return Pager(self._session, listing, limit=limit, cursor=cursor, max_items=max_items)
 
+    @argument_called("chain_id", not_="chain")
     def create(
         self,
         *,
@@ -124,7 +142,7 @@ class AgentsResource:
         Only the given settings change, and only the given rules of `risk`.
 
         Raises:
-            InvalidArgumentError: an argument was refused; nothing was sent.
+            InvalidArgumentError: an argument was refused, or none was given; nothing was sent.
             NotFoundError: the id is unknown, or the agent is not yours.
             UnprocessableEntityError: a value is invalid; the message names the field.
         """
@@ -136,6 +154,8 @@ class AgentsResource:
             "max_positions": integer("max_positions", max_positions),
         }
         path = endpoint("agents", identifier("agent_id", agent_id))
+        if all(value is None or value == {} for value in body.values()):
+            raise InvalidArgumentError("nothing to change", hint=f"pass one of {'=, '.join(body)}=; nothing was sent")
         return self._session.call(model_request(Agent, "PATCH", path, body=body))
 
     def delete(self, agent_id: str) -> None:

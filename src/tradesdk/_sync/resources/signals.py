@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 from ..._http.request import Listing, confidence, endpoint, model_request, optional_identifier, page_size, period
 from ..._http.request import chain as checked_chain
 from ...models.signals import Signal, SignalList
+from ..concurrency import argument_called
 from ..pagination import Pager
 from ..session import Session
 
@@ -24,6 +25,7 @@ class SignalsResource:
     def __init__(self, session: Session) -> None:
         self._session = session
 
+    @argument_called("chain", not_="chain_id")
     def latest(self, *, chain: int, limit: int | None = None, min_confidence: float | None = None) -> list[Signal]:
         """The newest signals (`GET /v1/signals`).
 
@@ -39,6 +41,7 @@ class SignalsResource:
         }
         return (self._session.call(model_request(SignalList, "GET", endpoint("signals"), query=query))).data
 
+    @argument_called("chain", not_="chain_id")
     def history(
         self,
         *,
@@ -111,6 +114,7 @@ class SignalsResource:
         max_reconnects: int | None = None,
     ) -> SignalStream[StreamItem]: ...
 
+    @argument_called("chain", not_="chain_id")
     def stream(
         self,
         *,

@@ -84,7 +84,7 @@ def _size(path: str) -> int:
 def open_memory() -> sqlite3.Connection:
     """Connect to a new ledger in memory."""
     db = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
-    _migrate(db, "in memory", errors.NOTHING_SENT)
+    _create_tables(db, "in memory", errors.NOTHING_SENT)
     return db
 
 
@@ -149,7 +149,7 @@ def _connect(path: str, *, sync: bool, timeout: float, consequence: str, signed:
             db.execute(f"PRAGMA {pragma}")
         if db.execute("PRAGMA journal_mode").fetchone() != ("wal",):
             db.execute("PRAGMA journal_mode = WAL")
-        _migrate(db, path, consequence)
+        _create_tables(db, path, consequence)
     except BaseException:
         db.close()
         raise
@@ -164,8 +164,8 @@ def _version(db: sqlite3.Connection, path: str, consequence: str) -> int:
         application or version or db.execute("SELECT 1 FROM sqlite_master").fetchone()
     ):
         raise errors.damaged(path, "a database of another program", consequence)
-    if version > len(sql.MIGRATIONS):
-        raise errors.newer(path, version, len(sql.MIGRATIONS), consequence)
+    if version > sql.VERSION:
+        raise errors.newer(path, version, sql.VERSION, consequence)
     if version < 0 or (application and not version):
         raise errors.damaged(path, f"its version is {version}", consequence)
     return version
@@ -181,19 +181,17 @@ def _checked_version(db: sqlite3.Connection, path: str, consequence: str) -> int
             db.execute("ROLLBACK")
 
 
-def _migrate(db: sqlite3.Connection, path: str, consequence: str) -> None:
-    """Migrate it to the newest version, in one transaction."""
-    if _checked_version(db, path, consequence) == len(sql.MIGRATIONS):
+def _create_tables(db: sqlite3.Connection, path: str, consequence: str) -> None:
+    """Make the tables of a new file, in one transaction."""
+    if _checked_version(db, path, consequence):
         return
     db.execute("BEGIN IMMEDIATE")
     try:
-        for function in sql.FUNCTIONS:
-            db.create_function(function.__name__, -1, function, deterministic=True)
-        for step in sql.MIGRATIONS[_version(db, path, consequence) :]:
-            for statement in step:
+        if not _version(db, path, consequence):  # another process may have been faster
+            for statement in sql.TABLES:
                 db.execute(statement)
-        db.execute(f"PRAGMA application_id = {sql.APPLICATION}")
-        db.execute(f"PRAGMA user_version = {len(sql.MIGRATIONS)}")
+            db.execute(f"PRAGMA application_id = {sql.APPLICATION}")
+            db.execute(f"PRAGMA user_version = {sql.VERSION}")
         db.execute("COMMIT")
     except BaseException:
         if db.in_transaction:

@@ -19,12 +19,13 @@ class LedgerStore(Protocol):
     or when it ends much later than a claim may last: then the clock was set back.
     """
 
-    def find(self, fingerprint: str, *, now: float) -> Payment | None:
-        """The newest payment for the same purchase that is neither closed nor superseded.
+    def find(self, fingerprint: str, *, now: float, since: float = 0.0) -> Payment | None:
+        """The newest payment for the same purchase that is not closed.
 
-        With a name, only CANCELLED is closed. Without a name, MARKED_PAID is too, and DELIVERED, but for one whose
-        `reply` was not collected and which was `updated` after `now - 60`. One `updated` more than 5 seconds after
-        `now` is ignored: the clock was set back since.
+        With a name, only CANCELLED is closed. Without a name, what was `created` before `since` is too, unless it may
+        still be taken; and MARKED_PAID, and DELIVERED, but for one whose `reply` was not collected and which was
+        `updated` after `now - 60`. One `updated` more than 5 seconds after `now` is ignored: the clock was set back
+        since.
         """
         ...
 
@@ -39,8 +40,9 @@ class LedgerStore(Protocol):
         until: float,
         expired: float,
         over: float,
+        since: float = 0.0,
+        max_total: int | None = None,
         now: float,
-        replaces: str | None = None,
     ) -> tuple[Payment, bool]:
         """Reserve the amount of `payment` (state RESERVED), and claim it for `owner` until `until`.
 
@@ -51,15 +53,14 @@ class LedgerStore(Protocol):
            `expire` does. Replies that were collected are deleted after `rules.KEPT` seconds.
         2. If `find` finds another payment for the same fingerprint, that one is returned and nothing is reserved. But
            if `rules.is_renewable` (by `over`, a time of the service) and no other owner has claimed it, it is reserved
-           again, as `rules.renewed` says: one nonce for one purchase. One with the id `replaces` is not in the way:
-           both stay until `submit`.
+           again, as `rules.renewed` says: one nonce for one purchase.
         3. The recipient must be one of `pay_to`. If that is empty, it must be known for `origin`; if none is known, any
            recipient is accepted.
-        4. `budget` and the store's own budget must both leave room for its amount, in all windows. For one that is
-           reserved again, `rules.spending_before` is what was spent before.
+        4. `max_total` for all payments with its `run`, `budget` and the store's own budget must all leave room for its
+           amount, in all windows. For one that is reserved again, `rules.spending_before` is what was spent before.
 
         Raises:
-            PaymentRefusedError: `recipient_changed`, `no_budget` or `over_budget`.
+            PaymentRefusedError: `recipient_changed`, `no_budget`, `over_budget` or `over_total`.
         """
         ...
 
@@ -81,22 +82,32 @@ class LedgerStore(Protocol):
         1. It must be RESERVED, and no other owner than `owner` may have claimed it (None: any may).
         2. Without `pay_to` (the value given to `reserve`), the recipient must be known for the origin of its URL. If
            none is known, this one is remembered. Another call may have been faster.
-        3. Older payments for the same fingerprint that `find` would find are marked as superseded. If this one is
-           CANCELLED later, as it was never sent, the one that it `replaces` stands again.
-        4. `secret_id` is stored for its payer, if there is none yet.
+        3. `secret_id` is stored for its payer, if there is none yet; it must not be another one than before.
 
         Raises:
-            PaymentRefusedError: `reservation_lost` or `recipient_changed`. The payment must not be sent.
+            PaymentRefusedError: `reservation_lost`, `recipient_changed` or `purchase_secret_changed`. The payment must
+                not be sent.
         """
         ...
 
     def resubmit(
-        self, payment_id: str, *, signatures: int, owner: str | None = None, now: float
+        self,
+        payment_id: str,
+        *,
+        signatures: int,
+        owner: str | None = None,
+        run: str | None = None,
+        max_total: int | None = None,
+        now: float,
     ) -> tuple[Payment, bool]:
         """Count one more submission before it is sent: REJECTED_LIVE becomes SUBMITTED again.
 
         Returns the payment, and whether it may be sent. It may not, and nothing is counted, if it is no longer live,
-        has another number of signatures, or is not claimed by `owner` (None: any).
+        has another number of signatures, or is not claimed by `owner` (None: any). From now on it belongs to the batch
+        `run` that sends it (None: as before), whose `max_total` must leave room for it.
+
+        Raises:
+            PaymentRefusedError: `over_total`.
         """
         ...
 
@@ -204,6 +215,10 @@ class LedgerStore(Protocol):
 
     def spending(self, budget: Budget, *, now: float) -> Spending:
         """What is spent and held, and what `budget` and the store's own budget leave."""
+        ...
+
+    def run_spending(self, run: str) -> Spending:
+        """What the payments of a batch run count: `total` and `held`."""
         ...
 
     def budget(self) -> Budget:

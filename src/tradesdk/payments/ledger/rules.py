@@ -26,7 +26,7 @@ from ..._values.payment import (
 )
 from ..._values.text import printable
 from ...errors import BudgetDetails, InvalidArgumentError, PaymentRefusedError, RecipientDetails
-from ..budget import Spending
+from ..budget import Budget, Spending
 from ..messages import already_known, not_expired
 
 HOUR = 3600.0
@@ -114,6 +114,12 @@ def may_be_unsent(payment: Payment, *, is_own: bool) -> bool:
     return payment.state is PaymentState.RESERVED or (is_own and payment.state is PaymentState.SUBMITTED)
 
 
+def kept_answer(payment: Payment, now: float) -> Payment:
+    """A payment without the answer of a named purchase that is no longer kept."""
+    is_over = payment.purchase is not None and payment.state is PaymentState.DELIVERED and payment.updated <= now - KEPT
+    return replace(payment, reply=None) if is_over else payment
+
+
 def is_renewable(payment: Payment, over: float) -> bool:
     """Whether the same call signs its nonce again.
 
@@ -137,6 +143,7 @@ def renewed(payment: Payment, draft: Payment) -> Payment:
         # A service's date may have made the new validity end before the old one.
         counts_until=max(payment.counts_until, draft.counts_until),
         updated=draft.updated,
+        run=draft.run or payment.run,
         earlier=Earlier(expired, payment.counted, payment.valid_before, payment.counts_until),
     )
 
@@ -169,6 +176,13 @@ def spending_before(again: Payment, amount: int, earlier: Payment, spending: Spe
         held_last_hour=spending.held_last_hour + extra - unproven * in_hour,
         held_today=spending.held_today + extra - unproven * in_day,
     )
+
+
+def counts(payment: Payment | None) -> tuple[int, int]:
+    """Micro-dollars that it counts in budgets, and the part of them that is held: without proof."""
+    if payment is None or payment.state in FREE:
+        return 0, 0
+    return payment.counted, 0 if payment.proven_paid else payment.counted
 
 
 def state_when_marked(payment: Payment, *, paid: bool, proven: bool) -> PaymentState:
@@ -302,9 +316,16 @@ def settled(payment: Payment, report: Report, *, owner: str | None, holder: str 
         settle_failed=payment.settle_failed if report.settle_failed is None else report.settle_failed,
         counted=counts.counted,
         valid_before=counts.valid_before,
-        counts_until=counts.counts_until,
+        counts_until=_counts_until(counts, report, now),
         now=now,
     )
+
+
+def _counts_until(payment: Payment, report: Report, now: float) -> int:
+    """A receipt says when it was taken: it counts in the hour and the day of that moment only."""
+    if payment.proven_paid or report.receipt is None or not report.receipt.success:
+        return payment.counts_until
+    return min(payment.counts_until, math.ceil(now))
 
 
 def keeps_answer(before: Payment, after: Payment, reply: bytes | None) -> bool:
@@ -353,40 +374,6 @@ def check_submittable(stored: Payment, *, owner: str | None, holder: str | None)
         )
 
 
-_SAYS_MORE = (
-    (PaymentState.CANCELLED,),
-    (PaymentState.RESERVED,),
-    tuple(RENEWABLE),
-    tuple(LIVE - {PaymentState.RESERVED}),
-    (PaymentState.TAKEN_ELSEWHERE, PaymentState.SUSPECT_PAID),
-    (PaymentState.MARKED_PAID,),
-    (PaymentState.PAID_UNDELIVERED,),
-    (PaymentState.DELIVERED,),
-)
-
-
-def joined(one: Payment, other: Payment) -> Payment:
-    """Two histories of the same payment as one, after a store lost a part of it and others went on.
-
-    It counts what either of them counted.
-    """
-
-    def says(payment: Payment) -> tuple[int, int]:
-        rank = next(place for place, states in enumerate(_SAYS_MORE) if payment.state in states)
-        return payment.signatures, rank
-
-    less, more = sorted((one, other), key=says)
-    return replace(
-        more,
-        counted=max(one.counted, other.counted),
-        counts_until=max(one.counts_until, other.counts_until),
-        submissions=max(one.submissions, other.submissions),
-        signatures=max(one.signatures, other.signatures),
-        receipt=newer_receipt(less.receipt, more.receipt),
-        witnessed=one.witnessed or other.witnessed,
-    )
-
-
 def _may_be_taken(payment: Payment, now: float) -> bool:
     return max(payment.valid_before, payment.counts_until) + GRACE > now
 
@@ -428,20 +415,32 @@ def check_recipient(payment: Payment, known: Sequence[str]) -> None:
         raise refusal
 
 
-@dataclass(frozen=True, slots=True)
-class _Limit:
-    name: Literal["per_call", "per_hour", "per_day", "total"]
-    micro: int
-    spent: int
-    held: int
+_Window = Literal["per_call", "per_hour", "per_day", "total"]
 
-    @property
-    def words(self) -> str:
-        return "in total" if self.name == "total" else self.name.replace("_", " ")
+
+def total_refusal(amount: int, max_total: int | None, run: Spending) -> PaymentRefusedError | None:
+    """The refusal of an amount for which `max_total` of a batch run leaves no room."""
+    if max_total is None or run.total + amount <= max_total:
+        return None
+    left = max(0, max_total - run.total)
+    return PaymentRefusedError(
+        f"the next batch costs {shown_usd(amount)}, and max_total={shown_usd(max_total)} leaves {shown_usd(left)}",
+        code="over_total",
+        hint="to continue, call again with a higher max_total=; with job= nothing is paid for twice"
+        + (f"; {_HOW_TO_PROVE}" if run.held else ""),
+        details=BudgetDetails(
+            cost=usd(amount),
+            limit="max_total",
+            limit_amount=usd(max_total),
+            spent=usd(run.spent),
+            held=usd(run.held),
+            left=usd(left),
+        ),
+    )
 
 
 def budget_refusal(
-    amount: int, spending: Spending, *, now: float, last_hour: Iterable[tuple[float, int]]
+    amount: int, spending: Spending, *, now: float, counted: Iterable[tuple[float, int]], has_total: bool = False
 ) -> PaymentRefusedError | None:
     """The refusal of an amount for which the budgets leave no room.
 
@@ -449,10 +448,11 @@ def budget_refusal(
         amount: micro-dollars.
         spending: what is spent and held, and the limits.
         now: the local clock in Unix seconds.
-        last_hour: until when they may be taken, and amounts, of the payments that count in the last hour, in order.
+        counted: until when they may be taken, and amounts, of the payments that count in the last hour or today.
+        has_total: there is a `max_total`, which serves as the budget if there is no other.
     """
     budget = spending.budget
-    if not budget.is_set:
+    if not (budget.is_set or has_total):
         return PaymentRefusedError(
             f"this call costs {shown_usd(amount)}, and no budget is set",
             code="no_budget",
@@ -461,7 +461,7 @@ def budget_refusal(
             "PER_HOUR, TOTAL), or trade pay budget set --per-day 5",
         )
     # Limits that free up by themselves come last: if two limits refuse, report the one that stays.
-    limits: tuple[tuple[Literal["per_call", "per_hour", "per_day", "total"], int | None, int, int], ...] = (
+    limits: tuple[tuple[_Window, int | None, int, int], ...] = (
         ("per_call", budget.per_call, 0, 0),
         ("total", budget.total, spending.total, spending.held),
         ("per_day", budget.per_day, spending.today, spending.held_today),
@@ -469,62 +469,68 @@ def budget_refusal(
     )
     for name, limit, spent, held in limits:
         if limit is not None and spent + amount > limit:
-            return _over(amount, _Limit(name, limit, spent, held), now, last_hour)
+            frees_up = name in ("per_day", "per_hour") and amount <= limit
+            room_at = _room_at(amount, budget, now, counted) if frees_up else None
+            return _over(amount, name, limit, spent, held, room_at)
     return None
 
 
-def _over(amount: int, limit: _Limit, now: float, last_hour: Iterable[tuple[float, int]]) -> PaymentRefusedError:
-    cost = f"this call costs {shown_usd(amount)}"
-    held = limit.held
-    left = max(0, limit.micro - limit.spent)
-    never = limit.name == "per_call" or amount > limit.micro
-    room_at = None if never else _room_at(amount, limit, now, last_hour)
+def _over(
+    amount: int, name: _Window, limit: int, spent: int, held: int, room_at: datetime | None
+) -> PaymentRefusedError:
+    cost, left = f"this call costs {shown_usd(amount)}", max(0, limit - spent)
+    of_budget = f"the budget of {shown_usd(limit)} {'in total' if name == 'total' else name.replace('_', ' ')}"
     details = BudgetDetails(
         cost=usd(amount),
-        limit=limit.name,
-        limit_amount=usd(limit.micro),
-        spent=usd(limit.spent - held),
+        limit=name,
+        limit_amount=usd(limit),
+        spent=usd(spent - held),
         held=usd(held),
         left=usd(left),
         room_at=room_at,
     )
-    if never:
+    if name == "per_call" or amount > limit:
         return PaymentRefusedError(
-            f"{cost}, more than the budget of {shown_usd(limit.micro)} {limit.words}",
-            code="over_budget",
-            hint="raise that budget",
-            details=details,
+            f"{cost}, more than {of_budget}", code="over_budget", hint="raise that budget", details=details
         )
     if room_at is not None:
         hint = f"wait until {room_at:%Y-%m-%d %H:%M:%S} UTC, or raise that budget"
-    elif limit.name == "total":
+    elif name == "total":
         hint = "this budget does not reset: raise it to continue"
     else:
         hint = "raise that budget to continue"
     return PaymentRefusedError(
-        f"{cost}, and the budget of {shown_usd(limit.micro)} {limit.words} leaves {shown_usd(left)}: "
-        f"{shown_usd(limit.spent - held)} is spent and {shown_usd(held)} is held",
+        f"{cost}, and {of_budget} leaves {shown_usd(left)}: {shown_usd(spent - held)} is spent and "
+        f"{shown_usd(held)} is held",
         code="over_budget",
         hint=hint + (f"; {_HOW_TO_PROVE}" if held else ""),
         details=details,
     )
 
 
-def _room_at(amount: int, limit: _Limit, now: float, last_hour: Iterable[tuple[float, int]]) -> datetime | None:
-    """When the limit will leave room for `amount`; None: unknown, or never."""
-    moment: float | None = None
-    if limit.name == "total":
-        return None
-    if limit.name == "per_day":
-        moment = (now // DAY + 1) * DAY
-    else:
-        spent = limit.spent
-        for until, micro in last_hour:
-            spent -= micro
-            if spent + amount <= limit.micro:
-                moment = until + HOUR
-                break
+def _room_at(amount: int, budget: Budget, now: float, counted: Iterable[tuple[float, int]]) -> datetime | None:
+    """When the hour and the day both leave room for `amount`, if nothing else is paid; None: never, or unknown."""
+    moments, payments = [now], list(counted)
+    if budget.per_hour is not None:
+        moments += _first(amount, budget.per_hour, payments, [now, *(until + HOUR for until, _ in payments)], HOUR)
+    if budget.per_day is not None:
+        today = now // DAY
+        moments += _first(amount, budget.per_day, payments, [now, (today + 1) * DAY, (today + 2) * DAY], None)
     try:
-        return None if moment is None else datetime.fromtimestamp(math.ceil(moment), UTC)
+        return datetime.fromtimestamp(math.ceil(max(moments)), UTC) if max(moments) > now else None
     except (OverflowError, ValueError, OSError):
         return None
+
+
+def _first(
+    amount: int, limit: int, payments: list[tuple[float, int]], moments: list[float], length: float | None
+) -> list[float]:
+    """The first of `moments` at which a window leaves room: of so many seconds before it, or the day that it is in."""
+    for moment in sorted(moments):
+        if length is None:
+            spent = sum(micro for until, micro in payments if until >= moment // DAY * DAY)
+        else:
+            spent = sum(micro for until, micro in payments if until > moment - length)
+        if spent + amount <= limit:
+            return [moment]
+    return []

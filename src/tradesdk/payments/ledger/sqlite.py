@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import os
 import sqlite3
 import threading
+import time
 import weakref
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager
@@ -14,8 +16,9 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from ..._values.payment import GRACE, Payment, PaymentState, Receipt, SignedHeader
-from ...errors import InvalidArgumentError
+from ...errors import InvalidArgumentError, LedgerError, PaymentRefusedError
 from ..budget import Budget, Spending
+from ..messages import purchase_secret_changed
 from . import errors, rules
 from . import schema as sql
 from .leases import holds
@@ -25,7 +28,7 @@ if TYPE_CHECKING:
     from typing import Self
 
 _NEWEST = 2**63 - 1
-_SUMS = ("last_hour", "today", "total", "held_last_hour", "held_today", "held")
+_SUMS = ("last_hour", "today", "held_last_hour", "held_today", "total", "held")
 
 
 class Ledger:
@@ -38,7 +41,7 @@ class Ledger:
     Args:
         path: the file; by default `ledger.sqlite3` in `TRADE_HOME`, or else in the platform's folder for data.
         sync: False turns syncing off, for tests and benchmarks: a power cut may then undo changes.
-        timeout: seconds to wait while another thread or process writes.
+        timeout: seconds that a call waits while another thread or process writes.
 
     Raises:
         InvalidArgumentError: the path or the timeout cannot be used.
@@ -78,14 +81,14 @@ class Ledger:
     def __reduce__(self) -> str | tuple[Any, ...]:
         raise TypeError("a ledger cannot be copied or pickled: open its path again")
 
-    def find(self, fingerprint: str, *, now: float) -> Payment | None:
-        """The newest payment for the same purchase that is not closed or superseded.
+    def find(self, fingerprint: str, *, now: float, since: float = 0.0) -> Payment | None:
+        """The newest payment for the same purchase that is not closed.
 
-        A named purchase is found forever; without a name, also a delivered one whose `reply` arrived less than 60
-        seconds before `now` and was not collected.
+        A named purchase is found forever. Without a name, one that was `created` after `since` or may still be taken;
+        and a delivered one whose `reply` arrived less than 60 seconds before `now` and was not collected.
         """
         with self._file.reading() as db:
-            return _blocking(db, fingerprint, now)
+            return _blocking(db, fingerprint, now, since)
 
     def reserve(
         self,
@@ -98,8 +101,9 @@ class Ledger:
         until: float,
         expired: float,
         over: float,
+        since: float = 0.0,
+        max_total: int | None = None,
         now: float,
-        replaces: str | None = None,
     ) -> tuple[Payment, bool]:
         """Reserve the amount of `payment` and claim it, unless another payment blocks the same purchase.
 
@@ -109,33 +113,26 @@ class Ledger:
         closes expired payments and changes nothing else.
 
         Raises:
-            PaymentRefusedError: `recipient_changed`, `no_budget` or `over_budget`.
+            PaymentRefusedError: `recipient_changed`, `no_budget`, `over_budget` or `over_total`.
             LedgerError: the ledger cannot be written.
             InvalidArgumentError: the payment is not RESERVED.
         """
         payment = rules.draft(payment, now=now)
-        with self._file.writing(errors.NOTHING_SENT) as db:
+        with self._file.writing(errors.NOTHING_SENT, owner) as db:
             _close_expired(db, expired, now, origin)
             db.execute(sql.FORGET, (now - rules.KEPT,))
-            spending, reserved, earlier = _spending(db, budget, now), payment, None
-            blocking = _blocking(db, payment.fingerprint, now)
-            if blocking is not None and blocking.id == replaces:
-                reserved = replace(payment, replaces=replaces)
-            elif blocking is not None:
-                if not rules.is_renewable(blocking, over) or _is_claimed(db, blocking.id, owner, now):
-                    return blocking, False
-                reserved, earlier = rules.renewed(blocking, payment), blocking
-                spending = rules.spending_before(reserved, payment.amount, earlier, spending, now)
+            reserved, earlier = payment, _blocking(db, payment.fingerprint, now, since)
+            if earlier is not None:
+                if not rules.is_renewable(earlier, over) or _is_claimed(db, earlier.id, owner, now):
+                    return earlier, False
+                reserved = rules.renewed(earlier, payment)
             known = [] if pay_to else _trusted(db, origin)
             refusal = rules.recipient_refusal(payment.pay_to, origin=origin, configured=pay_to, known=known)
             if refusal is None:
-                # Closed here: the raised refusal would keep its SELECT open, and with it an old state of the file.
-                with closing(_counted(db, now - rules.HOUR, spending.budget, earlier)) as last_hour:
-                    refusal = rules.budget_refusal(payment.amount, spending, now=now, last_hour=last_hour)
-            if refusal is None and earlier is None:
-                db.execute(sql.ADD, [*sql.to_row(reserved), owner, until])
-            elif refusal is None:
-                db.execute(sql.RENEW, [*sql.to_reserved(reserved), owner, until, reserved.id])
+                refusal = _budget_refusal(db, payment, reserved, earlier, budget, max_total, now)
+            if refusal is None:
+                _save(db, earlier, reserved)
+                db.execute(sql.CLAIM, (owner, until, reserved.id))
         if refusal is not None:
             raise refusal
         return reserved, True
@@ -152,15 +149,15 @@ class Ledger:
     ) -> Payment:
         """Write down the signed payment with its terms: RESERVED becomes SUBMITTED, with one more submission.
 
-        Its recipient is remembered only now, and older payments for the same purchase are superseded only now: a
-        payment that is never signed changes neither. After an error it must not be sent.
+        Its recipient and the purchase secret are remembered only now: a payment that is never signed changes neither.
+        After an error it must not be sent.
 
         Raises:
             PaymentRefusedError: `reservation_lost`: it is no longer RESERVED, or no longer claimed by `owner` (None:
-                anyone). `recipient_changed`: another recipient was remembered meanwhile.
+                anyone). `recipient_changed`, `purchase_secret_changed`: another one was remembered meanwhile.
             LedgerError: the ledger cannot be written.
         """
-        with self._file.writing(errors.NOTHING_SENT) as db:
+        with self._file.writing(errors.NOTHING_SENT, owner) as db:
             stored = _need(db, payment.id, errors.NOTHING_SENT)
             rules.check_submittable(stored, owner=owner, holder=_holder(db, payment.id))
             payment = rules.with_terms(stored, payment)
@@ -169,30 +166,45 @@ class Ledger:
                 rules.check_recipient(payment, known)
                 if not known:
                     db.execute(sql.TRUST, (payment.origin, payment.pay_to, now))
-            db.execute(sql.SUPERSEDE, (payment.fingerprint, payment.id))
-            self._file.mark_signed(errors.NOTHING_SENT)
             if secret_id is not None:
-                db.execute(sql.ADD_SECRET_ID, (payment.payer, secret_id))
-            db.execute(sql.SET_TERMS, [*sql.to_terms(payment), payment.id])
-            return _write(db, payment, rules.submitted(payment, header, now=now))
+                found = db.execute(sql.SECRET_ID, (payment.payer,)).fetchone()
+                if found is not None and found[0] != secret_id:
+                    raise purchase_secret_changed(payment.payer, found[0], secret_id)
+                db.execute(sql.SET_SECRET_ID, (payment.payer, secret_id))
+            self._file.mark_signed(errors.NOTHING_SENT)
+            return _save(db, stored, rules.submitted(payment, header, now=now))
 
     def resubmit(
-        self, payment_id: str, *, signatures: int, owner: str | None = None, now: float
+        self,
+        payment_id: str,
+        *,
+        signatures: int,
+        owner: str | None = None,
+        run: str | None = None,
+        max_total: int | None = None,
+        now: float,
     ) -> tuple[Payment, bool]:
         """Count one more submission before it is sent: REJECTED_LIVE becomes SUBMITTED again.
 
         Returns the payment, and whether it may be sent. It may not, and nothing is counted, if it is no longer live,
-        has another number of signatures, or is not claimed by `owner` (None: any).
+        has another number of signatures, or is not claimed by `owner` (None: any). It moves to the batch `run`.
 
         Raises:
-            PaymentRefusedError: `not_submitted`: it was never signed.
+            PaymentRefusedError: `not_submitted`: it was never signed. `over_total`: the run has no room for it.
             LedgerError: the ledger cannot be written.
         """
-        with self._file.writing(errors.NOT_RESENT) as db:
+        with self._file.writing(errors.NOT_RESENT, owner) as db:
             payment = _need(db, payment_id, errors.NOT_RESENT)
             is_own = owner is None or _holder(db, payment_id) == owner
             again = rules.resubmitted(payment, signatures=signatures, is_own=is_own, now=now)
-            return (payment, False) if again is None else (_write(db, payment, again), True)
+            if again is None:
+                return payment, False
+            if run is not None and run != payment.run:
+                refusal = rules.total_refusal(rules.counts(again)[0], max_total, _run_spending(db, run))
+                if refusal is not None:
+                    raise refusal
+                again = replace(again, run=run)
+            return _save(db, payment, again), True
 
     def settle(
         self,
@@ -220,7 +232,7 @@ class Ledger:
         Raises:
             LedgerError: the ledger cannot be written. Submissions stay as they are.
         """
-        with self._file.writing(errors.NOT_WRITTEN_DOWN) as db:
+        with self._file.writing(errors.NOT_WRITTEN_DOWN, owner) as db:
             payment = _need(db, payment_id, errors.NOT_WRITTEN_DOWN)
             report = rules.Report(
                 state=state,
@@ -236,7 +248,7 @@ class Ledger:
                 return payment
             if rules.keeps_answer(payment, after, reply):
                 db.execute(sql.KEEP, (payment_id,))
-            return _write(db, payment, after)
+            return _save(db, payment, after)
 
     def mark(
         self, payment_id: str, *, paid: bool, evidence: str = "", signatures: int | None = None, now: float
@@ -254,7 +266,7 @@ class Ledger:
             if payment is None:
                 raise errors.no_payment(payment_id)
             after = rules.marked(payment, paid=paid, evidence=evidence, signatures=signatures, now=now)
-            return _write(db, payment, after)
+            return _save(db, payment, after)
 
     def claim(self, payment_id: str, *, owner: str, until: float, now: float) -> bool:
         """Claim a payment for at most 300 seconds; False while the claim of another owner is in force.
@@ -262,7 +274,7 @@ class Ledger:
         Raises:
             InvalidArgumentError: there is no payment with that id.
         """
-        with self._file.writing(errors.NOTHING_SENT) as db:
+        with self._file.writing(errors.NOTHING_SENT, owner) as db:
             if db.execute(sql.CLAIMED, (payment_id,)).fetchone() is None:
                 raise errors.no_payment(payment_id)
             if _is_claimed(db, payment_id, owner, now):
@@ -275,19 +287,19 @@ class Ledger:
 
         The reply is kept, for 30 days, only with `keep` or for a named purchase. No other unnamed call gets it.
         """
-        with self._file.writing(errors.NOT_COLLECTED) as db:
+        with self._file.writing(errors.NOT_COLLECTED, owner) as db:
             db.execute(sql.COLLECT, {"id": payment_id, "keep": keep})
             db.execute(sql.GIVE_BACK, (payment_id, owner))
 
     def reopen(self, payment_id: str, *, owner: str, reply: bytes) -> None:
         """Undo `collect`: the next equal call gets the answer. Releases the claim."""
-        with self._file.writing(errors.ANSWER_MAY_BE_LOST) as db:
+        with self._file.writing(errors.ANSWER_MAY_BE_LOST, owner) as db:
             db.execute(sql.REOPEN, (reply, payment_id))
             db.execute(sql.GIVE_BACK, (payment_id, owner))
 
     def give_back(self, payment_id: str, *, owner: str) -> None:
         """Release the claim of `owner`. The claims of others stay."""
-        with self._file.writing(errors.CLAIM_STAYS) as db:
+        with self._file.writing(errors.CLAIM_STAYS, owner) as db:
             db.execute(sql.GIVE_BACK, (payment_id, owner))
 
     def expire(self, at: float, *, now: float, origin: str | None = None) -> list[Payment]:
@@ -329,7 +341,7 @@ class Ledger:
                 seq = row[0]
             if not states and not unproven:
                 return _every(db, sql.NEWEST, (seq, limit))
-            wanted = sorted({sql.stored_state(state) for state in states or PaymentState})
+            wanted = sorted({state.value for state in states or PaymentState})
             each = [value for state in wanted for value in (state, seq, limit)]
             return _every(db, sql.newest_of(len(wanted), unproven=unproven), (*each, limit))
 
@@ -341,6 +353,11 @@ class Ledger:
         """
         with self._file.reading() as db:
             return _spending(db, budget, now)
+
+    def run_spending(self, run: str) -> Spending:
+        """What the payments of a batch run count: `total` and `held`; its other fields are 0."""
+        with self._file.reading() as db:
+            return _run_spending(db, run)
 
     def budget(self) -> Budget:
         """The store's own budget."""
@@ -403,10 +420,11 @@ def _one(db: sqlite3.Connection, statement: str, values: Sequence[object] | Mapp
     return next(map(_payment, db.execute(statement, values)), None)
 
 
-def _blocking(db: sqlite3.Connection, fingerprint: str, now: float) -> Payment | None:
+def _blocking(db: sqlite3.Connection, fingerprint: str, now: float, since: float = 0.0) -> Payment | None:
     """The payment that blocks another one for the call, or has its answer."""
     after, until = rules.reply_window(now)
-    return _one(db, sql.BLOCKING, {"fingerprint": fingerprint, "after": after, "until": until})
+    values = {"fingerprint": fingerprint, "since": since, "over": now - GRACE, "after": after, "until": until}
+    return _one(db, sql.BLOCKING, values)
 
 
 def _every(db: sqlite3.Connection, statement: str, values: Sequence[object]) -> list[Payment]:
@@ -414,41 +432,40 @@ def _every(db: sqlite3.Connection, statement: str, values: Sequence[object]) -> 
     return list(map(_payment, db.execute(statement, values)))
 
 
-def _write(db: sqlite3.Connection, before: Payment, changed: Payment) -> Payment:
-    """Write a changed payment."""
-    db.execute(
-        sql.CHANGE,
-        (
-            sql.stored_state(changed.state),
-            changed.reason,
-            sql.receipt_text(changed.receipt),
-            changed.reply,
-            changed.submissions,
-            changed.header,
-            changed.counted,
-            changed.signatures,
-            changed.settle_failed,
-            changed.witnessed,
-            changed.valid_before,
-            changed.counts_until,
-            changed.proven_paid,
-            changed.updated,
-            changed.id,
-        ),
-    )
-    if changed.state is PaymentState.CANCELLED is not before.state:
-        _restore(db, changed)
-    return changed
+def _save(db: sqlite3.Connection, before: Payment | None, after: Payment) -> Payment:
+    """Write a new payment, or one that has changed."""
+    if before is None:
+        db.execute(sql.ADD, [*sql.to_row(after), None, 0])
+    else:
+        db.execute(sql.SAVE, [*sql.to_row(after), after.id])
+    (old, old_held), (new, new_held) = rules.counts(before), rules.counts(after)
+    if (new, new_held) != (old, old_held):
+        db.execute(sql.COUNT, (new - old, new_held - old_held))
+    return after
 
 
-def _restore(db: sqlite3.Connection, canceled: Payment) -> None:
-    """What was never sent replaces nothing: the payment before it stands again."""
-    while canceled.replaces is not None and not canceled.superseded:
-        db.execute(sql.RESTORE, (canceled.replaces,))
-        before = _one(db, sql.BY_ID, (canceled.replaces,))
-        if before is None or before.state is not PaymentState.CANCELLED:
-            return
-        canceled = before
+def _budget_refusal(
+    db: sqlite3.Connection,
+    payment: Payment,
+    reserved: Payment,
+    earlier: Payment | None,
+    budget: Budget,
+    max_total: int | None,
+    now: float,
+) -> PaymentRefusedError | None:
+    """Why a reservation has no room in a budget: `reserved` for `payment`, in place of `earlier`."""
+    run = _run_spending(db, payment.run or "")
+    spending = _spending(db, budget, now)
+    if earlier is not None:
+        own = earlier if payment.run and earlier.run == payment.run else replace(earlier, counted=0)
+        run = rules.spending_before(reserved, payment.amount, own, run, now)
+        spending = rules.spending_before(reserved, payment.amount, earlier, spending, now)
+    refusal = rules.total_refusal(payment.amount, max_total, run)
+    if refusal is not None:
+        return refusal
+    # Closed here: a raised refusal would keep its SELECT open, and with it an old state of the file.
+    with closing(_counted(db, now, spending.budget, earlier)) as counted:
+        return rules.budget_refusal(payment.amount, spending, now=now, counted=counted, has_total=max_total is not None)
 
 
 def _close_expired(db: sqlite3.Connection, at: float, now: float, origin: str | None) -> list[Payment]:
@@ -457,29 +474,31 @@ def _close_expired(db: sqlite3.Connection, at: float, now: float, origin: str | 
     expired = (
         _every(db, sql.EXPIRING, (dead,)) if origin is None else _every(db, sql.EXPIRING_OF, (origin, origin, dead))
     )
-    return [_write(db, payment, rules.expired(payment, now=now)) for payment in expired]
+    return [_save(db, payment, rules.expired(payment, now=now)) for payment in expired]
 
 
 def _spending(db: sqlite3.Connection, budget: Budget, now: float) -> Spending:
     """What is spent at `now`, and what `budget` and the stored budget leave."""
-    second = int((now - rules.HOUR) // 1)
-    moments = {
-        "second": second,
-        "minute": second // 60,
-        "day": second // rules.DAY,
-        "today": int(now // rules.DAY),
-    }
     limits = budget.strictest(sql.to_budget(db.execute(sql.BUDGET).fetchone()))
-    sums = db.execute(sql.SPENT, moments).fetchone()
+    moments = {"hour": now - rules.HOUR, "today": now // rules.DAY * rules.DAY}
+    moments["since"] = min(moments.values())
+    sums = [*db.execute(sql.SPENT, moments).fetchone(), *db.execute(sql.TOTALS).fetchone()]
     if limits.release == "service":
-        sums = [one - less for one, less in zip(sums, db.execute(sql.SPENT_RELEASED, moments).fetchone(), strict=True)]
+        released = [*db.execute(sql.SPENT_RELEASED, moments).fetchone(), *db.execute(sql.TOTALS_RELEASED).fetchone()]
+        sums = [one - less for one, less in zip(sums, released, strict=True)]
     return Spending(**dict(zip(_SUMS, sums, strict=True)), budget=limits)
 
 
+def _run_spending(db: sqlite3.Connection, run: str) -> Spending:
+    total, held = db.execute(sql.SPENT_BY_RUN, (run,)).fetchone()
+    return replace(Spending(**dict.fromkeys(_SUMS, 0), budget=Budget()), total=total, held=held)
+
+
 def _counted(
-    db: sqlite3.Connection, since: float, limits: Budget, without: Payment | None
+    db: sqlite3.Connection, now: float, limits: Budget, without: Payment | None
 ) -> Generator[tuple[float, int], None, None]:
-    """Until when the payments that count since `since` may be taken, and their amounts, in order, without one."""
+    """Until when the payments of the last hour and of today may be taken, and their amounts, in order, without one."""
+    since = min(now - rules.HOUR, now // rules.DAY * rules.DAY)
     for payment_id, until, amount in db.execute(
         sql.COUNTED_SERVICE if limits.release == "service" else sql.COUNTED, (since,)
     ):
@@ -531,6 +550,9 @@ class LedgerFile:
         self._sync = sync
         self._timeout = timeout
         self._lock = threading.Lock()
+        self._busy = -1
+        self._waited: set[str] = set()
+        """Owners that have waited a whole timeout for a lock that is still held: they don't wait again."""
         self._db: sqlite3.Connection | None = None
         self._opened: tuple[int, int, bool] | None = None
         self._real = ""
@@ -543,16 +565,16 @@ class LedgerFile:
         """A read transaction: one state of the file, while others may write."""
         return self._transaction("BEGIN", errors.NOTHING_SENT)
 
-    def writing(self, consequence: str) -> AbstractContextManager[sqlite3.Connection]:
-        """A write transaction, synced at its end. If the block raises, nothing has changed.
+    def writing(self, consequence: str, owner: str | None = None) -> AbstractContextManager[sqlite3.Connection]:
+        """A write transaction of the call `owner`, synced at its end. If the block raises, nothing has changed.
 
         Raises:
             LedgerError: it failed; `consequence` says what that means for the call.
         """
-        return self._transaction("BEGIN IMMEDIATE", consequence)
+        return self._transaction("BEGIN IMMEDIATE", consequence, owner)
 
     @contextmanager
-    def _transaction(self, begin: str, consequence: str) -> Iterator[sqlite3.Connection]:
+    def _transaction(self, begin: str, consequence: str, owner: str | None = None) -> Iterator[sqlite3.Connection]:
         if self._process != os.getpid() and (self._path is None or self._db is not None):
             raise errors.failed(
                 self._shown,
@@ -561,15 +583,18 @@ class LedgerFile:
                 "processes can share a file: open its path in each of them",
             )
         held: list[threading.Lock] = []
+        deadline = time.monotonic() + (0 if owner in self._waited else self._timeout)
         try:
             try:
                 try:
-                    held += [self._lock] if self._lock.acquire(timeout=self._timeout) else []
+                    held += [self._lock] if self._lock.acquire(timeout=_left(deadline)) else []
                     if not held:
                         raise errors.locked(self._shown, consequence)
-                    db = self._open(consequence)
+                    db = self._open(consequence, deadline)
                     self._end(db)  # a signal handler may have prevented the end of the last one
                     db.execute(begin)
+                    if owner is not None:
+                        self._waited.clear()
                     self._same_version(db, consequence)
                     yield db
                     db.execute("COMMIT")
@@ -587,9 +612,11 @@ class LedgerFile:
             finally:
                 while held:
                     held.pop().release()
-        except BaseException:  # a signal handler may have raised before the release
+        except BaseException as error:  # a signal handler may have raised before the release
             while held:
                 held.pop().release()
+            if owner is not None and isinstance(error, LedgerError) and error.code == "ledger_locked":
+                self._waited.add(owner)
             raise
 
     def _end(self, db: sqlite3.Connection) -> None:
@@ -611,7 +638,7 @@ class LedgerFile:
             self._close()
             self._opened = None
 
-    def _open(self, consequence: str) -> sqlite3.Connection:
+    def _open(self, consequence: str, deadline: float) -> sqlite3.Connection:
         if self._path is None:
             if self._db is None:
                 self._db = open_memory()
@@ -630,9 +657,13 @@ class LedgerFile:
             self._process = os.getpid()
             self._real = os.path.realpath(self._path)
             self._marked = False
-            self._db = open_file(self._real, sync=self._sync, timeout=self._timeout, consequence=consequence)
-            self._db.execute(f"PRAGMA busy_timeout = {int(self._timeout * 1000)}")
+            self._db = open_file(self._real, sync=self._sync, timeout=_left(deadline), consequence=consequence)
             self._opened = _identity(self._path)
+            self._busy = -1
+        busy = math.ceil(_left(deadline) * 1000)
+        if busy != self._busy:
+            self._db.execute(f"PRAGMA busy_timeout = {busy}")
+            self._busy = busy
         return self._db
 
     def _close(self) -> None:
@@ -642,8 +673,12 @@ class LedgerFile:
 
     def _same_version(self, db: sqlite3.Connection, consequence: str) -> None:
         version = db.execute("PRAGMA user_version").fetchone()[0]
-        if version > len(sql.MIGRATIONS):  # another process with a newer release migrated it
-            raise errors.newer(self._shown, version, len(sql.MIGRATIONS), consequence)
+        if version > sql.VERSION:  # made by a newer release
+            raise errors.newer(self._shown, version, sql.VERSION, consequence)
+
+
+def _left(deadline: float) -> float:
+    return max(0.0, deadline - time.monotonic())
 
 
 def _identity(path: str) -> tuple[int, int, bool] | None:

@@ -186,7 +186,9 @@ def value_of(text: str) -> Any:
         value = json.loads(text, parse_constant=_no_constant)
     except ValueError:
         if text[:1] in ("{", "[", '"'):
-            raise UsageProblem(f"{text!r} begins like JSON and is not", 'for example: headers={"X-A":"b"}') from None
+            raise UsageProblem(
+                f"{text!r} starts like JSON and is not valid JSON", 'for example: headers={"X-A":"b"}'
+            ) from None
         return text
     # 1e999 is a number to JSON, and infinite.
     return text if isinstance(value, float) and not math.isfinite(value) else value

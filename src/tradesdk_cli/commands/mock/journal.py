@@ -36,7 +36,9 @@ ENTRY: Shape = {
 _PIECE = 1_000
 _BEYOND = 2**53
 
-Tenant = Annotated[str | None, typer.Option("--tenant", metavar="NAME", help="Only requests with a key of this one.")]
+Tenant = Annotated[
+    str | None, typer.Option("--tenant", metavar="NAME", help="Only requests with a key of this tenant.")
+]
 
 
 @app.verb("journal", "trade mock journal --limit 5", "trade mock journal --tenant me --all -o json")

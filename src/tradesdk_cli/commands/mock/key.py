@@ -84,7 +84,7 @@ def expire(
         ),
     ] = None,
 ) -> None:
-    """Let a key expire, now or at a time."""
+    """Expire a key, now or at a time."""
     with session(ctx) as run:
         run.out.one(_change(run, key_id, "expire", given(at=at)))
 

@@ -31,14 +31,14 @@ def logs(
     ctx: typer.Context,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Follow until Ctrl-C.")] = False,
     since_start: Annotated[
-        bool, typer.Option("--since-start", help=f"Begin with all that the mock has kept, not the latest {USUAL}.")
+        bool, typer.Option("--since-start", help=f"Start with all kept requests, not the latest {USUAL}.")
     ] = False,
     tenant: Tenant = None,
 ) -> None:
     """Print the requests that the mock receives, a line each.
 
-    Time, tenant, method, path, status, error, faults; what is not there is a dash. The status is 0 where a fault tore
-    the connection down.
+    Time, tenant, method, path, status, error, faults; a dash for what is missing. The status is 0 where a fault broke
+    the connection.
     """
     with session(ctx) as run:
         out = run.out.readable()

@@ -47,7 +47,7 @@ def list_payments(
         str | None, typer.Option("--path", metavar="ROUTE", help="Only for this path: /v1/token-prices, /v1/token-*.")
     ] = None,
     submitted: Annotated[
-        bool, typer.Option("--submitted", help="Every payment header that arrived, and what became of it.")
+        bool, typer.Option("--submitted", help="All payment headers that arrived, with their results.")
     ] = False,
 ) -> None:
     """List the payments that were taken, oldest first.
@@ -69,7 +69,7 @@ def list_payments(
 @app.verb("balance", "trade --mock mock payments balance", "trade mock payments balance ADDRESS --set 0.05")
 def balance(
     ctx: typer.Context,
-    payer: Annotated[str | None, typer.Argument(metavar="ADDRESS", help="Whose; of all when left out.")] = None,
+    payer: Annotated[str | None, typer.Argument(metavar="ADDRESS", help="The payer; all of them by default.")] = None,
     amount: Annotated[
         str | None, typer.Option("--set", metavar="USD", help="Give it this much play money: 12.50.")
     ] = None,
@@ -108,19 +108,22 @@ def check(
             "--within",
             parser=whole(0),
             metavar="SECONDS",
-            help="Only payments at most this many seconds apart, such as 120.",
+            help="Only payments at most this many seconds apart; by default 600.",
         ),
     ] = None,
 ) -> None:
-    """Find requests that were charged more than once; exit code 1 if there are any."""
+    """Find purchases that were charged more than once; exit code 1 if there are any.
+
+    That is an equal request of the same wallet, paid with another nonce before the first payment was answered.
+    """
     query = urlencode(given(payer=payer, within=within))
     with session(ctx) as run:
         groups = ask(run, "GET", f"payments/twice?{query}", gives={"data": list})["data"]
         found: list[dict[str, Any]] = [each for group in groups for each in group]
         run.out.many(_settled(), [found], empty="nothing was charged twice")
         if groups:
-            several = "request was" if len(groups) == 1 else "requests were"
-            raise CliError(f"{len(groups)} {several} charged for more than once")
+            several = "purchase was" if len(groups) == 1 else "purchases were"
+            raise CliError(f"{len(groups)} {several} charged more than once")
 
 
 def _micro(amount: str) -> int:

@@ -20,7 +20,7 @@ app = single("Delete everything but the clock and the gap options.")
 def reset(
     ctx: typer.Context,
     seed: Annotated[
-        int | None, typer.Option("--seed", parser=whole(), metavar="N", help="Start the world of this seed.")
+        int | None, typer.Option("--seed", parser=whole(), metavar="N", help="The seed of the new world.")
     ] = None,
     scenario: ScenarioOption = None,
     populate: Annotated[

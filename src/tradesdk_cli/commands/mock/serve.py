@@ -22,6 +22,7 @@ from tradesdk_cli.files import forget
 from tradesdk_cli.framework.group import single
 from tradesdk_cli.framework.params import number, whole
 from tradesdk_cli.session import session
+from tradesdk_cli.text import PLAIN
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -63,7 +64,7 @@ _ANY = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}  # noqa: S104  # compared with, n
 def serve(
     ctx: typer.Context,
     port: Annotated[
-        int, typer.Option("--port", parser=whole(0, 65535), metavar="N", help="The port; 0 takes any free one.")
+        int, typer.Option("--port", parser=whole(0, 65535), metavar="N", help="The port; 0 means any free one.")
     ] = PORT,
     host: Annotated[str, typer.Option("--host", metavar="ADDRESS", help="The address to listen on.")] = "127.0.0.1",
     seed: Annotated[
@@ -83,7 +84,7 @@ def serve(
         typer.Option(
             "--gap",
             metavar="NAME=VALUE",
-            help="Choose what the mock does where the service is silent; trade mock gaps lists it.",
+            help="Choose behavior that the service does not document; trade mock gaps lists it.",
         ),
     ] = None,
     scripted: Annotated[
@@ -282,7 +283,7 @@ def _requests_of(server: MockServer, out: Output, *, quiet: bool) -> Callable[[]
 
 def _write_line(stream: TextIO, line: str) -> None:
     """Past the stream's buffer, whose lock would be missing at the end when the terminal is paused meanwhile."""
-    rest = f"{line}\n".encode(stream.encoding or "utf-8", "backslashreplace")
+    rest = f"{line}\n".encode(stream.encoding or "utf-8", PLAIN)
     try:
         number = stream.fileno()
     except OSError:  # a stream in memory

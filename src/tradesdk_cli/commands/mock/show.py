@@ -34,7 +34,7 @@ def show_clock(out: Output, clock: Mapping[str, Any]) -> None:
 
 
 def _pace(clock: Mapping[str, Any]) -> dict[str, str]:
-    pace = "as time goes" if clock["speed"] == 1 else f"{clock['speed']:g} times real time"
+    pace = "in real time" if clock["speed"] == 1 else f"{clock['speed']:g} times real time"
     return {"clock": "stands still" if clock["frozen"] else f"runs, {pace}"}
 
 
@@ -67,15 +67,15 @@ def show_status(out: Output, status: Mapping[str, Any]) -> None:
 
 
 def _signals(status: Mapping[str, Any]) -> str:
-    """How many there are. They are made when somebody looks at them, or at what agents do with them."""
+    """How many there are. They are made when they or trades that follow from them are read."""
     from tradesdk_cli.output.table import moment
 
     upto, count = status["signals_upto"], status["signals"]
     if upto is None:
-        return f"{count} so far; the market's own are made when somebody looks"
+        return f"{count} so far; the market's are made when they are read"
     if not isinstance(upto, int | float) or status["service_now"] - upto < 1:
         return str(count)
-    return f"{count} up to {moment(upto)}; later ones are made when somebody looks"
+    return f"{count} up to {moment(upto)}; later ones are made when they are read"
 
 
 def show_rules(out: Output, rules: Sequence[Mapping[str, Any]], *, one: bool = False) -> None:

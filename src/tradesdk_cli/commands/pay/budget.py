@@ -43,7 +43,7 @@ def _limit(name: str, told: str) -> typer.models.OptionInfo:
 @app.verb("budget", "trade pay budget", "trade --mock pay budget set --per-day 5 --per-call 0.25 --total none")
 def budget(
     ctx: typer.Context,
-    action: Annotated[Action, typer.Argument(metavar="set", show_default=False, help="To set limits.")] = Action.show,
+    action: Annotated[Action, typer.Argument(metavar="set", show_default=False, help="Set limits.")] = Action.show,
     per_call: Annotated[str | None, _limit("--per-call", "for one purchase")] = None,
     per_hour: Annotated[str | None, _limit("--per-hour", "in any 60 minutes")] = None,
     per_day: Annotated[str | None, _limit("--per-day", "in a day of UTC")] = None,
@@ -69,9 +69,9 @@ def budget(
     changes = {name: text for name, text in given.items() if text is not None}
     hint = "for example: trade pay budget set --per-day 5"
     if (changes or release) and action is Action.show:
-        raise UsageProblem("limits are set with set", hint)
+        raise UsageProblem("to change a limit, use budget set", hint)
     if action is Action.set and not (changes or release):
-        raise UsageProblem("nothing to set was named", hint)
+        raise UsageProblem("no limit was given", hint)
     with session(ctx) as run:
         if action is Action.show or _set(run, changes, release, yes=yes, dry_run=dry_run):
             _show(run)
@@ -105,9 +105,9 @@ def _set(run: Session, changes: dict[str, str], release: Release | None, *, yes:
         for one in (kept, wanted)
     )
     body = {name: then[name] for name in (*(f"{name}_usd" for name in limits), *(["release"] if release else []))}
-    change = Change("set what may be spent", LEDGER, "budget", body, now, needs_yes=False)
+    change = Change("change the budget", LEDGER, "budget", body, now, needs_yes=False)
     if not change.differences() and not dry_run:
-        run.out.note("the budget is like that already: there is nothing to change")
+        run.out.note("the budget already has these values: nothing to change")
         return True
     if not approve(run, change, yes=yes, dry_run=dry_run):
         return False

@@ -62,7 +62,7 @@ def import_key(ctx: typer.Context, wallet: WalletFile = None, dry_run: DryRun = 
 
 @app.verb("address", "trade --mock pay key address", "trade pay key address -o json")
 def address(ctx: typer.Context, wallet: WalletFile = None) -> None:
-    """Show the address of the wallet that pays. It takes no password."""
+    """Show the address of the wallet that pays. It needs no password."""
     from tradesdk_cli.wallet import KEY, keystore_path
 
     with session(ctx) as run:

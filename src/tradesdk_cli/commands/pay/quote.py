@@ -33,7 +33,7 @@ def quote(
         ),
     ],
     tokens: Annotated[
-        list[str] | None, typer.Argument(metavar="TOKEN...", help="The tokens, where the price is for each.")
+        list[str] | None, typer.Argument(metavar="TOKEN...", help="The tokens, if the price is per token.")
     ] = None,
 ) -> None:
     """Show what market data costs, and what the budgets leave.

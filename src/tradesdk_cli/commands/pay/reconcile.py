@@ -174,6 +174,7 @@ def _show_dry_run(run: Session) -> None:
 
 def _reconcile(run: Session, *, send_api_key: bool) -> None:
     from tradesdk import PaymentState
+    from tradesdk_cli.ledger import until_printed
     from tradesdk_cli.output.columns import RECONCILED
     from tradesdk_cli.purchase.buy import kept, records, show
     from tradesdk_cli.purchase.checkout import IN_DOUBT
@@ -182,7 +183,8 @@ def _reconcile(run: Session, *, send_api_key: bool) -> None:
 
     client = client_for(run, None, send_api_key=send_api_key)
     open_ = run.ledger.history(states=[PaymentState(state) for state in IN_DOUBT], limit=_MOST)
-    with waited_for(run, "pay reconcile", under_way=any(not payment.superseded for payment in open_)) as end:
+    printed = run.enter(until_printed(run.ledger))
+    with waited_for(run, "pay reconcile", under_way=bool(open_)) as end:
         found = client.payments.reconcile()
     delivered = [(result.payment, result) for result in found.delivered if result.payment is not None]
     witnessed = {payment.id for payment, _ in found.witnessed}
@@ -212,6 +214,7 @@ def _reconcile(run: Session, *, send_api_key: bool) -> None:
             for payment, result in delivered:
                 run.out.note(f"what {payment.id} bought:")
                 show(run, verb_of(payment), result)
+    printed()
     # Tables may have no room for what to do, and ids are to be copied: so it is said here, whatever the width.
     program = run.settings.program
     proven = {payment.id for payment, verdict in found.witnessed if verdict.paid}
@@ -223,13 +226,7 @@ def _reconcile(run: Session, *, send_api_key: bool) -> None:
     in_doubt = [payment for payment in found.live if payment.state in IN_DOUBT]
     for payment in in_doubt:
         over = f"{surely_over(payment):%H:%M:%S} UTC"
-        if payment.superseded:
-            run.out.note(
-                f"{payment.id} was not resent: it was bought again, and resending could pay twice. "
-                f"Wait: {program} pay reconcile after {over}; or resend it anyway: {program} pay resume {payment.id}"
-            )
-        else:
-            run.out.note(f"still in doubt: {program} pay resume {payment.id}, or {program} pay reconcile after {over}")
+        run.out.note(f"still in doubt: {program} pay resume {payment.id}, or {program} pay reconcile after {over}")
     end()
     if found.unresolved or in_doubt:
         raise typer.Exit(OUTCOME_UNKNOWN)
@@ -251,8 +248,7 @@ def _witnessed(payment: Payment, verdict: ChainVerdict) -> dict[str, Any]:
 
 
 def _live(payment: Payment) -> str:
-    until = f"could still be taken until {payment.expires_at:%H:%M:%S} UTC"
-    return f"it was bought again, so it was not resent; it {until}" if payment.superseded else f"it {until}"
+    return f"it could still be taken until {payment.expires_at:%H:%M:%S} UTC"
 
 
 def _outcome(payment: Payment) -> str:

@@ -27,7 +27,7 @@ def trust(
 ) -> None:
     """Accept one more address to pay.
 
-    The first address paid is remembered, and another one is refused, as it may be a thief's. Accept one only if the
+    The first address paid is remembered, and another one is refused, as it may be an attacker's. Accept one only if the
     service confirms it elsewhere.
     """
     from urllib.parse import urlsplit

@@ -1,0 +1,72 @@
+"""TLS of the SDK's own connections: with certificates of SSL_CERT_FILE or SSL_CERT_DIR, else of certifi."""
+
+from __future__ import annotations
+
+import functools
+import os
+import re
+import ssl
+
+from ..errors import ConfigError
+
+_VARIABLES = ("SSL_CERT_FILE", "SSL_CERT_DIR", "SSLKEYLOGFILE")
+_HASHED = re.compile(r"[0-9a-f]{8}\.\d+")
+
+
+def check_tls_variables() -> None:
+    """Refuse unusable variables before anything is sent. Without them nothing is read: that takes 20 ms.
+
+    Raises:
+        ConfigError: it names the variable and its path.
+    """
+    if any(map(os.environ.get, _VARIABLES)):
+        tls_context()
+
+
+def tls_context() -> ssl.SSLContext:
+    """Shared by all clients that see the same variables."""
+    return _context(*(os.environ.get(name) or None for name in _VARIABLES))
+
+
+@functools.cache
+def _context(file: str | None, folder: str | None, key_log: str | None) -> ssl.SSLContext:
+    try:
+        if file is None and folder is not None:
+            _check_folder(folder)
+            return ssl.create_default_context(capath=folder)
+        if file is None:
+            import certifi
+        context = ssl.create_default_context(cafile=file or certifi.where())
+    except OSError as error:
+        if key_log is not None and error.filename == key_log:
+            raise _refused("SSLKEYLOGFILE", key_log, error.strerror) from None
+        if file is None:
+            raise
+        reason = "it contains no certificate" if isinstance(error, ssl.SSLError) else error.strerror
+        raise _refused("SSL_CERT_FILE", file, reason) from None
+    if file is not None and not context.cert_store_stats()["x509"]:
+        raise _refused("SSL_CERT_FILE", file, "it contains no certificate")
+    return context
+
+
+def _check_folder(folders: str) -> None:
+    """OpenSSL takes any folder, and then trusts nobody."""
+    reason = "it contains no certificate under its hash; see `openssl rehash`"
+    for folder in folders.split(os.pathsep):
+        try:
+            names = sorted(filter(_HASHED.fullmatch, os.listdir(folder)))
+        except OSError as error:
+            reason = error.strerror or reason
+            continue
+        for name in names:
+            try:
+                ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(os.path.join(folder, name))
+                return
+            except OSError:
+                continue
+    raise _refused("SSL_CERT_DIR", folders, reason)
+
+
+def _refused(name: str, path: str, reason: str | None) -> ConfigError:
+    hint = "" if name == "SSLKEYLOGFILE" else "; then certifi's certificates are used"
+    return ConfigError(f"{name}={path} cannot be used: {reason}", hint=f"correct it, or unset {name}{hint}")

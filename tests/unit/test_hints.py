@@ -1,0 +1,344 @@
+"""Every error says what to do next, in words that Python can use; and what is written wrongly is said by its name."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import socket
+import sys
+import traceback
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Any, get_args
+
+import httpx
+import pytest
+
+from tradesdk import (
+    AmbiguousOutcomeError,
+    APIStatusError,
+    AsyncTradeClient,
+    Batch,
+    Budget,
+    BudgetDetails,
+    ChainVerdict,
+    ChainWitness,
+    ConfigError,
+    ErrorCode,
+    InternalServerError,
+    Ledger,
+    LocalSigner,
+    MarketClient,
+    MarketResult,
+    PaymentRefusedError,
+    PriceDetails,
+    Quote,
+    RateLimitError,
+    Receipt,
+    RetryPolicy,
+    Risk,
+    Signal,
+    Timeout,
+    TradeClient,
+    TradeError,
+    arrow_table,
+    create_keystore,
+)
+from tradesdk._values.hints import HINTS
+
+from .._answers import BASE, CODES, KEY, Service
+from .._clock import START
+from .._payments import payment
+from .._ports import free_port
+from .._rows import each_of
+from ._client import client_of
+
+PRIVATE = "0x" + "01" * 32
+VERBS = (
+    "add|ask|call|change|check|choose|contact|correct|do not|end|give|get|install|list|look|make|open|pass|put|raise"
+    "|remove|report|run|see|set|sign|start|try|update|use|wait|write"
+)
+
+
+@each_of("code", list(get_args(ErrorCode)))
+def test_every_code_has_a_hint_that_names_what_to_do(code: ErrorCode) -> None:
+    hint = TradeError("no", code=code).hint
+    assert re.search(rf"(^|[,:;] |to )(or )?({VERBS})\b", hint), hint
+    assert hint.isprintable()
+    assert not re.search(r"(?<!\w)--\w|\btrade [a-z]", hint), "an option or a command, in words for Python"
+    assert not re.search(r"new_purchase|replaces|lost=", hint)
+
+
+def test_no_hint_is_left_over() -> None:
+    assert set(HINTS) == set(get_args(ErrorCode))
+
+
+def test_what_is_named_in_a_hint_is_there() -> None:
+    """Methods of clients, attributes of errors: a hint that is followed leads somewhere."""
+    clients = (
+        TradeClient(api_key=KEY, base_url=BASE),
+        MarketClient(base_url=BASE, ledger=Ledger.memory(), signer=LocalSigner.from_key(PRIVATE)),
+    )
+    for code, hint in HINTS.items():
+        for path in re.findall(r"\bclient((?:\.\w+)+)", hint):
+            assert any(_reaches(client, path) for client in clients), (code, path)
+    for client in clients:
+        client.close()
+
+
+def _reaches(found: Any, path: str) -> bool:
+    for name in path.split(".")[1:]:
+        found = getattr(found, name, None)
+    return callable(found)
+
+
+def test_a_hint_of_its_own_wins_and_is_in_the_traceback_once() -> None:
+    own, usual = ConfigError("no", hint="do\nthis"), ConfigError("no")
+    assert (own.hint, usual.hint) == ("do\nthis", HINTS["invalid_setting"])
+    assert "".join(traceback.format_exception(own)).count("hint: do\\nthis") == 1
+    assert "hint" not in "".join(traceback.format_exception(usual))
+    assert str(own) == "no"
+
+
+@each_of(("status", "named"), [
+    (400, "correct the value"),
+    (401, "TRADE_API_KEY or api_key="),
+    (402, "error.status"),
+    (403, "full-access"),
+    (404, "check the id"),
+    (409, "stop an agent"),
+    (422, "correct the value"),
+    (429, "error.retry_at"),
+    (500, "try again"),
+    (502, "try again"),
+    (503, "try again"),
+])  # fmt: skip
+def test_what_the_service_refuses(status: int, named: str) -> None:
+    body = {"error": {"code": CODES.get(status, "odd"), "message": "no"}}
+    client = client_of(Service(httpx.Response(status, json=body)), max_retries=0)
+    with pytest.raises(APIStatusError) as caught:
+        client.agents.list().first()
+    assert named in caught.value.hint
+    assert caught.value.response is not None
+    assert caught.value.response.status == status
+
+
+def test_a_request_that_may_have_been_carried_out_is_not_repeated_blindly() -> None:
+    client = client_of(Service(httpx.Response(500, json={"error": {"code": "internal_error", "message": "no"}})))
+    with pytest.raises(InternalServerError) as caught:
+        client.agents.create(name="n", wallet_id="w", chain_id=8453)
+    assert caught.value.outcome == "unknown"
+    assert caught.value.hint == "it may have been carried out; list or get it before you make the call again"
+    doubt = AmbiguousOutcomeError("m", method="POST", url=BASE)
+    assert "error.candidates" in doubt.hint
+
+
+def unsent() -> None:
+    used_up = {"X-RateLimit-Limit": "60", "X-RateLimit-Remaining": "0", "X-RateLimit-Reset": f"{START + 60:.0f}"}
+    client = client_of(Service(httpx.Response(200, headers=used_up)), deadline=1)
+    client.request("GET", "/v1/account")
+    client.account.get()
+
+
+def bot(**given: Any) -> TradeClient:
+    return TradeClient(**{"api_key": KEY, "base_url": BASE, **given})
+
+
+def shop(**given: Any) -> MarketClient:
+    return MarketClient(base_url=BASE, ledger=Ledger.memory(), **given)
+
+
+def refused_host(monkeypatch: pytest.MonkeyPatch) -> None:
+    def nobody(*_: object, **__: object) -> object:
+        raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+
+    monkeypatch.setattr(socket, "getaddrinfo", nobody)
+    bot(base_url="https://nobody.invalid").account.get()
+
+
+def no_arrow(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    arrow_table(Signal, [])
+
+
+def nothing_listens(_: pytest.MonkeyPatch) -> None:
+    bot(base_url=f"http://127.0.0.1:{free_port()}", max_retries=0).account.get()
+
+
+@pytest.mark.parametrize(
+    ("use", "code", "named"),
+    [
+        (lambda _: TradeClient(base_url=BASE), "invalid_api_key", "TRADE_API_KEY or pass api_key="),
+        (lambda _: TradeClient(api_key=KEY), "invalid_base_url", "TRADE_BASE_URL or pass base_url="),
+        (lambda _: bot(base_url="service"), "invalid_base_url", "https://api.example.com"),
+        (nothing_listens, "connection_refused", "start the service there, or correct the base URL"),
+        (refused_host, "unknown_host", "correct the host in the base URL"),
+        (no_arrow, "missing_package", "install the package"),
+        (lambda _: unsent(), "rate_limited", "error.retry_at"),
+        (lambda _: bot().agents.get(".."), "invalid_argument", "correct the argument"),
+        (lambda _: shop(signer=LocalSigner.from_key(PRIVATE)).token_prices([]), "invalid_argument", "correct"),
+        (lambda _: Budget(total=0.5), "invalid_argument", "correct the argument"),  # type: ignore[arg-type]
+        (lambda _: Budget.from_environment({"TRADE_BUDGET_TOTAL": "much"}), "invalid_budget", "write dollars"),
+        (lambda _: LocalSigner.from_key("0x12"), "invalid_private_key", "64 hexadecimal digits"),
+        (lambda _: create_keystore("w.json", "", PRIVATE), "invalid_setting", "correct the setting"),
+    ],
+    ids=lambda row: row if isinstance(row, str) else "",
+)
+def test_what_is_refused_here(
+    use: Callable[[pytest.MonkeyPatch], object], code: str, named: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("TRADE_API_KEY", "TRADE_BASE_URL"):
+        monkeypatch.delenv(name, raising=False)
+    with pytest.raises(TradeError) as caught:
+        use(monkeypatch)
+    assert caught.value.code == code
+    assert named in caught.value.hint
+
+
+# Numbers in quotes
+
+
+@each_of(
+    ("use", "said", "hint"),
+    [
+        (lambda: bot(timeout="5"), "timeout must be a number of seconds or a Timeout, not the str '5'", "timeout=5"),
+        (lambda: Timeout(read="5"), "timeout: read must be more than 0 seconds, not the str '5'", "read=5"),  # type: ignore[arg-type]
+        (lambda: bot(deadline="60"), "deadline must be more than 0 seconds, not the str '60'", "deadline=60"),
+        (lambda: bot(max_retries="3"), "max_retries must be a whole number from 0 to 5, not the str '3'", "=3"),
+        (lambda: RetryPolicy(cap="20"), "cap must be a finite number, 0 or more, not the str '20'", "cap=20"),  # type: ignore[arg-type]
+        (lambda: bot().trades.list(limit="5"), "limit must be a whole number from 1 to 100, not the str '5'", "=5"),  # type: ignore[arg-type]
+        (lambda: bot().signals.latest(chain=56, limit="5"), "limit must be a whole number", "limit=5"),  # type: ignore[arg-type]
+        (lambda: bot().trades.list(max_items="3"), "max_items must be a whole number, 0 or more, not the str", "=3"),  # type: ignore[arg-type]
+        (lambda: bot().signals.latest(chain="56"), "chain must be 8453 (Base) or 56 (BNB Chain), not the str", "=56"),  # type: ignore[arg-type]
+        (lambda: bot().agents.update("a", max_positions="5"), "max_positions must be a whole number", "=5"),  # type: ignore[arg-type]
+        (lambda: bot().agents.update("a", min_confidence="0.5"), "min_confidence must be a number from 0", "=0.5"),  # type: ignore[arg-type]
+        (lambda: Risk(stop_loss_pct="5"), "stop_loss_pct must be a number, not the str '5'", "stop_loss_pct=5"),  # type: ignore[arg-type]
+        (lambda: bot().agents.update("a", risk={"stop_loss_pct": "5"}), "stop_loss_pct must be a number", "=5"),  # type: ignore[arg-type]
+        (lambda: bot().signals.stream(chain=56, settle="3"), "settle must be 0 or more seconds, not the str", "=3"),  # type: ignore[call-overload]
+        (lambda: bot().signals.stream(chain=56, max_reconnects="3"), "max_reconnects must be a whole number", "=3"),  # type: ignore[call-overload]
+        (lambda: shop().top_performers("ROI", limit="5"), "limit must be a whole number from 1 to", "limit=5"),  # type: ignore[arg-type]
+        (lambda: shop().batches.token_prices(["ETH"], size="3"), "size must be a whole number from 1 to 5", "=3"),  # type: ignore[arg-type]
+        (lambda: shop().payments.list(limit="3"), "limit must be a whole number, 1 or more, not the str", "=3"),  # type: ignore[arg-type]
+        (lambda: shop(max_validity="60"), "max_validity must be a whole number of seconds from 7 to 3600", "=60"),
+        (lambda: ChainWitness("https://node.example", timeout="5"), "timeout must be more than 0 seconds", "=5"),  # type: ignore[arg-type]
+    ],
+)
+def test_a_number_in_quotes_is_a_matter_of_its_type(use: Callable[[], object], said: str, hint: str) -> None:
+    with pytest.raises(TradeError) as caught:
+        use()
+    assert caught.value.message.startswith(said)
+    assert "not the str" in caught.value.message
+    assert caught.value.hint.startswith("write ")
+    assert f"{hint}, without quotes" in caught.value.hint
+
+
+@each_of("value", [0, 101, True, "five", [5]])
+def test_without_a_number_in_it_the_usual_hint_is_right(value: Any) -> None:
+    with pytest.raises(TradeError) as caught:
+        bot().agents.list(limit=value)
+    assert caught.value.hint == HINTS["invalid_argument"]
+
+
+# Names that are looked for
+
+
+SIGNER: Any = LocalSigner.from_key(PRIVATE)
+
+
+@each_of(
+    ("use", "right"),
+    [
+        (lambda c: c.agents.create(name="n", wallet_id="w", chain=8453), "chain_id"),
+        (lambda c: c.wallets.connect(address="0x", chain=56, label="l", signature="0x"), "chain_id"),
+        (lambda c: c.wallets.connect_with(SIGNER, label="l", chain=56), "chain_id"),
+        (lambda c: c.wallets.list(chain=56), "chain_id"),
+        (lambda c: c.signals.latest(chain_id=56), "chain"),
+        (lambda c: c.signals.history(chain_id=56), "chain"),
+        (lambda c: c.signals.stream(chain_id=56), "chain"),
+    ],
+)
+def test_a_chain_by_its_other_name(use: Callable[[Any], object], right: str) -> None:
+    with pytest.raises(TypeError, match=f"here it is called {right}="):
+        use(bot())
+
+
+async def test_a_chain_by_its_other_name_in_async_code() -> None:
+    async with AsyncTradeClient(api_key=KEY, base_url=BASE) as client:
+        with pytest.raises(TypeError, match="here it is called chain="):
+            await client.signals.latest(chain_id=56)  # type: ignore[call-arg]
+        with pytest.raises(TypeError, match="here it is called chain_id="):
+            client.wallets.list(chain=56)  # type: ignore[call-arg]
+        assert inspect.iscoroutinefunction(client.agents.create)
+        assert list(inspect.signature(client.signals.latest).parameters) == ["chain", "limit", "min_confidence"]
+
+
+def test_every_method_that_takes_a_chain_knows_both_names() -> None:
+    """A new method joins the table above."""
+    taking = {
+        (name, method)
+        for name in ("account", "agents", "wallets", "trades", "positions", "signals")
+        for method, found in inspect.getmembers(getattr(bot(), name), inspect.ismethod)
+        if not method.startswith("_") and {"chain", "chain_id"} & set(inspect.signature(found).parameters)
+    }
+    of_fleets = {("signals", name) for name in ("relay", "relay_status", "shared")}
+    assert taking - of_fleets == {
+        *(("agents", "create"), ("wallets", "connect"), ("wallets", "connect_with"), ("wallets", "list")),
+        *(("signals", "latest"), ("signals", "history"), ("signals", "stream")),
+    }
+
+
+@each_of("verb", ["start", "stop", "pause", "resume"])
+def test_what_the_api_cannot_do_to_an_agent(verb: str) -> None:
+    agents = bot().agents
+    with pytest.raises(AttributeError, match=r"cannot be .*ed through the API, which has no endpoint") as caught:
+        getattr(agents, verb)("agt_1")
+    (note,) = caught.value.__notes__
+    assert note.startswith("hint: it is done in the dashboard; ")
+    assert "client.agents." in note
+    assert not hasattr(agents, verb)
+    assert verb not in dir(agents)
+
+
+def test_another_unknown_method_is_an_ordinary_attribute_error() -> None:
+    with pytest.raises(AttributeError, match=r"^'AgentsResource' object has no attribute 'creat'$") as caught:
+        _ = bot().agents.creat  # type: ignore[attr-defined]
+    assert caught.value.name == "creat"
+
+
+@each_of("given", [{}, {"risk": {}}, {"risk": Risk()}, {"name": None}])
+def test_an_update_of_nothing_is_refused(given: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match="nothing to change") as caught:
+        client_of(Service()).agents.update("agt_1", **given)
+    assert "name=, wallet_id=, risk=, min_confidence=, max_positions=" in caught.value.hint  # type: ignore[attr-defined]
+
+
+# Money
+
+
+def test_money_is_shown_in_dollars() -> None:
+    ledger = Ledger.memory()
+    spending = ledger.spending(Budget(per_day="5"), now=0)
+    quote = Quote(path="/v1/x", tokens=1, amount=30_000, spending=spending)
+    result = MarketResult(data=None, quote=quote)
+    receipt = Receipt(success=True, transaction="0x", network="base", amount=30_000, raw={})
+    details = BudgetDetails(cost=Decimal("0.06"), limit="per_day", limit_amount=Decimal(5), left=Decimal("1E-6"))
+    shown = {
+        repr(spending): ["last_hour=$0.00", "today=$0.00", "total=$0.00", "held=$0.00", "held_last_hour=$0.00"],
+        repr(quote): ["amount=$0.03", "path='/v1/x'", "total=$0.00"],
+        repr(Batch(number=1, count=1, tokens=(), result=result, spent=260_000, again=False)): ["spent=$0.26"],
+        repr(receipt): ["amount=$0.03", "payer=None"],
+        repr(payment(amount=30_000)): ["amount=$0.03"],
+        repr(ChainVerdict(outcome="paid", reason="r", amount=30_000)): ["amount=$0.03"],
+        repr(ChainVerdict(outcome="unpaid", reason="r")): ["amount=None"],
+        repr(details): ["cost=$0.06", "limit_amount=$5", "left=$0.000001", "spent=None"],
+        repr(PriceDetails(price=Decimal("0.30"), allowed=Decimal("0.03"))): ["price=$0.30", "allowed=$0.03"],
+        repr(PaymentRefusedError("no", code="no_budget", details=details).details): ["cost=$0.06"],
+    }
+    for text, parts in shown.items():
+        assert [part for part in parts if part not in text] == [], text
+
+
+def test_an_unsent_request_has_no_response() -> None:
+    with pytest.raises(RateLimitError) as caught:
+        unsent()
+    assert caught.value.response is None
