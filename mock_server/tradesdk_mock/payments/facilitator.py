@@ -198,7 +198,7 @@ def _match(payment: Payment, offer: Offer) -> str | None:
     return "invalid_payload" if payment.transfer is None else None
 
 
-def _without_more(chosen: Any, offered: Requirement) -> Any:
+def _without_more(chosen: Any, offered: dict[str, Any]) -> Any:
     extra, known = (each.get("extra") if isinstance(each, dict) else None for each in (chosen, offered))
     if not isinstance(extra, dict) or not isinstance(known, dict):
         return chosen
