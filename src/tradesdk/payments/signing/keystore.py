@@ -53,12 +53,13 @@ def create_keystore(
     file, shown = _named(path)
     if os.path.lexists(file):
         raise _exists(shown)
-    raw = bytes(eth_account().create().key) if key is None else key_bytes(key)
+    account = eth_account()
+    raw = bytes(account.create().key) if key is None else key_bytes(key)
     if isinstance(raw, str):
         del key
         raise ConfigError(raw, code="invalid_private_key")
     secret = _password(password)
-    document = _encrypted(raw, secret, work) if secret else None
+    document = _encrypted(account, raw, secret, work) if secret else None
     del key, raw, password, secret
     if document is None:
         raise ConfigError("the password must not be empty")
@@ -93,7 +94,7 @@ def unlock(path: str | os.PathLike[str], password: Password) -> Opened:
     file, shown = _named(path)
     document = _read(file, shown)
     named = _address(document, shown)
-    ready = _decrypted(document, _password(password))
+    ready = _decrypted(eth_account(), document, _password(password))
     del password
     if isinstance(ready, str):
         raise ConfigError(
@@ -229,11 +230,10 @@ def _address(document: Mapping[str, Any], shown: str) -> str | None:
     raise ConfigError(f"the keystore {shown} is damaged: its address cannot be read", code="keystore_damaged")
 
 
-def _decrypted(document: dict[str, Any], secret: bytes) -> Opened | str:
+def _decrypted(account: Any, document: dict[str, Any], secret: bytes) -> Opened | str:
     """The key, or why there is none. Never raises, as a traceback could show key or password."""
-    decrypt: Callable[[dict[str, Any], Any], bytes] = eth_account().decrypt  # passwords may be bytes
     try:
-        return opened(bytes(decrypt(document, secret)))
+        return opened(bytes(account.decrypt(document, secret)))
     except MemoryError:
         return "there is not enough memory"
     except Exception:  # the form was checked, so the checksum of key and password does not match
@@ -243,11 +243,10 @@ def _decrypted(document: dict[str, Any], secret: bytes) -> Opened | str:
 # Writing
 
 
-def _encrypted(raw: bytes, secret: bytes, work: int) -> dict[str, Any] | str:
+def _encrypted(account: Any, raw: bytes, secret: bytes, work: int) -> dict[str, Any] | str:
     """The document, or why there is none. Never raises, as a traceback could show key or password."""
-    encrypt: Callable[..., dict[str, Any]] = eth_account().encrypt  # passwords may be bytes
     try:
-        document = encrypt(raw, secret, kdf="scrypt", iterations=work)
+        document: dict[str, Any] = account.encrypt(raw, secret, kdf="scrypt", iterations=work)
     except MemoryError:
         return "there is not enough memory"
     except Exception as error:
