@@ -31,7 +31,7 @@ from tradesdk_cli.config.entries import (
 )
 from tradesdk_cli.errors import ConfigProblem, UsageProblem
 from tradesdk_cli.redact import is_secret_setting, looks_secret
-from tradesdk_cli.text import one_line, visible
+from tradesdk_cli.text import bare_key, one_line, visible
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -366,7 +366,7 @@ def resolve(
         fleet=None if fleet_url is None else shown_server(fleet_url),
         fleet_url=fleet_url,
         api_key_stdin=bool(flags.get("api_key_stdin")),
-        api_key=environ.get("TRADE_API_KEY") or None,
+        api_key=bare_key(environ.get("TRADE_API_KEY", "")) or None,
         kept=_kept(name, profile),
         timeout=picked("timeout", None),
         retry=picked("retry", True, (False if flags.get("no_retry") else None, "flag --no-retry")),
