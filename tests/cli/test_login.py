@@ -325,6 +325,20 @@ def test_whoami(shell: Terminal, service: Scripted) -> None:
         assert "MARKED" not in run.out + run.err
 
 
+@each_of("added", ["\ufeff{}\r\n", "'{}'\r\n", '"{}"', " \ufeff\u201c{}\u201d\r\n"])
+def test_what_a_file_adds_to_a_key_is_no_part_of_it(shell: Terminal, service: Scripted, added: str) -> None:
+    text = added.replace("{}", KEY)
+    for run in (
+        shell("whoami", "--api-key-stdin", "--base-url", service.url, stdin=text),
+        shell("whoami", env={"TRADE_API_KEY": text, "TRADE_BASE_URL": service.url}),
+        shell("login", "--api-key-stdin", "--yes", "--base-url", service.url, stdin=text),
+    ):
+        assert run.code == 0, run.err
+        assert "MARKED" not in run.out + run.err
+    assert [key.strip() for key in kept(shell).values()] == [KEY]
+    assert set(service.keys) == {f"Bearer {KEY}"}
+
+
 # Where something is odd
 
 

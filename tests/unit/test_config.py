@@ -104,9 +104,9 @@ def test_what_could_not_be_made_can_be_shown(make: type, settings: dict[str, Any
 @each_of(
     "bad",
     [
-        *(f" {SECRET}", f"{SECRET} ", f"{SECRET}\n", f"{SECRET}\r\nX: y", f"a {SECRET}", f"Bearer {SECRET}"),
-        *(f"{SECRET}\t", f"{SECRET}\x00", f"{SECRET}\x7f", f"{SECRET}\u00e9", f"{SECRET}\u200b", f"\ufeff{SECRET}"),
-        *(f"{SECRET}\xa0", f"\u201c{SECRET}\u201d", f"{SECRET}\ud800", "", " "),
+        *(f"{SECRET}\r\nX: y", f"a {SECRET}", f"Bearer {SECRET}"),
+        *(f"{SECRET}\x00", f"{SECRET}\x7f", f"{SECRET}\u00e9", f"{SECRET}\u200b"),
+        *(f"\u201c{SECRET}", f"{SECRET}\ud800", "", " "),
         *(5, None, SECRET.encode(), [SECRET], {"key": SECRET}),
     ],
     ids=lambda value: ascii(value)[-20:],

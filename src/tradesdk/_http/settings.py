@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NoReturn
 from urllib.parse import quote, unquote, urlsplit
 
-from .._values.text import printable, wrong_number
+from .._values.text import bare_key, printable, wrong_number
 from .._version import __version__
 from ..errors import ConfigError
 from .retry import RetryPolicy
@@ -141,10 +141,8 @@ class ApiKey:
     __slots__ = ("__last", "__source")
 
     def __init__(self, source: str | Callable[[], str]) -> None:
-        self.__source = source
-        self.__last = "" if callable(source) else source
-        if not callable(source):
-            check_api_key(source)
+        self.__source = source if callable(source) else check_api_key(source)
+        self.__last = "" if callable(self.__source) else self.__source
 
     @property
     def fixed(self) -> bool:
@@ -153,7 +151,8 @@ class ApiKey:
 
     def header(self) -> bytes:
         """The value of the Authorization header."""
-        self.__last = check_api_key(_called(self.__source) if callable(self.__source) else self.__source)
+        if callable(self.__source):
+            self.__last = check_api_key(_called(self.__source))
         return b"Bearer " + self.__last.encode("ascii")
 
     def fingerprint(self, of: str) -> str:
@@ -185,15 +184,18 @@ def _called(source: Callable[[], str]) -> str:
 
 
 def check_api_key(key: object) -> str:
-    """The key, if a header can carry it; the error never shows it."""
+    """The bare key, if a header can carry it; the error never shows it."""
     if not isinstance(key, str):
         raise _bad_key(f"the API key must be a string, not {type(key).__name__}")
+    key = bare_key(key)
     if not key:
         raise _bad_key("the API key is empty: set TRADE_API_KEY or pass api_key=")
     if len(key) > _LONGEST_KEY:
         raise _bad_key(
             f"the API key has {len(key)} characters; at most {_LONGEST_KEY} are allowed. Copy the key only",
         )
+    if key[0] in "'\"" or key[-1] in "'\"":
+        raise _bad_key("the API key begins or ends with a quote: copy the key only")
     if not key.isascii() or not key.isprintable() or " " in key:
         raise _bad_key(
             "the API key contains a space, a line break or a character that is not ASCII: copy the key only",

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import re
 
+# What files add to a key: a byte order mark (as UTF-8, or as other encodings read its bytes) and quotes.
+_MARK = re.compile("^(?:\ufeff|\u00ef\u00bb\u00bf|\udcef\udcbb\udcbf)")
+_QUOTED = re.compile("\"(.*)\"|'(.*)'|\u201c(.*)\u201d|\u2018(.*)\u2019", re.DOTALL)
+
 
 def printable(text: str, limit: int = 500) -> str:
     """`text` on one line, cut at `limit`; characters that could move a cursor or hide text are escaped."""
@@ -35,3 +39,10 @@ def wrong_number(name: str, expected: str, value: object) -> tuple[str, str]:
     if isinstance(value, str) and re.fullmatch(r"-?\d{1,18}(\.\d{1,18})?", value, re.ASCII):
         return message, f"write {name}={value}, without quotes"
     return message, ""
+
+
+def bare_key(text: str) -> str:
+    """A key as `$(cat file)` gives it, without the byte order mark, line break and quotes of the file."""
+    text = _MARK.sub("", text.strip()).strip()
+    quoted = _QUOTED.fullmatch(text)
+    return text if quoted is None else next(part for part in quoted.groups() if part is not None).strip()

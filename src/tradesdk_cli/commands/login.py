@@ -166,6 +166,7 @@ def _address(run: Session, table: dict[str, Any]) -> str:
 def _key(run: Session, base_url: str) -> str:
     from tradesdk_cli.config.credentials import host_of, key_from_stdin
     from tradesdk_cli.errors import ConfigProblem
+    from tradesdk_cli.text import bare_key
     from tradesdk_cli.wallet import can_hide, hidden
 
     if run.settings.api_key_stdin:
@@ -175,7 +176,7 @@ def _key(run: Session, base_url: str) -> str:
             "there is no terminal to ask for the key on", "read it from a pipe: trade login --api-key-stdin < FILE"
         )
     run.out.note("keys are made in the dashboard, Settings, API Keys")
-    key = hidden(f"API key for {host_of(base_url)}: ").strip()
+    key = bare_key(hidden(f"API key for {host_of(base_url)}: "))
     if not key:
         raise ConfigProblem("no key was typed; nothing was kept", "run it again")
     return key

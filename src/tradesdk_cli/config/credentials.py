@@ -16,7 +16,7 @@ from tradesdk_cli.config.entries import NAME, NAME_RULE, PROJECT_FILE
 from tradesdk_cli.config.settings import is_loopback
 from tradesdk_cli.errors import ConfigProblem, UsageProblem
 from tradesdk_cli.files import atomic_write
-from tradesdk_cli.text import one_line
+from tradesdk_cli.text import bare_key, one_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -268,7 +268,7 @@ def key_from_stdin() -> str:
         raise UsageProblem(
             "--api-key-stdin reads from a pipe, not from a terminal", "for example: pass show trade | trade …"
         )
-    key = sys.stdin.readline().strip()
+    key = bare_key(sys.stdin.readline())
     if not key:
         raise ConfigProblem("standard input held no API key", "its first line is the key")
     return key

@@ -28,7 +28,7 @@ from tradesdk_cli.config.entries import (
 )
 from tradesdk_cli.errors import ConfigProblem, UsageProblem
 from tradesdk_cli.redact import is_secret_setting, looks_secret
-from tradesdk_cli.text import one_line, visible
+from tradesdk_cli.text import bare_key, one_line, visible
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -356,7 +356,7 @@ def resolve(
         market_url=_market_url(picked, environ),
         rpc_url=picked("rpc_url", None, (_hosts(environ.get("TRADE_RPC_URL", "")), "TRADE_RPC_URL")),
         api_key_stdin=bool(flags.get("api_key_stdin")),
-        api_key=environ.get("TRADE_API_KEY") or None,
+        api_key=bare_key(environ.get("TRADE_API_KEY", "")) or None,
         kept=_kept(name, profile),
         timeout=picked("timeout", None),
         retry=picked("retry", True, (False if flags.get("no_retry") else None, "flag --no-retry")),
