@@ -19,7 +19,7 @@ from .._seller import TWO, Seller, asks_2
 from ..unit._offers import prices
 from ._market import market_of
 
-TIMEOUT = 0.06
+TIMEOUT = 0.1
 
 
 def _connected(path: Path) -> sqlite3.Connection:
@@ -39,7 +39,7 @@ class LockingSigner(CountingSigner):
 @each_of("step", ["reserve", "submit", "lost", "deliver"])
 async def test_a_locked_ledger_costs_one_timeout(tmp_path: Path, step: str) -> None:
     took = []
-    for number in range(3):  # the machine may be busy for once
+    for number in range(6):  # the machine may be busy for a while
         path = tmp_path / f"{step}{number}.sqlite3"
         with Ledger(path, sync=False, timeout=TIMEOUT) as ledger, closing(_connected(path)) as other:
             since = [0.0]

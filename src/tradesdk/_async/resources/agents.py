@@ -49,7 +49,9 @@ class AsyncAgentsResource:
             error = AttributeError(f"an agent cannot be {done} through the API, which has no endpoint for it")
             until_then = "see its state: client.agents.get(id).status"
             if name in ("pause", "stop"):
-                until_then = "until then it opens less with client.agents.update(id, max_positions=1, min_confidence=1)"
+                until_then = (
+                    "to open fewer positions until then: client.agents.update(id, max_positions=1, min_confidence=1)"
+                )
             error.add_note(f"hint: it is done in the dashboard; {until_then}")
             raise error
 
