@@ -1,5 +1,6 @@
 """Entry point of `trade`. Answers `--version`, and a shell's TAB, before anything else is imported."""
 
+import io
 import sys
 
 TYPE_CHECKING = False
@@ -38,7 +39,7 @@ def _main(argv: "Sequence[str] | None") -> int:
     if "_TRADE_COMPLETE" in os.environ:
         from tradesdk_cli.completion.candidates import answer
 
-        if hasattr(sys.stdout, "reconfigure"):
+        if isinstance(sys.stdout, io.TextIOWrapper):
             sys.stdout.reconfigure(errors="backslashreplace")
         with contextlib.suppress(OSError):  # the shell does not listen any more
             print(answer(os.environ), flush=True)

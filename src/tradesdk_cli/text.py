@@ -8,6 +8,7 @@ escape sequences, no bidirectional overrides, no invisible characters.
 from __future__ import annotations
 
 import codecs
+import io
 import re
 import sys
 
@@ -96,7 +97,7 @@ codecs.register_error(PLAIN, _plainly)
 def print_in_any_encoding() -> None:
     """From now on nothing that is printed fails for a character that the terminal's encoding lacks."""
     for stream in (sys.stdout, sys.stderr):
-        if hasattr(stream, "reconfigure"):
+        if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors=PLAIN)
 
 

@@ -30,7 +30,7 @@ def document() -> Document:
 
     # The C loader is ten times as fast but isn't always installed.
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    found: Document = yaml.load(files(__package__).joinpath("openapi.yaml").read_text("utf-8"), loader)  # noqa: S506 - both are safe
+    found: Document = yaml.load(files("tradesdk_mock.api").joinpath("openapi.yaml").read_text("utf-8"), loader)  # noqa: S506 - both are safe
     return found
 
 
