@@ -168,7 +168,7 @@ QUICK = {
 LONG = {
     "one call": (Case(1, "a", budget(2), MARGINAL, (1, 2), once=True), 5_565),
     "an hour": (Case(1, "a", HOUR, (0, 56, 3650, 3700)), 13_066),
-    "a witness": (Case(2, "a", budget(1), MARGINAL, witness=True, receipts=True), 9_803),
+    "a witness": (Case(2, "a", budget(1), MARGINAL, witness=True, receipts=True), 10_528),
     "a person who is wrong": (Case(1, "a", budget(2), SHORT, wrong=True), 28_934),
     "a name, and the ledger is lost": (Case(2, "a", budget(1), MARGINAL, named=True, lost=True), 6_929),
     "two names, and the ledger is lost": (Case(2, "ab", budget(1), SHORT, named=True, lost=True), 23_444),
