@@ -199,10 +199,7 @@ STEADY = {
         *("test_snapshots", "test_state_files", "test_strangers", "test_stream_life", "test_stream_trouble"),
         *("test_threads", "test_transport", "test_transport_time"),
     ),
-    "tests": (
-        *("test_backtest", "test_backtest_runs", "test_package", "test_pictures", "test_stream_examples"),
-        "test_trace_call",
-    ),
+    "tests": (*("test_backtest", "test_backtest_runs", "test_package", "test_pictures", "test_stream_examples"),),
     "unit": ("test_deduplicator_walks", "test_unasync"),
 }
 

@@ -223,7 +223,6 @@ def test_what_needs_an_extra_says_which(installed: Installed, arguments: tuple[s
 
 FROM_AN_ARCHIVE = """
 import sys, httpx, tradesdk, tradesdk_cli, tradesdk_mock
-from importlib import import_module
 from tradesdk_cli.__main__ import main
 def must(true, what):  # -OO leaves assertions out
     if not true:
@@ -232,7 +231,6 @@ for package in (tradesdk, tradesdk_cli, tradesdk_mock):
     must(".whl" in package.__file__, package.__file__)
 for name in dir(tradesdk):
     getattr(tradesdk, name)
-import_module("tradesdk.fleet").RedisLedger
 with tradesdk_mock.MockService(seed=7) as mock, httpx.Client(transport=mock.transport(), trust_env=False) as http:
     must(http.get(mock.url + "/openapi.json").json()["info"]["title"], "a description")
     with tradesdk.TradeClient(api_key="mock_full_me", base_url=mock.url, http_client=http) as client:

@@ -11,6 +11,7 @@ import codecs
 import io
 import re
 import sys
+from contextlib import suppress
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -98,7 +99,8 @@ def print_in_any_encoding() -> None:
     """From now on nothing that is printed fails for a character that the terminal's encoding lacks."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors=PLAIN)
+            with suppress(OSError):  # it writes what is there first; a command that prints says what is wrong
+                stream.reconfigure(errors=PLAIN)
 
 
 def is_unicode(encoding: str | None) -> bool:

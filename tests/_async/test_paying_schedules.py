@@ -6,6 +6,7 @@ import random
 from collections.abc import Callable, Iterable
 from decimal import Decimal
 from functools import partial
+from itertools import pairwise
 from typing import Any
 
 import httpx
@@ -17,6 +18,7 @@ from .._paidservice import BASE, PRICE, CountingSigner, JumpingClock, PaidServic
 from .._seeds import drawn
 from ._network import networked
 
+CONTINUED_FOR = 600
 CALLS = {"call": "ETH", "other call": "BRETT"}
 SCHEDULES = 300
 SCHEDULES = 60  # the decisions are those of the blocking flavour, which plays more  # async only
@@ -99,11 +101,14 @@ class Run:
             self._one_after_the_other([payment for payment in payments if payment.body == body])
 
     def _one_after_the_other(self, payments: list[Payment]) -> None:
-        """Another nonce is signed for the same call only after the one before has brought its answer, or never left."""
+        """Another nonce is signed for the same call only after the one before has brought its answer, never left, or
+        is too old to be continued.
+        """
         unsent = {one.nonce for one in payments if one.state is PaymentState.CANCELLED}
         assert not unsent & self.service.taken.keys()
-        done = all(one.state is PaymentState.DELIVERED or one.nonce in unsent for one in payments[1:])
-        assert done, "two nonces for one purchase"
+        for newer, older in pairwise(payments):
+            done = older.state is PaymentState.DELIVERED or older.nonce in unsent
+            assert done or newer.created - older.created >= CONTINUED_FOR, "two nonces for one purchase"
 
     async def settle(self) -> None:
         """Long after everything has expired, the ledger agrees with the service to the unit."""

@@ -129,7 +129,7 @@ def test_a_stream(own: Terminal) -> None:
     assert len(run.lines) == 1, "signals go to stdout, all the rest to stderr"
     kinds = [note for note in run.notes if "/stream" in str(note.get("url", note.get("command")))]
     assert [note["type"] for note in kinds] == ["curl", "request", "answer"]
-    assert "nobody listens there" in run.err
+    assert "the embedded mock has no address" in run.err
 
 
 def test_the_control_of_a_mock(trade: Terminal, server: MockServer) -> None:

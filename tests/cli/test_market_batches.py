@@ -229,8 +229,9 @@ def test_the_hints_of_an_undelivered_batch_can_be_followed(
     first = buyer(*line)
     again = buyer(*line)
     resumed = buyer("pay", "resume", first.problem["payment"]["id"])
-    assert [one.problem["code"] for one in (first, again, resumed)] == ["paid_undelivered", *["unresolved_payment"] * 2]
-    told = {command for one in (first, again, resumed) for command in commands(one.problem["hint"])}
+    stopped = [first, resumed] if job else [first, again, resumed]  # a job goes on with its next batch
+    assert [one.problem["code"] for one in stopped] == ["paid_undelivered", *["unresolved_payment"] * len(stopped[1:])]
+    told = {command for one in stopped for command in commands(one.problem["hint"])}
     name = first.problem["payment"]["id"]
     assert told == {f"pay show {name}", *(() if job else (f"pay reconcile --mark paid {name}",))}
     for command in sorted(told, reverse=True):
@@ -239,6 +240,7 @@ def test_the_hints_of_an_undelivered_batch_can_be_followed(
     assert done.code == (14 if job else 0)
     shop.payments.assert_charged(times=2 if job else 3)
     if job:
+        assert "passed over" in again.err
         assert "passed over" in done.err
         return
     marked = buyer("pay", "resume", name)
