@@ -77,7 +77,7 @@ def child(number, way, at=0, after=False, place=""):
     return (json.loads(told) if told else None), status
 
 class Lost(httpx.BaseTransport):
-    # A service an hour ago: it asked, and then the payment was lost on its way.
+    # A service some minutes ago: it asked, and then the payment was lost on its way.
     def __init__(self):
         self.offer = httpx.post(f"{url}/v1/token-prices", json={"tokens": [{"identifier": "ETH"}]}, trust_env=False)
 
