@@ -125,7 +125,7 @@ class AsyncBackfill:
         claim = None
         while session.throttled and (wait := (claim := await session.throttle.claim(session.window)).wait):
             if wait > 1:  # else it is too short to log, or the rest of a sleep that ended early
-                log_rate_limit_wait(wait, claim.members)
+                log_rate_limit_wait(wait)
             await self._interruptible.sleep(session.clock, wait)
         page = request("GET", endpoint("signals", "history"), partial(decode_history, self._chain), query=query)
         return await session.attempt(page, session.clock.monotonic() + max(patience, 1.0), claim)

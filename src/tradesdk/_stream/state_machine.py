@@ -388,7 +388,7 @@ class StreamState:
         watchdog = self.watchdog
         watchdog.read(began, mono)
         self._fed_at = mono
-        events = self.decoder.data(chunk)
+        events = self.decoder.feed(chunk)
         if mono >= self._audit_at:
             self.flowing = False
         if len(events) > _AT_ONCE and self.decoder.error is None and not watchdog.stalled(mono):

@@ -124,7 +124,7 @@ class Backfill:
         claim = None
         while session.throttled and (wait := (claim := session.throttle.claim(session.window)).wait):
             if wait > 1:  # else it is too short to log, or the rest of a sleep that ended early
-                log_rate_limit_wait(wait, claim.members)
+                log_rate_limit_wait(wait)
             self._interruptible.sleep(session.clock, wait)
         page = request("GET", endpoint("signals", "history"), partial(decode_history, self._chain), query=query)
         return session.attempt(page, session.clock.monotonic() + max(patience, 1.0), claim)
