@@ -66,21 +66,6 @@ class Backfill:
         else:
             state.look_failed(look, reason, ended, audit=audit)
 
-    def period(self, start: float, end: float) -> str | None:
-        """Read what the history has from `start` to `end`, oldest first. Returns why that failed, or None.
-
-        Raises:
-            AuthenticationError: the key is no longer valid.
-        """
-        session, state = self._session, self._state
-        while True:
-            look = BackfillWindow(start, end, end, end, audit=True)
-            reason = self._walk(look, self._patience)
-            state.period_read(look, session.clock.monotonic())
-            if reason is not None or not look.truncated:
-                return reason
-            start = state.replay.position  # the newest did not fit
-
     def _walk(self, look: BackfillWindow, patience: float) -> str | None:
         """Read all pages. Returns why that failed, or None. `patience`: seconds to keep trying for one page."""
         session, state = self._session, self._state
