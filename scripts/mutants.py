@@ -81,16 +81,14 @@ class Mutant:
     end: int
     text: str
 
-    @property
-    def code(self) -> bytes:
+    def code(self, source: bytes) -> bytes:
         """The whole file with it."""
-        source = (ROOT / self.path).read_bytes()
         return source[: self.start] + self.text.encode() + source[self.end :]
 
     @property
     def is_python(self) -> bool:
         try:
-            ast.parse(self.code)
+            ast.parse(self.code((ROOT / self.path).read_bytes()))
         except SyntaxError:
             return False
         return True
@@ -269,36 +267,38 @@ def main() -> int:
         print(*(mutant.name for mutant in sample), sep="\n")
         return 1 if gone else 0
 
-    began, survived, broken = time.monotonic(), list[str](), list[str]()
+    began, survived = time.monotonic(), list[str]()
     with tempfile.TemporaryDirectory(prefix="tradesdk-mutants-") as home:
         trees: queue.SimpleQueue[Path] = queue.SimpleQueue()
         for number in range(chosen.jobs):
             copy_tree(Path(home) / str(number))
             trees.put(Path(home) / str(number))
 
-        def play(mutant: Mutant | None) -> None:
-            """Without a mutant the tests have to pass."""
+        def play(mutant: Mutant) -> None:
             tree = trees.get()
-            if mutant is not None:
-                write(tree / mutant.path, mutant.code)
+            path = tree / mutant.path
+            source = path.read_bytes()
+            write(path, mutant.code(source))
             noticed = run_tests(tree)
-            if mutant is None:
-                broken.extend([noticed] * bool(noticed))
-            else:
-                write(tree / mutant.path, (ROOT / mutant.path).read_bytes())
-                known = equivalent.get(mutant.name)
-                survived.extend([mutant.name] * (not noticed and known is None))
-                outcome = (
-                    f"killed by {noticed}" if noticed else f"makes no difference: {known}" if known else "SURVIVED"
-                )
-                print(f"{mutant.name}\n    {outcome}", flush=True)
+            write(path, source)
             trees.put(tree)
+            known = equivalent.get(mutant.name)
+            survived.extend([mutant.name] * (not noticed and known is None))
+            outcome = f"killed by {noticed}" if noticed else f"makes no difference: {known}" if known else "SURVIVED"
+            print(f"{mutant.name}\n    {outcome}", flush=True)
+
+        def unchanged() -> str:
+            tree = trees.get()
+            noticed = run_tests(tree)
+            trees.put(tree)
+            return noticed
 
         with ThreadPoolExecutor(chosen.jobs) as jobs:
-            for _ in jobs.map(play, [None, *sample]):
+            broken = jobs.submit(unchanged)
+            for _ in jobs.map(play, sample):
                 pass
-    if broken:
-        print(f"the tests fail without any change, so that says nothing:\n{broken[0]}")
+    if broken.result():
+        print(f"the tests fail without any change, so that says nothing:\n{broken.result()}")
         return 2
     seconds = time.monotonic() - began
     print(f"== seed {chosen.seed}: {len(sample)} of {len(every)} changes, {len(survived)} survived, {seconds:.0f} s")

@@ -101,6 +101,7 @@ async def test_post_without_a_way_to_look_is_not_sent_again(failure: Scripted) -
     with pytest.raises(APIError) as caught:
         await PLAIN_POST(client_of(service))
     assert caught.value.outcome == "unknown"
+    assert len(service.requests) == 1
 
 
 async def test_one_counter_for_all_causes() -> None:
