@@ -36,7 +36,7 @@ def signal(number: int) -> bytes:
 
 def ours(chunks: Sequence[bytes]) -> list[bytes]:
     decoder = SSEDecoder()
-    return [event.data for chunk in chunks for event in decoder.feed(chunk)]
+    return [data for chunk in chunks for data in decoder.feed(chunk)]
 
 
 def theirs(chunks: Sequence[str]) -> list[str]:
@@ -57,8 +57,8 @@ def byte_by_byte(length: int) -> None:
         decoder.feed(b"data: ")
         for _ in range(length - 6):
             decoder.feed(byte)
-        (event,) = decoder.feed(b"\n\n")
-        assert len(event.data) == length - 6
+        (data,) = decoder.feed(b"\n\n")
+        assert len(data) == length - 6
 
 
 payloads = [signal(number) for number in range(EVENTS)]

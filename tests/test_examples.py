@@ -42,7 +42,8 @@ def start(*arguments: str | Path, folder: Path, env: dict[str, str] | None = Non
     clean = {name: value for name, value in os.environ.items() if not name.startswith(("TRADE_", "PYTEST_"))}
     command = [sys.executable, *map(str, arguments)]
     env = {**clean, "PYTHONIOENCODING": "utf-8", **(env or {})}
-    return subprocess.run(command, cwd=folder, env=env, capture_output=True, encoding="utf-8", timeout=300)
+    # Only so that nothing hangs: two workers of pytest take 10 s, and six minutes on a machine that does much else.
+    return subprocess.run(command, cwd=folder, env=env, capture_output=True, encoding="utf-8", timeout=1_800)
 
 
 def run(name: str, folder: Path, *options: str, code: int = 0, env: dict[str, str] | None = None) -> str:

@@ -135,18 +135,3 @@ def heard_by(handler: logging.Handler, log: str = "tradesdk", *, alone: bool = F
         logger.removeHandler(handler)
         logger.propagate = propagate
         logger.setLevel(level)
-
-
-class FleetEvents(logging.Handler):
-    """Says what a person has to know of a fleet: that something is not shared for now, or not checked."""
-
-    _TOLD = ("rate_limit_alone", "rate_limit_shared", "durability_unchecked")
-
-    def __init__(self, output: Output) -> None:
-        super().__init__(logging.INFO)
-        self._output = output
-
-    def emit(self, record: logging.LogRecord) -> None:
-        event = vars(record).get("event")
-        if event in self._TOLD:
-            self._output.event(event, one_line(record.getMessage()))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -61,6 +62,22 @@ async def test_twelve_tokens_in_three_batches(mock: MockService) -> None:
     assert all(one.result.receipt is not None for one in batches)
     assert (await client.payments.spending()).left == 0
     assert run.spent == mock.payments.spent()
+
+
+async def test_a_run_keeps_no_more_than_its_requests(mock: MockService) -> None:
+    """Four times the tokens take four times the memory, not sixteen times."""
+    client = buyer_of(mock, budget=Budget.unlimited())
+    names = [f"TOKEN{number}" for number in range(4000)]
+    kept: list[int] = []
+    for count in (1000, 1000, 4000):  # the first one loads what every run uses
+        tracemalloc.start()
+        try:
+            run = client.batches.token_prices(names[:count])
+            kept.append(tracemalloc.get_traced_memory()[0])
+        finally:
+            tracemalloc.stop()
+        assert run.tokens == tuple(names[:count])
+    assert kept[2] < 6 * kept[1]
 
 
 async def test_one_budget_for_all_of_them(mock: MockService) -> None:

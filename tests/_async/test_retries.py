@@ -101,6 +101,7 @@ async def test_post_without_a_way_to_look_is_not_sent_again(failure: Scripted) -
     with pytest.raises(APIError) as caught:
         await PLAIN_POST(client_of(service))
     assert caught.value.outcome == "unknown"
+    assert len(service.requests) == 1
 
 
 async def test_one_counter_for_all_causes() -> None:
@@ -178,3 +179,33 @@ async def test_success_gives_the_budget_back() -> None:
     for _ in range(100):
         await CREATE(client)
     assert service.left == 0
+
+
+async def test_the_budget_is_never_fuller_than_at_first_and_a_success_without_retries_gives_back_one_token() -> None:
+    """While a call is retried, others succeed: what they give back and what it gives back are more than was taken."""
+    requests = 0
+
+    async def answer(request: httpx.Request) -> httpx.Response:
+        nonlocal requests
+        requests += 1
+        if requests == 1 or outage:
+            return failed(503)
+        if requests == 2:
+            for _ in range(13):  # each gives back 1, and this call 14 when it has its answer
+                await READ(client)
+        return ok(ACCOUNT)
+
+    outage = False
+    client = client_of(Service(), http_client=httpx.AsyncClient(transport=httpx.MockTransport(answer)))
+    await READ(client)
+    assert requests == 15
+    found = []
+    for number in range(13):  # 35 retries leave 10 of 500 tokens, and the next one costs 14
+        outage, before = True, requests
+        with pytest.raises(APIStatusError):
+            await READ(client.with_options(deadline=1000))
+        found.append(requests - before)
+        outage = False
+        if number > 7:
+            await READ(client)
+    assert found == [6] * 7 + [1] * 5 + [2]

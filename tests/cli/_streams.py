@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import signal as signals
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -90,34 +89,6 @@ class Steady:
             self._passed += min(real - self._real, 0.05)
             self._real = real
             return self._passed
-
-
-@contextmanager
-def ctrl_c_when_said(monkeypatch: pytest.MonkeyPatch, kind: str) -> Iterator[None]:
-    """Ctrl-C in this process, as soon as a note of this kind was said, until the command has ended."""
-    said, over, really = threading.Event(), threading.Event(), Notes.event
-
-    def event(notes: Notes, name: str, text: str, **fields: Any) -> None:
-        really(notes, name, text, **fields)
-        if name == kind:
-            said.set()
-
-    def press() -> None:
-        said.wait()
-        while not over.is_set():
-            signals.pthread_kill(threading.main_thread().ident or 0, signals.SIGINT)
-            over.wait(5)  # one that comes just before a read begins, Python notices only with the next
-
-    thread = threading.Thread(target=press)
-    with monkeypatch.context() as patch:
-        patch.setattr(Notes, "event", event)
-        thread.start()
-        try:
-            yield
-        finally:
-            over.set()
-            said.set()
-            thread.join()
 
 
 @contextmanager

@@ -23,6 +23,7 @@ from tradesdk_cli.mcp.approvals import (
     ApprovalError,
     Approvals,
     ApprovalStore,
+    Decisions,
     digest_of,
 )
 
@@ -136,6 +137,24 @@ def test_a_code_is_taken_once(store: ApprovalStore) -> None:
         store.add(action(content="other"), most_pending=None)
     assert caught.value.code == "approvals_unusable"
     assert store.get("AAAA2222") == action()
+
+
+def test_what_cannot_be_written_down_at_the_end_stays_begun(store: SqliteApprovals) -> None:
+    """Nobody is told about it, as what has happened is the answer; and it is not begun again."""
+    tools = Approvals(store)
+    made = [tools.prepare("change", {"number": number}, "do it", 0, NOW) for number in range(2)]
+    approved = [Decisions(store).decide(one, yes=True, now=NOW) for one in made]
+    assert all(tools.begin(one, NOW) for one in approved)
+    aside = store.path.rename(store.path.with_name("aside"))
+    store.path.mkdir()
+    with pytest.raises(ApprovalError):
+        tools.all(NOW)
+    tools.end(approved[0], "done", {}, NOW)
+    tools.give_back(approved[1], NOW)
+    store.path.rmdir()
+    aside.rename(store.path)
+    assert [one.state for one in tools.all(NOW)] == ["started", "started"]
+    assert not any(tools.begin(one, NOW) for one in approved)
 
 
 def test_of_many_at_once_one_begins_it(store: ApprovalStore) -> None:

@@ -344,6 +344,54 @@ def test_a_change_that_was_begun_is_never_begun_again(
     assert changes(stock, agent) == 0
 
 
+def broken_once(it_happened: Callable[[], bool], home: Path) -> tuple[Callable[[], float], Callable[[], None]]:
+    """A clock that makes the file of approvals unusable when it is read after that, and what repairs the file."""
+    file = approvals_file(home / "ledger.sqlite3")
+    aside = file.with_name("aside")
+
+    def now() -> float:
+        if it_happened() and not aside.exists():
+            file.rename(aside)
+            file.mkdir()
+        return Clock()()
+
+    def repair() -> None:
+        file.rmdir()
+        aside.rename(file)
+
+    return now, repair
+
+
+def test_a_change_whose_end_cannot_be_written_down_is_answered_and_not_begun_again(
+    tmp_path: Path, person: Person, stock: MockServer, agent: str
+) -> None:
+    update = {"operation": "update", "id": agent, "max_positions": 3}
+    now, repair = broken_once(lambda: changes(stock, agent) == 1, tmp_path)
+    with toolbox(tmp_path, stock, now=now) as box:
+        person.approve(box.call("agent_change", update)["code"])
+        assert box.call("agent_change", update)["status"] == "done"
+        repair()
+    with toolbox(tmp_path, stock, now=person.now) as box:
+        (begun,) = person.all()
+        assert begun.state == "started"
+        assert refused(box, "agent_change", **update, approval=begun.code) == "approval_unfinished"
+    assert changes(stock, agent) == 1
+
+
+def test_a_purchase_whose_end_cannot_be_written_down_is_answered_and_paid_once(
+    tmp_path: Path, person: Person, stock: MockServer
+) -> None:
+    now, repair = broken_once(lambda: settled(stock, tmp_path) == 1, tmp_path)
+    with toolbox(tmp_path, stock, now=now) as box:
+        person.approve(box.call("market_buy", BUY)["code"])
+        assert box.call("market_buy", BUY)["status"] == "done"
+        repair()
+    assert [one.state for one in person.all()] == ["started"]
+    with toolbox(tmp_path, stock, now=person.now) as box:
+        assert box.call("market_buy", BUY)["again"]
+    assert settled(stock, tmp_path) == 1
+
+
 def test_a_change_whose_answer_is_lost_is_told_as_unknown(
     box: Toolbox, person: Person, faulty: MockServer, agent: str
 ) -> None:

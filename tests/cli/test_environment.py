@@ -238,7 +238,7 @@ def test_no_terminal_name_at_all_on_a_real_terminal(trade: Terminal) -> None:
 
 
 def ended(process: subprocess.Popen[str]) -> tuple[int, str, str]:
-    out, err = process.communicate(timeout=30)
+    out, err = process.communicate(timeout=300)
     return process.returncode, out, err
 
 

@@ -126,7 +126,7 @@ def test_signals_keep_what_has_come(trade: Terminal, service: Scripted, number: 
         assert process.stderr is not None
         assert "waiting " in process.stderr.readline()
         process.send_signal(number)
-        out, err = process.communicate(timeout=30)
+        out, err = process.communicate(timeout=300)
         assert (process.returncode, [one["id"] for one in json.loads(out)]) == (code, ["agt_1", "agt_2", "agt_3"])
         assert json.loads(err)["next_cursor"] == "c2"
 

@@ -229,7 +229,7 @@ def test_the_hints_of_an_undelivered_batch_can_be_followed(
     first = buyer(*line)
     again = buyer(*line)
     resumed = buyer("pay", "resume", first.problem["payment"]["id"])
-    stopped = [first, resumed] if job else [first, again, resumed]  # a job goes on with its next batch
+    stopped = [first, resumed] if job else [first, again, resumed]  # a job continues with its next batch
     assert [one.problem["code"] for one in stopped] == ["paid_undelivered", *["unresolved_payment"] * len(stopped[1:])]
     told = {command for one in stopped for command in commands(one.problem["hint"])}
     name = first.problem["payment"]["id"]

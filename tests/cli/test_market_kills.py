@@ -111,7 +111,7 @@ def test_a_reader_that_does_not_read(buyer: Terminal, shop: MockServer, name: st
             process.send_signal(getattr(signal, f"SIG{name}"))
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(timeout=5)
-        _, err = process.communicate(timeout=60)
+        _, err = process.communicate(timeout=300)
     os.close(reading)
     assert process.returncode == CODES[name]
     assert f"trade pay resume {paid[0]['id']}" in err

@@ -29,7 +29,7 @@ def module(*argv: str) -> Iterator[subprocess.Popen[str]]:
         yield process
     finally:
         process.kill()
-        process.communicate(timeout=30)
+        process.communicate(timeout=300)
 
 
 @pytest.mark.skipif(os.name != "posix", reason="signals as POSIX has them")

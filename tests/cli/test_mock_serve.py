@@ -299,7 +299,7 @@ def test_it_ends_while_streams_are_open(trade: Terminal, number: signal.Signals,
             with pytest.raises(httpx.TransportError):
                 for _ in pieces:
                     pass
-        out, err = process.communicate(timeout=30)
+        out, err = process.communicate(timeout=300)
         assert (process.returncode, out) == (code, "")
         assert "Traceback" not in err
     port = int(said["url"].rpartition(":")[2])

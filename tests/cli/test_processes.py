@@ -27,7 +27,7 @@ def started(trade: Terminal, *argv: str, **options: Any) -> Iterator[subprocess.
         yield process
     finally:
         process.kill()
-        process.communicate(timeout=30)
+        process.communicate(timeout=300)
 
 
 @pytest.mark.parametrize(
@@ -68,7 +68,7 @@ def test_a_pipe_that_nobody_reads_is_no_error(trade: Terminal, service: Scripted
         [*TRADE, *line.split()], env=trade.environment(), stdout=writing, stderr=subprocess.PIPE, text=True
     )
     os.close(writing)
-    _, err = process.communicate(timeout=60)
+    _, err = process.communicate(timeout=300)
     assert (process.returncode, err) == (0, "")
 
 
@@ -78,7 +78,7 @@ def test_ctrl_c_while_it_waits(trade: Terminal, service: Scripted) -> None:
         assert process.stderr is not None
         assert "waiting 6" in process.stderr.readline()
         process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=30)
+        out, err = process.communicate(timeout=300)
         assert (process.returncode, out, err) == (130, "", "interrupted\n")
 
 

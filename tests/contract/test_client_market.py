@@ -281,7 +281,7 @@ def test_a_job_goes_on_after_its_process_was_killed(clean: MockServer, tmp_path:
         tokens = [one.symbol for one in client.supported_tokens(limit=12).data.tokens]
     path = tmp_path / "ledger.sqlite3"
     given = json.dumps([clean.url, str(path), after, tokens, clean.clock.now()])
-    ended = subprocess.run([sys.executable, "-c", BUYER, given], timeout=60)
+    ended = subprocess.run([sys.executable, "-c", BUYER, given], timeout=300)
     assert ended.returncode == -signal.SIGKILL
     assert len(clean.payments.settlements()) - before == after
     more = settings(clean, ledger=Ledger(path), budget=Budget(total="0.36"))

@@ -146,7 +146,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 
 def test_a_child_that_ends_takes_nothing_along(tmp_path: Path) -> None:
     process = start(HOLDS_ON, tmp_path / "ledger")
-    assert process.communicate(timeout=60) == ("", "")
+    assert process.communicate(timeout=300) == ("", "")
     assert process.returncode == -9
     assert end(start(LOOK, tmp_path / "ledger")) == 3
 

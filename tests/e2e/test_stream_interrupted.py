@@ -132,7 +132,7 @@ def test_ctrl_c(tmp_path: Path) -> None:
             began = time.monotonic()
             process.send_signal(signal.SIGINT)
             try:
-                out, err = process.communicate(timeout=120)
+                out, err = process.communicate(timeout=300)
             finally:
                 process.kill()
         assert (process.returncode, err, first, out) == (0, "", ["sig_1\n", "sig_2\n"], "again sig_3\n")

@@ -105,7 +105,7 @@ def test_it_ends_at_once_with_streams_open(number: signal.Signals, home: dict[st
             with pytest.raises(httpx.RemoteProtocolError):
                 for _ in stream.iter_bytes():
                     pass
-        _, err = process.communicate(timeout=30)
+        _, err = process.communicate(timeout=300)
         assert process.returncode == (0 if number == signal.SIGTERM else 130)
         assert "Traceback" not in err
     finally:

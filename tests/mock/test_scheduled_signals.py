@@ -259,10 +259,10 @@ def test_several_processes_on_one_file_publish_each_once(tmp_path: Path) -> None
     def follow(mine: MockService) -> None:
         try:
             for _ in range(60):
-                ready.wait(timeout=30)
+                ready.wait(timeout=300)
                 with in_process(mine, "mock_full_enterprise_main") as http:
                     ok(http.get("/v1/signals", params={"chain": BASE}))
-                ready.wait(timeout=30)
+                ready.wait(timeout=300)
         except BaseException as error:  # a test that hangs says nothing
             failed.append(error)
             ready.abort()
@@ -272,8 +272,8 @@ def test_several_processes_on_one_file_publish_each_once(tmp_path: Path) -> None
         thread.start()
     for _ in range(60):
         clock.advance(1)
-        ready.wait(timeout=30)
-        ready.wait(timeout=30)
+        ready.wait(timeout=300)
+        ready.wait(timeout=300)
     for thread in threads:
         thread.join()
     assert failed == []

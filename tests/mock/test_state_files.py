@@ -223,7 +223,7 @@ def process(*arguments: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
         yield running, url
     finally:
         running.kill()
-        running.communicate(timeout=120)
+        running.communicate(timeout=300)
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="this system can't kill a process in the middle")
@@ -264,7 +264,7 @@ def test_the_program_ends_cleanly(path: Path) -> None:
             with httpx.Client(base_url=url, headers={"Authorization": f"Bearer mock_read_{tenant}"}) as http:
                 assert len(ok(http.get("/v1/agents"))["data"]) == agents
         running.terminate()
-        output, errors = running.communicate(timeout=120)
+        output, errors = running.communicate(timeout=300)
         assert (running.returncode, output, errors) == (0, "", "")
     with MockService(db=path) as service:
         assert (service.status()["seed"], service.gaps.order) == (3, "oldest")

@@ -148,6 +148,6 @@ LOADED = (
 def test_eth_account_is_imported_by_who_needs_it(tmp_path: Path, code: str, loaded: set[str]) -> None:
     """And leaves the limit of recursion alone: it would raise it so far that deep recursion ends the process."""
     command = [sys.executable, "-c", code + LOADED, str(tmp_path / "wallet.json")]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr
     assert set(done.stdout.split()) - {"asyncio"} == loaded

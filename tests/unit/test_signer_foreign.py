@@ -54,6 +54,11 @@ def plain(signature: bytes) -> bytes:
     return signature[:64] + bytes([signature[64] - 27])
 
 
+def short(signature: bytes) -> bytes:
+    """Without v."""
+    return signature[:64]
+
+
 class Message:
     """What accounts of eth-account return."""
 
@@ -76,6 +81,8 @@ FORMS = [
     plain,
     mirrored,
     lambda signature: plain(mirrored(signature)),
+    short,
+    lambda signature: Message(hexed(short(mirrored(signature)))),
 ]
 
 
@@ -86,20 +93,21 @@ def test_what_can_be_put_right_is(change: Any) -> None:
 
 
 @settings(max_examples=25)
-@given(st.integers(1, ORDER - 1), st.binary(min_size=32, max_size=32), st.booleans(), st.booleans())
-def test_every_form_becomes_the_same(number: int, body: bytes, mirror: bool, low_v: bool) -> None:
+@given(st.integers(1, ORDER - 1), st.binary(min_size=32, max_size=32), st.booleans(), st.booleans(), st.booleans())
+def test_every_form_becomes_the_same(number: int, body: bytes, mirror: bool, low_v: bool, no_v: bool) -> None:
     signer = LocalSigner.from_key(number.to_bytes(32, "big"))
     signable = (b"\x01", bytes(32), body)
     given = right = signer.sign_digest(digest_of(signable))
     given = mirrored(given) if mirror else given
     given = plain(given) if low_v else given
+    given = short(given) if no_v else given
     for address in (signer.address, signer.address.lower()):
         assert check_signature(address, signable, given) == right
     assert Account.recover_message(SignableMessage(*signable), signature=right) == signer.address
 
 
 WRONG: list[tuple[Any, str]] = [
-    (SIGNATURE[:64], "64 bytes; 65 are needed"),
+    (SIGNATURE[:63], "63 bytes; 65 are needed"),
     (SIGNATURE + b"\0", "66 bytes; 65 are needed"),
     (b"", "0 bytes; 65 are needed"),
     (b"\x30" * 71, "71 bytes; 65 are needed"),
@@ -110,7 +118,7 @@ WRONG: list[tuple[Any, str]] = [
     (f" {SIGNATURE.hex()}", "text that is not hexadecimal digits"),
     (Message(None), "returned a Message; 65 bytes are needed"),
     (Message(Message(SIGNATURE)), "returned a Message; 65 bytes are needed"),
-    (Message(SIGNATURE[:64]), "64 bytes; 65 are needed"),
+    (Message(SIGNATURE[:63]), "63 bytes; 65 are needed"),
     (None, "returned a NoneType"),
     (65, "returned a int"),
     (list(SIGNATURE), "returned a list"),
@@ -120,6 +128,7 @@ WRONG: list[tuple[Any, str]] = [
     (ORDER.to_bytes(32, "big") + SIGNATURE[32:], "no key can have made"),
     (SIGNATURE[:32] + ORDER.to_bytes(32, "big") + SIGNATURE[64:], "no key can have made"),
     ((5).to_bytes(32, "big") + SIGNATURE[32:], "no key can have made"),  # no point of the curve has x = 5
+    ((5).to_bytes(32, "big") + SIGNATURE[32:64], "no key can have made"),
 ]
 
 
@@ -139,12 +148,19 @@ def test_the_signature_of_another_key_is_refused() -> None:
             ConfigError, match=rf"^the signer signed other data, or as 0x\w{{40}}, and its address is {MINE.address}$"
         ):
             check_signature(MINE.address, SIGNABLE, wrong)
+    with pytest.raises(
+        ConfigError, match=r"^the signer signed other data, or as 0x\w{40} or 0x\w{40}, and its address is 0x"
+    ):
+        check_signature(MINE.address, SIGNABLE, short(OTHER.sign_digest(digest_of(SIGNABLE))))
     flipped = SIGNATURE[:64] + bytes([55 - SIGNATURE[64]])
     with pytest.raises(ConfigError, match="the signer signed other data, or as"):
         signed(Service(lambda _: flipped))
 
 
-@given(st.binary(max_size=70) | st.binary(min_size=64, max_size=64).map(lambda raw: raw + b"\x1b"))
+@given(
+    st.binary(max_size=70)
+    | st.binary(min_size=64, max_size=64).flatmap(lambda raw: st.sampled_from([raw, raw + b"\x1b"]))
+)
 @example(b"\xff" * 65)
 def test_any_bytes_are_refused_and_by_one_error(given: bytes) -> None:
     with pytest.raises(ConfigError, match=r"^the signer "):

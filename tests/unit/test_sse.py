@@ -1,4 +1,4 @@
-"""Event streams, typed from the HTML standard: what each one says, however its bytes are cut, and what is too long."""
+"""Event streams, typed from the HTML standard: their data, however the bytes are cut, and what is too long."""
 
 import pickle
 import time
@@ -13,7 +13,7 @@ from httpx_sse import EventSource
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tradesdk._stream.sse import HEAD, LONGEST_RETRY, MAX_EVENT, MAX_LINE, ServerSentEvent, SSEDecoder, SSELimitError
+from tradesdk._stream.sse import HEAD, LONGEST_RETRY, MAX_EVENT, MAX_LINE, SSEDecoder, SSELimitError
 
 from .._rows import each_of
 
@@ -22,13 +22,13 @@ BOM = b"\xef\xbb\xbf"
 
 class Case(NamedTuple):
     stream: bytes
-    events: list[tuple[str, str, str]]  # data, type, last event id
+    events: list[tuple[str, str]]  # data, and the last event id then
     last_event_id: str = ""
     retry: int | None = None
 
 
-def messages(*data: str) -> list[tuple[str, str, str]]:
-    return [(one, "", "") for one in data]
+def messages(*data: str) -> list[tuple[str, str]]:
+    return [(one, "") for one in data]
 
 
 CASES = {
@@ -45,12 +45,12 @@ CASES = {
     ),
     "example: types": Case(
         b"event: add\ndata: 73857293\n\nevent: remove\ndata: 2153\n\nevent: add\ndata: 113411\n\n",
-        [("73857293", "add", ""), ("2153", "remove", ""), ("113411", "add", "")],
+        [("73857293", ""), ("2153", ""), ("113411", "")],
     ),
     "example: stocks": Case(b"data: YHOO\ndata: +2\ndata: 10\n\n", messages("YHOO\n+2\n10")),
     "example: four blocks": Case(
         b": test stream\n\ndata: first event\nid: 1\n\ndata:second event\nid\n\ndata:  third event\n\n",
-        [("first event", "", "1"), ("second event", "", ""), (" third event", "", "")],
+        [("first event", "1"), ("second event", ""), (" third event", "")],
     ),
     "example: empty data": Case(b"data\n\ndata\ndata\n\ndata:", messages("", "\n")),
     "example: with and without a space": Case(b"data:test\n\ndata: test\n\n", messages("test", "test")),
@@ -106,29 +106,21 @@ CASES = {
     "empty data first": Case(b"data:\ndata: b\n\n", messages("\nb")),
     "nul in a name": Case(b"data\0: x\n\0data: x\ndata: y\n\n", messages("y")),
     "nul in data": Case(b"data: \0x\n\n", messages("\0x")),
-    "order of fields": Case(b"data: a\nid: 1\nevent: e\ndata: b\n\n", [("a\nb", "e", "1")], "1"),
-    # types
-    "type": Case(b"event: a\ndata: x\n\ndata: y\n\n", [("x", "a", ""), ("y", "", "")]),
-    "last type counts": Case(
-        b"event: a\nevent: b\ndata: x\n\nevent: a\nevent\ndata: y\n\n", [("x", "b", ""), ("y", "", "")]
-    ),
+    "order of fields": Case(b"data: a\nid: 1\nevent: e\ndata: b\n\n", [("a\nb", "1")], "1"),
+    "types": Case(b"event: a\nevent: b\ndata: x\n\nevent: a\nevent\ndata: y\n\n", [("x", ""), ("y", "")]),
     "type without data is forgotten": Case(b"event: a\n\ndata: x\n\n", messages("x")),
-    "type is taken as it is": Case("event:  ä b \ndata: x\n\n".encode(), [("x", " ä b ", "")]),
-    "type message": Case(b"event: message\ndata: x\n\n", [("x", "message", "")]),
     # ids
-    "id stays": Case(
-        b"id: 1\ndata: x\n\ndata: y\n\nid: 2\ndata: z\n\n", [("x", "", "1"), ("y", "", "1"), ("z", "", "2")], "2"
-    ),
-    "id without data": Case(b"id: 1\n\ndata: x\n\n", [("x", "", "1")], "1"),
+    "id stays": Case(b"id: 1\ndata: x\n\ndata: y\n\nid: 2\ndata: z\n\n", [("x", "1"), ("y", "1"), ("z", "2")], "2"),
+    "id without data": Case(b"id: 1\n\ndata: x\n\n", [("x", "1")], "1"),
     "id without data at the end": Case(b"data: x\n\nid: 1\n\n", messages("x"), "1"),
-    "id of an event cut off": Case(b"id: 1\ndata: x\n\nid: 2\ndata: y\n", [("x", "", "1")], "1"),
-    "id taken back": Case(b"id: 1\ndata: x\n\nid\ndata: y\n\n", [("x", "", "1"), ("y", "", "")]),
-    "id with nul": Case(b"id: 1\ndata: x\n\nid: 2\0\ndata: y\n\n", [("x", "", "1"), ("y", "", "1")], "1"),
-    "id with nul does not undo one": Case(b"id: 1\nid: \0\ndata: x\n\n", [("x", "", "1")], "1"),
-    "id as it is": Case("id:  ü:\u2028 \ndata: x\n\n".encode(), [("x", "", " ü:\u2028 ")], " ü:\u2028 "),
+    "id of an event cut off": Case(b"id: 1\ndata: x\n\nid: 2\ndata: y\n", [("x", "1")], "1"),
+    "id taken back": Case(b"id: 1\ndata: x\n\nid\ndata: y\n\n", [("x", "1"), ("y", "")]),
+    "id with nul": Case(b"id: 1\ndata: x\n\nid: 2\0\ndata: y\n\n", [("x", "1"), ("y", "1")], "1"),
+    "id with nul does not undo one": Case(b"id: 1\nid: \0\ndata: x\n\n", [("x", "1")], "1"),
+    "id as it is": Case("id:  ü:\u2028 \ndata: x\n\n".encode(), [("x", " ü:\u2028 ")], " ü:\u2028 "),
     "id after a message in the same bytes": Case(
         b"data: a\n\ndata: b\n\nid: 9\ndata: c\n\ndata: d\n\n",
-        [("a", "", ""), ("b", "", ""), ("c", "", "9"), ("d", "", "9")],
+        [("a", ""), ("b", ""), ("c", "9"), ("d", "9")],
         "9",
     ),
     # retry
@@ -149,18 +141,27 @@ CASES = {
         b"data: \xff\xfe\n\ndata: \xf0\x9f\x92\n\ndata: \xc3\ndata: \xa4\n\ndata: \xed\xa0\x80\n\n",
         messages("\ufffd\ufffd", "\ufffd", "\ufffd\n\ufffd", "\ufffd\ufffd\ufffd"),
     ),
-    "broken type and id": Case(b"event: \xff\nid: \xe2\x82\ndata: x\n\n", [("x", "\ufffd", "\ufffd")], "\ufffd"),
+    "broken type and id": Case(b"event: \xff\nid: \xe2\x82\ndata: x\n\n", [("x", "\ufffd")], "\ufffd"),
     "broken character before an end": Case(b"data: \xe2\x82\r\n\r\ndata\xc3: x\n\n", messages("\ufffd")),
     "characters of four bytes": Case("data: 🚀ä€\n\n".encode(), messages("🚀ä€")),
 }
 
 
-def outcome(chunks: Iterable[bytes]) -> Case:
+def outcome(chunks: Iterable[bytes]) -> tuple[list[str], str, int | None]:
+    """Data, the last event id and the last retry."""
     decoder = SSEDecoder()
-    seen = [(event.text, event.event, event.id) for chunk in chunks for event in decoder.feed(chunk)]
+    seen = [data.decode("utf-8", "replace") for chunk in chunks for data in decoder.feed(chunk)]
     decoder.close()
     assert decoder.error is None
-    return Case(b"", seen, decoder.last_event_id, decoder.retry)
+    return seen, decoder.last_event_id, decoder.retry
+
+
+def byte_by_byte(stream: bytes) -> list[tuple[str, str]]:
+    decoder = SSEDecoder()
+    bytes_of_it = (bytes([byte]) for byte in stream)
+    return [
+        (data.decode("utf-8", "replace"), decoder.last_event_id) for one in bytes_of_it for data in decoder.feed(one)
+    ]
 
 
 def cut(stream: bytes, *places: int) -> Iterator[bytes]:
@@ -170,21 +171,17 @@ def cut(stream: bytes, *places: int) -> Iterator[bytes]:
 
 def test_whole_and_cut_at_every_byte() -> None:
     for name, case in CASES.items():
-        expected = case._replace(stream=b"")
+        assert byte_by_byte(case.stream) == case.events, name
+        expected = [data for data, _ in case.events], case.last_event_id, case.retry
         assert outcome([case.stream]) == expected, name
         for place in range(len(case.stream) + 1):
             assert outcome(cut(case.stream, place)) == expected, (name, place)
 
 
 def test_data_stays_bytes() -> None:
-    (event,) = SSEDecoder().feed(b"id: a\nevent: b\ndata: \xffx\r\ndata:\xc3\n\n")
-    assert event == ServerSentEvent(b"\xffx\n\xc3", "b", "a")
-    assert event.text == "\ufffdx\n\ufffd"
-    assert repr(event) == r"ServerSentEvent(data=b'\xffx\n\xc3', event='b', id='a')"
-    for other in (ServerSentEvent(b"\xffx\n", "b", "a"), ServerSentEvent(event.data, "", "a"), "b"):
-        assert event != other
-    assert isinstance(ServerSentEvent(event.data, "b", "b").data, bytes)
-    assert ServerSentEvent(event.data, "b", "b") != event
+    (data,) = SSEDecoder().feed(b"id: a\nevent: b\ndata: \xffx\r\ndata:\xc3\n\n")
+    assert data == b"\xffx\n\xc3"
+    assert isinstance(data, bytes)
 
 
 def test_a_retry_beyond_reason_is_cut() -> None:
@@ -202,7 +199,7 @@ def test_retry_counts_before_its_event_ends_and_an_id_does_not() -> None:
     decoder = SSEDecoder()
     assert decoder.feed(b"retry: 20\nid: 4\ndata: x\n") == []
     assert (decoder.retry, decoder.last_event_id) == (20, "")
-    assert decoder.feed(b"\n") == [ServerSentEvent(b"x", "", "4")]
+    assert decoder.feed(b"\n") == [b"x"]
     assert decoder.last_event_id == "4"
 
 
@@ -232,7 +229,7 @@ def pieces(stream: bytes, size: int) -> Iterator[bytes]:
 
 
 def fed(decoder: SSEDecoder, stream: bytes, size: int) -> list[bytes]:
-    return [event.data for piece in pieces(stream, size) for event in decoder.feed(piece)]
+    return [data for piece in pieces(stream, size) for data in decoder.feed(piece)]
 
 
 def error_of(decoder: SSEDecoder) -> tuple[str, int, bytes]:
@@ -277,8 +274,7 @@ def test_what_counts_is_the_data_of_one_event() -> None:
     for _ in range(100):
         assert decoder.feed(b": alive\nunknown: field\n") == []
         assert decoder.feed(b"event: e\nid: 1\n") == []
-    assert decoder.feed(b"data: x\n\n") == [ServerSentEvent(b"x", "e", "1")]
-    assert decoder.comments == 100
+    assert decoder.feed(b"data: x\n\n") == [b"x"]
 
 
 def test_after_an_error_it_says_nothing_more_until_it_is_closed() -> None:
@@ -288,7 +284,7 @@ def test_after_an_error_it_says_nothing_more_until_it_is_closed() -> None:
     for chunk in (b"\n", b"data: z\n\n", b"", b"retry: 8\n\n:\n\n", b"y" * 1000):
         assert decoder.feed(chunk) == []
     assert decoder.error is error
-    assert (decoder.last_event_id, decoder.retry, decoder.comments) == ("5", 7, 0)
+    assert (decoder.last_event_id, decoder.retry) == ("5", 7)
     decoder.close()
     assert decoder.error is error
     with pytest.raises(RuntimeError, match="ended"):
@@ -329,8 +325,8 @@ def test_a_long_line_byte_by_byte_takes_time_in_proportion() -> None:
             for _ in range(length):
                 decoder.feed(b"x")
             taken.append((time.process_time() - began) / length)
-            (event,) = decoder.feed(b"\n\n")
-            assert len(event.data) == length
+            (data,) = decoder.feed(b"\n\n")
+            assert len(data) == length
         return min(taken)
 
     assert per_byte(MAX_LINE // 4) < 4 * per_byte(MAX_LINE // 64)  # were it copied each time: some 15 times
@@ -452,10 +448,10 @@ def test_limits_fall_where_they_should_however_it_is_cut(
 
     def limited(chunks: Iterator[bytes]) -> tuple[object, ...]:
         decoder = SSEDecoder(max_line=line, max_event=event)
-        events = [(event.data, event.event, event.id) for chunk in chunks for event in decoder.feed(chunk)]
+        events = [data for chunk in chunks for data in decoder.feed(chunk)]
         error = decoder.error
         said = None if error is None else (error.what, error.limit, error.head)
-        return events, said, decoder.last_event_id, decoder.retry, decoder.comments
+        return events, said, decoder.last_event_id, decoder.retry
 
     assert limited(cut_at(stream, places)) == (whole := limited(iter([stream])))
     assert whole[:2] == by_hand(stream, line, event)
@@ -467,7 +463,7 @@ def by_hand(stream: bytes, longest: int, largest: int) -> tuple[object, object]:
     *ended, rest = text.split(b"\n")
     decoder, data = SSEDecoder(), b""
     assert decoder.feed(b"\n") == []  # a second byte order mark is none
-    events: list[tuple[bytes, str, str]] = []
+    events: list[bytes] = []
     for line in ended:
         if len(line) > longest:
             return events, ("line", longest, line[:longest])
@@ -478,7 +474,7 @@ def by_hand(stream: bytes, longest: int, largest: int) -> tuple[object, object]:
             if len(data) + len(value) > largest:
                 return events, ("event", largest, (data + value)[:largest])
             data += value + b"\n"
-        events += [(event.data, event.event, event.id) for event in decoder.feed(line + b"\n")]
+        events += decoder.feed(line + b"\n")
     return events, ("line", longest, rest[:longest]) if len(rest) > longest else None
 
 
@@ -503,7 +499,7 @@ blocks = st.tuples(st.lists(fields, max_size=4), plain.map("data: {}".format), s
 def test_as_httpx_sse_reads_it(written: list[list[str]], end: str, places: list[int]) -> None:
     stream = "".join(line + end for block in written for line in [*block, ""]).encode()
     response = httpx.Response(200, headers={"content-type": "text/event-stream"}, content=cut_at(stream, places))
-    theirs = [(event.data, event.event, event.id) for event in EventSource(response).iter_sse()]
-    events = outcome(cut_at(stream, places)).events
-    assert [(data, kind or "message", last_id) for data, kind, last_id in events] == theirs
+    theirs = [(event.data, event.id) for event in EventSource(response).iter_sse()]
+    assert outcome(cut_at(stream, places))[0] == [data for data, _ in theirs]
+    assert byte_by_byte(stream) == theirs
     assert len(theirs) == len(written)

@@ -161,6 +161,7 @@ ENVELOPES: list[tuple[Any, str]] = [
     ({"jsonrpc": "2.0", "id": None, "error": {"code": -32600, "message": "no\nbatches"}}, r"-32600: no\nbatches"),
     ({"error": "no"}, "not one of JSON-RPC"),
     ({"error": {"code": "1", "message": "no"}}, "not one of JSON-RPC"),
+    ({"error": {"code": 1, "message": None}}, "not one of JSON-RPC"),
     ([], "not a list of 2"),
     ([GOOD], "not a list of 2"),
     ([GOOD, GOOD], "ids"),

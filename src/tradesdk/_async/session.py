@@ -353,7 +353,7 @@ class AsyncSession:
                     rate_limit=self.throttle.rate_limit,
                 )
             if wait > 1:  # else it waits for its turn, not for the reset
-                log_rate_limit_wait(wait, claim.members)
+                log_rate_limit_wait(wait)
             await sleep(self.clock, wait)
         return claim
 

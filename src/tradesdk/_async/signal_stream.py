@@ -10,7 +10,7 @@ from weakref import ref
 from .._http.log_events import log_retry
 from .._http.response import failure_of
 from .._http.retry import Operation, Retries
-from .._stream.checkpoint import CheckpointState, CheckpointStore
+from .._stream.checkpoint import CheckpointFile, CheckpointState
 from .._stream.events import signal_reader, unix
 from .._stream.state_machine import NextAction, StreamState
 from ..errors import APIError, APITimeoutError, InvalidArgumentError, StreamError, TradeError
@@ -50,7 +50,7 @@ class AsyncSignalStream(Generic[ItemT]):
         ```
     """
 
-    def __init__(self, session: AsyncSession, options: StreamOptions, checkpoint: CheckpointStore | None) -> None:
+    def __init__(self, session: AsyncSession, options: StreamOptions, checkpoint: CheckpointFile | None) -> None:
         self.chain = options.chain
         self._options = options
         self._interruptible = AsyncInterruptible()
@@ -80,11 +80,6 @@ class AsyncSignalStream(Generic[ItemT]):
         """Whether it is not connected, or still reads missed signals from the history."""
         return self._state.catching_up
 
-    @property
-    def ready(self) -> int:
-        """The number of items that can be taken without waiting."""
-        return len(self._items)
-
     async def ack(self, signal: StreamSignal) -> None:
         """Acknowledge a signal: it does not come again after a restart.
 
@@ -100,7 +95,7 @@ class AsyncSignalStream(Generic[ItemT]):
             raise InvalidArgumentError("ack needs a checkpoint: pass checkpoint=True to signals.stream")
         await self._acknowledge(self._checkpoint, signal)
 
-    async def _acknowledge(self, checkpoint: CheckpointStore, signal: StreamSignal) -> None:
+    async def _acknowledge(self, checkpoint: CheckpointFile, signal: StreamSignal) -> None:
         place = Place()
         await self._saving.take(None, ref(place))
         try:
@@ -112,7 +107,7 @@ class AsyncSignalStream(Generic[ItemT]):
         finally:
             self._saving.give_back(ref(place))
 
-    async def _save(self, checkpoint: CheckpointStore) -> None:
+    async def _save(self, checkpoint: CheckpointFile) -> None:
         place = Place()
         await self._saving.take(None, ref(place))
         try:
@@ -120,7 +115,7 @@ class AsyncSignalStream(Generic[ItemT]):
         finally:
             self._saving.give_back(ref(place))
 
-    async def _save_state(self, checkpoint: CheckpointStore) -> None:
+    async def _save_state(self, checkpoint: CheckpointFile) -> None:
         state = self._state.state()
         await run_uninterrupted(lambda: checkpoint.save(state))
         self._saved_begin = state.begin
@@ -277,7 +272,7 @@ class AsyncSignalStream(Generic[ItemT]):
         if state is None and self._options.since is None:
             await self._backfill.before()
 
-    async def _open_checkpoint(self, checkpoint: CheckpointStore) -> CheckpointState | None:
+    async def _open_checkpoint(self, checkpoint: CheckpointFile) -> CheckpointState | None:
         found: CheckpointState | None = None
 
         def opening() -> None:

@@ -46,7 +46,6 @@ class LogFields(TypedDict, total=False):
     reason: str
     code: ErrorCode
     wait: float
-    members: int
     method: str
     url: str
     status: int
@@ -76,8 +75,8 @@ def log_retry(error: APIError, wait: float) -> None:
     logger.warning("%s (%s %s); trying again in %.1f s", reason, error.method, url, wait, extra=extra)
 
 
-def log_rate_limit_wait(wait: float, members: int) -> None:
+def log_rate_limit_wait(wait: float) -> None:
     """Log that nothing is sent for `wait` seconds, until the rate limit resets."""
-    reason = "the rate limit is used up" + (f" by the {members} members that share it" if members > 1 else "")
-    extra = log_fields("rate_limit_wait", reason=reason, wait=wait, members=members)
+    reason = "the rate limit is used up"
+    extra = log_fields("rate_limit_wait", reason=reason, wait=wait)
     logger.warning("%s; waiting %.1f s for the reset", reason, wait, extra=extra)

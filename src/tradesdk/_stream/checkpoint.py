@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
-from typing import Any, Protocol
+from typing import Any
 from urllib.parse import urlsplit
 from zlib import crc32
 
@@ -87,21 +87,6 @@ def default_path(base_url: str, key_fingerprint: str, chain: int) -> Path:
     host = "".join(ch if ch.isascii() and (ch.isalnum() or ch in ".-") else "_" for ch in urlsplit(service).netloc)
     told = hashlib.sha256("\0".join((service, key_fingerprint, str(chain))).encode()).hexdigest()[:12]
     return data_folder("the checkpoint") / "checkpoints" / f"{host.strip('.-')[:60]}-{chain}-{told}.json"
-
-
-class CheckpointStore(Protocol):
-    """Where a stream keeps its position. `CheckpointFile` says what each method does."""
-
-    @property
-    def has_lines(self) -> bool: ...
-
-    def open(self) -> CheckpointState | None: ...
-
-    def save(self, state: CheckpointState) -> None: ...
-
-    def add(self, signal_id: str, when: float) -> bool: ...
-
-    def close(self) -> None: ...
 
 
 class CheckpointFile:

@@ -46,24 +46,21 @@ def stream_options(
     key: ApiKey | None,
     *,
     chain: int,
-    since: datetime | float | None = None,
-    min_confidence: float | None = None,
-    direction: str | None = None,
-    token: str | None = None,
-    checkpoint: str | os.PathLike[str] | bool = False,
-    manual_ack: bool = False,
-    heartbeats: bool = False,
-    unknown_events: bool = False,
-    reports: bool = False,
-    idle_timeout: float = 90.0,
-    settle: float = 0.0,
+    since: datetime | float | None,
+    min_confidence: float | None,
+    direction: str | None,
+    token: str | None,
+    checkpoint: str | os.PathLike[str] | bool,
+    manual_ack: bool,
+    heartbeats: bool,
+    unknown_events: bool,
+    reports: bool,
+    idle_timeout: float,
+    settle: float,
     recovery_timeout: float,
-    max_reconnects: int | None = None,
+    max_reconnects: int | None,
 ) -> tuple[StreamOptions, CheckpointFile | None]:
-    """Check the arguments of `signals.stream`; returns them with the checkpoint that they name.
-
-    The defaults are for streams that do not have the argument.
-    """
+    """Check the arguments of `signals.stream`; returns them with the checkpoint that they name."""
     chain = checked_chain("chain", chain)
     predicate = _predicate(confidence(min_confidence), direction, token)
     first = moment("since", since)

@@ -1,13 +1,11 @@
-"""Server-sent events (`text/event-stream`) from bytes to events, as the HTML standard defines. No I/O.
+"""Server-sent events (`text/event-stream`) from bytes to the data of each event, as the HTML standard defines. No I/O.
 
-Data stays bytes. Only ASCII matters here: line ends, the colon, names of fields. No ASCII byte is part of another UTF-8
-character, even in broken UTF-8, so it makes no difference whether bytes are decoded before or after splitting.
+The type of an event is not read: the JSON in its data names its kind. Data stays bytes. Only ASCII matters here: line
+ends, the colon, names of fields. No ASCII byte is part of another UTF-8 character, even in broken UTF-8, so it makes no
+difference whether bytes are decoded before or after splitting.
 """
 
 from __future__ import annotations
-
-from collections.abc import Callable
-from typing import Any
 
 MAX_LINE = 1024 * 1024
 MAX_EVENT = 4 * 1024 * 1024
@@ -16,36 +14,6 @@ LONGEST_RETRY = 10**15  # milliseconds; a server could send a megabyte of digits
 
 _MARK = b"\xef\xbb\xbf"  # a byte order mark
 _LF, _CR, _SPACE = b"\n\r "
-
-
-class ServerSentEvent:
-    """One event.
-
-    Attributes:
-        data: its data lines joined by LF, as they came.
-        event: its type; "" when the stream gave none (the standard then says `message`).
-        id: the last event id when it was dispatched; "" when there was none.
-    """
-
-    __slots__ = ("data", "event", "id")
-
-    def __init__(self, data: bytes, event: str = "", id: str = "") -> None:
-        self.data = data
-        self.event = event
-        self.id = id
-
-    @property
-    def text(self) -> str:
-        """The data as text; what is not UTF-8 is replaced as the standard says."""
-        return self.data.decode("utf-8", "replace")
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, ServerSentEvent):
-            return NotImplemented
-        return self.data == other.data and self.event == other.event and self.id == other.id
-
-    def __repr__(self) -> str:
-        return f"ServerSentEvent(data={self.data!r}, event={self.event!r}, id={self.id!r})"
 
 
 class SSELimitError(ValueError):
@@ -78,7 +46,6 @@ class SSEDecoder:
         last_event_id: the id to resume from. It changes at the empty line that ends an event, even one without data.
         retry: milliseconds to wait before connecting again, the last that the server named; None when it named none.
             At most 10**15.
-        comments: number of comment lines.
         error: set when a limit was exceeded. Events before it were returned; there will be no more.
     """
 
@@ -87,7 +54,6 @@ class SSEDecoder:
         "_begun",
         "_data",
         "_ended",
-        "_event",
         "_id",
         "_line",
         "_max_event",
@@ -95,7 +61,6 @@ class SSEDecoder:
         "_only_lines",
         "_short",
         "_start",
-        "comments",
         "error",
         "last_event_id",
         "retry",
@@ -104,7 +69,6 @@ class SSEDecoder:
     def __init__(self, *, max_line: int = MAX_LINE, max_event: int = MAX_EVENT) -> None:
         self.last_event_id = ""
         self.retry: int | None = None
-        self.comments = 0
         self.error: SSELimitError | None = None
         self._max_line = max_line
         self._max_event = max_event
@@ -116,22 +80,14 @@ class SSEDecoder:
         self._line = bytearray()  # the unfinished line
         self._begun = False  # whether lines came after the last empty one
         self._data: bytes | bytearray | None = None  # of the unfinished event; None without a data line
-        self._event = ""
         self._id = ""
 
-    def feed(self, chunk: bytes) -> list[ServerSentEvent]:
-        """The events that `chunk` completes. A CR ends its line at once.
+    def feed(self, chunk: bytes) -> list[bytes]:
+        """The data of the events that `chunk` completes: their lines joined by LF. A CR ends its line at once.
 
         Raises:
             RuntimeError: after `close`.
         """
-        return self._events(chunk, ServerSentEvent)
-
-    def data(self, chunk: bytes) -> list[bytes]:
-        """Like `feed`, but only the data of each event, which is faster."""
-        return self._events(chunk, None)
-
-    def _events(self, chunk: bytes, make: Callable[[bytes, str, str], Any] | None) -> list[Any]:
         if not self._only_lines:
             chunk = self._lines_of(chunk)
         if not chunk:
@@ -151,37 +107,20 @@ class SSEDecoder:
             self._line += chunk
             chunk = bytes(self._line)
             self._line.clear()
-        events: list[Any] = []
-        if not self._begun and chunk[:6] == b"data: ":
-            # The usual case: whole events of one data line each. A part with an LF is something else.
-            if chunk[-2:] == b"\n\n":
-                parts = chunk[6:-2].split(b"\n\ndata: ")
-                rest = b""
-            else:
-                parts = chunk[6:].split(b"\n\ndata: ")
-                rest = b"data: " + parts.pop()
-            last_id, short = self.last_event_id, self._short
-            if make is None and len(chunk) <= short and chunk.count(b"\n") == 2 * len(parts):  # no other line ends
+        if not self._begun and chunk[:6] == b"data: " and len(chunk) <= self._short:
+            # The usual case: whole events of one data line each. With another line end it is something else.
+            whole = chunk[-2:] == b"\n\n"
+            events = chunk[6 : -2 if whole else None].split(b"\n\ndata: ")
+            rest = b"" if whole else b"data: " + events.pop()
+            if chunk.count(b"\n") == 2 * len(events):
                 if rest:
                     self._keep(rest)
-                return parts
-            chunk = rest
-            for part in parts:
-                if _LF not in part and len(part) <= short:
-                    events.append(part if make is None else make(part, "", last_id))
-                    continue
-                lines = (b"data: " + part).split(b"\n")
-                lines.append(b"")
-                self._read(lines, events, make)
-                if self.error is not None:
-                    return events
-                last_id = self.last_event_id
-            if not chunk:
                 return events
+        events = []
         lines = chunk.split(b"\n")
         rest = lines.pop()
         if lines:
-            self._read(lines, events, make)
+            self._read(lines, events)
         if rest and self.error is None:
             self._keep(rest)
         return events
@@ -211,17 +150,15 @@ class SSEDecoder:
         if len(self._line) > self._max_line:
             self._fail("line", self._max_line, self._line)
 
-    def _read(self, lines: list[bytes], events: list[Any], make: Callable[[bytes, str, str], Any] | None) -> None:
-        """Read whole lines, and append the events that they complete."""
+    def _read(self, lines: list[bytes], events: list[bytes]) -> None:
+        """Read whole lines, and append the data of the events that they complete."""
         data, longest = self._data, self._max_line
         for line in lines:
             if not line:  # the end of an event
                 self.last_event_id = self._id
                 if data is not None:
-                    data = data if isinstance(data, bytes) else bytes(data)
-                    events.append(data if make is None else make(data, self._event, self._id))
+                    events.append(data if isinstance(data, bytes) else bytes(data))
                     data = None
-                self._event = ""
                 continue
             if len(line) > longest:
                 self._fail("line", self._max_line, line)
@@ -240,16 +177,11 @@ class SSEDecoder:
                 if len(data) > self._max_event:
                     self._fail("event", self._max_event, data)
                     return
-            elif name == b"event":
-                self._event = value.decode("utf-8", "replace")
             elif name == b"id":
                 if 0 not in value:
                     self._id = value.decode("utf-8", "replace")
-            elif name == b"retry":
-                if value.isdigit():  # bytes.isdigit: 0 to 9 only
-                    self.retry = min(int(value.lstrip(b"0")[:17] or b"0"), LONGEST_RETRY)
-            elif not name:
-                self.comments += 1
+            elif name == b"retry" and value.isdigit():  # bytes.isdigit: 0 to 9 only
+                self.retry = min(int(value.lstrip(b"0")[:17] or b"0"), LONGEST_RETRY)
         self._data = data
         self._begun = bool(lines[-1])
 
@@ -262,6 +194,6 @@ class SSEDecoder:
         """Drop everything and take no more."""
         self._only_lines = False
         self._start = b""
-        self._event = self._id = ""
+        self._id = ""
         self._line = bytearray()
         self._data = None

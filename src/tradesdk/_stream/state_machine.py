@@ -388,7 +388,7 @@ class StreamState:
         watchdog = self.watchdog
         watchdog.read(began, mono)
         self._fed_at = mono
-        events = self.decoder.data(chunk)
+        events = self.decoder.feed(chunk)
         if mono >= self._audit_at:
             self.flowing = False
         if len(events) > _AT_ONCE and self.decoder.error is None and not watchdog.stalled(mono):
@@ -509,16 +509,12 @@ class StreamState:
 
     def looked(self, look: BackfillWindow, mono: float, *, audit: bool = False) -> None:
         """Finish a walk. If it found more than it holds, another walk follows once the items are yielded."""
-        self.period_read(look, mono)
-        if not self.replay.goes_on(look):
-            self._look_is_over(mono, audit=audit)
-
-    def period_read(self, look: BackfillWindow, mono: float) -> None:
-        """Take what a walk through one period found, and report what may be missing."""
         with self._lock:
             gap = self.replay.found(look, self.clock.now(mono), self.items)
         if gap is not None:
             self._reports.gap(gap)
+        if not self.replay.goes_on(look):
+            self._look_is_over(mono, audit=audit)
 
     def look_failed(self, look: BackfillWindow, reason: str, mono: float, *, audit: bool = False) -> None:
         """Finish a walk that could not read the history."""

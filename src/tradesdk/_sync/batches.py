@@ -38,8 +38,8 @@ class BatchRun(Generic[T]):
     def __init__(self, flow: PaymentFlow, plan: BatchPlan[T]) -> None:
         self._flow = flow
         self._plan = plan
-        self.count = len(plan.parts)
-        self.tokens = tuple(token for part in plan.parts for token in part.tokens)
+        self.count = plan.count
+        self.tokens = plan.tokens
         self.job = plan.options.job
 
     @property
@@ -69,7 +69,7 @@ class BatchRun(Generic[T]):
         plan, options = self._plan, self._plan.options
         while plan.done < self.count:
             number = plan.done + 1
-            call, delivered = plan.parts[number - 1].call, partial(plan.delivered, number)
+            call, delivered = plan.call(number), partial(plan.delivered, number)
             try:
                 had = None if self.job is None else self._flow.recall(call, self.job)
                 if had is not None:

@@ -354,7 +354,7 @@ class Session:
                     rate_limit=self.throttle.rate_limit,
                 )
             if wait > 1:  # else it waits for its turn, not for the reset
-                log_rate_limit_wait(wait, claim.members)
+                log_rate_limit_wait(wait)
             sleep(self.clock, wait)
         return claim
 

@@ -11,7 +11,7 @@ from weakref import ref
 from .._http.log_events import log_retry
 from .._http.response import failure_of
 from .._http.retry import Operation, Retries
-from .._stream.checkpoint import CheckpointState, CheckpointStore
+from .._stream.checkpoint import CheckpointFile, CheckpointState
 from .._stream.events import signal_reader, unix
 from .._stream.state_machine import NextAction, StreamState
 from ..errors import APIError, APITimeoutError, InvalidArgumentError, StreamError, TradeError
@@ -51,7 +51,7 @@ class SignalStream(Generic[ItemT]):
         ```
     """
 
-    def __init__(self, session: Session, options: StreamOptions, checkpoint: CheckpointStore | None) -> None:
+    def __init__(self, session: Session, options: StreamOptions, checkpoint: CheckpointFile | None) -> None:
         self.chain = options.chain
         self._options = options
         self._interruptible = Interruptible()
@@ -81,11 +81,6 @@ class SignalStream(Generic[ItemT]):
         """Whether it is not connected, or still reads missed signals from the history."""
         return self._state.catching_up
 
-    @property
-    def ready(self) -> int:
-        """The number of items that can be taken without waiting."""
-        return len(self._items)
-
     def ack(self, signal: StreamSignal) -> None:
         """Acknowledge a signal: it does not come again after a restart.
 
@@ -101,7 +96,7 @@ class SignalStream(Generic[ItemT]):
             raise InvalidArgumentError("ack needs a checkpoint: pass checkpoint=True to signals.stream")
         self._acknowledge(self._checkpoint, signal)
 
-    def _acknowledge(self, checkpoint: CheckpointStore, signal: StreamSignal) -> None:
+    def _acknowledge(self, checkpoint: CheckpointFile, signal: StreamSignal) -> None:
         place = Place()
         self._saving.take(None, ref(place))
         try:
@@ -113,7 +108,7 @@ class SignalStream(Generic[ItemT]):
         finally:
             self._saving.give_back(ref(place))
 
-    def _save(self, checkpoint: CheckpointStore) -> None:
+    def _save(self, checkpoint: CheckpointFile) -> None:
         place = Place()
         self._saving.take(None, ref(place))
         try:
@@ -121,7 +116,7 @@ class SignalStream(Generic[ItemT]):
         finally:
             self._saving.give_back(ref(place))
 
-    def _save_state(self, checkpoint: CheckpointStore) -> None:
+    def _save_state(self, checkpoint: CheckpointFile) -> None:
         state = self._state.state()
         run_uninterrupted(lambda: checkpoint.save(state))
         self._saved_begin = state.begin
@@ -278,7 +273,7 @@ class SignalStream(Generic[ItemT]):
         if state is None and self._options.since is None:
             self._backfill.before()
 
-    def _open_checkpoint(self, checkpoint: CheckpointStore) -> CheckpointState | None:
+    def _open_checkpoint(self, checkpoint: CheckpointFile) -> CheckpointState | None:
         found: CheckpointState | None = None
 
         def opening() -> None:

@@ -81,13 +81,11 @@ class RateClaim:
 
     Attributes:
         wait: seconds until the request may ask again, with jitter; 0 when it may be sent now.
-        members: how many programs share the rate limit, as far as is known.
         window: which rate limit it is: a fingerprint of the API key. Empty for a limiter that one client has alone.
         id: what the limiter knows the claim by; empty when none was made.
     """
 
     wait: float = 0.0
-    members: int = 1
     window: str = ""
     id: str = ""
 

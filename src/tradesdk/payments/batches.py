@@ -53,24 +53,6 @@ class Batch(Generic[T]):
         return usd(self.spent)
 
 
-@dataclass(frozen=True, slots=True)
-class Part(Generic[T]):
-    """A batch before it is bought.
-
-    Attributes:
-        tokens: its tokens.
-        call: the request for them.
-    """
-
-    tokens: tuple[str, ...]
-    call: MarketRequest[T]
-
-    @property
-    def amount(self) -> int:
-        """Its published price in micro-dollars."""
-        return price(self.call.request.path, self.call.tokens or 0)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchOptions:
     """The options of a run, checked.
@@ -119,13 +101,9 @@ class BatchPlan(Generic[T]):
         ask: Callable[[Sequence[TokenQuery]], MarketRequest[T]],
         options: BatchOptions,
     ) -> None:
-        names = tuple(one.identifier for one in tokens)
-        self.parts: list[Part[T]] = []
-        for at in range(0, len(tokens), options.size):
-            # Symbols of later batches are looked up too: nothing is bought if the run cannot be finished.
-            call = replace(ask(tokens[at : at + options.size]), to_look_up=names[at:])
-            self.parts.append(Part(names[at : at + options.size], call))
+        self.tokens = tuple(one.identifier for one in tokens)
         self.options = options
+        self._calls = [ask(tokens[at : at + options.size]) for at in range(0, len(tokens), options.size)]
         self.id = uuid4().hex
         """The reservations of this run carry it: the ledger decides what `max_total` leaves."""
         self.done = 0
@@ -133,9 +111,24 @@ class BatchPlan(Generic[T]):
         self._counted: dict[str, int] = {}
 
     @property
+    def count(self) -> int:
+        """The number of batches."""
+        return len(self._calls)
+
+    def tokens_of(self, number: int) -> tuple[str, ...]:
+        """The tokens of batch `number` (from 1)."""
+        end = number * self.options.size
+        return self.tokens[end - self.options.size : end]
+
+    def call(self, number: int) -> MarketRequest[T]:
+        """The request of batch `number` (from 1)."""
+        # Symbols of later batches are looked up too: nothing is bought if the run cannot be finished.
+        return replace(self._calls[number - 1], to_look_up=self.tokens[(number - 1) * self.options.size :])
+
+    @property
     def amount(self) -> int:
         """The published price of all batches in micro-dollars."""
-        return sum(part.amount for part in self.parts)
+        return sum(price(call.request.path, call.tokens or 0) for call in self._calls)
 
     @property
     def spent(self) -> int:
@@ -149,8 +142,8 @@ class BatchPlan(Generic[T]):
             self._see(result.payment)
         return Batch(
             number=number,
-            count=len(self.parts),
-            tokens=self.parts[number - 1].tokens,
+            count=self.count,
+            tokens=self.tokens_of(number),
             result=result,
             spent=self.spent,
             again=result.again,
@@ -164,7 +157,7 @@ class BatchPlan(Generic[T]):
         if self.options.job is None or not isinstance(error, PaymentError) or error.code not in _LOST:
             return False
         self.done = number
-        self.passed_over.append(self.parts[number - 1].tokens)
+        self.passed_over.append(self.tokens_of(number))
         payment_id = "" if error.payment is None else error.payment.id
         extra = log_fields("batch_passed_over", error, payment_id=payment_id)
         logger.warning("batch %d of job %r is passed over: %s", number, self.options.job, error, extra=extra)

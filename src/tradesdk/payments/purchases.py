@@ -127,11 +127,6 @@ class PurchaseSecret:
         parts = _CHAIN.to_bytes(32, "big") + _bytes(asset) + _bytes(payer) + hashlib.sha256(name.encode()).digest()
         return "0x" + hmac.digest(self.__value, _NAMED + parts, "sha256").hex()
 
-    def key(self, label: bytes) -> bytes:
-        """32 bytes for another use: HKDF-SHA256 (RFC 5869), for one block."""
-        extracted = hmac.digest(b"tradesdk", self.__value, "sha256")
-        return hmac.digest(extracted, label + b"\x01", "sha256")
-
     def __repr__(self) -> str:
         return f"PurchaseSecret({self.id})"
 

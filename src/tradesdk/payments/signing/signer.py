@@ -50,7 +50,7 @@ class SignedMessage(Protocol):
 Signature: TypeAlias = bytes | bytearray | memoryview | str | SignedMessage
 """r, s and v: 65 bytes, or as many in hexadecimal digits after 0x, or an object with such a `signature`.
 
-v may be 27, 28, 0 or 1, and s may be in the upper half.
+v may be 27, 28, 0 or 1, or left out (64 bytes), and s may be in the upper half.
 """
 
 
@@ -288,28 +288,30 @@ def sign_message(signer: Signer, message: str) -> str:
 def check_signature(address: str, signable: Signable, signature: Signature) -> bytes:
     """A signature of this address as contracts require it: 65 bytes, r, s in the lower half, v as 27 or 28.
 
-    Key services may return v as 0 or 1 and s in the upper half. Both are corrected. Errors do not show the signature.
+    Key services may return v as 0 or 1 or not at all, and s in the upper half. All are corrected. Errors do not show
+    the signature.
     """
     raw = _raw(signature)
-    if len(raw) != 65:
-        raise _bad_signature(f"returned a signature of {len(raw)} bytes; 65 are needed: r, s and v")
-    s, v = int.from_bytes(raw[32:64], "big"), raw[64]
-    v += 27 if v < 2 else 0
-    if v not in (27, 28):
-        raise _bad_signature(f"returned a signature with v = {raw[64]}; it must be 27 or 28, or 0 or 1")
+    if len(raw) not in (64, 65):
+        raise _bad_signature(f"returned a signature of {len(raw)} bytes; 65 are needed: r, s and v (64 without v)")
+    s, v = int.from_bytes(raw[32:64], "big"), raw[64:]
+    possible = [number + 27 if number < 2 else number for number in v or (27, 28)]
+    if not {*possible} <= {27, 28}:
+        raise _bad_signature(f"returned a signature with v = {v[0]}; it must be 27 or 28, or 0 or 1")
     if ORDER // 2 < s < ORDER:
-        s, v = ORDER - s, 55 - v  # the same signature with the mirrored point
-    raw = raw[:32] + s.to_bytes(32, "big") + bytes([v])
-    account, maker = eth_account(), None
+        s, possible = ORDER - s, [55 - number for number in possible]  # the same signature with the mirrored point
+    account, makers = eth_account(), []
     from eth_account.messages import SignableMessage
 
-    with contextlib.suppress(Exception):  # numbers out of range, points that are not on the curve
-        maker = account.recover_message(SignableMessage(*signable), signature=raw)
-    if maker is None:
+    for number in possible:
+        corrected = raw[:32] + s.to_bytes(32, "big") + bytes([number])
+        with contextlib.suppress(Exception):  # numbers out of range, points that are not on the curve
+            makers.append(account.recover_message(SignableMessage(*signable), signature=corrected))
+            if makers[-1] == checksummed(address):
+                return corrected
+    if not makers:
         raise _bad_signature("returned a signature that no key can have made")
-    if maker != checksummed(address):
-        raise _bad_signature(f"signed other data, or as {maker}, and its address is {checksummed(address)}")
-    return raw
+    raise _bad_signature(f"signed other data, or as {' or '.join(makers)}, and its address is {checksummed(address)}")
 
 
 def _raw(given: object) -> bytes:

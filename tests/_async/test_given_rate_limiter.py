@@ -1,0 +1,135 @@
+"""`rate_limiter=`: what a limiter that clients share is asked and told, and what is refused in its place."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import httpx
+import pytest
+
+from tradesdk import AsyncMarketClient, ConfigError, NotFoundError, RateClaim, RateLimit, RateLimitError
+
+from .._answers import ACCOUNT, KEY, Service, failed, ok
+from .._clock import VirtualClock
+from .._streamscript import StreamScript, fields, live
+from .._streamservice_plan import BACKEND
+from ._client import client_of
+from ._following import followed
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return BACKEND
+
+
+class Recorder:
+    """Lets everything through but every third claim, and writes down what it is asked and told."""
+
+    def __init__(self, wait: float = 0.5) -> None:
+        self.wait = wait
+        self.calls: list[tuple[Any, ...]] = []
+
+    @property
+    def rate_limit(self) -> RateLimit | None:
+        return None
+
+    async def claim(self, window: str, /) -> RateClaim:
+        number = len([call for call in self.calls if call[0] == "claim"])
+        self.calls.append(("claim", window))
+        return RateClaim(wait=self.wait) if number % 3 == 2 else RateClaim(id=f"claim {number}")
+
+    async def answered(self, claim: RateClaim, status: int, headers: Mapping[str, str], /) -> None:
+        self.calls.append(("answered", claim.id, status, headers.get("x-answer")))
+
+    async def failed(self, claim: RateClaim, /, *, sent: bool) -> None:
+        self.calls.append(("failed", claim.id, sent))
+
+    @property
+    def windows(self) -> list[str]:
+        return [call[1] for call in self.calls if call[0] == "claim"]
+
+
+async def test_what_a_limiter_is_asked_and_told() -> None:
+    service = Service(
+        ok(ACCOUNT, x_answer="one"),
+        httpx.ReadError("lost"),
+        failed(404, x_answer="two"),
+        httpx.ConnectError("refused"),
+        ok(ACCOUNT, x_answer="three"),
+    )
+    recorder, clock = Recorder(), VirtualClock()
+    client = client_of(service, clock, rate_limiter=recorder)
+    await client.account.get()
+    with pytest.raises(NotFoundError):
+        await client.account.get()
+    await client.with_options(max_retries=1).account.get()
+    (window,) = set(recorder.windows)
+    claim = ("claim", window)
+    assert recorder.calls == [
+        *(claim, ("answered", "claim 0", 200, "one")),
+        *(claim, ("failed", "claim 1", True)),
+        *(claim, claim, ("answered", "claim 3", 404, "two")),
+        *(claim, ("failed", "claim 4", False)),
+        *(claim, claim, ("answered", "claim 6", 200, "three")),
+    ]
+    assert clock.waits.count(0.5) == 2
+    hasty = client_of(Service(ok(ACCOUNT, x_answer="four")), clock, rate_limiter=recorder, throttle=False)
+    await hasty.account.get()
+    assert recorder.calls[-2][0] == "answered", "without a claim"
+    assert recorder.calls[-1] == ("answered", "", 200, "four")
+
+
+async def test_a_window_is_named_after_its_key_which_it_does_not_show() -> None:
+    """Programs with the same key share a window, also where the key comes from a function."""
+    recorder = Recorder()
+    keys: list[Any] = [
+        KEY,
+        lambda: KEY,
+        "another-key-of-32-characters-0001",
+        lambda: "another-key-of-32-characters-0001",
+    ]
+    for key in keys:
+        await client_of(Service(ok(ACCOUNT), ok(ACCOUNT)), rate_limiter=recorder, api_key=key).account.get()
+    first, *rest = dict.fromkeys(recorder.windows)
+    assert len(rest) == 1
+    for window in (first, *rest):
+        assert len(window) == 16
+        assert not any(window in key for key in (KEY, "another-key-of-32-characters-0001"))
+
+
+async def test_a_wait_past_the_deadline_is_raised_unsent() -> None:
+    recorder = Recorder(wait=60)
+    client = client_of(Service(ok(ACCOUNT), ok(ACCOUNT)), rate_limiter=recorder, deadline=10)
+    for _ in range(2):
+        await client.account.get()
+    with pytest.raises(RateLimitError) as caught:
+        await client.account.get()
+    assert (caught.value.response, caught.value.retry_after) == (None, 60)
+
+
+async def test_the_history_of_a_stream_asks_as_well_and_the_stream_does_not() -> None:
+    recorder = Recorder()
+    script = StreamScript([5.0, live("a", 5), 5.0], [1.0, live("end", 40)], listed=[fields("a", 5), fields("b", 7)])
+    found = await followed(script, rate_limiter=recorder)
+    assert found.ids == ["a", "b"]
+    told = [call for call in recorder.calls if call[0] == "answered"]
+    assert len(recorder.windows) >= len(told) >= 1
+    assert {call[1] for call in told} <= {f"claim {number}" for number in range(len(recorder.windows))}
+
+
+async def test_what_is_no_rate_limiter_is_refused() -> None:
+    class Other:
+        rate_limit = None
+
+        def claim(self, window: str) -> None: ...
+        def answered(self, claim: object, status: int, headers: object) -> None: ...
+        def failed(self, claim: object, *, sent: bool) -> None: ...
+
+    for wrong in (object(), Recorder):
+        with pytest.raises(ConfigError, match="rate_limiter"):
+            client_of(Service(), rate_limiter=wrong)
+    with pytest.raises(ConfigError, match="other flavor"):  # async only
+        client_of(Service(), rate_limiter=Other())  # async only
+    with pytest.raises(ConfigError, match="send_api_key=True"):
+        AsyncMarketClient(base_url="https://service.example", rate_limiter=Recorder())

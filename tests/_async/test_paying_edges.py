@@ -1,0 +1,124 @@
+"""Rules about money at their edges: when a payment stops counting, and what may be handed over again."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import httpx
+import pytest
+
+from tradesdk import AsyncMarketClient, Budget, Ledger, Payment, PaymentOutcomeUnknownError, PaymentRefusedError
+from tradesdk.payments.signing.secp256k1 import checksummed
+
+from .._rows import each_of
+from .._seller import PAYMENT_HEADER, PRICE, TWO, Seller
+from ..unit._offers import PAY_TO, offer_2, requirement_2
+from ._market import market_of
+
+HOUR = 3600
+OTHER = "0x" + "ab" * 20
+
+
+def cut(request: httpx.Request) -> httpx.Response:
+    raise httpx.ReadError("cut", request=request)
+
+
+def down(request: httpx.Request) -> httpx.Response:
+    return httpx.Response(503)
+
+
+async def unknown(client: AsyncMarketClient) -> Payment:
+    """A payment whose outcome is unknown."""
+    with pytest.raises(PaymentOutcomeUnknownError) as caught:
+        await client.with_options(max_retries=0).token_prices(TWO)
+    return caught.value.payment
+
+
+async def counts_until(client: AsyncMarketClient, seller: Seller, end: float) -> None:
+    """What was signed counts in the budget of an hour until an hour after `end`, and then no longer."""
+    seller.clock.advance(end + HOUR - 1 - seller.clock.now())
+    assert (await client.payments.spending()).last_hour == PRICE
+    paid = len(seller.paid)
+    with pytest.raises(PaymentRefusedError, match="over_budget"):
+        await client.token_prices(["TOSHI", "DEGEN"])
+    assert len(seller.paid) == paid
+    seller.clock.advance(1)
+    assert (await client.payments.spending()).last_hour == 0
+    seller.sold = None
+    assert (await client.token_prices(["TOSHI", "DEGEN"])).payment is not None
+
+
+@each_of("ahead", [None, -50, 50])
+async def test_a_payment_counts_until_it_has_expired_by_both_clocks(ahead: float | None) -> None:
+    """By a service whose clock is behind it may be taken for longer than the local clock says; never for less."""
+    seller = Seller(sold=cut, ahead=ahead)
+    client = market_of(seller, budget=Budget(per_hour="0.06"))
+    lost = await unknown(client)
+    await counts_until(client, seller, lost.valid_before + max(0, -(ahead or 0)))
+
+
+@each_of("shorter", [True, False])
+async def test_a_second_signature_never_shortens_what_the_first_one_counts(shorter: bool) -> None:
+    """The service's clock was behind, and was put right: the first signature may be taken for as long as before."""
+    seller = Seller(sold=cut, ahead=-100)
+    client = market_of(seller, budget=Budget(per_hour="0.06"))
+    first = await unknown(client)
+    seller.ahead, seller.sold = 0, down
+    await unknown(client)  # its answer has the right date, by which the first signature has expired
+    seller.offer, seller.sold = offer_2(requirement_2(maxTimeoutSeconds=20 if shorter else 90)), cut
+    second = await unknown(client)
+    assert (second.nonce, second.signatures) == (first.nonce, 2)
+    ends = (first.valid_before + 100, second.valid_before)
+    assert (ends[0] > ends[1]) is shorter
+    await counts_until(client, seller, max(ends))
+
+
+@each_of(
+    ("offered", "accepted", "goes_on"),
+    [
+        *((offered, accepted, True) for offered in (PAY_TO, PAY_TO.lower()) for accepted in (PAY_TO, PAY_TO.lower())),
+        (PAY_TO, "0x" + PAY_TO[2:].upper(), True),
+        (PAY_TO, OTHER, False),
+        (PAY_TO.lower(), checksummed(OTHER), False),
+    ],
+)
+async def test_whom_an_earlier_payment_is_for_is_compared_without_regard_to_case(
+    offered: str, accepted: str, goes_on: bool
+) -> None:
+    seller = Seller(offer=offer_2(requirement_2(payTo=offered)), sold=cut)
+    ledger = Ledger.memory()
+    lost = await unknown(market_of(seller, ledger=ledger))
+    seller.sold = None
+    before = len(seller.paid)
+    client = market_of(seller, ledger=ledger, pay_to=[OTHER, accepted])
+    if goes_on:
+        again = (await client.token_prices(TWO)).payment
+        assert again is not None
+        assert (again.id, again.signatures) == (lost.id, 1)
+        return
+    with pytest.raises(PaymentRefusedError) as caught:
+        await client.token_prices(TWO)
+    assert caught.value.code == "recipient_changed"
+    assert len(seller.paid) == before
+
+
+@each_of("named", [True, False])
+async def test_what_a_person_marked_as_unpaid_is_signed_anew_and_not_handed_over_as_it_was(named: bool) -> None:
+    """Also to a service that keeps answers by identifier, which is asked for one with the expired signature else."""
+    extension = {"payment-identifier": {"info": {"required": False}}}
+    seller = Seller(offer=offer_2(extensions=extension), sold=cut, ahead=0)
+    client = market_of(seller).with_options(max_retries=0)
+    options: dict[str, Any] = {"purchase": "once"} if named else {}
+    with pytest.raises(PaymentOutcomeUnknownError) as caught:
+        await client.token_prices(TWO, **options)
+    lost = caught.value.payment
+    seller.clock.advance(200)
+    await client.payments.mark(lost.id, paid=False)
+    old = seller.paid[0].headers[PAYMENT_HEADER]
+    seller.sold = None
+    seller.requests.clear()
+    result = await client.token_prices(TWO, **options)
+    assert result.payment is not None
+    assert result.payment.nonce == lost.nonce
+    (handed_over,) = seller.paid
+    assert handed_over.headers[PAYMENT_HEADER] != old
