@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from datetime import datetime
 from functools import reduce
 from importlib import import_module
@@ -15,7 +16,7 @@ from .errors import ConfigError, InvalidArgumentError
 from .models._base import Model
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     import pandas
     import polars
@@ -62,6 +63,10 @@ def arrow_table(model: type[Model], items: Iterable[Model]) -> pyarrow.Table:
         ConfigError: pyarrow is not installed (`missing_package`).
         InvalidArgumentError: an item is of another model, or a value does not fit its column.
     """
+    if not hasattr(model, "model_fields"):
+        raise InvalidArgumentError("model must be the class of the items, such as Trade")
+    if not isinstance(items, Iterable):
+        raise InvalidArgumentError(f"items must be a list or another iterable, not {type(items).__name__}")
     pa = load("pyarrow")
     columns = list(_columns(model))
     types = {

@@ -315,7 +315,7 @@ async def test_how_long_is_a_setting(mock: MockService) -> None:
     mock.clock.advance(EXPIRED)
     assert not (await client.token_prices(TWO)).again
     for wrong in (-1, float("nan"), float("inf"), "600", None, True):
-        with pytest.raises(ConfigError, match="continue_for must be seconds"):
+        with pytest.raises(ConfigError, match="continue_for must be 0 or more seconds"):
             buyer_of(mock, continue_for=wrong)
 
 

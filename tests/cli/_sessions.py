@@ -17,6 +17,7 @@ from pathlib import Path
 
 import pytest
 
+from tradesdk import SystemClock
 from tradesdk._sync.concurrency import Interruptible
 from tradesdk_mock import MockClock, MockServer, MockService
 
@@ -213,6 +214,8 @@ def frozen(patch: pytest.MonkeyPatch) -> Iterator[None]:
                 name,
                 lambda real=real, start=start: real() if threading.get_ident() in others else start + passed,
             )
+        patched.setattr(SystemClock, "now", lambda _: time.time())
+        patched.setattr(SystemClock, "monotonic", staticmethod(lambda: time.monotonic()))
         patched.setattr(time, "sleep", sleep)
         patched.setattr(Interruptible, "sleep", lambda self, clock, seconds: clock.sleep(seconds))  # waits for real
         random.seed(0)

@@ -27,7 +27,7 @@ def waited(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     slept: list[float] = []
     monkeypatch.setattr(SystemClock, "sleep", lambda self, seconds: slept.append(seconds))
     monkeypatch.setattr(SystemClock, "now", lambda self: time.time() + sum(slept))
-    monkeypatch.setattr(SystemClock, "monotonic", lambda self: time.monotonic() + sum(slept))
+    monkeypatch.setattr(SystemClock, "monotonic", staticmethod(lambda: time.monotonic() + sum(slept)))
     return slept
 
 

@@ -30,7 +30,7 @@ class RealTime:
     def __init__(self) -> None:
         self.passed = 0.0
 
-    def time(self) -> float:
+    def now(self) -> float:
         return START + self.passed
 
     def monotonic(self) -> float:
@@ -40,7 +40,7 @@ class RealTime:
 @pytest.fixture
 def real(monkeypatch: pytest.MonkeyPatch) -> RealTime:
     found = RealTime()
-    monkeypatch.setattr("tradesdk_mock.core.clock.time", found)
+    monkeypatch.setattr("tradesdk_mock.core.clock.RealTime", found)
     return found
 
 
@@ -218,7 +218,7 @@ CHANGES = st.one_of(
 def test_whatever_is_done_monotonic_never_goes_back_and_no_change_of_pace_jumps(changes: list[tuple[str, Any]]) -> None:
     real = RealTime()
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("tradesdk_mock.core.clock.time", real)
+        patched.setattr("tradesdk_mock.core.clock.RealTime", real)
         clock = MockClock()
         for name, value in changes:
             now, mono = clock.now(), clock.monotonic()

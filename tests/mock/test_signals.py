@@ -159,13 +159,13 @@ def test_speed_is_followed(monkeypatch: pytest.MonkeyPatch) -> None:
     class Real:
         passed = 0.0
 
-        def time(self) -> float:
+        def now(self) -> float:
             return START + self.passed
 
-        monotonic = time
+        monotonic = now
 
     real = Real()
-    monkeypatch.setattr("tradesdk_mock.core.clock.time", real)
+    monkeypatch.setattr("tradesdk_mock.core.clock.RealTime", real)
     mock, expected = MockService(seed=7, clock=MockClock()), service()
     mock.clock.move(speed=600)
     both(mock)

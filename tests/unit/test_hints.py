@@ -9,6 +9,7 @@ import sys
 import traceback
 from collections.abc import Callable
 from decimal import Decimal
+from functools import partial
 from typing import Any, get_args
 
 import httpx
@@ -17,6 +18,8 @@ import pytest
 from tradesdk import (
     AmbiguousOutcomeError,
     APIStatusError,
+    AsyncChainWitness,
+    AsyncMarketClient,
     AsyncTradeClient,
     Batch,
     Budget,
@@ -39,21 +42,25 @@ from tradesdk import (
     Risk,
     Signal,
     Timeout,
+    TokenQuery,
     TradeClient,
     TradeError,
     arrow_table,
     create_keystore,
+    keystore_address,
+    wallet_message,
 )
 from tradesdk._values.hints import HINTS
 
 from .._answers import BASE, CODES, KEY, Service
-from .._clock import START
+from .._clock import START, VirtualClock
 from .._payments import payment
 from .._ports import free_port
 from .._rows import each_of
 from ._client import client_of
 
 PRIVATE = "0x" + "01" * 32
+SIGNER: Any = LocalSigner.from_key(PRIVATE)
 VERBS = (
     "add|ask|call|change|check|choose|contact|correct|do not|end|give|get|install|list|look|make|open|pass|put|raise"
     "|remove|report|run|see|set|sign|start|try|update|use|wait|write"
@@ -221,6 +228,9 @@ def test_what_is_refused_here(
         (lambda: shop().payments.list(limit="3"), "limit must be a whole number, 1 or more, not the str", "=3"),  # type: ignore[arg-type]
         (lambda: shop(max_validity="60"), "max_validity must be a whole number of seconds from 7 to 3600", "=60"),
         (lambda: ChainWitness("https://node.example", timeout="5"), "timeout must be more than 0 seconds", "=5"),  # type: ignore[arg-type]
+        (lambda: Ledger("ledger.sqlite3", timeout="5"), "timeout must be 0 to 3600 seconds, not the str '5'", "=5"),  # type: ignore[arg-type]
+        (lambda: shop(continue_for="60"), "continue_for must be 0 or more seconds, not the str '60'", "=60"),
+        (lambda: shop().payments.mark_expired(paid=True, older_than="5"), "older_than must be 0 or more", "=5"),  # type: ignore[arg-type]
     ],
 )
 def test_a_number_in_quotes_is_a_matter_of_its_type(use: Callable[[], object], said: str, hint: str) -> None:
@@ -239,10 +249,88 @@ def test_without_a_number_in_it_the_usual_hint_is_right(value: Any) -> None:
     assert caught.value.hint == HINTS["invalid_argument"]
 
 
+# Of another type
+
+WRONG: list[Any] = [object(), "5", "five", 5, [5], b"x", True, -1, float("nan"), 10**400, {}]
+GIVEN: dict[str, Any] = {
+    "api_key": KEY,
+    "base_url": BASE,
+    "rpc_url": "https://node.example",
+    "path": "none",
+    "password": "p",
+    "name": "n",
+    "wallet_id": "w",
+    "chain_id": 8453,
+    "chain": 8453,
+    "address": "0x" + "11" * 20,
+    "label": "l",
+    "signature": "0x",
+    "tokens": ["ETH"],
+    "token": "ETH",
+    "metric": "ROI",
+    "model": Signal,
+    "items": [],
+}
+MADE: list[Callable[..., Any]] = [
+    *(TradeClient, AsyncTradeClient, MarketClient, AsyncMarketClient, Ledger, Budget, Timeout, RetryPolicy, Risk),
+    *(TokenQuery, LocalSigner.from_key, arrow_table, keystore_address),
+    *(partial(ChainWitness, "https://node.example"), partial(AsyncChainWitness, "https://node.example")),
+]
+
+
+def _arguments(function: Callable[..., Any]) -> dict[str, inspect.Parameter]:
+    found = inspect.signature(function).parameters
+    named = (inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    return {name: argument for name, argument in found.items() if argument.kind in named}
+
+
+def _bare_errors(function: Callable[..., Any]) -> list[str]:
+    """What is raised that is not an error of the SDK, for each argument and each value of a wrong type."""
+    arguments, found = _arguments(function), []
+    needed = {name: GIVEN.get(name, "x") for name, each in arguments.items() if each.default is each.empty}
+    needed |= {name: GIVEN[name] for name in ("api_key", "base_url", "rpc_url") if name in arguments}
+    for name in arguments:
+        for value in WRONG:
+            try:
+                function(**{**needed, name: value})
+            except TradeError as error:
+                assert error.hint  # noqa: PT017 - most of them are fine
+            except Exception as error:
+                found.append(f"{function}: {name}={value!r:.20}: {error!r:.90}")
+    return found
+
+
+@each_of("make", MADE)
+def test_an_argument_of_another_type_is_an_error_of_ours(make: Callable[..., Any]) -> None:
+    """For all that users make, every argument: neither a bare TypeError nor an OverflowError from deep inside."""
+    assert _bare_errors(make) == []
+
+
+@each_of("part", ["account", "agents", "wallets", "trades", "positions", "signals", ""])
+def test_an_argument_of_another_type_in_the_account_api(part: str) -> None:
+    client = bot(http_client=_finding_nothing(), clock=VirtualClock())
+    _check_methods(getattr(client, part) if part else client)
+
+
+@each_of("part", ["quote", "dry_run", "batches", "payments", ""])
+def test_an_argument_of_another_type_in_the_market_api(part: str) -> None:
+    client = shop(http_client=_finding_nothing(), clock=VirtualClock(), signer=SIGNER)
+    _check_methods(getattr(client, part) if part else client)
+
+
+def _finding_nothing() -> httpx.Client:
+    answer = {"error": {"code": "not_found", "message": "no"}}
+    return httpx.Client(transport=httpx.MockTransport(lambda request: httpx.Response(404, json=answer)))
+
+
+def _check_methods(part: object) -> None:
+    methods = dict(inspect.getmembers(part, inspect.ismethod))
+    assert methods
+    for name in methods:
+        assert name[0] == "_" or name == "close" or _bare_errors(methods[name]) == []
+
+
 # Names that are looked for
-
-
-SIGNER: Any = LocalSigner.from_key(PRIVATE)
 
 
 @each_of(
@@ -255,6 +343,7 @@ SIGNER: Any = LocalSigner.from_key(PRIVATE)
         (lambda c: c.signals.latest(chain_id=56), "chain"),
         (lambda c: c.signals.history(chain_id=56), "chain"),
         (lambda c: c.signals.stream(chain_id=56), "chain"),
+        (lambda c: wallet_message("0x", chain=56), "chain_id"),  # type: ignore[call-arg]
     ],
 )
 def test_a_chain_by_its_other_name(use: Callable[[Any], object], right: str) -> None:

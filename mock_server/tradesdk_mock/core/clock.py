@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from datetime import UTC, datetime
 from weakref import WeakKeyDictionary
 
 from .errors import MockServerError
@@ -23,6 +24,18 @@ HOLD = 0.001
 """Real seconds between two checks whether the clock is still held."""
 
 
+class RealTime:
+    """The machine's time. If a test freezes it (freezegun), `now` is frozen and `monotonic` is not."""
+
+    # freezegun replaces it in modules, and not in classes: a timeout in frozen time never comes, or has passed.
+    monotonic = staticmethod(time.monotonic)
+
+    @staticmethod
+    def now() -> float:
+        # Not time.time(): in threads, freezegun's is real or frozen, depending on the number of calls in between.
+        return datetime.now(UTC).timestamp()
+
+
 class MockClock:
     """Follows real time until it is set or frozen. Safe to share between threads, and between a server and its clients.
 
@@ -35,8 +48,8 @@ class MockClock:
     def __init__(self, start: float | None = None) -> None:
         self._lock = threading.RLock()
         # What the clock showed at its last change, and real time then.
-        self._shown = self._real = time.time()
-        self._mono = self._real_mono = time.monotonic()
+        self._shown = self._real = RealTime.now()
+        self._mono = self._real_mono = RealTime.monotonic()
         self._speed = 1.0
         self._frozen = False
         self._holds = 0
@@ -47,12 +60,12 @@ class MockClock:
     def now(self) -> float:
         """The current time in Unix seconds."""
         with self._lock:
-            return self._now_at(time.time())
+            return self._now_at(RealTime.now())
 
     def monotonic(self) -> float:
         """Seconds since some fixed point, at the clock's speed; never goes back."""
         with self._lock:
-            return self._mono_at(time.monotonic())
+            return self._mono_at(RealTime.monotonic())
 
     @property
     def frozen(self) -> bool:
@@ -120,7 +133,7 @@ class MockClock:
             ValueError: an invalid `to`, `by` or `speed`; nothing is changed.
         """
         with self._changing():
-            real, real_mono = time.time(), time.monotonic()
+            real, real_mono = RealTime.now(), RealTime.monotonic()
             now = self._now_at(real)
             if to is not None:
                 check_time(to)
@@ -209,7 +222,7 @@ class MockClock:
     def restore(self, shown: float, real: float, speed: float, frozen: bool) -> None:
         """Take on a state that `state` gave. Hooks aren't called: the state comes from one."""
         with self._lock:
-            real_mono = time.monotonic()
+            real_mono = RealTime.monotonic()
             self._mono, self._real_mono = self._mono_at(real_mono), real_mono
             self._shown, self._real, self._speed, self._frozen = shown, real, speed, frozen
 
@@ -232,13 +245,13 @@ class Timeout:
     def __init__(self, clock: MockClock, seconds: float | None) -> None:
         self._clock = clock
         self._seconds = math.inf if seconds is None else seconds
-        self._real = time.monotonic()
+        self._real = RealTime.monotonic()
         self._mono = clock.monotonic()
 
     def left(self) -> float:
         clock = self._clock
         if not clock.frozen:
-            return max(0.0, self._seconds - (time.monotonic() - self._real))
+            return max(0.0, self._seconds - (RealTime.monotonic() - self._real))
         left = self._seconds - (clock.monotonic() - self._mono)
         # Nothing can be waited for beyond the clock's end.
         beyond = left < math.inf and clock.now() + left >= END
@@ -249,7 +262,7 @@ class Timeout:
         return self._clock.now() + self.left()
 
     def end_if_late(self) -> bool:
-        late = time.monotonic() - self._real >= self._seconds
+        late = RealTime.monotonic() - self._real >= self._seconds
         if late:
             self._seconds = 0.0
         return late
@@ -297,3 +310,13 @@ def move_on(clock: MockClock, target: float) -> None:
     if clock.frozen:
         with suppress(ValueError, MockServerError):
             clock.set(target)
+
+
+def make_up(clock: MockClock, began: float, seconds: float | None) -> None:
+    """After a wait of real `seconds`: move on a running clock that still shows `began`.
+
+    A test has frozen the machine's time. What the wait was for would never be due.
+    """
+    if seconds and not clock.frozen and clock.now() == began:
+        with suppress(ValueError, MockServerError):
+            clock.advance(seconds * clock.speed)

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from typing import Any, cast
 
-from ..core.clock import END, HOLD, MockClock, Timeout, move_on, move_together
+from ..core.clock import END, HOLD, MockClock, Timeout, make_up, move_on, move_together
 from ..core.subscribers import Notifier
 
 
@@ -56,9 +56,10 @@ class Wait:
         event = threading.Event()
         self._wake = event.set
         notifier.listen(event.set)
+        began = clock.now()
         try:
-            if not self._ended:
-                event.wait(seconds)
+            if not self._ended and not event.wait(seconds):
+                make_up(clock, began, seconds)
         finally:
             notifier.listen(None)
         notifier.take()
@@ -85,13 +86,19 @@ class Wait:
 
         self._wake = wake_up
         notifier.listen(wake_up)
+        began = clock.now()
+        timer = threading.Timer(seconds or 0, wake_up)  # not the event loop's, whose time a test may freeze
+        timer.daemon = True
         try:
             if not self._ended:
-                with anyio.move_on_after(seconds):
-                    await event.wait()
+                if seconds is not None:
+                    timer.start()
+                await event.wait()
         finally:
             notifier.listen(None)
-        notifier.take()
+            timer.cancel()
+        if not (notifier.take() or self._ended):
+            make_up(clock, began, seconds)
 
     def _plan(self) -> tuple[float | None, float | None]:
         """(the time to move the clock to; None when it runs, or when nothing is ever due,

@@ -8,6 +8,7 @@ import logging
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import TYPE_CHECKING, Any
 
+from ..core.clock import MockClock, make_up
 from ..core.messages import Delay, Disconnect, Reply, Request, WaitForEvent
 
 if TYPE_CHECKING:
@@ -74,7 +75,7 @@ class App:
             await send({"type": "http.response.start", "status": reply.status, "headers": reply.headers})
             await send({"type": "http.response.body", "body": body})
             return
-        client = ClientConnection(self._pipeline.world.clock.real_seconds_until)
+        client = ClientConnection(self._pipeline.world.clock)
         watch = asyncio.ensure_future(client.watch(receive))
         try:
             broken = await self._play(reply, scope, send, client)
@@ -128,8 +129,8 @@ class App:
 class ClientConnection:
     """A client that receives an answer step by step: waits end when it disconnects."""
 
-    def __init__(self, real_seconds_until: Callable[[float], float | None]) -> None:
-        self._until = real_seconds_until
+    def __init__(self, clock: MockClock) -> None:
+        self._clock = clock
         self._loop = asyncio.get_running_loop()
         self._wake = asyncio.Event()
         self.has_left = False
@@ -146,13 +147,15 @@ class ClientConnection:
             await self._wait(left)
 
     async def wait_for(self, step: WaitForEvent) -> None:
-        limits = [step.poll, None if step.until is None else self._until(step.until)]
-        known = [limit for limit in limits if limit is not None]
+        limits = [step.poll, None if step.until is None else self._clock.real_seconds_until(step.until)]
+        seconds = min((limit for limit in limits if limit is not None), default=None)
+        began = self._clock.now()
         step.notifier.listen(self._wake_up)
         try:
             if not step.notifier.take():
-                await self._wait(min(known) if known else None)
-                step.notifier.take()
+                await self._wait(seconds)
+                if not (step.notifier.take() or self.has_left):
+                    make_up(self._clock, began, seconds)
         finally:
             step.notifier.listen(None)
 

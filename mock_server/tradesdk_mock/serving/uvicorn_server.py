@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 from ..api.pipeline import TOO_LONG
 from ..control.service import MARKET_PORT, MockService
-from ..core.clock import MockClock
+from ..core.clock import MockClock, RealTime
 from ..core.errors import MockServerError
 from ..core.gap_options import GapOptions
 from ..core.messages import Disconnect
@@ -228,6 +228,9 @@ class UvicornServer(uvicorn.Server):
         listeners = [sockets] if isinstance(sockets, socket.socket) else sockets
         try:
             with asyncio.Runner() as runner:
+                loop: Any = runner.get_loop()
+                if isinstance(loop, asyncio.BaseEventLoop):
+                    loop.time = RealTime.monotonic  # type: ignore[method-assign]  # a test may freeze the machine's time
                 runner.run(self.serve(listeners))
         except BaseException as error:
             # Raised in the thread that waits for the start.

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from types import TracebackType
 from typing import Any
 
+from ..core.clock import RealTime
 from ..core.errors import ApiError, MockServerError, StateFileError, closed, overloaded, unusable
 from ..core.seeding import SeededRandom
 from . import file_check, schema
@@ -80,13 +81,13 @@ class Database:
 
     def _enable_write_ahead_log(self) -> None:
         # SQLite's own timeout doesn't apply to this.
-        ends = time.monotonic() + _CREATE_TIMEOUT
+        ends = RealTime.monotonic() + _CREATE_TIMEOUT
         while True:
             try:
                 self._db.execute("PRAGMA journal_mode=WAL")
                 return
             except sqlite3.OperationalError as error:
-                if "locked" not in str(error) or time.monotonic() > ends:
+                if "locked" not in str(error) or RealTime.monotonic() > ends:
                     raise
             time.sleep(0.01)
 

@@ -7,9 +7,9 @@ from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 from operator import attrgetter, itemgetter
-from time import monotonic
 from typing import TYPE_CHECKING, Any
 
+from ..core.clock import RealTime
 from ..core.seeding import SeededRandom
 from ..market import emitted_signals
 from ..market.emitted_signals import EmitRequest, MockSignal
@@ -64,12 +64,12 @@ def publish(world: World, now: float, *, within: float | None = None) -> int:
     )
     planned, until, prices = bool(scheduled), now, world.prices
     trading = _engine(world)
-    step, ends = (_WINDOW, math.inf) if within is None else (_STEP, monotonic() + within)
+    step, ends = (_WINDOW, math.inf) if within is None else (_STEP, RealTime.monotonic() + within)
     for rows, end in _in_order(prices, start, now, scheduled, step):
         world.store.run_many(f"INSERT INTO signals {_INTO}", rows)
         count += len(rows)
         trading.advance(rows, end, now)
-        if monotonic() > ends:
+        if RealTime.monotonic() > ends:
             until = end
             break
     if planned:
@@ -125,14 +125,14 @@ def replay(world: World, tenant: str, start: float, seq: int = 0, *, within: flo
     upto = world.store.get_meta("signals_upto")
     if upto is not None and float(upto) > start:
         trading, now = engine.TradingEngine(world, tenant=tenant), world.now()
-        at_once, ends = (_AT_ONCE, math.inf) if within is None else (_IN_TURN, monotonic() + within)
+        at_once, ends = (_AT_ONCE, math.inf) if within is None else (_IN_TURN, RealTime.monotonic() + within)
         # In the order of `seq`, which is that of time: the time of publication has no index.
         columns = f"SELECT {', '.join(COLUMNS)}, seq FROM signals WHERE seq > ? ORDER BY seq LIMIT {at_once}"  # noqa: S608 - our own names
         while rows := world.store.all(columns, (seq,)):
             trading.advance([row[:-1] for row in rows if row[0] > start], start, now)
             trading.flush()
             seq = rows[-1][-1]
-            if monotonic() > ends:
+            if RealTime.monotonic() > ends:
                 return seq
         trading.advance((), min(float(upto), now), now)
         trading.flush()

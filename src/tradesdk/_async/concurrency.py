@@ -15,6 +15,7 @@ import anyio
 import anyio.to_thread
 from anyio.lowlevel import current_token
 
+from .._http import request
 from .._system.clock import Clock
 from .._system.forks import bind
 from ..errors import TradeError
@@ -24,24 +25,16 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def argument_called(right: str, *, not_: str) -> Callable[[F], F]:
-    """A method whose TypeError names `right` when `not_` is given: the service calls a chain one or the other."""
+    """`request.argument_called` for a method; a coroutine function stays one."""
 
     def named(method: F) -> F:
-        def check(given: dict[str, object]) -> None:
-            if not_ in given:
-                raise TypeError(f"{method.__qualname__}() has no argument {not_}=; here it is called {right}=")
-
-        @wraps(method)
-        def called(*args: Any, **given: Any) -> Any:
-            check(given)
-            return method(*args, **given)
+        checked = request.argument_called(right, not_=not_)(method)
 
         @wraps(method)
         async def awaited(*args: Any, **given: Any) -> Any:
-            check(given)
-            return await method(*args, **given)
+            return await checked(*args, **given)
 
-        return cast(F, awaited if iscoroutinefunction(method) else called)
+        return cast(F, awaited) if iscoroutinefunction(method) else checked
 
     return named
 

@@ -7,7 +7,6 @@ takes the connection that was used last and puts it back on top: the cost stays 
 from __future__ import annotations
 
 import contextlib
-import time
 from collections.abc import AsyncIterable, AsyncIterator
 from typing import Any, cast
 
@@ -16,6 +15,7 @@ import httpcore
 
 from .._http.settings import Origin
 from .._http.tls import tls_context
+from .._system.clock import SystemClock
 from .._values.http import Headers, SentHeaders
 from .concurrency import AsyncLoopBinding, AsyncSemaphore
 from .deadline_stream import AsyncDeadlineConnection
@@ -80,7 +80,7 @@ class AsyncConnectionPool:
             connection.watch = outgoing.watch
             if connection.watch is not None:
                 connection.watch(connection)  # another thread may interrupt the wait for the answer
-            connection.give_up = time.monotonic() + outgoing.deadline
+            connection.give_up = SystemClock.monotonic() + outgoing.deadline
             response = await connection.handle_async_request(self._request(outgoing))
         except BaseException:
             if connection is not None:

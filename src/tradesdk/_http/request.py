@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import math
+import sys
 import unicodedata
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
-from functools import partial
+from functools import partial, wraps
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeVar, cast
 from urllib.parse import quote, unquote, urlencode
 
 from .._values.text import display, printable, wrong_number
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 M = TypeVar("M", bound="Model")
 T = TypeVar("T")
+F = TypeVar("F", bound=Callable[..., Any])
 
 PREFIX = "/v1"
 MAX_PAGE = 100
@@ -205,9 +207,24 @@ def encode_body(body: Any) -> bytes:
 
 
 def wrong_argument(name: str, expected: str, value: object) -> InvalidArgumentError:
-    """The error for an argument that is not the number it must be."""
+    """The error for an argument that is not the value it must be."""
     message, hint = wrong_number(name, expected, value)
     return InvalidArgumentError(message, hint=hint)
+
+
+def argument_called(right: str, *, not_: str) -> Callable[[F], F]:
+    """A function whose TypeError names `right` when `not_` is given: the service calls a chain one or the other."""
+
+    def named(function: F) -> F:
+        @wraps(function)
+        def called(*args: Any, **given: Any) -> Any:
+            if not_ in given:
+                raise TypeError(f"{function.__qualname__}() has no argument {not_}=; here it is called {right}=")
+            return function(*args, **given)
+
+        return cast(F, called)
+
+    return named
 
 
 def identifier(name: str, value: str) -> str:
@@ -286,6 +303,13 @@ def integer(name: str, value: int | None) -> int | None:
     if value is not None and (isinstance(value, bool) or not isinstance(value, int)):
         raise wrong_argument(name, "a whole number", value)
     return value
+
+
+def seconds(name: str, value: float, *, least: float = 0.0, most: float = sys.float_info.max) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value <= most:
+        expected = f"{least:g} to {most:g}" if most < sys.float_info.max else "more than 0" if least else "0 or more"
+        raise wrong_argument(name, f"{expected} seconds", value)
+    return float(value)
 
 
 def settings(name: str, model: type[M], value: M | Mapping[str, Any] | None) -> dict[str, Any] | None:

@@ -334,8 +334,9 @@ def deadline(seconds: float) -> float:
 
 def continue_for(seconds: float) -> float:
     """Check how long an unnamed purchase is continued."""
-    if not _is_number(seconds) or not 0 <= seconds < math.inf:
-        raise ConfigError("continue_for must be seconds, 0 or more")
+    if not _is_number(seconds) or not 0 <= seconds <= sys.float_info.max:
+        message, hint = wrong_number("continue_for", "0 or more seconds", seconds)
+        raise ConfigError(message, hint=hint)
     return float(seconds)
 
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 
 from .._http.request import chain as checked_chain
-from .._http.request import confidence, moment, required_text, wrong_argument
+from .._http.request import confidence, moment, required_text, seconds, wrong_argument
 from .._http.settings import ApiKey
 from .._values.text import display
 from ..errors import InvalidArgumentError
@@ -78,20 +77,14 @@ def stream_options(
         heartbeats=heartbeats,
         unknown_events=unknown_events,
         reports=reports,
-        idle_timeout=_seconds("idle_timeout", idle_timeout, least=0.001),
-        settle=_seconds("settle", settle),
-        recovery_timeout=_seconds("recovery_timeout", recovery_timeout),
+        idle_timeout=seconds("idle_timeout", idle_timeout, least=0.001),
+        settle=seconds("settle", settle),
+        recovery_timeout=seconds("recovery_timeout", recovery_timeout),
         max_reconnects=max_reconnects,
         manual_ack=manual_ack,
         checkpointed=file is not None,
     )
     return options, file
-
-
-def _seconds(name: str, value: float, *, least: float = 0.0) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value < math.inf:
-        raise wrong_argument(name, f"{'more than 0' if least else '0 or more'} seconds", value)
-    return float(value)
 
 
 def _predicate(least: float | None, direction: str | None, token: str | None) -> Callable[[Signal], bool] | None:

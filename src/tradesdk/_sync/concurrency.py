@@ -8,11 +8,11 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext, suppress
-from functools import wraps
 from queue import Empty, SimpleQueue
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 from weakref import ReferenceType, WeakValueDictionary
 
+from .._http import request
 from .._system.clock import Clock, SystemClock
 from .._system.forks import bind
 from .._system.sockets import cut_off
@@ -23,18 +23,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def argument_called(right: str, *, not_: str) -> Callable[[F], F]:
-    """A method whose TypeError names `right` when `not_` is given: the service calls a chain one or the other."""
-
-    def named(method: F) -> F:
-        @wraps(method)
-        def called(*args: Any, **given: Any) -> Any:
-            if not_ in given:
-                raise TypeError(f"{method.__qualname__}() has no argument {not_}=; here it is called {right}=")
-            return method(*args, **given)
-
-        return cast(F, called)
-
-    return named
+    """`request.argument_called`: a blocking method is an ordinary function."""
+    return request.argument_called(right, not_=not_)
 
 
 _LOOK_AGAIN = 0.05  # seconds; there is no notice when a holder is gone

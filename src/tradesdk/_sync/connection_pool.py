@@ -8,7 +8,6 @@ takes the connection that was used last and puts it back on top: the cost stays 
 from __future__ import annotations
 
 import contextlib
-import time
 from collections.abc import Iterable, Iterator
 from typing import Any, cast
 
@@ -17,6 +16,7 @@ import httpcore
 
 from .._http.settings import Origin
 from .._http.tls import tls_context
+from .._system.clock import SystemClock
 from .._values.http import Headers, SentHeaders
 from .concurrency import LoopBinding, Semaphore
 from .deadline_stream import DeadlineConnection
@@ -81,7 +81,7 @@ class ConnectionPool:
             connection.watch = outgoing.watch
             if connection.watch is not None:
                 connection.watch(connection)  # another thread may interrupt the wait for the answer
-            connection.give_up = time.monotonic() + outgoing.deadline
+            connection.give_up = SystemClock.monotonic() + outgoing.deadline
             response = connection.handle_request(self._request(outgoing))
         except BaseException:
             if connection is not None:

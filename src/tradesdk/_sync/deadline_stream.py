@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import math
 import ssl
-import time
 from collections.abc import Callable, Iterable
 from typing import Any, cast
 from weakref import ReferenceType
 
 import httpcore
 
+from .._system.clock import SystemClock
 from .concurrency import Place, shielded
 
 
@@ -30,7 +30,7 @@ class NoLock:
 
 
 class DeadlineConnection(httpcore.HTTPConnection):
-    """A connection whose reads and writes end by `give_up`, a time of the system's monotonic clock."""
+    """A connection whose reads and writes end by `give_up`, a time of `SystemClock.monotonic`."""
 
     def __init__(self, origin: httpcore.Origin, ssl_context: ssl.SSLContext | None, keepalive_expiry: float) -> None:
         super().__init__(
@@ -64,7 +64,7 @@ class DeadlineConnection(httpcore.HTTPConnection):
 
     def time_left(self, timeout: float | None, expired: type[httpcore.TimeoutException]) -> float | None:
         """`timeout`, at most the seconds left until `give_up`."""
-        left = self.give_up - time.monotonic()
+        left = self.give_up - SystemClock.monotonic()
         if left <= 0:
             raise expired("the deadline has passed")
         return timeout if left == math.inf else left if timeout is None else min(timeout, left)

@@ -3,11 +3,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from .._http.request import wrong_argument
+from .._http.request import optional_identifier, seconds, wrong_argument
 from .._values.payment import RELEASED, WITHOUT_PROOF, Payment, PaymentState, origin_of
 from .._values.text import printable, without_keys
 from ..errors import InvalidArgumentError, PaymentError, PaymentRefusedError, TradeError
@@ -64,6 +64,9 @@ class Payments:
         """
         if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
             raise wrong_argument("limit", "a whole number, 1 or more", limit)
+        if not isinstance(states, Collection) or not all(isinstance(state, PaymentState) for state in states):
+            raise InvalidArgumentError("states must be a list of PaymentState, such as [PaymentState.DELIVERED]")
+        before = optional_identifier("before", before)
         store = self._flow.authorizer.store
         return in_thread(lambda: store.history(states=tuple(states), limit=limit, before=before))
 
@@ -210,10 +213,9 @@ class Payments:
         Those that the service calls paid (PAID_UNDELIVERED, SUSPECT_PAID) are left for `mark`.
 
         Raises:
-            InvalidArgumentError: `older_than` is negative.
+            InvalidArgumentError: `older_than` is not seconds, 0 or more.
         """
-        if not older_than >= 0:
-            raise InvalidArgumentError("older_than must be seconds, 0 or more")
+        older_than = seconds("older_than", older_than)
         authorizer = self._flow.authorizer
         in_thread(partial(authorizer.expire, origin_of(self._flow.session.base_url)))
         marked: _Payments = []

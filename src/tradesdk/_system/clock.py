@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from datetime import UTC, datetime
 from typing import Protocol, runtime_checkable
 
 
@@ -28,13 +29,14 @@ class Clock(Protocol):
 
 
 class SystemClock:
-    """The computer's own clock."""
+    """The computer's own clock. If a test freezes time (freezegun), `now` is frozen and `monotonic` is not."""
 
     def now(self) -> float:
-        return time.time()
+        # Not time.time(): in threads, freezegun's is real or frozen, depending on the number of calls in between.
+        return datetime.now(UTC).timestamp()
 
-    def monotonic(self) -> float:
-        return time.monotonic()
+    # freezegun replaces it in modules, and not in classes: a deadline in frozen time never comes, or has passed.
+    monotonic = staticmethod(time.monotonic)
 
     def sleep(self, seconds: float) -> None:
         time.sleep(seconds)

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from ..._http.settings import data_folder
 from ..._system import private_files
+from ..._system.clock import SystemClock
 from . import errors
 from . import schema as sql
 
@@ -36,7 +37,7 @@ def open_file(path: str, *, sync: bool, timeout: float, consequence: str) -> sql
     Raises:
         LedgerError: it cannot be used; `consequence` says what that means for the call.
     """
-    deadline = time.monotonic() + timeout
+    deadline = SystemClock.monotonic() + timeout
     try:
         # Read the mark first: it is made after the ledger, so a ledger that is being created is not reported as lost.
         signed = os.path.exists(path + _SIGNED)
@@ -50,12 +51,12 @@ def open_file(path: str, *, sync: bool, timeout: float, consequence: str) -> sql
         raise errors.from_os(error, path, consequence) from error
     while True:
         try:
-            timeout = max(0.0, deadline - time.monotonic())
+            timeout = max(0.0, deadline - SystemClock.monotonic())
             return _connect(path, sync=sync, timeout=timeout, consequence=consequence, signed=signed)
         except sqlite3.Error as error:
             # While another process creates the file, SQLite reports "locked" at once instead of waiting.
             code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-            if code != sqlite3.SQLITE_BUSY or time.monotonic() >= deadline:
+            if code != sqlite3.SQLITE_BUSY or SystemClock.monotonic() >= deadline:
                 raise errors.from_sqlite(error, path, consequence) from error
         time.sleep(_PAUSE)
 

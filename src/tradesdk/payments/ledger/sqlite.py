@@ -6,7 +6,6 @@ import math
 import os
 import sqlite3
 import threading
-import time
 import weakref
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager
@@ -15,6 +14,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
+from ..._http.request import seconds
+from ..._system.clock import SystemClock
 from ..._values.payment import GRACE, Payment, PaymentState, Receipt, SignedHeader
 from ...errors import InvalidArgumentError, LedgerError, PaymentRefusedError
 from ..budget import Budget, Spending
@@ -49,10 +50,9 @@ class Ledger:
     """
 
     def __init__(self, path: str | os.PathLike[str] | None = None, *, sync: bool = True, timeout: float = 10.0) -> None:
-        if path is not None and os.fspath(path) in ("", ":memory:"):
+        if path is not None and (not isinstance(path, str | os.PathLike) or os.fspath(path) in ("", ":memory:")):
             raise InvalidArgumentError("path must name a file; for a ledger without one use Ledger.memory()")
-        if not 0 <= timeout <= 3600:
-            raise InvalidArgumentError("timeout must be seconds from 0 to 3600")
+        timeout = seconds("timeout", timeout, most=3600)
         self.path: Path | None = (default_path() if path is None else Path(path)).absolute()
         """The file; None for a ledger in memory."""
         self._file = LedgerFile(os.fspath(self.path), sync=sync, timeout=timeout)
@@ -583,7 +583,7 @@ class LedgerFile:
                 "processes can share a file: open its path in each of them",
             )
         held: list[threading.Lock] = []
-        deadline = time.monotonic() + (0 if owner in self._waited else self._timeout)
+        deadline = SystemClock.monotonic() + (0 if owner in self._waited else self._timeout)
         try:
             try:
                 try:
@@ -678,7 +678,7 @@ class LedgerFile:
 
 
 def _left(deadline: float) -> float:
-    return max(0.0, deadline - time.monotonic())
+    return max(0.0, deadline - SystemClock.monotonic())
 
 
 def _identity(path: str) -> tuple[int, int, bool] | None:
