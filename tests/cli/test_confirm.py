@@ -155,7 +155,7 @@ def test_what_the_api_cannot_do_is_said_and_not_tried(own: Terminal, server: Moc
     assert f"  {verb} " not in own("agents", "--help").out
     if verb == "stop":
         server.start_agent(agent)
-    done = own("mock", "agent", agent, move)
+    done = own("mock", "agent", *move.split())
     assert done.code == 0, done.err
     assert own("agents", "update", agent, "--status", "paused", "--yes").problem["code"] == "unsupported"
     assert writes(server, own) == []

@@ -452,7 +452,8 @@ def test_it_fits_a_terminal(trade: Terminal, served: MockServer, columns: int) -
 
 def test_nothing_in_an_answer_moves_a_cursor(trade: Terminal, asked: Scripted) -> None:
     texts = dict.fromkeys(("id", "kind", "route", "name", "value", "default", "text", "on", "path", "payer"), HOSTILE)
-    item = {**texts, "query": {HOSTILE: HOSTILE}, "parameters": {HOSTILE: HOSTILE}, "others": [HOSTILE], "amount": 1}
+    item = {**texts, "query": {HOSTILE: HOSTILE}, "parameters": {HOSTILE: HOSTILE}, "others": [HOSTILE]}
+    item |= dict.fromkeys(("amount", "seen", "fired", "balance", "n", "at", "status"), 1)
     kind = item | {"parameters": [{"name": HOSTILE, "default": HOSTILE, "text": HOSTILE}]}
     for words, command in COMMANDS.items():
         operation = OPERATIONS[command.request]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tradesdk_cli.text import maybe_dollars, to_json
+from tradesdk_cli.text import maybe_dollars
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -300,39 +300,6 @@ SUBMISSIONS = (
 )
 
 BALANCES = (Column("payer", "id"), Column("balance", "usd", of=_dollars("balance")))
-
-
-def _assigned(name: str) -> Callable[[Mapping[str, Any]], str | None]:
-    """A field of names and values as `name=value` words."""
-
-    def told(item: Mapping[str, Any]) -> str | None:
-        values = item.get(name)
-        if not isinstance(values, dict) or not values:
-            return None
-        return " ".join(f"{key}={value if isinstance(value, str) else to_json(value)}" for key, value in values.items())
-
-    return told
-
-
-FAULTS = (
-    Column("id", "id"),
-    Column("kind", "id"),
-    Column("parameters", of=_assigned("parameters")),
-    Column("seen", "number"),
-    Column("fired", "number"),
-    Column("method", "id", optional=True),
-    Column("route", "id", optional=True),
-    Column("count", "number", optional=True),
-    Column("paid", "id", optional=True),
-    Column("nth", "number", optional=True),
-    Column("every", "number", optional=True),
-    Column("probability", "share", optional=True),
-    Column("query", optional=True, of=_assigned("query")),
-    Column("tenant", "id", optional=True),
-    Column("key", "id", optional=True),
-    Column("since", "moment", optional=True),
-    Column("until", "moment", optional=True),
-)
 
 KEYS = (
     Column("id", "id"),

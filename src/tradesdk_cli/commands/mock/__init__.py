@@ -14,7 +14,7 @@ VERBS = {
     "emit": "Publish signals, now or later.",
     "fault": "Faults on demand: add, list, kinds, remove, clear.",
     "fail-prices": "Make prices of market data fail with 502, or let them work again.",
-    "agent": "What the service lets nobody do to an agent: start, stop, set-status.",
+    "agent": "Move agents to another state: start, stop, set-status.",
     "key": "API keys of the mock: create, list, scope, expire, rotate, revoke.",
     "tenant": "Tenants of the mock: populate, plan.",
     "payments": "What was paid in play money: list, submissions, check, balances, balance, set-balance.",

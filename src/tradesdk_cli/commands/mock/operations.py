@@ -16,7 +16,7 @@ from tradesdk_cli.commands.mock.control import ask, forget_what_was, json_of, no
 from tradesdk_cli.errors import CliError, RefusedByMock, UsageProblem
 from tradesdk_cli.framework.group import Verbs, noun, single
 from tradesdk_cli.framework.params import A_TIME, AgentId, AnyChain, DryRun, Yes, number, unix_or_date, whole
-from tradesdk_cli.output.columns import BALANCES, EMITTED, FAULTS, KEYS, SETTLEMENTS, SUBMISSIONS
+from tradesdk_cli.output.columns import BALANCES, EMITTED, KEYS, SETTLEMENTS, SUBMISSIONS
 from tradesdk_cli.session import session
 from tradesdk_cli.text import to_json, visible
 
@@ -54,13 +54,26 @@ class Command:
     alarm: str | None = None
 
 
+def _words(values: dict[str, Any]) -> str:
+    """`name=value` words."""
+    return " ".join(f"{name}={value if isinstance(value, str) else to_json(value)}" for name, value in values.items())
+
+
+def _rule(rule: dict[str, Any]) -> tuple[str, str, Iterable[str]]:
+    about = ("id", "kind", "on", "parameters", "seen", "fired")
+    met = {name: value for name, value in rule.items() if name not in about and value is not None}
+    counts = f"seen {rule['seen']}, fired {rule['fired']}"
+    parameters = [_words(rule["parameters"])] if rule["parameters"] else []
+    return rule["id"], f"  {rule['kind']}", [*parameters, f"{_words(met) or 'every request'}; {counts}"]
+
+
 def _kind(kind: dict[str, Any]) -> tuple[str, str, Iterable[str]]:
-    about = [f"{each['name']}{_default(each['default'])}  {each['text']}" for each in kind["parameters"]]
-    return kind["name"], f"  (on {kind['on']}s)", [kind["text"], *about]
-
-
-def _default(value: Any) -> str:
-    return "" if value is None else f"={value if isinstance(value, str) else to_json(value)}"
+    parameters = kind["parameters"]
+    names = (
+        each["name"] if each["default"] is None else _words({each["name"]: each["default"]}) for each in parameters
+    )
+    told = [f"{name}  {each['text']}" for name, each in zip(names, parameters, strict=True)]
+    return kind["name"], f"  (on {kind['on']}s)", [kind["text"], *told]
 
 
 def _gap(gap: dict[str, Any]) -> tuple[str, str, Iterable[str]]:
@@ -81,9 +94,9 @@ COMMANDS = {
         ),
         look="mock fault kinds",
     ),
-    "fault list": Command("GET faults", FAULTS, "no faults"),
+    "fault list": Command("GET faults", empty="no faults", explains=_rule),
     "fault kinds": Command("GET faults/kinds", explains=_kind),
-    "fault remove": Command("DELETE faults/{fault_id}", FAULTS, "no faults left"),
+    "fault remove": Command("DELETE faults/{fault_id}", empty="no faults left", explains=_rule),
     "fault clear": Command("DELETE faults", empty="no faults left"),
     "fail-prices": Command("POST market", examples=("BRETT DEGEN", "none")),
     "agent start": Command("POST agents/{agent_id}/start"),
