@@ -440,6 +440,7 @@ def test_a_terminal_explains_all_of_it(trade: Terminal, columns: int) -> None:
 
 @each_of("columns", [60, 80, 120])
 def test_it_fits_a_terminal(trade: Terminal, served: MockServer, columns: int) -> None:
+    served.clear_faults()
     served.add_fault("latency")
     long: dict[str, Any] = {"headers": {"X-A": "b"}, "message": "so long " * 200}
     served.add_fault("status", route="/v1/agents/{agent_id}", method="PATCH", tenant="me", every=2, count=9, **long)
@@ -447,7 +448,11 @@ def test_it_fits_a_terminal(trade: Terminal, served: MockServer, columns: int) -
         run = trade("mock", *line.split(), tty=True, columns=columns, env=PLAIN)
         assert run.code == 0, run.err
         assert all(len(row) <= columns for row in run.out.splitlines()), line
-    assert "PATCH" in trade("mock", "fault", "list", "-o", "table").out
+    shown = trade("mock", "fault", "list", "-o", "table").out
+    assert "route=/v1/agents/{agent_id} method=PATCH tenant=me every=2 count=9; seen 0, fired 0\n" in shown
+    assert 'headers={"X-A":"b"}' in shown
+    assert 100 < shown.count("so long") < 130, "shortened for people"
+    assert trade("mock", "fault", "list").lines[1]["parameters"]["message"] == long["message"]
 
 
 def test_nothing_in_an_answer_moves_a_cursor(trade: Terminal, asked: Scripted) -> None:

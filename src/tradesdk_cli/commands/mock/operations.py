@@ -55,16 +55,17 @@ class Command:
 
 
 def _words(values: dict[str, Any]) -> str:
-    """`name=value` words."""
-    return " ".join(f"{name}={value if isinstance(value, str) else to_json(value)}" for name, value in values.items())
+    """`name=value` words, shortened where they are long: some are megabytes."""
+    words = (f"{name}={value if isinstance(value, str) else to_json(value)}" for name, value in values.items())
+    return " ".join(word if len(word) <= _LONGEST else f"{word[: _LONGEST - 1]}…" for word in words)
 
 
 def _rule(rule: dict[str, Any]) -> tuple[str, str, Iterable[str]]:
     about = ("id", "kind", "on", "parameters", "seen", "fired")
     met = {name: value for name, value in rule.items() if name not in about and value is not None}
     counts = f"seen {rule['seen']}, fired {rule['fired']}"
-    parameters = [_words(rule["parameters"])] if rule["parameters"] else []
-    return rule["id"], f"  {rule['kind']}", [*parameters, f"{_words(met) or 'every request'}; {counts}"]
+    told = [_words(rule["parameters"]), f"{_words(met) or 'every request'}; {counts}"]
+    return rule["id"], f"  {rule['kind']}", filter(None, told)
 
 
 def _kind(kind: dict[str, Any]) -> tuple[str, str, Iterable[str]]:
@@ -346,8 +347,7 @@ def _show(run: Session, command: Command, answer: dict[str, Any]) -> None:
     if command.explains is not None and rows and out.draws(many=True):
         _explain(out, map(command.explains, rows))
     else:
-        told = [each for each in command.columns if not each.optional or any(map(each.value, rows))]
-        out.many(told, [rows], empty=command.empty)
+        out.many(command.columns, [rows], empty=command.empty)
     if rows and command.alarm:
         raise CliError(f"{len(data)} {'purchase was' if len(data) == 1 else 'purchases were'} {command.alarm}")
 
@@ -371,6 +371,7 @@ def _explain(out: Output, things: Iterable[tuple[str, str, Iterable[str]]]) -> N
     out.draw(draw)
 
 
+_LONGEST = 1_000
 _AS_THEY_ARE = ("text", "base64", "raw", "header", "body")
 """Parameters of faults that are text, whatever it looks like."""
 _MOST_NESTED = 100
