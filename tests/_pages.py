@@ -22,7 +22,7 @@ NOT_RUN = {
     "trade mock serve",
     "trade mock serve --seed 7",
     'curl -N -H "Authorization: Bearer mock_full_me" "http://127.0.0.1:8787/v1/signals/stream?chain=8453"',
-    "trade mock emit signal --chain 8453",
+    "trade mock emit --chain 8453",
     "exec 3< <(exec trade mock serve --port 0 -o ndjson)",
     "read -r said <&3",
     "export TRADE_API_KEY=mock_full_me TRADE_BASE_URL="

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from .control.description import ControlOperation, ControlParameter, control_operations
     from .control.service import MockService
     from .core.clock import MockClock
     from .core.errors import MockServerError, StateFileError
@@ -59,6 +60,9 @@ __all__ = [
     "wallet_message",
     "describe_state_file",
     "is_state_file_in_use",
+    "ControlOperation",
+    "ControlParameter",
+    "control_operations",
 ]
 
 _HOMES = {
@@ -85,6 +89,9 @@ _HOMES = {
     "wallet_message": "payments.wallet_proof",
     "describe_state_file": "state.snapshots",
     "is_state_file_in_use": "state.snapshots",
+    "ControlOperation": "control.description",
+    "ControlParameter": "control.description",
+    "control_operations": "control.description",
 }
 
 

@@ -348,7 +348,7 @@ def _unknown(payment: Payment, program: str, *, over: bool = False) -> str:
 def _rejected(error: PaymentError, program: str) -> str:
     payment = error.payment
     if error.code == "insufficient_funds" and payment is not None:
-        add, play = error.hint, f"{program} mock payments balance {payment.payer} --set 10"
+        add, play = error.hint, f"{program} mock payments set-balance {payment.payer} 10"
         if is_loopback(urlsplit(payment.url).hostname or ""):  # nobody should send real money to a mock's payer
             add = f"on a mock, give it play money: {play}; elsewhere {add}"
         return f"{add}; then run the same command again"

@@ -90,9 +90,11 @@ CALLS = {
     "mock fault kinds": "",
     "mock fault remove": "FAULT",
     "mock fault clear": "",
-    "mock emit signal": "--chain base",
-    "mock market": "",
-    "mock agent": "NEW_AGENT start",
+    "mock emit": "--chain base",
+    "mock fail-prices": "none",
+    "mock agent start": "NEW_AGENT",
+    "mock agent stop": "RUNNING_AGENT",
+    "mock agent set-status": "NEW_AGENT paused",
     "mock key create": "--name bot",
     "mock key list": "KEY_BEFORE",
     "mock key scope": "KEY_ID read-only",
@@ -102,11 +104,14 @@ CALLS = {
     "mock tenant populate": "TENANT --trades 8",
     "mock tenant plan": "TENANT enterprise",
     "mock payments list": "PAID",
-    "mock payments balance": "PAID",
+    "mock payments submissions": "PAID",
+    "mock payments balances": "PAID",
+    "mock payments balance": "ADDRESS",
+    "mock payments set-balance": "ADDRESS 12.50",
     "mock payments check": "",
-    "mock journal": "--limit 3",
     "mock logs": "",
-    "mock gaps": "",
+    "mock gaps list": "",
+    "mock gaps set": "order=oldest",
     "mcp tools": "--write --spend 0.50",
     "approve": "ACTION_BEFORE",
     "api": "/v1/agents",
@@ -133,7 +138,7 @@ NO_DATA = {
 CODES = {"doctor": (0, 1), "mock payments check": (0, 1)}
 """Commands that say with their exit code what they found."""
 
-SILENT = ("mock payments check",)
+SILENT = ("mock payments check", "mock fault remove", "mock fault clear")
 """Commands that have nothing to print on success."""
 
 numbers = count(1)
@@ -166,6 +171,7 @@ class Things:
         makers: dict[str, Callable[[], str]] = {
             "AGENT": lambda: next(iter(self.client.agents.list(limit=1))).id,
             "NEW_AGENT": self._agent,
+            "RUNNING_AGENT": lambda: self._id("mock", "agent", "start", self._agent()),
             "TRADER": lambda: next(iter(self.client.trades.list(status="closed", limit=1))).agent_id,
             "OTHER_WALLET": lambda: trade.env.update(TRADE_WALLET_KEY=f"0x{number:064x}") or "",
             "WALLET": self._wallet,

@@ -109,14 +109,14 @@ def test_an_active_agent_is_not_even_asked_about(own: Terminal, server: MockServ
     run = own("agents", "delete", agent, answers="y\n")
     assert (run.code, run.out, "[y/N]" in run.err) == (7, "", False)
     assert f"mine ({agent}) is active: it must be stopped before it can be deleted" in run.err.replace("\n", " ")
-    assert f"trade mock agent {agent} stop" in run.err
+    assert f"trade mock agent stop {agent}" in run.err
     tried = own("agents", "delete", agent, "--dry-run")
     assert (tried.json["method"], tried.notes[-1]["about"]["status"]) == ("DELETE", "active")
     assert "is active" in tried.notes[-1]["warnings"][0]
     assert writes(server, own) == []
     refused = own("agents", "delete", agent, "--yes")
     assert (refused.code, refused.problem["code"], refused.problem["status"]) == (7, "conflict", 409)
-    assert f"trade mock agent {agent} stop" in refused.problem["hint"]
+    assert f"trade mock agent stop {agent}" in refused.problem["hint"]
 
 
 def test_another_conflict_of_a_deletion_is_told_as_it_is(trade: Terminal, service: Scripted) -> None:
@@ -148,14 +148,14 @@ def test_what_the_api_cannot_do_is_said_and_not_tried(own: Terminal, server: Moc
     server.clear_journal()
     run = own("agents", verb, agent)
     assert (run.code, run.problem["code"]) == (2, "unsupported")
-    move = {"pause": "paused", "resume": "start"}.get(verb, verb)
-    assert run.problem["hint"].startswith(f"on a mock: trade mock agent {agent} {move};")
+    move = {"pause": f"set-status {agent} paused", "resume": f"start {agent}"}.get(verb, f"{verb} {agent}")
+    assert run.problem["hint"].startswith(f"on a mock: trade mock agent {move};")
     fewer = f"trade agents update {agent} --max-positions 1 --min-confidence 1"
     assert run.problem["hint"].endswith(fewer) is (verb in ("pause", "stop"))
     assert f"  {verb} " not in own("agents", "--help").out
     if verb == "stop":
         server.start_agent(agent)
-    done = own("mock", "agent", agent, move)
+    done = own("mock", "agent", *move.split())
     assert done.code == 0, done.err
     assert own("agents", "update", agent, "--status", "paused", "--yes").problem["code"] == "unsupported"
     assert writes(server, own) == []

@@ -195,8 +195,8 @@ def test_example(trade: Terminal, request: pytest.FixtureRequest, monkeypatch: p
     argv = [values.get(word, word) for word in words]
     if argv[:2] == ["mock", "serve"]:
         argv += ["--port", "0"]  # the usual one may be taken on this machine
-    if argv[-1] == "stop" and in_the_world:
-        own(*argv[:-1], "start")
+    if "mock agent stop" in line:
+        own(*same, "mock", "agent", "start", values["AGENT_ID"])
     own.env["TRADE_WALLET_KEY"] = KEY
     if words[0] == "completion":  # it writes into the home folder
         own.env |= {"HOME": str(own.home), "ZDOTDIR": "", "XDG_DATA_HOME": "", "XDG_CONFIG_HOME": ""}

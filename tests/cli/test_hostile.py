@@ -69,18 +69,17 @@ CALLS: dict[str, tuple[int, ...]] = {
     "mock fault list": (),
     "mock fault kinds": (),
     "mock fault clear": (),  # else everything from here on takes the second that was added
-    "mock market": (),
-    "mock emit signal --chain base": (),
+    "mock fail-prices none": (),
+    "mock emit --chain base": (),
     "mock key create --name x": (),
     "mock key list": (),
-    "mock journal": (),
     "mock logs": (),
     "mock gaps": (),
     "mock payments list": (),
-    "mock payments balance": (),
+    "mock payments balances": (),
     "mock payments check": (1,),  # it says that something was charged twice
     "mock tenant populate other": (),
-    "mock agent IDLE start": (7,),  # it runs already, from the second time on
+    "mock agent start IDLE": (7,),  # it runs already, from the second time on
     "wallets connect --label main --chain base --yes": (7,),  # it is connected already, from the second time on
     "agents delete IDLE --yes": (7,),  # it is active by now
     "api GET /v1/agents": (),

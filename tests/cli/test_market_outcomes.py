@@ -56,7 +56,7 @@ def about_money(run: Run) -> tuple[int, str, Any, Any]:
         (
             {"kind": "verification", "reason": "insufficient_funds"},
             (13, "insufficient_funds", "unknown", "rejected_live"),
-            "on a mock, give it play money: trade mock payments balance 0x",
+            "on a mock, give it play money: trade mock payments set-balance 0x",
         ),
         (
             {"kind": "verification", "reason": "invalid_payload"},

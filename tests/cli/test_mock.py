@@ -68,5 +68,4 @@ def test_what_needs_the_mocks_own_dependencies(trade: Terminal, monkeypatch: pyt
     assert (run.code, run.problem["hint"]) == (3, "pip install 'tradesdk[mock]'")
     assert "uvicorn" in run.problem["message"]
     assert trade("--mock", "account", "show").code == 0
-    assert trade("mock", "gaps").code == 0
-    assert trade("mock", "fault", "kinds").code == 0
+    assert trade("--mock", "mock", "gaps").code == 0

@@ -12,9 +12,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
-from tradesdk_cli.commands.mock.control import control
 from tradesdk_mock.__main__ import main
 
 from .._rows import each_of
@@ -37,7 +37,7 @@ def test_options() -> None:
     with module("--scripted", "--speed", "60", "--freeze", "--gap", "b_port=another") as process:
         assert process.stdout is not None
         url, market_url = process.stdout.readline().strip(), process.stdout.readline().strip()
-        status = control(url, "GET", "status")
+        status = httpx.get(f"{url}/_mock/status", trust_env=False).json()
         assert (status["market"], status["speed"], status["frozen"]) == ("scripted", 60, True)
         assert market_url.startswith("http://127.0.0.1:")
         assert market_url != url
@@ -107,7 +107,7 @@ def test_a_state_keeps_its_market_and_options(
     found: list[dict[str, Any]] = []
 
     def meanwhile(stop: object) -> None:
-        found.append(control(capsys.readouterr().out.split()[0], "GET", "status"))
+        found.append(httpx.get(f"{capsys.readouterr().out.split()[0]}/_mock/status", trust_env=False).json())
 
     monkeypatch.setattr("tradesdk_mock.serving.uvicorn_server.wait_for", meanwhile)
     file = str(tmp_path / "kept.sqlite3")

@@ -34,8 +34,8 @@ def test_what_there_is(trade: Terminal) -> None:
     assert worlds(trade) == ["default", "side"], "a ledger is no world"
     first, second = trade("--world", "side", "mock", "worlds", "list").lines
     assert (first["seed"], first["scenario"], first["agents"], first["trades"]) == (7, "ordinary", 6, 250)
-    assert (first["now"], first["clock"], first["current"]) == (2_000_000_000, "stands still", False)
-    assert (second["clock"], second["current"], second["problem"]) == ("runs 60 times", True, None)
+    assert (first["now"], first["frozen"], first["current"]) == (2_000_000_000, True, False)
+    assert (second["frozen"], second["speed"], second["current"], second["problem"]) == (False, 60, True, None)
     assert first["bytes"] == Path(first["file"]).stat().st_size
     shown = trade("mock", "worlds", "list", tty=True, columns=80, env={"NO_COLOR": "1"})
     assert "2033-05-18" in shown.out
@@ -81,7 +81,7 @@ def test_it_asks_before(trade: Terminal) -> None:
     assert trade("mock", "worlds", "remove", "a").problem["code"] == "usage"
     no = trade("mock", "worlds", "remove", "a", answers="n\n", env={"NO_COLOR": "1"})
     assert no.code == 1
-    assert "Remove the mock world a" in no.err
+    assert "remove the world a, with its" in no.err
     assert worlds(trade) == ["a"]
     assert trade("mock", "worlds", "remove", "a", answers="y\n", env={"NO_COLOR": "1"}).code == 0
     assert worlds(trade) == []
@@ -128,16 +128,21 @@ def test_a_world_is_served(trade: Terminal, serve: Serving) -> None:
 
 
 def test_signals_are_counted_honestly(trade: Terminal) -> None:
-    def said() -> str:
-        shown = trade("--mock", "mock", "status", "-o", "table").out.splitlines()
-        return next(line for line in shown if line.startswith("signals"))
+    """The market's are made when they are read: the status says up to when."""
 
-    assert "0 so far; the market's are made when they are read" in said()
+    def counted() -> tuple[int, float | None]:
+        found = trade("--mock", "mock", "status").json
+        return found["signals"], found["signals_upto"]
+
+    assert counted() == (0, None)
+    trade("--mock", "mock", "clock", "--freeze")
     trade("--mock", "signals", "latest", "--chain", "base")
-    trade("--mock", "mock", "clock", "--freeze", "--advance", "600")
-    assert "later ones are made when they are read" in said()
+    before = counted()
+    now = trade("--mock", "mock", "clock", "--advance", "600").json["now"]
+    assert counted() == before == (before[0], now - 600)
     trade("--mock", "signals", "latest", "--chain", "base")
-    assert said().split()[-1].isdigit()
+    assert counted()[0] > before[0]
+    assert counted()[1] == now
 
 
 def test_what_a_state_file_holds(tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ print(threading.active_count(), *sorted(loaded), file=sys.stderr)
     "line",
     [
         "signals latest --chain 8453",
-        *(pytest.param(line, marks=pytest.mark.long) for line in ("agents list", "mock status", "mock emit signal")),
+        *(pytest.param(line, marks=pytest.mark.long) for line in ("agents list", "mock status", "mock emit")),
     ],
 )
 def test_nothing_is_started_for_it(trade: Terminal, line: str) -> None:
@@ -52,14 +52,14 @@ def test_verbose_says_what_it_is(trade: Terminal) -> None:
 
 REFUSED = [
     "mock clock --set 5",
-    f"mock agent agt_{'0' * 24} start",
+    f"mock agent start agt_{'0' * 24}",
     "mock key revoke key_nobody",
     "mock key expire key_nobody",
     "mock tenant populate !",
     "mock fault remove flt_nobody",
     "mock fault add nonsense",
-    "mock gaps --set nonsense=1",
-    "mock emit signal --token " + "x" * 99,
+    "mock gaps set nonsense=1",
+    "mock emit --token " + "x" * 99,
 ]
 
 
@@ -79,7 +79,7 @@ def test_ids_and_queries_reach_it_as_they_are(trade: Terminal) -> None:
     problem = trade("--mock", "mock", "key", "revoke", "key_?c d%2F\u00e4").problem
     assert problem["status"] == 404
     assert "key_?c d%2F\u00e4" in problem["message"]
-    assert trade("--mock", "mock", "journal", "--tenant", "a&b c").code == 0
+    assert trade("--mock", "mock", "payments", "list", "--path", "/a&b c").code == 0
 
 
 def test_at_most_a_day_of_the_market_is_caught_up_with(trade: Terminal) -> None:

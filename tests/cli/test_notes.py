@@ -11,7 +11,7 @@ from ._terminal import Stream
 
 ID = "agt_1cee9c02f91dee7667e2b87f"
 PASTED = (
-    f"trade --mock mock agent {ID} paused",
+    f"trade --mock mock agent set-status {ID} paused",
     f"trade agents update {ID} --max-positions 1 --min-confidence 1 --stop-loss-pct 4.5",
     "curl -N -H 'Authorization: Bearer mock_full_me, or another' 'http://127.0.0.1:8402/v1/signals/stream?chain=8453'",
     "export TRADE_HOME=$(mktemp -d) TRADE_BASE_URL=http://127.0.0.1:8402",

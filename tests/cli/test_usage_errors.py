@@ -91,7 +91,7 @@ CORRECTED = [
     ("signals latest --chain base --min-confidence 80%", "signals latest --chain base --min-confidence 0.8"),
     ("signals latest --chain base --min-confidence 80", "signals latest --chain base --min-confidence 0.8"),
     ("agents update agt_1 --min-confidence=62.5", "agents update agt_1 --min-confidence=0.625"),
-    ("mock emit signal --chain base --price bash.05", "mock emit signal --chain base --price 0.05"),
+    ("mock emit --chain base --price-usd bash.05", "mock emit --chain base --price-usd 0.05"),
 ]
 
 
@@ -237,7 +237,7 @@ def test_what_a_hint_says_to_type_goes_where_the_line_went(trade: Terminal) -> N
         "agents update agt_1",
         "pay budget set",
         "pay budget --per-day 5",
-        "mock market --token BRETT",
+        "mock fault add status status",
         "pay quote metrics ETH",
         "pay reconcile --mark paid",
         "api",

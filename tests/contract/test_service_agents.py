@@ -16,7 +16,7 @@ from ._wire import Wire, error_of, walk
 SUMMARY = ["id", "name", "status", "chain_id", "wallet_id", "created_at"]
 CREATED = [*SUMMARY[:5], "risk", "min_confidence", "max_positions", "created_at"]
 RISK = {"position_size_pct": 4.5, "stop_loss_pct": 6.25, "trailing_stop_pct": 3.5, "take_profit_pct": 18.75}
-STATES = ["active", "idle", "paused", "error"]
+STATES: list[Any] = ["active", "idle", "paused", "error"]
 
 
 @pytest.mark.rule(
@@ -156,7 +156,7 @@ def test_the_list_shows_summaries_and_can_be_filtered_by_state(wire: Wire) -> No
 
 @pytest.mark.rule("agents.update", "agents.update.partial", "agent.status", "agent.updated_at", "agent.patch.any-state")
 @pytest.mark.parametrize("state", STATES)
-def test_patch_changes_what_is_supplied_in_every_state(wire: Wire, state: str) -> None:
+def test_patch_changes_what_is_supplied_in_every_state(wire: Wire, state: Any) -> None:
     agent = wire.create(risk=RISK)
     path = f"/agents/{agent['id']}"
     wire.server.set_agent_status(agent["id"], state)
@@ -264,7 +264,7 @@ def patching(bare_http: httpx.Client) -> Iterator[Wire]:
         yield wire
 
 
-def play(wire: Wire, sequence: list[tuple[bool, dict[str, Any], dict[str, Any], str]]) -> None:
+def play(wire: Wire, sequence: list[tuple[bool, dict[str, Any], dict[str, Any], Any]]) -> None:
     (wallet,) = wire.get("/wallets").json()["data"]
     created = wire.create(wallet_id=wallet["id"], risk={"stop_loss_pct": 5.5}, min_confidence=0.5)
     path = f"/agents/{created['id']}"

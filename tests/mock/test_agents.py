@@ -48,7 +48,7 @@ def test_start_and_stop_by_control(server: MockServer, api: httpx.Client) -> Non
         server.stop_agent(agent)
         assert ok(api.get(path))["status"] == "idle"
     with pytest.raises(MockServerError, match="must be one of"):
-        server.set_agent_status(agent, "asleep")
+        server.set_agent_status(agent, "asleep")  # type: ignore[arg-type]  # a mistake
     with pytest.raises(MockServerError, match="No agent"):
         server.start_agent("agt_unknown")
 

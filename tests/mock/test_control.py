@@ -130,10 +130,13 @@ def test_clock(mock: MockService, api: httpx.Client) -> None:
 
 def test_gaps(mock: MockService, api: httpx.Client) -> None:
     shown = ok(api.get("/_mock/gaps"))
-    assert shown["options"] == GapOptions().as_dict()
-    assert [info["name"] for info in shown["described"]] == list(shown["options"])
+    assert {each["name"]: each["value"] for each in shown["data"]} == GapOptions().as_dict()
+    assert [{**each, "others": tuple(each["others"])} for each in shown["data"]] == [
+        {"value": getattr(mock.gaps, each.name), **asdict(each)} for each in GapOptions.describe()
+    ]
     changed = ok(api.put("/_mock/gaps", json={"write_status": "200/200", "clock_skew": 5}))
-    assert changed["options"] == mock.gaps.as_dict() == GapOptions(write_status="200/200", clock_skew=5).as_dict()
+    assert {each["name"]: each["value"] for each in changed["data"]} == {"write_status": "200/200", "clock_skew": 5}
+    assert mock.gaps == GapOptions(write_status="200/200", clock_skew=5)
     assert "mood" in error(api.put("/_mock/gaps", json={"mood": "1", "order": "oldest"}), 400, "invalid_request")
     assert mock.gaps.order == "newest"
 
@@ -161,7 +164,8 @@ def test_reset(mock: MockService, api: httpx.Client) -> None:
     assert mock.status().items() >= {"seed": 9, "scenario": "whipsaw", "tenants": ["main"]}.items()
     with pytest.raises(MockServerError, match="names of tenants"):
         mock.reset(seed=5, populate="main")
-    for how in (lambda: mock.reset(scenario="sunny"), lambda: mock.control("POST", "reset", {"scenario": "sunny"})):
+    sunny: Any = "sunny"
+    for how in (lambda: mock.reset(scenario=sunny), lambda: mock.control("POST", "reset", {"scenario": "sunny"})):
         with pytest.raises(MockServerError, match=r"'sunny' is not a scenario: .*crash"):
             how()
     mock.reset()
@@ -249,7 +253,13 @@ MISTAKES: dict[str, list[Any]] = {
     "POST agents/AGENT/status": [{}, {"status": "asleep"}],
     "POST agents/AGENT/start": [{"now": True}],
     "POST clock": [
-        *({"set": "tomorrow"}, {"set": -5}, {"set": 10**30}, {"set": START + 5, "allow_backwards": "yes"}),
+        *(
+            {"allow_backwards": True},
+            {"set": "tomorrow"},
+            {"set": -5},
+            {"set": 10**30},
+            {"set": START + 5, "allow_backwards": "yes"},
+        ),
         *({"advance": -5}, {"advance": 1e300}, {"advance": 10**4_000}, {"advance": True}, {"freeze": 1}),
         *({"speed": 0}, {"speed": -1}, {"speed": 1e7}, {"speed": "fast"}),
         *({"advance": 5, "speed": None, "later": 1}, {"freeze": False, "set": START + 5, "advance": -1}),
@@ -262,7 +272,7 @@ MISTAKES: dict[str, list[Any]] = {
         *({"chain_id": 1}, {"direction": "HOLD"}, {"confidence": 1.5}, {"price_usd": 0}, {"token": ""}),
         *({"timestamp": 1.5}, {"at": -1}, {"count": 0}, {"count": 10_001}, {"count": 2, "every": -1}),
         *({"count": 2, "every": 1e300}, {"count": 3, "at": 1e11 - 1, "every": 86_400}, {"symbol": "ETH"}),
-        *({"after": -1}, {"after": 1, "at": START + 1}),
+        *({"after": -1}, {"after": 1, "at": START + 1}, {"every": 5}),
     ],
     "GET payments": ["path=v1", "limit=10001"],
     "GET payments/twice": ["within=-1", "within=soon"],

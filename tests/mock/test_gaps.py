@@ -152,6 +152,7 @@ def test_which_status(
     wallet = add_wallet(api)
     agent = add_agent(api, wallet)["id"]
     server.set_gaps(**{option: value})
+    what: Any  # a status, among others
     method, what = request_.split(" ", 1)
     before = api.get(f"/v1/agents/{agent}").json()
     body = {"name": "n", "wallet_id": wallet, "chain_id": 8453, **fields}

@@ -44,7 +44,7 @@ def test_keys_by_pattern_say_their_tenant_and_plan(server: MockServer, key: str,
 
 
 @pytest.mark.parametrize("plan", ["free", "enterprise"])
-def test_the_plan_in_a_key_counts_only_when_it_makes_the_tenant(server: MockServer, plan: str) -> None:
+def test_the_plan_in_a_key_counts_only_when_it_makes_the_tenant(server: MockServer, plan: Any) -> None:
     with client(server, f"mock_full_{plan}_new") as http:
         assert ok(http.get("/v1/account"))["plan"] == plan
     server.populate("main")

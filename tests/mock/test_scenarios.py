@@ -266,4 +266,4 @@ def test_a_mock_has_the_scenario_it_was_made_with() -> None:
         mock.reset(scenario=ORDINARY)
         assert mock.world.prices is plain.world.prices
         with pytest.raises(MockServerError, match="'moon' is not a scenario: ordinary, trending"):
-            mock.reset(scenario="moon")
+            mock.reset(scenario="moon")  # type: ignore[arg-type]  # a mistake

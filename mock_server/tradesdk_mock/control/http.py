@@ -30,6 +30,8 @@ from .operations import Operations
 log = logging.getLogger("tradesdk_mock")
 MAX_STATE = 1024 * 1024 * 1024
 STATE = "application/vnd.sqlite3"
+MARK = (b"x-mock-control", b"1")
+"""A header of every answer: other servers don't send it."""
 _DECIMAL = re.compile(r"-?[0-9]{1,15}(\.[0-9]{1,9})?", re.ASCII)
 _WORDS: dict[type, str] = {
     bool: "true or false",
@@ -72,11 +74,15 @@ class Argument:
 
     Attributes:
         types: what its value may be in JSON; empty: anything.
+        choices: its only values; empty: there are others.
+        default: its value when it is not given.
     """
 
     name: str
     types: tuple[type, ...]
     required: bool
+    choices: tuple[str, ...] = ()
+    default: Any = None
 
     def checked(self, wire: str, value: Any) -> Any:
         """`value`; ApiError for another type."""
@@ -117,16 +123,14 @@ def signature(function: Callable[..., object]) -> tuple[dict[str, Argument], boo
             continue
         # Not typing.get_type_hints: that reads the result's type too, whose module isn't loaded.
         annotation = eval(each.annotation, function.__globals__)  # noqa: S307 - from our source
-        found[each.name] = Argument(each.name, _types(annotation), each.default is each.empty)
+        union = get_origin(annotation) in (Union, UnionType)
+        members = [one for one in (get_args(annotation) if union else (annotation,)) if one is not type(None)]
+        types = [_JSON.get(get_origin(one) or one) for one in members]
+        known = tuple(one for one in types if one is not None) if all(types) else ()
+        choices = tuple(word for one in members if get_origin(one) is Literal for word in get_args(one))
+        required = each.default is each.empty
+        found[each.name] = Argument(each.name, known, required, choices, None if required else each.default)
     return found, others
-
-
-def _types(annotation: Any) -> tuple[type, ...]:
-    """The JSON types of an annotation; empty for any."""
-    union = get_origin(annotation) in (Union, UnionType)
-    members = [each for each in (get_args(annotation) if union else (annotation,)) if each is not type(None)]
-    found = [_JSON.get(get_origin(each) or each) for each in members]
-    return tuple(each for each in found if each is not None) if all(found) else ()
 
 
 class ControlApi:
@@ -148,13 +152,15 @@ class ControlApi:
     def answer(self, request: Request) -> Answer:
         """The answer to a request. Never raises."""
         try:
-            answer = self._act(request)
-            return answer if isinstance(answer, Answer) else Answer(200, answer)
+            found = self._act(request)
+            answer = found if isinstance(found, Answer) else Answer(200, found)
         except ApiError as error:
-            return error_answer(error, self._mock.gaps)
+            answer = error_answer(error, self._mock.gaps)
         except Exception:
             log.exception("%s %r crashed", request.method, request.path)
-            return error_answer(internal(), self._mock.gaps)
+            answer = error_answer(internal(), self._mock.gaps)
+        answer.headers.append(MARK)
+        return answer
 
     def _act(self, request: Request) -> object:
         check_local(request, remote=self._allow_remote)
@@ -296,6 +302,7 @@ def _agent(mock: Operations, _: object, given: Given) -> object:
 
 
 def _market(mock: Operations) -> object:
+    """Show whether prices of market data fail."""
     return {"price_failure": mock.world.price_failure()}
 
 
@@ -304,17 +311,20 @@ def _journal(mock: Operations, found: object, _: object) -> object:
 
 
 def _clock(mock: Operations) -> object:
+    """Show the clock."""
     clock = mock.clock
     # The service's own time differs under the gap option `clock_skew`.
     return {"now": clock.now(), "service_now": mock.world.now(), "frozen": clock.frozen, "speed": clock.speed}
 
 
-def _gaps(mock: Operations) -> object:
-    return {"options": mock.gaps.as_dict(), "described": plain(GapOptions.describe())}
+def _gaps(mock: Operations) -> dict[str, list[dict[str, Any]]]:
+    """List what the service's specification leaves open, and the mock's choices."""
+    now = mock.gaps.as_dict()
+    return {"data": [{"name": each.name, "value": now[each.name], **asdict(each)} for each in GapOptions.describe()]}
 
 
-def _changed_gaps(_: object, found: GapOptions, __: object) -> object:
-    return {"options": found.as_dict()}
+def _changed_gaps(mock: Operations, _: object, __: object) -> object:
+    return {"data": [each for each in _gaps(mock)["data"] if str(each["value"]) != each["default"]]}
 
 
 def _settlements(mock: Operations, found: Sequence[Any], given: Given) -> object:

@@ -9,16 +9,18 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 from ..core.clock import END, MockClock
 from ..core.errors import MockServerError, mock_errors
-from ..core.gap_options import GapOptions
+from ..core.gap_options import GapOptions, Plan
 from ..market.emitted_signals import EmitRequest, MockSignal
 from ..market.indicators import CHAINS
+from ..market.scenarios import Scenario
 from ..market.tokens import find
 from ..payments.settlements import cash_held
 from ..state import tenants
 from ..state.snapshots import Snapshots
-from ..state.tenants import MockKey
+from ..state.tenants import MockKey, Scope
 from ..state.world import World
 from ..trading import agent_states, population, signal_feed
+from ..trading.agent_states import AgentStatus
 from ..trading.population import Populated
 from .assertions import RequestAssertions
 
@@ -59,18 +61,17 @@ class Operations(RequestAssertions, Snapshots):
         self,
         *,
         name: str = "bot",
-        scope: str = "full-access",
-        plan: str | None = None,
+        scope: Scope = "full-access",
+        plan: Plan | None = None,
         tenant: str | None = None,
     ) -> MockKey:
-        """A new API key.
+        """Create an API key. Its value is shown only once.
 
         Args:
-            name: its name.
-            scope: `full-access` or `read-only`.
-            plan: `free`, `pro` (the default) or `enterprise`, for a new tenant; an existing one keeps its plan.
-            tenant: its owner, an existing tenant or a new one. By default a new tenant without wallets, agents and
-                trades; for those of `populate`, give both the same name.
+            name: what it is for.
+            scope: what it may do.
+            plan: of a new tenant, by default `pro`; an existing one keeps its plan.
+            tenant: its owner, an existing tenant or a new one; by default a new one without agents and trades.
 
         Raises:
             MockServerError: an invalid scope, plan or tenant name.
@@ -79,7 +80,7 @@ class Operations(RequestAssertions, Snapshots):
             return tenants.create(world, name=name, scope=scope, plan=plan, tenant=tenant)
 
     def list_keys(self) -> list[dict[str, object]]:
-        """Every key without its value, oldest first.
+        """List keys, oldest first, without their values.
 
         Each has `id`, `name`, `scope`, `tenant`, `last4`, `created_at`, and as `state` `valid`, `revoked` or `expired`.
         """
@@ -87,30 +88,65 @@ class Operations(RequestAssertions, Snapshots):
             return tenants.listing(world)
 
     def revoke_key(self, key_id: str) -> None:
-        """Refuse requests with this key (401) from now on. MockServerError for an unknown id."""
+        """Revoke a key: requests with it get 401 from now on.
+
+        Args:
+            key_id: its id, not its value.
+
+        Raises:
+            MockServerError: an unknown id.
+        """
         with self._transaction() as world:
             tenants.revoke(world, key_id)
 
     def expire_key(self, key_id: str, at: float | None = None) -> None:
-        """Let a key expire at `at`, in Unix seconds on the mock's clock, by default now.
+        """Let a key expire, now or later.
 
-        MockServerError for an invalid time or an unknown id.
+        Args:
+            key_id: its id, not its value.
+            at: when, in Unix seconds of the mock's clock, by default now.
+
+        Raises:
+            MockServerError: an invalid time or an unknown id.
         """
         with self._transaction() as world:
             tenants.expire(world, key_id, at)
 
     def rotate_key(self, key_id: str) -> MockKey:
-        """Revoke a key and get one of the same name, scope and tenant. MockServerError when it is revoked already."""
+        """Revoke a key and create one of the same name, scope and tenant. The new value is shown only once.
+
+        Args:
+            key_id: its id, not its value.
+
+        Raises:
+            MockServerError: an unknown id, or the key is revoked already.
+        """
         with self._transaction() as world:
             return tenants.rotate(world, key_id)
 
-    def set_scope(self, key_id: str, scope: str) -> None:
-        """Make a key `full-access` or `read-only`."""
+    def set_scope(self, key_id: str, scope: Scope) -> None:
+        """Change what a key may do, from now on.
+
+        Args:
+            key_id: its id, not its value.
+            scope: what it may do.
+
+        Raises:
+            MockServerError: an unknown id or scope.
+        """
         with self._transaction() as world:
             tenants.set_scope(world, key_id, scope)
 
-    def set_plan(self, tenant: str, plan: str) -> None:
-        """Change a tenant's plan: an upgrade holds at once, a downgrade from the end of the billing period."""
+    def set_plan(self, tenant: str, plan: Plan) -> None:
+        """Change a tenant's plan: an upgrade at once, a downgrade at the end of the billing period.
+
+        Args:
+            tenant: its name, as in the key `mock_full_NAME`.
+            plan: the new one.
+
+        Raises:
+            MockServerError: an unknown tenant or plan.
+        """
         with self._transaction() as world:
             tenants.set_plan(world, tenant, plan)
 
@@ -120,33 +156,61 @@ class Operations(RequestAssertions, Snapshots):
         """Give a tenant wallets, agents in every state, trades and positions. A second call changes nothing.
 
         Args:
-            tenant: an existing one, or a new one on the plan pro.
+            tenant: its name, as in the key `mock_full_NAME`; a new one is made, on the plan pro.
             trades: how many in all, 8 of them open; 8 to 1,000,000.
         """
         with self._transaction() as world:
             return population.populate(world, tenant, trades=trades)
 
     def start_agent(self, agent_id: str) -> None:
-        """Make an agent `active`. MockServerError when it is active already, or for an unknown id."""
+        """Start an agent.
+
+        Args:
+            agent_id: its id.
+
+        Raises:
+            MockServerError: it is active already, or an unknown id.
+        """
         with self._transaction() as world:
             agent_states.start(world, agent_id)
 
     def stop_agent(self, agent_id: str) -> None:
-        """Make an agent `idle`. MockServerError when it is idle already, or for an unknown id."""
+        """Stop an agent.
+
+        Args:
+            agent_id: its id.
+
+        Raises:
+            MockServerError: it is idle already, or an unknown id.
+        """
         with self._transaction() as world:
             agent_states.stop(world, agent_id)
 
-    def set_agent_status(self, agent_id: str, status: str) -> None:
-        """Move an agent to `active`, `idle`, `paused` or `error`."""
+    def set_agent_status(self, agent_id: str, status: AgentStatus) -> None:
+        """Set an agent's status, whatever it is now.
+
+        Args:
+            agent_id: its id.
+            status: the new one.
+
+        Raises:
+            MockServerError: an unknown id or status.
+        """
         with self._transaction() as world:
             agent_states.set_status(world, agent_id, status)
 
-    def reset(self, seed: int | None = None, scenario: str | None = None, *, populate: Sequence[str] = ()) -> None:
-        """Forget everything except the clock and the gap options; with `seed` or `scenario`, start another world.
+    def reset(self, seed: int | None = None, scenario: Scenario | None = None, *, populate: Sequence[str] = ()) -> None:
+        """Delete everything but the clock and the gap options.
 
-        `populate`: tenants that get wallets, agents and trades.
+        Agents, trades, keys, signals and faults are gone, and open streams end.
 
-        MockServerError for an unknown scenario or a bad tenant name; then nothing is forgotten.
+        Args:
+            seed: decides ids, prices and signals of the new world; by default it stays the same.
+            scenario: the course of the market; by default it stays the same.
+            populate: tenants that then get wallets, agents and trades.
+
+        Raises:
+            MockServerError: an unknown scenario or a bad tenant name; then nothing is deleted.
         """
         if isinstance(populate, str) or not all(isinstance(tenant, str) for tenant in populate):
             raise MockServerError("populate: must be names of tenants")
@@ -197,7 +261,7 @@ class Operations(RequestAssertions, Snapshots):
         *,
         chain_id: int = 8453,
         token: str | None = None,
-        direction: str | None = None,
+        direction: Literal["BUY", "SELL"] | None = None,
         confidence: float | None = None,
         price_usd: float | None = None,
         timestamp: int | None = None,
@@ -206,12 +270,22 @@ class Operations(RequestAssertions, Snapshots):
         count: int = 1,
         every: float = 0,
     ) -> list[MockSignal]:
-        """Publish several signals with the same fields: all of them, or none when one is invalid.
+        """Publish signals, now or later.
+
+        They are on the stream, among the latest, in the history, and in the market data: all of them, or none when one
+        is invalid. Omitted fields follow from the seed. Agents act on them at the market's price, not at `price_usd`.
 
         Args:
-            after: publish the first this many seconds from now; not together with `at`.
+            chain_id: 8453 or 56.
+            token: a symbol or an address, also of an unknown token.
+            direction: what to do.
+            confidence: 0 to 1.
+            price_usd: in US dollars, above 0.
+            timestamp: the date in the signals, in Unix seconds; by default the time of publication.
+            at: when to publish the first one, in Unix seconds of the service, by default now.
+            after: the same in seconds from now, by the mock's clock; not together with `at`.
             count: how many, 1 to 10,000.
-            every: seconds from one to the next, 0 to 86,400. All other arguments are those of `emit_signal`.
+            every: seconds from one to the next, 0 to 86,400.
 
         Raises:
             MockServerError: an invalid value.
@@ -220,6 +294,8 @@ class Operations(RequestAssertions, Snapshots):
             raise MockServerError("count: must be from 1 to 10,000")
         if not 0 <= every <= 86_400:
             raise MockServerError("every: must be from 0 to 86,400 seconds")
+        if every and count == 1:
+            raise MockServerError("every: needs a count of 2 or more")
         if after is not None and (at is not None or after < 0):
             raise MockServerError("after: must be seconds from now, and not together with at")
         with self._transaction() as world, _invalid_arguments():
@@ -267,7 +343,14 @@ class Operations(RequestAssertions, Snapshots):
             return made
 
     def set_price_failure(self, failing: bool | list[str]) -> None:
-        """Make token prices fail with 502: all (True), none (False), or those of some symbols or addresses."""
+        """Make prices of market data fail with 502, or let them work again.
+
+        Args:
+            failing: symbols or addresses of the tokens; or all of them (true), or none (false).
+
+        Raises:
+            MockServerError: an unknown token.
+        """
         with self._transaction() as world:
             world.set_price_failure(failing)
 
@@ -322,24 +405,25 @@ class Operations(RequestAssertions, Snapshots):
         count: int | None = None,
         **parameters: Any,
     ) -> FaultRule:
-        """Inject a fault: `add_fault("status", route="/v1/trades", status=503, count=2)`.
+        """Inject a fault.
+
+            mock.add_fault("status", route="/v1/trades", status=503, count=2)
 
         Args:
-            kind: one of `fault_kinds()`.
-            route: a path such as `/v1/agents/agt_1`, a pattern such as `/v1/agents/{agent_id}`, or one with `*`;
-                by default every path.
-            method: `GET`, `POST` and so on.
-            tenant: only requests with one of its keys.
+            kind: what goes wrong.
+            route: only this path, such as `/v1/trades`, a pattern such as `/v1/agents/{agent_id}`, or one with `*`.
+            method: only `GET`, `POST` and so on.
+            tenant: only requests with a key of this tenant.
             key: only requests with the key of this id.
-            query: names and values in the query: `{"chain": "8453"}`.
+            query: only requests with these names and values in the query.
             paid: `only` requests that carry a payment, or `never` those.
-            since: from this time on, in Unix seconds of the service. A stream counts when it opens.
-            until: before this time.
+            since: from this time on, in Unix seconds of the service.
+            until: before this time, in Unix seconds of the service.
             nth: only the n-th matching request, counted from 1.
-            every: every n-th matching request.
-            probability: 0 to 1; the seed decides which requests.
+            every: only every n-th matching request.
+            probability: how likely, 0 to 1; the seed decides which requests.
             count: at most this many times.
-            parameters: those of the kind.
+            parameters: the kind's parameters, each with its value.
 
         Raises:
             MockServerError: an unknown kind or parameter, or an invalid value.
@@ -363,30 +447,41 @@ class Operations(RequestAssertions, Snapshots):
             )
 
     def fault_kinds(self) -> list[FaultKind]:
-        """The kinds of faults, with their parameters."""
+        """List the kinds of faults, with their parameters."""
         from ..faults.catalog import fault_kinds
 
         return fault_kinds()
 
     def faults(self) -> list[FaultRule]:
-        """The rules, oldest first, with how often each was matched and applied."""
+        """List the faults, oldest first, with how many requests each has matched and changed."""
         with self._reading():
             return self._faults.rules()
 
     def remove_fault(self, fault_id: str) -> None:
-        """Remove a rule. MockServerError for an unknown id."""
+        """Remove a fault.
+
+        Args:
+            fault_id: its id.
+
+        Raises:
+            MockServerError: an unknown id.
+        """
         with self._transaction():
             self._faults.remove(fault_id)
 
     def clear_faults(self) -> None:
-        """Remove all rules."""
+        """Remove all faults."""
         with self._transaction():
             self._faults.clear()
 
     # Status and settings
 
     def status(self) -> dict[str, Any]:
-        """Seed, clock, gap options, and counts."""
+        """Show what the mock holds: seed, clock, counts, faults.
+
+        `gaps` has the gap options that differ from their defaults. Signals of the market are made when they are read:
+        `signals` counts those up to `signals_upto`.
+        """
         with self._reading() as world:
             cash_held(world)
             count = world.store.value
@@ -427,7 +522,12 @@ class Operations(RequestAssertions, Snapshots):
         return self.world.gaps
 
     def set_gaps(self, /, **options: object) -> GapOptions:
-        """Change gap options while serving: `set_gaps(write_status="200/200")`.
+        """Choose what the mock does where the service's specification says nothing.
+
+            mock.set_gaps(write_status="200/200")
+
+        Args:
+            options: names of options, each with its value.
 
         Raises:
             ValueError: an unknown option or value; the message names it, and nothing is changed.

@@ -119,19 +119,23 @@ class MockClock:
         speed: float | None = None,
         allow_backwards: bool = False,
     ) -> None:
-        """Make several changes at once: all of them, or none.
+        """Show, move, stop or speed up the clock.
+
+        All changes are made, or none.
 
         Args:
-            freeze: True stops the clock before it is moved, False lets it run after that.
-            to: the time to jump to, as in `set`.
-            by: seconds to move on after that, as in `advance`.
+            freeze: stop the clock before it is moved (True), or let it run after that (False).
+            to: the time to jump to, in Unix seconds.
+            by: seconds to move forward after that.
             speed: seconds to show for each real second from now on, above 0 and at most 10,000. A frozen clock
                 keeps it for when it runs.
-            allow_backwards: `to` may be in the clock's past.
+            allow_backwards: the time may be in the clock's past.
 
         Raises:
-            ValueError: an invalid `to`, `by` or `speed`; nothing is changed.
+            ValueError: an invalid value; nothing is changed.
         """
+        if allow_backwards and to is None:
+            raise ValueError("allow_backwards=True needs a time to set")
         with self._changing():
             real, real_mono = RealTime.now(), RealTime.monotonic()
             now = self._now_at(real)

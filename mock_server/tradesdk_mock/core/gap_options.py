@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import Field, dataclass, field, fields
-from typing import Any
+from typing import Any, Literal, get_args
 
-PLANS = ("free", "pro", "enterprise")
+Plan = Literal["free", "pro", "enterprise"]
+PLANS: tuple[Plan, ...] = get_args(Plan)
 _QUOTAS = {"free": (10_000, 3), "pro": (100_000, 25), "enterprise": (10_000_000, 1_000)}
 _QUOTA = re.compile(r"(free|pro|enterprise)=(\d{1,12})/(\d{1,9})", re.ASCII)
 
@@ -26,7 +27,7 @@ def _text(text: str, default: str, *examples: str) -> Any:
 
 @dataclass(frozen=True)
 class GapInfo:
-    """One option as `trade mock gaps` shows it.
+    """One option as `trade mock gaps` lists it.
 
     Attributes:
         name: the argument of `GapOptions`.

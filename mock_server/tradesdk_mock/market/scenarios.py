@@ -6,10 +6,12 @@ from collections.abc import Callable
 from functools import lru_cache
 from itertools import pairwise
 from math import cos, pi
+from typing import Final, Literal
 
 from ..core.seeding import SeededRandom
 
-ORDINARY = "ordinary"
+Scenario = Literal["ordinary", "trending", "choppy", "crash", "quiet", "whipsaw"]
+ORDINARY: Final = "ordinary"
 SCENARIOS = {
     ORDINARY: "some days calm, some wild, now and then a trend",
     "trending": "long rises and long falls",

@@ -39,7 +39,7 @@ class MockPayments:
     def settlements(
         self, payer: str | None = None, path: str | None = None, *, after: int = 0, limit: int | None = None
     ) -> list[Settlement]:
-        """The payments that were taken, oldest first.
+        """List the payments that were taken, oldest first. Amounts are millionths of a US dollar.
 
         Args:
             payer: only those of this address.
@@ -57,7 +57,16 @@ class MockPayments:
         return _page([each for each in found if path is None or path_pattern(path).fullmatch(each.path)], after, limit)
 
     def submissions(self, payer: str | None = None, *, after: int = 0, limit: int | None = None) -> list[Submission]:
-        """The latest 100,000 payment headers that arrived, taken or not, oldest first. Arguments as `settlements`."""
+        """List the latest 100,000 payment headers that arrived, taken or not, oldest first.
+
+        Args:
+            payer: only those of this address.
+            after: only those with a higher number (`n`).
+            limit: at most this many, 1 to 10,000.
+
+        Raises:
+            ValueError: an invalid `limit`.
+        """
         with self._reading() as world:
             return _page(settlements.submissions(world, payer), after, limit)
 
@@ -70,22 +79,37 @@ class MockPayments:
         return sum(each.amount for each in self.settlements(payer, path))
 
     def balance(self, payer: str) -> int:
-        """A payer's balance; a new payer has that of the gap option `payer_balance`."""
+        """Show a payer's balance; a new payer has that of the gap option `payer_balance`.
+
+        Args:
+            payer: the payer's address.
+        """
         with self._reading() as world:
             return settlements.balance(world, payer)
 
     def balances(self) -> dict[str, int]:
-        """The balance of every payer that has paid or whose balance was set."""
+        """List the balances of all payers that have paid or whose balance was set, in millionths of a US dollar."""
         with self._reading() as world:
             return settlements.balances(world)
 
     def set_balance(self, payer: str, amount: int) -> None:
-        """Set a payer's balance of play money. MockServerError for an invalid address or amount."""
+        """Set a payer's balance of play money.
+
+        Args:
+            payer: the payer's address.
+            amount: millionths of a US dollar.
+
+        Raises:
+            MockServerError: an invalid address or amount.
+        """
         with self._reading() as world:
             settlements.set_balance(world, payer, amount)
 
     def cancel(self, calldata: str) -> str:
-        """Cancel a nonce as the USDC contract does with the calldata of `cancelAuthorization(address,bytes32,bytes)`.
+        """Cancel a nonce, as the USDC contract does.
+
+        Args:
+            calldata: of `cancelAuthorization(address,bytes32,bytes)`.
 
         Returns:
             the hash of the transaction.
@@ -99,7 +123,7 @@ class MockPayments:
             return chain.cancel(world, calldata)
 
     def charged_twice(self, payer: str | None = None, *, within: float = PURCHASE) -> list[list[Settlement]]:
-        """Purchases that were charged more than once, each with its settlements.
+        """List purchases that were charged more than once, each with its settlements.
 
         A nonce is taken once, so this takes another nonce: for the same request (method, path and body) of the same
         payer, before the payment in front of it was answered. Equal calls that were answered are purchases of their
@@ -107,8 +131,8 @@ class MockPayments:
 
         Args:
             payer: only those of this address.
-            within: only those that follow within this many seconds of the service's time. After 10 minutes, the
-                default, an equal call is another purchase.
+            within: only those that follow within this many seconds of the service's time. Later, an equal call is
+                another purchase.
 
         Raises:
             ValueError: a negative `within`.

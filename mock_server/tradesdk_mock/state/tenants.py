@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, get_args
 
 from ..core.clock import check_time
 from ..core.errors import MockServerError, unauthorized, unknown
@@ -15,7 +15,8 @@ from ..core.seeding import digest, ident
 if TYPE_CHECKING:
     from .world import World
 
-SCOPES = ("read-only", "full-access")
+Scope = Literal["full-access", "read-only"]
+SCOPES: tuple[Scope, ...] = get_args(Scope)
 PERIOD = 30 * 86_400
 _TENANT = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}", re.ASCII)
 _PATTERN = re.compile(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, get_args
 
 from ..core.errors import conflict, invalid, missing
 from . import background_tenant, engine, ledger, population, signal_feed
@@ -13,7 +13,8 @@ from .positions import GUARDED, known
 if TYPE_CHECKING:
     from ..state.world import World
 
-STATUSES = ("active", "idle", "paused", "error")
+AgentStatus = Literal["active", "idle", "paused", "error"]
+STATUSES: tuple[AgentStatus, ...] = get_args(AgentStatus)
 
 
 def start(world: World, agent_id: str) -> None:

@@ -387,10 +387,10 @@ def _unsupported(run: Session, verb: str, agent_id: str) -> NotInTheApi:
 def _how_to(run: Session, verb: str, agent_id: str) -> str:
     """How an agent is brought to another state: on a mock by a command, elsewhere in the dashboard."""
     program, name = run.settings.program, one_line(agent_id, 80)
-    move = {"pause": "paused", "resume": "start"}.get(verb, verb)
+    move = {"pause": f"set-status {name} paused", "resume": f"start {name}"}.get(verb, f"{verb} {name}")
     fewer = f"{program} agents update {name} --max-positions 1 --min-confidence 1"
     if run.settings.mock or run.target().fields.get("mode") == "local":
-        here = f"on a mock: {program} mock agent {name} {move}; with the real service it is done in the dashboard"
+        here = f"on a mock: {program} mock agent {move}; with the real service it is done in the dashboard"
         return here if verb in ("resume", "start") else f"{here}; to open fewer positions until then: {fewer}"
     if verb in ("resume", "start"):
         return f"it is done in the dashboard; see its state: {program} agents get {name}"

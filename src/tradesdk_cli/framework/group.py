@@ -249,17 +249,20 @@ class ExtraArguments(UnexpectedWords):
 
 
 class LazyCommand(TyperCommand):
-    """Stands for a noun or a command whose module is imported when it is used."""
+    """Stands for a noun or a command whose module is imported when it is used.
+
+    The module's `app` is the Typer app, or makes it from the name.
+    """
 
     def __init__(self, name: str, summary: str, module: str) -> None:
         super().__init__(name=name, help=summary, rich_markup_mode=None)
         self._module = module
 
     def load(self) -> Any:
-        """The real command or group. A group's module may name in `VERBS` what is imported in turn."""
+        """The real command or group. A group's module may name in `VERBS` what is imported in turn, from `FILES`."""
         module = import_module(self._module)
-        real: Any = get_command(module.app)
-        add_lazily(real, getattr(module, "VERBS", {}), self._module)
+        real: Any = get_command(module.app if isinstance(module.app, typer.Typer) else module.app(self.name))
+        add_lazily(real, getattr(module, "VERBS", {}), self._module, getattr(module, "FILES", {}))
         return real
 
     def get_short_help_str(self, limit: int = 0) -> str:
@@ -275,10 +278,10 @@ def global_options(ctx: Any) -> list[tuple[str, str]]:
     return [record for param in params if _is_global(param) and (record := param.get_help_record(ctx)) is not None]
 
 
-def add_lazily(group: Any, summaries: Mapping[str, str], package: str) -> None:
-    """Adds commands to `group` whose modules, of the same names, are imported when they are used."""
+def add_lazily(group: Any, summaries: Mapping[str, str], package: str, files: Mapping[str, str] | None = None) -> None:
+    """Adds commands to `group` whose modules are imported when they are used. `files` has modules of other names."""
     for name, summary in summaries.items():
-        group.add_command(LazyCommand(name, summary, f"{package}.{name}"))
+        group.add_command(LazyCommand(name, summary, f"{package}.{(files or {}).get(name, name)}"))
 
 
 class Verbs(typer.Typer):

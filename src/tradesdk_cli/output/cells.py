@@ -205,6 +205,7 @@ _KINDS: dict[str, Kind] = {
     "winRate": "percent",
     **dict.fromkeys(("stop_loss_price", "trailing_stop_price", "take_profit_price"), "trigger"),
     "valid_before": "time",
+    **dict.fromkeys(("now", "service_now", "signals_upto"), "moment"),
     **dict.fromkeys(("totalBuyUSD", "totalSellUSD", "marketCap"), "usd"),
     **dict.fromkeys(("realizedProfitUSD", "unrealizedProfitUSD"), "pnl"),
     **dict.fromkeys(("signalPriceUsd", "currentPriceUsd", "averageBuyPriceUSD", "averageSellPriceUSD"), "price"),

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tradesdk_cli.text import maybe_dollars
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -269,33 +271,35 @@ RECONCILED = (
     Column("message", optional=True),
 )
 
-GAPS = (
-    Column("name", "id"),
-    Column("default", "id"),
-    Column("others", "id", optional=True),
-    Column("text"),
-)
-
-GAPS_NOW = (
-    Column("name", "id"),
-    Column("value", "id"),
-    Column("default", "id", optional=True),
-    Column("others", "id", optional=True),
-    Column("text"),
-)
-
 EMITTED = (*SIGNALS, Column("published_at", "moment", optional=True, title="published"))
 """A mock has a clock of its own: what is told from now would be told from another one."""
 
-JOURNAL = (
+
+def _dollars(name: str) -> Callable[[Mapping[str, Any]], str | None]:
+    """A field that has millionths of a dollar, in dollars."""
+    return lambda item: maybe_dollars(item[name]) if isinstance(item.get(name), int) else None
+
+
+SETTLEMENTS = (
     Column("n", "number", optional=True),
     Column("at", "moment", optional=True, title="time"),
-    Column("method", "id"),
     Column("path", "id"),
-    Column("status", "number"),
-    Column("faults", "id", optional=True),
-    Column("tenant", "id", optional=True),
+    Column("amount", "usd", of=_dollars("amount")),
+    Column("payer", "id"),
+    Column("delivered", "number", optional=True),
+    Column("submitted", "number", optional=True),
 )
+
+SUBMISSIONS = (
+    Column("n", "number", optional=True),
+    Column("at", "moment", optional=True, title="time"),
+    Column("path", "id"),
+    Column("verdict"),
+    Column("status", "number"),
+    Column("payer", "id", optional=True),
+)
+
+BALANCES = (Column("payer", "id"), Column("balance", "usd", of=_dollars("balance")))
 
 KEYS = (
     Column("id", "id"),
@@ -324,7 +328,8 @@ WORLDS = (
     Column("seed", "number", optional=True),
     Column("scenario", optional=True),
     Column("now", "moment"),
-    Column("clock"),
+    Column("frozen", "state"),
+    Column("speed", "number"),
     Column("agents", "number"),
     Column("trades", "number"),
     Column("bytes", "number"),

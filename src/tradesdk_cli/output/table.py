@@ -36,7 +36,6 @@ __all__ = (
     "moment",
     "price",
     "print_line",
-    "render_choices",
     "render_list",
     "render_one",
     "side_by_side",
@@ -313,19 +312,6 @@ def print_line(console: Console, line: Text) -> None:
     """Prints one line as it is, however long it is."""
     # soft_wrap: the terminal may break a long line, we do not, so that what is copied is whole.
     console.print(line, soft_wrap=True, markup=False, highlight=False, emoji=False)
-
-
-def render_choices(console: Console, rows: Sequence[Mapping[str, Any]], width: int) -> None:
-    """Prints named choices with what they mean: `name=default  (or: …)`, and below it the text, wrapped to `width`."""
-    room = max(20, width - 4)
-    for row in rows:
-        others = f"  (or: {visible(row['others'])})"
-        title = Text.assemble((visible(row["name"]), "bold"), f"={visible(row['default'])}", others)
-        first, *more = title.wrap(console, room)
-        text = Text(visible(row["text"])).wrap(console, room)
-        for line in (first, *(Text("    ") + line for line in (*more, *text))):
-            line.rstrip()
-            print_line(console, line)
 
 
 def render_one(

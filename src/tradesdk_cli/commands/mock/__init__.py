@@ -8,20 +8,25 @@ app = noun("mock", "The mock service on your machine: serve it, look at it, cont
 
 VERBS = {
     "serve": "Serve the mock on a port until Ctrl-C.",
+    "logs": "Print the requests that the mock receives, a line each.",
     "status": "Show what the mock holds: seed, clock, counts, faults.",
-    "worlds": "Embedded worlds on this machine: list, remove.",
+    "clock": "Show, move, stop or speed up the clock.",
+    "emit": "Publish signals, now or later.",
+    "fault": "Faults on demand: add, list, kinds, remove, clear.",
+    "fail-prices": "Make prices of market data fail with 502, or let them work again.",
+    "agent": "Move agents to another state: start, stop, set-status.",
+    "key": "API keys of the mock: create, list, scope, expire, rotate, revoke.",
+    "tenant": "Tenants of the mock: populate, plan.",
+    "payments": "What was paid in play money: list, submissions, check, balances, balance, set-balance.",
+    "gaps": "What the service's specification leaves open: list, set.",
     "reset": "Delete everything but the clock and the gap options.",
     "snapshot": "Write the mock's state into a file.",
     "restore": "Restore a snapshot, or load a state file.",
-    "clock": "Show, move, stop or speed up the mock's clock.",
-    "fault": "Faults on demand: add, list, kinds, remove, clear.",
-    "emit": "Publish signals, now or later: signal.",
-    "market": "Show whether prices of market data fail, or change that.",
-    "agent": "Start or stop an agent, or put it into another state.",
-    "key": "API keys of the mock: create, list, scope, expire, rotate, revoke.",
-    "tenant": "Tenants of the mock: populate, plan.",
-    "payments": "What the mock was paid in play money: list, balance, check.",
-    "journal": "List the requests that the mock received.",
-    "logs": "Print the requests that the mock receives, a line each.",
-    "gaps": "List what the service's specification leaves open, and the mock's choices.",
+    "worlds": "Embedded worlds on this machine: list, remove.",
 }
+FILES = {
+    **dict.fromkeys(VERBS, "operations"),
+    **{name: name for name in ("serve", "logs", "worlds")},
+    **dict.fromkeys(("snapshot", "restore"), "state"),
+}
+"""The file of each."""

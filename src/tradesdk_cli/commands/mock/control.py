@@ -1,4 +1,4 @@
-"""Speaks to the control routes of a mock: one that is served, on this machine only, or the one in this process."""
+"""Asks the control routes of a mock: one that is served, on this machine only, or the one in this process."""
 
 from __future__ import annotations
 
@@ -7,9 +7,8 @@ import json
 import math
 import os
 import time
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote, urlsplit
+from urllib.parse import urlsplit
 
 from tradesdk_cli.config.settings import is_loopback
 from tradesdk_cli.diagnostics import control_was_asked
@@ -19,13 +18,12 @@ from tradesdk_cli.text import one_line
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from tradesdk_cli.mockworld import EmbeddedMock
     from tradesdk_cli.session import Session
 
 
-STATE = "application/vnd.sqlite3"
+PORT = 8787
 _START = "start one: trade mock serve"
-_JSON = "application/json"
+_STATE, _JSON = "application/vnd.sqlite3", "application/json"
 _TIMEOUT, _TIMEOUT_OF_STATES = 10.0, 120.0  # a large state takes its time: it is read and checked as a whole
 _LONGEST_ANSWER = 4 * 1024 * 1024
 
@@ -36,81 +34,74 @@ class ControlProblem(CliError):
     code = "mock"
 
 
-def control(
-    mock: str | EmbeddedMock,
-    method: str,
-    path: str,
-    body: dict[str, Any] | bytes | None = None,
-    *,
-    program: str = "trade",
-) -> dict[str, Any]:
-    """What `/_mock/{path}` answers. `mock` is a base URL, or the mock in this process; hints begin with `program`.
-
-    `body` is sent as JSON, or is a state file.
+def ask(run: Session, method: str, path: str, body: dict[str, Any] | bytes | None = None) -> dict[str, Any]:
+    """What `/_mock/{path}` of the mock that `run` is about answers. `body` is sent as JSON, or is a state file.
 
     Raises:
         ConfigProblem: the URL is not of this machine.
         ControlProblem: nothing answers there, or not in time, or it is not a mock server.
         RefusedByMock: it refused.
     """
-    where, answered = _exchange(mock, method, path, body, program)
-    answer = _json(answered) if answered else {}
+    answer = _parsed(_answered(run, method, path, body))
     if not isinstance(answer, dict):
-        raise _no_mock(where)
+        raise no_mock(run)
     return answer
 
 
 def state_of(run: Session) -> bytes:
-    """The state of a mock that is served, as a file of SQLite. Raises as `control` does."""
-    where, answered = _exchange(served_at(run), "GET", "snapshot", None, run.settings.program)
-    if not answered.startswith(b"SQLite format 3\0"):
-        raise _no_mock(where)
-    return answered
+    """The state of the mock, as a file of SQLite. Raises as `ask` does."""
+    state = _answered(run, "GET", "snapshot", None)
+    if not state.startswith(b"SQLite format 3\0"):
+        raise no_mock(run)
+    return state
 
 
-def _exchange(
-    mock: str | EmbeddedMock, method: str, path: str, body: dict[str, Any] | bytes | None, program: str
-) -> tuple[str, bytes]:
-    """Where the mock is, and the body of an answer that is no refusal."""
+def _answered(run: Session, method: str, path: str, body: dict[str, Any] | bytes | None) -> bytes:
+    """The body of an answer that is no refusal."""
     content = body if isinstance(body, bytes | None) else json.dumps(body).encode()
-    sent, received = STATE if isinstance(body, bytes) else _JSON, STATE if path == "snapshot" else _JSON
+    sent, received = _STATE if isinstance(body, bytes) else _JSON, _STATE if path == "snapshot" else _JSON
     began = time.monotonic()
-    if isinstance(mock, str):
-        where, status, answered = _over_http(mock, method, path, content, sent, STATE in (sent, received), program)
+    if run.settings.mock:
+        base = run.mock.service.url
+        status, answered = run.mock.ask(method, path, content)
     else:
-        where, (status, answered) = str(mock.file), mock.ask(method, path, content)
-    base = mock if isinstance(mock, str) else mock.service.url
-    good = 200 <= status < 300
-    took = time.monotonic() - began
+        base = served_at(run)
+        status, answered = _over_http(run, base, method, path, content, sent, large=_STATE in (sent, received))
+    good, took = 200 <= status < 300, time.monotonic() - began
     kinds = (sent, received if good else _JSON)
     control_was_asked(method, f"{base}/_mock/{path}", content, status, answered, took, kinds)
     if good:
-        return where, answered
-    answer = _json(answered)
+        return answered
+    answer = _parsed(answered)
     refusal = answer.get("error") if isinstance(answer, dict) else None
     if not isinstance(refusal, dict):
-        raise _no_mock(where)
+        raise no_mock(run)
     code, message = str(refusal.get("code") or "mock"), str(refusal.get("message") or "no reason given")
-    raise RefusedByMock(status, code, f"the mock refused: {message}", _hint(path, status, program))
+    hint = f"see what there is: {run.settings.program} mock status"
+    if status in (400, 422):
+        hint = "nothing was changed; correct the value and run it again (--help shows what is accepted)"
+    raise RefusedByMock(status, code, f"the mock refused: {message}", hint)
 
 
 def _over_http(
-    base_url: str, method: str, path: str, content: bytes | None, kind: str, large: bool, program: str
-) -> tuple[str, int, bytes]:
-    """Where it is, and the status and body of its answer."""
+    run: Session, base_url: str, method: str, path: str, content: bytes | None, kind: str, *, large: bool
+) -> tuple[int, bytes]:
+    """Status and body of an answer."""
     host, port = _place(base_url)
     where = f"{host}:{port}"
-    timeout = _TIMEOUT_OF_STATES if large else _TIMEOUT
+    timeout = run.settings.timeout or (_TIMEOUT_OF_STATES if large else _TIMEOUT)
     connection = http.client.HTTPConnection(host, port, timeout=timeout)
     try:
         connection.request(method, f"/_mock/{path}", content, {"Content-Type": kind})
         response = connection.getresponse()
-        return where, response.status, response.read(None if large else _LONGEST_ANSWER)
+        if response.getheader("x-mock-control") is None:
+            raise no_mock(run)
+        return response.status, response.read(None if large else _LONGEST_ANSWER)
     except TimeoutError:
         unknown = "" if method == "GET" else "; whether this was done is unknown"
         raise ControlProblem(
             f"the mock at {where} did not answer within {timeout:g} s; it may be catching up with its clock{unknown}",
-            f"{program} mock clock",
+            f"{run.settings.program} mock status",
         ) from None
     except ConnectionRefusedError:
         raise ControlProblem(f"nothing listens at http://{where}", _START) from None
@@ -120,15 +111,21 @@ def _over_http(
         connection.close()
 
 
-def _no_mock(where: str) -> ControlProblem:
-    return ControlProblem(f"the server at {where} is not a mock server", _START)
+def no_mock(run: Session) -> ControlProblem:
+    """The error for an answer that is not a mock's."""
+    return ControlProblem(f"the server at {_host(run)} is not a mock server", _START)
 
 
-def _json(content: bytes) -> Any:
+def _parsed(content: bytes) -> Any:
     try:
-        return json.loads(content, parse_float=_finite, parse_int=_bounded, parse_constant=_finite)
+        return json_of(content or b"{}")
     except (ValueError, RecursionError):
         return None
+
+
+def json_of(text: str | bytes) -> Any:
+    """What JSON says. ValueError or RecursionError for anything else, and for numbers that are no counts or times."""
+    return json.loads(text, parse_float=_finite, parse_int=_bounded, parse_constant=_finite)
 
 
 def _finite(text: str) -> float:
@@ -139,7 +136,6 @@ def _finite(text: str) -> float:
 
 
 def _bounded(text: str) -> int:
-    # Longer ones are neither counts nor times.
     if len(text) > 20:
         raise ValueError(text)
     return int(text)
@@ -161,82 +157,9 @@ def _place(base_url: str) -> tuple[str, int]:
     )
 
 
-def _hint(path: str, status: int, program: str) -> str:
-    if path.startswith("agents/") and status in (404, 409):
-        return f"see what there is: {program} agents list"
-    if status in (400, 422):
-        return "nothing was changed; correct the value and run it again (--help shows what is accepted)"
-    return f"see what there is: {program} mock status"
-
-
-Shape = Mapping[str, type | tuple[type, ...]]
-"""Names of fields, and the JSON types that they have."""
-NUMBER = (int, float)
-OPTIONAL_TEXT = (str, type(None))
-OPTIONAL_NUMBER = (int, float, type(None))
-CLOCK: Shape = {"now": NUMBER, "service_now": NUMBER, "frozen": bool, "speed": NUMBER}
-
-PORT = 8787
-SERVED = f"http://127.0.0.1:{PORT}"
-
-
-def ask(
-    run: Session,
-    method: str,
-    path: str,
-    body: dict[str, Any] | bytes | None = None,
-    *,
-    gives: Shape | None = None,
-    each: Shape | None = None,
-    look: str | None = None,
-    when: tuple[int, ...] = (400, 404),
-) -> dict[str, Any]:
-    """What `/_mock/{path}` of the mock that `run` is about answers.
-
-    `gives` is what the answer of a mock has, at least, and `each` what every item of its `data` has.
-    `look` is the command, without `trade`, that shows what would have been accepted, for refusals of status `when`.
-
-    Raises:
-        ConfigProblem: the URL is not of this machine.
-        ControlProblem: nothing answers there, or it is not a mock server.
-        RefusedByMock: it refused.
-    """
-
-    mock = run.mock if run.settings.mock else served_at(run)
-    try:
-        answer = control(mock, method, path, body, program=run.settings.program)
-    except RefusedByMock as error:
-        if look is not None and error.status in when:
-            error.hint = f"see what there is: {run.settings.program} {look}"
-        raise
-    if not (_fits(answer, gives or {}) and (each is None or all(_fits(item, each) for item in answer["data"]))):
-        raise _no_mock(_host(run))
-    return answer
-
-
-def rows(
-    run: Session,
-    method: str,
-    path: str,
-    body: dict[str, Any] | None = None,
-    *,
-    each: Shape,
-    look: str | None = None,
-) -> list[dict[str, Any]]:
-    """The same for what answers with a list."""
-    found: list[dict[str, Any]] = ask(run, method, path, body, gives={"data": list}, each=each, look=look)["data"]
-    return found
-
-
-def _fits(answer: object, shape: Shape) -> bool:
-    return isinstance(answer, dict) and all(
-        name in answer and isinstance(answer[name], kind) for name, kind in shape.items()
-    )
-
-
 def served_at(run: Session) -> str:
     """The address of a mock that is served."""
-    return run.settings.base_url or os.environ.get("TRADE_BASE_URL") or SERVED
+    return run.settings.base_url or os.environ.get("TRADE_BASE_URL") or f"http://127.0.0.1:{PORT}"
 
 
 def place(run: Session) -> str:
@@ -245,8 +168,6 @@ def place(run: Session) -> str:
 
 
 def _host(run: Session) -> str:
-    from urllib.parse import urlsplit
-
     # Only the host: a password may stand in a URL by mistake.
     try:
         return urlsplit(served_at(run)).netloc.rpartition("@")[2]
@@ -254,14 +175,16 @@ def _host(run: Session) -> str:
         return "an unusable address"
 
 
-def word(text: str) -> str:
-    """An id or a name as one part of a path."""
-    return quote(text, safe="")
+def forget_what_was(run: Session) -> None:
+    """After the mock's state was replaced: what this machine knew of the earlier one is not true any more."""
+    from tradesdk_cli import idcache
 
+    idcache.forget_all()
+    if run.settings.mock:
+        from tradesdk_cli.mockworld import MOCK_TENANT, forget_payments
 
-def given(**fields: Any) -> dict[str, Any]:
-    """The fields that are not None."""
-    return {name: value for name, value in fields.items() if value is not None}
+        forget_payments(run.settings)
+        run.mock.service.populate(MOCK_TENANT)  # as every command on this world does
 
 
 def pairs(words: Iterable[str], look: str) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""`trade mock logs`: what the mock is asked, as it is asked."""
+"""`trade mock logs`: the requests that the mock receives."""
 
 from __future__ import annotations
 
@@ -6,16 +6,20 @@ import select
 import time
 from itertools import chain
 from typing import TYPE_CHECKING, Annotated
+from urllib.parse import quote, urlencode
 
 import typer
 
-from tradesdk_cli.commands.mock.journal import EMBEDDED, USUAL, Tenant, answers, latest
-from tradesdk_cli.errors import ClosedPipe
+from tradesdk_cli.commands.mock.control import ask, no_mock
+from tradesdk_cli.errors import ClosedPipe, UsageProblem
 from tradesdk_cli.framework.group import single
+from tradesdk_cli.framework.params import whole
+from tradesdk_cli.redact import is_secret_field
 from tradesdk_cli.session import session
+from tradesdk_cli.text import visible
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
     from typing import Any
 
     from tradesdk_cli.output.printer import Output
@@ -23,32 +27,45 @@ if TYPE_CHECKING:
 
 app = single("Print the requests that the mock receives, a line each.")
 
+_USUAL = 20
 _EVERY = 0.5
+_PIECE = 1_000
+_BEYOND = 2**53
+_EMBEDDED = (
+    "no requests: the embedded mock lives for one command only and logs none; one that trade mock serve serves does, "
+    "and -v shows what a command sends"
+)
 
 
-@app.verb("logs", "trade mock logs --since-start", "trade mock logs --follow --tenant me")
+@app.verb("logs", "trade mock logs --limit 5", "trade mock logs --follow --tenant me")
 def logs(
     ctx: typer.Context,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Follow until Ctrl-C.")] = False,
-    since_start: Annotated[
-        bool, typer.Option("--since-start", help=f"Start with all kept requests, not the latest {USUAL}.")
-    ] = False,
-    tenant: Tenant = None,
+    limit: Annotated[
+        int | None,
+        typer.Option("--limit", "-n", parser=whole(1), metavar="N", help=f"The latest N ({_USUAL} by default)."),
+    ] = None,
+    everything: Annotated[bool, typer.Option("--all", "-a", help="All of them: the mock keeps 10,000.")] = False,
+    tenant: Annotated[
+        str | None, typer.Option("--tenant", metavar="NAME", help="Only requests with a key of this tenant.")
+    ] = None,
 ) -> None:
     """Print the requests that the mock receives, a line each.
 
     Time, tenant, method, path, status, error, faults; a dash for what is missing. The status is 0 where a fault broke
-    the connection.
+    the connection. -o json has queries and bodies. Requests to the control API are left out.
     """
+    if limit is not None and everything:
+        raise UsageProblem("--limit and --all exclude each other", "leave one of them out")
     with session(ctx) as run:
         out = run.out.readable()
         if follow:
             out.refuse_an_end()
             run.closing(out.close)
         if run.settings.mock:
-            out.many((), [[]], empty=EMBEDDED)
+            out.many((), [[]], empty=_EMBEDDED)
             return
-        pages = _pages(run, tenant, whole=since_start, follow=follow)
+        pages = _pages(run, tenant, None if everything else limit or _USUAL, follow=follow)
         if out.draws(many=True):
             _print(out, pages)
         elif follow:
@@ -58,28 +75,67 @@ def logs(
             out.many((), pages, empty="no requests")
 
 
-def _pages(run: Session, tenant: str | None, *, whole: bool, follow: bool) -> Iterator[list[dict[str, Any]]]:
-    found, last = latest(run, tenant, None if whole else USUAL)
-    yield found
+def log_line(entry: Mapping[str, Any]) -> str:
+    """One request as seven words: time, tenant, method, path with its query, status, error, faults.
+
+    A key in the query, where it does not belong, is not shown.
+    """
+    from tradesdk_cli.output.table import moment
+
+    query = urlencode(
+        {name: "****" if is_secret_field(name) else value for name, value in entry["query"].items()}, safe="*"
+    )
+    path = quote(entry["path"], safe="/:@!$&'()*+,;=~", errors="replace") + (f"?{query}" if query else "")
+    faults = ",".join(map(str, entry["faults"]))
+    when = moment(entry["at"]).replace(" ", "T")
+    words = (when, entry["tenant"], entry["method"], path, entry["status"], entry["error"], faults)
+    return visible(" ".join("-" if word in (None, "") else str(word) for word in words))
+
+
+def _pages(run: Session, tenant: str | None, count: int | None, *, follow: bool) -> Iterator[list[dict[str, Any]]]:
+    """The latest `count` entries, or all, oldest first; then, while it is followed, those that come."""
+    found: list[dict[str, Any]] = []
+    after = last = 0
+    if count is not None and tenant is None:  # then it is known from the numbers where they begin
+        after = max(0, next(_answers(run, None, _BEYOND))["last"] - count)
+    for answer in _answers(run, tenant, after):
+        found += answer["data"]
+        last = answer["last"]
+    shown = found[-count:] if count else found
+    if not follow and (len(shown) < len(found) or after):
+        run.out.note(f"the latest {len(shown)}; there are more: --all, or --limit N")
+    yield shown
     while follow:
         _pause(run.out)
         seen = last
-        for answer in answers(run, tenant, seen):
+        for answer in _answers(run, tenant, seen):
             # A smaller number: another one is served there now, which counts from 0.
             last = answer["last"] if answer["last"] >= seen else 0
             yield answer["data"]
 
 
+def _answers(run: Session, tenant: str | None, after: int = 0) -> Iterator[dict[str, Any]]:
+    """What was logged after the number `after`, piece by piece: `data`, and the number of the `last` request."""
+    while True:
+        query = {"after": after, "limit": _PIECE} | ({} if tenant is None else {"tenant": tenant})
+        answer = ask(run, "GET", f"journal?{urlencode(query)}")
+        if not isinstance(answer.get("data"), list) or not isinstance(answer.get("last"), int):
+            raise no_mock(run)
+        yield answer
+        if not answer["data"] or answer["data"][-1]["n"] >= answer["last"]:
+            return
+        after = answer["data"][-1]["n"]
+
+
 def _print(out: Output, pages: Iterator[list[dict[str, Any]]]) -> None:
     from rich.text import Text
 
-    from tradesdk_cli.commands.mock.show import log_line
     from tradesdk_cli.output.table import print_line
 
     for number, page in enumerate(pages):
-        lines = [Text(log_line(entry)) for entry in page]
-        if lines:
-            out.draw(lambda console, lines=lines: print_line(console, Text("\n").join(lines)))
+        lines = Text("\n").join(Text(log_line(entry)) for entry in page)
+        if page:
+            out.draw(lambda console, lines=lines: print_line(console, lines))
         elif number == 0:
             out.note("no requests yet")
 

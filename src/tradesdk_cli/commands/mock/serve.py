@@ -33,21 +33,9 @@ if TYPE_CHECKING:
     from tradesdk_mock import MockServer
 
 
-class Scenario(StrEnum):
-    """The mock's own list, in its order. Written down again, so that help and completion load nothing of the mock."""
-
-    ORDINARY = "ordinary"
-    TRENDING = "trending"
-    CHOPPY = "choppy"
-    CRASH = "crash"
-    QUIET = "quiet"
-    WHIPSAW = "whipsaw"
-
-
-ScenarioOption = Annotated[
-    Scenario | None,
-    typer.Option("--scenario", metavar="NAME", help=f"The course of the market: {', '.join(Scenario)}."),
-]
+_SCENARIOS = ("ordinary", "trending", "choppy", "crash", "quiet", "whipsaw")
+Scenario = StrEnum("Scenario", [(name, name) for name in _SCENARIOS])  # type: ignore[misc]  # from a list
+"""The mock's own list, in its order. Written down again, so that help and completion load nothing of the mock."""
 
 
 app = single("Serve the mock on a port until Ctrl-C.")
@@ -84,18 +72,21 @@ def serve(
         typer.Option(
             "--gap",
             metavar="NAME=VALUE",
-            help="Choose behavior that the service does not document; trade mock gaps lists it.",
+            help="Choose behavior that the service does not document; trade --mock mock gaps lists it.",
         ),
     ] = None,
     scripted: Annotated[
         bool | None,
         typer.Option(
             "--scripted/--live",
-            help="Signals only from trade mock emit signal, or also from the market (default).",
+            help="Signals only from trade mock emit, or also from the market (default).",
             show_default=False,
         ),
     ] = None,
-    scenario: ScenarioOption = None,
+    scenario: Annotated[
+        Scenario | None,
+        typer.Option("--scenario", metavar="NAME", help=f"The course of the market: {', '.join(_SCENARIOS)}."),
+    ] = None,
     speed: Annotated[
         float | None,
         typer.Option("--speed", parser=number(0), metavar="N", help="The clock runs N times as fast as real time."),
@@ -173,7 +164,7 @@ def _say(out: Output, server: MockServer, host: str, tenant: str, *, remote: boo
 
     key = f"mock_full_{tenant}"
     said = {"url": server.url, "api_key": key, "read_only_key": f"mock_read_{tenant}", "seed": server.world.seed}
-    if server.world.scenario != Scenario.ORDINARY:
+    if server.world.scenario != _SCENARIOS[0]:
         said["scenario"] = server.world.scenario
     if server.market_url != server.url:
         said["market_url"] = server.market_url
@@ -266,7 +257,7 @@ def _requests_of(server: MockServer, out: Output, *, quiet: bool) -> Callable[[]
     """What prints the requests since its last call, on stderr where a person reads it."""
     from dataclasses import asdict
 
-    from tradesdk_cli.commands.mock.show import log_line
+    from tradesdk_cli.commands.mock.logs import log_line
 
     if quiet or out.machine_notes or not out.stderr.isatty():
         return lambda: None
@@ -298,8 +289,8 @@ def _gap_options(words: list[str]) -> dict[str, Any]:
     from tradesdk_mock import GapOptions
 
     try:
-        chosen = pairs(words, "trade mock gaps")
+        chosen = pairs(words, "trade --mock mock gaps")
         GapOptions().changed(**chosen)
     except ValueError as error:
-        raise UsageProblem(str(error), "trade mock gaps") from None
+        raise UsageProblem(str(error), "trade --mock mock gaps") from None
     return chosen

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -47,10 +48,8 @@ def remove(
     dry_run: DryRun = False,
 ) -> None:
     """Remove an embedded world: its state, its wallet of play money and what was paid there."""
-    from dataclasses import replace
-
     from tradesdk_cli import idcache
-    from tradesdk_cli.confirm import ask
+    from tradesdk_cli.confirm import agree
 
     with session(ctx) as run:
         if name not in _names(run.settings):
@@ -63,14 +62,7 @@ def remove(
             run.out.one(result)
             run.out.note("nothing was removed (--dry-run)")
             return
-        if not yes:
-            from tradesdk_cli.confirm import check
-
-            check(f"remove the world {name}", yes=yes, dry_run=dry_run)
-            if not ask(f"Remove the mock world {name}, with its {size:,} bytes, for good?"):
-                from tradesdk_cli.errors import Declined
-
-                raise Declined("nothing was removed")
+        agree(f"remove the world {name}, with its {size:,} bytes, for good", yes=yes)
         for file in (*files, idcache.file_of(replace(run.settings, mock=True, world=name))):
             file.unlink(missing_ok=True)
         run.out.one(result)
@@ -103,26 +95,18 @@ def _row(run: Session, name: str) -> dict[str, Any]:
     from tradesdk_mock import StateFileError, describe_state_file
 
     file = _folder(run.settings) / f"{name}.sqlite3"
-    row: dict[str, Any] = {
+    try:
+        found = {**describe_state_file(file), "problem": None}
+    except StateFileError as error:
+        found = {"problem": error.problem}
+    return {
         "world": name,
         "current": run.settings.mock and name == run.settings.world,
-        "seed": None,
-        "scenario": None,
-        "now": None,
-        "clock": None,
-        "agents": None,
-        "trades": None,
+        **dict.fromkeys(("seed", "scenario", "now", "frozen", "speed", "tenants", "agents", "trades")),
+        **found,
         "bytes": sum(each.lstat().st_size for each in _files(run.settings, name)),
         "file": str(file),
-        "problem": None,
     }
-    try:
-        found = describe_state_file(file)
-    except StateFileError as error:
-        return row | {"problem": error.problem}
-    clock = "stands still" if found["frozen"] else "runs" if found["speed"] == 1 else f"runs {found['speed']:g} times"
-    told = {field: found[field] for field in ("seed", "scenario", "agents", "trades")}
-    return row | told | {"now": int(found["now"]), "clock": clock}
 
 
 def _not_in_use(settings: Settings, name: str) -> None:

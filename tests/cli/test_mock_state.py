@@ -9,12 +9,9 @@ import pytest
 import typer
 
 from tradesdk_cli.app import command
-from tradesdk_cli.commands.mock.serve import Scenario
-from tradesdk_mock import MockClock, MockServer, MockService
-from tradesdk_mock.market.scenarios import ORDINARY, SCENARIOS
+from tradesdk_mock import SCENARIOS, MockClock, MockServer, MockService
 
 from .._stock import stocked_worlds
-from ._services import Scripted
 from ._terminal import Terminal
 
 
@@ -131,36 +128,6 @@ def test_a_file_with_a_log_is_not_sent_without_it(trade: Terminal, served: MockS
     assert trade("mock", "restore", str(file), "--yes").json["seed"] == 5
 
 
-def test_what_answers_is_no_mock(trade: Terminal, service: Scripted, file: Path) -> None:
-    service.says(200, {"data": []})
-    refused = trade("mock", "snapshot", str(file))
-    assert (refused.code, refused.problem["code"]) == (1, "mock")
-    assert names(file) == []
-    file.write_bytes(b"x")
-    service.says(200, {"data": []})
-    assert trade("mock", "restore", str(file), "--yes").problem["code"] == "mock"
-    service.says(403, {"error": {"code": "forbidden", "message": "Not you."}})
-    refused = trade("mock", "snapshot", str(file), "--force")
-    assert (refused.code, refused.problem["message"]) == (5, "the mock refused: Not you.")
-    assert file.read_bytes() == b"x"
-
-
-def test_nobody_there_is_said_as_by_every_command(trade: Terminal, file: Path) -> None:
-    trade.env |= {"TRADE_BASE_URL": "http://127.0.0.1:1"}
-    said = trade("mock", "status").problem
-    assert said["message"] == "nothing listens at http://127.0.0.1:1"
-    assert trade("mock", "snapshot", str(file)).problem == said
-    file.write_bytes(b"x")
-    assert trade("mock", "restore", str(file), "--yes").problem == said
-
-
-@pytest.mark.parametrize("url", ["http://192.0.2.1:8787", "https://127.0.0.1:8787", "http://user:secret@192.0.2.1"])
-def test_only_on_this_machine(trade: Terminal, file: Path, url: str) -> None:
-    run = trade("mock", "snapshot", str(file), env={"TRADE_BASE_URL": url, "TRADE_API_KEY": "mock_full_me"})
-    assert (run.code, run.problem["code"]) == (3, "configuration")
-    assert "secret" not in run.err
-
-
 def test_scenarios(trade: Terminal, served: MockServer) -> None:
     assert trade("mock", "reset", "--scenario", "crash", "--yes").json["scenario"] == "crash"
     dry = trade("mock", "reset", "--scenario", "quiet", "--dry-run").json
@@ -200,9 +167,8 @@ def test_serve_with_a_scenario(trade: Terminal, monkeypatch: pytest.MonkeyPatch,
 @pytest.mark.parametrize("verb", ["serve", "reset"])
 def test_help_and_completion_know_every_scenario(trade: Terminal, verb: str) -> None:
     leaf = command().commands["mock"].load().commands[verb].load()
-    assert (Scenario.ORDINARY, [*Scenario]) == (ORDINARY, [*SCENARIOS])
-    words = " ".join(trade("mock", verb, "--help").out.split())
-    assert "The course of the market: ordinary, trending, choppy, crash, quiet, whipsaw." in words
+    shown = trade("mock", verb, "--help").out
+    assert all(name in shown for name in SCENARIOS)
     option = next(param for param in leaf.params if param.name == "scenario")
     context = typer.Context(leaf)
     offered = {start: [found.value for found in option.shell_complete(context, start)] for start in ("", "c")}

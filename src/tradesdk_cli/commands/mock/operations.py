@@ -1,0 +1,388 @@
+"""The commands of `trade mock` that are operations of the mock, with the operations' own arguments and help."""
+
+from __future__ import annotations
+
+import inspect
+from dataclasses import dataclass
+from decimal import Decimal
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated, Any
+from urllib.parse import quote, urlencode
+
+import typer
+
+from tradesdk_cli.commands import mock
+from tradesdk_cli.commands.mock.control import ask, forget_what_was, json_of, no_mock, pairs, place
+from tradesdk_cli.errors import CliError, RefusedByMock, UsageProblem
+from tradesdk_cli.framework.group import Verbs, noun, single
+from tradesdk_cli.framework.params import A_TIME, AgentId, AnyChain, DryRun, Yes, number, unix_or_date, whole
+from tradesdk_cli.output.columns import BALANCES, EMITTED, KEYS, SETTLEMENTS, SUBMISSIONS
+from tradesdk_cli.session import session
+from tradesdk_cli.text import to_json, visible
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from tradesdk_cli.output.columns import Column
+    from tradesdk_cli.output.printer import Output
+    from tradesdk_cli.session import Session
+    from tradesdk_mock import ControlOperation, ControlParameter
+
+
+@dataclass(frozen=True)
+class Command:
+    """One command.
+
+    Attributes:
+        request: method and path of the operation.
+        columns: those of a table of what it answers; without them, all fields.
+        empty: what is said instead of an empty table.
+        explains: makes of each item of a list its name, more for the same line, and the lines below it.
+        examples: what stands behind the words of the command in its two examples.
+        look: the command that shows what would have been accepted.
+        loses: what the mock loses by it; it is asked about first.
+        alarm: what it means when there is anything in the list; exit code 1.
+    """
+
+    request: str
+    columns: tuple[Column, ...] = ()
+    empty: str = "nothing"
+    explains: Callable[[dict[str, Any]], tuple[str, str, Iterable[str]]] | None = None
+    examples: tuple[str, str] | None = None
+    look: str | None = None
+    loses: str | None = None
+    alarm: str | None = None
+
+
+def _words(values: dict[str, Any]) -> str:
+    """`name=value` words, shortened where they are long: some are megabytes."""
+    words = (f"{name}={value if isinstance(value, str) else to_json(value)}" for name, value in values.items())
+    return " ".join(word if len(word) <= _LONGEST else f"{word[: _LONGEST - 1]}…" for word in words)
+
+
+def _rule(rule: dict[str, Any]) -> tuple[str, str, Iterable[str]]:
+    about = ("id", "kind", "on", "parameters", "seen", "fired")
+    met = {name: value for name, value in rule.items() if name not in about and value is not None}
+    counts = f"seen {rule['seen']}, fired {rule['fired']}"
+    told = [_words(rule["parameters"]), f"{_words(met) or 'every request'}; {counts}"]
+    return rule["id"], f"  {rule['kind']}", filter(None, told)
+
+
+def _kind(kind: dict[str, Any]) -> tuple[str, str, Iterable[str]]:
+    parameters = kind["parameters"]
+    names = (
+        each["name"] if each["default"] is None else _words({each["name"]: each["default"]}) for each in parameters
+    )
+    told = [f"{name}  {each['text']}" for name, each in zip(names, parameters, strict=True)]
+    return kind["name"], f"  (on {kind['on']}s)", [kind["text"], *told]
+
+
+def _gap(gap: dict[str, Any]) -> tuple[str, str, Iterable[str]]:
+    value, default = str(gap["value"]), gap["default"]
+    others = " ".join(gap["others"]) if value == default else f"{default}, the default"
+    return gap["name"], f"={value}  (or: {others})", [gap["text"]]
+
+
+COMMANDS = {
+    "status": Command("GET status"),
+    "clock": Command("POST clock", examples=("", "--freeze --advance 3600")),
+    "emit": Command("POST signals", EMITTED, examples=("--chain base", "--token BRETT --direction buy --after 30")),
+    "fault add": Command(
+        "POST faults",
+        examples=(
+            "status --route /v1/trades --count 2 status=503 retry_after=3",
+            "drop --query-param chain=8453 --every 2 after=5 how=reset",
+        ),
+        look="mock fault kinds",
+    ),
+    "fault list": Command("GET faults", empty="no faults", explains=_rule),
+    "fault kinds": Command("GET faults/kinds", explains=_kind),
+    "fault remove": Command("DELETE faults/{fault_id}", empty="no faults left", explains=_rule),
+    "fault clear": Command("DELETE faults", empty="no faults left"),
+    "fail-prices": Command("POST market", examples=("BRETT DEGEN", "none")),
+    "agent start": Command("POST agents/{agent_id}/start"),
+    "agent stop": Command("POST agents/{agent_id}/stop"),
+    "agent set-status": Command("POST agents/{agent_id}/status"),
+    "key create": Command("POST keys", examples=("--name bot", "--name eyes --scope read-only")),
+    "key list": Command("GET keys", KEYS, "no keys yet"),
+    "key scope": Command("POST keys/{key_id}/scope"),
+    "key expire": Command("POST keys/{key_id}/expire", examples=("KEY_ID", "KEY_ID --at 1900000000")),
+    "key rotate": Command("POST keys/{key_id}/rotate"),
+    "key revoke": Command("POST keys/{key_id}/revoke"),
+    "tenant populate": Command("POST tenants/{tenant}/populate", examples=("you", "you --trades 5000")),
+    "tenant plan": Command("POST tenants/{tenant}/plan", examples=("me enterprise", "you free -o json")),
+    "payments list": Command("GET payments", SETTLEMENTS, "no payment was taken"),
+    "payments submissions": Command("GET payments/submissions", SUBMISSIONS, "no payment has arrived"),
+    "payments check": Command(
+        "GET payments/twice",
+        SETTLEMENTS,
+        "nothing was charged twice",
+        examples=("", "--within 120"),
+        alarm="charged more than once",
+    ),
+    "payments balances": Command("GET payments/balances", BALANCES, "nobody has paid so far"),
+    "payments balance": Command("GET payments/balances/{payer}", BALANCES),
+    "payments set-balance": Command(
+        "PUT payments/balances/{payer}", BALANCES, examples=("ADDRESS 12.50", "ADDRESS 0 -o json")
+    ),
+    "gaps list": Command("GET gaps", explains=_gap),
+    "gaps set": Command(
+        "PUT gaps",
+        explains=_gap,
+        empty="all options have their defaults",
+        examples=("order=oldest heartbeat=1", "order=newest"),
+        look="mock gaps",
+    ),
+    "reset": Command(
+        "POST reset",
+        loses="agents, trades, keys, signals and faults",
+        examples=("--yes", "--scenario crash --populate me --dry-run"),
+    ),
+}
+
+
+def app(name: str) -> Verbs:
+    """The command `trade mock NAME`, or the noun with its verbs."""
+    from tradesdk_mock import control_operations
+
+    known = {f"{each.method} {each.path}": each for each in control_operations()}
+    made = single(mock.VERBS[name]) if name in COMMANDS else noun(name, mock.VERBS[name])
+    for words, command in COMMANDS.items():
+        if words.partition(" ")[0] == name:
+            operation = known[command.request]
+            needed = " ".join(
+                each.choices[0] if each.choices else _metavar(each) for each in operation.parameters if each.required
+            )
+            first, second = command.examples or (needed, f"{needed} -o json")
+            lines = (f"trade --mock mock {words} {first}".rstrip(), f"trade mock {words} {second.strip()}")
+            made.verb(words.rpartition(" ")[2], *lines)(_typed(command, operation))
+    return made
+
+
+# From an operation to a function that Typer reads
+
+
+def _typed(command: Command, operation: ControlOperation) -> Callable[..., None]:
+    def run(ctx: typer.Context, **given: Any) -> None:
+        _run(ctx, command, operation, given)
+
+    found: list[tuple[str, Any, Any]] = [
+        (_name(each), _declared(each), inspect.Parameter.empty if each.required else None)
+        for each in operation.parameters
+    ]
+    if operation.more is not None:
+        more = typer.Argument(metavar="NAME=VALUE", help=_sentence(operation.more))
+        found.append(("more", Annotated[list[str] | None, more], None))
+    if command.loses is not None:
+        found += [("yes", Yes, False), ("dry_run", DryRun, False)]
+    run.__annotations__ = {"ctx": typer.Context, **{name: note for name, note, _ in found}}
+    run.__signature__ = inspect.Signature(  # type: ignore[attr-defined]  # what inspect looks at first
+        [
+            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=note)
+            for name, note, default in [("ctx", typer.Context, inspect.Parameter.empty), *found]
+        ]
+    )
+    run.__doc__ = operation.text
+    return run
+
+
+_TIMES = ("at", "since", "until", "set", "timestamp")
+_METAVARS = {
+    **dict.fromkeys(_TIMES, "TIME"),
+    **dict.fromkeys(("advance", "after", "every", "within"), "SECONDS"),
+    "balance": "USD",
+    "key": "KEY_ID",
+    "payer": "ADDRESS",
+    "populate": "TENANT",
+    "price_failure": "all|none|TOKEN",
+    "query": "NAME=VALUE",
+}
+
+
+def _kinds(incomplete: str) -> list[str]:
+    from tradesdk_mock import fault_kinds
+
+    return [kind.name for kind in fault_kinds() if kind.name.startswith(incomplete)]
+
+
+_KIND = typer.Argument(
+    metavar="KIND", autocompletion=_kinds, help="What goes wrong; trade mock fault kinds lists them."
+)
+_USD = typer.Argument(metavar="USD", help="US dollars, such as 12.50.")
+_OWN = {"agent_id": AgentId, "chain_id": AnyChain, "kind": Annotated[str, _KIND], "balance": Annotated[str, _USD]}
+"""What commands say otherwise than the mock."""
+
+
+def _name(each: ControlParameter) -> str:
+    """What it is called here: a global option is called --query."""
+    return "query_param" if each.name == "query" else each.name
+
+
+def _metavar(each: ControlParameter) -> str:
+    if each.choices:
+        return "|".join(each.choices)
+    if each.types == (int,) and each.name not in _TIMES:
+        return "N"
+    return _METAVARS.get(each.name) or ("X" if each.types == (float,) else each.name.upper())
+
+
+def _declared(each: ControlParameter) -> Any:
+    """How Typer reads a parameter. What is not given is None, so that the mock's own default holds."""
+    if each.name in _OWN:
+        return _OWN[each.name]
+    kind: Any = str
+    read: dict[str, Any] = {"metavar": _metavar(each)}
+    text = _sentence(each.text)
+    if each.choices:
+        kind, read["case_sensitive"] = StrEnum("Choice", [(word, word) for word in each.choices]), False
+    elif each.name in _TIMES:
+        kind, read["parser"] = float, unix_or_date()
+        text = f"{text.removesuffix('.')}; also {A_TIME.partition(', ')[2]}."
+    elif each.types in ((int,), (float,)):
+        (kind,), read["parser"] = each.types, whole() if each.types == (int,) else number()
+    elif each.types == (bool,):
+        kind, read = bool, {}
+    elif list in each.types or dict in each.types:
+        kind = list[str]
+    if each.required:
+        return Annotated[kind, typer.Argument(help=text, **read)]
+    if each.default not in (None, False, 0, ()):
+        text += f" [default: {each.default:g}]" if each.types == (float,) else f" [default: {each.default}]"
+    option = f"--{_name(each).replace('_', '-')}"
+    if kind is bool and each.default is None:
+        option += f"/--no-{option[2:]}"
+    return Annotated[kind | None, typer.Option(option, help=text, show_default=False, **read)]
+
+
+def _sentence(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
+# From what was typed to a request, and from its answer to what is printed
+
+
+def _run(ctx: typer.Context, command: Command, operation: ControlOperation, given: dict[str, Any]) -> None:
+    fields = _more(operation, given.get("more") or ())
+    sent = ((each.name, _sent(each, given[_name(each)])) for each in operation.parameters)
+    fields |= {name: value for name, value in sent if value is not None}
+    ids = {name: fields.pop(name) for name in list(fields) if f"{{{name}}}" in operation.path}
+    body = fields if operation.method in ("POST", "PUT") else None
+    query = f"?{urlencode(fields)}" if fields and body is None else ""
+    with session(ctx) as run:
+
+        def answer_for(agent_id: str = "") -> dict[str, Any]:
+            words = {name: quote(word, safe="") for name, word in (ids | {"agent_id": agent_id}).items()}
+            try:
+                return ask(run, operation.method, operation.path.format(**words) + query, body)
+            except RefusedByMock as error:
+                look = command.look or (_LISTS.get(operation.path[:4]) if error.status in (404, 409) else None)
+                error.hint = f"see what there is: {run.settings.program} {look}" if look else error.hint
+                raise
+
+        if command.loses is not None:
+            from tradesdk_cli.confirm import Change, approve
+
+            what = f"{operation.path} {place(run)}: delete {command.loses}"
+            change = Change(what, operation.method, f"/_mock/{operation.path}", fields or None, mock=place(run))
+            if not approve(run, change, yes=given["yes"], dry_run=given["dry_run"]):
+                return
+            answer_for()
+            forget_what_was(run)
+            answer = ask(run, "GET", "status")
+        elif "agent_id" in ids:
+            from tradesdk_cli.lookup import AGENTS, reached
+
+            answer = reached(run, AGENTS, ids["agent_id"], answer_for)
+        else:
+            answer = answer_for()
+        _show(run, command, answer)
+
+
+_LISTS = {"agen": "agents list", "keys": "mock key list", "faul": "mock fault list"}
+"""By the beginning of a path, the command that lists what it is about."""
+
+
+def _sent(each: ControlParameter, value: Any) -> Any:
+    """A value as the control API takes it; None where nothing was given."""
+    if value is None or value == [] or (value is False and each.default is False):
+        return None
+    if each.name == "balance":
+        from tradesdk_cli.purchase.checkout import amount_of
+
+        return int(Decimal(amount_of("USD", value)).scaleb(6))
+    if each.types == (dict,):
+        return pairs(value, "trade mock fault add --help")
+    if each.types == (bool, list):
+        return {"all": True, "none": False}.get(value[0], value) if len(value) == 1 else value
+    return int(value) if each.types == (int,) else value
+
+
+def _more(operation: ControlOperation, words: Iterable[str]) -> dict[str, Any]:
+    """`NAME=VALUE` words; values of faults have types."""
+    fault = operation.path == "faults"
+    look = "trade mock fault kinds" if fault else "trade mock gaps"
+    found: dict[str, Any] = dict(pairs(words, look))
+    for each in operation.parameters:
+        if each.name in found:
+            option = "the first argument" if each.required else f"an option: --{_name(each).replace('_', '-')}"
+            raise UsageProblem(f"{each.name} is {option}", "trade mock fault add --help")
+    if not fault:
+        return found
+    return {name: text if name in _AS_THEY_ARE else value_of(text) for name, text in found.items()}
+
+
+def _show(run: Session, command: Command, answer: dict[str, Any]) -> None:
+    out, data = run.out, answer.get("data")
+    if not isinstance(data, list):
+        if not out.draws(many=False):
+            out.one(answer)
+        elif command.columns:
+            out.many(command.columns, [[answer]], empty=command.empty)
+        else:
+            out.one({name: value for name, value in answer.items() if value is not None})
+        return
+    rows = [row for each in data for row in (each if isinstance(each, list) else [each])]
+    if not all(isinstance(row, dict) for row in rows):
+        raise no_mock(run)
+    if command.explains is not None and rows and out.draws(many=True):
+        _explain(out, map(command.explains, rows))
+    else:
+        out.many(command.columns, [rows], empty=command.empty)
+    if rows and command.alarm:
+        raise CliError(f"{len(data)} {'purchase was' if len(data) == 1 else 'purchases were'} {command.alarm}")
+
+
+def _explain(out: Output, things: Iterable[tuple[str, str, Iterable[str]]]) -> None:
+    """Names, and below each what it is, indented and wrapped to the terminal."""
+    from rich.text import Text
+
+    from tradesdk_cli.output.table import print_line
+
+    width = out.width or 100_000
+
+    def draw(console: Any) -> None:
+        for name, more, below in things:
+            first, *rest = Text.assemble((visible(name), "bold"), visible(more)).wrap(console, max(24, width))
+            wrapped = (part for line in below for part in Text(visible(line)).wrap(console, max(20, width - 4)))
+            for line in (first, *(Text("    ") + part for part in (*rest, *wrapped))):
+                line.rstrip()
+                print_line(console, line)
+
+    out.draw(draw)
+
+
+_LONGEST = 1_000
+_AS_THEY_ARE = ("text", "base64", "raw", "header", "body")
+"""Parameters of faults that are text, whatever it looks like."""
+_MOST_NESTED = 100
+"""No value is as deep, and a deep one can be more than the parser's stack holds."""
+
+
+def value_of(text: str) -> Any:
+    """What `text` stands for: JSON where it is a number, true, false, null, an object, an array or a quoted text."""
+    if text.count("[") + text.count("{") > _MOST_NESTED:
+        return text
+    try:
+        return json_of(text)
+    except ValueError:
+        return text

@@ -1,0 +1,84 @@
+"""`trade mock snapshot` and `restore`: the mock's state in a file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tradesdk_cli.commands.mock.control import ask, forget_what_was, place, state_of
+from tradesdk_cli.errors import CliError, RefusedByMock, UsageProblem
+from tradesdk_cli.files import atomic_write
+from tradesdk_cli.framework.group import single
+from tradesdk_cli.framework.params import DryRun, Yes
+from tradesdk_cli.session import session
+
+_APPS = {
+    "snapshot": single("Write the mock's state into a file."),
+    "restore": single("Restore a snapshot, or load a state file."),
+}
+app = _APPS.__getitem__
+
+
+@app("snapshot").verb(
+    "snapshot", "trade --mock mock snapshot before.sqlite3", "trade mock snapshot before.sqlite3 --force"
+)
+def snapshot(
+    ctx: typer.Context,
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="The file; written whole or not at all.")],
+    force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
+) -> None:
+    """Write the mock's state into a file.
+
+    trade mock restore goes back to it, and trade mock serve --db works on it.
+    """
+    with session(ctx) as run:
+        if file.exists() and not force:
+            raise UsageProblem(f"{file} exists already", "--force writes over it")
+        if any(file.with_name(file.name + end).exists() for end in ("-wal", "-shm")):
+            raise CliError(f"{file} is a state file in use, or one that was not closed", "take another file")
+        try:
+            atomic_write(file, state_of(run))
+        except OSError as error:
+            raise CliError(f"cannot write {file}: {error.strerror}", "take another file") from None
+        run.out.one({"file": str(file), "bytes": file.stat().st_size})
+
+
+@app("restore").verb(
+    "restore", "trade --mock mock restore before.sqlite3 --dry-run", "trade mock restore before.sqlite3 --yes"
+)
+def restore(
+    ctx: typer.Context,
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="From trade mock snapshot, or a state file.")],
+    yes: Yes = False,
+    dry_run: DryRun = False,
+) -> None:
+    """Restore a snapshot, or load a state file.
+
+    State, seed, scenario, clock, gap options, faults and keys are those of the file, which stays as it is. What the
+    mock holds now is forgotten, and open streams end. What was paid in the embedded world is forgotten on both sides.
+    """
+    from tradesdk_cli.confirm import Change, approve
+
+    hint = "trade mock snapshot writes one"
+    with session(ctx) as run:
+        if not file.is_file():
+            raise UsageProblem(f"{file} is {'not a file' if file.exists() else 'not there'}", hint)
+        what = f"restore {file} in {place(run)}: forget what it holds now"
+        if not approve(run, Change(what, "POST", "/_mock/restore", mock=place(run)), yes=yes, dry_run=dry_run):
+            return
+        log = file.with_name(f"{file.name}-wal")
+        if log.exists() and log.stat().st_size:  # what was written last is there, and not in the file
+            raise CliError(
+                f"{file} is in use, or was not closed", "trade mock serve --db FILE, and trade mock snapshot"
+            )
+        try:
+            ask(run, "POST", "restore", file.read_bytes())
+        except OSError as error:
+            raise CliError(f"cannot read {file}: {error.strerror}", hint) from None
+        except RefusedByMock as error:
+            error.hint = f"nothing was changed; {hint}"
+            raise
+        forget_what_was(run)
+        run.out.one(ask(run, "GET", "status"))
