@@ -252,6 +252,11 @@ async def test_a_name_that_cannot_be_used(mock: MockService, name: Any) -> None:
     assert mock.requests() == []
 
 
+async def test_the_longest_name(mock: MockService) -> None:
+    result = await buyer_of(mock).token_prices(TWO, purchase="x" * 500)
+    assert result.charged is True
+
+
 async def test_a_dry_run_knows_the_name(mock: MockService) -> None:
     signer = CountingSigner()
     client = buyer_of(mock, signer=signer)

@@ -100,6 +100,12 @@ async def test_exactly_two_minutes_are_waited() -> None:
     assert await waited(retry_after="120") == named(120)
 
 
+@each_of("status", [500, 502, 504])
+async def test_no_other_refusal_names_a_wait(status: int) -> None:
+    reset = {"x_ratelimit_reset": str(START + 50), "x_ratelimit_remaining": "0"}
+    assert 2 <= await waited(status=status, date=http_date(START), retry_after="60", **reset) <= 2.5
+
+
 async def test_no_wait_passes_the_deadline() -> None:
     """The total of 180 seconds holds for waits as well."""
     service, clock = Service(*(failed(503, retry_after="80") for _ in range(6))), VirtualClock()

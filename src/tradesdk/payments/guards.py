@@ -196,7 +196,7 @@ def _refused_transfer(requirement: Requirement) -> _Refusal | None:
     contract, chain = extra.get("verifyingContract"), extra.get("chainId")
     if contract is not None and not (isinstance(contract, str) and contract.lower() == requirement.asset.lower()):
         return _Refusal(3, "unsupported_domain", _not("extra.verifyingContract", contract, USDC), _BROKEN)
-    if chain is not None and (isinstance(chain, bool) or chain not in _CHAIN):
+    if chain is not None and chain not in _CHAIN:
         return _Refusal(3, "unsupported_domain", _not("extra.chainId", str(chain), "8453"), _BROKEN)
     method, flow = extra.get("assetTransferMethod"), extra.get("paymentFlow")
     if method not in (None, "eip3009"):
