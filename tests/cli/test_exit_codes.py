@@ -168,9 +168,7 @@ USAGE: list[tuple[str, str]] = [
     ("--api-key=hidden agents list", "--api-key"),
     ("agents list --timeout soon", "--timeout: 'soon' is not a number"),
     ("mock serve --port 65536", "--port: 65536 is not from 0 to 65535"),
-    ("mock clock --advance=-1", "--advance: -1.0 is less than 0"),
     ("mock clock --set inf", "--set: a finite number is needed, not inf"),
-    ("mock clock --allow-backwards", "belongs to --set"),
     *(
         (f"agents update agt_1 --{name}-pct {value} --yes", f"--{name}-pct: a finite number is needed, not {value}")
         for name in ("position-size", "stop-loss", "trailing-stop", "take-profit")

@@ -79,8 +79,8 @@ def test_an_id_that_a_narrow_table_shortens_is_taken_as_it_is_shown(world: Termi
 
 def test_whatever_state_it_is_put_into_on_a_mock(own: Terminal, client: TradeClient) -> None:
     chosen = next(one for one in client.agents.list() if one.name == "base-slow")
-    assert own("mock", "agent", "base-slow", "paused").json == {"id": chosen.id, "status": "paused"}
-    assert own("mock", "agent", chosen.id[:12], "start").json == {"id": chosen.id, "status": "active"}
+    assert own("mock", "agent", "set-status", "base-slow", "paused").json == {"id": chosen.id, "status": "paused"}
+    assert own("mock", "agent", "start", chosen.id[:12]).json == {"id": chosen.id, "status": "active"}
     positions = own("positions", "list", "--agent-id", "base-slow").lines
     assert {one["agent_id"] for one in positions} <= {chosen.id}
 

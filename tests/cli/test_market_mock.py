@@ -107,12 +107,12 @@ def test_time_is_that_of_the_mock(trade: Terminal) -> None:
 
 
 def test_it_can_want_the_api_key(trade: Terminal) -> None:
-    trade("--mock", "mock", "gaps", "--set", "b_bearer=required")
+    trade("--mock", "mock", "gaps", "set", "b_bearer=required")
     assert trade("--mock", *BUY).code == 4
     assert trade("--mock", *BUY, "--send-api-key").code == 0
     assert trade("--mock", *BUY, "--send-api-key", env={"TRADE_API_KEY": "a-real-key-0123456789"}).code == 0
 
 
 def test_another_port_of_the_market(trade: Terminal) -> None:
-    trade("--mock", "mock", "gaps", "--set", "b_port=another")
+    trade("--mock", "mock", "gaps", "set", "b_port=another")
     assert trade("--mock", *BUY).code == 0

@@ -1,4 +1,4 @@
-"""The commands of `trade mock` that are operations of the mock: what they send, what comes of it, and how it looks."""
+"""The commands of `trade mock` that are operations of the mock: what they send, the result, and how it looks."""
 
 from __future__ import annotations
 
@@ -241,7 +241,7 @@ def test_any_value_can_be_sent(text: str) -> None:
     json.dumps(value_of(text), allow_nan=False)
 
 
-# What comes of it: the same on a server and in the embedded world
+# The result: the same on a server and in the embedded world
 
 OUTCOMES: list[tuple[str, int, Any]] = [
     ("status", 0, {"seed": 7, "faults": 0, "frozen": True}),
@@ -457,7 +457,7 @@ def test_it_fits_a_terminal(trade: Terminal, served: MockServer, columns: int) -
 
 def test_nothing_in_an_answer_moves_a_cursor(trade: Terminal, asked: Scripted) -> None:
     texts = dict.fromkeys(("id", "kind", "route", "name", "value", "default", "text", "on", "path", "payer"), HOSTILE)
-    item = {**texts, "query": {HOSTILE: HOSTILE}, "parameters": {HOSTILE: HOSTILE}, "others": [HOSTILE]}
+    item: dict[str, Any] = {**texts, "query": {HOSTILE: HOSTILE}, "parameters": {HOSTILE: HOSTILE}, "others": [HOSTILE]}
     item |= dict.fromkeys(("amount", "seen", "fired", "balance", "n", "at", "status"), 1)
     kind = item | {"parameters": [{"name": HOSTILE, "default": HOSTILE, "text": HOSTILE}]}
     for words, command in COMMANDS.items():

@@ -68,7 +68,7 @@ def test_an_emitted_signal_is_on_the_stream_and_in_every_list(served: dict[str, 
         httpx.Client(base_url=served["url"], headers=bearer, timeout=30) as http,
         http.stream("GET", "/v1/signals/stream", params={"chain": 8453}) as stream,
     ):
-        [emitted] = trade(served, home, "mock", "emit", "signal", "--chain", "8453")
+        [emitted] = trade(served, home, "mock", "emit", "--chain", "8453")
         events = (json.loads(line.removeprefix("data: ")) for line in stream.iter_lines() if line)
         event = next(event for event in events if event.pop("type") == "signal")  # after a heartbeat, if it took long
         assert event == {name: emitted[name] for name in event}
