@@ -26,7 +26,6 @@ _GROUPS = {
         "trades": "Trades that agents made: list, get.",
         "positions": "Open positions: list.",
         "signals": "BUY and SELL signals: latest, history, stream.",
-        "replay": "Play a recorded stream back.",
         "top": "A live board: agents, positions, signals, money.",
         "plot": "Draw a token's price or an agent's result.",
         "market": "Market data about tokens, paid per call.",

@@ -74,7 +74,7 @@ def instead(argv: Sequence[str], path: str) -> str:
 
 _ALLOWED = re.compile(r" (?:--yes|--max-price \S+)")
 _SYMBOL = re.compile(r"(?=.*[A-Z])[A-Z0-9]{2,}")
-_ABOUT_TOKENS = (["signals"], ["market"], ["trades"], ["positions"], ["plot"], ["replay"])
+_ABOUT_TOKENS = (["signals"], ["market"], ["trades"], ["positions"], ["plot"])
 _JQ = re.compile(r"\.(?:(?P<name>[A-Za-z_][\w.]*)|(?P<rest>\[\d*\](?:\.[A-Za-z_][\w.]*)?)?)")
 _JQ_LISTS = ("trade agents list", "trade wallets list", "trade trades list", "trade positions list")
 _JQ_OBJECTS = ("trade agents get", "trade trades get", "trade account show")

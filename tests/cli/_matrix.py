@@ -20,7 +20,6 @@ from tradesdk_cli.mcp.approvals import Approvals
 from tradesdk_mock import MockServer
 
 from ._reading import Handed
-from ._streams import event, tape_of
 from ._terminal import Terminal
 
 KEY = "0x" + "5a" * 32
@@ -42,7 +41,6 @@ CALLS = {
     "signals latest": "--chain base --limit 3",
     "signals history": "--chain base --limit 3",
     "signals stream": "--chain base --since 24h --count 3",
-    "replay": "TAPE --speed max",
     "market signals": "ETH BRETT:2 --max-price 0.20",
     "market prices": "ETH BRETT --max-price 0.20",
     "market history": "BRETT --since 24h --max-price 0.20",
@@ -176,7 +174,6 @@ class Things:
             "OTHER_WALLET": lambda: trade.env.update(TRADE_WALLET_KEY=f"0x{number:064x}") or "",
             "WALLET": self._wallet,
             "TRADE": lambda: next(iter(self.client.trades.list(limit=1))).id,
-            "TAPE": lambda: str(tape_of(home / f"{number}.tape", *((0, event(n)) for n in range(3)))),
             "PAID": self._payment,
             "PAYMENT": self._payment,
             "DOUBT": self._doubt,

@@ -16,7 +16,7 @@ from tradesdk_mock import GapOptions, MockClock, MockServer
 
 from .._stock import stocked
 from ._services import Scripted, scripted
-from ._streams import Hook, hooked, quick_market
+from ._streams import quick_market
 from ._terminal import Terminal
 
 BUYER_KEY = "0x" + "6b" * 32
@@ -109,13 +109,6 @@ def stock() -> Iterator[MockServer]:
 def market(trade: Terminal, monkeypatch: pytest.MonkeyPatch) -> Iterator[MockServer]:
     """A market whose signals a test emits; `trade` is set to it, and waits for nothing."""
     with quick_market(trade, monkeypatch) as running:
-        yield running
-
-
-@pytest.fixture
-def hook() -> Iterator[Hook]:
-    """A receiver of signals."""
-    with hooked() as running:
         yield running
 
 

@@ -21,7 +21,7 @@ from tradesdk_mock import MockServer
 
 from .._rows import each_of
 from ._services import Scripted, agent
-from ._streams import STREAM, event, tape_of
+from ._streams import STREAM, event
 from ._terminal import Terminal
 
 
@@ -335,20 +335,11 @@ def test_the_checkpoint_and_the_file_are_two_files(world: Terminal, server: Mock
     assert server.journal("shared") == []
 
 
-@pytest.mark.parametrize(("one", "other"), [("--out", "--checkpoint"), ("--out", "--tape"), ("--checkpoint", "--tape")])
-def test_so_are_those_of_a_stream(trade: Terminal, service: Scripted, files: Path, one: str, other: str) -> None:
+def test_so_are_those_of_a_stream(trade: Terminal, service: Scripted, files: Path) -> None:
     file = files / "x.ndjson"
-    run = trade(*STREAM, one, str(file), other, str(file))
-    assert (run.code, run.problem["message"]) == (2, f"{one} and {other} are the same file: {file}")
+    run = trade(*STREAM, "--out", str(file), "--checkpoint", str(file))
+    assert (run.code, run.problem["message"]) == (2, f"--out and --checkpoint are the same file: {file}")
     assert (service.seen, list(files.iterdir())) == ([], [])
-
-
-def test_a_tape_is_not_played_onto_itself(trade: Terminal, files: Path) -> None:
-    tape = tape_of(files / "d.ndjson", (0, event()))
-    before = tape.read_bytes()
-    run = trade("replay", str(tape), "--speed", "max", "--out", str(tape))
-    assert (run.code, run.problem["message"]) == (2, f"the tape and --out are the same file: {tape}")
-    assert tape.read_bytes() == before
 
 
 def test_which_files_are_the_same(files: Path) -> None:

@@ -121,7 +121,6 @@ def test_files_where_files_fit(trade: Terminal) -> None:
     assert ask(trade, "trade api POST /v1/agents -d @a")[0] == "files"
     assert ask(trade, "trade api POST /v1/agents -d ")[0] == "words"
     assert ask(trade, "trade mock fault add drop --route ")[0] == "words"
-    assert ask(trade, "trade replay ")[0] == "files"
     assert ask(trade, "trade agents list --status ")[0] == "words"
 
 

@@ -19,7 +19,6 @@ from tradesdk_mock import MockServer
 
 from .._rows import each_of
 from .._stock import stocked_worlds
-from ._streams import event, tape_of
 from ._terminal import Terminal
 
 KEY = "0x" + "5a" * 32
@@ -168,8 +167,6 @@ def test_example(trade: Terminal, request: pytest.FixtureRequest, monkeypatch: p
     for name, command_line in LISTED.items():
         if name in line:
             values[name] = own(*same, "-o", "json", *command_line.split()).json[0]["id"]
-    if "signals.tape" in line:
-        values["signals.tape"] = str(tape_of(own.home / "signals.tape", (0, event(1)), (0.1, event(2))))
     if "before.sqlite3" in line:
         values["before.sqlite3"] = str(own.home / "before.sqlite3")
         if "snapshot" not in line or "--force" in line:

@@ -21,7 +21,7 @@ from tradesdk_mock import MockServer
 
 from .._rows import each_of
 from ._services import Scripted, agent
-from ._streams import event, tape_of
+from ._streams import event, sends
 from ._terminal import TRADE, Terminal
 
 FULL = Path("/dev/full")
@@ -75,18 +75,18 @@ def test_a_failed_command_leaves_what_was_there(service: Scripted, trade: Termin
     assert sorted(path.name for path in tmp_path.iterdir() if path.is_file()) == ["a.csv"]
 
 
-def test_permissions(agents: Terminal, tmp_path: Path) -> None:
+def test_permissions(trade: Terminal, market: MockServer, tmp_path: Path) -> None:
     mask = os.umask(0o027)
     try:
-        agents("agents", "list", "--out", str(tmp_path / "new.csv"))
-        agents("replay", str(tape_of(tmp_path / "a.tape", (0, event()))), "--out", str(tmp_path / "stream.csv"))
+        trade("account", "show", "--out", str(tmp_path / "new.csv"))
+        trade(*sends(market, event()), "--out", str(tmp_path / "stream.csv"))
     finally:
         os.umask(mask)
     assert {stat.S_IMODE((tmp_path / f"{name}.csv").stat().st_mode) for name in ("new", "stream")} == {0o640}
     secret = tmp_path / "secret.csv"
     secret.touch(mode=0o600)
-    agents("agents", "list", "--out", str(secret))
-    assert secret.read_text().startswith("id,")
+    trade("account", "show", "--out", str(secret))
+    assert secret.stat().st_size
     assert stat.S_IMODE(secret.stat().st_mode) == 0o600
 
 
@@ -213,15 +213,18 @@ def test_several_results_of_one_command_stand_below_each_other(buyer: Terminal, 
 
 
 @pytest.fixture
-def tape(trade: Terminal) -> str:
-    return str(tape_of(trade.home / "some.tape", (0, event(1)), (0, event(2, more={"a": [1]}))))
+def stream(market: MockServer) -> tuple[str, ...]:
+    """Reads two signals."""
+    return sends(market, event(1), event(2, more={"a": [1]}))
 
 
 @pytest.mark.parametrize("name", ["a.csv", "a.tsv", "a.md", "a.ndjson", "a.yaml", "a.txt"])
-def test_a_stream_goes_on_where_the_file_ends(trade: Terminal, tape: str, tmp_path: Path, name: str) -> None:
+def test_a_stream_goes_on_where_the_file_ends(
+    trade: Terminal, stream: tuple[str, ...], tmp_path: Path, name: str
+) -> None:
     file = tmp_path / name
     for number in (1, 2):
-        run = trade("replay", tape, "--speed", "max", "--out", str(file))
+        run = trade(*stream, "--out", str(file))
         assert (run.code, run.out) == (0, "")
         assert run.notes[-1] == {
             "type": "written",
@@ -241,31 +244,31 @@ def test_a_stream_goes_on_where_the_file_ends(trade: Terminal, tape: str, tmp_pa
         assert len(yaml.safe_load(text)) == 4
 
 
-def test_a_line_that_broke_off_stays_apart(trade: Terminal, tape: str, tmp_path: Path) -> None:
+def test_a_line_that_broke_off_stays_apart(trade: Terminal, stream: tuple[str, ...], tmp_path: Path) -> None:
     file = tmp_path / "a.ndjson"
     file.write_text('{"type":"sig')
-    trade("replay", tape, "--speed", "max", "--out", str(file))
+    trade(*stream, "--out", str(file))
     first, *lines = file.read_text().splitlines()
     assert first == '{"type":"sig'
     assert [json.loads(line)["id"] for line in lines] == [event(1)["id"], event(2)["id"]]
 
 
-def test_other_columns_are_refused(trade: Terminal, tape: str, tmp_path: Path) -> None:
+def test_other_columns_are_refused(trade: Terminal, stream: tuple[str, ...], tmp_path: Path) -> None:
     file = tmp_path / "a.csv"
     file.write_text("what,else\n")
-    run = trade("replay", tape, "--speed", "max", "--out", str(file))
+    run = trade(*stream, "--out", str(file))
     assert (run.code, run.notes[-1]["message"]) == (2, f"--out: {file} has other columns than this")
     file.write_text("id,token_symbol\n")
-    run = trade("replay", tape, "--speed", "max", "--out", str(file), "--fields", "id,price_usd")
+    run = trade(*stream, "--out", str(file), "--fields", "id,price_usd")
     assert (run.code, run.notes[-1]["message"]) == (2, f"--out: {file} has no column price_usd")
     assert file.read_text() == "id,token_symbol\n"
-    trade("replay", tape, "--speed", "max", "--out", str(file), "--fields", "token_symbol,id", "--count", "1")
+    trade(*stream, "--out", str(file), "--fields", "token_symbol,id", "--count", "1")
     assert file.read_text() == f"id,token_symbol\n{event(1)['id']},BRETT\n"
 
 
-def test_a_stream_has_no_end_and_json_has_one(trade: Terminal, tape: str, tmp_path: Path) -> None:
+def test_a_stream_has_no_end_and_json_has_one(trade: Terminal, stream: tuple[str, ...], tmp_path: Path) -> None:
     file = tmp_path / "a.json"
-    run = trade("replay", tape, "--out", str(file))
+    run = trade(*stream, "--out", str(file))
     assert run.problem["message"] == f"{file} is one array, and a stream has no end"
     assert not file.exists()
 

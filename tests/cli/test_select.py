@@ -12,7 +12,7 @@ from tradesdk_mock import MockServer
 
 from .._rows import each_of
 from ._services import HOSTILE, Scripted, agent
-from ._streams import event, tape_of
+from ._streams import event, sends
 from ._terminal import Terminal
 
 FULL = agent(
@@ -304,11 +304,10 @@ def test_floats_are_not_rounded(service: Scripted, trade: Terminal) -> None:
 
 
 @pytest.fixture
-def tape(trade: Terminal) -> str:
-    events: list[dict[str, Any]] = [
-        event(n, id=f"sig_{n}", direction=side) for n, side in ((1, "BUY"), (2, "SELL"), (3, "BUY"))
-    ]
-    return str(tape_of(trade.home / "some.tape", *((0, each) for each in events)))
+def stream(market: MockServer) -> tuple[str, ...]:
+    """Reads three signals."""
+    sides = {1: "BUY", 2: "SELL", 3: "BUY"}
+    return sends(market, *(event(n, id=f"sig_{n}", direction=side) for n, side in sides.items()))
 
 
 @each_of(
@@ -324,13 +323,13 @@ def tape(trade: Terminal) -> str:
         (("--fields", "id", "-o", "table"), "id\nsig_1\nsig_2\nsig_3\n"),
     ],
 )
-def test_each_item_of_a_stream(trade: Terminal, tape: str, options: tuple[str, ...], text: str) -> None:
-    run = trade("replay", tape, "--speed", "max", *options)
+def test_each_item_of_a_stream(trade: Terminal, stream: tuple[str, ...], options: tuple[str, ...], text: str) -> None:
+    run = trade(*stream, *options)
     assert (run.code, run.out) == (0, text)
 
 
-def test_the_first_item_of_a_stream_decides_which_fields_there_are(trade: Terminal, tape: str) -> None:
-    run = trade("replay", tape, "--speed", "max", "--fields", "idd", "-o", "csv")
+def test_the_first_item_of_a_stream_decides_which_fields_there_are(trade: Terminal, stream: tuple[str, ...]) -> None:
+    run = trade(*stream, "--fields", "idd", "-o", "csv")
     assert (run.code, run.out) == (2, "")
     assert "did you mean id?" in run.err
 

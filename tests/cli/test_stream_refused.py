@@ -75,8 +75,6 @@ def test_what_it_waits_for_before_it_is_connected_is_said(trade: Terminal, marke
         (("--min-confidence", "2"), "2"),
         (("--exec", "echo {symbol}"), "{symbol} is not a placeholder"),
         (("--exec", "no-such-program-anywhere"), "there is no program"),
-        (("--forward-to", "http://receiver.example.com/"), "not https"),
-        (("--tape", "."), "exists already"),
     ],
 )
 def test_what_is_refused_before_anything_is_sent(

@@ -151,19 +151,14 @@ def stream(
         ),
     ] = None,
     heartbeats: Annotated[bool, typer.Option("--heartbeats", help="Include heartbeats.")] = False,
-    tape: Annotated[
-        Path | None, typer.Option("--tape", metavar="FILE", help="Record the stream for trade replay.")
-    ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite an existing tape.")] = False,
 ) -> None:
     """Print signals as they come, each once, until Ctrl-C.
 
     Reconnects by itself and reads missed signals from the history; stderr says when. --since last continues the last
     run with --since last and the same key, chain, filters and --out; the first time, the last run without it.
 
-    A signal is done when it is printed, its command has ended, and it was forwarded or its failure was reported. One
-    that was not done when a run ended (a crash, Ctrl-C while its command ran) comes again. A command that still runs
-    when --duration is over may finish.
+    A signal is done when it is printed and its command has ended. One that was not done when a run ended (a crash,
+    Ctrl-C while its command ran) comes again. A command that still runs when --duration is over may finish.
     """
     from functools import partial
 
@@ -172,16 +167,16 @@ def stream(
     from tradesdk_cli.stream.follow import SETTLE, follow
 
     with session(ctx) as run:
-        if checkpoint is not None or tape is not None:
+        if checkpoint is not None:
             from tradesdk_cli.files import refuse_same
 
-            refuse_same({"--out": run.settings.out, "--checkpoint": checkpoint, "--tape": tape})
+            refuse_same({"--out": run.settings.out, "--checkpoint": checkpoint})
         filters = {"min_confidence": min_confidence, "direction": direction, "token": token}
         place, begin = checkpoint, since if isinstance(since, float) else None
         if place is None and since == LAST:
             place, begin = last_place(run, chain, filters)
         purpose = None if checkpoint is None else BookmarkKind(checkpoint, run, filters)
-        delivery = Delivery(run, wanted, tape, force=force, resumes=place is not None, purpose=purpose)
+        delivery = Delivery(run, wanted, resumes=place is not None, purpose=purpose)
         open_stream = partial(
             run.client.signals.stream,
             chain=chain,
@@ -193,7 +188,6 @@ def stream(
             reports=True,
             settle=SETTLE,
         )
-        run.closing(delivery.close)
         source: StreamSource = (
             FilePlace(place, open_stream) if place is not None else RunPlace(run, chain, filters, open_stream)
         )
