@@ -49,7 +49,6 @@ def complete(trade: Terminal, line: str, shell: str = "bash", **env: str) -> lis
         ("trade --base-url=http://127.0.0.1:8000 agents li", ["list"]),
         ("trade plot token BRETT --since 12:00 --mo", ["--mock"]),
         ("trade agents list --status  a", ["active"]),
-        ("trade agents list --ch", ["--checkpoint"]),
         ("trade signals latest --ch", ["--chain"]),
         ("trade signals latest --chain-", ["--chain-id"]),
         ("trade signals stream --direction ", ["BUY", "SELL"]),

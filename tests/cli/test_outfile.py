@@ -15,13 +15,14 @@ import yaml
 
 from tradesdk_cli.config.settings import Settings
 from tradesdk_cli.errors import Unwritable, UsageProblem
+from tradesdk_cli.files import refuse_same
 from tradesdk_cli.output.outfile import OutFile
 from tradesdk_cli.output.printer import Output
 from tradesdk_mock import MockServer
 
 from .._rows import each_of
 from ._services import Scripted, agent
-from ._streams import event, sends
+from ._streams import STREAM, event, sends
 from ._terminal import TRADE, Terminal
 
 FULL = Path("/dev/full")
@@ -96,7 +97,6 @@ def test_permissions(trade: Terminal, market: MockServer, tmp_path: Path) -> Non
     [
         "agents list",
         "agents delete agt_1 --yes",
-        "trades list --all --checkpoint place -o csv",
         "signals stream --chain base",
         "plot token BRETT",
     ],
@@ -108,7 +108,7 @@ def test_a_link_is_neither_replaced_nor_written_through(
     if there:
         goal.write_text("old\n")
     link.symlink_to(goal.name)
-    run = trade(*line.replace("place", str(tmp_path / "place")).split(), "--out", str(link))
+    run = trade(*line.split(), "--out", str(link))
     assert (run.code, run.problem["message"]) == (2, f"--out: {link} is a symbolic link to {goal}")
     assert service.seen == []
     assert os.readlink(link) == goal.name
@@ -291,44 +291,10 @@ def test_a_line_that_does_not_fit_leaves_nothing(tmp_path: Path, monkeypatch: py
     assert (tmp_path / "a.ndjson").read_text() == "one\nthree\n"
 
 
-# Going on
-
-
-def output(file: Path, **settings: Any) -> Output:
-    return Output(Settings(out=file, **settings), {})
-
-
-def test_a_pull_goes_on_at_a_place(tmp_path: Path) -> None:
-    file = tmp_path / "a.csv"
-    places: list[int] = []
-    for offset, ids in ((0, "ab"), (None, "cd")):
-        out = output(file)
-        out.go_on_at(places[0] if offset is None else 0)
-
-        def pages(out: Output = out, ids: str = ids) -> Any:
-            for name in ids:
-                yield [{"id": name, "n": 1}]
-                places.append(out.position() or 0)
-
-        assert out.many((), pages(), empty="none", header=("id", "n")) == 2
-    assert places[:2] == [len("id,n\na,1\n"), len("id,n\na,1\nb,1\n")]
-    assert file.read_text() == "id,n\na,1\nc,1\nd,1\n", "cut where it was, and no second header"
-
-
-def test_what_cannot_go_on(tmp_path: Path) -> None:
-    file = tmp_path / "a.csv"
-    for settings in ({"output": "json"}, {"output": "md"}, {"query": "[0]"}):
-        with pytest.raises(UsageProblem, match="cannot be continued"):
-            output(file, **settings).go_on_at(0)
-    with pytest.raises(UsageProblem, match="shorter than it was"):
-        output(file).go_on_at(10)
-    assert output(Path("-")).position() is None
-
-
 def test_what_came_is_kept_beside_when_it_is_not_all(tmp_path: Path) -> None:
     file = tmp_path / "a.json"
     file.write_text("old")
-    out = output(file)
+    out = Output(Settings(out=file), {})
 
     def pages() -> Any:
         yield [{"id": 1}]
@@ -337,3 +303,54 @@ def test_what_came_is_kept_beside_when_it_is_not_all(tmp_path: Path) -> None:
     out.many((), pages(), empty="none")
     assert file.read_text() == "old"
     assert json.loads((tmp_path / "a.json.part").read_text()) == [{"id": 1}]
+
+
+# Other files
+
+
+def test_the_checkpoint_of_a_stream_is_another_file(trade: Terminal, service: Scripted, files: Path) -> None:
+    file = files / "x.ndjson"
+    run = trade(*STREAM, "--out", str(file), "--checkpoint", str(file))
+    assert (run.code, run.problem["message"]) == (2, f"--out and --checkpoint are the same file: {file}")
+    assert (service.seen, list(files.iterdir())) == ([], [])
+
+
+def test_which_files_are_the_same(files: Path) -> None:
+    one, other, linked = files / "one", files / "other", files / "linked"
+    one.touch()
+    other.touch()
+    os.link(one, linked)
+    with pytest.raises(UsageProblem):
+        refuse_same({"a": one, "b": None, "c": linked})
+    with pytest.raises(UsageProblem):
+        refuse_same({"a": files / "none", "b": files / ".." / "files" / "none"})
+    refuse_same({"a": one, "b": other, "c": files / "none"})
+    refuse_same({"a": Path("-"), "b": Path("-")})
+    refuse_same({"a": Path(os.devnull), "b": Path(os.devnull)})
+
+
+def test_an_ending_that_means_something_else(trade: Terminal, service: Scripted, files: Path) -> None:
+    service.says(200, {"data": [agent()]})
+    file = files / "a.xlsx"
+    for line in (("agents", "list"), ("signals", "stream", "--chain", "base"), ("account", "show")):
+        run = trade(*line, "--out", str(file))
+        assert (run.code, run.problem["message"]) == (2, "--out: this command writes no .xlsx files")
+        assert run.problem["hint"].endswith(".csv, .tsv, .yaml, .yml, .md or .txt, or say which format it is: -o csv")
+    assert (service.seen, file.exists()) == ([], False)
+    named = trade("agents", "list", "--out", str(file), "-o", "csv").notes[-1]["note"]
+    assert named == f"1 item written to {file}"
+
+
+def test_what_is_trades_own_is_not_replaced(trade: Terminal, service: Scripted, files: Path) -> None:
+    config, key = trade.home / "config.toml", trade.home / "keys" / "default"
+    key.parent.mkdir()
+    key.write_text("secret")
+    config.touch()
+    link = files / "a.csv"
+    link.symlink_to(config)
+    for file in (config, key, link):
+        run = trade("agents", "list", "--out", str(file))
+        assert (run.code, run.problem["message"]) == (2, f"--out: {file} is a file of trade itself")
+    assert (service.seen, key.read_text(), config.read_text()) == ([], "secret", "")
+    service.says(200, {"data": [agent()]})
+    assert trade("agents", "list", "--out", str(trade.home / "agents.csv")).code == 0

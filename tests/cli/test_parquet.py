@@ -60,7 +60,6 @@ def test_another_format_can_be_asked_for(service: Scripted, trade: Terminal, tmp
     ("line", "code", "message"),
     [
         ("trades list --query [0]", 2, "--query cannot be used with a .parquet file"),
-        ("trades list --all --checkpoint place", 2, "--checkpoint cannot be used with a .parquet file"),
         ("trades list --fields pnl", 2, "--fields: there is no field pnl"),
         ("agents get agt_1", 2, "--out: this command writes no .parquet files"),
         ("signals stream --chain base", 2, "--out: this command writes no .parquet files"),

@@ -84,9 +84,9 @@ def test_without_a_total_nothing_is_said_about_the_end(clock: Clock) -> None:
     assert err(out) == f"{WIPE}50 signals, 30 a minute{WIPE}51 signals, 6 a minute{WIPE}"
 
 
-def test_what_an_earlier_run_did_says_nothing_about_the_pace(clock: Clock) -> None:
+def test_what_took_no_time_says_nothing_about_the_pace(clock: Clock) -> None:
     out = made(tty=True)
-    with Progress(out, "trades", 5000, done=4000) as line:
+    with Progress(out, "trades", 5000) as line:
         line.step(4500, free=True)
         clock.now += 10
         line.step(4600)

@@ -146,7 +146,7 @@ def list_agents(
 
     with session(ctx, endings=(PARQUET,)) as run:
         filters = {"status": status.value if status else None}
-        found = Source("agents", "AgentSummary", "/v1/agents", run.client.agents.list, filters)
+        found = Source("agents", "AgentSummary", run.client.agents.list, filters)
         show_list(run, AGENTS, walk, found, empty="no agents" + (f" with the status {status.value}" if status else ""))
 
 

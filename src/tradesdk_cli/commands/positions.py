@@ -37,7 +37,7 @@ def list_positions(
     with session(ctx, endings=(PARQUET,)) as run:
         agent_id = None if agent_id is None else id_of(run, AGENTS, agent_id)
         filters = {"agent_id": agent_id}
-        found = Source("positions", "Position", "/v1/positions", run.client.positions.list, filters)
+        found = Source("positions", "Position", run.client.positions.list, filters)
         show_list(
             *(run, with_names(run, POSITIONS, filters), walk, found),
             empty="no open positions" + (" of this agent" if agent_id else ""),

@@ -71,10 +71,7 @@ def history(
     min_confidence: Confidence = None,
     walk: Walk,
 ) -> None:
-    """List past signals of a chain, newest first; the first 20 by default.
-
-    With --checkpoint, ages such as 24h and a missing --until are fixed when the first run begins.
-    """
+    """List past signals of a chain, newest first; the first 20 by default."""
     from tradesdk_cli.lists.listing import show_list
     from tradesdk_cli.lists.paging import Source
     from tradesdk_cli.output.columns import SIGNALS
@@ -91,8 +88,7 @@ def history(
     with session(ctx, endings=(PARQUET,)) as run:
         filters = {"chain": chain, "token_address": address, "start": since, "end": until}
         found = Source(
-            *("signals", "Signal", "/v1/signals/history", run.client.signals.history, filters),
-            pins=("end",),
+            *("signals", "Signal", run.client.signals.history, filters),
             keep=None if min_confidence is None and symbol is None else keep,
         )
         show_list(run, SIGNALS, walk, found, empty="no signals like this")

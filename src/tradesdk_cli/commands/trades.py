@@ -60,9 +60,7 @@ def list_trades(
     with session(ctx, endings=(PARQUET,)) as run:
         agent_id = None if agent_id is None else id_of(run, AGENTS, agent_id)
         filters = {"agent_id": agent_id, "status": status.value if status else None}
-        found = Source(
-            *("trades", "Trade", "/v1/trades", run.client.trades.list, filters), keep=None if period is None else keep
-        )
+        found = Source(*("trades", "Trade", run.client.trades.list, filters), keep=None if period is None else keep)
         filtered = agent_id or status or period
         columns = with_names(run, TRADES, filters)
         show_list(run, columns, walk, found, empty="no trades" + (" like this" if filtered else ""))

@@ -35,7 +35,7 @@ def list_wallets(
     from tradesdk_cli.output.outfile import PARQUET
 
     with session(ctx, endings=(PARQUET,)) as run:
-        found = Source("wallets", "Wallet", "/v1/wallets", run.client.wallets.list, {"chain_id": chain})
+        found = Source("wallets", "Wallet", run.client.wallets.list, {"chain_id": chain})
         show_list(
             run, WALLETS, walk, found, empty=f"no wallets; connect one: {run.settings.program} wallets connect --help"
         )

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
 ROWS = ("csv", "tsv", "md")
 """Formats with a header and rows."""
-GROWING = ("ndjson", "csv", "tsv")
-"""Formats whose rows stand for themselves, so that more can follow in another run."""
 
 ENDINGS = {
     ".json": "json",

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from tradesdk_cli.output.printer import Output
 
 
-def refuse_unusable(out: Output, names: Iterable[str], *, checkpoint: bool) -> None:
+def refuse_unusable(out: Output, names: Iterable[str]) -> None:
     """Checks before anything is sent that a Parquet file with columns of these `names` can be written.
 
     Raises:
@@ -21,8 +21,6 @@ def refuse_unusable(out: Output, names: Iterable[str], *, checkpoint: bool) -> N
     """
     if out.asks:
         raise UsageProblem("--query cannot be used with a .parquet file", "use --fields, or another ending")
-    if checkpoint:
-        raise UsageProblem("--checkpoint cannot be used with a .parquet file", "use --out FILE.ndjson or FILE.csv")
     out.expect_fields(names)
     try:
         import pyarrow.parquet  # noqa: F401

@@ -16,7 +16,7 @@ from itertools import chain
 from typing import Any
 
 from tradesdk_cli.errors import ClosedPipe, Unwritable, UsageProblem
-from tradesdk_cli.output.formats import GROWING, ROWS, Rows, as_rows, flatten, is_number, to_yaml, yaml_item
+from tradesdk_cli.output.formats import ROWS, Rows, as_rows, flatten, is_number, to_yaml, yaml_item
 from tradesdk_cli.output.stderr import Notes
 from tradesdk_cli.text import counted, is_unicode, one_line, to_json, visible
 
@@ -60,11 +60,11 @@ def _value(out: Output, selection: Selection, value: Any) -> None:
             return
         told.items = len(value)
         if value and all(isinstance(inner, dict) for inner in value):
-            _list(out, form, (), [value], None)
+            _list(out, form, (), [value])
         elif form in (*ROWS, "table"):
-            _list(out, form, (), [as_rows(value)], None, picked=False)
+            _list(out, form, (), [as_rows(value)], picked=False)
         else:
-            _list(out, form, (), [value], None)
+            _list(out, form, (), [value])
 
 
 def _object(out: Output, form: str, value: Any, *, picked: bool = False) -> None:
@@ -111,7 +111,6 @@ def _list(
     form: str,
     columns: Sequence[Column],
     pages: Iterable[list[Any]],
-    header: Sequence[str] | None,
     *,
     picked: bool = True,
 ) -> int:
@@ -120,11 +119,7 @@ def _list(
     if form == "table":
         return _table(out, columns, pages, picked=picked)
     if form in ROWS:
-        flat = ([_flat(out, item) if picked else item for item in page] for page in pages)
-        names = out.fields if picked and out.fields else None
-        if form != "md" and (header is not None or out.in_place):
-            return _rows_by_page(out, form, flat, names or header)
-        return _rows(out, form, flat)
+        return _rows(out, form, ([_flat(out, item) if picked else item for item in page] for page in pages))
     if form == "ndjson":
         return _ndjson(out, pages)
     return _array(out, form, pages)
@@ -199,19 +194,6 @@ def _rows(out: Output, form: str, pages: Iterable[Page]) -> int:
     return count
 
 
-def _rows_by_page(out: Output, form: str, pages: Iterable[Page], header: Sequence[str] | None) -> int:
-    """The columns are those of the file that continues, else those given, else those of the first page."""
-    count = 0
-    growing: GrowingRows | None = None
-    for page in pages:
-        for flat in page:
-            if growing is None:
-                growing = GrowingRows(out, form, header or list(dict.fromkeys(chain.from_iterable(page))))
-            growing.put(flat)
-        count += len(page)
-    return count
-
-
 class GrowingRows:
     """Rows whose columns are decided before most of them are known."""
 
@@ -222,7 +204,7 @@ class GrowingRows:
             UsageProblem: it has others.
         """
         self._out, self._told = out, False
-        first, there = out.first_line(), None
+        first, there = out.first_line, None
         if first is not None:
             from tradesdk_cli.output.outfile import columns_there
 
@@ -356,15 +338,14 @@ class Output(Notes):
         super().__init__(settings, environ)
         self.now: Callable[[], float] = time.time
         """Unix seconds by the clock of whoever answers, for how long ago something was."""
-        self.in_place = False
-        """True when results continue in the file of `--out` instead of replacing it."""
         self._file = _out_file(settings, endings) if results else None
         self.on_stdout = self._file is None
         """True when results go to standard output."""
         self._partly = False
         self._lines: Lines | None = None
         self._added: int | None = None
-        self._first: str | None = None
+        self.first_line: str | None = None
+        """The first line of a file that a stream continues in; None where there is nothing yet."""
         self._places: set[str] = set()
         self.asks = results and settings.query is not None
         """True when there is a `--query`."""
@@ -444,13 +425,10 @@ class Output(Notes):
         else:
             _found(self, self.selection, self.selection.search(item))
 
-    def many(
-        self, columns: Sequence[Column], pages: Iterable[Page], *, empty: str, header: Sequence[str] | None = None
-    ) -> int:
+    def many(self, columns: Sequence[Column], pages: Iterable[Page], *, empty: str) -> int:
         """Prints a list that comes in pages. Returns how many there were; `empty` is said when there are none.
 
-        A page is written before the next one is taken, where the format lets it: in NDJSON, and in CSV and TSV that go
-        on in a file or have a `header` given, the names of the columns.
+        A page is written before the next one is taken, where the format lets it: in NDJSON.
         """
         selection = self.selection
         if selection is not None and selection.asks:
@@ -459,7 +437,7 @@ class Output(Notes):
             (_found if items else _value)(self, selection, selection.search(items))
         else:
             with self.result() as told:
-                count = told.items = _list(self, self.format_for(many=True), columns, pages, header)
+                count = told.items = _list(self, self.format_for(many=True), columns, pages)
         if count == 0:
             self.note(empty)
         return count
@@ -512,7 +490,7 @@ class Output(Notes):
         if self._lines is None:
             if self._file is not None:
                 form = self.format_for(many=True) if resumed else None
-                self._first, self._added = self._file.follow_on(resumed=form), 0
+                self.first_line, self._added = self._file.follow_on(resumed=form), 0
             self._lines = Lines(self)
 
     def line(self, item: Item, columns: Sequence[Column] = (), shown: Item | None = None) -> None:
@@ -550,52 +528,19 @@ class Output(Notes):
             return  # said already
         self._places.add(place)
         much = "" if items is None else f"{counted(items, 'items')} "
-        done = "added to" if self.in_place or self._added is not None else "written to"
+        done = "added to" if self._added is not None else "written to"
         fields: dict[str, Any] = {"file": place} if items is None else {"file": place, "items": items}
         kept = f"; {self.place} is as it was" if self._file is not None and place != self.place else ""
         self.event("written", f"{much}{done} {place}{kept}", **fields)
 
     def incomplete(self) -> None:
         """What is printed now is not all: something ended it on the way. In a file it does not replace what was."""
-        self._partly = not self.in_place
-
-    def go_on_at(self, offset: int) -> None:
-        """From now on results continue in the file of `--out`, which is cut at so many bytes when the first one comes.
-
-        Raises:
-            UsageProblem: the format cannot be continued, or the file is shorter.
-        """
-        if self._file is None:
-            return
-        form = self.format_for(many=True)
-        if form not in GROWING or self.asks:
-            what = "a result of --query" if self.asks else f"-o {form}"
-            raise UsageProblem(f"{what} cannot be continued in a file", "use -o ndjson, csv or tsv, without --query")
-        self._file.go_on_at(offset)
-        self.in_place = True
-
-    def position(self) -> int | None:
-        """Brings what was written so far out of this process. Returns how many bytes --out has; None for stdout."""
-        if self._file is not None:
-            return self._file.position()
-        self.write("")
-        return None
-
-    @property
-    def untouched(self) -> bool:
-        """True while a file to continue in is as it was."""
-        return self._file is not None and self._file.untouched
+        self._partly = True
 
     @property
     def place(self) -> str:
         """The file of `--out`, to be named."""
         return "standard output" if self._file is None else self._file.shown
-
-    def first_line(self) -> str | None:
-        """The first line of a file that continues; None where there is nothing yet."""
-        if self._file is not None and self.in_place and self._lines is None:
-            return self._file.first_line()
-        return self._first
 
     def close(self) -> None:
         """Closes the file and says how much of a stream is in it."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from tradesdk_cli.errors import SERVER, STREAM_ENDED, CliError, ClosedPipe, Interrupted
 from tradesdk_cli.interrupts import deferring, exit_code_of
 from tradesdk_cli.retries import heard_by
-from tradesdk_cli.stream.bookmark import AnyStream, StreamSource
+from tradesdk_cli.stream.bookmark import AnyStream, CheckpointProblem, StreamSource
 from tradesdk_cli.stream.deliver import Delivery
 from tradesdk_cli.stream.progress import SignalProgress
 from tradesdk_cli.stream.watchdog import Watchdog
@@ -278,7 +278,6 @@ class _Waits(logging.Handler):
 def _explained() -> Iterator[None]:
     """Says of the stream's own errors what they mean for a terminal."""
     from tradesdk import CheckpointError, StreamEndedError, StreamError
-    from tradesdk_cli.lists.checkpoint import CheckpointProblem
 
     try:
         yield
