@@ -195,9 +195,9 @@ def test_core_install_can_do_the_work(installed: Installed) -> None:
         listed = installed.run("trade", "agents", "list", "-o", "json", **env)
         assert (listed.stderr, listed.returncode) == ("", 0)
         assert '"name": "installed"' in listed.stdout
-        written = installed.run("trade", "agents", "list", "-o", "yaml", **env)
+        written = installed.run("trade", "agents", "list", "-o", "csv", **env)
         assert (written.stderr, written.returncode) == ("", 0)
-        assert "  name: installed\n" in written.stdout
+        assert ",installed," in written.stdout
     assert "No module named 'yaml'" in installed.run("python", "-c", "import yaml").stderr
     version = installed.run("trade", "--version")
     assert version.returncode == 0

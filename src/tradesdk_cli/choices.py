@@ -17,8 +17,6 @@ class Format(StrEnum):
     ndjson = "ndjson"
     csv = "csv"
     tsv = "tsv"
-    yaml = "yaml"
-    md = "md"
 
 
 class Color(StrEnum):

@@ -418,7 +418,7 @@ def paginate(run: Session, asked: RawRequest, *, include: bool) -> None:
 
     pages = _Pages(run, asked, include=include)
     columns = columns_of(asked.path, [record.item for record in pages.first.data])
-    source = Source("items", "", lambda **_: pages)
+    source = Source("items", lambda **_: pages)
     show_list(run, columns, plan(None, True, None, None), source, empty="the list is empty")
 
 

@@ -23,7 +23,7 @@ from ._reading import Handed
 from ._terminal import Terminal
 
 KEY = "0x" + "5a" * 32
-FORMS = ("json", "ndjson", "csv", "tsv", "yaml", "md", "table")
+FORMS = ("json", "ndjson", "csv", "tsv", "table")
 
 # Behind the words of the command; names in capitals are made by `Things`.
 CALLS = {

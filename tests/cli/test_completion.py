@@ -54,7 +54,7 @@ def complete(trade: Terminal, line: str, shell: str = "bash", **env: str) -> lis
         ("trade signals stream --direction ", ["BUY", "SELL"]),
         ("trade pay quote pr", ["prices"]),
         ("trade api P", ["POST", "PUT", "PATCH"]),
-        ("trade config set output y", ["yaml"]),
+        ("trade config set output n", ["ndjson"]),
         ("trade config set nothing y", []),
         ("trade mock fault add drop", ["drop"]),
         ("trade help agents li", ["list"]),

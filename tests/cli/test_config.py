@@ -100,7 +100,7 @@ def test_get_is_the_bare_value(shell: Terminal) -> None:
         (("get", "outptu"), "there is no setting outptu"),
         (("get", "api_key"), "keys are never shown"),
         (("set", "outptu", "json"), "there is no setting outptu"),
-        (("set", "output", "xml"), "output is one of auto, table, json, ndjson, csv, tsv, yaml, md, not xml"),
+        (("set", "output", "xml"), "output is one of auto, table, json, ndjson, csv, tsv, not xml"),
         (("set", "api-key", "MARKED"), "keys are not kept in settings"),
         (("set", "key", "MARKED"), "keys are not kept in settings"),
         (("set", "mock", "true"), "a profile is a mock by its kind"),

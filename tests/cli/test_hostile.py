@@ -19,7 +19,7 @@ from ._terminal import Run, Terminal
 from .conftest import BUYER_KEY
 from .test_help import LEAVES
 
-FORMATS = ("table", "json", "ndjson", "csv", "tsv", "yaml", "md")
+FORMATS = ("table", "json", "ndjson", "csv", "tsv")
 QUICK = (
     "account usage",
     "agents list",

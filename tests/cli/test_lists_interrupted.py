@@ -37,7 +37,7 @@ def two_pages(service: Scripted) -> None:
 
 
 @pytest.mark.parametrize(
-    "form", ["json", *(pytest.param(form, marks=LONG) for form in ("ndjson", "yaml", "csv", "tsv", "md", "table"))]
+    "form", ["json", *(pytest.param(form, marks=LONG) for form in ("ndjson", "csv", "tsv", "table"))]
 )
 def test_ctrl_c_keeps_what_has_come(trade: Terminal, service: Scripted, impatient: None, form: str) -> None:
     two_pages(service)

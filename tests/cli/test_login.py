@@ -319,7 +319,7 @@ def test_whoami(shell: Terminal, service: Scripted) -> None:
     assert (
         shell("whoami", env={"TRADE_API_KEY": KEY, "TRADE_BASE_URL": service.url}).json["key_from"] == "TRADE_API_KEY"
     )
-    for form in ("table", "yaml", "csv", "md", "ndjson"):
+    for form in ("table", "json", "csv", "tsv", "ndjson"):
         run = shell("whoami", "-vv", "-o", form)
         assert run.code == 0
         assert "MARKED" not in run.out + run.err

@@ -21,7 +21,7 @@ WORK = "profile work (/home/me/config.toml)"
 
 def test_flag_environment_project_profile_default() -> None:
     found = files(
-        {"output": "yaml", "color": "never", "timeout": 5}, work={"output": "csv", "color": "always", "retry": False}
+        {"output": "tsv", "color": "never", "timeout": 5}, work={"output": "csv", "color": "always", "retry": False}
     )
     settings = resolve({"output": "json"}, {"FORCE_COLOR": "1"}, found)
     assert (settings.output, settings.color, settings.timeout, settings.retry, settings.verbose) == (

@@ -185,7 +185,7 @@ def test_the_rows_at_the_end_of_a_file(tmp_path: Path) -> None:
         ("csv", 'id,x\na,1\nb,"1\n""2"", c\n\n"\n', [("a", None), ("b", None)]),
         ("csv", 'id,x\na,"1\n2', []),
         ("tsv", "id\tx\na\t1\n", [("a", None)]),
-        ("yaml", "- id: a\n", []),
+        ("table", "id\na\n", []),
     ]
     for form, text, found in cases:
         file.write_text(text)

@@ -58,7 +58,7 @@ CORRECTED = [
     ("agents get --json agt_1", "agents get -o json agt_1"),
     ("agents get --json slow", "agents get -o json slow"),
     ("agents list -o jsonl", "agents list -o ndjson"),
-    ("agents list --output=YML", "agents list --output=yaml"),
+    ("agents list --output=JSONL", "agents list --output=ndjson"),
     ("signals history BRETT --chain base", "signals history --token BRETT --chain base"),
     ("positions list base-slow", "positions list --agent-id base-slow"),
     ("trades list -n 3 base-slow", "trades list -n 3 --agent-id base-slow"),

@@ -91,7 +91,7 @@ def _read(
     """The agents with their results, ranked; and for people the lines of the first `total`, by id."""
     from tradesdk import NotFoundError
 
-    drawn = run.out.format_for(many=True) in ("table", "md") and not run.settings.fields and not run.settings.query
+    drawn = run.out.format_for(many=True) == "table" and not run.settings.fields and not run.settings.query
     requests = len(summaries) + (len(summaries[:total]) if drawn else 0)
     if requests > _WORTH_SAYING:
         most = "up to " if losing and drawn else ""

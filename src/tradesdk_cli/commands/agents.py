@@ -142,11 +142,10 @@ def list_agents(
             show_results(run, walk, status=status.value if status else None, losing=losing, sort=by)
         return
     from tradesdk_cli.output.columns import AGENTS
-    from tradesdk_cli.output.outfile import PARQUET
 
-    with session(ctx, endings=(PARQUET,)) as run:
+    with session(ctx) as run:
         filters = {"status": status.value if status else None}
-        found = Source("agents", "AgentSummary", run.client.agents.list, filters)
+        found = Source("agents", run.client.agents.list, filters)
         show_list(run, AGENTS, walk, found, empty="no agents" + (f" with the status {status.value}" if status else ""))
 
 

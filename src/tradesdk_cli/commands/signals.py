@@ -75,7 +75,6 @@ def history(
     from tradesdk_cli.lists.listing import show_list
     from tradesdk_cli.lists.paging import Source
     from tradesdk_cli.output.columns import SIGNALS
-    from tradesdk_cli.output.outfile import PARQUET
 
     check_period(since, until)
     address = token if token is not None and token[:2].lower() == "0x" else None
@@ -85,10 +84,10 @@ def history(
         good = min_confidence is None or signal.confidence >= min_confidence
         return good and (symbol is None or signal.token_symbol.casefold() == symbol)
 
-    with session(ctx, endings=(PARQUET,)) as run:
+    with session(ctx) as run:
         filters = {"chain": chain, "token_address": address, "start": since, "end": until}
         found = Source(
-            *("signals", "Signal", run.client.signals.history, filters),
+            *("signals", run.client.signals.history, filters),
             keep=None if min_confidence is None and symbol is None else keep,
         )
         show_list(run, SIGNALS, walk, found, empty="no signals like this")

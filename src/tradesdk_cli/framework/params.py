@@ -278,7 +278,7 @@ Query = Annotated[
 ]
 Out = Annotated[
     str | None,
-    _global("--out", metavar="FILE", help="Write the result there; its ending says how, such as .csv or .parquet."),
+    _global("--out", metavar="FILE", help="Write the result there; its ending says how, such as .csv."),
 ]
 Profile = Annotated[
     str | None,

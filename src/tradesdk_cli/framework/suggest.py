@@ -105,10 +105,7 @@ OPTION_WORDS: Mapping[str, tuple[str, ...]] = {
     "--jsonl": ("-o ndjson",),
     "--csv": ("-o csv",),
     "--tsv": ("-o tsv",),
-    "--yaml": ("-o yaml",),
-    "--yml": ("-o yaml",),
     "--table": ("-o table",),
-    "--markdown": ("-o md",),
     "--format": ("-o",),
     "--output-format": ("-o",),
     "--jq": ("--query",),
@@ -165,7 +162,7 @@ OPTION_WORDS: Mapping[str, tuple[str, ...]] = {
 """Other programs' options, each with ours, the likeliest first; one that the command does not have is not meant."""
 
 
-VALUE_WORDS: Mapping[str, str] = {"jsonl": "ndjson", "yml": "yaml", "markdown": "md", "text": "table", "txt": "table"}
+VALUE_WORDS: Mapping[str, str] = {"jsonl": "ndjson", "text": "table", "txt": "table"}
 """Other programs' names of values, each with ours."""
 
 

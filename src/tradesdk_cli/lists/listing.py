@@ -38,10 +38,6 @@ def show_list(
     When Ctrl-C, SIGTERM or an error ends it on the way, what has come is printed first. Nothing is printed when not
     even the first page came.
     """
-    if run.out.parquet:
-        from tradesdk_cli.output.parquet import refuse_unusable
-
-        refuse_unusable(run.out, source.names())
     if walk.watch is not None and not run.out.on_terminal:
         raise UsageProblem("--watch needs a terminal", "leave it out, and run the command again when you need to")
     again = False
@@ -69,15 +65,10 @@ def _walk(
         pages = _Pages(out, walk, source, progress, stop)
         pages.totalled = total is not None and out.on_terminal and out.draws(many=True)
         try:
-            if out.parquet:
-                from tradesdk_cli.output.parquet import write_list
-
-                write_list(out, source.of(), pages.models(), empty=empty)
-            else:
-                rows = iter(pages) if walk.watch is None else iter(list(pages))  # read before clearing
-                if walk.watch is not None:
-                    out.clear()
-                out.many(columns, rows, empty=empty)
+            rows = iter(pages) if walk.watch is None else iter(list(pages))  # read before clearing
+            if walk.watch is not None:
+                out.clear()
+            out.many(columns, rows, empty=empty)
         except KeyboardInterrupt as interrupt:
             progress.clear()
             out.note("interrupted" if pages.count or again else "interrupted before anything came")
@@ -139,13 +130,6 @@ class _Pages:
         self.items: list[Any] = []
 
     def __iter__(self) -> Iterator[list[dict[str, Any]]]:
-        return (rows for rows, _ in self._walk_on())
-
-    def models(self) -> Iterator[Sequence[Any]]:
-        """The same as the SDK's models."""
-        return (models for _, models in self._walk_on())
-
-    def _walk_on(self) -> Iterator[tuple[list[dict[str, Any]], Sequence[Any]]]:
         from tradesdk_cli.session import wire_all
 
         first = True
@@ -170,7 +154,7 @@ class _Pages:
             self._walk.next_cursor = page.next_cursor
             if self.totalled:
                 self.items += items
-            yield rows, items
+            yield rows
             if page.next_cursor is None or done:
                 break
             self._progress.step(self.count)

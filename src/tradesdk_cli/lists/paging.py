@@ -33,14 +33,12 @@ class Source:
 
     Attributes:
         what: what is in it, in the plural.
-        model: the SDK's model of one of them, by its name.
         find: the SDK's method.
         filters: that method's own arguments; None is not sent.
         keep: which of its items are shown, where the service has no such filter.
     """
 
     what: str
-    model: str
     find: Callable[..., AnyPager]
     filters: Mapping[str, Any] = field(default_factory=dict)
     keep: Callable[[Any], bool] | None = None
@@ -55,15 +53,3 @@ class Source:
         # The last page asks for what is missing, so that its cursor continues right there.
         most = walk.total if self.keep is None else None
         return self.find(**self.filters, limit=walk.page_size, cursor=walk.cursor, max_items=most)
-
-    def of(self) -> Any:
-        """The SDK's model of one of them."""
-        import tradesdk
-
-        return getattr(tradesdk, self.model)
-
-    def names(self) -> list[str]:
-        """The wire fields that each of them may have, as the columns of a file that begins before they are seen."""
-        from tradesdk_cli.output.select import names_of_model
-
-        return list(names_of_model(self.of()))

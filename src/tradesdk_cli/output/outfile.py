@@ -146,8 +146,6 @@ def _row(fields: Mapping[str, object]) -> tuple[str, float | None] | None:
     return name, seconds if math.isfinite(seconds) else None
 
 
-PARQUET = ".parquet"
-"""The ending of files that only lists are written to."""
 _BLOCK = 64 * 1024
 _LONGEST_ROW = 4 * 1024 * 1024
 FULL = {errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC)}
@@ -174,7 +172,6 @@ class OutFile:
         self.shown = visible(str(path))
         self.form = of_ending(path.suffix)
         """The format that its ending asks for; None when it says nothing."""
-        self.parquet = path.suffix.lower() == PARQUET
         self._special = _refuse_unwritable(path, self.shown)
         if known is not None and not self._special:
             _refuse_foreign(path.suffix.lower(), tuple(known))

@@ -16,7 +16,7 @@ from itertools import chain
 from typing import Any
 
 from tradesdk_cli.errors import ClosedPipe, Unwritable, UsageProblem
-from tradesdk_cli.output.formats import ROWS, Rows, as_rows, flatten, is_number, to_yaml, yaml_item
+from tradesdk_cli.output.formats import ROWS, Rows, as_rows, flatten
 from tradesdk_cli.output.stderr import Notes
 from tradesdk_cli.text import counted, is_unicode, one_line, to_json, visible
 
@@ -72,20 +72,13 @@ def _object(out: Output, form: str, value: Any, *, picked: bool = False) -> None
     selection = out.selection if picked else None
     if form in ROWS:
         flat = selection.flat(value) if selection and isinstance(value, dict) else as_rows([value])[0]
-        if form == "md" and isinstance(value, dict):
-            rows = Rows("md", ("field", "value"))
-            body = "".join(rows.row({"field": name, "value": inner}) for name, inner in flat.items())
-            out.write(rows.header() + body)
-        else:
-            rows = Rows(form, list(flat))
-            out.write(rows.header() + rows.row(flat))
+        rows = Rows(form, list(flat))
+        out.write(rows.header() + rows.row(flat))
         return
     if selection is not None:
         value = selection.pick(value)
     if form == "table":
         _object_for_people(out, value)
-    elif form == "yaml":
-        out.write(to_yaml(value, ascii_only=out.ascii_only))
     else:
         out.write(out.json(value, indent=2 if form == "json" else None) + "\n")
 
@@ -122,7 +115,7 @@ def _list(
         return _rows(out, form, ([_flat(out, item) if picked else item for item in page] for page in pages))
     if form == "ndjson":
         return _ndjson(out, pages)
-    return _array(out, form, pages)
+    return _array(out, pages)
 
 
 def _looked_at(selection: Selection, columns: Sequence[Column], pages: Iterable[list[Any]]) -> Iterator[list[Any]]:
@@ -157,18 +150,14 @@ def _spool() -> IO[str]:
     return tempfile.SpooledTemporaryFile(_SPOOL, "w+", encoding="utf-8", newline="")
 
 
-def _array(out: Output, form: str, pages: Iterable[list[Any]]) -> int:
+def _array(out: Output, pages: Iterable[list[Any]]) -> int:
     count = 0
     with _spool() as spool:
         for page in pages:
-            picked = _picked(out, page)
-            if form == "yaml":
-                spool.writelines([yaml_item(value, ascii_only=out.ascii_only) for value in picked])
-            else:
-                for number, text in enumerate(out.jsons(picked, indent=2), count):
-                    spool.write((",\n  " if number else "[\n  ") + text.replace("\n", "\n  "))
+            for number, text in enumerate(out.jsons(_picked(out, page), indent=2), count):
+                spool.write((",\n  " if number else "[\n  ") + text.replace("\n", "\n  "))
             count += len(page)
-        spool.write("[]\n" if not count else "\n]\n" if form == "json" else "")
+        spool.write("\n]\n" if count else "[]\n")
         spool.seek(0)
         while chunk := spool.read(_CHUNK):
             out.write(chunk)
@@ -177,16 +166,15 @@ def _array(out: Output, form: str, pages: Iterable[list[Any]]) -> int:
 
 def _rows(out: Output, form: str, pages: Iterable[Page]) -> int:
     """The columns are those of all items, so they are known only when all of them have come."""
-    names: dict[str, bool] = {}
+    names: dict[str, None] = {}
     count = 0
     with _spool() as spool:
         for flat in chain.from_iterable(pages):
-            for name, value in flat.items():
-                names[name] = names.get(name, True) and (value is None or is_number(value))
+            names.update(dict.fromkeys(flat))
             spool.write(to_json(flat, ascii_only=True) + "\n")
             count += 1
         if names or out.fields:
-            rows = Rows(form, list(names or out.fields), [name for name, right in names.items() if right])
+            rows = Rows(form, list(names or out.fields))
             out.write(rows.header())
             spool.seek(0)
             while lines := spool.readlines(_CHUNK):
@@ -290,8 +278,7 @@ class Lines:
             self._rows.put(flat)
         else:
             [picked] = _picked(out, [value])
-            text = yaml_item(picked, ascii_only=out.ascii_only) if form == "yaml" else out.json(picked) + "\n"
-            out.write(text)
+            out.write(out.json(picked) + "\n")
         return True
 
     def _draw(self, value: Any, columns: Sequence[Column], shown: Item | None) -> None:
@@ -406,11 +393,6 @@ class Output(Notes):
             return "table"
         return "ndjson" if many else "json"
 
-    @property
-    def parquet(self) -> bool:
-        """True when lists go into a Parquet file: its ending says so, and no other format was asked for."""
-        return self.settings.output == "auto" and self._file is not None and self._file.parquet
-
     def draws(self, *, many: bool) -> bool:
         """True when a command may draw a table of its own: nothing is selected from what is in it."""
         return self.format_for(many=many) == "table" and self.selection is None
@@ -476,7 +458,7 @@ class Output(Notes):
     @property
     def mixes(self) -> bool:
         """True where items of a stream need not have the same fields."""
-        return self.format_for(many=True) in ("ndjson", "yaml") and not self.fields
+        return self.format_for(many=True) == "ndjson" and not self.fields
 
     def begin_lines(self, *, resumed: bool = False) -> None:
         """What comes now is a stream: `line` prints it. In a file it is appended.
