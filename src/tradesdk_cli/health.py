@@ -254,25 +254,6 @@ def _secret_files(chosen: Settings, environ: Mapping[str, str]) -> Iterator[Path
     yield chosen.data_folder() / "ledger.sqlite3"
 
 
-def completion(environ: Mapping[str, str]) -> list[Finding]:
-    """Whether the shell completes `trade`."""
-    from tradesdk_cli.completion.shells import place_of, shell_of
-    from tradesdk_cli.errors import UsageProblem
-
-    try:
-        place = place_of(shell_of(None, environ), environ)
-    except UsageProblem as problem:
-        return [Finding("completion", "skipped", one_line(problem.message), problem.hint)]
-    facts = {"shell": place.shell, "installed": place.loaded, "script": str(place.script)}
-    if place.loaded:
-        return [Finding("completion", "ok", f"{place.shell} completes trade", None, facts)]
-    hint = f"trade completion install {place.shell}"
-    if place.script.exists():
-        said = f"{place.shell} has completion of another version, or does not load it"
-        return [Finding("completion", "warning", said, hint, facts)]
-    return [Finding("completion", "skipped", f"{place.shell} does not complete trade yet", hint, facts)]
-
-
 def terminal(out: Output, environ: Mapping[str, str]) -> list[Finding]:
     """Width, colors and encoding."""
     encoding = (out.stdout.encoding or "unknown").lower()

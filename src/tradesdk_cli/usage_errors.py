@@ -321,7 +321,7 @@ def with_query_for_jq(error: Exception, argv: Sequence[str]) -> list[str] | None
 
 
 def _is_argument(name: str, context: Any) -> bool:
-    """Whether an option has the name of something that stands there without one: --shell where SHELL does."""
+    """Whether an option has the name of something that stands there without one: --agent-id where AGENT_ID does."""
     wanted = name.removeprefix("--").replace("-", "_").upper()
     arguments = [param for param in context.command.get_params(context) if param.param_type_name == "argument"]
     return any(_name_of(param, ()) == wanted for param in arguments)

@@ -113,8 +113,6 @@ CALLS = {
     "mcp tools": "--write --spend 0.50",
     "approve": "ACTION_BEFORE",
     "api": "/v1/agents",
-    "completion install": "fish --dry-run",
-    "completion uninstall": "fish --dry-run",
     "help": "exit-codes",
 }
 

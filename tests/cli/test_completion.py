@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tradesdk_cli.completion.candidates import BETWEEN
-from tradesdk_cli.completion.shells import SCRIPTS, SHELLS
+from tradesdk_cli.completion.shells import SCRIPTS
 
 from .._pages import ROOT
 from .._rows import each_of
@@ -107,7 +107,7 @@ def test_other_shells_show_what_a_word_is(trade: Terminal, shell: str) -> None:
     assert ask(trade, "trade agents list --status=i", shell) == ("words", ["--status=idle"])
 
 
-@each_of("shell", SHELLS)
+@each_of("shell", SCRIPTS)
 def test_our_own_texts_are_whole(trade: Terminal, shell: str) -> None:
     about = dict(line.split("\t") for line in ask(trade, "trade pl", shell)[1]) if shell != "bash" else {}
     assert about == ({"plot": "Draw a token's price or an agent's result."} if shell != "bash" else {})
@@ -168,7 +168,7 @@ def test_worlds_and_profiles(trade: Terminal) -> None:
     assert complete(trade, "trade --profile w") == ["work"]
 
 
-@each_of("shell", SHELLS)
+@each_of("shell", SCRIPTS)
 def test_whatever_is_wrong_a_prompt_shows_no_error(trade: Terminal, shell: str) -> None:
     (trade.home / "config.toml").write_text("this is [no TOML")
     for line in (
@@ -255,6 +255,7 @@ def test_fish(trade: Terminal, tmp_path: Path) -> None:
     assert found == ["exit-codes\tWhat each exit code means.", "--status=active"]
 
 
-def test_scripts_have_no_path_of_this_machine() -> None:
-    for script in SCRIPTS.values():
+def test_scripts_are_printed_and_have_no_path_of_this_machine(trade: Terminal) -> None:
+    for shell, script in SCRIPTS.items():
+        assert trade("completion", shell).out == script
         assert not re.search(r"/home|/work|/root|/usr", script)

@@ -6,7 +6,6 @@ import sqlite3
 import threading
 from collections.abc import Iterator
 from email.utils import formatdate
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -33,7 +32,6 @@ CHECKS = [
     "secret files",
     "ledger",
     "folders",
-    "completion",
     "terminal",
 ]
 KEY = "0x" + "6b" * 32
@@ -317,22 +315,6 @@ def test_a_ledger_that_is_damaged(bare: Terminal, damage: str) -> None:
     ledger_found = found(run, "ledger")
     assert ledger_found["status"] == "problem"
     assert ledger_found["next"]
-
-
-def test_completion(bare: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("XDG_DATA_HOME", "XDG_CONFIG_HOME", "ZDOTDIR"):
-        monkeypatch.delenv(name, raising=False)
-    before = found(bare("doctor"), "completion")
-    assert (before["status"], before["facts"]["installed"]) == ("skipped", False)
-    assert before["next"] == "trade completion install zsh"
-    assert bare("completion", "install", "zsh", "--yes").code == 0
-    after = found(bare("doctor"), "completion")
-    assert (after["status"], after["facts"]["installed"]) == ("ok", True)
-    Path(after["facts"]["script"]).write_text("of an older version")
-    assert found(bare("doctor"), "completion")["status"] == "warning"
-    for shell in ("", "/bin/csh"):
-        monkeypatch.setenv("SHELL", shell)
-        assert found(bare("doctor"), "completion")["status"] == "skipped"
 
 
 def test_flags_that_contradict_each_other_are_still_refused(bare: Terminal) -> None:

@@ -195,10 +195,6 @@ def test_example(trade: Terminal, request: pytest.FixtureRequest, monkeypatch: p
     if "mock agent stop" in line:
         own(*same, "mock", "agent", "start", values["AGENT_ID"])
     own.env["TRADE_WALLET_KEY"] = KEY
-    if words[0] == "completion":  # it writes into the home folder
-        own.env |= {"HOME": str(own.home), "ZDOTDIR": "", "XDG_DATA_HOME": "", "XDG_CONFIG_HOME": ""}
-        if words[1] == "uninstall":
-            own("completion", "install", words[2], "--yes")
     if tuple(word for word in words if word != "--mock")[:2] in ASKED and "--dry-run" not in argv:
         argv.append("--yes")
     run = own(*argv, stdin=typed)

@@ -90,7 +90,6 @@ def _examine(run: Session, broken: ConfigProblem | None) -> list[Finding]:
         ("secret files", lambda: health.secret_files(chosen, environ), None),
         ("ledger", lambda: health.ledger(run), None),
         ("folders", lambda: health.folders(chosen), None),
-        ("completion", lambda: health.completion(environ), None),
         ("terminal", lambda: health.terminal(run.out, environ), None),
     ]
     found: list[Finding] = []

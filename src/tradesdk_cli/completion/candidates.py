@@ -293,12 +293,6 @@ def _methods(line: Line, begun: str) -> Iterable[tuple[str, str]]:
     return [] if line.words else [(method, "") for method in ("GET", "POST", "PUT", "PATCH", "DELETE")]
 
 
-def _shells(line: Line, begun: str) -> Iterable[tuple[str, str]]:
-    from tradesdk_cli.completion.shells import SHELLS
-
-    return [(shell, "") for shell in SHELLS]
-
-
 _OFFERS: Mapping[str, Offer] = {
     "AGENT_ID": _named("agents"),
     "--agent-id": _named("agents"),
@@ -318,6 +312,5 @@ _OFFERS: Mapping[str, Offer] = {
     "VALUE": _setting,
     "BUY|SELL": _sides,
     "[METHOD] PATH": _methods,
-    "SHELL": _shells,
 }
 """By the name that an option has, or that a value has in help."""

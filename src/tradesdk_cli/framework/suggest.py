@@ -167,7 +167,7 @@ VALUE_WORDS: Mapping[str, str] = {"jsonl": "ndjson", "text": "table", "txt": "ta
 
 
 ELSEWHERE: Mapping[tuple[str, ...], str] = {
-    ("install",): "to let your shell complete commands: trade completion install",
+    ("install",): "to let your shell complete commands: trade completion bash",
     ("update",): "this program is updated by pip or whatever installed it; an agent: trade agents update AGENT_ID",
     ("upgrade",): "this program is updated by pip or whatever installed it",
     ("buy",): "agents buy and sell, you do not; market data is bought with: trade market prices TOKEN",
@@ -185,7 +185,7 @@ ELSEWHERE: Mapping[tuple[str, ...], str] = {
     ("logout", "--yes"): "leave it out: trade logout asks nothing",
     ("logout", "-y"): "leave it out: trade logout asks nothing",
     ("--page",): "a list continues at a cursor: --cursor CURSOR, which the list before named; or --all",
-    ("--install-completion",): "did you mean: trade completion install",
+    ("--install-completion",): "did you mean: trade completion bash",
     ("--show-completion",): "did you mean: trade completion bash",
 }
 """What people look for and nobody offers here, with what there is."""
