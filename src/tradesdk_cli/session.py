@@ -221,11 +221,10 @@ class Session:
 
 
 @contextmanager
-def session(ctx: typer.Context, *, new_profile: bool = False, endings: Iterable[str] = ()) -> Iterator[Session]:
+def session(ctx: typer.Context, *, new_profile: bool = False) -> Iterator[Session]:
     """The session of the command that runs in `ctx`; closed at the end.
 
-    With `new_profile`, the profile that is named need not be there yet. `endings` are those of `--out` that the command
-    knows besides the formats' own.
+    With `new_profile`, the profile that is named need not be there yet.
     """
     from tradesdk_cli import idcache
     from tradesdk_cli.config.settings import settings_of
@@ -233,7 +232,7 @@ def session(ctx: typer.Context, *, new_profile: bool = False, endings: Iterable[
 
     settings = settings_of(ctx.obj, os.environ, new_profile=new_profile)
     ctx.obj["resolved"] = settings  # errors are printed as the settings say
-    opened = Session(settings, Output(settings, os.environ, endings=endings))
+    opened = Session(settings, Output(settings, os.environ))
     try:
         for warning in settings.warnings:
             opened.out.note(f"warning: {warning}")

@@ -331,7 +331,7 @@ def test_an_ending_that_means_something_else(trade: Terminal, service: Scripted,
     file = files / "a.xlsx"
     for line in (("agents", "list"), ("signals", "stream", "--chain", "base"), ("account", "show")):
         run = trade(*line, "--out", str(file))
-        assert (run.code, run.problem["message"]) == (2, "--out: this command writes no .xlsx files")
+        assert (run.code, run.problem["message"]) == (2, "--out: there is no format for .xlsx files")
         assert run.problem["hint"].endswith(".csv, .tsv or .txt, or say which format it is: -o csv")
     assert (service.seen, file.exists()) == ([], False)
     named = trade("agents", "list", "--out", str(file), "-o", "csv").notes[-1]["note"]

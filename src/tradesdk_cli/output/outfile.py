@@ -21,7 +21,7 @@ from tradesdk_cli.text import visible
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
     from typing import Any
 
@@ -159,10 +159,10 @@ class FileUnwritable(Unwritable):
 class OutFile:
     """The file of `--out`."""
 
-    def __init__(self, path: Path, known: Iterable[str] | None = None) -> None:
+    def __init__(self, path: Path, *, by_ending: bool = False) -> None:
         """Looks whether it can be written, and makes nothing yet.
 
-        Where the ending alone says how, `known` are those that the command knows besides the formats' own.
+        `by_ending`: the ending says how, so it must be one of a format.
 
         Raises:
             UsageProblem: it is a folder or a symbolic link, its folder is not there, or one of them may not be written;
@@ -173,8 +173,8 @@ class OutFile:
         self.form = of_ending(path.suffix)
         """The format that its ending asks for; None when it says nothing."""
         self._special = _refuse_unwritable(path, self.shown)
-        if known is not None and not self._special:
-            _refuse_foreign(path.suffix.lower(), tuple(known))
+        if by_ending and not self._special:
+            _refuse_foreign(path.suffix.lower())
         self._file: FileIO | None = None
         self._beside: Path | None = None
         self._goes_on = False
@@ -196,9 +196,9 @@ class OutFile:
             except OSError as error:
                 raise self._problem(error) from None
 
-    def write(self, content: str | bytes) -> None:
-        """Writes text as UTF-8, or bytes."""
-        self._waiting += content if isinstance(content, bytes) else content.encode("utf-8", "backslashreplace")
+    def write(self, content: str) -> None:
+        """Writes text, as UTF-8."""
+        self._waiting += content.encode("utf-8", "backslashreplace")
         if len(self._waiting) >= _BLOCK:
             self._flush()
 
@@ -370,14 +370,13 @@ def _refuse_unwritable(path: Path, shown: str) -> bool:
     return False
 
 
-def _refuse_foreign(ending: str, known: tuple[str, ...]) -> None:
-    if not ending or ending in ENDINGS or ending in known:
-        return
-    *most, last = (*known, *(name for name in ENDINGS if name not in known))
-    raise UsageProblem(
-        f"--out: this command writes no {visible(ending)} files",
-        f"use {', '.join(most)} or {last}, or say which format it is: -o csv",
-    )
+def _refuse_foreign(ending: str) -> None:
+    if ending and ending not in ENDINGS:
+        *most, last = ENDINGS
+        raise UsageProblem(
+            f"--out: there is no format for {visible(ending)} files",
+            f"use {', '.join(most)} or {last}, or say which format it is: -o csv",
+        )
 
 
 def _opener(path: str, flags: int) -> int:

@@ -314,10 +314,8 @@ class Printed:
 class Output(Notes):
     """The streams and the format of one run."""
 
-    def __init__(
-        self, settings: Settings, environ: Mapping[str, str], *, results: bool = True, endings: Iterable[str] = ()
-    ) -> None:
-        """Without `results`, only errors are to be printed. `endings` of `--out` the command itself knows, too.
+    def __init__(self, settings: Settings, environ: Mapping[str, str], *, results: bool = True) -> None:
+        """Without `results`, only errors are to be printed.
 
         Raises:
             UsageProblem: `--query` cannot be read, or `--out` cannot be written. Nothing has been sent by then.
@@ -325,7 +323,7 @@ class Output(Notes):
         super().__init__(settings, environ)
         self.now: Callable[[], float] = time.time
         """Unix seconds by the clock of whoever answers, for how long ago something was."""
-        self._file = _out_file(settings, endings) if results else None
+        self._file = _out_file(settings) if results else None
         self.on_stdout = self._file is None
         """True when results go to standard output."""
         self._partly = False
@@ -568,11 +566,6 @@ class Output(Notes):
             forget(self.stdout)  # nobody may be reading: the rest would be waited for at the exit, too
             raise
 
-    def write_bytes(self, content: bytes) -> None:
-        """Writes a part of a result that is no text, into the file of `--out`."""
-        if self._file is not None:
-            self._file.write(content)
-
     def put(self, draw: Any) -> Any:
         """Writes what `draw` prints on a console, as a part of a result."""
         console = self.console()
@@ -603,7 +596,7 @@ class Output(Notes):
         )
 
 
-def _out_file(settings: Settings, endings: Iterable[str]) -> OutFile | None:
+def _out_file(settings: Settings) -> OutFile | None:
     if settings.out is None or str(settings.out) == "-":
         return None
     from contextlib import suppress
@@ -614,4 +607,4 @@ def _out_file(settings: Settings, endings: Iterable[str]) -> OutFile | None:
 
     with suppress(ConfigProblem):  # without a home folder there are none
         refuse_own(settings.out, (settings.config_folder(), settings.data_folder()))
-    return OutFile(settings.out, endings if settings.output == "auto" else None)
+    return OutFile(settings.out, by_ending=settings.output == "auto")
