@@ -186,7 +186,7 @@ def test_cli_uses_public_names_only() -> None:
     allowed = sys.stdlib_module_names | CLI_THIRD_PARTY | {"tradesdk", "tradesdk_cli", "tradesdk_mock"}
     # What the extra mcp installs: only its server needs it, and is imported when it is started.
     extra = {
-        "tradesdk_cli/mcp/server.py": {"mcp", "mcp_types", "uvicorn"},
+        "tradesdk_cli/mcp/server.py": {"mcp", "mcp_types"},
         "tradesdk_cli/mcp/arguments.py": {"jsonschema"},
     }
     left = [one for one in mine if one.top not in allowed | extra.get(one.file, set())]

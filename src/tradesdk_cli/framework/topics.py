@@ -78,7 +78,6 @@ ENVIRONMENT: tuple[tuple[str, str], ...] = (
         "TRADE_RPC_URL",
         "nodes of Base, with spaces between them: pay reconcile asks them what was paid; never shown whole",
     ),
-    ("TRADE_MCP_TOKEN", "what clients of trade mcp --http must send; 16 or more characters"),
     ("TRADE_HOME", "one folder for settings, keys, ledger and mock worlds, instead of the platform's"),
     ("NO_COLOR", "set to anything: no colors"),
     ("FORCE_COLOR", "set to anything: colors in pipes and files as well"),
