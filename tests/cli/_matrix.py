@@ -117,10 +117,6 @@ CALLS = {
 }
 
 NO_DATA = {
-    "agents pause": "sends nothing and ends with 2: the service has no such endpoint",
-    "agents resume": "the same",
-    "agents start": "the same",
-    "agents stop": "the same",
     "mock serve": "runs until it is ended; what it prints first is shown by its own tests",
     "demo": "a story on the screen, with a summary for programs that its own tests read",
     "mcp config": "settings of another program, in the format of their file",

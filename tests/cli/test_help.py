@@ -24,7 +24,6 @@ from ._terminal import Terminal
 KEY = "0x" + "5a" * 32
 ASKED = [("agents", "create"), ("agents", "update"), ("agents", "delete"), ("wallets", "connect"), ("pay", "trust")]
 """Writes that somebody at a terminal says yes to: their examples do not."""
-NOT_IN_THE_API = [["agents", verb] for verb in ("pause", "resume", "start", "stop")]
 
 
 def leaves(group: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
@@ -198,9 +197,7 @@ def test_example(trade: Terminal, request: pytest.FixtureRequest, monkeypatch: p
     if tuple(word for word in words if word != "--mock")[:2] in ASKED and "--dry-run" not in argv:
         argv.append("--yes")
     run = own(*argv, stdin=typed)
-    if argv[-3:-1] in NOT_IN_THE_API:
-        assert run.problem["code"] == "unsupported", "there is no endpoint for it"
-    elif "SIGNATURE" in line:
+    if "SIGNATURE" in line:
         assert run.problem["code"] == "invalid_signature", "all that a made-up signature can be"
     else:
         ends = INTERRUPTED if "--follow" in argv else 0

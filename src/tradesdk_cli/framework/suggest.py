@@ -56,7 +56,6 @@ VERB_WORDS: Mapping[str, tuple[str, ...]] = {
     "clear": ("reset",),
     "save": ("snapshot",),
     "load": ("restore",),
-    "halt": ("stop", "pause"),
     "where": ("path",),
 }
 """Other programs' verbs, each with ours, the likeliest first; a noun that has none of them is not meant."""
@@ -166,7 +165,15 @@ VALUE_WORDS: Mapping[str, str] = {"jsonl": "ndjson", "text": "table", "txt": "ta
 """Other programs' names of values, each with ours."""
 
 
+_AGENT_STATE = (
+    "the API has no endpoint for it: agents are started, stopped and paused in the dashboard, on a mock with "
+    "trade mock agent; to open fewer positions: trade agents update AGENT_ID --max-positions 1 --min-confidence 1"
+)
+
+
 ELSEWHERE: Mapping[tuple[str, ...], str] = {
+    **{("agents", verb): _AGENT_STATE for verb in ("start", "stop", "pause", "resume", "halt")},
+    ("agents", "update", "--status"): _AGENT_STATE,
     ("install",): "to let your shell complete commands: trade completion bash",
     ("update",): "this program is updated by pip or whatever installed it; an agent: trade agents update AGENT_ID",
     ("upgrade",): "this program is updated by pip or whatever installed it",
