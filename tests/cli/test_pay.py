@@ -370,28 +370,6 @@ def test_history_of_a_state(buyer: Terminal, shop: MockServer) -> None:
         assert (run.code, len(run.lines)) == (0, state is PaymentState.DELIVERED)
 
 
-def test_the_data_of_a_cancellation(buyer: Terminal, shop: MockServer) -> None:
-    name = chained(buyer, shop, taken=False)
-    run = buyer("pay", "reconcile", "--cancel-calldata", name[:12])
-    assert run.code == 0
-    assert {key: run.json[key] for key in ("id", "chain_id", "to", "value")} == {
-        "id": name,
-        "chain_id": 8453,
-        "to": "0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913",
-        "value": "0",
-    }
-    assert run.notes[-1]["note"].startswith("send it to 0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913 (USDC) on Base")
-    shop.payments.cancel(run.json["data"])
-    shop.clock.advance(3600)
-    (row,) = buyer("pay", "reconcile").lines
-    assert row["state"] == "paid_undelivered"  # its nonce is used; only a person knows by what
-    assert buyer("pay", "reconcile", "--cancel-calldata").code == 2
-    assert buyer("pay", "reconcile", "--cancel-calldata", "--mark", "paid", name).code == 2
-    assert buyer("pay", "reconcile", "--cancel-calldata", "pay_nobody").code == 6
-    del buyer.env["TRADE_WALLET_KEY"]
-    assert buyer("pay", "reconcile", "--cancel-calldata", name).problem["code"] == "no_signer"
-
-
 def test_a_node_that_cannot_be_used(buyer: Terminal) -> None:
     run = buyer("pay", "reconcile", env={"TRADE_RPC_URL": "http://node.example/a-marked-key"})
     assert (run.code, run.problem["code"]) == (3, "configuration")
