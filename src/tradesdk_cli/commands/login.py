@@ -214,8 +214,8 @@ def _write(run: Session, name: str, values: dict[str, Any]) -> bool:
     path = run.settings.config_folder() / "config.toml"
     first = "profile" not in files.config and not files.profiles
     if first:
-        change(path, (), {"profile": name}, private=True)
-    change(path, ("profiles", name), values, private=True)
+        change(path, (), {"profile": name})
+    change(path, ("profiles", name), values)
     return first or files.default_profile == name
 
 

@@ -172,7 +172,7 @@ def parse(name: str, text: str) -> Any:
     entry = ENTRIES[name]
     value: Any = text.strip()
     lowered = value.lower()
-    if entry.fits in (_is_bool, _is_true):
+    if entry.fits is _is_bool:
         value = True if lowered in YES else False if lowered in NO else value
     elif entry.fits in (_is_seconds, _is_level):
         try:
@@ -205,8 +205,8 @@ def shown_name(name: str) -> str:
     return found
 
 
-def settable_name(name: str, *, project: bool) -> str:
-    """The name of a setting that the profile, or the project, can have.
+def settable_name(name: str) -> str:
+    """The name of a setting that a profile can have.
 
     Raises:
         UsageProblem: it can not; the hint says what to do.
@@ -214,14 +214,13 @@ def settable_name(name: str, *, project: bool) -> str:
     found = plain_name(name)
     if found == "key" or is_secret_setting(found):
         raise UsageProblem("keys are not kept in settings", "trade login keeps one, trade logout forgets it")
-    names = [known for known in names_in(project=project) if known != "key"]
+    names = [known for known in names_in(project=False) if known != "key"]
     if found in names:
         return found
     if found == "mock":
         raise UsageProblem("a profile is a mock by its kind", "trade config set kind mock")
     if found in ENTRIES:
-        whose = "a project may not say where requests and keys go" if project else f"{found} belongs to a project"
-        raise UsageProblem(whose, "leave --project out" if project else "add --project")
+        raise UsageProblem(f"{found} belongs to a project", f"write it into the project's {PROJECT_FILE}")
     close = nearest(found, names)
     hint = f"did you mean {close}?" if close else f"there are {', '.join(names)}"
     raise UsageProblem(f"there is no setting {one_line(name, 60)}", hint)
