@@ -17,11 +17,3 @@ class Format(StrEnum):
     ndjson = "ndjson"
     csv = "csv"
     tsv = "tsv"
-
-
-class Color(StrEnum):
-    """When colors are used."""
-
-    auto = "auto"
-    always = "always"
-    never = "never"

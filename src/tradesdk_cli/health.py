@@ -111,7 +111,7 @@ _EXTRAS = {
     "uvicorn": ("mock", "trade mock serve"),
 }
 _NARROW = 60
-_LOUD = ("output", "profile", "world", "timeout", "retry", "color", "fields", "verbose")
+_LOUD = ("output", "profile", "world", "timeout", "retries", "fields", "verbose")
 
 
 def versions() -> list[Finding]:
@@ -386,7 +386,7 @@ def market(run: Session) -> list[Finding]:
 
     settings = run.settings
     if not settings.mock and not settings.market_url:
-        hint = "only needed to buy: TRADE_MARKET_BASE_URL, or --market-url"
+        hint = "only needed to buy: TRADE_MARKET_BASE_URL"
         return [Finding("market data", "skipped", "no address is set", hint)]
     client = market_client(run).with_options(timeout=TIMEOUT, max_retries=0, deadline=TIMEOUT)
     where = f"mock world {settings.world}" if settings.mock else client.base_url

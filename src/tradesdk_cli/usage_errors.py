@@ -232,7 +232,7 @@ def _option(error: Any, argv: Sequence[str], path: str) -> tuple[str, str | None
                 message,
                 "keys never stand on a command line: trade pay key import asks for it, or reads it from a pipe",
             )
-        return message, "keys never stand on a command line: export TRADE_API_KEY, or use --api-key-stdin"
+        return message, "keys never stand on a command line: export TRADE_API_KEY, or keep one: trade login"
     words = path.split()[1:]
     explained = next(
         (ELSEWHERE[key] for key in ((*words, name), (*words[:1], name), (name,)) if key in ELSEWHERE), None

@@ -218,7 +218,7 @@ class Things:
 
     def _doubt(self) -> str:
         self._did("", "mock", "fault", "add", "status", "--paid", "only", "--count", "1")
-        self.trade("market", "prices", "ETH", "--max-price", "0.20", "--no-retry")
+        self.trade("market", "prices", "ETH", "--max-price", "0.20")
         return ""
 
     def _action(self) -> str:

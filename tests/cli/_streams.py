@@ -57,6 +57,7 @@ def tried_again(monkeypatch: pytest.MonkeyPatch, policy: RetryPolicy) -> None:
 
     def client(**options: Any) -> TradeClient:
         options["retry"] = policy
+        options.pop("max_retries")
         return TradeClient(**options)
 
     monkeypatch.setattr(tradesdk, "TradeClient", client)

@@ -38,8 +38,16 @@ def commands_are_built_once() -> Iterator[None]:
 
 @pytest.fixture
 def trade(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Terminal:
-    """`trade` without any settings."""
-    return Terminal(monkeypatch, tmp_path)
+    """`trade` without any settings; it sends every request once, unless a test wants more."""
+    made = Terminal(monkeypatch, tmp_path)
+    made.env["TRADE_MAX_RETRIES"] = "0"
+    return made
+
+
+@pytest.fixture
+def patient(trade: Terminal) -> None:
+    """`trade` sends a request again, as it does without settings."""
+    del trade.env["TRADE_MAX_RETRIES"]
 
 
 @pytest.fixture(scope="package")

@@ -320,25 +320,24 @@ def test_market_data_elsewhere_is_not_asked(buyer: Terminal, service: Scripted) 
 PRICES = ("api", "/v1/token-prices", "-f", "tokens[].identifier=ETH", "--pay", "--max-price", "0.03")
 
 
-@pytest.mark.parametrize("how", ["profile", "stdin", "environment"])
+@pytest.mark.parametrize("how", ["profile", "environment"])
 def test_headers_that_say_the_key_are_not_shown(trade: Terminal, service: Scripted, how: str) -> None:
     key = "MARKED-key/1"
     del trade.env["TRADE_API_KEY"]
     service.says(200, {"ok": 1}, X_Echo=f"Bearer {key}", X_Quoted="k=MARKED-key%2F1", X_Kind="plain")
-    brought, stdin = ((), "") if how != "stdin" else (("--api-key-stdin",), f"{key}\n")
     if how == "environment":
         trade.env["TRADE_API_KEY"] = key
-    elif how == "profile":
+    else:
         configured(trade, f'[profiles.default]\nbase_url = "{service.url}"\nkey = "file"\n')
         (trade.home / "keys").mkdir(mode=0o700)
         (trade.home / "keys" / "default").write_text(key)
         (trade.home / "keys" / "default").chmod(0o600)
     for form in ("json", "table"):
-        run = trade("api", "/v1/x", "-i", "-o", form, *brought, stdin=stdin)
+        run = trade("api", "/v1/x", "-i", "-o", form)
         assert (run.code, "plain" in run.err) == (0, True)
         assert "MARKED" not in run.out + run.err
     service.fails(400, "bad", "no", X_Echo=key)
-    assert "MARKED" not in trade("api", "/v1/x", "-i", *brought, stdin=stdin).err
+    assert "MARKED" not in trade("api", "/v1/x", "-i").err
 
 
 def test_of_an_answer_that_is_text_nothing_is_repeated(trade: Terminal, service: Scripted) -> None:

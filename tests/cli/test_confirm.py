@@ -122,7 +122,7 @@ def test_an_active_agent_is_not_even_asked_about(own: Terminal, server: MockServ
 def test_another_conflict_of_a_deletion_is_told_as_it_is(trade: Terminal, service: Scripted) -> None:
     service.says(200, _services.agent(id="agt_1", status="idle", risk={}, min_confidence=0.75, max_positions=5))
     service.then(409, {"error": {"code": "conflict", "message": "it has open positions"}})
-    run = trade("agents", "delete", "agt_1", "--yes", "--no-retry")
+    run = trade("agents", "delete", "agt_1", "--yes")
     assert (run.code, run.problem["message"]) == (7, "it has open positions")
     assert (service.seen[-1][0], "stop" in run.problem["hint"]) == ("DELETE", False)
 

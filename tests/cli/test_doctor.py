@@ -285,7 +285,7 @@ def test_the_wallet(bare: Terminal) -> None:
 def test_a_ledger(bare: Terminal, shop: MockServer) -> None:
     bare.env |= {"TRADE_MARKET_BASE_URL": shop.url, "TRADE_WALLET_KEY": KEY}
     shop.add_fault("status", paid="only", count=1)
-    assert bare("market", "prices", "ETH", "--max-price", "0.10", "--no-retry").code == 14
+    assert bare("market", "prices", "ETH", "--max-price", "0.10").code == 14
     bare("pay", "budget", "set", "--per-day", "5")
     run = bare("doctor")
     ledger = found(run, "ledger")

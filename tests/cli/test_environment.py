@@ -59,7 +59,7 @@ def one(trade: Terminal, service: Scripted) -> Terminal:
         pytest.param("trade agents list -n 1 <&-", 0, "there is more", marks=long),
         pytest.param("trade agents list -n 1 <&- >&- 2>&-", 1, "", marks=long),
         pytest.param("trade agents delete agt_1 <&-", 2, "--yes is needed", marks=long),
-        pytest.param("trade agents list -n 1 --api-key-stdin <&-", 3, "held no API key", marks=long),
+        pytest.param("trade login --api-key-stdin <&-", 3, "held no API key", marks=long),
         pytest.param("trade agents get agt_1 2>&-", 10, "", marks=long),
         pytest.param("trade agents list -n 1 >/dev/full", 1, "No space left on device", marks=long),
         pytest.param("trade agents list -n 1 -o table >/dev/full", 1, "No space left on device", marks=long),
@@ -205,7 +205,7 @@ def test_terminals_of_few_words(one: Terminal, term: str) -> None:
 
 @each_of("columns", ["0", "1", "20", "-5", "junk", "99999"])
 def test_widths_that_are_none(one: Terminal, service: Scripted, columns: str) -> None:
-    for argv in (("agents", "list"), ("agents", "list", "--color", "always"), ("--help",), ("--mock", "mock", "gaps")):
+    for argv in (("agents", "list"), ("--help",), ("--mock", "mock", "gaps")):
         service.says(200, {"data": [agent(), agent("漢字" * 30)]})
         run = one(*argv, tty=True, env={"COLUMNS": columns})
         assert run.code == 0, run.err

@@ -127,7 +127,7 @@ def in_doubt(trade: Terminal, later: int) -> str:
     """A payment in the mock world whose outcome is not known; with `later`, so many seconds ago."""
     stocked_worlds(trade.home, "default")
     trade("--mock", "mock", "fault", "add", "status", "--paid", "only", "--count", "1")
-    run = trade("--mock", "market", "prices", "ETH", "--max-price", "0.03", "--no-retry")
+    run = trade("--mock", "market", "prices", "ETH", "--max-price", "0.03")
     trade("--mock", "mock", "clock", "--advance", str(later))
     found: str = run.problem["payment"]["id"]
     return found

@@ -291,9 +291,7 @@ def test_errors_are_text_too(victim: Terminal, hostile: Spoiled, service: Script
         service.fails(status, code, message, Location="https://evil.test/%1b%5b2J", Retry_After="0")
         for argv in (("agents", "list"), ("market", "metrics")):
             for tty in (True, False):
-                run = victim(
-                    *argv, "--no-retry", tty=tty, env={"TRADE_BASE_URL": service.url, "TRADE_MARKET_BASE_URL": ""}
-                )
+                run = victim(*argv, tty=tty, env={"TRADE_BASE_URL": service.url, "TRADE_MARKET_BASE_URL": ""})
                 harmless(run, "terminal")
                 assert run.code not in (0, 1)
                 assert len(run.err) < 3000
@@ -310,7 +308,7 @@ def test_junk_in_headers_is_no_crash(trade: Terminal, service: Scripted, value: 
     assert run.code == 0, run.err
     harmless(run, "table")
     service.fails(429, "rate_limited", "slow down", Retry_After=value, **limits)
-    run = trade("agents", "list", "--no-retry", "-o", "table")
+    run = trade("agents", "list", "-o", "table")
     assert run.code == 9, run.err
     harmless(run, "table")
 
@@ -360,7 +358,7 @@ def test_words_that_are_not_utf8(trade: Terminal, service: Scripted) -> None:
         (f"--{odd}",),
     ):
         for tty in (True, False):
-            run = trade(*argv, "--no-retry" if len(argv) > 1 else "-v", tty=tty, env={"NO_COLOR": "1"})
+            run = trade(*argv, tty=tty, env={"NO_COLOR": "1"})
             harmless(run, "terminal")
             assert run.code != 130
 

@@ -164,6 +164,7 @@ def test_watch(world: Terminal, server: MockServer, monkeypatch: pytest.MonkeyPa
         assert (refused.code, refused.problem["message"]) == (2, said)
 
 
+@pytest.mark.usefixtures("patient")
 def test_a_watch_ends_while_it_waits_for_the_service(
     world: Terminal, server: MockServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -15,6 +15,8 @@ from ._services import Scripted, agent
 from ._terminal import Terminal
 from .test_processes import started
 
+pytestmark = pytest.mark.usefixtures("patient")
+
 LONG = pytest.mark.long
 LIMITED = {"error": {"code": "rate_limited", "message": "slow down"}}
 

@@ -191,7 +191,6 @@ def test_trade_mcp_config_is_read_back(trade: Terminal, client: str) -> None:
         (["mcp", "--auto-spend", "0.10"], 2, "--auto-spend cannot be more"),
         (["mcp", "--spend", "-1"], 2, "dollars"),
         (["mcp", "--spend", "1e3"], 2, "dollars"),
-        (["mcp", "--api-key-stdin"], 2, "stdin is the client's"),
         (["mcp", "--write", "tools"], 2, "go behind tools"),
         (["mcp", "config", "emacs"], 2, "emacs"),
     ],

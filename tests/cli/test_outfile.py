@@ -59,7 +59,7 @@ def test_what_is_said(agents: Terminal, tmp_path: Path) -> None:
     assert said == {"type": "written", "note": f"2 items written to {file}", "file": file, "items": 2}
     shown = agents("agents", "list", "--out", file, tty=True, columns=300, env={"NO_COLOR": "1"})
     assert shown.err == f"2 items written to {file}\n"
-    agents("agents", "list", "-o", "table", "--color", "always", "--out", file)
+    agents("agents", "list", "-o", "table", "--out", file, env={"FORCE_COLOR": "1"})
     assert "\x1b" not in Path(file).read_text()
 
 

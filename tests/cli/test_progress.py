@@ -47,7 +47,7 @@ def slow(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def made(*, tty: bool, output: str = "table", term: str = "xterm", encoding: str = "utf-8") -> Output:
-    out = Output(Settings(output=output, color="never"), {"TERM": term})
+    out = Output(Settings(output=output), {"TERM": term, "NO_COLOR": "1"})
     out.stdout, out.stderr = Stream(tty=False), Stream(tty=tty, encoding=encoding)
     return out
 
@@ -201,6 +201,7 @@ def test_a_list_says_how_far_it_is(world: Terminal, slow: None) -> None:
     assert "\r" not in file.err
 
 
+@pytest.mark.usefixtures("patient")
 def test_a_wait_is_said_in_the_line(
     trade: Terminal, service: Scripted, slow: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -86,8 +86,6 @@ def mcp(
         return
     _needs_mcp()
     with session(ctx) as run:
-        if run.settings.api_key_stdin:
-            raise UsageProblem("stdin is the client's: it cannot have the API key as well", "keep the key: trade login")
         if sys.stdin.isatty():
             run.out.note(
                 "waiting for an MCP client on stdin; clients start this by themselves: trade mcp config claude"

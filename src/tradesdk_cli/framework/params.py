@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from tradesdk_cli.choices import CHAINS, Color, Format
+from tradesdk_cli.choices import CHAINS, Format
 from tradesdk_cli.errors import UsageProblem
 from tradesdk_cli.framework.group import GLOBAL_PANEL, remember
 
@@ -287,16 +287,8 @@ Profile = Annotated[
 Mock = Annotated[bool | None, _global("--mock/--no-mock", help="Use the embedded mock service; its state is kept.")]
 World = Annotated[str | None, _global("--world", metavar="NAME", help="A mock world of its own; implies --mock.")]
 BaseUrl = Annotated[str | None, _global("--base-url", metavar="URL", help="The service [env: TRADE_BASE_URL].")]
-MarketUrl = Annotated[
-    str | None, _global("--market-url", metavar="URL", help="Where market data is sold [env: TRADE_MARKET_BASE_URL].")
-]
-KeyStdin = Annotated[bool | None, _global("--api-key-stdin", help="Read the API key from standard input.")]
 Timeout = Annotated[
     float | None, _global("--timeout", parser=number(), metavar="SECONDS", help="Maximum time for one answer.")
-]
-NoRetry = Annotated[bool | None, _global("--no-retry", help="Send every request only once.")]
-ColorWhen = Annotated[
-    Color | None, _global("--color", metavar="WHEN", help="Colors: auto, always, never [env: NO_COLOR, FORCE_COLOR].")
 ]
 Verbose = Annotated[int | None, _global("--verbose", "-v", count=True, help="A line for each request; -vv says more.")]
 Debug = Annotated[bool | None, _global("--debug", help="Show requests and answers, secrets left out.")]

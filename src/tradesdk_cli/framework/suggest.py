@@ -135,9 +135,6 @@ OPTION_WORDS: Mapping[str, tuple[str, ...]] = {
     "--host": ("--base-url",),
     "--endpoint": ("--base-url",),
     "--endpoint-url": ("--base-url",),
-    "--no-color": ("--color never",),
-    "--no-colour": ("--color never",),
-    "--colour": ("--color",),
     "--network": ("--chain",),
     "--blockchain": ("--chain",),
     "--agent": ("--agent-id",),
@@ -156,7 +153,6 @@ OPTION_WORDS: Mapping[str, tuple[str, ...]] = {
     "--price": ("--max-price",),
     "--budget": ("--max-price",),
     "--symbol": ("--token",),
-    "--no-retries": ("--no-retry",),
 }
 """Other programs' options, each with ours, the likeliest first; one that the command does not have is not meant."""
 
@@ -192,6 +188,15 @@ ELSEWHERE: Mapping[tuple[str, ...], str] = {
     ("logout", "--yes"): "leave it out: trade logout asks nothing",
     ("logout", "-y"): "leave it out: trade logout asks nothing",
     ("--page",): "a list continues at a cursor: --cursor CURSOR, which the list before named; or --all",
+    **dict.fromkeys(
+        (("--color",), ("--colour",), ("--no-color",), ("--no-colour",)),
+        "colors follow the environment: NO_COLOR=1 turns them off, FORCE_COLOR=1 on",
+    ),
+    **dict.fromkeys(
+        (("--no-retry",), ("--no-retries",), ("--retry",), ("--retries",)),
+        "retries follow the environment: TRADE_MAX_RETRIES=0 sends every request once",
+    ),
+    ("--market-url",): "set it in the environment, TRADE_MARKET_BASE_URL, or keep it: trade config set market_url URL",
     ("--install-completion",): "did you mean: trade completion bash",
     ("--show-completion",): "did you mean: trade completion bash",
 }

@@ -352,7 +352,7 @@ class Output(Notes):
         try:
             settings = flags.get("resolved") or resolve(flags, environ)
         except CliError:
-            settings = Settings(output=flags.get("output") or "auto", color="never")
+            settings = Settings(output=flags.get("output") or "auto")
         return cls(settings, environ, results=False)
 
     def readable(self) -> Output:

@@ -274,8 +274,11 @@ class Notes:
 
     def color(self, stream: TextIO) -> bool:
         """True when colors are wanted on this stream."""
-        if self.settings.color != "auto":
-            return self.settings.color == "always"
+        # https://no-color.org and https://force-color.org: any value that is not empty counts.
+        if self.environ.get("NO_COLOR"):
+            return False
+        if self.environ.get("FORCE_COLOR"):
+            return True
         return stream.isatty() and self.environ.get("TERM") != "dumb"
 
     def _paint(self, style: str, text: str) -> str:
