@@ -37,7 +37,7 @@ _GROUPS = {
         "logout": "Remove a saved API key.",
         "whoami": "Show which account and service are in use.",
         "config": "Settings and profiles, and where each value came from.",
-        "doctor": "Check the settings, the services and this machine.",
+        "doctor": "Check settings, key, services, wallet and ledger.",
     },
     "More": {
         "demo": "See it all work, without an account or a network.",
