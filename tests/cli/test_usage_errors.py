@@ -460,3 +460,27 @@ def test_every_command_that_a_text_names_is_there() -> None:
             assert wrong == [], (file.name, line)
             seen += 1
     assert seen > 200
+
+
+@each_of("option", ["-o json", "--fields id", "-q id", "--out FILE"])
+@each_of("line", ["completion bash", "mcp", "mcp config claude", "help agents list"])
+def test_what_prints_no_result_takes_no_option_about_one(
+    trade: Terminal, tmp_path: Path, line: str, option: str
+) -> None:
+    words = option.replace("FILE", str(tmp_path / "a.json")).split()
+    for argv in ((*words, *line.split()), (*line.split(), *words)):
+        run = trade(*argv)
+        assert (run.code, run.out, run.problem["code"]) == (2, "", "usage"), argv
+        assert words[0] in run.problem["message"] or "--query" in run.problem["message"], run.err
+    assert not (tmp_path / "a.json").exists()
+
+
+@each_of(
+    ("line", "field"),
+    [("--mock top --once", "time"), ("--mock plot agent base-momentum", "status"), ("help exit-codes", "exit_code")],
+)
+def test_what_is_drawn_is_data_when_something_is_selected(trade: Terminal, line: str, field: str) -> None:
+    run = trade(*line.split(), "--fields", field, "-o", "json")
+    rows = run.json if isinstance(run.json, list) else [run.json]
+    assert [list(row) for row in rows] == [[field]] * len(rows)
+    assert trade(*line.split(), "--fields", field).out.startswith("{"), "no picture, no page"

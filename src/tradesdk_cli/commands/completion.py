@@ -17,7 +17,7 @@ _FILES = {
 def _prints(shell: str) -> None:
     lines = f"trade completion {shell}", f"trade completion {shell} > {_FILES[shell]}"
 
-    @app.verb(shell, *lines, help=f"Print the script for {shell}.")
+    @app.verb(shell, *lines, help=f"Print the script for {shell}.", silent=True)
     def show() -> None:
         from tradesdk_cli.completion.shells import SCRIPTS
 

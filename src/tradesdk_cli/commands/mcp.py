@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tradesdk_cli.errors import ConfigProblem, UsageProblem
-from tradesdk_cli.framework.group import TradeGroup, Verbs, examples, gathered
+from tradesdk_cli.framework.group import TradeGroup, Verbs, examples, gathered, refuse_result_options
 from tradesdk_cli.session import session
 
 if TYPE_CHECKING:
@@ -84,6 +84,7 @@ def mcp(
             verb = ctx.invoked_subcommand
             raise UsageProblem(f"options of trade mcp go behind {verb}", f"trade mcp {verb} --help")
         return
+    refuse_result_options(ctx)
     _needs_mcp()
     with session(ctx) as run:
         if sys.stdin.isatty():
@@ -102,7 +103,7 @@ def _serve_stdio(run: Session, scope: Scope) -> None:
     anyio.run(serve_stdio, Toolbox(run, scope))
 
 
-@app.verb("config", "trade mcp config claude", "trade --mock mcp config codex", scope=scope_of)
+@app.verb("config", "trade mcp config claude", "trade --mock mcp config codex", silent=True, scope=scope_of)
 def config(
     ctx: typer.Context,
     client: Annotated[Client, typer.Argument(metavar="CLIENT", help="claude, cursor, codex or vscode.")],
