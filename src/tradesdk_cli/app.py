@@ -44,7 +44,7 @@ _GROUPS = {
         "mock": "The mock service on this machine, served and controlled.",
         "mcp": "Tools for AI clients, under your limits: config, tools.",
         "approve": "Approve or refuse what an AI client wants to do.",
-        "api": "Send any request, with the same key, retries and budgets.",
+        "api": "Send any request, with the same key and retries.",
         "completion": "Let your shell complete commands, ids and symbols.",
         "help": "Help about a topic or a command: trade help TOPIC.",
     },

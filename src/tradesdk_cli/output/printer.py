@@ -357,9 +357,13 @@ class Output(Notes):
 
     def readable(self) -> Output:
         """The same for what is a text in a pipe as well, unless a format was asked for."""
+        return self.usually("table")
+
+    def usually(self, form: str) -> Output:
+        """The same, with this format unless another was asked for."""
         other = copy(self)
         if self._asked == "auto":
-            other.settings = replace(self.settings, output="table")
+            other.settings = replace(self.settings, output=form)
         return other
 
     @property
