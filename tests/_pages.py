@@ -18,7 +18,6 @@ NOT_RUN = {
     'python3 -m venv --upgrade-deps .venv && .venv/bin/pip install -q --no-compile -e ".[test]" && '
     '.venv/bin/pytest -q -n 3 -m "not long and not peers"',
     'pip install "tradesdk[mcp]"',
-    "trade mcp --http --port 8765",
     "trade mock serve",
     "trade mock serve --seed 7",
     'curl -N -H "Authorization: Bearer mock_full_me" "http://127.0.0.1:8787/v1/signals/stream?chain=8453"',

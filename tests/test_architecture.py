@@ -184,14 +184,12 @@ def test_cli_uses_public_names_only() -> None:
     inner = [str(one) for one in mine if one.top == "tradesdk" and one.target.partition(".")[2] not in public]
     assert inner == []
     allowed = sys.stdlib_module_names | CLI_THIRD_PARTY | {"tradesdk", "tradesdk_cli", "tradesdk_mock"}
-    parquet = [one for one in mine if one.top == "pyarrow"]
-    assert {(one.file, one.lazy) for one in parquet} == {("tradesdk_cli/output/parquet.py", True)}
     # What the extra mcp installs: only its server needs it, and is imported when it is started.
     extra = {
-        "tradesdk_cli/mcp/server.py": {"mcp", "mcp_types", "uvicorn"},
+        "tradesdk_cli/mcp/server.py": {"mcp", "mcp_types"},
         "tradesdk_cli/mcp/arguments.py": {"jsonschema"},
     }
-    left = [one for one in mine if one.top not in allowed | extra.get(one.file, set()) and one not in parquet]
+    left = [one for one in mine if one.top not in allowed | extra.get(one.file, set())]
     assert [str(one) for one in left] == []
     assert [str(one) for one in mine if one.target == "tradesdk_cli.mcp.server.serve_stdio" and not one.lazy] == []
 

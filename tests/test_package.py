@@ -86,7 +86,7 @@ def test_wheel_says_what_it_is(wheel: zipfile.ZipFile) -> None:
     assert (told["Name"], told["Version"]) == ("tradesdk", tradesdk.__version__)
     assert told["Requires-Python"] == ">=3.11"
     assert told["License-Expression"] == "MIT"
-    extras = {"mock", "fast", "keyring", "plot", "frames", "test", "dev", "docs"}
+    extras = {"mock", "fast", "keyring", "frames", "test", "dev", "docs"}
     assert extras <= set(told.get_all("Provides-Extra", ()))
     info = f"tradesdk-{tradesdk.__version__}.dist-info"
     assert b"MIT License" in wheel.read(f"{info}/licenses/LICENSE")
@@ -106,7 +106,7 @@ def test_every_dependency_has_a_lowest_version_that_is_tested() -> None:
     """scripts/long installs these; what they leave out would be tested with its newest version only."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     extras = project["optional-dependencies"]
-    tested = ("mock", "fast", "plot", "frames", "test")
+    tested = ("mock", "fast", "frames", "test")
     given = [*project["dependencies"], *(line for name in tested for line in extras[name])]
     named = {re.split(r"[^a-z0-9-]", line, maxsplit=1)[0] for line in given} - {"tradesdk"}
     floors = dict(line.split("==") for line in run(sys.executable, ROOT / "scripts" / "floors.py").stdout.split())
@@ -195,9 +195,9 @@ def test_core_install_can_do_the_work(installed: Installed) -> None:
         listed = installed.run("trade", "agents", "list", "-o", "json", **env)
         assert (listed.stderr, listed.returncode) == ("", 0)
         assert '"name": "installed"' in listed.stdout
-        written = installed.run("trade", "agents", "list", "-o", "yaml", **env)
+        written = installed.run("trade", "agents", "list", "-o", "csv", **env)
         assert (written.stderr, written.returncode) == ("", 0)
-        assert "  name: installed\n" in written.stdout
+        assert ",installed," in written.stdout
     assert "No module named 'yaml'" in installed.run("python", "-c", "import yaml").stderr
     version = installed.run("trade", "--version")
     assert version.returncode == 0

@@ -245,7 +245,7 @@ def commands_with_bad_settings(seen: Seen, place: Place) -> None:
             {"TRADE_BASE_URL": nowhere.url, "TRADE_API_KEY": key},
             {"TRADE_API_KEY": key},
         ):
-            ended = place.trade("account", "show", "--no-retry", env=env, columns=400)
+            ended = place.trade("account", "show", env=env, columns=400)
             assert ended.code != 0
             seen(ended)
     known = {"TRADE_BASE_URL": place.server.url, "TRADE_API_KEY": key}

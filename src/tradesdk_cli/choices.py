@@ -17,13 +17,3 @@ class Format(StrEnum):
     ndjson = "ndjson"
     csv = "csv"
     tsv = "tsv"
-    yaml = "yaml"
-    md = "md"
-
-
-class Color(StrEnum):
-    """When colors are used."""
-
-    auto = "auto"
-    always = "always"
-    never = "never"

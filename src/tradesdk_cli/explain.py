@@ -55,7 +55,7 @@ _KEYSTORE = "--wallet FILE or TRADE_KEYSTORE says which keystore it is; trade pa
 _CONFIG_HINTS = {
     "invalid_setting": "trade help settings",
     "invalid_base_url": "correct TRADE_BASE_URL or --base-url; it looks like https://api.example.com",
-    "invalid_api_key": "correct TRADE_API_KEY, or what --api-key-stdin reads",
+    "invalid_api_key": "correct TRADE_API_KEY, or keep another key: trade login",
     "invalid_keystore": _KEYSTORE,
     "keystore_exists": "choose another file: --wallet FILE",
     "keystore_without_address": _KEYSTORE,
@@ -165,7 +165,7 @@ def _nobody_at(error: Any) -> str | None:
 
 def _address_of(url: str) -> str:
     """Where the address of a URL is set."""
-    return "TRADE_MARKET_BASE_URL, TRADE_BASE_URL or --market-url" if _market(url) else "TRADE_BASE_URL or --base-url"
+    return "TRADE_MARKET_BASE_URL or TRADE_BASE_URL" if _market(url) else "TRADE_BASE_URL or --base-url"
 
 
 _STATUS_EXIT = {
@@ -379,7 +379,7 @@ def _refused(error: PaymentError, program: str) -> str:
     if code == "no_signer":
         return f"export TRADE_WALLET_KEY, or make a wallet: {program} pay key new"
     if code == "insecure_url":
-        return f"{error.hint}: TRADE_MARKET_BASE_URL or --market-url"
+        return f"{error.hint}: TRADE_MARKET_BASE_URL"
     if code == "no_such_payment":
         return f"see what there is: {program} pay history"
     if code == "reservation_lost":

@@ -1,4 +1,4 @@
-"""`trade api`: reads method, path and body as typed, sends or buys the request, and prints the answer."""
+"""`trade api`: reads method, path and body as typed, sends the request, and prints the answer. It pays nothing."""
 
 from __future__ import annotations
 
@@ -12,24 +12,23 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
-from tradesdk_cli.errors import INVALID, SERVER, CliError, Interrupted, UsageProblem
-from tradesdk_cli.purchase.calls import ENDPOINTS, Call
+from tradesdk_cli.errors import SERVER, CliError, UsageProblem
+from tradesdk_cli.purchase.calls import ENDPOINTS
 from tradesdk_cli.redact import HIDDEN, is_secret_header
-from tradesdk_cli.text import dollars, one_line, plain_dollars, usd, visible
+from tradesdk_cli.text import one_line, visible
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from tradesdk import RawResponse
-    from tradesdk_cli.output.columns import Column
     from tradesdk_cli.output.printer import Output
-    from tradesdk_cli.purchase.checkout import Terms
     from tradesdk_cli.session import Session
 
 
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
-SOLD = {f"/v1/{endpoint}": verb for verb, endpoint in ENDPOINTS.items()}
+MARKET = {f"/v1/{endpoint}": verb for verb, endpoint in ENDPOINTS.items()}
 """Paths of the market data, and the verbs of `trade market` for them."""
+_FREE = "tokens"
 _VERSION = re.compile(r"/v\d{1,3}/.")
 _SAFE = "/%:@!$&'()*+,;=~"
 _LARGEST = 1024 * 1024
@@ -60,9 +59,9 @@ class RawRequest:
         return self.method == "GET"
 
     @property
-    def is_sold(self) -> bool:
-        """True when it is about market data, which is paid for."""
-        return self.method == "POST" and self.path in SOLD
+    def market_verb(self) -> str | None:
+        """The verb of `trade market` that sends the same; None when it is not about market data."""
+        return MARKET.get(self.path) if self.method == "POST" else None
 
     def as_dict(self) -> dict[str, Any]:
         """What `--dry-run` prints."""
@@ -72,47 +71,14 @@ class RawRequest:
         return shown if self.body is None else {**shown, "body": self.body}
 
 
-@dataclass(frozen=True)
-class RawCall(Call):
-    """The same as what `Checkout` buys: for market data, with any body."""
-
-    path_of: str = ""
-    content: Any = None
-
-    @property
-    def endpoint(self) -> str:
-        return self.path_of.rpartition("/")[2]
-
-    @property
-    def path(self) -> str:
-        return self.path_of
-
-    @property
-    def method(self) -> str:
-        return "request"
-
-    @property
-    def given(self) -> dict[str, Any]:
-        return {"path": self.path_of, "json": self.content}
-
-    def told(self, count: int | None = None) -> str:
-        return self.path_of
-
-    def body(self) -> dict[str, Any]:
-        return dict(self.content or {})
-
-
-def read_request(
-    words: Sequence[str], texts: Sequence[str], typed: Sequence[str], data: str | None, *, usually: str | None = None
-) -> RawRequest:
+def read_request(words: Sequence[str], texts: Sequence[str], typed: Sequence[str], data: str | None) -> RawRequest:
     """The request that a command line means; a full URL keeps only what is behind its origin (see `origin_of`).
 
     Args:
-        words: `PATH`, or `METHOD PATH`.
+        words: `PATH`, or `METHOD PATH`; without a method it is a GET, or a POST when there is a body.
         texts: `name=value` whose values are text.
         typed: the same whose values are JSON where they can be.
         data: the body as JSON, `@file`, or `-` for standard input.
-        usually: the method when none is said; else a GET, or a POST when there is a body.
 
     Raises:
         UsageProblem: it cannot be meant like this; nothing was sent.
@@ -122,7 +88,7 @@ def read_request(
     if data is not None and (texts or typed):
         raise UsageProblem("-d and -f exclude each other", "put everything into -d, or use -f and -F only")
     fields = [(*_pair("-f", text), False) for text in texts] + [(*_pair("-F", text), True) for text in typed]
-    usual = usually or ("POST" if fields or data is not None else "GET")
+    usual = "POST" if fields or data is not None else "GET"
     method = words[0].upper() if len(words) == 2 else usual
     if method not in METHODS:
         raise UsageProblem(f"{one_line(words[0], 40)!r} is not a method", f"it is one of {', '.join(METHODS)}")
@@ -281,33 +247,43 @@ def _json_of(data: str) -> Any:
 STREAM = "/v1/signals/stream"
 
 
-class PaymentNeeded(CliError):
-    """The service wants money for it, and nobody said that it may be paid."""
-
-    exit_code = INVALID
-    code = "payment_required"
-    status = 402
-
-
 def send(run: Session, asked: RawRequest, *, include: bool, yes: bool, dry_run: bool) -> None:
-    """Sends a request of the account API; writes are shown and asked about first."""
-    from tradesdk_cli.confirm import Change, approve
+    """Sends a request and prints the answer; writes are shown and asked about first.
 
+    Raises:
+        UsageProblem: it would have to be paid for, or its answer never ends.
+    """
+    program, verb = run.settings.program, asked.market_verb
     if asked.path == STREAM:
-        raise UsageProblem("the stream never ends", f"{run.settings.program} signals stream --help")
-    if asked.reads and dry_run:
+        raise UsageProblem("the stream never ends", f"{program} signals stream --help")
+    if verb not in (None, _FREE):
+        raise UsageProblem(f"{asked.path} is paid for, and trade api pays nothing", f"{program} market {verb} --help")
+    if dry_run and (asked.reads or verb is not None):
         run.out.one(asked.as_dict(), whole=True)
         run.out.note("nothing was sent (--dry-run)")
         return
-    if not asked.reads:
-        change = Change(f"{asked.method} {asked.path}", asked.method, asked.path, asked.body, query=asked.query)
-        if not approve(run, change, yes=yes, dry_run=dry_run):
-            return
-    with told_anyway(run, include=include), hinting(asked):
-        answer = run.client.request(asked.method, asked.path, query=asked.query, json=asked.body)
+    if not asked.reads and verb is None and not _agreed(run, asked, yes=yes, dry_run=dry_run):
+        return
+    with _told_anyway(run, include=include), _hinting(asked):
+        answer = _answer(run, asked)
     if include:
-        tell_headers(run, answer)
-    show(run.out, answer, asked.path)
+        _tell_headers(run, answer)
+    _show(run.out, answer)
+
+
+def _agreed(run: Session, asked: RawRequest, *, yes: bool, dry_run: bool) -> bool:
+    from tradesdk_cli.confirm import Change, approve
+
+    change = Change(f"{asked.method} {asked.path}", asked.method, asked.path, asked.body, query=asked.query)
+    return approve(run, change, yes=yes, dry_run=dry_run)
+
+
+def _answer(run: Session, asked: RawRequest) -> RawResponse:
+    if asked.market_verb is None:
+        return run.client.request(asked.method, asked.path, query=asked.query, json=asked.body)
+    from tradesdk_cli.purchase.checkout import market_client
+
+    return market_client(run).request(path=asked.path, json=asked.body).data
 
 
 def refuse_elsewhere(run: Session, word: str, *, market: bool = False) -> None:
@@ -330,7 +306,7 @@ def refuse_elsewhere(run: Session, word: str, *, market: bool = False) -> None:
 
 
 @contextmanager
-def hinting(asked: RawRequest) -> Iterator[None]:
+def _hinting(asked: RawRequest) -> Iterator[None]:
     """A service that refuses a body whose texts look like numbers may have wanted numbers: the error says how."""
     from tradesdk import APIStatusError
 
@@ -351,156 +327,6 @@ def hinting(asked: RawRequest) -> Iterator[None]:
         raise hinted from None
 
 
-# Pages
-
-
-@dataclass(frozen=True)
-class _Record:
-    """An item as it came, for what prints models."""
-
-    item: dict[str, Any]
-
-    def model_dump(self, **options: object) -> dict[str, Any]:
-        return self.item
-
-
-@dataclass(frozen=True)
-class _Page:
-    data: list[_Record]
-    next_cursor: str | None
-
-
-class _Pages:
-    """A list that is followed by its cursors."""
-
-    def __init__(self, run: Session, asked: RawRequest, *, include: bool) -> None:
-        self._run, self._asked, self._include = run, asked, include
-        self.first = self._page(None)
-
-    def pages(self) -> Iterator[_Page]:
-        """Page by page; the first has been fetched already."""
-        page, seen = self.first, set[str]()
-        while True:
-            yield page
-            if page.next_cursor is None:
-                return
-            if page.next_cursor in seen:
-                raise BadAnswer("the service gave the same cursor again, so the list has no end", "tell who runs it")
-            seen.add(page.next_cursor)
-            page = self._page(page.next_cursor)
-
-    def _page(self, cursor: str | None) -> _Page:
-        query = {"limit": "100", **self._asked.query, **({} if cursor is None else {"cursor": cursor})}
-        with told_anyway(self._run, include=self._include):
-            answer = self._run.client.request("GET", self._asked.path, query=query)
-        if self._include:
-            tell_headers(self._run, answer)
-        try:
-            found = answer.json()
-        except ValueError:
-            found = None
-        found = found if isinstance(found, dict) else {}
-        items = found.get("data")
-        if not isinstance(items, list):
-            raise BadAnswer(
-                f"{self._asked.path} is not a list with pages: there is no data in its answer", "leave --paginate out"
-            )
-        following = found.get("next_cursor")
-        records = [_Record(item if isinstance(item, dict) else {"value": item}) for item in items]
-        return _Page(records, following if isinstance(following, str) and following else None)
-
-
-def paginate(run: Session, asked: RawRequest, *, include: bool) -> None:
-    """Prints all items of a list, page after page, as one list."""
-    from tradesdk_cli.framework.params import plan
-    from tradesdk_cli.lists.listing import show_list
-    from tradesdk_cli.lists.paging import Source
-
-    pages = _Pages(run, asked, include=include)
-    columns = columns_of(asked.path, [record.item for record in pages.first.data])
-    source = Source("items", "", asked.path, lambda **_: pages)
-    show_list(run, columns, plan(None, True, None, None), source, empty="the list is empty")
-
-
-# Market data
-
-
-def buy(run: Session, asked: RawRequest, terms: Terms, *, include: bool) -> None:
-    """Pays for market data, as `trade market` does: the same guards, budgets and ledger."""
-    from tradesdk_cli.interrupts import exit_code_of
-    from tradesdk_cli.purchase.buy import kept
-    from tradesdk_cli.purchase.checkout import Checkout
-    from tradesdk_cli.purchase.dryrun import show_dry_run
-
-    checkout = Checkout(run, _call(asked), terms)
-    if terms.dry_run:
-        show_dry_run(checkout)
-        return
-    run.out.expect_fields(_fields_of(SOLD[asked.path]))
-    result = checkout.buy()
-    try:
-        with kept(run, [result]):
-            if include:
-                tell_headers(run, result.data)
-            show(run.out, result.data)
-    finally:
-        checkout.account_for([result])
-    if checkout.told is not None:
-        run.out.note("interrupted, after it was bought")
-        raise Interrupted(exit_code_of(checkout.told))
-
-
-def _fields_of(verb: str) -> list[str]:
-    """What the whole answer of an endpoint may have in it, for --fields: what is misspelt costs nothing."""
-    import tradesdk
-    from tradesdk_cli.output.select import names_of_model
-
-    if verb == "metrics":
-        inner = [*names_of_model(tradesdk.AggregateMetrics, "data.")]
-    else:
-        inner = {"top": ["data.tokens"], "tokens": ["data.total", "data.tokens"]}.get(verb, ["data.results"])
-    return ["success", "data", "error", *inner]
-
-
-def ask_price(run: Session, asked: RawRequest, *, include: bool, dry_run: bool, send_api_key: bool) -> None:
-    """Market data without `--pay`: what is free is printed, of the rest only what it would cost.
-
-    Raises:
-        PaymentNeeded: it costs something.
-    """
-    from tradesdk_cli.purchase.checkout import NOBODY, market_client
-    from tradesdk_cli.wallet import Wallet
-
-    if dry_run:
-        run.out.one(asked.as_dict(), whole=True)
-        run.out.note("nothing was sent (--dry-run); with --pay it says what would be signed")
-        return
-    call = _call(asked)
-    client = market_client(run, Wallet(NOBODY, _nothing_is_signed), send_api_key=send_api_key)
-    quote = client.quote.request(**call.given)
-    if quote.price:
-        tried = client.dry_run.request(**call.given)
-        price = usd(int(tried.authorization["value"])) if tried.authorization else quote.price
-        if tried.authorization or tried.refusal:
-            program, cost = run.settings.program, plain_dollars(price)
-            raise PaymentNeeded(
-                f"{asked.path} costs {dollars(price)}, and nothing was paid",
-                f"to pay for it: add --pay --max-price {cost}; or see: {program} market {SOLD[asked.path]} --help",
-            )
-    result = client.request(**call.given)
-    if include:
-        tell_headers(run, result.data)
-    show(run.out, result.data)
-
-
-def _call(asked: RawRequest) -> RawCall:
-    return RawCall(SOLD[asked.path], path_of=asked.path, content=asked.body)
-
-
-def _nothing_is_signed() -> Any:
-    raise UsageProblem("nothing is signed without --pay", "add --pay --max-price USD")
-
-
 _SIGNED = re.compile(r"eyJ[\w+/=-]{200}|(?:0x)?[0-9a-fA-F]{130}")
 """A payment, as its header is written, or a signature."""
 _KIND = re.compile(r"[a-z]{1,20}/[a-z]{1,20}\b", re.IGNORECASE)
@@ -514,7 +340,7 @@ class BadAnswer(CliError):
 
 
 @contextmanager
-def told_anyway(run: Session, *, include: bool) -> Iterator[None]:
+def _told_anyway(run: Session, *, include: bool) -> Iterator[None]:
     """Tells the headers of an answer that is an error."""
     from tradesdk import APIStatusError
 
@@ -522,11 +348,11 @@ def told_anyway(run: Session, *, include: bool) -> Iterator[None]:
         yield
     except APIStatusError as error:
         if include and error.response is not None:
-            tell_headers(run, error.response)
+            _tell_headers(run, error.response)
         raise
 
 
-def tell_headers(run: Session, answer: RawResponse) -> None:
+def _tell_headers(run: Session, answer: RawResponse) -> None:
     """Status and headers on stderr, so that stdout is the body alone. What could be a secret is not shown."""
     out = run.out
     secret = {name for name, value in answer.headers.items() if is_secret_header(name) or _has_key(run, value)}
@@ -548,11 +374,8 @@ def _has_key(run: Session, text: str) -> bool:
     return _SIGNED.search(text) is not None or any(key in text or unquote(key) in text for key in run.keys if key)
 
 
-def show(out: Output, answer: RawResponse, path: str = "") -> None:
-    """Prints a body: JSON in the format that was asked for, anything else as it is; on a terminal made visible.
-
-    A page of a list is a table of its items where tables are drawn; `path` says which columns it has.
-    """
+def _show(out: Output, answer: RawResponse) -> None:
+    """Prints a body: JSON, or the format that was asked for; anything else as it is, on a terminal made visible."""
     if not answer.content.strip():
         out.note(f"{answer.status}: the answer has no body, so nothing is printed")
         return
@@ -561,25 +384,12 @@ def show(out: Output, answer: RawResponse, path: str = "") -> None:
     except ValueError:
         _show_text(out, answer)
         return
-    if isinstance(found, dict) and out.draws(many=False) and _is_page(found):
-        _show_rows(out, path, found["data"])
-        if found.get("next_cursor"):
-            out.note("there is more: --paginate", next_cursor=found["next_cursor"])
-    elif isinstance(found, dict):
-        out.one(found)
-    elif isinstance(found, list):
-        _show_rows(out, path, found)
+    out = out.usually("json")
+    if isinstance(found, list):
+        rows = [item if isinstance(item, dict) else {"value": item} for item in found]
+        out.many((), [rows], empty="the list is empty")
     else:
-        out.one({"value": found})
-
-
-def _is_page(body: dict[str, Any]) -> bool:
-    return isinstance(body.get("data"), list) and body.keys() <= {"data", "next_cursor"}
-
-
-def _show_rows(out: Output, path: str, items: list[Any]) -> None:
-    rows = [item if isinstance(item, dict) else {"value": item} for item in items]
-    out.many(columns_of(path, rows), [rows], empty="the list is empty")
+        out.one(found if isinstance(found, dict) else {"value": found})
 
 
 def _show_text(out: Output, answer: RawResponse) -> None:
@@ -591,23 +401,3 @@ def _show_text(out: Output, answer: RawResponse) -> None:
     text = answer.text
     with out.result():
         out.write("".join(f"{visible(line)}\n" for line in text.splitlines()) if out.on_terminal else text)
-
-
-def columns_of(path: str, rows: list[dict[str, Any]]) -> list[Column]:
-    """The columns of a list in a table: those that its own command has, or all fields."""
-    from tradesdk_cli.output import columns
-    from tradesdk_cli.output.columns import Column
-    from tradesdk_cli.output.table import kind_of
-
-    known = {
-        "/v1/agents": columns.AGENTS,
-        "/v1/wallets": columns.WALLETS,
-        "/v1/trades": columns.TRADES,
-        "/v1/positions": columns.POSITIONS,
-        "/v1/signals": columns.SIGNALS,
-        "/v1/signals/history": columns.SIGNALS,
-    }
-    if path in known:
-        return list(known[path])
-    keys = dict.fromkeys(key for row in rows for key in row)
-    return [Column(key, kind_of(key), optional=number > 0, title=visible(key)) for number, key in enumerate(keys)]

@@ -61,7 +61,7 @@ class Session:
         found = self.api_key(base_url)
         if found is None:
             raise ConfigProblem(
-                f"no API key: keep one with {self.settings.program} login, set TRADE_API_KEY, or use --api-key-stdin",
+                f"no API key: keep one with {self.settings.program} login, or set TRADE_API_KEY",
                 _TRY,
             )
         key, origin = found
@@ -88,7 +88,7 @@ class Session:
             api_key=key,
             base_url=base_url,
             timeout=self.settings.timeout,
-            max_retries=None if self.settings.retry else 0,
+            max_retries=self.settings.retries,
             retry=OneMoreTry(reached=lambda: client.rate_limit is not None),
             clock=self.speaking_clock(lambda: client.rate_limit),
             http_client=http,
@@ -104,14 +104,13 @@ class Session:
         Raises:
             ConfigProblem: the key is kept for another address, or cannot be read.
         """
-        if self.settings.api_key_stdin:
-            found: tuple[str, str] | None = (self._typed, "standard input")
-        elif self.settings.mock:
+        if self.settings.mock:
             from tradesdk_cli.mockworld import mock_key
 
-            found = mock_key(self.settings)
-            if self.settings.api_key not in (None, found[0]):
-                self.out.note(f"TRADE_API_KEY is not a key of the mock: {found[0]} is used instead")
+            of_mock = mock_key(self.settings)
+            found: tuple[str, str] | None = of_mock
+            if self.settings.api_key not in (None, of_mock[0]):
+                self.out.note(f"TRADE_API_KEY is not a key of the mock: {of_mock[0]} is used instead")
         else:
             from tradesdk_cli.config.credentials import service_key
 
@@ -119,12 +118,6 @@ class Session:
         if found is not None:
             self.keys.add(found[0])
         return found
-
-    @cached_property
-    def _typed(self) -> str:
-        from tradesdk_cli.config.credentials import key_from_stdin
-
-        return key_from_stdin()
 
     def _base_url(self) -> str:
         from tradesdk_cli.config.credentials import refuse_http
@@ -221,11 +214,10 @@ class Session:
 
 
 @contextmanager
-def session(ctx: typer.Context, *, new_profile: bool = False, endings: Iterable[str] = ()) -> Iterator[Session]:
+def session(ctx: typer.Context, *, new_profile: bool = False) -> Iterator[Session]:
     """The session of the command that runs in `ctx`; closed at the end.
 
-    With `new_profile`, the profile that is named need not be there yet. `endings` are those of `--out` that the command
-    knows besides the formats' own.
+    With `new_profile`, the profile that is named need not be there yet.
     """
     from tradesdk_cli import idcache
     from tradesdk_cli.config.settings import settings_of
@@ -233,7 +225,7 @@ def session(ctx: typer.Context, *, new_profile: bool = False, endings: Iterable[
 
     settings = settings_of(ctx.obj, os.environ, new_profile=new_profile)
     ctx.obj["resolved"] = settings  # errors are printed as the settings say
-    opened = Session(settings, Output(settings, os.environ, endings=endings))
+    opened = Session(settings, Output(settings, os.environ))
     try:
         for warning in settings.warnings:
             opened.out.note(f"warning: {warning}")

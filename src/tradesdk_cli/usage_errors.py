@@ -74,7 +74,7 @@ def instead(argv: Sequence[str], path: str) -> str:
 
 _ALLOWED = re.compile(r" (?:--yes|--max-price \S+)")
 _SYMBOL = re.compile(r"(?=.*[A-Z])[A-Z0-9]{2,}")
-_ABOUT_TOKENS = (["signals"], ["market"], ["trades"], ["positions"], ["plot"], ["replay"])
+_ABOUT_TOKENS = (["signals"], ["market"], ["trades"], ["positions"], ["plot"])
 _JQ = re.compile(r"\.(?:(?P<name>[A-Za-z_][\w.]*)|(?P<rest>\[\d*\](?:\.[A-Za-z_][\w.]*)?)?)")
 _JQ_LISTS = ("trade agents list", "trade wallets list", "trade trades list", "trade positions list")
 _JQ_OBJECTS = ("trade agents get", "trade trades get", "trade account show")
@@ -232,7 +232,7 @@ def _option(error: Any, argv: Sequence[str], path: str) -> tuple[str, str | None
                 message,
                 "keys never stand on a command line: trade pay key import asks for it, or reads it from a pipe",
             )
-        return message, "keys never stand on a command line: export TRADE_API_KEY, or use --api-key-stdin"
+        return message, "keys never stand on a command line: export TRADE_API_KEY, or keep one: trade login"
     words = path.split()[1:]
     explained = next(
         (ELSEWHERE[key] for key in ((*words, name), (*words[:1], name), (name,)) if key in ELSEWHERE), None
@@ -321,7 +321,7 @@ def with_query_for_jq(error: Exception, argv: Sequence[str]) -> list[str] | None
 
 
 def _is_argument(name: str, context: Any) -> bool:
-    """Whether an option has the name of something that stands there without one: --shell where SHELL does."""
+    """Whether an option has the name of something that stands there without one: --agent-id where AGENT_ID does."""
     wanted = name.removeprefix("--").replace("-", "_").upper()
     arguments = [param for param in context.command.get_params(context) if param.param_type_name == "argument"]
     return any(_name_of(param, ()) == wanted for param in arguments)

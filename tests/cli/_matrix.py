@@ -20,11 +20,10 @@ from tradesdk_cli.mcp.approvals import Approvals
 from tradesdk_mock import MockServer
 
 from ._reading import Handed
-from ._streams import event, tape_of
 from ._terminal import Terminal
 
 KEY = "0x" + "5a" * 32
-FORMS = ("json", "ndjson", "csv", "tsv", "yaml", "md", "table")
+FORMS = ("json", "ndjson", "csv", "tsv", "table")
 
 # Behind the words of the command; names in capitals are made by `Things`.
 CALLS = {
@@ -42,7 +41,6 @@ CALLS = {
     "signals latest": "--chain base --limit 3",
     "signals history": "--chain base --limit 3",
     "signals stream": "--chain base --since 24h --count 3",
-    "replay": "TAPE --speed max",
     "market signals": "ETH BRETT:2 --max-price 0.20",
     "market prices": "ETH BRETT --max-price 0.20",
     "market history": "BRETT --since 24h --max-price 0.20",
@@ -115,16 +113,10 @@ CALLS = {
     "mcp tools": "--write --spend 0.50",
     "approve": "ACTION_BEFORE",
     "api": "/v1/agents",
-    "completion install": "fish --dry-run",
-    "completion uninstall": "fish --dry-run",
     "help": "exit-codes",
 }
 
 NO_DATA = {
-    "agents pause": "sends nothing and ends with 2: the service has no such endpoint",
-    "agents resume": "the same",
-    "agents start": "the same",
-    "agents stop": "the same",
     "mock serve": "runs until it is ended; what it prints first is shown by its own tests",
     "demo": "a story on the screen, with a summary for programs that its own tests read",
     "mcp config": "settings of another program, in the format of their file",
@@ -176,7 +168,6 @@ class Things:
             "OTHER_WALLET": lambda: trade.env.update(TRADE_WALLET_KEY=f"0x{number:064x}") or "",
             "WALLET": self._wallet,
             "TRADE": lambda: next(iter(self.client.trades.list(limit=1))).id,
-            "TAPE": lambda: str(tape_of(home / f"{number}.tape", *((0, event(n)) for n in range(3)))),
             "PAID": self._payment,
             "PAYMENT": self._payment,
             "DOUBT": self._doubt,
@@ -227,7 +218,7 @@ class Things:
 
     def _doubt(self) -> str:
         self._did("", "mock", "fault", "add", "status", "--paid", "only", "--count", "1")
-        self.trade("market", "prices", "ETH", "--max-price", "0.20", "--no-retry")
+        self.trade("market", "prices", "ETH", "--max-price", "0.20")
         return ""
 
     def _action(self) -> str:

@@ -49,7 +49,7 @@ def toolbox(
 ) -> Iterator[Toolbox]:
     """The tools of a session, as `trade mcp` makes them; without a server, those of an embedded mock world."""
     environ = environment(home, server, tenant, wallet) | dict(env or {})
-    settings = settings_of({"mock": True} if server is None else {"no_retry": True}, environ)
+    settings = settings_of({"mock": True} if server is None else {}, environ | {"TRADE_MAX_RETRIES": "0"})
     run = Session(settings, Output(settings, environ))
     before = dict(os.environ)
     os.environ.update(environ)  # the wallet and the budgets are read from the environment

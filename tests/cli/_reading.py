@@ -9,8 +9,6 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-import yaml
-
 from ._terminal import Run
 
 
@@ -30,20 +28,11 @@ def check(form: str, run: Run, handed_over: Handed) -> None:
         assert run.json == value
     elif form == "ndjson":
         assert run.lines == (value if many else [value])
-    elif form == "yaml":
-        assert (yaml.safe_load(run.out) if run.out else []) == value
     elif form in ("csv", "tsv"):
         rows = list(csv.reader(io.StringIO(run.out), "excel" if form == "csv" else "excel-tab"))
         _same_rows(rows, [flat(item) for item in (value if many else [value])], lines=form == "csv")
         for row in rows:
             assert not [cell for cell in row if cell[:1] in "=+-@" and cell and not re.fullmatch(r"-[\d.e+-]+", cell)]
-    elif form == "md":
-        lines = [_md_cells(line) for line in run.out.splitlines()]
-        assert all(re.fullmatch(r"---:?", cell) for cell in (lines[1] if lines else []))
-        if many:
-            _same_rows(lines[:1] + lines[2:], [flat(item) for item in value])
-        else:
-            assert [tuple(line) for line in lines[2:]] == [(name, _cell(held)) for name, held in flat(value).items()]
     if form != "table":
         assert all(name in run.out for name in ids(value)), "every id can be pasted back"
 
@@ -62,11 +51,6 @@ def _cell(value: Any, *, lines: bool = False) -> str:
         return ""
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     return text if lines else text.replace("\n", "\\n")
-
-
-def _md_cells(line: str) -> list[str]:
-    cells = [cell.strip().replace("\\|", "|") for cell in re.findall(r"((?:\\.|[^|\\])*)\|", line.removeprefix("|"))]
-    return [re.sub(r"^(`+) ?(.*?) ?\1$", r"\2", cell) for cell in cells]
 
 
 def flat(item: dict[str, Any], prefix: str = "") -> dict[str, Any]:

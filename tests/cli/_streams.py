@@ -1,4 +1,4 @@
-"""Signals for streams and tapes, and a receiver that they are forwarded to."""
+"""Signals for streams."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -21,7 +20,6 @@ from tradesdk import RetryPolicy, TradeClient
 from tradesdk_cli.output.stderr import Notes
 from tradesdk_mock import MockServer
 
-from .._hostile import Visit, answer, hostile
 from ._terminal import Run, Terminal
 
 STREAM = ("signals", "stream", "--chain", "base")
@@ -46,10 +44,12 @@ def event(number: int = 1, **fields: Any) -> dict[str, Any]:
     } | fields
 
 
-def tape_of(path: Path, *lines: tuple[float, dict[str, Any]]) -> Path:
-    """A tape with these lines."""
-    path.write_text("".join(json.dumps({"at": at, "event": held}) + "\n" for at, held in lines))
-    return path
+def sends(market: MockServer, *events: dict[str, Any]) -> tuple[str, ...]:
+    """The stream that reads exactly these events, in every run."""
+    text = "".join(f"data: {json.dumps(held)}\n\n" for held in events)
+    market.set_gaps(unknown_values="on")  # so that there is an event at once, which they come before
+    market.add_fault("inject", route=ROUTE, after=0, text=text)
+    return (*STREAM, "--count", str(len(events)))
 
 
 def tried_again(monkeypatch: pytest.MonkeyPatch, policy: RetryPolicy) -> None:
@@ -57,6 +57,7 @@ def tried_again(monkeypatch: pytest.MonkeyPatch, policy: RetryPolicy) -> None:
 
     def client(**options: Any) -> TradeClient:
         options["retry"] = policy
+        options.pop("max_retries")
         return TradeClient(**options)
 
     monkeypatch.setattr(tradesdk, "TradeClient", client)
@@ -150,39 +151,3 @@ def publishing(
     finally:
         over.set()
         thread.join()
-
-
-class Hook:
-    """A receiver: answers with what is in `answers`, the first once, the last forever; 0 hangs up."""
-
-    def __init__(self) -> None:
-        self.answers: list[tuple[int, dict[str, Any]]] = [(204, {})]
-        self.seen: list[tuple[str, dict[str, str], Any]] = []
-        self.url = ""
-
-    def says(self, *statuses: int, **headers: str) -> None:
-        self.answers = [
-            (status, {name.replace("_", "-"): value for name, value in headers.items()}) for status in statuses
-        ]
-
-    @property
-    def ids(self) -> list[str]:
-        return [body["id"] for _, _, body in self.seen]
-
-
-@contextmanager
-def hooked() -> Iterator[Hook]:
-    hook = Hook()
-
-    def answering(visit: Visit) -> None:
-        _, path, headers = visit.request
-        hook.seen.append((path, headers, json.loads(visit.body)))
-        status, more = hook.answers.pop(0) if len(hook.answers) > 1 else hook.answers[0]
-        if status == 0:
-            visit.close()
-        else:
-            visit.send(answer(status=status, kind=None, **more))
-
-    with hostile(answering) as server:
-        hook.url = f"{server.url}/hook"
-        yield hook

@@ -16,7 +16,7 @@ from tradesdk_mock import GapOptions, MockClock, MockServer
 
 from .._stock import stocked
 from ._services import Scripted, scripted
-from ._streams import Hook, hooked, quick_market
+from ._streams import quick_market
 from ._terminal import Terminal
 
 BUYER_KEY = "0x" + "6b" * 32
@@ -38,8 +38,16 @@ def commands_are_built_once() -> Iterator[None]:
 
 @pytest.fixture
 def trade(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Terminal:
-    """`trade` without any settings."""
-    return Terminal(monkeypatch, tmp_path)
+    """`trade` without any settings; it sends every request once, unless a test wants more."""
+    made = Terminal(monkeypatch, tmp_path)
+    made.env["TRADE_MAX_RETRIES"] = "0"
+    return made
+
+
+@pytest.fixture
+def patient(trade: Terminal) -> None:
+    """`trade` sends a request again, as it does without settings."""
+    del trade.env["TRADE_MAX_RETRIES"]
 
 
 @pytest.fixture(scope="package")
@@ -109,13 +117,6 @@ def stock() -> Iterator[MockServer]:
 def market(trade: Terminal, monkeypatch: pytest.MonkeyPatch) -> Iterator[MockServer]:
     """A market whose signals a test emits; `trade` is set to it, and waits for nothing."""
     with quick_market(trade, monkeypatch) as running:
-        yield running
-
-
-@pytest.fixture
-def hook() -> Iterator[Hook]:
-    """A receiver of signals."""
-    with hooked() as running:
         yield running
 
 

@@ -151,9 +151,3 @@ def test_a_rank_has_no_place_to_go_on_at(trade: Terminal, service: Scripted, opt
     assert run.code == 2
     assert "ranks all agents" in run.problem["message"]
     assert service.seen == []
-
-
-def test_a_checkpoint_is_for_the_plain_list(own: Terminal) -> None:
-    run = own("agents", "list", "--results", "--all", "--checkpoint", str(own.home / "place"))
-    assert run.code == 2
-    assert run.problem["message"] == "--checkpoint and --results exclude each other"

@@ -1,22 +1,18 @@
-"""`trade api`: any request by hand, with the key, the retries, the guards and the budgets of all others."""
+"""`trade api`: any request by hand, with the key and the retries of all others; nothing is paid."""
 
 import json
-import signal
 from pathlib import Path
 
 import pytest
 
 from tradesdk_cli.errors import UsageProblem
 from tradesdk_cli.raw_request import RawRequest, origin_of, read_request
-from tradesdk_cli.wallet import Wallet
 from tradesdk_mock import MockServer
 
 from .._rows import each_of
 from ._services import HOSTILE, Scripted
 from ._settings import configured
 from ._terminal import Terminal
-
-ETH = ("-f", "tokens[].identifier=ETH")
 
 READ: list[tuple[list[str], list[str], list[str], str | None, RawRequest]] = [
     (["/v1/account"], [], [], None, RawRequest("GET", "/v1/account")),
@@ -124,30 +120,6 @@ def test_reading_needs_no_question(world: Terminal) -> None:
     assert [one["id"] for one in world("api", url).json["data"]] == [world("agents", "list").lines[0]["id"]]
 
 
-def test_pages_are_one_list(world: Terminal) -> None:
-    run = world("api", "/v1/trades", "-f", "status=closed", "-F", "limit=7", "--paginate")
-    wanted = world("trades", "list", "--status", "closed", "--all").lines
-    assert (run.code, run.lines) == (0, wanted)
-    assert len(wanted) > 7
-    table = world("api", "/v1/agents", "--paginate", "-o", "table").out
-    assert table == world("agents", "list", "--all", "-o", "table").out == world("api", "/v1/agents", "-o", "table").out
-    first = world("api", "/v1/agents?limit=1", "-o", "table")
-    assert [line.split() for line in first.out.splitlines()] == [line.split() for line in table.splitlines()[:2]]
-    assert "there is more: --paginate" in first.err
-
-
-def test_pages_that_have_no_end_or_are_none(trade: Terminal, service: Scripted) -> None:
-    service.says(200, {"data": [{"id": 1}, 2], "next_cursor": "again"})
-    run = trade("api", "/v1/things", "--paginate")
-    assert run.code == 10
-    assert "the same cursor again" in run.err
-    assert run.lines == [{"id": 1}, {"value": 2}, {"id": 1}, {"value": 2}]
-    service.says(200, {"id": 1})
-    assert "is not a list with pages" in trade("api", "/v1/things", "--paginate").problem["message"]
-    assert trade("api", "POST", "/v1/things", "--paginate").code == 2
-    assert trade("api", "/v1/things", "--cursor", "x").code == 2
-
-
 def test_the_key_goes_nowhere_else(world: Terminal, server: MockServer, service: Scripted) -> None:
     other = service.url
     here = server.url
@@ -228,7 +200,7 @@ def test_whatever_comes_back(trade: Terminal, service: Scripted, body: bytes) ->
         assert "\\x1b[2J hello" in seen.out
         assert "is not JSON but text/html" in trade("api", "/v1/x", "-o", "json").problem["message"]
     elif body.startswith(b"["):
-        assert piped.lines == [{"value": 1}, {"value": 2}]
+        assert piped.json == [{"value": 1}, {"value": 2}]
     else:
         assert piped.json == {"value": json.loads(body)}
 
@@ -246,99 +218,27 @@ def test_the_stream_is_no_answer(world: Terminal) -> None:
     assert (run.code, "signals stream" in run.problem["hint"]) == (2, True)
 
 
-# What is paid
+# What is said of answers
 
 
-def test_without_pay_there_is_a_price_and_nothing_else(buyer: Terminal, shop: MockServer) -> None:
-    run = buyer("api", "/v1/token-prices", *ETH, "-f", "tokens[].identifier=BRETT")
-    assert (run.code, run.problem["code"], run.problem["status"]) == (8, "payment_required", 402)
-    assert "costs $0.06, and nothing was paid" in run.problem["message"]
-    assert "--pay --max-price 0.06" in run.problem["hint"]
-    assert shop.payments.submissions() == []
-    free = buyer("api", "/v1/supported-tokens", "-F", "limit=1")
-    assert (free.code, len(free.json["data"]["tokens"])) == (0, 1)
-
-
-def test_paid_as_market_data_is(buyer: Terminal, shop: MockServer) -> None:
-    line = ("api", "/v1/token-prices", *ETH, "--pay")
-    dry = buyer(*line, "--max-price", "0.03", "--dry-run").json
-    assert (dry["price_usd"], dry["body"]) == ("0.03", {"tokens": [{"identifier": "ETH"}]})
-    assert buyer(*line).problem["code"] == "no_budget"
-    assert buyer(*line, "--max-price", "0.02").code == 12
-    assert shop.payments.submissions() == []
-    run = buyer(*line, "--max-price", "0.03", "-i")
-    assert (run.code, run.json["success"]) == (0, True)
-    assert run.json["data"]["results"][0]["symbol"] == "ETH"
-    assert "PAYMENT" not in "".join(str(note.get("headers")) for note in run.notes if "(not shown)" not in str(note))
-    paid = run.notes[-1]
-    assert (paid["paid_usd"], paid["target"]["mode"]) == ("0.03", "local")
-    kept = buyer("pay", "history").lines
-    assert [(one["endpoint"], one["state"]) for one in kept] == [("token-prices", "delivered")]
-    again = buyer("pay", "resume", kept[0]["id"])
-    assert again.code == 0, "the answer is kept in the ledger, as that of trade market is"
-    assert len(shop.payments.submissions()) == 1
-
-
-@each_of(
-    ("line", "told"),
-    [
-        ("/v1/token-prices --max-price 0.03", "--max-price belongs to --pay"),
-        ("/v1/agents --pay", "is not sold"),
-        ("GET /v1/token-prices --pay", "is not sold"),
-        ("/v1/token-prices --pay --max-price 0.03", "1 to 5 tokens, not none"),
-        ("/v1/token-prices -f tokens[].identifier=A -f tokens[].identifier=a --pay --max-price 1", "same token twice"),
-        ("/v1/token-prices -f tokens[].identifier=A --pay --max-price 1e3", "--max-price"),
-    ],
-)
-def test_what_is_not_paid(buyer: Terminal, shop: MockServer, line: str, told: str) -> None:
-    run = buyer("api", *line.split())
-    assert (run.code, told in run.problem["message"]) == (2, True), run.err
-    assert shop.payments.submissions() == []
-
-
-def test_a_service_that_wants_the_key_for_market_data_too(buyer: Terminal, shop: MockServer) -> None:
-    shop.set_gaps(b_bearer="required")
-    line = ("api", "/v1/token-prices", *ETH)
-    refused = buyer(*line)
-    assert (refused.code, "--send-api-key" in refused.problem["hint"]) == (4, True)
-    key = {"TRADE_API_KEY": "mock_full_me"}
-    assert buyer(*line, "--send-api-key", env=key).problem["status"] == 402
-    assert buyer(*line, "--send-api-key", "--pay", "--max-price", "0.03", env=key).code == 0
-    assert buyer("api", "/v1/account", "--send-api-key", env=key).code == 2
-
-
-def test_market_data_elsewhere_is_not_asked(buyer: Terminal, service: Scripted) -> None:
-    buyer.env["TRADE_MARKET_BASE_URL"] = "https://market.example.com"
-    run = buyer("api", service.url + "/v1/token-prices", *ETH, "--pay", "--max-price", "0.03")
-    assert (run.code, "this URL is not of" in run.problem["message"]) == (2, True)
-    assert service.seen == []
-
-
-# What is said of answers, and what is known before it is paid for
-
-
-PRICES = ("api", "/v1/token-prices", "-f", "tokens[].identifier=ETH", "--pay", "--max-price", "0.03")
-
-
-@pytest.mark.parametrize("how", ["profile", "stdin", "environment"])
+@pytest.mark.parametrize("how", ["profile", "environment"])
 def test_headers_that_say_the_key_are_not_shown(trade: Terminal, service: Scripted, how: str) -> None:
     key = "MARKED-key/1"
     del trade.env["TRADE_API_KEY"]
     service.says(200, {"ok": 1}, X_Echo=f"Bearer {key}", X_Quoted="k=MARKED-key%2F1", X_Kind="plain")
-    brought, stdin = ((), "") if how != "stdin" else (("--api-key-stdin",), f"{key}\n")
     if how == "environment":
         trade.env["TRADE_API_KEY"] = key
-    elif how == "profile":
+    else:
         configured(trade, f'[profiles.default]\nbase_url = "{service.url}"\nkey = "file"\n')
         (trade.home / "keys").mkdir(mode=0o700)
         (trade.home / "keys" / "default").write_text(key)
         (trade.home / "keys" / "default").chmod(0o600)
     for form in ("json", "table"):
-        run = trade("api", "/v1/x", "-i", "-o", form, *brought, stdin=stdin)
+        run = trade("api", "/v1/x", "-i", "-o", form)
         assert (run.code, "plain" in run.err) == (0, True)
         assert "MARKED" not in run.out + run.err
     service.fails(400, "bad", "no", X_Echo=key)
-    assert "MARKED" not in trade("api", "/v1/x", "-i", *brought, stdin=stdin).err
+    assert "MARKED" not in trade("api", "/v1/x", "-i").err
 
 
 def test_of_an_answer_that_is_text_nothing_is_repeated(trade: Terminal, service: Scripted) -> None:
@@ -377,29 +277,32 @@ def test_secrets_that_are_sent_are_not_repeated(trade: Terminal, service: Script
     assert trade("api", "POST", "/v1/x", "-d", json.dumps(public), "--yes").err.count("MARKED") == 2
 
 
-# What is paid
+# Market data
 
 
-def test_fields_that_no_answer_has_cost_nothing(buyer: Terminal, shop: MockServer) -> None:
-    run = buyer(*PRICES, "--fields", "data.result")
-    assert (run.code, run.problem["hint"]) == (2, "did you mean data.results?")
+@each_of("more", [(), ("--yes",), ("--dry-run",)])
+def test_nothing_is_paid(buyer: Terminal, shop: MockServer, more: tuple[str, ...]) -> None:
+    run = buyer("api", "/v1/token-prices", "-f", "tokens[].identifier=ETH", *more)
+    assert (run.code, run.problem["hint"]) == (2, "trade market prices --help")
+    assert run.problem["message"] == "/v1/token-prices is paid for, and trade api pays nothing"
     assert shop.payments.submissions() == []
-    assert buyer(*PRICES, "--fields", "success,data.results").json["success"] is True
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_ctrl_c_while_it_is_paid_ends_the_command_afterwards(
-    buyer: Terminal, shop: MockServer, monkeypatch: pytest.MonkeyPatch, number: int, code: int
-) -> None:
-    sign = Wallet.sign_digest
+def test_what_is_free_is_sent_without_the_key(buyer: Terminal, shop: MockServer, service: Scripted) -> None:
+    line = ("api", "/v1/supported-tokens", "-F", "limit=1")
+    buyer.env |= {"TRADE_API_KEY": "key-of-the-test"}
+    buyer(*line, env={"TRADE_MARKET_BASE_URL": service.url})
+    assert [(method, path, body) for method, path, body in service.seen] == [
+        ("POST", "/v1/supported-tokens", b'{"limit":1}')
+    ]
+    assert service.keys == [""], "the key of the account is not for the market"
+    run = buyer(*line, env={"TRADE_MARKET_BASE_URL": shop.url})
+    assert (run.code, len(run.json["data"]["tokens"])) == (0, 1)
+    assert shop.payments.submissions() == []
 
-    def and_then(self: Wallet, digest: bytes) -> bytes:
-        signature = sign(self, digest)
-        signal.raise_signal(number)
-        return signature
 
-    monkeypatch.setattr(Wallet, "sign_digest", and_then)
-    run = buyer(*PRICES)
-    assert (run.code, run.json["success"]) == (code, True)
-    assert run.notes[-1]["note"] == "interrupted, after it was bought"
-    shop.payments.assert_charged(times=1)
+def test_market_data_elsewhere_is_not_asked(buyer: Terminal, service: Scripted) -> None:
+    buyer.env["TRADE_MARKET_BASE_URL"] = "https://market.example.com"
+    run = buyer("api", service.url + "/v1/supported-tokens", "-F", "limit=1")
+    assert (run.code, "this URL is not of" in run.problem["message"]) == (2, True)
+    assert service.seen == []

@@ -170,7 +170,7 @@ def test_a_payment_that_the_service_refuses_stays_counted(
 def test_a_persons_own_payments_are_not_an_agents_to_resume(buyer: Terminal, shop: MockServer) -> None:
     buyer.env |= {"TRADE_BASE_URL": shop.url, "TRADE_API_KEY": "mock_full_house"}
     shop.add_fault("status", paid="only", status=500)
-    assert buyer("market", "metrics", "--max-price", "0.06", "--no-retry").code == 14
+    assert buyer("market", "metrics", "--max-price", "0.06").code == 14
     shop.clear_faults()
     payment = buyer("pay", "history", "-o", "json").json[0]["id"]
     with toolbox(buyer.home, shop, wallet=buyer.env["TRADE_WALLET_KEY"]) as box:

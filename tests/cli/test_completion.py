@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tradesdk_cli.completion.candidates import BETWEEN
-from tradesdk_cli.completion.shells import SCRIPTS, SHELLS
+from tradesdk_cli.completion.shells import SCRIPTS
 
 from .._pages import ROOT
 from .._rows import each_of
@@ -49,13 +49,12 @@ def complete(trade: Terminal, line: str, shell: str = "bash", **env: str) -> lis
         ("trade --base-url=http://127.0.0.1:8000 agents li", ["list"]),
         ("trade plot token BRETT --since 12:00 --mo", ["--mock"]),
         ("trade agents list --status  a", ["active"]),
-        ("trade agents list --ch", ["--checkpoint"]),
         ("trade signals latest --ch", ["--chain"]),
         ("trade signals latest --chain-", ["--chain-id"]),
         ("trade signals stream --direction ", ["BUY", "SELL"]),
         ("trade pay quote pr", ["prices"]),
         ("trade api P", ["POST", "PUT", "PATCH"]),
-        ("trade config set output y", ["yaml"]),
+        ("trade config set output n", ["ndjson"]),
         ("trade config set nothing y", []),
         ("trade mock fault add drop", ["drop"]),
         ("trade help agents li", ["list"]),
@@ -108,7 +107,7 @@ def test_other_shells_show_what_a_word_is(trade: Terminal, shell: str) -> None:
     assert ask(trade, "trade agents list --status=i", shell) == ("words", ["--status=idle"])
 
 
-@each_of("shell", SHELLS)
+@each_of("shell", SCRIPTS)
 def test_our_own_texts_are_whole(trade: Terminal, shell: str) -> None:
     about = dict(line.split("\t") for line in ask(trade, "trade pl", shell)[1]) if shell != "bash" else {}
     assert about == ({"plot": "Draw a token's price or an agent's result."} if shell != "bash" else {})
@@ -121,7 +120,6 @@ def test_files_where_files_fit(trade: Terminal) -> None:
     assert ask(trade, "trade api POST /v1/agents -d @a")[0] == "files"
     assert ask(trade, "trade api POST /v1/agents -d ")[0] == "words"
     assert ask(trade, "trade mock fault add drop --route ")[0] == "words"
-    assert ask(trade, "trade replay ")[0] == "files"
     assert ask(trade, "trade agents list --status ")[0] == "words"
 
 
@@ -170,7 +168,7 @@ def test_worlds_and_profiles(trade: Terminal) -> None:
     assert complete(trade, "trade --profile w") == ["work"]
 
 
-@each_of("shell", SHELLS)
+@each_of("shell", SCRIPTS)
 def test_whatever_is_wrong_a_prompt_shows_no_error(trade: Terminal, shell: str) -> None:
     (trade.home / "config.toml").write_text("this is [no TOML")
     for line in (
@@ -257,6 +255,7 @@ def test_fish(trade: Terminal, tmp_path: Path) -> None:
     assert found == ["exit-codes\tWhat each exit code means.", "--status=active"]
 
 
-def test_scripts_have_no_path_of_this_machine() -> None:
-    for script in SCRIPTS.values():
+def test_scripts_are_printed_and_have_no_path_of_this_machine(trade: Terminal) -> None:
+    for shell, script in SCRIPTS.items():
+        assert trade("completion", shell).out == script
         assert not re.search(r"/home|/work|/root|/usr", script)

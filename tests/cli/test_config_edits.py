@@ -1,5 +1,7 @@
 """A change of one line of a settings file is exactly that change, and loses nothing."""
 
+import errno
+import os
 import threading
 import tomllib
 from pathlib import Path
@@ -15,6 +17,8 @@ from tradesdk_cli.config import files
 from tradesdk_cli.config.files import with_value
 from tradesdk_cli.errors import ConfigProblem
 from tradesdk_cli.files import atomic_write
+
+from .._rows import each_of
 
 FILE = Path("/home/me/config.toml")
 
@@ -88,14 +92,45 @@ def test_a_change_that_never_ends_is_not_waited_for_for_ever(tmp_path: Path, mon
     assert not file.exists()
 
 
-def test_a_lock_that_cannot_be_opened_is_said_and_nothing_changed(tmp_path: Path) -> None:
-    file, lock = tmp_path / "config.toml", tmp_path / ".config.toml.trade-lock"
-    lock.mkdir()
-    with pytest.raises(ConfigProblem) as refused:
-        files.change(file, ("t",), {"a": 1})
-    assert str(lock) in refused.value.message
-    assert "remove it" in str(refused.value.hint)
-    assert not file.exists()
+@each_of(
+    ("number", "there", "said"),
+    [
+        (errno.EACCES, True, "opened: Permission denied"),
+        (errno.EPERM, True, "opened: Operation not permitted"),
+        (errno.ELOOP, True, "opened: Too many levels"),
+        (errno.ENOSPC, False, "made: No space left"),
+        (errno.EACCES, False, None),  # of the folder
+        (errno.EPERM, False, None),
+        *((number, False, None) for number in (errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP)),
+        (errno.ENOLCK, True, None),
+        (errno.EROFS, True, None),
+        (errno.EROFS, False, None),
+    ],
+)
+def test_a_lock_that_cannot_be_opened_is_said_and_nothing_changed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, there: bool, said: str | None
+) -> None:
+    file, lock, opened = tmp_path / "config.toml", tmp_path / ".config.toml.trade-lock", os.open
+    file.unlink(missing_ok=True)
+    lock.unlink(missing_ok=True)
+    if there:
+        lock.touch()
+
+    def refuse(path: Any, *given: Any, **more: Any) -> int:
+        if str(path).endswith(".trade-lock"):
+            raise OSError(number, os.strerror(number))
+        return opened(path, *given, **more)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "open", refuse)
+        if said is None:
+            files.change(file, ("t",), {"a": 1})
+        else:
+            with pytest.raises(ConfigProblem) as refused:
+                files.change(file, ("t",), {"a": 1})
+            assert f"the lock {lock} cannot be {said}" in refused.value.message
+            assert ("remove it" if there else "make room") in str(refused.value.hint)
+    assert file.exists() == (said is None)
 
 
 NAMES = st.sampled_from(["a", "b", "world"])

@@ -59,7 +59,7 @@ def test_nothing_without_them(trade: Terminal, service: Scripted) -> None:
 
 def test_a_request_that_fails(trade: Terminal) -> None:
     trade.env |= {"TRADE_BASE_URL": "http://127.0.0.1:9", "TRADE_API_KEY": API_KEY}
-    run = trade("account", "show", "--no-retry", "--debug", tty=True, env={"NO_COLOR": "1"})
+    run = trade("account", "show", "--debug", tty=True, env={"NO_COLOR": "1"})
     assert run.code == 11
     assert "* GET http://127.0.0.1:9/v1/account: " in run.err
     assert clean(run)
@@ -103,7 +103,7 @@ def test_what_strangers_say_is_shown_as_text(trade: Terminal, service: Scripted)
     body = ("<h1>" + HOSTILE + "</h1>\n\x1b]52;c;x\x07").encode()
     service.says(500, body, Content_Type="text/html", X_Evil="\x1b[2J" + "é" * 3)
     for form in ((), ("-o", "json")):
-        run = trade("account", "show", "--no-retry", *BOTH, *form, tty=True, env={"NO_COLOR": "1"})
+        run = trade("account", "show", *BOTH, *form, tty=True, env={"NO_COLOR": "1"})
         assert run.code == 10
         assert all(line.isprintable() for line in run.err.splitlines())
         assert "x-evil" in run.err
@@ -164,13 +164,13 @@ def test_no_secret_is_shown(trade: Terminal, service: Scripted, status: int) -> 
         ("signals", "stream", "--chain", "base", "--count", "1"),
     ):
         for form in ("table", "ndjson"):
-            run = trade(*argv, "--no-retry", *BOTH, "-vv", "-o", form)
+            run = trade(*argv, *BOTH, "-vv", "-o", form)
             assert clean(run)
             assert "/v1/" in run.err
     bodies = [json.loads(body) for _, path, body in service.seen if path == "/v1/wallets"]
     signatures = [body["signature"] for body in bodies if "signature" in body]
     assert signatures
-    run = trade("wallets", "connect", "--label", "l", "--chain", "base", "--yes", "--no-retry", *BOTH)
+    run = trade("wallets", "connect", "--label", "l", "--chain", "base", "--yes", *BOTH)
     assert not any(signature in run.err for signature in signatures)
 
 

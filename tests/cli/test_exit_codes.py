@@ -42,7 +42,7 @@ def test_status(
     trade: Terminal, service: Scripted, status: int, code: str, exit_code: int, retryable: bool, hint: str
 ) -> None:
     service.fails(status, code, "what it says", **({"Retry_After": "7"} if status == 429 else {}))
-    run = trade(*GET, "--no-retry")
+    run = trade(*GET)
     assert run.code == exit_code
     assert run.problem | {"hint": ""} == {
         "code": code,
@@ -52,7 +52,7 @@ def test_status(
         "retryable": retryable,
     }
     assert hint in run.problem["hint"]
-    person = trade(*GET, "--no-retry", tty=True, columns=200, env={"NO_COLOR": "1"})
+    person = trade(*GET, tty=True, columns=200, env={"NO_COLOR": "1"})
     assert (person.code, person.out) == (exit_code, "")
     first, second = person.err.splitlines()
     assert first == f"error: what it says ({status} {code})"
@@ -75,7 +75,7 @@ def test_answers_that_are_none(
     trade: Terminal, service: Scripted, status: int, body: bytes, headers: dict[str, str]
 ) -> None:
     service.says(status, body, **headers)
-    run = trade(*GET, "--no-retry")
+    run = trade(*GET)
     assert (run.code, run.problem["code"]) == (10, "bad_response")
     assert "--base-url" in run.problem["hint"]
 
@@ -106,7 +106,7 @@ def test_a_cursor_that_repeats(trade: Terminal, service: Scripted) -> None:
 
 def test_nobody_answers(trade: Terminal, service: Scripted) -> None:
     trade.env["TRADE_BASE_URL"] = "http://127.0.0.1:1"
-    run = trade(*GET, "--no-retry")
+    run = trade(*GET)
     assert (run.code, run.problem["code"], run.problem["retryable"]) == (11, "network", True)
 
 
@@ -123,7 +123,7 @@ def test_a_create_with_an_open_outcome_says_so(trade: Terminal, service: Scripte
     ("env", "named", "hint"),
     [
         ({"TRADE_API_KEY": "k"}, "set TRADE_BASE_URL, or use --base-url", "trade --mock"),
-        ({"TRADE_BASE_URL": "https://x.example"}, "set TRADE_API_KEY, or use --api-key-stdin", "trade --mock"),
+        ({"TRADE_BASE_URL": "https://x.example"}, "set TRADE_API_KEY", "trade --mock"),
         ({"TRADE_API_KEY": "", "TRADE_BASE_URL": "https://x.example"}, "set TRADE_API_KEY", "trade --mock"),
         (
             {"TRADE_API_KEY": "a key", "TRADE_BASE_URL": "https://x.example"},

@@ -1,4 +1,4 @@
-"""What values look like in YAML, CSV, TSV and Markdown: read back they are the same, and spreadsheets run nothing."""
+"""What values look like in CSV and TSV: read back they are the same, and spreadsheets run nothing."""
 
 import csv
 import io
@@ -7,17 +7,14 @@ import re
 from typing import Any
 
 import pytest
-import yaml
 from hypothesis import given
 from hypothesis import strategies as st
-from markdown_it import MarkdownIt
 
-from tradesdk_cli.output.formats import Rows, as_rows, flatten, harmless, names_of, of_ending, to_yaml, yaml_item
+from tradesdk_cli.output.formats import Rows, as_rows, flatten, harmless, names_of, of_ending
 from tradesdk_cli.text import one_line, to_json, visible
 
 from .._rows import each_of
-from ._services import HOSTILE, LONE, Scripted, agent
-from ._terminal import Terminal
+from ._services import HOSTILE, LONE
 
 ODD = [
     *("", " ", "a ", " a", "y", "No", "on", "TRUE", "null", "~", ".inf", ".nan", "1", "1_000", "0x1f", "0o17", "1e5"),
@@ -44,65 +41,12 @@ ODD = [
 TEXT = st.one_of(st.sampled_from(ODD), st.text(max_size=12))
 NUMBER = st.one_of(st.integers(), st.floats(allow_nan=False, allow_infinity=False), st.just(-0.0))
 SCALAR = st.one_of(st.none(), st.booleans(), NUMBER, TEXT)
-VALUE = st.recursive(
-    SCALAR,
-    lambda inner: st.one_of(st.lists(inner, max_size=4), st.dictionaries(TEXT, inner, max_size=4)),
-    max_leaves=12,
-)
 MULTILINE = re.compile(r"(?:[A-Za-z0-9 ,\"]*\n)*[A-Za-z0-9 ,\"]*")
 FORMULA = re.compile(r"\s*[=+\-@\uff1d\uff0b\uff0d\uff20\t\r]")
 
 
-def exactly(value: Any) -> str:
-    """Equal only for the same type: 1 is not 1.0, True is not 1, and -0.0 is not 0.0."""
-    return json.dumps(value)
-
-
 def printable(text: str) -> bool:
     return all(line.isprintable() for line in text.split("\n"))
-
-
-@given(VALUE)
-def test_yaml_is_exactly_the_value(value: Any) -> None:
-    for ascii_only in (False, True):
-        text = to_yaml(value, ascii_only=ascii_only)
-        assert exactly(yaml.safe_load(text)) == exactly(value)
-        assert printable(text)
-        assert not ascii_only or text.isascii()
-
-
-def test_yaml_of_odd_text() -> None:
-    for text in ODD:
-        for value in (text, [text], {"a": text}, {text: [text]}, [{text: {text: text}}]):
-            assert yaml.safe_load(to_yaml(value)) == value
-
-
-def test_yaml_as_people_write_it() -> None:
-    value = {
-        "id": "agt_1",
-        "address": "0x1F",
-        "risk": {},
-        "tags": ["a b", {"x": 1e-05, "more": [None, True]}],
-        "count": 1e22,
-    }
-    assert to_yaml(value) == (
-        'id: agt_1\naddress: "0x1F"\nrisk: {}\ntags:\n'
-        "- a b\n- x: 1.0e-05\n  more:\n  - null\n  - true\ncount: 1.0e+22\n"
-    )
-
-
-def test_a_growing_yaml_list_is_a_list_at_any_time() -> None:
-    items: list[Any] = [{"a": 1, "b": {"c": [1, 2]}}, "x", [1, [2]], None]
-    text = ""
-    for number, item in enumerate(items, 1):
-        text += yaml_item(item)
-        assert yaml.safe_load(text) == items[:number]
-
-
-def test_no_number_is_not_made_up() -> None:
-    for value in (float("nan"), float("inf")):
-        with pytest.raises(ValueError, match="JSON"):
-            to_yaml([value])
 
 
 @given(st.lists(st.dictionaries(TEXT, SCALAR, min_size=1, max_size=4), min_size=1, max_size=4))
@@ -153,95 +97,7 @@ def test_quotes_in_csv() -> None:
     assert Rows("tsv", ("a", "b")).row({"a": '"x', "b": 'y"'}) == '"""x"\ty"\n'
 
 
-def md_cells(line: str) -> list[str]:
-    """The cells of a row of a table, as GitHub reads them: code is only text."""
-    cells = []
-    for part in re.findall(r"((?:\\.|[^|\\])*)\|", line.rstrip("\n").removeprefix("|")):
-        text = part.strip().replace("\\|", "|")
-        fence = re.match(r"`+", text)
-        if fence and text.endswith(fence[0]):
-            text = text[len(fence[0]) : -len(fence[0])]
-            text = text[1:-1] if text.startswith(" ") and text.endswith(" ") and text.strip() else text
-        cells.append(text)
-    return cells
-
-
-@given(st.lists(SCALAR, min_size=1, max_size=4))
-def test_a_row_of_markdown_is_a_row(values: list[Any]) -> None:
-    names = [f"f{number}" for number in range(len(values))]
-    row = Rows("md", names).row(dict(zip(names, values, strict=True)))
-    assert row.count("\n") == 1
-    assert printable(row)
-    cells = md_cells(row)
-    assert len(cells) == len(values)
-    for cell, value in zip(cells, values, strict=True):
-        wanted = "" if value is None else visible(value) if isinstance(value, str) else to_json(value)
-        if "|" not in wanted or "\\" not in wanted:  # a backslash in front of a bar is doubled
-            assert cell.strip() == wanted.strip()
-
-
-@each_of(
-    "text",
-    [
-        *("<script>", "[a](http://x)", "http://x", "www.x.test", "me@x.test", "@someone", "#12", "**a**", "_a_", ":x:"),
-        *("`a`", "a``b", "~~a~~", "$a$", "&lt;", "!", "a|b", "\\", "a\nb", "a&b", '"', "\x1b[2J"),
-    ],
-)
-def test_markup_of_strangers_is_code(text: str) -> None:
-    cell = Rows("md", ("a",)).row({"a": text})[2:-3]
-    assert cell[0] == cell[-1] == "`"
-
-
-@each_of(
-    "text",
-    [
-        *(
-            "`",
-            "``a",
-            "a`",
-            " a ",
-            "  ",
-            " `a` ",
-            "a``b",
-            "` a",
-            "a|b",
-            "|",
-            " | ",
-            "`|`",
-            "\\",
-            "a\\|b",
-            "a\\\\|b|c\\",
-            "`|\\",
-        ),
-        *("<script>alert(1)</script>", "[a](http://x.test)", "@someone", "**a**", "agt_1", "12:30", "a b"),
-    ],
-)
-def test_a_markdown_reader_finds_the_text_of_a_cell(trade: Terminal, service: Scripted, text: str) -> None:
-    service.says(200, {"data": [agent(text, id="agt_1")]})
-    run = trade("agents", "list", "--fields", "name,id", "-o", "md")
-    tokens = MarkdownIt("commonmark").enable("table").parse(run.out)
-    cells = [token.children or [] for token in tokens if token.type == "inline"]
-    assert [token.content for cell in cells for token in cell] == [
-        *("name", "id"),
-        re.sub(r"(\\*)(?=\|)", r"\1\1", text),  # what keeps a bar in its cell doubles the backslashes before it
-        "agt_1",
-    ]
-    assert {token.type for cell in cells for token in cell} <= {"text", "code_inline"}
-
-
-@each_of(
-    "text",
-    ["agt_c65dc2aa3e13830977894e81", "0xD7996d2B7716aA73", "base-momentum", "POST /v1/x", "12:30", "Ü 漢字", "5%"],
-)
-def test_ids_and_plain_names_stand_as_they_are(text: str) -> None:
-    assert Rows("md", ("a",)).row({"a": text}) == f"| {text} |\n"
-
-
-def test_numbers_in_markdown_stand_at_the_right() -> None:
-    assert Rows("md", ("a", "b"), ["b"]).header() == "| a | b |\n| --- | ---: |\n"
-
-
-@each_of("form", ["csv", "tsv", "md"])
+@each_of("form", ["csv", "tsv"])
 def test_a_header_is_read_back(form: str) -> None:
     names = ["id", "risk.stop_loss_pct", "my field", "a,b"]
     assert names_of(form, Rows(form, names).header().split("\n")[0] + "\n") == names
@@ -254,9 +110,9 @@ def test_flat_names() -> None:
 
 
 def test_endings() -> None:
-    endings = (".json", ".JSONL", ".ndjson", ".csv", ".tsv", ".yml", ".yaml", ".md", ".txt", "", ".xls")
+    endings = (".json", ".JSONL", ".ndjson", ".csv", ".tsv", ".txt", "", ".xls")
     assert [of_ending(ending) for ending in endings] == [
-        *("json", "ndjson", "ndjson", "csv", "tsv", "yaml", "yaml", "md", "table", None, None)
+        *("json", "ndjson", "ndjson", "csv", "tsv", "table", None, None)
     ]
 
 

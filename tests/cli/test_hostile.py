@@ -13,14 +13,13 @@ from rich.cells import cell_len
 from tradesdk_mock import MockServer
 
 from .._rows import each_of
-from ._hostile import ALL, WEAPONS, Mirror, deep, harmless, mirror, spoil
+from ._hostile import ALL, WEAPONS, Mirror, deep, harmless, mirror
 from ._services import Scripted, agent
-from ._streams import event, tape_of
 from ._terminal import Run, Terminal
 from .conftest import BUYER_KEY
 from .test_help import LEAVES
 
-FORMATS = ("table", "json", "ndjson", "csv", "tsv", "yaml", "md")
+FORMATS = ("table", "json", "ndjson", "csv", "tsv")
 QUICK = (
     "account usage",
     "agents list",
@@ -29,12 +28,11 @@ QUICK = (
     "trades list",
     "positions list",
     "signals stream --chain base --since 6h --count 2 --duration 5s",
-    "replay TAPE --speed 1000",
     "mock status",
     "mock key list",
 )
 
-# AGENT, IDLE, WALLET, TRADE, SIGNAL and TAPE stand for what there is. Codes: how it may end, 0 where nothing is said.
+# AGENT, IDLE, WALLET, TRADE and SIGNAL stand for what there is. Codes: how it may end, 0 where nothing is said.
 CALLS: dict[str, tuple[int, ...]] = {
     "account show": (),
     "account usage": (),
@@ -50,7 +48,6 @@ CALLS: dict[str, tuple[int, ...]] = {
     "signals latest --chain base": (),
     "signals history --chain base": (),
     "signals stream --chain base --since 6h --count 2 --duration 5s": (),
-    "replay TAPE --speed 1000": (),
     "market prices ETH AERO": (),
     "market signals ETH": (),
     "market history AERO": (),
@@ -125,8 +122,6 @@ def hostile() -> Iterator[Spoiled]:
 def victim(trade: Terminal, hostile: Spoiled) -> Terminal:
     """`trade` at the mirror, with money to spend."""
     hostile.mirror.weapon, hostile.mirror.statuses = ALL, (200, 201)
-    tape = tape_of(trade.home / "signals.tape", (0, spoil(event(1), ALL) | {"type": "signal"}), (0, event(2)))
-    hostile.ids["TAPE"] = str(tape)
     trade.env |= {
         "TRADE_BASE_URL": hostile.mirror.url,
         "TRADE_API_KEY": "mock_full_shared",
@@ -148,7 +143,7 @@ def exists(line: str) -> bool:
 
 def check(run: Run, line: str, form: str, codes: tuple[int, ...]) -> None:
     harmless(run, form)
-    if form == "json" and line.startswith(("signals stream", "replay")):
+    if form == "json" and line.startswith("signals stream"):
         assert run.code == 2, "a stream is no array"
         return
     assert run.code in (0, *codes), (line, run.code, run.err)
@@ -190,7 +185,7 @@ def test_nothing_acts_in_any_format(victim: Terminal, hostile: Spoiled, form: st
 
 
 def test_every_command_that_talks_is_called_here() -> None:
-    silent = {"demo", "replay", "doctor", "login", "logout", "help", "completion"}
+    silent = {"demo", "doctor", "login", "logout", "help", "completion"}
     silent |= {"mcp", "approve"}  # what agents and people see there: test_mcp_hostile.py
     called = {tuple(line.split()) for line in CALLS}
     kinds = {words[0] for words in LEAVES if words[0] not in silent} - {"config"}
@@ -296,9 +291,7 @@ def test_errors_are_text_too(victim: Terminal, hostile: Spoiled, service: Script
         service.fails(status, code, message, Location="https://evil.test/%1b%5b2J", Retry_After="0")
         for argv in (("agents", "list"), ("market", "metrics")):
             for tty in (True, False):
-                run = victim(
-                    *argv, "--no-retry", tty=tty, env={"TRADE_BASE_URL": service.url, "TRADE_MARKET_BASE_URL": ""}
-                )
+                run = victim(*argv, tty=tty, env={"TRADE_BASE_URL": service.url, "TRADE_MARKET_BASE_URL": ""})
                 harmless(run, "terminal")
                 assert run.code not in (0, 1)
                 assert len(run.err) < 3000
@@ -315,7 +308,7 @@ def test_junk_in_headers_is_no_crash(trade: Terminal, service: Scripted, value: 
     assert run.code == 0, run.err
     harmless(run, "table")
     service.fails(429, "rate_limited", "slow down", Retry_After=value, **limits)
-    run = trade("agents", "list", "--no-retry", "-o", "table")
+    run = trade("agents", "list", "-o", "table")
     assert run.code == 9, run.err
     harmless(run, "table")
 
@@ -343,8 +336,18 @@ def test_words_that_are_not_utf8(trade: Terminal, service: Scripted) -> None:
         ("agents", "list", "--world", odd),
         ("agents", "update", "agt_1", "--name", odd, "--yes"),
         ("agents", "create", "--name", odd, "--wallet-id", odd, "--chain", "base", "--yes"),
-        ("signals", "stream", "--chain", "base", "--tape", str(trade.home / odd), "--duration", "1s", "--token", odd),
-        ("replay", odd),
+        (
+            "signals",
+            "stream",
+            "--chain",
+            "base",
+            "--checkpoint",
+            str(trade.home / odd),
+            "--duration",
+            "1s",
+            "--token",
+            odd,
+        ),
         ("market", "prices", odd),
         ("market", "tokens", "--world", "x", "--network", odd),
         ("pay", "show", odd),
@@ -355,7 +358,7 @@ def test_words_that_are_not_utf8(trade: Terminal, service: Scripted) -> None:
         (f"--{odd}",),
     ):
         for tty in (True, False):
-            run = trade(*argv, "--no-retry" if len(argv) > 1 else "-v", tty=tty, env={"NO_COLOR": "1"})
+            run = trade(*argv, tty=tty, env={"NO_COLOR": "1"})
             harmless(run, "terminal")
             assert run.code != 130
 
@@ -367,6 +370,6 @@ def test_names_of_files_are_text_too(trade: Terminal, service: Scripted) -> None
     harmless(run, "terminal")
     assert run.code == 0, run.err
     assert (trade.home / odd).exists()
-    missing = trade("replay", str(trade.home / odd / "x"), tty=True, env={"NO_COLOR": "1"})
+    missing = trade("agents", "list", "--out", str(trade.home / odd / "x"), tty=True, env={"NO_COLOR": "1"})
     harmless(missing, "terminal")
     assert missing.code != 0

@@ -115,8 +115,6 @@ def test_what_the_service_cannot_filter(world: Terminal, argv: str, field: str, 
     if "next_cursor" in said:  # only where it goes on right after the last row
         rest = world(*typed, "--all", "--cursor", said["next_cursor"])
         assert [one["id"] for one in rest.lines] == wanted[5:]
-    refused = world(*typed, "--all", "--checkpoint", "x")
-    assert (refused.code, refused.problem["hint"]) == (2, "leave out --checkpoint")
 
 
 @each_of("what", ["trades", "positions"])
@@ -160,13 +158,13 @@ def test_watch(world: Terminal, server: MockServer, monkeypatch: pytest.MonkeyPa
     assert [entry.path for entry in server.journal()].count("/v1/agents") == 1, "names of agents are read once"
     for line, said in (
         ("positions list --watch 5s", "--watch needs a terminal"),
-        ("positions list --watch 5s --all --checkpoint x", "--watch and --checkpoint exclude each other"),
         ("agents list --losing --watch 5s", "--watch is for plain lists"),
     ):
         refused = world(*line.split())
         assert (refused.code, refused.problem["message"]) == (2, said)
 
 
+@pytest.mark.usefixtures("patient")
 def test_a_watch_ends_while_it_waits_for_the_service(
     world: Terminal, server: MockServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -262,3 +260,10 @@ def test_names_give_way_before_columns_do(trade: Terminal, service: Scripted) ->
     assert "wallet_id" in run.out
     assert all(len(line) <= 60 for line in run.out.splitlines())
     assert "n" * 500 in trade("agents", "list", "-o", "table").out, "nothing is cut in a pipe"
+
+
+def test_a_cursor_is_printed_so_that_it_can_be_pasted(trade: Terminal, service: Scripted) -> None:
+    service.says(200, {"data": [agent()], "next_cursor": "x; $(id)"})
+    assert trade("agents", "list", "--limit", "1").notes[-1]["next_cursor"] == "x; $(id)"
+    seen = trade("agents", "list", "--limit", "1", tty=True, env={"NO_COLOR": "1"})
+    assert "next cursor: 'x; $(id)'\n" in seen.err

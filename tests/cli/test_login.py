@@ -76,7 +76,7 @@ def test_a_login_is_tried_and_then_kept(shell: Terminal, service: Scripted) -> N
 @each_of(("status", "code"), [(401, 4), (403, 5), (500, 10)])
 def test_a_key_that_is_not_taken_is_not_kept(shell: Terminal, service: Scripted, status: int, code: int) -> None:
     service.fails(status, "unauthorized", f"not you, {KEY}")
-    run = piped(shell, "--base-url", service.url, "--no-retry")
+    run = piped(shell, "--base-url", service.url)
     assert run.code == code
     assert "nothing was kept" in run.err
     assert (config(shell), kept(shell)) == ({}, {})
@@ -155,7 +155,8 @@ def test_a_login_is_replaced_only_if_that_is_meant(
 
 def test_a_second_profile_leaves_the_first_alone(shell: Terminal, service: Scripted) -> None:
     piped(shell, "--base-url", service.url, "--profile", "work", key="first")
-    run = piped(shell, "--base-url", service.url, "--profile", "other", "--market-url", "http://127.0.0.1:1/")
+    run = piped(shell, "--base-url", service.url, "--profile", "other")
+    assert shell("config", "set", "market_url", "http://127.0.0.1:1/", "--profile", "other", "--yes").code == 0
     assert run.json["default"] is False
     assert "trade config use other" in run.err
     assert config(shell) == {
@@ -286,7 +287,7 @@ def test_logout_removes_the_key_and_keeps_the_rest(shell: Terminal, service: Scr
     run = shell("whoami")
     assert (run.code, run.problem["message"]) == (
         3,
-        "no API key: keep one with trade login, set TRADE_API_KEY, or use --api-key-stdin",
+        "no API key: keep one with trade login, or set TRADE_API_KEY",
     )
     again = shell("logout", env={"TRADE_API_KEY": KEY})
     assert (again.code, again.json["removed"]) == (0, None)
@@ -314,12 +315,10 @@ def test_logout_removes_a_key_that_the_profile_does_not_name(shell: Terminal, se
 
 def test_whoami(shell: Terminal, service: Scripted) -> None:
     piped(shell, "--base-url", service.url)
-    brought = shell("whoami", "--api-key-stdin", stdin=f"{KEY}\n")
-    assert brought.json["key_from"] == "standard input"
     assert (
         shell("whoami", env={"TRADE_API_KEY": KEY, "TRADE_BASE_URL": service.url}).json["key_from"] == "TRADE_API_KEY"
     )
-    for form in ("table", "yaml", "csv", "md", "ndjson"):
+    for form in ("table", "json", "csv", "tsv", "ndjson"):
         run = shell("whoami", "-vv", "-o", form)
         assert run.code == 0
         assert "MARKED" not in run.out + run.err
@@ -329,7 +328,6 @@ def test_whoami(shell: Terminal, service: Scripted) -> None:
 def test_what_a_file_adds_to_a_key_is_no_part_of_it(shell: Terminal, service: Scripted, added: str) -> None:
     text = added.replace("{}", KEY)
     for run in (
-        shell("whoami", "--api-key-stdin", "--base-url", service.url, stdin=text),
         shell("whoami", env={"TRADE_API_KEY": text, "TRADE_BASE_URL": service.url}),
         shell("login", "--api-key-stdin", "--yes", "--base-url", service.url, stdin=text),
     ):

@@ -53,7 +53,7 @@ def test_what_was_paid_for_is_printed_when_a_later_batch_fails(
     buyer: Terminal, shop: MockServer, tokens: tuple[str, ...], form: str
 ) -> None:
     shop.add_fault("status", route="/v1/token-prices", paid="only", nth=2, status=400)
-    line = ("market", "prices", *tokens, "--batches", "--job", "mine", "--max-price", "0.33", "--no-retry", "-o", form)
+    line = ("market", "prices", *tokens, "--batches", "--job", "mine", "--max-price", "0.33", "-o", form)
     run = buyer(*line)
     assert run.code == 8
     assert all(symbol in run.out for symbol in tokens[:5])
@@ -64,7 +64,7 @@ def test_what_was_paid_for_is_printed_when_a_later_batch_fails(
 
 def test_a_job_goes_on_and_pays_for_nothing_twice(buyer: Terminal, shop: MockServer, tokens: tuple[str, ...]) -> None:
     shop.add_fault("status", route="/v1/token-prices", paid="only", nth=3, status=500)
-    line = ("market", "prices", *tokens, "--batches", "--job", "mine", "--max-price", "0.33", "--no-retry")
+    line = ("market", "prices", *tokens, "--batches", "--job", "mine", "--max-price", "0.33")
     first = buyer(*line)
     assert first.code == 14
     assert len(first.out.splitlines()) == 10
@@ -174,6 +174,7 @@ def test_a_dry_run_of_many_counts_what_the_job_has(buyer: Terminal, shop: MockSe
     assert (done["batches_had"], done["price_usd"], done["refusal"]) == (3, "0.00", None)
 
 
+@pytest.mark.usefixtures("patient")
 def test_ctrl_c_keeps_what_was_bought(
     buyer: Terminal, shop: MockServer, tokens: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -210,7 +211,7 @@ def test_what_was_bought_goes_beside_the_file_when_a_later_batch_fails(
     shop.add_fault("status", route="/v1/token-prices", paid="only", nth=2, status=400)
     file = buyer.home / "prices.csv"
     file.write_text("of yesterday\n")
-    run = buyer("market", "prices", *tokens, "--batches", "--max-price", "0.33", "--no-retry", "--out", str(file))
+    run = buyer("market", "prices", *tokens, "--batches", "--max-price", "0.33", "--out", str(file))
     assert (run.code, file.read_text()) == (8, "of yesterday\n")
     assert len((buyer.home / "prices.csv.part").read_text().splitlines()) == 6
     assert "1 of 3 batches were bought and are kept" in run.err
@@ -224,7 +225,7 @@ def test_what_was_bought_goes_beside_the_file_when_a_later_batch_fails(
 def test_the_hints_of_an_undelivered_batch_can_be_followed(
     buyer: Terminal, shop: MockServer, tokens: tuple[str, ...], job: tuple[str, ...]
 ) -> None:
-    line = ("market", "prices", *tokens[:6], "--batches", *job, "--max-price", "0.18", "--no-retry")
+    line = ("market", "prices", *tokens[:6], "--batches", *job, "--max-price", "0.18")
     shop.add_fault("malformed_json", route="/v1/token-prices", paid="only", nth=1, count=1)
     first = buyer(*line)
     again = buyer(*line)
@@ -252,7 +253,7 @@ def test_a_job_goes_on_past_what_has_no_answer_and_says_so(
     buyer: Terminal, shop: MockServer, tokens: tuple[str, ...]
 ) -> None:
     shop.add_fault("malformed_json", route="/v1/token-prices", paid="only", nth=1, count=1)
-    line = ("market", "prices", *tokens[:6], "--batches", "--job", "mine", "--max-price", "0.18", "--no-retry")
+    line = ("market", "prices", *tokens[:6], "--batches", "--job", "mine", "--max-price", "0.18")
     assert buyer(*line).code == 14
     again = buyer(*line)
     assert (again.code, len(again.lines)) == (14, 1)
@@ -267,7 +268,7 @@ def test_the_hints_of_a_batch_in_doubt_can_be_followed(
     buyer: Terminal, shop: MockServer, tokens: tuple[str, ...], job: tuple[str, ...]
 ) -> None:
     shop.add_fault("status", status=500, route="/v1/token-prices", paid="only", nth=1, count=1)
-    line = ("market", "prices", *tokens[:6], "--batches", *job, "--max-price", "0.18", "--no-retry")
+    line = ("market", "prices", *tokens[:6], "--batches", *job, "--max-price", "0.18")
     (resume,) = commands(buyer(*line).problem["hint"])
     assert [one["symbol"] for one in buyer(*resume.split()).lines] == list(tokens[:5])
     name = resume.rpartition(" ")[2]

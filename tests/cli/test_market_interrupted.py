@@ -231,7 +231,7 @@ def test_a_signal_before_anything_is_signed_ends_it_at_once(
 # trade pay resume and reconcile
 
 
-PRICES = ("market", "prices", "ETH", "BRETT", "--max-price", "0.10", "--no-retry")
+PRICES = ("market", "prices", "ETH", "BRETT", "--max-price", "0.10")
 
 
 @pytest.fixture
@@ -254,6 +254,7 @@ def test_what_is_handed_over_is_waited_for(
 ) -> None:
     shop.add_fault("status", status=500, paid="only", count=2)
     name = buyer(*PRICES).problem["payment"]["id"]
+    del buyer.env["TRADE_MAX_RETRIES"]
     waits.append(number)
     run = buyer("pay", verb, *([name] if verb == "resume" else []))
     found = run.lines if verb == "resume" else run.lines[0]["data"]
@@ -271,6 +272,7 @@ def test_the_second_signal_does_not_wait_for_what_is_handed_over(
     shop.add_fault("status", status=500, paid="only", count=2)
     name = buyer(*PRICES).problem["payment"]["id"]
     line = ("pay", verb, *([name] if verb == "resume" else []))
+    del buyer.env["TRADE_MAX_RETRIES"]
     waits += [number, number]
     run = buyer(*line)
     assert (run.code, run.out) == (code, "")

@@ -80,7 +80,7 @@ def test_a_damaged_wallet_is_named(trade: Terminal, content: str) -> None:
 
 def test_hints_go_on_in_the_same_world(trade: Terminal) -> None:
     trade("--world", "w", "mock", "fault", "add", "status", "--paid", "only", "--count", "1")
-    run = trade("--world", "w", *BUY, "--no-retry")
+    run = trade("--world", "w", *BUY)
     assert run.code == 14
     name = run.problem["payment"]["id"]
     assert f"trade --world w pay resume {name}" in run.problem["hint"]
@@ -90,7 +90,7 @@ def test_time_is_that_of_the_mock(trade: Terminal) -> None:
     """A payment whose outcome is open is resolved by moving the mock's clock, not by waiting."""
     trade("--mock", "mock", "clock", "--freeze")
     trade("--mock", "mock", "fault", "add", "status", "--paid", "only", "--count", "1")
-    name = trade("--mock", *BUY, "--no-retry").problem["payment"]["id"]
+    name = trade("--mock", *BUY).problem["payment"]["id"]
     early = trade("--mock", "pay", "reconcile", "--mark", "unpaid", name)
     assert (early.code, early.problem["code"]) == (12, "not_unresolved")
     trade("--mock", "mock", "clock", "--advance", "1100")  # the chain says nothing yet

@@ -33,7 +33,7 @@ from .._rows import each_of
 from .._stock import stocked_worlds
 from ._terminal import Run, Terminal
 
-PRICES = ("market", "prices", "ETH", "BRETT", "--max-price", "0.10", "--no-retry")
+PRICES = ("market", "prices", "ETH", "BRETT", "--max-price", "0.10")
 
 
 def about_money(run: Run) -> tuple[int, str, Any, Any]:
@@ -359,6 +359,7 @@ def test_a_password_that_takes_long_costs_another_try_only() -> None:
     assert len(opened) == 2
 
 
+@pytest.mark.usefixtures("patient")
 def test_ctrl_c_says_what_was_under_way(buyer: Terminal, shop: MockServer, monkeypatch: pytest.MonkeyPatch) -> None:
     def enough(self: object, seconds: float) -> None:
         raise KeyboardInterrupt
@@ -381,7 +382,7 @@ def test_ctrl_c_names_an_older_payment_that_is_signed_again(
     buyer: Terminal, shop: MockServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shop.add_fault("status", status=500, paid="only", count=1)
-    older = buyer("market", "prices", "ETH", "--max-price", "0.03", "--no-retry").problem["payment"]["id"]
+    older = buyer("market", "prices", "ETH", "--max-price", "0.03").problem["payment"]["id"]
     assert buyer("market", "prices", "BRETT", "--max-price", "0.03").code == 0
     with Ledger(buyer.home / "ledger.sqlite3") as ledger, ledger._file.writing("") as db:  # long ago
         db.execute("UPDATE payments SET valid_before = valid_before - 9000 WHERE id = ?", (older,))
@@ -390,6 +391,7 @@ def test_ctrl_c_names_an_older_payment_that_is_signed_again(
         raise KeyboardInterrupt
 
     monkeypatch.setattr(SayingClock, "sleep", enough)
+    del buyer.env["TRADE_MAX_RETRIES"]
     shop.add_fault("status", status=500, paid="only", count=1)
     run = buyer("market", "prices", "ETH", "--max-price", "0.03")
     assert run.code == 130

@@ -1,19 +1,15 @@
-"""`trade mcp`: the official client drives every tool, over stdio, HTTP and in process."""
+"""`trade mcp`: the official client drives every tool, over stdio and in process."""
 
 from __future__ import annotations
 
 import json
-import socket
 import subprocess
 import time
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import anyio
 import anyio.to_thread
-import httpx2
 import pytest
 
 from tradesdk import TradeClient
@@ -44,19 +40,6 @@ def connected(box: Toolbox, **options: Any) -> Client:
     from tradesdk_cli.mcp.server import server_of
 
     return Client(server_of(box), **options)
-
-
-@asynccontextmanager
-async def over_http(url: str, token: str, mode: str = "auto") -> AsyncIterator[Client]:
-    from mcp import Client
-    from mcp.client.streamable_http import streamable_http_client
-
-    headers = {"Authorization": f"Bearer {token}"}
-    async with (
-        httpx2.AsyncClient(headers=headers, trust_env=False, timeout=30) as http,
-        Client(streamable_http_client(url, http_client=http), mode=mode) as client,
-    ):
-        yield client
 
 
 # Every tool
@@ -92,63 +75,6 @@ def test_over_stdio_the_tools_are_there_though_a_library_prints(home: Path, stoc
         anyio.run(drive)
         errors.seek(0)
         assert "printed by a library" in errors.read()
-
-
-def test_the_client_uses_every_tool_over_http_with_the_token(home: Path, stock: MockServer) -> None:
-    from tradesdk_cli.mcp.server import serve_http
-
-    token = "a-token-of-this-test"
-
-    async def drive() -> None:
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(serve_http, box, listening, token)
-            await anyio.to_thread.run_sync(knock, url, token)
-            async with over_http(url, token, "legacy") as client:
-                assert client.protocol_version == VERSIONS["legacy"]
-                listed = {tool.name for tool in (await client.list_tools()).tools}
-            async with over_http(url, token) as client:
-                assert client.protocol_version == VERSIONS["auto"]
-                assert await every_tool(client, Person(home, time.time)) == listed == set(box.tools)
-            tasks.cancel_scope.cancel()
-
-    with socket.socket() as listening, toolbox(home, stock) as box:
-        listening.bind(("127.0.0.1", 0))
-        listening.listen()
-        url = f"http://127.0.0.1:{listening.getsockname()[1]}/mcp"
-        anyio.run(drive)
-
-
-def knock(url: str, token: str) -> None:
-    """Without the token, or from a page of somebody else, there is nothing."""
-    body: dict[str, Any] = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
-    with httpx2.Client(trust_env=False, headers={"Accept": "application/json, text/event-stream"}) as http:
-        assert http.post(url, json=body).status_code == 401
-        for wrong in ("x", token[:-1], token + "x"):
-            answer = http.post(url, json=body, headers={"Authorization": f"Bearer {wrong}"})
-            assert (answer.status_code, "tools" in answer.text) == (401, False)
-        there = {"Authorization": f"Bearer {token}"}
-        assert http.post(url, json=body, headers={**there, "Host": "evil.example"}).status_code == 421
-        assert http.post(url, json=body, headers={**there, "Origin": "http://evil.example"}).status_code == 403
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("token", [None, "a-token-of-this-test"])
-def test_trade_mcp_http_says_where_it_is(home: Path, stock: MockServer, token: str | None) -> None:
-    env = environment(home, stock) | ({} if token is None else {"TRADE_MCP_TOKEN": token})
-
-    async def drive(said: dict[str, str]) -> None:
-        async with over_http(said["url"], token or said["token"]) as client:
-            assert (await calling(client)("agents"))["items"]
-
-    argv = [*TRADE, "mcp", "--http", "-o", "ndjson"]
-    with subprocess.Popen(argv, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
-        assert process.stdout is not None
-        said = json.loads(process.stdout.readline())
-        assert ("token" in said) == (token is None)
-        anyio.run(drive, said)
-        process.terminate()
-        assert process.stderr is not None
-        assert b"Traceback" not in process.stderr.read()
 
 
 @pytest.mark.parametrize("mode", VERSIONS)
@@ -265,8 +191,6 @@ def test_trade_mcp_config_is_read_back(trade: Terminal, client: str) -> None:
         (["mcp", "--auto-spend", "0.10"], 2, "--auto-spend cannot be more"),
         (["mcp", "--spend", "-1"], 2, "dollars"),
         (["mcp", "--spend", "1e3"], 2, "dollars"),
-        (["mcp", "--port", "80"], 2, "--port belongs to --http"),
-        (["mcp", "--api-key-stdin"], 2, "stdin is the client's"),
         (["mcp", "--write", "tools"], 2, "go behind tools"),
         (["mcp", "config", "emacs"], 2, "emacs"),
     ],
@@ -274,12 +198,6 @@ def test_trade_mcp_config_is_read_back(trade: Terminal, client: str) -> None:
 def test_wrong_options(trade: Terminal, argv: list[str], code: int, told: str) -> None:
     run = trade(*argv)
     assert (run.code, told in run.err) == (code, True), run.err
-
-
-def test_a_short_token_is_refused(trade: Terminal) -> None:
-    run = trade("mcp", "--http", env={"TRADE_MCP_TOKEN": "short"})
-    assert (run.code, "short" in run.err) == (3, False)
-    assert "TRADE_MCP_TOKEN" in run.err
 
 
 # Bad input

@@ -41,8 +41,6 @@ def test_a_key_that_is_not_used_is_said_once(trade: Terminal) -> None:
     assert [json.loads(line)["note"] for line in run.err.splitlines()] == [
         "TRADE_API_KEY is not a key of the mock: mock_full_me is used instead"
     ]
-    piped = trade("--mock", "account", "show", "--api-key-stdin", stdin="mock_read_me", env={"TRADE_API_KEY": "real"})
-    assert (piped.code, piped.err) == (0, "")
 
 
 def test_hints_go_on_in_the_same_world(trade: Terminal) -> None:

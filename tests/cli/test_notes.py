@@ -18,9 +18,9 @@ PASTED = (
 )
 
 
-def notes(monkeypatch: pytest.MonkeyPatch, columns: int, *, tty: bool = True, color: str = "never") -> Notes:
+def notes(monkeypatch: pytest.MonkeyPatch, columns: int, *, tty: bool = True, color: str = "NO_COLOR") -> Notes:
     monkeypatch.setenv("COLUMNS", str(columns))
-    said = Notes(Settings(output="table", color=color), {})
+    said = Notes(Settings(output="table"), {color: "1"})
     said.stderr = Stream(tty=tty)
     return said
 
@@ -63,7 +63,7 @@ def test_in_a_pipe_a_note_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_colors_stay_with_the_title(monkeypatch: pytest.MonkeyPatch) -> None:
-    said = notes(monkeypatch, 40, color="always")
+    said = notes(monkeypatch, 40, color="FORCE_COLOR")
     said.problem(Problem(1, "error", "something long went wrong and this is about it", hint="do it again"))
     first, *rest = lines(said)
     assert first.startswith("\x1b[31merror:\x1b[0m something long")

@@ -11,17 +11,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from tradesdk_cli.config.settings import Settings
 from tradesdk_cli.errors import Unwritable, UsageProblem
+from tradesdk_cli.files import refuse_same
 from tradesdk_cli.output.outfile import OutFile
 from tradesdk_cli.output.printer import Output
 from tradesdk_mock import MockServer
 
 from .._rows import each_of
 from ._services import Scripted, agent
-from ._streams import event, tape_of
+from ._streams import STREAM, event, sends
 from ._terminal import TRADE, Terminal
 
 FULL = Path("/dev/full")
@@ -36,7 +36,7 @@ def agents(service: Scripted, trade: Terminal) -> Terminal:
 
 def test_the_ending_says_how(agents: Terminal, tmp_path: Path) -> None:
     piped = agents("agents", "list")
-    forms = {"a.json": "json", "a.jsonl": "ndjson", "a.csv": "csv", "a.TSV": "tsv", "a.yml": "yaml", "a.md": "md"}
+    forms = {"a.json": "json", "a.jsonl": "ndjson", "a.csv": "csv", "a.TSV": "tsv"}
     for name, form in forms.items() | {"a.txt": "table", "a": "ndjson"}.items():
         for tty in (False, True):
             run = agents("agents", "list", "--out", str(tmp_path / name), tty=tty, env={"NO_COLOR": "1"})
@@ -44,8 +44,8 @@ def test_the_ending_says_how(agents: Terminal, tmp_path: Path) -> None:
             assert "2 items written to" in run.err.replace("\n", " ")
             assert (tmp_path / name).read_text() == agents("agents", "list", "-o", form).out
     assert (tmp_path / "a").read_text() == piped.out
-    agents("agents", "list", "--out", str(tmp_path / "b.csv"), "-o", "yaml")
-    assert yaml.safe_load((tmp_path / "b.csv").read_text()) == [json.loads(line) for line in piped.out.splitlines()]
+    agents("agents", "list", "--out", str(tmp_path / "b.csv"), "-o", "json")
+    assert json.loads((tmp_path / "b.csv").read_text()) == [json.loads(line) for line in piped.out.splitlines()]
     assert not list(tmp_path.glob(".*"))
 
 
@@ -59,7 +59,7 @@ def test_what_is_said(agents: Terminal, tmp_path: Path) -> None:
     assert said == {"type": "written", "note": f"2 items written to {file}", "file": file, "items": 2}
     shown = agents("agents", "list", "--out", file, tty=True, columns=300, env={"NO_COLOR": "1"})
     assert shown.err == f"2 items written to {file}\n"
-    agents("agents", "list", "-o", "table", "--color", "always", "--out", file)
+    agents("agents", "list", "-o", "table", "--out", file, env={"FORCE_COLOR": "1"})
     assert "\x1b" not in Path(file).read_text()
 
 
@@ -75,18 +75,18 @@ def test_a_failed_command_leaves_what_was_there(service: Scripted, trade: Termin
     assert sorted(path.name for path in tmp_path.iterdir() if path.is_file()) == ["a.csv"]
 
 
-def test_permissions(agents: Terminal, tmp_path: Path) -> None:
+def test_permissions(trade: Terminal, market: MockServer, tmp_path: Path) -> None:
     mask = os.umask(0o027)
     try:
-        agents("agents", "list", "--out", str(tmp_path / "new.csv"))
-        agents("replay", str(tape_of(tmp_path / "a.tape", (0, event()))), "--out", str(tmp_path / "stream.csv"))
+        trade("account", "show", "--out", str(tmp_path / "new.csv"))
+        trade(*sends(market, event()), "--out", str(tmp_path / "stream.csv"))
     finally:
         os.umask(mask)
     assert {stat.S_IMODE((tmp_path / f"{name}.csv").stat().st_mode) for name in ("new", "stream")} == {0o640}
     secret = tmp_path / "secret.csv"
     secret.touch(mode=0o600)
-    agents("agents", "list", "--out", str(secret))
-    assert secret.read_text().startswith("id,")
+    trade("account", "show", "--out", str(secret))
+    assert secret.stat().st_size
     assert stat.S_IMODE(secret.stat().st_mode) == 0o600
 
 
@@ -96,7 +96,6 @@ def test_permissions(agents: Terminal, tmp_path: Path) -> None:
     [
         "agents list",
         "agents delete agt_1 --yes",
-        "trades list --all --checkpoint place -o csv",
         "signals stream --chain base",
         "plot token BRETT",
     ],
@@ -108,7 +107,7 @@ def test_a_link_is_neither_replaced_nor_written_through(
     if there:
         goal.write_text("old\n")
     link.symlink_to(goal.name)
-    run = trade(*line.replace("place", str(tmp_path / "place")).split(), "--out", str(link))
+    run = trade(*line.split(), "--out", str(link))
     assert (run.code, run.problem["message"]) == (2, f"--out: {link} is a symbolic link to {goal}")
     assert service.seen == []
     assert os.readlink(link) == goal.name
@@ -155,7 +154,7 @@ def test_what_may_not_be_written(
 
 
 @needs_full
-@pytest.mark.parametrize("form", ["json", "ndjson", "csv", "tsv", "yaml", "md", "table"])
+@pytest.mark.parametrize("form", ["json", "ndjson", "csv", "tsv", "table"])
 def test_a_full_disk(buyer: Terminal, shop: MockServer, form: str) -> None:
     run = buyer("market", "prices", "ETH", "--max-price", "0.10", "-o", form, "--out", str(FULL))
     assert (run.code, run.out) == (1, "")
@@ -168,7 +167,7 @@ def test_a_full_disk(buyer: Terminal, shop: MockServer, form: str) -> None:
 
 @needs_full
 @pytest.mark.long
-@pytest.mark.parametrize("form", ["csv", "yaml", "md"])
+@pytest.mark.parametrize("form", ["csv", "json", "table"])
 def test_stdout_that_takes_nothing_in_a_process(agents: Terminal, form: str) -> None:
     for target, code in (("/dev/full", 1), ("closed", 0)):
         if target == "closed":
@@ -213,15 +212,18 @@ def test_several_results_of_one_command_stand_below_each_other(buyer: Terminal, 
 
 
 @pytest.fixture
-def tape(trade: Terminal) -> str:
-    return str(tape_of(trade.home / "some.tape", (0, event(1)), (0, event(2, more={"a": [1]}))))
+def stream(market: MockServer) -> tuple[str, ...]:
+    """Reads two signals."""
+    return sends(market, event(1), event(2, more={"a": [1]}))
 
 
-@pytest.mark.parametrize("name", ["a.csv", "a.tsv", "a.md", "a.ndjson", "a.yaml", "a.txt"])
-def test_a_stream_goes_on_where_the_file_ends(trade: Terminal, tape: str, tmp_path: Path, name: str) -> None:
+@pytest.mark.parametrize("name", ["a.csv", "a.tsv", "a.ndjson", "a.txt"])
+def test_a_stream_goes_on_where_the_file_ends(
+    trade: Terminal, stream: tuple[str, ...], tmp_path: Path, name: str
+) -> None:
     file = tmp_path / name
     for number in (1, 2):
-        run = trade("replay", tape, "--speed", "max", "--out", str(file))
+        run = trade(*stream, "--out", str(file))
         assert (run.code, run.out) == (0, "")
         assert run.notes[-1] == {
             "type": "written",
@@ -237,35 +239,33 @@ def test_a_stream_goes_on_where_the_file_ends(trade: Terminal, tape: str, tmp_pa
         assert [said for said in run.notes if said.get("type") == "left_out"] == [
             {"type": "left_out", "note": "left out, because there is no column for it: more.a", "fields": ["more.a"]}
         ]
-    if name == "a.yaml":
-        assert len(yaml.safe_load(text)) == 4
 
 
-def test_a_line_that_broke_off_stays_apart(trade: Terminal, tape: str, tmp_path: Path) -> None:
+def test_a_line_that_broke_off_stays_apart(trade: Terminal, stream: tuple[str, ...], tmp_path: Path) -> None:
     file = tmp_path / "a.ndjson"
     file.write_text('{"type":"sig')
-    trade("replay", tape, "--speed", "max", "--out", str(file))
+    trade(*stream, "--out", str(file))
     first, *lines = file.read_text().splitlines()
     assert first == '{"type":"sig'
     assert [json.loads(line)["id"] for line in lines] == [event(1)["id"], event(2)["id"]]
 
 
-def test_other_columns_are_refused(trade: Terminal, tape: str, tmp_path: Path) -> None:
+def test_other_columns_are_refused(trade: Terminal, stream: tuple[str, ...], tmp_path: Path) -> None:
     file = tmp_path / "a.csv"
     file.write_text("what,else\n")
-    run = trade("replay", tape, "--speed", "max", "--out", str(file))
+    run = trade(*stream, "--out", str(file))
     assert (run.code, run.notes[-1]["message"]) == (2, f"--out: {file} has other columns than this")
     file.write_text("id,token_symbol\n")
-    run = trade("replay", tape, "--speed", "max", "--out", str(file), "--fields", "id,price_usd")
+    run = trade(*stream, "--out", str(file), "--fields", "id,price_usd")
     assert (run.code, run.notes[-1]["message"]) == (2, f"--out: {file} has no column price_usd")
     assert file.read_text() == "id,token_symbol\n"
-    trade("replay", tape, "--speed", "max", "--out", str(file), "--fields", "token_symbol,id", "--count", "1")
+    trade(*stream, "--out", str(file), "--fields", "token_symbol,id", "--count", "1")
     assert file.read_text() == f"id,token_symbol\n{event(1)['id']},BRETT\n"
 
 
-def test_a_stream_has_no_end_and_json_has_one(trade: Terminal, tape: str, tmp_path: Path) -> None:
+def test_a_stream_has_no_end_and_json_has_one(trade: Terminal, stream: tuple[str, ...], tmp_path: Path) -> None:
     file = tmp_path / "a.json"
-    run = trade("replay", tape, "--out", str(file))
+    run = trade(*stream, "--out", str(file))
     assert run.problem["message"] == f"{file} is one array, and a stream has no end"
     assert not file.exists()
 
@@ -288,44 +288,10 @@ def test_a_line_that_does_not_fit_leaves_nothing(tmp_path: Path, monkeypatch: py
     assert (tmp_path / "a.ndjson").read_text() == "one\nthree\n"
 
 
-# Going on
-
-
-def output(file: Path, **settings: Any) -> Output:
-    return Output(Settings(out=file, **settings), {})
-
-
-def test_a_pull_goes_on_at_a_place(tmp_path: Path) -> None:
-    file = tmp_path / "a.csv"
-    places: list[int] = []
-    for offset, ids in ((0, "ab"), (None, "cd")):
-        out = output(file)
-        out.go_on_at(places[0] if offset is None else 0)
-
-        def pages(out: Output = out, ids: str = ids) -> Any:
-            for name in ids:
-                yield [{"id": name, "n": 1}]
-                places.append(out.position() or 0)
-
-        assert out.many((), pages(), empty="none", header=("id", "n")) == 2
-    assert places[:2] == [len("id,n\na,1\n"), len("id,n\na,1\nb,1\n")]
-    assert file.read_text() == "id,n\na,1\nc,1\nd,1\n", "cut where it was, and no second header"
-
-
-def test_what_cannot_go_on(tmp_path: Path) -> None:
-    file = tmp_path / "a.csv"
-    for settings in ({"output": "json"}, {"output": "md"}, {"query": "[0]"}):
-        with pytest.raises(UsageProblem, match="cannot be continued"):
-            output(file, **settings).go_on_at(0)
-    with pytest.raises(UsageProblem, match="shorter than it was"):
-        output(file).go_on_at(10)
-    assert output(Path("-")).position() is None
-
-
 def test_what_came_is_kept_beside_when_it_is_not_all(tmp_path: Path) -> None:
     file = tmp_path / "a.json"
     file.write_text("old")
-    out = output(file)
+    out = Output(Settings(out=file), {})
 
     def pages() -> Any:
         yield [{"id": 1}]
@@ -334,3 +300,54 @@ def test_what_came_is_kept_beside_when_it_is_not_all(tmp_path: Path) -> None:
     out.many((), pages(), empty="none")
     assert file.read_text() == "old"
     assert json.loads((tmp_path / "a.json.part").read_text()) == [{"id": 1}]
+
+
+# Other files
+
+
+def test_the_checkpoint_of_a_stream_is_another_file(trade: Terminal, service: Scripted, files: Path) -> None:
+    file = files / "x.ndjson"
+    run = trade(*STREAM, "--out", str(file), "--checkpoint", str(file))
+    assert (run.code, run.problem["message"]) == (2, f"--out and --checkpoint are the same file: {file}")
+    assert (service.seen, list(files.iterdir())) == ([], [])
+
+
+def test_which_files_are_the_same(files: Path) -> None:
+    one, other, linked = files / "one", files / "other", files / "linked"
+    one.touch()
+    other.touch()
+    os.link(one, linked)
+    with pytest.raises(UsageProblem):
+        refuse_same({"a": one, "b": None, "c": linked})
+    with pytest.raises(UsageProblem):
+        refuse_same({"a": files / "none", "b": files / ".." / "files" / "none"})
+    refuse_same({"a": one, "b": other, "c": files / "none"})
+    refuse_same({"a": Path("-"), "b": Path("-")})
+    refuse_same({"a": Path(os.devnull), "b": Path(os.devnull)})
+
+
+def test_an_ending_that_means_something_else(trade: Terminal, service: Scripted, files: Path) -> None:
+    service.says(200, {"data": [agent()]})
+    file = files / "a.xlsx"
+    for line in (("agents", "list"), ("signals", "stream", "--chain", "base"), ("account", "show")):
+        run = trade(*line, "--out", str(file))
+        assert (run.code, run.problem["message"]) == (2, "--out: there is no format for .xlsx files")
+        assert run.problem["hint"].endswith(".csv, .tsv or .txt, or say which format it is: -o csv")
+    assert (service.seen, file.exists()) == ([], False)
+    named = trade("agents", "list", "--out", str(file), "-o", "csv").notes[-1]["note"]
+    assert named == f"1 item written to {file}"
+
+
+def test_what_is_trades_own_is_not_replaced(trade: Terminal, service: Scripted, files: Path) -> None:
+    config, key = trade.home / "config.toml", trade.home / "keys" / "default"
+    key.parent.mkdir()
+    key.write_text("secret")
+    config.touch()
+    link = files / "a.csv"
+    link.symlink_to(config)
+    for file in (config, key, link):
+        run = trade("agents", "list", "--out", str(file))
+        assert (run.code, run.problem["message"]) == (2, f"--out: {file} is a file of trade itself")
+    assert (service.seen, key.read_text(), config.read_text()) == ([], "secret", "")
+    service.says(200, {"data": [agent()]})
+    assert trade("agents", "list", "--out", str(trade.home / "agents.csv")).code == 0

@@ -14,7 +14,7 @@ from .._stock import stocked_worlds
 from ._terminal import Terminal
 from .conftest import BUYER_KEY
 
-PRICES = ("market", "prices", "ETH", "BRETT", "--max-price", "0.10", "--no-retry")
+PRICES = ("market", "prices", "ETH", "BRETT", "--max-price", "0.10")
 
 
 def test_quotes_need_nothing(trade: Terminal) -> None:
@@ -119,7 +119,7 @@ def test_budget(buyer: Terminal, shop: MockServer) -> None:
         "0.50",
     ]
     shop.add_fault("status", status=500, paid="only", count=1)
-    assert buyer("market", "prices", "ETH", "--no-retry").code == 14
+    assert buyer("market", "prices", "ETH").code == 14
     spent = buyer("pay", "budget").json
     windows = [(spent[f"spent_{name}_usd"], spent[f"held_{name}_usd"]) for name in ("last_hour", "today", "total")]
     assert (windows, spent["next_call_usd"]) == ([("0.00", "0.03")] * 3, "0.25"), "nothing is in two of them"
@@ -188,7 +188,7 @@ def test_the_service_may_want_the_api_key_here_too(buyer: Terminal, shop: MockSe
     shop.set_gaps(b_bearer="required")
     rule = shop.add_fault("status", paid="only", status=500)
     key = {"TRADE_API_KEY": "mock_full_me"}
-    bought = buyer("market", "metrics", "--max-price", "0.06", "--no-retry", "--send-api-key", env=key)
+    bought = buyer("market", "metrics", "--max-price", "0.06", "--send-api-key", env=key)
     assert bought.code == 14
     shop.remove_fault(rule.id)
     which = [bought.problem["payment"]["id"]] if verb == "resume" else []
@@ -200,7 +200,7 @@ def test_the_service_may_want_the_api_key_here_too(buyer: Terminal, shop: MockSe
 def test_resume_of_metrics_and_with_a_receipt(buyer: Terminal, shop: MockServer) -> None:
     shop.add_fault("status", status=500, paid="only", count=2)
     names = [
-        buyer("market", *line.split(), "--max-price", "0.06", "--no-retry").problem["payment"]["id"]
+        buyer("market", *line.split(), "--max-price", "0.06").problem["payment"]["id"]
         for line in ("metrics", "top --sort ROI --limit 2")
     ]
     assert "totalAgents" in buyer("pay", "resume", names[0]).json
@@ -280,7 +280,7 @@ def test_reconcile_says_what_to_do_at_any_width(buyer: Terminal, shop: MockServe
     shop.add_fault("status", status=500, route="/v1/token-prices", paid="only")
     spoiled = buyer("market", "top", "--sort", "ROI", "--max-price", "0.06").problem["payment"]["id"]
     lost = buyer(*PRICES).problem["payment"]["id"]
-    run = buyer("pay", "reconcile", "--no-retry", tty=True, columns=columns, env={"NO_COLOR": "1"})
+    run = buyer("pay", "reconcile", tty=True, columns=columns, env={"NO_COLOR": "1"})
     assert run.code == 14
     assert f"trade pay reconcile --mark paid|unpaid {spoiled}\n" in run.err
     assert f"trade pay resume {lost}, or" in run.err
@@ -292,7 +292,7 @@ def chained(buyer: Terminal, shop: MockServer, *, taken: bool) -> str:
     buyer.env["TRADE_RPC_URL"] = shop.rpc_url
     shop.clock.freeze()
     shop.add_fault("status", status=503, paid="only", executed=taken)
-    name = str(buyer(*PRICES, "--no-retry").problem["payment"]["id"])
+    name = str(buyer(*PRICES).problem["payment"]["id"])
     shop.clear_faults()
     with Ledger(buyer.home / "ledger.sqlite3") as ledger:
         payment = ledger.get(name)
@@ -370,28 +370,6 @@ def test_history_of_a_state(buyer: Terminal, shop: MockServer) -> None:
         assert (run.code, len(run.lines)) == (0, state is PaymentState.DELIVERED)
 
 
-def test_the_data_of_a_cancellation(buyer: Terminal, shop: MockServer) -> None:
-    name = chained(buyer, shop, taken=False)
-    run = buyer("pay", "reconcile", "--cancel-calldata", name[:12])
-    assert run.code == 0
-    assert {key: run.json[key] for key in ("id", "chain_id", "to", "value")} == {
-        "id": name,
-        "chain_id": 8453,
-        "to": "0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913",
-        "value": "0",
-    }
-    assert run.notes[-1]["note"].startswith("send it to 0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913 (USDC) on Base")
-    shop.payments.cancel(run.json["data"])
-    shop.clock.advance(3600)
-    (row,) = buyer("pay", "reconcile").lines
-    assert row["state"] == "paid_undelivered"  # its nonce is used; only a person knows by what
-    assert buyer("pay", "reconcile", "--cancel-calldata").code == 2
-    assert buyer("pay", "reconcile", "--cancel-calldata", "--mark", "paid", name).code == 2
-    assert buyer("pay", "reconcile", "--cancel-calldata", "pay_nobody").code == 6
-    del buyer.env["TRADE_WALLET_KEY"]
-    assert buyer("pay", "reconcile", "--cancel-calldata", name).problem["code"] == "no_signer"
-
-
 def test_a_node_that_cannot_be_used(buyer: Terminal) -> None:
     run = buyer("pay", "reconcile", env={"TRADE_RPC_URL": "http://node.example/a-marked-key"})
     assert (run.code, run.problem["code"]) == (3, "configuration")
@@ -404,7 +382,7 @@ def test_in_a_mock_world_its_own_node_is_asked(trade: Terminal) -> None:
     stocked_worlds(trade.home, "default")
     trade.env["TRADE_RPC_URL"] = "https://node.invalid"
     assert trade("--mock", "mock", "fault", "add", "status", "--paid", "only", "status=503").code == 0
-    name = trade("--mock", "market", "prices", "ETH", "--max-price", "1", "--no-retry").problem["payment"]["id"]
+    name = trade("--mock", "market", "prices", "ETH", "--max-price", "1").problem["payment"]["id"]
     assert trade("--mock", "mock", "fault", "clear").code == 0
     assert trade("--mock", "mock", "clock", "--advance", "3600").code == 0
     run = trade("--mock", "pay", "reconcile")
@@ -444,16 +422,14 @@ def test_trust(buyer: Terminal, shop: MockServer) -> None:
 
 
 def test_where_market_data_is_bought(buyer: Terminal, shop: MockServer) -> None:
-    """A flag counts more than the environment, also the one that is for the whole service."""
+    """The flag for the whole service counts more than the environment."""
     buyer.env |= {"TRADE_MARKET_BASE_URL": "https://elsewhere.invalid", "TRADE_WALLET_KEY": BUYER_KEY}
-    assert buyer(*PRICES, "--market-url", shop.url).code == 0
     assert buyer(*PRICES, "--base-url", shop.url).code == 0
-    assert buyer(*PRICES, "--base-url", "https://elsewhere.invalid", "--market-url", shop.url).code == 0
     del buyer.env["TRADE_MARKET_BASE_URL"]
     assert buyer(*PRICES, env={"TRADE_BASE_URL": shop.url}).code == 0
-    shop.payments.assert_charged(times=4)
-    both = buyer("--mock", *PRICES, "--market-url", shop.url)
-    assert (both.code, "exclude each other" in both.problem["message"]) == (2, True)
+    market = {"TRADE_BASE_URL": "https://elsewhere.invalid", "TRADE_MARKET_BASE_URL": shop.url}
+    assert buyer(*PRICES, env=market).code == 0
+    shop.payments.assert_charged(times=3)
 
 
 def test_spent_held_and_left_make_up_the_budget_everywhere(buyer: Terminal, shop: MockServer) -> None:
@@ -461,7 +437,7 @@ def test_spent_held_and_left_make_up_the_budget_everywhere(buyer: Terminal, shop
     buyer("pay", "budget", "set", "--per-day", "0.50", "--total", "0.15")
     assert buyer("market", "prices", "ETH").code == 0
     shop.add_fault("status", status=500, paid="only", count=1)
-    assert buyer("market", "prices", "ETH", "AERO", "--no-retry").code == 14
+    assert buyer("market", "prices", "ETH", "AERO").code == 14
     record = buyer("pay", "budget").json
     day = [record[f"{name}_usd"] for name in ("spent_today", "held_today", "left_today", "per_day")]
     assert day == ["0.03", "0.06", "0.41", "0.50"]

@@ -1,8 +1,6 @@
 """`trade plot`: what is drawn, and where it goes."""
 
 import re
-import xml.etree.ElementTree as ElementTree
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -168,7 +166,7 @@ def test_one_symbol_of_several_tokens_is_not_guessed(trade: Terminal, service: S
 def test_a_token_without_signals_in_that_time(trade: Terminal, service: Scripted) -> None:
     service.says(200, {"data": SIGNALS})
     service.then(200, {"data": []})
-    file = trade.home / "chart.svg"
+    file = trade.home / "points.csv"
     run = trade("plot", "token", "BRETT", "--since", "2026-01-01", "--out", str(file))
     assert (run.code, run.out) == (0, "")
     assert run.notes[0]["note"].startswith("no signals of BRETT on base or bnb in that time; see the latest signals")
@@ -191,7 +189,7 @@ def test_a_token_that_no_signal_names_is_not_found(
     trade: Terminal, service: Scripted, symbol: str, there: list[str], hint: str, span: tuple[str, ...]
 ) -> None:
     service.says(200, {"data": [signal(number, 1.0, token_symbol=name) for number, name in enumerate(there)]})
-    file = trade.home / "chart.svg"
+    file = trade.home / "points.csv"
     run = trade("plot", "token", symbol, "--out", str(file), *span)
     assert (run.code, run.problem["code"], run.problem["status"]) == (6, "not_found", None)
     assert (run.problem["message"], run.problem["hint"]) == (
@@ -260,52 +258,23 @@ def test_strangers_names_are_only_text(trade: Terminal, service: Scripted) -> No
 # Files
 
 
-def test_a_file(trade: Terminal, prices: Scripted) -> None:
-    file = trade.home / "chart.svg"
-    file.write_text("old")
-    run = trade("plot", "token", "BRETT", "--chain", "base", "--out", str(file))
-    assert (run.code, run.out) == (0, "")
-    assert "written to" in run.err
-    text = file.read_text()
-    assert text.replace("&#160;", " ").count("BRETT on base") == 1
-    assert file.stat().st_mode & 0o777 in (0o644, 0o640, 0o600)
-    assert [one.name for one in Path(trade.home).glob(".chart*")] == []
-
-
-def test_a_picture_loads_nothing_and_is_xml(trade: Terminal, prices: Scripted) -> None:
-    file = trade.home / "chart.svg"
-    trade("plot", "token", "BRETT", "--out", str(file), env={"NO_COLOR": "1", "COLUMNS": "40"})
-    text = file.read_text()
-    ElementTree.fromstring(text)  # noqa: S314  # what we made ourselves
-    assert set(re.findall(r"https?://[^\"' )]+", text)) == {"http://www.w3.org/2000/svg"}
-    assert "@font-face" not in text
-    assert "@import" not in text
-    first = text
-    trade("plot", "token", "BRETT", "--out", str(file))
-    assert file.read_text() == first, "the terminal of today is not in it"
-
-
-@pytest.mark.long
-def test_hostile_names_in_a_picture_are_text(trade: Terminal, service: Scripted) -> None:
-    service.says(200, {"data": [signal(1, 1.0, token_symbol="</svg><script>x</script>&\x1b]0;t\x07")]})
-    file = trade.home / "chart.svg"
-    trade("plot", "token", ADDRESS, "--out", str(file))
-    text = file.read_text()
-    assert "<script>" not in text
-    assert "\x1b" not in text
-    ElementTree.fromstring(text)  # noqa: S314  # what we made ourselves
-
-
-def test_a_file_that_is_no_chart(trade: Terminal, prices: Scripted) -> None:
-    run = trade("plot", "token", "BRETT", "--out", str(trade.home / "chart.png"))
-    assert run.code == 2
-    assert (prices.seen, "use .svg, .json" in run.err) == ([], True)
+def test_a_file_has_the_points(trade: Terminal, prices: Scripted) -> None:
+    for ending in ("png", "svg"):
+        run = trade("plot", "token", "BRETT", "--out", str(trade.home / f"chart.{ending}"))
+        assert (run.code, prices.seen, "use .json" in run.err) == (2, [], True)
     data = trade.home / "points.csv"
     assert trade("plot", "token", "BRETT", "--out", str(data)).code == 0
     assert data.read_text().splitlines()[1].startswith("sig_0,")
 
 
+def test_what_is_selected_is_no_chart(trade: Terminal, prices: Scripted) -> None:
+    for tty in (True, False):
+        run = trade("plot", "token", "BRETT", "--fields", "id", "-o", "table", tty=tty, env={"NO_COLOR": "1"})
+        assert [line.strip() for line in run.out.splitlines()][:2] == ["id", "sig_0"]
+    assert trade("plot", "token", "BRETT", "-q", "[0].id").json == "sig_0"
+
+
 def test_a_folder_that_is_not_there(trade: Terminal, prices: Scripted) -> None:
-    run = trade("plot", "token", "BRETT", "--out", str(trade.home / "missing" / "chart.svg"))
+    run = trade("plot", "token", "BRETT", "--out", str(trade.home / "missing" / "points.csv"))
     assert run.code == 2
     assert "there is no folder" in run.err

@@ -72,6 +72,7 @@ def test_a_pipe_that_nobody_reads_is_no_error(trade: Terminal, service: Scripted
     assert (process.returncode, err) == (0, "")
 
 
+@pytest.mark.usefixtures("patient")
 def test_ctrl_c_while_it_waits(trade: Terminal, service: Scripted) -> None:
     service.fails(429, "rate_limited", "slow down", Retry_After="60")
     with started(trade, "account", "show") as process:

@@ -20,23 +20,16 @@ WORK = "profile work (/home/me/config.toml)"
 
 
 def test_flag_environment_project_profile_default() -> None:
-    found = files(
-        {"output": "yaml", "color": "never", "timeout": 5}, work={"output": "csv", "color": "always", "retry": False}
-    )
-    settings = resolve({"output": "json"}, {"FORCE_COLOR": "1"}, found)
-    assert (settings.output, settings.color, settings.timeout, settings.retry, settings.verbose) == (
-        "json",
-        "always",
-        5,
-        False,
-        0,
-    )
+    found = files({"output": "tsv", "retries": 1, "timeout": 5}, work={"output": "csv", "retries": 2, "world": "w"})
+    settings = resolve({"output": "json"}, {"TRADE_MAX_RETRIES": "3"}, found)
+    told = (settings.output, settings.retries, settings.timeout, settings.world, settings.verbose)
+    assert told == ("json", 3, 5, "w", 0)
     sources = settings.sources
-    assert {name: sources[name] for name in ("output", "color", "timeout", "retry", "verbose", "profile")} == {
+    assert {name: sources[name] for name in ("output", "retries", "timeout", "world", "verbose", "profile")} == {
         "output": "flag --output",
-        "color": "FORCE_COLOR",
+        "retries": "TRADE_MAX_RETRIES",
         "timeout": ".trade.toml (/project/.trade.toml)",
-        "retry": WORK,
+        "world": WORK,
         "verbose": "default",
         "profile": "/home/me/config.toml",
     }
@@ -44,7 +37,7 @@ def test_flag_environment_project_profile_default() -> None:
 
 def test_every_setting_has_a_source() -> None:
     shown = {"profile", "mock", "world", "base_url", "market_url", "rpc_url", "api_key", "output"}
-    assert set(resolve({}, {}).sources) == shown | {"color", "timeout", "retry", "verbose"}
+    assert set(resolve({}, {}).sources) == shown | {"timeout", "retries", "verbose"}
     assert set(resolve({}, {}).sources.values()) == {"default"}
 
 
@@ -159,9 +152,8 @@ WRONG: dict[str, list[Any]] = {
     "mock": [False, "true", 1],
     "world": ["../../etc", ""],
     "output": ["xml", ["json"]],
-    "color": [True],
     "timeout": [0, -1, "10", True, float("nan"), float("inf")],
-    "retry": [1, "no"],
+    "retries": [6, -1, True, "no", 1.0],
     "verbose": [3, True, 1.0, "1"],
 }
 

@@ -47,7 +47,7 @@ def slow(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def made(*, tty: bool, output: str = "table", term: str = "xterm", encoding: str = "utf-8") -> Output:
-    out = Output(Settings(output=output, color="never"), {"TERM": term})
+    out = Output(Settings(output=output), {"TERM": term, "NO_COLOR": "1"})
     out.stdout, out.stderr = Stream(tty=False), Stream(tty=tty, encoding=encoding)
     return out
 
@@ -84,9 +84,9 @@ def test_without_a_total_nothing_is_said_about_the_end(clock: Clock) -> None:
     assert err(out) == f"{WIPE}50 signals, 30 a minute{WIPE}51 signals, 6 a minute{WIPE}"
 
 
-def test_what_an_earlier_run_did_says_nothing_about_the_pace(clock: Clock) -> None:
+def test_what_took_no_time_says_nothing_about_the_pace(clock: Clock) -> None:
     out = made(tty=True)
-    with Progress(out, "trades", 5000, done=4000) as line:
+    with Progress(out, "trades", 5000) as line:
         line.step(4500, free=True)
         clock.now += 10
         line.step(4600)
@@ -201,6 +201,7 @@ def test_a_list_says_how_far_it_is(world: Terminal, slow: None) -> None:
     assert "\r" not in file.err
 
 
+@pytest.mark.usefixtures("patient")
 def test_a_wait_is_said_in_the_line(
     trade: Terminal, service: Scripted, slow: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:

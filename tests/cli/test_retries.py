@@ -16,6 +16,8 @@ from .._hostile import answer
 from ._services import Scripted
 from ._terminal import Terminal
 
+pytestmark = pytest.mark.usefixtures("patient")
+
 ACCOUNT = {"id": "a", "email": "e@x.test", "plan": "pro", "created_at": 1, "api_key_last4": "abcd"}
 LATER = {"error": {"code": "service_unavailable", "message": "later"}}
 LIMITED = {"error": {"code": "rate_limited", "message": "slow down"}}

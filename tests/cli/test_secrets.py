@@ -35,7 +35,7 @@ def test_whatever_the_service_answers(trade: Terminal, service: Scripted, status
         ("wallets", "connect", "--label", "l", "--chain", "base", "--yes"),
         ("wallets", "connect", "--label", "l", "--chain", "base", "--dry-run"),
     ):
-        assert clean(trade(*argv, "--no-retry", *look))
+        assert clean(trade(*argv, *look))
     assert service.keys
     assert set(service.keys) == {f"Bearer {API_KEY}"}
 
@@ -45,7 +45,7 @@ def test_a_key_that_cannot_be_sent(trade: Terminal, service: Scripted) -> None:
         run = trade("account", "show", "-vv", env={"TRADE_API_KEY": key})
         assert run.code == 3
         assert clean(run)
-        assert clean(trade("account", "show", "-vv", "--api-key-stdin", stdin=key))
+        assert clean(trade("login", "-vv", "--api-key-stdin", stdin=key))
 
 
 def test_a_wallet_key_that_is_none(trade: Terminal, service: Scripted) -> None:
@@ -78,7 +78,7 @@ def test_a_traceback(trade: Terminal, service: Scripted, monkeypatch: pytest.Mon
 
 
 PASSWORD = "MARKED password of the keystore"
-PAID = ("market", "prices", "ETH", "BRETT", "--max-price", "0.10", "--no-retry")
+PAID = ("market", "prices", "ETH", "BRETT", "--max-price", "0.10")
 LOOKS = (("-o", "table"), ("-o", "json", "-vv"), ("-v", "--receipt", "-o", "ndjson"))
 
 
@@ -128,8 +128,7 @@ def test_whatever_becomes_of_a_payment(
     names = [one["id"] for one in trade("pay", "history").lines]
     assert len(names) == 3
     runs += [
-        trade("pay", *line, "-vv", "--no-retry")
-        for line in (("show", names[0]), ("resume", names[0]), ("reconcile",), ("history",))
+        trade("pay", *line, "-vv") for line in (("show", names[0]), ("resume", names[0]), ("reconcile",), ("history",))
     ]
     cashable = signed_payments(trade)
     assert fault in ({}, {"kind": "malformed_json"}, {"kind": "reset", "executed": True}) or cashable

@@ -4,7 +4,6 @@ import json
 from typing import Any
 
 import pytest
-import yaml
 
 from tradesdk_cli.errors import UsageProblem
 from tradesdk_cli.output.select import Selection
@@ -12,7 +11,7 @@ from tradesdk_mock import MockServer
 
 from .._rows import each_of
 from ._services import HOSTILE, Scripted, agent
-from ._streams import event, tape_of
+from ._streams import event, sends
 from ._terminal import Terminal
 
 FULL = agent(
@@ -46,8 +45,6 @@ ONE_BY_FORM = [
     ("ndjson", '{"stats":{"total_trades":7},"id":"agt_1"}\n'),
     ("csv", "stats.total_trades,id\n7,agt_1\n"),
     ("tsv", "stats.total_trades\tid\n7\tagt_1\n"),
-    ("yaml", "stats:\n  total_trades: 7\nid: agt_1\n"),
-    ("md", "| field | value |\n| --- | --- |\n| stats.total_trades | 7 |\n| id | agt_1 |\n"),
     ("table", "stats.total_trades  7\nid                  agt_1\n"),
 ]
 
@@ -62,8 +59,6 @@ LIST_BY_FORM = [
     ("ndjson", '{"risk":{"stop_loss_pct":3.0},"id":"agt_1"}\n{"risk":{"stop_loss_pct":null},"id":"agt_2"}\n'),
     ("csv", "risk.stop_loss_pct,id\n3.0,agt_1\n,agt_2\n"),
     ("tsv", "risk.stop_loss_pct\tid\n3.0\tagt_1\n\tagt_2\n"),
-    ("yaml", "- risk:\n    stop_loss_pct: 3.0\n  id: agt_1\n- risk:\n    stop_loss_pct: null\n  id: agt_2\n"),
-    ("md", "| risk.stop_loss_pct | id |\n| ---: | --- |\n| 3.0 | agt_1 |\n|  | agt_2 |\n"),
     ("table", "risk.stop_loss_pct  id\n             3.00%  agt_1\n                 -  agt_2\n"),
 ]
 
@@ -86,7 +81,7 @@ def test_a_field_that_is_an_object_is_all_of_it(one: Terminal) -> None:
     assert run.json == {"risk": FULL["risk"]}
 
 
-@each_of("form", ["table", "json", "ndjson", "csv", "tsv", "yaml", "md"])
+@each_of("form", ["table", "json", "ndjson", "csv", "tsv"])
 def test_a_field_that_is_not_there(two: Terminal, form: str) -> None:
     run = two("agents", "list", "--fields", "id,nmae", "-o", form)
     assert (run.code, run.out) == (2, "")
@@ -132,11 +127,10 @@ def test_a_query_that_selects_nothing_is_said_to_people(two: Terminal) -> None:
 
 def test_fields_of_nothing(service: Scripted, trade: Terminal) -> None:
     service.says(200, {"data": []})
-    outs = {form: trade("agents", "list", "--fields", "id,x", "-o", form) for form in ("json", "csv", "yaml", "table")}
+    outs = {form: trade("agents", "list", "--fields", "id,x", "-o", form) for form in ("json", "csv", "table")}
     assert {form: (run.code, run.out) for form, run in outs.items()} == {
         "json": (0, "[]\n"),
         "csv": (0, "id,x\n"),
-        "yaml": (0, "[]\n"),
         "table": (0, ""),
     }
 
@@ -198,25 +192,20 @@ QUERIES = [
     ("[].id", "json", '[\n  "agt_1",\n  "agt_2"\n]\n'),
     ("[].id", "ndjson", '"agt_1"\n"agt_2"\n'),
     ("[].name", "csv", "value\ncalm\n'=cmd\n"),
-    ("[].id", "yaml", "- agt_1\n- agt_2\n"),
-    ("[].id", "md", "| value |\n| --- |\n| agt_1 |\n| agt_2 |\n"),
     ("[].id", "table", "value\nagt_1\nagt_2\n"),
     ("[].[id,chain_id]", "tsv", "1\t2\nagt_1\t8453\nagt_2\t8453\n"),
     ("[].{a:id,b:risk}", "csv", "a,b.stop_loss_pct,b\nagt_1,3.0,\nagt_2,,\n"),
     ("length(@)", "json", "2\n"),
     ("length(@)", "ndjson", "2\n"),
     ("length(@)", "csv", "value\n2\n"),
-    ("length(@)", "yaml", "2\n"),
     ("length(@)", "table", "2\n"),
     ("merge([0], {x: `1`}, {y: `2`}).y", "json", "2\n"),
     ("not_null([0].nothing, [1].nothing, [1].id)", "table", "agt_2\n"),
     ("[0].id", "table", "agt_1\n"),
     ("[0].id", "json", '"agt_1"\n'),
-    ("[0].id", "md", "| value |\n| --- |\n| agt_1 |\n"),
     ("[?id=='x']", "json", "[]\n"),
     ("[?id=='x']", "csv", ""),
     ("[0].nothing", "json", "null\n"),
-    ("[0].nothing", "yaml", "null\n"),
     ("[?chain_id==`8453`] | [0].{id: id}", "json", '{\n  "id": "agt_1"\n}\n'),
     ("[[0].id, `1.5`, `true`]", "csv", "value\nagt_1\n1.5\ntrue\n"),
 ]
@@ -245,7 +234,6 @@ def test_the_query_comes_before_the_fields(two: Terminal) -> None:
 
 def test_a_query_over_one_thing(one: Terminal) -> None:
     assert one("agents", "get", "agt_1", "--query", "risk").json == FULL["risk"]
-    assert yaml.safe_load(one("agents", "get", "agt_1", "--query", "tags", "-o", "yaml").out) == FULL["tags"]
     assert one("agents", "get", "agt_1", "--query", "sum([risk.stop_loss_pct, `0.1`])").out == "3.1\n"
 
 
@@ -297,18 +285,16 @@ def test_floats_are_not_rounded(service: Scripted, trade: Terminal) -> None:
     service.says(200, {"data": [agent(n=number) for number in numbers]})
     run = trade("agents", "list", "--query", "[].n", "-o", "json")
     assert repr(run.json) == repr(numbers)
-    assert repr(yaml.safe_load(trade("agents", "list", "--query", "[].n", "-o", "yaml").out)) == repr(numbers)
 
 
 # Streams
 
 
 @pytest.fixture
-def tape(trade: Terminal) -> str:
-    events: list[dict[str, Any]] = [
-        event(n, id=f"sig_{n}", direction=side) for n, side in ((1, "BUY"), (2, "SELL"), (3, "BUY"))
-    ]
-    return str(tape_of(trade.home / "some.tape", *((0, each) for each in events)))
+def stream(market: MockServer) -> tuple[str, ...]:
+    """Reads three signals."""
+    sides = {1: "BUY", 2: "SELL", 3: "BUY"}
+    return sends(market, *(event(n, id=f"sig_{n}", direction=side) for n, side in sides.items()))
 
 
 @each_of(
@@ -318,19 +304,17 @@ def tape(trade: Terminal) -> str:
         (("--query", "direction=='BUY'", "--fields", "id"), '{"id":"sig_1"}\n{"id":"sig_3"}\n'),
         (("--query", "direction=='BUY' && id", "-o", "table"), "sig_1\nsig_3\n"),
         (("--query", "[id, direction]", "-o", "tsv"), "1\t2\nsig_1\tBUY\nsig_2\tSELL\nsig_3\tBUY\n"),
-        (("--query", "{x: id}", "-o", "yaml"), "- x: sig_1\n- x: sig_2\n- x: sig_3\n"),
-        (("--query", "{x: id}", "-o", "md"), "| x |\n| --- |\n| sig_1 |\n| sig_2 |\n| sig_3 |\n"),
         (("--query", "nothing"), ""),
         (("--fields", "id", "-o", "table"), "id\nsig_1\nsig_2\nsig_3\n"),
     ],
 )
-def test_each_item_of_a_stream(trade: Terminal, tape: str, options: tuple[str, ...], text: str) -> None:
-    run = trade("replay", tape, "--speed", "max", *options)
+def test_each_item_of_a_stream(trade: Terminal, stream: tuple[str, ...], options: tuple[str, ...], text: str) -> None:
+    run = trade(*stream, *options)
     assert (run.code, run.out) == (0, text)
 
 
-def test_the_first_item_of_a_stream_decides_which_fields_there_are(trade: Terminal, tape: str) -> None:
-    run = trade("replay", tape, "--speed", "max", "--fields", "idd", "-o", "csv")
+def test_the_first_item_of_a_stream_decides_which_fields_there_are(trade: Terminal, stream: tuple[str, ...]) -> None:
+    run = trade(*stream, "--fields", "idd", "-o", "csv")
     assert (run.code, run.out) == (2, "")
     assert "did you mean id?" in run.err
 

@@ -20,17 +20,14 @@ def test_defaults() -> None:
 
 
 def test_flags_count_more_than_the_environment() -> None:
-    environ = {"TRADE_MOCK": "1", "NO_COLOR": "1", "TRADE_HOME": "/somewhere"}
-    settings = resolve({"mock": False, "color": "always"}, environ)
-    assert (settings.mock, settings.color, settings.home) == (False, "always", Path("/somewhere"))
+    environ = {"TRADE_MOCK": "1", "TRADE_HOME": "/somewhere"}
+    settings = resolve({"mock": False}, environ)
+    assert (settings.mock, settings.home) == (False, Path("/somewhere"))
 
 
-@each_of(
-    ("environ", "color"),
-    [({"NO_COLOR": "1"}, "never"), ({"FORCE_COLOR": "1"}, "always"), ({"NO_COLOR": ""}, "auto")],
-)
-def test_colors_from_the_environment(environ: dict[str, str], color: str) -> None:
-    assert resolve({}, environ).color == color
+@each_of(("value", "most"), [("0", 0), (" 5 ", 5), ("", None)])
+def test_trade_max_retries(value: str, most: int | None) -> None:
+    assert resolve({}, {"TRADE_MAX_RETRIES": value}).retries == most
 
 
 @each_of(("value", "on"), [("1", True), ("yes", True), ("TRUE", True), ("0", False), ("", False)])
@@ -49,9 +46,11 @@ def test_unusable_values_are_named() -> None:
         resolve({"world": "../../etc"}, {})
     with pytest.raises(UsageProblem, match="exclude"):
         resolve({"mock": True, "base_url": "https://x.example"}, {})
-    for option in ("base_url", "market_url"):
-        with pytest.raises(UsageProblem, match="is empty"):
-            resolve({option: " "}, {})
+    for value in ("6", "-1", "many", "1.0"):
+        with pytest.raises(ConfigProblem, match="TRADE_MAX_RETRIES"):
+            resolve({}, {"TRADE_MAX_RETRIES": value})
+    with pytest.raises(UsageProblem, match="is empty"):
+        resolve({"base_url": " "}, {})
     with pytest.raises(UsageProblem, match="--profile"):
         resolve({"profile": "../x"}, {})
     for seconds in (0.0, -1.0, float("nan"), 1e9):
@@ -64,11 +63,6 @@ def test_where_market_data_is() -> None:
     assert resolve({}, {"TRADE_BASE_URL": "https://a.example"}).market_url == "https://a.example"
     assert resolve({}, both).market_url == "https://m.example"
     assert resolve({"base_url": "https://flag.example"}, both).market_url == "https://flag.example"
-    flags = {"base_url": "https://flag.example", "market_url": "https://market.example"}
-    assert resolve(flags, both).market_url == "https://market.example"
-    assert resolve({"market_url": "https://x.example"}, {"TRADE_MOCK": "1"}).mock is False
-    with pytest.raises(UsageProblem, match="--market-url"):
-        resolve({"market_url": "https://x.example", "world": "w"}, {})
 
 
 def test_a_world_implies_the_mock() -> None:
@@ -120,24 +114,19 @@ def test_base_url_from_a_flag(world: Terminal) -> None:
     assert world("account", "show", "--base-url", f"{url}/v1/").code == 0
 
 
-def test_key_from_stdin(trade: Terminal, service: Scripted) -> None:
-    service.fails(401, "unauthorized", "no")
-    del trade.env["TRADE_API_KEY"]
-    trade("account", "show", "--api-key-stdin", stdin="key-from-a-pipe\n")
-    assert service.keys == ["Bearer key-from-a-pipe"]
-
-
 def test_key_from_stdin_needs_one(trade: Terminal, service: Scripted) -> None:
-    assert trade("account", "show", "--api-key-stdin").problem["code"] == "configuration"
-    run = trade("account", "show", "--api-key-stdin", answers="typed\n")
+    assert trade("login", "--api-key-stdin").problem["code"] == "configuration"
+    run = trade("login", "--api-key-stdin", answers="typed\n")
     assert run.code == 2
     assert service.seen == []
 
 
-def test_no_retry_sends_once(trade: Terminal, service: Scripted) -> None:
+def test_how_often_a_call_is_sent(trade: Terminal, service: Scripted) -> None:
     service.fails(503, "service_unavailable", "later", Retry_After="0")
-    assert trade("account", "show", "--no-retry").code == 10
-    assert len(service.seen) == 1
+    for most in (0, 2):
+        service.seen.clear()
+        assert trade("account", "show", env={"TRADE_MAX_RETRIES": str(most)}).code == 10
+        assert len(service.seen) == most + 1
 
 
 def test_colors(world: Terminal) -> None:
@@ -147,6 +136,6 @@ def test_colors(world: Terminal) -> None:
     assert "\x1b[" not in world(*agents, tty=True, env={"TERM": "dumb"}).out
     assert "\x1b[" not in world(*agents, "-o", "table").out
     assert "\x1b[" in world(*agents, "-o", "table", env={"FORCE_COLOR": "1"}).out
-    assert "\x1b[" in world(*agents, "-o", "table", "--color", "always", env={"NO_COLOR": "1"}).out
+    assert "\x1b[" not in world(*agents, "-o", "table", env={"FORCE_COLOR": "1", "NO_COLOR": "1"}).out
     assert "\x1b[" not in world("agents", "get", "nope", tty=True, env={"NO_COLOR": "1"}).err
     assert "\x1b[31m" in world("agents", "get", "nope", tty=True).err

@@ -266,8 +266,8 @@ def interrupted_at(trade: Terminal, how: str, moment: int, line: str) -> subproc
 @pytest.mark.parametrize(
     ("line", "moments"),
     [
-        ("agents list --no-retry", (1, 40)),
-        pytest.param("agents list --no-retry", None, marks=pytest.mark.long),
+        ("agents list", (1, 40)),
+        pytest.param("agents list", None, marks=pytest.mark.long),
         pytest.param("--help", None, marks=pytest.mark.long),
         pytest.param("TAB", None, marks=pytest.mark.long),
     ],

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import httpx
 import pytest
@@ -12,7 +11,6 @@ from rich.cells import cell_len
 from tradesdk import RetryPolicy
 from tradesdk_mock import MockServer
 
-from ._services import Scripted
 from ._streams import ROUTE, STREAM, emit, ids, over_when_said, publishing, recent, said, tried_again
 from ._terminal import Terminal
 
@@ -214,34 +212,3 @@ def test_colors_are_those_of_the_other_tables(trade: Terminal, market: MockServe
     assert "\x1b[1mid" in run.out
     assert "\x1b[31mSELL" in run.out
     assert "\x1b[2mconnected\x1b[0m" in run.err
-
-
-# A tape
-
-
-def test_a_tape_plays_what_was_seen(trade: Terminal, market: MockServer, tmp_path: Path) -> None:
-    tape = tmp_path / "signals.tape"
-    market.add_fault("drop", route=ROUTE, after=2, count=1)
-    with publishing(market, {}, {}, {}, {}):
-        run = trade(*STREAM, "--count", "4", "--tape", str(tape), "--heartbeats")
-    assert run.code == 0
-    again = trade("replay", str(tape), "--speed", "max")
-    assert (again.code, again.out) == (0, run.out)
-    recorded = [json.loads(line)["at"] for line in tape.read_text().splitlines()]
-    assert recorded == sorted(recorded)
-    refused = trade(*STREAM, "--count", "1", "--tape", str(tape))
-    assert (refused.code, refused.problem["hint"]) == (2, "--force records over it")
-    forced = trade(*recent(market), "--count", "1", "--tape", str(tape), "--force")
-    assert trade("replay", str(tape)).out == forced.out
-
-
-def test_a_stream_that_never_opens_leaves_no_tape(trade: Terminal, service: Scripted, tmp_path: Path) -> None:
-    service.fails(401, "unauthorized", "no")
-    assert trade(*STREAM, "--tape", str(tmp_path / "tape")).code == 4
-    assert list(tmp_path.glob("tape")) == []
-
-
-def test_a_tape_that_cannot_be_written_ends_it(trade: Terminal, market: MockServer) -> None:
-    market.emit_signal()
-    run = trade(*recent(market), "--tape", str(trade.home / "no" / "tape"))
-    assert (run.code, run.problem["code"]) == (1, "tape")

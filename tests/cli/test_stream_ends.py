@@ -1,4 +1,4 @@
-"""How `signals stream` ends while the history is still being read, or while a signal is being forwarded."""
+"""How `signals stream` ends while the history is still being read."""
 
 from __future__ import annotations
 
@@ -7,10 +7,8 @@ import os
 import signal
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
-from pathlib import Path
 from types import FrameType
 
 import pytest
@@ -23,19 +21,15 @@ from tradesdk_mock import MockServer
 from ._streams import (
     ROUTE,
     STREAM,
-    Hook,
     emit,
-    event,
     ids,
     over_when_said,
     publishing,
     recent,
     said,
-    tape_of,
     tried_again,
 )
 from ._terminal import Terminal
-from .test_processes import started
 
 HISTORY = "/v1/signals/history"
 
@@ -204,44 +198,6 @@ def test_notices_are_broken_between_words(trade: Terminal, market: MockServer) -
     assert "the history cannot be read: " in run.err.replace("\n", " ") + " "
     assert len(lines) > 3
     assert all(len(line) <= 40 or " " not in line for line in lines), run.err
-
-
-def test_the_time_that_is_over_ends_the_waits_of_forwarding(
-    trade: Terminal, market: MockServer, hook: Hook, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    hook.says(503, Retry_After="60")
-    with monkeypatch.context() as patch:
-        over_when_said(patch, "forward_retry")
-        kept = ("--checkpoint", str(trade.home / "kept.json"))
-        emitted = emit(market, 1)
-        run = trade(*recent(market), *kept, "--forward-to", hook.url, "--duration", "0.1s")
-    assert (run.code, ids(run)) == (1, emitted)
-    (failed,) = said(run, "forward_failed")
-    assert failed["error"] == "the receiver answered 503; ended before another try"
-    assert failed["event"]["id"] == emitted[0]
-    assert run.notes[-1]["seconds"] < 50, "the first wait alone is longer"
-    hook.says(204)
-    again = trade(*recent(market), *kept, "--forward-to", hook.url, "--until-idle", "0.2s")
-    assert (again.code, ids(again)) == (0, emitted), "it was not taken"
-
-
-@pytest.mark.skipif(os.name != "posix", reason="pipes as POSIX has them")
-def test_a_reader_that_has_gone_ends_them_too(trade: Terminal, hook: Hook, tmp_path: Path) -> None:
-    hook.says(429, Retry_After="60")
-    tape = tape_of(tmp_path / "tape", (0.0, event()))
-    with started(trade, "replay", str(tape), "--forward-to", hook.url) as process:
-        assert process.stdout is not None
-        assert json.loads(process.stdout.readline()) == event()
-        assert process.stderr is not None
-        assert json.loads(process.stderr.readline())["type"] == "forward_retry"
-        process.stdout.close()
-        process.stdout = None
-        begin = time.monotonic()
-        code = process.wait(55)
-        assert time.monotonic() - begin < 55
-        (note,) = [json.loads(line) for line in process.stderr.read().splitlines()]
-    assert (code, note["type"]) == (0, "forward_failed")
-    assert note["error"] == "the receiver answered 429; ended before another try"
 
 
 def test_watch_counts_from_the_last_moment_that_was_busy() -> None:

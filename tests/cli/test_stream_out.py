@@ -15,7 +15,7 @@ import pytest
 from tradesdk_cli.output.outfile import last_time, rows_at_end
 from tradesdk_mock import MockServer
 
-from ._streams import STREAM, emit, said, tape_of
+from ._streams import STREAM, emit, said
 from ._streams import event as held
 from ._terminal import Terminal
 from .test_processes import started
@@ -185,21 +185,13 @@ def test_the_rows_at_the_end_of_a_file(tmp_path: Path) -> None:
         ("csv", 'id,x\na,1\nb,"1\n""2"", c\n\n"\n', [("a", None), ("b", None)]),
         ("csv", 'id,x\na,"1\n2', []),
         ("tsv", "id\tx\na\t1\n", [("a", None)]),
-        ("yaml", "- id: a\n", []),
+        ("table", "id\na\n", []),
     ]
     for form, text, found in cases:
         file.write_text(text)
         assert rows_at_end(file, form) == found, text[:40]
         assert last_time(file, form) == max((when for _, when in found if when is not None), default=None)
     assert rows_at_end(tmp_path / "none", "csv") == []
-
-
-def test_a_tape_into_a_file(trade: Terminal) -> None:
-    tape = tape_of(trade.home / "a.tape", (0.0, held(1)), (0.0, held(2)))
-    file = trade.home / "out.ndjson"
-    for times in (1, 2):
-        assert trade("replay", str(tape), "--speed", "max", "--out", str(file)).code == 0
-        assert in_file(file) == [held(1)["id"], held(2)["id"]] * times, "whoever plays it twice wants it twice"
 
 
 @LONG

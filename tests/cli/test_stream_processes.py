@@ -16,7 +16,7 @@ import pytest
 
 from tradesdk_mock import MockServer
 
-from ._streams import event, publishing, tape_of
+from ._streams import publishing
 from ._terminal import Terminal
 from .test_processes import on_a_terminal, started
 
@@ -116,38 +116,6 @@ def test_a_second_ctrl_c_ends_it_at_once(trade: Terminal, market: MockServer, tm
             assert process.returncode == -signal.SIGINT
         finally:
             os.kill(int(written.read_text()), signal.SIGKILL)
-
-
-@pytest.mark.long
-def test_a_tape_whose_recording_is_killed_can_be_played(trade: Terminal, market: MockServer, tmp_path: Path) -> None:
-    tape = tmp_path / "tape"
-    with publishing(market, {}, {}), started(trade, *STREAM, "--tape", str(tape)) as process:
-        seen = [next_line(process) for _ in range(2)]
-        while tape.read_bytes().count(b"\n") < 2:
-            assert process.poll() is None
-        process.kill()
-        process.wait(30)
-    assert trade("replay", str(tape), "--speed", "max").lines == seen
-
-
-def test_ctrl_c_between_two_signals_of_a_tape(trade: Terminal, tmp_path: Path) -> None:
-    tape = tape_of(tmp_path / "tape", (0, event(1)), (3000, event(2)))
-    with started(trade, "replay", str(tape)) as process:
-        assert next_line(process) == event(1)
-        process.send_signal(signal.SIGINT)
-        code, notes = ended(process)
-    assert (code, [note["type"] for note in notes]) == (130, ["summary"])
-
-
-@pytest.mark.long
-def test_nobody_waits_for_a_tape_that_nobody_reads(trade: Terminal, tmp_path: Path) -> None:
-    tape = tape_of(tmp_path / "tape", (0, event(1)), (3000, event(2)))
-    with started(trade, "replay", str(tape)) as process:
-        assert next_line(process) == event(1)
-        assert process.stdout is not None
-        process.stdout.close()
-        process.stdout = None
-        assert ended(process) == (0, [])
 
 
 def test_a_growing_table_on_a_real_terminal(trade: Terminal, market: MockServer) -> None:

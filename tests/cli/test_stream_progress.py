@@ -22,7 +22,7 @@ def made(monkeypatch: pytest.MonkeyPatch, *, tty: bool) -> tuple[Output, list[fl
     now = [1000.0]
     monkeypatch.setattr(stream_progress, "monotonic", lambda: now[0])
     monkeypatch.setenv("COLUMNS", "80")
-    out = Output(Settings(output="table", color="never"), {"TERM": "xterm"})
+    out = Output(Settings(output="table"), {"TERM": "xterm", "NO_COLOR": "1"})
     out.stdout, out.stderr = Stream(tty=False), Stream(tty=tty)
     return out, now
 

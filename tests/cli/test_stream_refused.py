@@ -25,7 +25,7 @@ from ._terminal import Terminal
 def test_how_a_stream_is_refused(trade: Terminal, service: Scripted, status: int, code: str, exit_code: int) -> None:
     service.answers = [(200, {}, b'{"data":[]}')]
     service.then(status, b"" if status in (204, 301) else {"error": {"code": code, "message": "no"}})
-    run = trade(*STREAM, "--no-retry")
+    run = trade(*STREAM)
     assert (run.code, run.problem["code"], run.problem["status"]) == (exit_code, code, status)
     assert run.problem["hint"]
     assert said(run, "summary") == []
@@ -33,14 +33,14 @@ def test_how_a_stream_is_refused(trade: Terminal, service: Scripted, status: int
 
 def test_a_page_is_no_stream(trade: Terminal, service: Scripted) -> None:
     service.says(200, b"<html>", Content_Type="text/html")
-    run = trade(*STREAM, "--since", "1h", "--no-retry")
+    run = trade(*STREAM, "--since", "1h")
     assert (run.code, run.problem["code"]) == (10, "bad_response")
     assert "text/html" in run.problem["message"]
 
 
 def test_nobody_there(trade: Terminal) -> None:
     trade.env |= {"TRADE_BASE_URL": "http://127.0.0.1:9", "TRADE_API_KEY": "key-of-the-test"}
-    run = trade(*STREAM, "--no-retry")
+    run = trade(*STREAM)
     assert (run.code, run.problem["code"]) == (11, "network")
 
 
@@ -75,8 +75,6 @@ def test_what_it_waits_for_before_it_is_connected_is_said(trade: Terminal, marke
         (("--min-confidence", "2"), "2"),
         (("--exec", "echo {symbol}"), "{symbol} is not a placeholder"),
         (("--exec", "no-such-program-anywhere"), "there is no program"),
-        (("--forward-to", "http://receiver.example.com/"), "not https"),
-        (("--tape", "."), "exists already"),
     ],
 )
 def test_what_is_refused_before_anything_is_sent(

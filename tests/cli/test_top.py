@@ -449,7 +449,7 @@ def test_one_odd_agent_costs_its_own_results_only(trade: Terminal, service: Scri
 
 def test_a_service_that_fails_for_all_ends_it(trade: Terminal, service: Scripted) -> None:
     _odd(service, (500, {"error": {"code": "internal_error", "message": "no"}}))
-    run = trade("top", "--once", "-o", "json", "--no-retry")
+    run = trade("top", "--once", "-o", "json")
     assert (run.code, run.out) == (10, "")
 
 

@@ -236,7 +236,7 @@ def test_an_error_inside_gives_the_terminal_back(monkeypatch: pytest.MonkeyPatch
         handler = signal.getsignal(signal.SIGTSTP)
         with open(side, "w", closefd=False) as stdout, open(side, closefd=False) as stdin:
             monkeypatch.setattr(sys, "stdin", stdin)
-            out = Output(Settings(color="never"), {"TERM": "xterm"})
+            out = Output(Settings(), {"TERM": "xterm", "NO_COLOR": "1"})
             out.stdout = stdout
             with pytest.raises(ZeroDivisionError):
                 _fails_inside(out)

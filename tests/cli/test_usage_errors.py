@@ -58,7 +58,7 @@ CORRECTED = [
     ("agents get --json agt_1", "agents get -o json agt_1"),
     ("agents get --json slow", "agents get -o json slow"),
     ("agents list -o jsonl", "agents list -o ndjson"),
-    ("agents list --output=YML", "agents list --output=yaml"),
+    ("agents list --output=JSONL", "agents list --output=ndjson"),
     ("signals history BRETT --chain base", "signals history --token BRETT --chain base"),
     ("positions list base-slow", "positions list --agent-id base-slow"),
     ("trades list -n 3 base-slow", "trades list -n 3 --agent-id base-slow"),
@@ -70,7 +70,6 @@ CORRECTED = [
     ("plot agt_1 --since 7d", "plot agent agt_1 --since 7d"),
     ("agents list -limit 5", "agents list --limit 5"),
     ("agents list --count 5", "agents list --limit 5"),
-    ("agents list --no-color", "agents list --color never"),
     ("agents list -o jsno", "agents list -o json"),
     ("agents list -ojsno", "agents list -ojson"),
     ("--paper agents list", "--mock agents list"),
@@ -78,13 +77,11 @@ CORRECTED = [
     ("agents delete --force agt_1", "agents delete --yes agt_1"),
     ("trades list --agent agt_1", "trades list --agent-id agt_1"),
     ("agents get --version", "--version"),
-    ("--install-completion", "completion install"),
+    ("--install-completion", "completion bash"),
     ("trade agents list", "agents list"),
     ("--mock trade agents list", "--mock agents list"),
     ("versoin", "--version"),
     ("dashbord", "top"),
-    ("completion install --shell bash", "completion install bash"),
-    ("completion install --shell=bash", "completion install bash"),
     ("agents get --agent-id agt_1", "agents get agt_1"),
     ("agents update agt_1 --stop-loss-pct 5%", "agents update agt_1 --stop-loss-pct 5"),
     ("agents update agt_1 --stop-loss-pct=$5", "agents update agt_1 --stop-loss-pct=5"),
@@ -175,7 +172,9 @@ SAID = [
     ("agents list --stop 2", "no option --stop", "trade agents list --help"),
     ("agents update agt_1 --tailing-stop 2", "no option --tailing-stop", "--trailing-stop-pct"),
     ("-x", "trade has no option -x", "trade --help"),
-    ("agents list --color sometimes", "--color is auto, always or never, not 'sometimes'", "--help"),
+    ("agents list --color never", "no option --color", "NO_COLOR=1 turns them off"),
+    ("agents list --no-retry", "no option --no-retry", "TRADE_MAX_RETRIES=0 sends every request once"),
+    ("market metrics --market-url http://x", "no option --market-url", "TRADE_MARKET_BASE_URL, or keep it"),
     ("signals latest --chain eth", "--chain: 'eth' is not a chain: write base (8453) or bnb (56)", "--help"),
     ("--timeout abc agents list", "--timeout: 'abc' is not a number", "trade help options"),
     ("market metrics --yes", "no option --yes", "--max-price USD, or by a budget: trade pay budget set --per-day 5"),
@@ -461,3 +460,27 @@ def test_every_command_that_a_text_names_is_there() -> None:
             assert wrong == [], (file.name, line)
             seen += 1
     assert seen > 200
+
+
+@each_of("option", ["-o json", "--fields id", "-q id", "--out FILE"])
+@each_of("line", ["completion bash", "mcp", "mcp config claude", "help agents list"])
+def test_what_prints_no_result_takes_no_option_about_one(
+    trade: Terminal, tmp_path: Path, line: str, option: str
+) -> None:
+    words = option.replace("FILE", str(tmp_path / "a.json")).split()
+    for argv in ((*words, *line.split()), (*line.split(), *words)):
+        run = trade(*argv)
+        assert (run.code, run.out, run.problem["code"]) == (2, "", "usage"), argv
+        assert words[0] in run.problem["message"] or "--query" in run.problem["message"], run.err
+    assert not (tmp_path / "a.json").exists()
+
+
+@each_of(
+    ("line", "field"),
+    [("--mock top --once", "time"), ("--mock plot agent base-momentum", "status"), ("help exit-codes", "exit_code")],
+)
+def test_what_is_drawn_is_data_when_something_is_selected(trade: Terminal, line: str, field: str) -> None:
+    run = trade(*line.split(), "--fields", field, "-o", "json")
+    rows = run.json if isinstance(run.json, list) else [run.json]
+    assert [list(row) for row in rows] == [[field]] * len(rows)
+    assert trade(*line.split(), "--fields", field).out.startswith("{"), "no picture, no page"

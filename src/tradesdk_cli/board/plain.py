@@ -35,7 +35,7 @@ def once(run: Session, chain: int | None) -> None:
     """Reads everything once and prints it: one object for programs, tables for people."""
     out = run.out.readable()
     board = _read_all(run, chain)
-    if out.format_for(many=False) != "table":
+    if not out.draws(many=False):
         run.out.one(snapshot(board, run.target().fields, run.now()))
         return
     now = Moment(time.monotonic(), run.now())

@@ -186,7 +186,7 @@ def quiet(run: Session, tell: Callable[[str], None]) -> None:
     """Has a session that has no client yet say nothing by itself, and try every request once only."""
     from dataclasses import replace
 
-    run.settings = replace(run.settings, retry=False)
+    run.settings = replace(run.settings, retries=0)
     run.out = HeldOutput(run.out, tell)
 
 

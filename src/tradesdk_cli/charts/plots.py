@@ -1,4 +1,4 @@
-"""What `trade plot` draws: where its points come from, and where the chart goes."""
+"""What `trade plot` draws, and where its points come from."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tradesdk_cli.choices import CHAIN_NAMES, CHAINS
 from tradesdk_cli.errors import UsageProblem
 from tradesdk_cli.output.columns import SIGNALS, Column
 from tradesdk_cli.session import wire_all
-from tradesdk_cli.text import counted, one_line, to_paste
+from tradesdk_cli.text import one_line, to_paste
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,7 +31,6 @@ _RESULTS = (
     Column("trade_id", "id", optional=True),
 )
 _PIPE_WIDTH, _HEIGHT, _TALLEST = 80, 20, 30
-_FILE_WIDTH, _FILE_HEIGHT = 100, 30
 _LOOK_BACK = 500
 _PAGE = 100
 
@@ -218,18 +217,10 @@ def _signals(run: Session, chain: int, address: str, wanted: Wanted) -> list[dic
 
 
 def _show(run: Session, chart: Chart, columns: Sequence[Column], rows: list[dict[str, Any]], wanted: Wanted) -> None:
-    from tradesdk_cli.charts import svg
     from tradesdk_cli.charts.chart import draw
 
-    output, file = run.settings.output, run.settings.out
-    picture = file is not None and output in ("auto", "table") and svg.writable(file)
-    if output not in ("auto", "table") or (file is not None and not picture):
+    if not run.out.on_stdout or run.out.selection is not None or run.settings.output not in ("auto", "table"):
         run.out.many(columns, [rows], empty="")
-        return
-    if file is not None:
-        width = wanted.width or _FILE_WIDTH
-        svg.write(file, draw(chart, width, wanted.height or _FILE_HEIGHT), width)
-        run.out.event("plot", f"{counted(len(rows), 'points')} written to {file}", points=len(rows))
         return
     size = shutil.get_terminal_size()
     width = wanted.width or (size.columns if run.out.on_terminal else _PIPE_WIDTH)

@@ -48,8 +48,6 @@ def show_results(run: Session, walk: Walk, *, status: str | None, losing: bool, 
     With `losing` or `sort` all agents are read and ranked, and then cut to as many as are wanted. A request for each
     agent that has to be read, and for people one more for each that is shown: its latest closed trades.
     """
-    if walk.checkpoint is not None:
-        raise UsageProblem("--checkpoint and --results exclude each other", "leave one of them out")
     ranked = losing or sort is not None
     if ranked and walk.cursor is not None:
         name = "--losing" if losing else "--sort"
@@ -93,7 +91,7 @@ def _read(
     """The agents with their results, ranked; and for people the lines of the first `total`, by id."""
     from tradesdk import NotFoundError
 
-    drawn = run.out.format_for(many=True) in ("table", "md") and not run.settings.fields and not run.settings.query
+    drawn = run.out.format_for(many=True) == "table" and not run.settings.fields and not run.settings.query
     requests = len(summaries) + (len(summaries[:total]) if drawn else 0)
     if requests > _WORTH_SAYING:
         most = "up to " if losing and drawn else ""

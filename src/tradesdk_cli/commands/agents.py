@@ -35,12 +35,6 @@ class StillActive(CliError):
     code = "conflict"
 
 
-class NotInTheApi(UsageProblem):
-    """The service has no endpoint for it."""
-
-    code = "unsupported"
-
-
 class Status(StrEnum):
     """What an agent is doing."""
 
@@ -142,11 +136,10 @@ def list_agents(
             show_results(run, walk, status=status.value if status else None, losing=losing, sort=by)
         return
     from tradesdk_cli.output.columns import AGENTS
-    from tradesdk_cli.output.outfile import PARQUET
 
-    with session(ctx, endings=(PARQUET,)) as run:
+    with session(ctx) as run:
         filters = {"status": status.value if status else None}
-        found = Source("agents", "AgentSummary", "/v1/agents", run.client.agents.list, filters)
+        found = Source("agents", run.client.agents.list, filters)
         show_list(run, AGENTS, walk, found, empty="no agents" + (f" with the status {status.value}" if status else ""))
 
 
@@ -208,7 +201,6 @@ def update(
         typer.Option("--wallet-id", metavar="ID", help="Another connected wallet: its id, label or address."),
     ] = None,
     rules: dict[str, Any],
-    status: Annotated[str | None, typer.Option("--status", hidden=True, help="Not possible; says what is.")] = None,
     yes: Yes = False,
     dry_run: DryRun = False,
 ) -> None:
@@ -218,8 +210,6 @@ def update(
     """
     from tradesdk_cli.confirm import approve
 
-    if status is not None:
-        _refuse(ctx, {"active": "start", "idle": "stop"}.get(status.lower(), "pause"), agent_id)
     body = _given(name=name, wallet_id=wallet_id) | rules
     if not body:
         raise UsageProblem(
@@ -264,32 +254,11 @@ def delete(ctx: typer.Context, agent_id: AgentId, yes: Yes = False, dry_run: Dry
             except ConflictError as error:
                 if change.about.get("status") != "active":
                     raise
-                refused = StillActive(error.message, _how_to(run, "stop", agent_id))
+                refused = StillActive(error.message, _how_to_stop(run, agent_id))
                 refused.status = error.status
                 raise refused from None
             idcache.forget(AGENTS.many, agent_id)
             run.out.one({"id": agent_id, "deleted": True})
-
-
-def _refuse(ctx: typer.Context, verb: str, agent_id: str) -> None:
-    with session(ctx) as run:
-        raise _unsupported(run, verb, agent_id)
-
-
-def _not_in_the_api(verb: str) -> None:
-    """A verb that people look for, and that the service has no endpoint for: it says what can be done."""
-
-    @app.verb(
-        *(verb, f"trade agents {verb} AGENT_ID", f"trade --mock agents {verb} AGENT_ID"),
-        hidden=True,
-        help=f"Explain how to {verb} an agent; the API cannot. Nothing is sent.",
-    )
-    def refused(ctx: typer.Context, agent_id: AgentId) -> None:
-        _refuse(ctx, verb, agent_id)
-
-
-for _verb in ("pause", "resume", "start", "stop"):
-    _not_in_the_api(_verb)
 
 
 def _given(**fields: Any) -> dict[str, Any]:
@@ -367,7 +336,7 @@ def _deletion(run: Session, agent_id: str, *, yes: bool, dry_run: bool) -> tuple
     if agent.status == "active":
         told = f"{named} is active: it must be stopped before it can be deleted"
         if not yes and not dry_run:
-            raise StillActive(told, _how_to(run, "stop", agent_id))
+            raise StillActive(told, _how_to_stop(run, agent_id))
         warnings = (told,)
     about: dict[str, Any] = {"agent": agent.name, "status": agent.status, "chain_id": agent.chain_id}
     if agent.stats is not None:
@@ -377,24 +346,15 @@ def _deletion(run: Session, agent_id: str, *, yes: bool, dry_run: bool) -> tuple
     return Change(f"delete {named} for good", "DELETE", path, about=about, warnings=warnings), agent_id
 
 
-def _unsupported(run: Session, verb: str, agent_id: str) -> NotInTheApi:
-    """Why an agent is not started, stopped or paused, and what can be done instead."""
-    done = {"pause": "paused", "resume": "resumed", "start": "started", "stop": "stopped"}[verb]
-    message = f"an agent cannot be {done} through the API, which has no endpoint for it; nothing was sent"
-    return NotInTheApi(message, _how_to(run, verb, agent_id))
-
-
-def _how_to(run: Session, verb: str, agent_id: str) -> str:
-    """How an agent is brought to another state: on a mock by a command, elsewhere in the dashboard."""
+def _how_to_stop(run: Session, agent_id: str) -> str:
+    """On a mock by a command, elsewhere in the dashboard: the API has no endpoint for it."""
     program, name = run.settings.program, one_line(agent_id, 80)
-    move = {"pause": f"set-status {name} paused", "resume": f"start {name}"}.get(verb, f"{verb} {name}")
-    fewer = f"{program} agents update {name} --max-positions 1 --min-confidence 1"
+    fewer = f"to open fewer positions until then: {program} agents update {name} --max-positions 1 --min-confidence 1"
     if run.settings.mock or run.target().fields.get("mode") == "local":
-        here = f"on a mock: {program} mock agent {move}; with the real service it is done in the dashboard"
-        return here if verb in ("resume", "start") else f"{here}; to open fewer positions until then: {fewer}"
-    if verb in ("resume", "start"):
-        return f"it is done in the dashboard; see its state: {program} agents get {name}"
-    return f"it is done in the dashboard; to open fewer positions until then: {fewer}"
+        return (
+            f"on a mock: {program} mock agent stop {name}; with the real service it is done in the dashboard; {fewer}"
+        )
+    return f"it is done in the dashboard; {fewer}"
 
 
 def _open_positions(run: Session, agent_id: str, known: str) -> dict[str, Any]:

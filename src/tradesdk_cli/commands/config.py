@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 app = noun("config", "Settings and profiles: list, get, set, unset, path, profiles, use.")
 
 _CHANGED = ("name", "value", "profile", "file")
-Project = Annotated[bool, typer.Option("--project", help="In the project's .trade.toml instead of the profile.")]
 
 
 def _complete_setting(incomplete: str) -> list[str]:
@@ -77,39 +76,35 @@ def set_(
     ctx: typer.Context,
     name: SettingName,
     value: Annotated[str, typer.Argument(metavar="VALUE", help="Its new value.")],
-    project: Project = False,
     yes: Annotated[
         bool, typer.Option("--yes", "-y", help="Skip the question when a saved key would go to another address.")
     ] = False,
 ) -> None:
-    """Change a setting of the profile, or of the project.
+    """Change a setting of the profile.
 
-    Comments in the file stay. A project's file may come from anybody, so it cannot have addresses or keys. trade login
-    saves keys.
+    Comments in the file stay. trade login saves keys.
     """
     from tradesdk_cli.config.entries import parse, plain_name, settable_name
 
     with session(ctx, new_profile=True) as run:
         run.out.expect_fields(_CHANGED)
-        if plain_name(name) == "profile" and not project:
+        if plain_name(name) == "profile":
             _use(run, value)
             return
-        name = settable_name(name, project=project)
+        name = settable_name(name)
         parsed: Any = parse(name, value)
-        if project and name == "profile":
-            _must_exist(run.settings, parsed)
         if name in ("base_url", "market_url"):
             parsed = run.connect(parsed, "none-yet").base_url
-        path, table, profile = _place(run, name, project=project)
+        path, profile = _place(run, name)
         if name in ("base_url", "market_url"):
             _agree_to_move(run, profile, parsed, yes=yes)
-        _change(run, path, table, {name: parsed})
+        _change(path, ("profiles", profile), {name: parsed})
         run.out.one({"name": name, "value": parsed, "profile": profile, "file": str(path)})
 
 
 @app.verb("unset", "trade config unset output", "trade config unset timeout --profile work")
-def unset(ctx: typer.Context, name: SettingName, project: Project = False) -> None:
-    """Remove a setting from the profile, or from the project."""
+def unset(ctx: typer.Context, name: SettingName) -> None:
+    """Remove a setting from the profile."""
     from tradesdk_cli.config.entries import plain_name, settable_name
     from tradesdk_cli.errors import UsageProblem
 
@@ -117,17 +112,16 @@ def unset(ctx: typer.Context, name: SettingName, project: Project = False) -> No
         run.out.expect_fields(("name", "was", "profile", "file"))
         settings = run.settings
         name = plain_name(name)
-        if name == "profile" and not project:
+        if name == "profile":
             raise UsageProblem("the default profile is changed, not removed", "trade config use NAME")
-        name = settable_name(name, project=project)
-        if not project and settings.profile is None:
+        name = settable_name(name)
+        if settings.profile is None:
             run.out.one({"name": name, "was": None, "profile": None, "file": None})
             run.out.note("nothing to remove: there is no profile")
             return
-        path, table, profile = _place(run, name, project=project)
-        there = (settings.files.project or {}) if project else settings.files.profiles[str(profile)]
-        was = there.get(name)
-        _change(run, path, table, {name: None})
+        path, profile = _place(run, name)
+        was = settings.files.profiles[profile].get(name)
+        _change(path, ("profiles", profile), {name: None})
         run.out.one({"name": name, "was": was, "profile": profile, "file": str(path)})
         if was is None:
             run.out.note(f"nothing to remove: {name} was not set there")
@@ -199,7 +193,7 @@ def use(ctx: typer.Context, name: Annotated[str, typer.Argument(metavar="PROFILE
 def _use(run: Session, name: str) -> None:
     _must_exist(run.settings, name)
     file = run.settings.config_folder() / "config.toml"
-    _change(run, file, (), {"profile": name})
+    _change(file, (), {"profile": name})
     run.out.one({"name": "profile", "value": name, "profile": None, "file": str(file)})
     source = run.settings.sources["profile"]
     if source not in ("default", str(file)) and run.settings.profile != name:
@@ -252,38 +246,32 @@ def _bare(out: Output, item: dict[str, Any], value: Any) -> None:
             out.write(visible("true" if value is True else "false" if value is False else str(value)) + "\n")
 
 
-def _place(run: Session, name: str, *, project: bool) -> tuple[Path, tuple[str, ...], str | None]:
-    """The file, the table, and the profile that a setting is in.
+def _place(run: Session, name: str) -> tuple[Path, str]:
+    """The file and the profile that a setting is in.
 
     Raises:
         ConfigProblem: the profile is not there. Address and kind begin a new one.
     """
-    from pathlib import Path
-
-    from tradesdk_cli.config.entries import PROJECT_FILE
-
     settings = run.settings
-    if project:
-        return settings.files.project_file or Path.cwd() / PROJECT_FILE, (), None
     profile = settings.profile or "default"
     if settings.profile is not None and name not in ("base_url", "kind"):
         _must_exist(settings, profile)
-    return settings.config_folder() / "config.toml", ("profiles", profile), profile
+    return settings.config_folder() / "config.toml", profile
 
 
-def _agree_to_move(run: Session, profile: str | None, address: str, *, yes: bool) -> None:
+def _agree_to_move(run: Session, profile: str, address: str, *, yes: bool) -> None:
     """Asks before a kept key goes to an address that it was not kept for."""
     from tradesdk_cli.config.credentials import host_of, origin_of
     from tradesdk_cli.confirm import agree
 
-    table = run.settings.files.profiles.get(str(profile), {})
+    table = run.settings.files.profiles.get(profile, {})
     known = [table[field] for field in ("base_url", "market_url") if isinstance(table.get(field), str)]
     if "key" not in table or origin_of(address) in {origin_of(own) for own in known}:
         return
     agree(f"let the key that profile {profile} keeps go to {host_of(address)}", yes=yes)
 
 
-def _change(run: Session, file: Path, table: tuple[str, ...], values: dict[str, Any]) -> None:
+def _change(file: Path, table: tuple[str, ...], values: dict[str, Any]) -> None:
     from tradesdk_cli.config.files import change
 
-    change(file, table, values, private=bool(table) or file.name == "config.toml")
+    change(file, table, values)

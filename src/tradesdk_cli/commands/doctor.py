@@ -18,16 +18,16 @@ if TYPE_CHECKING:
     from tradesdk_cli.health import Finding
     from tradesdk_cli.session import Session
 
-app = single("Check the settings, the services and this machine.")
+app = single("Check settings, key, services, wallet and ledger.")
 
 
 @app.verb("doctor", "trade doctor", "trade --mock doctor -o json")
 def doctor(ctx: typer.Context) -> None:
-    """Check the settings, the services and this machine.
+    """Check settings, key, services, wallet and ledger.
 
-    Versions, settings and their sources, both APIs, the API key, the clock, wallet, ledger and
-    budget, files and folders, shell and terminal. Changes nothing and pays nothing. Exit code 0: no problem (warnings
-    allowed); 3: a setting is wrong; 1: another problem.
+    Settings and their sources, proxies, both APIs, the API key and its account, the clock, wallet, ledger and budget,
+    and the MCP server. Changes nothing and pays nothing. Exit code 0: no problem (warnings allowed); 3: a setting is
+    wrong; 1: another problem.
     """
     from tradesdk_cli.health import exit_code, show, summary
     from tradesdk_cli.output.columns import DOCTOR
@@ -82,16 +82,12 @@ def _examine(run: Session, broken: ConfigProblem | None) -> list[Finding]:
     # The mock is in this process, and never silent; a service may be, and so may whoever knows its address.
     patience = None if chosen.mock else health.PATIENCE
     checks: list[tuple[str, Callable[[], Sequence[Finding]], float | None]] = [
-        ("versions", health.versions, None),
-        ("settings", lambda: _wrong(broken) if broken else health.settings(chosen), None),
+        ("settings", lambda: _wrong(broken) if broken else health.settings(chosen, environ), None),
         ("api", lambda: health.account(run), patience),
         ("market data", lambda: health.market(run), patience),
         ("wallet", lambda: health.wallet(run, environ), None),
-        ("secret files", lambda: health.secret_files(chosen, environ), None),
         ("ledger", lambda: health.ledger(run), None),
-        ("folders", lambda: health.folders(chosen), None),
-        ("completion", lambda: health.completion(environ), None),
-        ("terminal", lambda: health.terminal(run.out, environ), None),
+        ("mcp", health.mcp, None),
     ]
     found: list[Finding] = []
     for name, check, limit in checks:

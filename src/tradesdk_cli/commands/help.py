@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tradesdk_cli.errors import UsageProblem
-from tradesdk_cli.framework.group import LazyCommand, global_options, single
+from tradesdk_cli.framework.group import LazyCommand, global_options, refuse_result_options, single
 from tradesdk_cli.session import session
 
 if TYPE_CHECKING:
@@ -32,7 +32,8 @@ def help(
     from tradesdk_cli.framework.topics import TOPICS
 
     asked = [word.lower() for word in words or () if not word.startswith("-")]
-    for_people = ctx.obj.get("output") in (None, "auto", "table")
+    selected = any(ctx.obj.get(name) is not None for name in ("fields", "query", "out"))
+    for_people = ctx.obj.get("output") in (None, "auto", "table") and not selected
     if not asked or asked in (["topics"], ["list"]):
         if for_people:
             _print_topics(ctx)
@@ -92,6 +93,7 @@ def _print_topic(ctx: typer.Context, topic: Topic) -> None:
 
 
 def _print_command(ctx: typer.Context, asked: list[str]) -> None:
+    refuse_result_options(ctx)
     root = ctx.find_root()
     context: Any = typer.Context(root.command, info_name="trade", obj=ctx.obj)
     for index, word in enumerate(asked):

@@ -19,7 +19,6 @@ _PRINTED = (
     "kind",
     "world",
     "base_url",
-    "market_url",
     "email",
     "plan",
     "api_key_last4",
@@ -32,6 +31,9 @@ app = single("Save an API key for later commands.")
 @app.verb("login", "trade login --profile work --api-key-stdin < key.txt", "trade login --mock --profile paper")
 def login(
     ctx: typer.Context,
+    api_key_stdin: Annotated[
+        bool, typer.Option("--api-key-stdin", help="Read the API key from standard input.")
+    ] = False,
     keyring: Annotated[
         bool | None, typer.Option("--keyring/--file", help="Save the key in the system's keyring, or in a file.")
     ] = None,
@@ -56,7 +58,7 @@ def login(
         if run.settings.mock:
             _as_mock(run, name, yes=yes)
         else:
-            _as_user(run, name, place, verify=verify, yes=yes)
+            _as_user(run, name, place, piped=api_key_stdin, verify=verify, yes=yes)
 
 
 def _refuse_look_alike(run: Session, name: str) -> None:
@@ -94,7 +96,7 @@ def _as_mock(run: Session, name: str, *, yes: bool) -> None:
     _say_default(run, name, default)
 
 
-def _as_user(run: Session, name: str, place: str | None, *, verify: bool, yes: bool) -> None:
+def _as_user(run: Session, name: str, place: str | None, *, piped: bool, verify: bool, yes: bool) -> None:
     from tradesdk_cli.config.credentials import check_place, forget, host_of, keep, place_of
     from tradesdk_cli.confirm import agree
     from tradesdk_cli.errors import UsageProblem
@@ -106,28 +108,25 @@ def _as_user(run: Session, name: str, place: str | None, *, verify: bool, yes: b
     before = table.get("key")
     place = str(place or before or "file")
     base_url = _address(run, table)
-    market_url = settings.market_url if settings.sources["market_url"] == "flag --market-url" else None
     base_url = run.connect(base_url, "none-yet").base_url  # as it is kept; what is wrong with it is said before the key
-    if market_url is not None:
-        market_url = run.connect(market_url, "none-yet").base_url
     if before is not None:
         where = host_of(str(table.get("base_url") or base_url))
         agree(f"replace the login of profile {name} at {where}", yes=yes)
     check_place(place)
-    key = _key(run, base_url)
+    key = _key(run, base_url, piped=piped)
     client = run.connect(base_url, key)
     account = _verified(run, client) if verify else {}
 
     keep(settings, name, place, key)
     try:
-        default = _write(run, name, {"base_url": base_url, "key": place} | _given(market_url=market_url))
+        default = _write(run, name, {"base_url": base_url, "key": place})
     except BaseException:
         if before != place:
             forget(settings, name, place)
         raise
     if before is not None and before != place:
         forget(settings, name, before)
-    shown = {"profile": name, "base_url": base_url, **_given(market_url=market_url)}
+    shown = {"profile": name, "base_url": base_url}
     run.out.one({**shown, **account, "key_kept_in": place_of(settings, name, place), "default": default})
     if not verify:
         run.out.note("the key was saved without a test; to test it: trade whoami")
@@ -135,10 +134,6 @@ def _as_user(run: Session, name: str, place: str | None, *, verify: bool, yes: b
     for variable in ("TRADE_API_KEY", "TRADE_BASE_URL"):
         if os.environ.get(variable):
             run.out.note(f"{variable} is set and takes precedence over the saved login: unset {variable}")
-
-
-def _given(**fields: str | None) -> dict[str, Any]:
-    return {name: value for name, value in fields.items() if value is not None}
 
 
 def _address(run: Session, table: dict[str, Any]) -> str:
@@ -163,13 +158,13 @@ def _address(run: Session, table: dict[str, Any]) -> str:
     )
 
 
-def _key(run: Session, base_url: str) -> str:
+def _key(run: Session, base_url: str, *, piped: bool) -> str:
     from tradesdk_cli.config.credentials import host_of, key_from_stdin
     from tradesdk_cli.errors import ConfigProblem
     from tradesdk_cli.text import bare_key
     from tradesdk_cli.wallet import can_hide, hidden
 
-    if run.settings.api_key_stdin:
+    if piped:
         return key_from_stdin()
     if not can_hide():
         raise ConfigProblem(
@@ -214,8 +209,8 @@ def _write(run: Session, name: str, values: dict[str, Any]) -> bool:
     path = run.settings.config_folder() / "config.toml"
     first = "profile" not in files.config and not files.profiles
     if first:
-        change(path, (), {"profile": name}, private=True)
-    change(path, ("profiles", name), values, private=True)
+        change(path, (), {"profile": name})
+    change(path, ("profiles", name), values)
     return first or files.default_profile == name
 
 

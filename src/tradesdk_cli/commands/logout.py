@@ -36,7 +36,7 @@ def logout(ctx: typer.Context) -> None:
                 if (candidate == "file" or place == "keyring") and forget(settings, name, candidate):
                     removed.append(place_of(settings, name, candidate))
             try:
-                change(settings.config_folder() / "config.toml", ("profiles", name), {"key": None}, private=True)
+                change(settings.config_folder() / "config.toml", ("profiles", name), {"key": None})
             except ConfigProblem as problem:
                 if not removed:
                     raise

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import sys
 from enum import StrEnum
@@ -10,19 +9,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tradesdk_cli.errors import CliError, ConfigProblem, UsageProblem
-from tradesdk_cli.framework.group import TradeGroup, Verbs, examples, gathered
-from tradesdk_cli.framework.params import whole
+from tradesdk_cli.errors import ConfigProblem, UsageProblem
+from tradesdk_cli.framework.group import TradeGroup, Verbs, examples, gathered, refuse_result_options
 from tradesdk_cli.session import session
 
 if TYPE_CHECKING:
-    import socket
-
     from tradesdk_cli.mcp.catalog import Scope
     from tradesdk_cli.session import Session
-
-TOKEN = "TRADE_MCP_TOKEN"  # noqa: S105 - the name of a variable
-_SHORTEST_TOKEN = 16
 
 app = Verbs(name="mcp", cls=TradeGroup)
 
@@ -76,13 +69,6 @@ def mcp(
     ctx: typer.Context,
     *,
     scope: Scope,
-    http: Annotated[
-        bool | None, typer.Option("--http", help="Serve HTTP on this machine, not stdin and stdout.")
-    ] = None,
-    port: Annotated[
-        int | None,
-        typer.Option("--port", parser=whole(0, 65535), metavar="N", help="The port of --http; 0 means any free one."),
-    ] = None,
 ) -> None:
     """Tools for AI clients, under your limits: config, tools.
 
@@ -90,25 +76,17 @@ def mcp(
     default. With --write agents can be changed, and with --spend market data can be bought; you approve each change and
     each purchase with trade approve, in another terminal. --auto-spend lets small purchases through. The budgets of
     trade pay budget hold as well.
-
-    With --http, clients need the token in TRADE_MCP_TOKEN; without one, a new token is shown.
     """
     from tradesdk_cli.mcp.catalog import Scope
 
     if ctx.invoked_subcommand is not None:
-        if http or port or scope != Scope():
+        if scope != Scope():
             verb = ctx.invoked_subcommand
             raise UsageProblem(f"options of trade mcp go behind {verb}", f"trade mcp {verb} --help")
         return
-    if port and not http:
-        raise UsageProblem("--port belongs to --http", "add --http")
+    refuse_result_options(ctx)
     _needs_mcp()
     with session(ctx) as run:
-        if http:
-            _serve_http(run, scope, port or 0)
-            return
-        if run.settings.api_key_stdin:
-            raise UsageProblem("stdin is the client's: it cannot have the API key as well", "keep the key: trade login")
         if sys.stdin.isatty():
             run.out.note(
                 "waiting for an MCP client on stdin; clients start this by themselves: trade mcp config claude"
@@ -125,41 +103,7 @@ def _serve_stdio(run: Session, scope: Scope) -> None:
     anyio.run(serve_stdio, Toolbox(run, scope))
 
 
-def _serve_http(run: Session, scope: Scope, port: int) -> None:
-    import secrets
-
-    import anyio
-
-    from tradesdk_cli.mcp.server import serve_http
-    from tradesdk_cli.mcp.tools import Toolbox
-
-    given = os.environ.get(TOKEN)
-    if given is not None and (len(given) < _SHORTEST_TOKEN or not given.isascii() or not given.isprintable()):
-        raise ConfigProblem(
-            f"{TOKEN} must be {_SHORTEST_TOKEN} or more printable ASCII characters", "unset it for a new one"
-        )
-    token = given or secrets.token_urlsafe(24)
-    with _listening(port) as listening:
-        said = {"url": f"http://127.0.0.1:{listening.getsockname()[1]}/mcp"}
-        run.out.one(said if given else {**said, "token": token})
-        anyio.run(serve_http, Toolbox(run, scope), listening, token)
-
-
-def _listening(port: int) -> socket.socket:
-    import socket
-
-    listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-    try:
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listening.bind(("127.0.0.1", port))
-        listening.listen(64)
-    except OSError as error:
-        listening.close()
-        raise CliError(f"cannot listen on port {port}: {error.strerror}", "--port 0 takes any free port") from None
-    return listening
-
-
-@app.verb("config", "trade mcp config claude", "trade --mock mcp config codex", scope=scope_of)
+@app.verb("config", "trade mcp config claude", "trade --mock mcp config codex", silent=True, scope=scope_of)
 def config(
     ctx: typer.Context,
     client: Annotated[Client, typer.Argument(metavar="CLIENT", help="claude, cursor, codex or vscode.")],

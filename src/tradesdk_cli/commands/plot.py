@@ -1,4 +1,4 @@
-"""`trade plot`: prices and results over time, drawn in the terminal or into a file."""
+"""`trade plot`: prices and results over time, drawn in the terminal."""
 
 from __future__ import annotations
 
@@ -54,12 +54,11 @@ def token(
     """Plot a token's price with its BUY and SELL signals.
 
     Shows the prices that signals report, which are free; the line connects them. Current prices are sold: trade market
-    prices. -o json and -o csv print the signals, oldest first. --out chart.svg writes a picture.
+    prices. -o json and -o csv print the signals, oldest first, as --out does.
     """
     from tradesdk_cli.charts.plots import plot_token
-    from tradesdk_cli.charts.svg import ENDING
 
-    with session(ctx, endings=(ENDING,)) as run:
+    with session(ctx) as run:
         plot_token(run, symbol, chain, wanted)
 
 
@@ -73,10 +72,9 @@ def agent(
     """Plot an agent's result over time.
 
     Adds up its closed trades; the last point includes the unrealized result of open positions. With --since the sum
-    starts at zero there. -o json and -o csv print the points. --out chart.svg writes a picture.
+    starts at zero there. -o json and -o csv print the points, as --out does.
     """
     from tradesdk_cli.charts.plots import plot_agent
-    from tradesdk_cli.charts.svg import ENDING
 
-    with session(ctx, endings=(ENDING,)) as run:
+    with session(ctx) as run:
         plot_agent(run, agent_id, wanted)

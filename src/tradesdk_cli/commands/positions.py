@@ -32,12 +32,11 @@ def list_positions(
     from tradesdk_cli.lists.paging import Source
     from tradesdk_cli.lookup import AGENTS, id_of
     from tradesdk_cli.output.columns import POSITIONS
-    from tradesdk_cli.output.outfile import PARQUET
 
-    with session(ctx, endings=(PARQUET,)) as run:
+    with session(ctx) as run:
         agent_id = None if agent_id is None else id_of(run, AGENTS, agent_id)
         filters = {"agent_id": agent_id}
-        found = Source("positions", "Position", "/v1/positions", run.client.positions.list, filters)
+        found = Source("positions", run.client.positions.list, filters)
         show_list(
             *(run, with_names(run, POSITIONS, filters), walk, found),
             empty="no open positions" + (" of this agent" if agent_id else ""),

@@ -71,14 +71,10 @@ def history(
     min_confidence: Confidence = None,
     walk: Walk,
 ) -> None:
-    """List past signals of a chain, newest first; the first 20 by default.
-
-    With --checkpoint, ages such as 24h and a missing --until are fixed when the first run begins.
-    """
+    """List past signals of a chain, newest first; the first 20 by default."""
     from tradesdk_cli.lists.listing import show_list
     from tradesdk_cli.lists.paging import Source
     from tradesdk_cli.output.columns import SIGNALS
-    from tradesdk_cli.output.outfile import PARQUET
 
     check_period(since, until)
     address = token if token is not None and token[:2].lower() == "0x" else None
@@ -88,11 +84,10 @@ def history(
         good = min_confidence is None or signal.confidence >= min_confidence
         return good and (symbol is None or signal.token_symbol.casefold() == symbol)
 
-    with session(ctx, endings=(PARQUET,)) as run:
+    with session(ctx) as run:
         filters = {"chain": chain, "token_address": address, "start": since, "end": until}
         found = Source(
-            *("signals", "Signal", "/v1/signals/history", run.client.signals.history, filters),
-            pins=("end",),
+            *("signals", run.client.signals.history, filters),
             keep=None if min_confidence is None and symbol is None else keep,
         )
         show_list(run, SIGNALS, walk, found, empty="no signals like this")
@@ -151,19 +146,14 @@ def stream(
         ),
     ] = None,
     heartbeats: Annotated[bool, typer.Option("--heartbeats", help="Include heartbeats.")] = False,
-    tape: Annotated[
-        Path | None, typer.Option("--tape", metavar="FILE", help="Record the stream for trade replay.")
-    ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite an existing tape.")] = False,
 ) -> None:
     """Print signals as they come, each once, until Ctrl-C.
 
     Reconnects by itself and reads missed signals from the history; stderr says when. --since last continues the last
     run with --since last and the same key, chain, filters and --out; the first time, the last run without it.
 
-    A signal is done when it is printed, its command has ended, and it was forwarded or its failure was reported. One
-    that was not done when a run ended (a crash, Ctrl-C while its command ran) comes again. A command that still runs
-    when --duration is over may finish.
+    A signal is done when it is printed and its command has ended. One that was not done when a run ended (a crash,
+    Ctrl-C while its command ran) comes again. A command that still runs when --duration is over may finish.
     """
     from functools import partial
 
@@ -172,16 +162,16 @@ def stream(
     from tradesdk_cli.stream.follow import SETTLE, follow
 
     with session(ctx) as run:
-        if checkpoint is not None or tape is not None:
+        if checkpoint is not None:
             from tradesdk_cli.files import refuse_same
 
-            refuse_same({"--out": run.settings.out, "--checkpoint": checkpoint, "--tape": tape})
+            refuse_same({"--out": run.settings.out, "--checkpoint": checkpoint})
         filters = {"min_confidence": min_confidence, "direction": direction, "token": token}
         place, begin = checkpoint, since if isinstance(since, float) else None
         if place is None and since == LAST:
             place, begin = last_place(run, chain, filters)
         purpose = None if checkpoint is None else BookmarkKind(checkpoint, run, filters)
-        delivery = Delivery(run, wanted, tape, force=force, resumes=place is not None, purpose=purpose)
+        delivery = Delivery(run, wanted, resumes=place is not None, purpose=purpose)
         open_stream = partial(
             run.client.signals.stream,
             chain=chain,
@@ -193,7 +183,6 @@ def stream(
             reports=True,
             settle=SETTLE,
         )
-        run.closing(delivery.close)
         source: StreamSource = (
             FilePlace(place, open_stream) if place is not None else RunPlace(run, chain, filters, open_stream)
         )

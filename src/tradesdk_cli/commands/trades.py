@@ -49,7 +49,6 @@ def list_trades(
     from tradesdk_cli.lists.paging import Source
     from tradesdk_cli.lookup import AGENTS, id_of
     from tradesdk_cli.output.columns import TRADES
-    from tradesdk_cli.output.outfile import PARQUET
 
     check_period(since, until)
     period = None if since is None and until is None else (since or 0, inf if until is None else until)
@@ -57,12 +56,10 @@ def list_trades(
     def keep(trade: Any) -> bool:
         return period is None or period[0] <= trade.opened_at.timestamp() <= period[1]
 
-    with session(ctx, endings=(PARQUET,)) as run:
+    with session(ctx) as run:
         agent_id = None if agent_id is None else id_of(run, AGENTS, agent_id)
         filters = {"agent_id": agent_id, "status": status.value if status else None}
-        found = Source(
-            *("trades", "Trade", "/v1/trades", run.client.trades.list, filters), keep=None if period is None else keep
-        )
+        found = Source(*("trades", run.client.trades.list, filters), keep=None if period is None else keep)
         filtered = agent_id or status or period
         columns = with_names(run, TRADES, filters)
         show_list(run, columns, walk, found, empty="no trades" + (" like this" if filtered else ""))

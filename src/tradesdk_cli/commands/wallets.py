@@ -32,10 +32,9 @@ def list_wallets(
     from tradesdk_cli.lists.listing import show_list
     from tradesdk_cli.lists.paging import Source
     from tradesdk_cli.output.columns import WALLETS
-    from tradesdk_cli.output.outfile import PARQUET
 
-    with session(ctx, endings=(PARQUET,)) as run:
-        found = Source("wallets", "Wallet", "/v1/wallets", run.client.wallets.list, {"chain_id": chain})
+    with session(ctx) as run:
+        found = Source("wallets", run.client.wallets.list, {"chain_id": chain})
         show_list(
             run, WALLETS, walk, found, empty=f"no wallets; connect one: {run.settings.program} wallets connect --help"
         )

@@ -27,7 +27,7 @@ _SAFE = re.compile(r"[A-Za-z0-9@._,:=/+-]+")
 _BREAKS = re.compile(r".*[:=@]")
 """Where bash takes words apart, up to the last of these."""
 _FILES = ("FILE", "FOLDER")
-_ELSEWHERE = ("mock", "world", "profile", "base_url", "market_url")
+_ELSEWHERE = ("mock", "world", "profile", "base_url")
 
 
 def answer(environ: Mapping[str, str]) -> str:
@@ -279,9 +279,9 @@ def _endpoints(line: Line, begun: str) -> Iterable[tuple[str, str]]:
 
 def _setting(line: Line, begun: str) -> Iterable[tuple[str, str]]:
     """Values of the setting that is named before."""
-    from tradesdk_cli.config.entries import COLORS, FORMATS
+    from tradesdk_cli.config.entries import FORMATS
 
-    known = {"output": FORMATS, "color": COLORS, "mock": ("true", "false")}
+    known = {"output": FORMATS, "mock": ("true", "false")}
     return [(value, "") for value in known.get(line.words[0], ())]
 
 
@@ -291,12 +291,6 @@ def _sides(line: Line, begun: str) -> Iterable[tuple[str, str]]:
 
 def _methods(line: Line, begun: str) -> Iterable[tuple[str, str]]:
     return [] if line.words else [(method, "") for method in ("GET", "POST", "PUT", "PATCH", "DELETE")]
-
-
-def _shells(line: Line, begun: str) -> Iterable[tuple[str, str]]:
-    from tradesdk_cli.completion.shells import SHELLS
-
-    return [(shell, "") for shell in SHELLS]
 
 
 _OFFERS: Mapping[str, Offer] = {
@@ -318,6 +312,5 @@ _OFFERS: Mapping[str, Offer] = {
     "VALUE": _setting,
     "BUY|SELL": _sides,
     "[METHOD] PATH": _methods,
-    "SHELL": _shells,
 }
 """By the name that an option has, or that a value has in help."""

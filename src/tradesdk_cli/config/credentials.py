@@ -266,7 +266,8 @@ def key_from_stdin() -> str:
     """
     if sys.stdin.isatty():
         raise UsageProblem(
-            "--api-key-stdin reads from a pipe, not from a terminal", "for example: pass show trade | trade …"
+            "--api-key-stdin reads from a pipe, not from a terminal",
+            "for example: pass show trade | trade login --api-key-stdin",
         )
     key = bare_key(sys.stdin.readline())
     if not key:
@@ -329,5 +330,5 @@ def _elsewhere(kept: StoredKey, address: str, source: str) -> ConfigProblem:
         way = f"trade config set base_url URL --profile {kept.profile}"
     return ConfigProblem(
         f"the key of profile {kept.profile} is not sent to {host_of(address)}, which {said} names: {meant}",
-        f"{way}, or bring the key for that address: TRADE_API_KEY or --api-key-stdin",
+        f"{way}, or bring the key for that address: TRADE_API_KEY",
     )

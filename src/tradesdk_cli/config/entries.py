@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from tradesdk_cli.choices import Color, Format
+from tradesdk_cli.choices import Format
 from tradesdk_cli.errors import ConfigProblem, UsageProblem
 from tradesdk_cli.redact import is_secret_setting
 from tradesdk_cli.text import counted, one_line, visible
@@ -16,13 +16,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
 
-FORMATS, COLORS = tuple(Format), tuple(Color)
+FORMATS = tuple(Format)
 KINDS = ("live", "mock")
 KEY_PLACES = ("file", "keyring")
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,39}")
 """Names of profiles and of mock worlds: they become names of files."""
 NAME_RULE = "letters, digits, - and _ (at most 40)"
 PROJECT_FILE = ".trade.toml"
+MOST_RETRIES = "a whole number from 0 to 5"
 YES, NO = ("1", "true", "yes", "on"), ("0", "false", "no", "off")
 
 
@@ -38,8 +39,8 @@ def _is_seconds(value: Any) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 < value <= 3600
 
 
-def _is_bool(value: Any) -> bool:
-    return isinstance(value, bool)
+def _is_retries(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= 5
 
 
 def _is_true(value: Any) -> bool:
@@ -73,9 +74,8 @@ ENTRIES: dict[str, Entry] = {
     "mock": Entry(_is_true, "true: a project can turn the mock on, not off", profile=False),
     "world": Entry(is_name, f"a name: {NAME_RULE}"),
     "output": Entry(_one_of(FORMATS), f"one of {', '.join(FORMATS)}"),
-    "color": Entry(_one_of(COLORS), f"one of {', '.join(COLORS)}"),
     "timeout": Entry(_is_seconds, "seconds above 0, at most 3600"),
-    "retry": Entry(_is_bool, "true or false"),
+    "retries": Entry(_is_retries, MOST_RETRIES),
     "verbose": Entry(_is_level, "0, 1 or 2"),
 }
 """Every setting that a file may have."""
@@ -90,9 +90,8 @@ SHOWN = (
     "rpc_url",
     "api_key",
     "output",
-    "color",
     "timeout",
-    "retry",
+    "retries",
     "verbose",
 )
 """What `trade config list` shows, in this order."""
@@ -171,10 +170,7 @@ def parse(name: str, text: str) -> Any:
     """
     entry = ENTRIES[name]
     value: Any = text.strip()
-    lowered = value.lower()
-    if entry.fits in (_is_bool, _is_true):
-        value = True if lowered in YES else False if lowered in NO else value
-    elif entry.fits in (_is_seconds, _is_level):
+    if entry.fits in (_is_seconds, _is_level, _is_retries):
         try:
             value = int(value) if value.isdigit() else float(value)
         except ValueError:
@@ -205,8 +201,8 @@ def shown_name(name: str) -> str:
     return found
 
 
-def settable_name(name: str, *, project: bool) -> str:
-    """The name of a setting that the profile, or the project, can have.
+def settable_name(name: str) -> str:
+    """The name of a setting that a profile can have.
 
     Raises:
         UsageProblem: it can not; the hint says what to do.
@@ -214,14 +210,13 @@ def settable_name(name: str, *, project: bool) -> str:
     found = plain_name(name)
     if found == "key" or is_secret_setting(found):
         raise UsageProblem("keys are not kept in settings", "trade login keeps one, trade logout forgets it")
-    names = [known for known in names_in(project=project) if known != "key"]
+    names = [known for known in names_in(project=False) if known != "key"]
     if found in names:
         return found
     if found == "mock":
         raise UsageProblem("a profile is a mock by its kind", "trade config set kind mock")
     if found in ENTRIES:
-        whose = "a project may not say where requests and keys go" if project else f"{found} belongs to a project"
-        raise UsageProblem(whose, "leave --project out" if project else "add --project")
+        raise UsageProblem(f"{found} belongs to a project", f"write it into the project's {PROJECT_FILE}")
     close = nearest(found, names)
     hint = f"did you mean {close}?" if close else f"there are {', '.join(names)}"
     raise UsageProblem(f"there is no setting {one_line(name, 60)}", hint)

@@ -19,33 +19,33 @@ if TYPE_CHECKING:
 _PATIENCE = 10.0
 
 
-def change(path: Path, table: Sequence[str], values: Mapping[str, Any], *, private: bool = False) -> None:
-    """Sets settings of one table of a file; None removes one. The file is made when it is not there.
+def change(path: Path, table: Sequence[str], values: Mapping[str, Any]) -> None:
+    """Sets settings of one table of a file; None removes one.
+
+    When the file is not there it is made, readable by its owner only.
 
     Args:
         path: the file; through a link, the file that it points at.
         table: the table's name in its parts; empty: what stands above all tables.
         values: the settings by name.
-        private: a new file is readable by its owner only.
 
     Raises:
         ConfigProblem: the file is not TOML, cannot be written, or cannot be changed without losing comments.
     """
     real = Path(os.path.realpath(path))
-    if private:
-        with _told(path):
-            real.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    with _told(path):
+        real.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     in_use = ConfigProblem(
         f"another command is changing {path}; nothing was changed", "run it again when that one is done"
     )
     with locked(str(real), in_use, wait=_PATIENCE):  # else one would undo the other's change
-        text = read_text(real, guarded=private) or ""
+        text = read_text(real, guarded=True) or ""
         before = text
         for name, value in values.items():
             text = with_value(text, path, table, name, value)
         if text != before:
             with _told(path):
-                atomic_write(real, text, mode=0o600 if private and not real.exists() else None)
+                atomic_write(real, text, mode=None if real.exists() else 0o600)
 
 
 def with_value(text: str, path: Path, table: Sequence[str], name: str, value: Any) -> str:

@@ -16,6 +16,7 @@ from typing import Any
 from tradesdk_cli.config.entries import (
     ENTRIES,
     FORMATS,
+    MOST_RETRIES,
     NAME,
     NAME_RULE,
     NO,
@@ -262,7 +263,6 @@ class Settings:
     """The file that takes the result instead of stdout."""
     profile: str | None = None
     """The profile in use; None when there is none."""
-    color: str = "auto"
     mock: bool = False
     world: str = "default"
     base_url: str | None = None
@@ -270,13 +270,13 @@ class Settings:
     """Where market data is bought: by its own setting, or where everything else is."""
     rpc_url: str | None = None
     """The nodes of Base that are asked what was paid: the hosts only, as a path may be a key."""
-    api_key_stdin: bool = False
     api_key: str | None = field(default=None, repr=False)
     """The key of the environment."""
     kept: StoredKey | None = None
     """The key that the profile keeps."""
     timeout: float | None = None
-    retry: bool = True
+    retries: int | None = None
+    """How often a call is sent again; None: as the SDK does it."""
     verbose: int = 0
     debug: bool = False
     curl: bool = False
@@ -335,12 +335,9 @@ def resolve(
     project = project_layer(files, warnings)
     name, named_by = profile_name(flags, environ, files, project)
     profile = profile_layer(name, files, warnings, new=new_profile)
-    if flags.get("profile") and profile is not None and profile.values.get("kind") == "mock":
-        for option in ("base_url", "market_url"):
-            if flags.get(option):
-                raise UsageProblem(
-                    f"the profile {name} is a mock, and --{option.replace('_', '-')} is not", "leave one of them out"
-                )
+    mock_profile = flags.get("profile") and profile is not None and profile.values.get("kind") == "mock"
+    if mock_profile and flags.get("base_url"):
+        raise UsageProblem(f"the profile {name} is a mock, and --base-url is not", "leave one of them out")
     picked = Resolver(flags, project, profile)
     home = environ.get("TRADE_HOME")
     settings = Settings(
@@ -349,17 +346,15 @@ def resolve(
         query=flags.get("query"),
         out=expanded(flags["out"]) if flags.get("out") else None,
         profile=name,
-        color=picked("color", "auto", _env_color(environ)),
         mock=picked("mock", False, *_mock(flags, environ, profile)),
         world=picked("world", "default"),
         base_url=picked("base_url", None, _env(environ, "TRADE_BASE_URL")),
         market_url=_market_url(picked, environ),
         rpc_url=picked("rpc_url", None, (_hosts(environ.get("TRADE_RPC_URL", "")), "TRADE_RPC_URL")),
-        api_key_stdin=bool(flags.get("api_key_stdin")),
         api_key=bare_key(environ.get("TRADE_API_KEY", "")) or None,
         kept=_kept(name, profile),
         timeout=picked("timeout", None),
-        retry=picked("retry", True, (False if flags.get("no_retry") else None, "flag --no-retry")),
+        retries=picked("retries", None, _env_retries(environ)),
         verbose=picked("verbose", 0),
         debug=bool(flags.get("debug")),
         curl=bool(flags.get("curl")),
@@ -376,11 +371,10 @@ def resolve(
 
 
 def _check_flags(flags: Mapping[str, Any]) -> None:
-    for name, option in (("base_url", "--base-url"), ("market_url", "--market-url")):
-        if flags.get(name) and (flags.get("mock") or flags.get("world")):
-            raise UsageProblem(f"--mock and {option} exclude each other", "leave one of them out")
-        if flags.get(name) is not None and not flags[name].strip():
-            raise UsageProblem(f"{option} is empty", f"for example: {option} https://api.example.com")
+    if flags.get("base_url") and (flags.get("mock") or flags.get("world")):
+        raise UsageProblem("--mock and --base-url exclude each other", "leave one of them out")
+    if flags.get("base_url") is not None and not flags["base_url"].strip():
+        raise UsageProblem("--base-url is empty", "for example: --base-url https://api.example.com")
     world = flags.get("world")
     if world is not None and not NAME.fullmatch(world):
         raise UsageProblem(f"--world takes {NAME_RULE}", "for example: --world test-1")
@@ -399,8 +393,6 @@ def _kept(name: str | None, profile: Layer | None) -> StoredKey | None:
 
 
 def _key_source(settings: Settings, profile: Layer | None) -> str:
-    if settings.api_key_stdin:
-        return "flag --api-key-stdin"
     if settings.api_key:
         return "TRADE_API_KEY"
     if settings.kept is None:
@@ -478,7 +470,8 @@ def _mock(flags: Mapping[str, Any], environ: Mapping[str, str], profile: Layer |
         above.append((True, "flag --world"))
     if flags.get("mock") is not None:
         above.append((bool(flags["mock"]), "flag --mock" if flags["mock"] else "flag --no-mock"))
-    above += [(False, f"flag --{name.replace('_', '-')}") for name in ("base_url", "market_url") if flags.get(name)]
+    if flags.get("base_url"):
+        above.append((False, "flag --base-url"))
     if flags.get("profile") and profile is not None and profile.values.get("mock"):
         above.append((True, profile.source))
     return [*above, (_env_mock(environ), "TRADE_MOCK")]
@@ -517,11 +510,13 @@ def _env(environ: Mapping[str, str], name: str) -> tuple[str | None, str]:
     return environ.get(name, "").strip() or None, name
 
 
-def _env_color(environ: Mapping[str, str]) -> tuple[str | None, str]:
-    # https://no-color.org and https://force-color.org: any value that is not empty counts.
-    if environ.get("NO_COLOR"):
-        return "never", "NO_COLOR"
-    return ("always", "FORCE_COLOR") if environ.get("FORCE_COLOR") else (None, "FORCE_COLOR")
+def _env_retries(environ: Mapping[str, str]) -> tuple[int | None, str]:
+    value, name = _env(environ, "TRADE_MAX_RETRIES")
+    if value is None:
+        return None, name
+    if value not in ("0", "1", "2", "3", "4", "5"):
+        raise ConfigProblem(f"{name} is not {MOST_RETRIES}", f"export {name}=0 sends each request once")
+    return int(value), name
 
 
 def requested_output(argv: list[str]) -> str | None:

@@ -27,11 +27,11 @@ _HANG = 4
 
 
 class Screen:
-    """Prints steps as they happen; as JSON, collects them and prints one object at the end."""
+    """Prints steps as they happen; for programs, collects them and prints one object at the end."""
 
     def __init__(self, out: Output) -> None:
         self._out = out
-        self._form = out.format_for(many=False)
+        self._told = out.draws(many=False)
         self._steps: list[dict[str, Any]] = []
 
     def title(self, text: str) -> None:
@@ -63,7 +63,7 @@ class Screen:
     def table(self, columns: Sequence[Column], rows: Sequence[Mapping[str, Any]]) -> None:
         """A few rows of what came."""
         self._steps[-1]["rows"] = [{column.key: row.get(column.key) for column in columns} for row in rows]
-        if self._form != "table":
+        if not self._told:
             return
 
         def draw(console: Console) -> None:
@@ -73,7 +73,7 @@ class Screen:
 
     def end(self, headline: str, tries: Sequence[tuple[str, str]], **facts: Any) -> None:
         """The last lines: what it amounts to, and what to try next."""
-        if self._form != "table":
+        if not self._told:
             self._out.one({"ok": True, **facts, "steps": self._steps, "next": [command for command, _ in tries]})
             return
         self._print(Text())
@@ -97,7 +97,7 @@ class Screen:
 
     def _print(self, text: Text, indent: int = 0, *, mark: Text | None = None, hang: int = 0) -> None:
         """Prints `text` after `mark`; lines that follow begin below the text, `hang` cells further right."""
-        if self._form != "table":
+        if not self._told:
             return
         mark = mark or Text()
         first = Text.assemble(" " * indent, mark)

@@ -174,6 +174,33 @@ class TradeCommand(_Ours, TyperCommand):
         return super().invoke(ctx)
 
 
+_RESULT_OPTIONS = {"output": "-o", "fields": "--fields", "query": "--query", "out": "--out"}
+
+
+def refuse_result_options(ctx: Any) -> None:
+    """For what prints no result.
+
+    Raises:
+        UsageProblem: an option says how the result is printed, or where.
+    """
+    for name, option in _RESULT_OPTIONS.items():
+        if ctx.obj.get(name) is not None:
+            raise UsageProblem(
+                f"{ctx.command_path} prints no result that {option} could be about", f"leave {option} out"
+            )
+
+
+class SilentCommand(TradeCommand):
+    """A verb that prints no result, and takes no options about one."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        return [param for param in super().get_params(ctx) if not (_is_global(param) and param.name in _RESULT_OPTIONS)]
+
+    def invoke(self, ctx: Any) -> Any:
+        refuse_result_options(ctx)
+        return super().invoke(ctx)
+
+
 class TradeGroup(_Ours, TyperGroup):
     """A noun, or the root."""
 
@@ -296,10 +323,17 @@ class Verbs(typer.Typer):
         return lambda command: add(_keep_help(command))
 
     def verb(
-        self, name: str, *lines: str, hidden: bool = False, help: str | None = None, **shared: Callable[..., Any]
+        self,
+        name: str,
+        *lines: str,
+        hidden: bool = False,
+        help: str | None = None,
+        silent: bool = False,
+        **shared: Callable[..., Any],
     ) -> Callable[[Callable[..., None]], Callable[..., None]]:
-        """Adds a command. `lines` are examples for its help, and `shared` is for `gathered`."""
-        add = self.command(name, cls=TradeCommand, epilog=examples(*lines), hidden=hidden, help=help)
+        """Adds a command. `lines` are examples for its help, `shared` is for `gathered`; `silent`: it has no result."""
+        made = SilentCommand if silent else TradeCommand
+        add = self.command(name, cls=made, epilog=examples(*lines), hidden=hidden, help=help)
 
         def added(command: Callable[..., None]) -> Callable[..., None]:
             _keep_help(command)

@@ -7,12 +7,11 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from tradesdk_cli.choices import CHAINS, Color, Format
+from tradesdk_cli.choices import CHAINS, Format
 from tradesdk_cli.errors import UsageProblem
 from tradesdk_cli.framework.group import GLOBAL_PANEL, remember
 
@@ -119,15 +118,6 @@ def parse_moment(value: str) -> float:
     return moment.timestamp()
 
 
-def parse_when(value: str) -> float:
-    """The same, but it can be told from another moment that it was typed as an age."""
-    moment = parse_moment(value)
-    if _AGO.fullmatch(value) is None:
-        return moment
-
-    return Age(moment, value)
-
-
 def whole(least: int | None = None, most: int | None = None) -> Callable[[str | int], int]:
     """Reads a whole number within bounds."""
 
@@ -209,16 +199,6 @@ Cursor = Annotated[str | None, typer.Option("--cursor", metavar="CURSOR", help="
 PageSize = Annotated[
     int | None, typer.Option("--page-size", parser=whole(1, 100), metavar="N", help="Items per request, 1 to 100.")
 ]
-Checkpoint = Annotated[
-    Path | None,
-    typer.Option(
-        "--checkpoint",
-        metavar="FILE",
-        help="Save progress there, so that the same command continues. With --out no row is lost or repeated; on "
-        "stdout a page may repeat after a crash.",
-    ),
-]
-Restart = Annotated[bool, typer.Option("--restart", help="Ignore the checkpoint and start over.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Skip the question; required without a terminal.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would be sent or changed, and do nothing.")]
 SINCE = ("--since", "--from")
@@ -226,8 +206,10 @@ SINCE = ("--since", "--from")
 UNTIL = ("--until", "--to")
 A_TIME = "Unix seconds, a date, or a time with its zone"
 OF_TIME = "Start: an age (90m), a date, a time with its zone, or Unix seconds."
-Since = Annotated[float | None, typer.Option(*SINCE, parser=parse_when, metavar="TIME", help=OF_TIME)]
-Until = Annotated[float | None, typer.Option(*UNTIL, parser=parse_when, metavar="TIME", help="End, in the same forms.")]
+Since = Annotated[float | None, typer.Option(*SINCE, parser=parse_moment, metavar="TIME", help=OF_TIME)]
+Until = Annotated[
+    float | None, typer.Option(*UNTIL, parser=parse_moment, metavar="TIME", help="End, in the same forms.")
+]
 Confidence = Annotated[
     float | None,
     typer.Option("--min-confidence", parser=number(0, 1), metavar="X", help="Minimum confidence of a signal, 0 to 1."),
@@ -248,8 +230,6 @@ def pages(
     everything: All = False,
     cursor: Cursor = None,
     page_size: PageSize = None,
-    checkpoint: Checkpoint = None,
-    restart: Restart = False,
     watch: Annotated[
         float | None,
         typer.Option(
@@ -262,7 +242,7 @@ def pages(
     ] = None,
 ) -> Walk:
     """The options of every list, as the walk that they ask for."""
-    return plan(limit, everything, cursor, page_size, checkpoint, restart, watch)
+    return plan(limit, everything, cursor, page_size, watch)
 
 
 def _global(
@@ -298,7 +278,7 @@ Query = Annotated[
 ]
 Out = Annotated[
     str | None,
-    _global("--out", metavar="FILE", help="Write the result there; its ending says how, such as .csv or .parquet."),
+    _global("--out", metavar="FILE", help="Write the result there; its ending says how, such as .csv."),
 ]
 Profile = Annotated[
     str | None,
@@ -307,16 +287,8 @@ Profile = Annotated[
 Mock = Annotated[bool | None, _global("--mock/--no-mock", help="Use the embedded mock service; its state is kept.")]
 World = Annotated[str | None, _global("--world", metavar="NAME", help="A mock world of its own; implies --mock.")]
 BaseUrl = Annotated[str | None, _global("--base-url", metavar="URL", help="The service [env: TRADE_BASE_URL].")]
-MarketUrl = Annotated[
-    str | None, _global("--market-url", metavar="URL", help="Where market data is sold [env: TRADE_MARKET_BASE_URL].")
-]
-KeyStdin = Annotated[bool | None, _global("--api-key-stdin", help="Read the API key from standard input.")]
 Timeout = Annotated[
     float | None, _global("--timeout", parser=number(), metavar="SECONDS", help="Maximum time for one answer.")
-]
-NoRetry = Annotated[bool | None, _global("--no-retry", help="Send every request only once.")]
-ColorWhen = Annotated[
-    Color | None, _global("--color", metavar="WHEN", help="Colors: auto, always, never [env: NO_COLOR, FORCE_COLOR].")
 ]
 Verbose = Annotated[int | None, _global("--verbose", "-v", count=True, help="A line for each request; -vv says more.")]
 Debug = Annotated[bool | None, _global("--debug", help="Show requests and answers, secrets left out.")]
@@ -329,18 +301,6 @@ FIRST = 20
 LARGEST_PAGE = 100
 
 
-class Age(float):
-    """A moment in Unix seconds that was typed as an age, so that it is another one every time."""
-
-    text: str
-    """What was typed."""
-
-    def __new__(cls, moment: float, text: str) -> Age:
-        made = super().__new__(cls, moment)
-        made.text = text
-        return made
-
-
 @dataclass
 class Walk:
     """What was asked for, and, while it is walked, where the list continues.
@@ -350,8 +310,6 @@ class Walk:
         page_size: how many a request asks for.
         cursor: where it begins; None: at the beginning of the list.
         next_cursor: where the last page says that it continues.
-        checkpoint: the file that keeps how far it is.
-        restart: what that file says does not count.
         watch: after how many seconds it is read again; None: it is read once.
     """
 
@@ -359,8 +317,6 @@ class Walk:
     page_size: int
     cursor: str | None
     next_cursor: str | None = None
-    checkpoint: Path | None = None
-    restart: bool = False
     watch: float | None = None
 
 
@@ -369,8 +325,6 @@ def plan(
     everything: bool,
     cursor: str | None,
     page_size: int | None,
-    checkpoint: Path | None = None,
-    restart: bool = False,
     watch: float | None = None,
 ) -> Walk:
     """The walk that the flags of a list ask for.
@@ -380,11 +334,5 @@ def plan(
     """
     if everything and limit is not None:
         raise UsageProblem("--limit and --all exclude each other", "leave one of them out")
-    if checkpoint is not None and not everything and limit is None:
-        raise UsageProblem("--checkpoint is for long lists: how long?", "add --all, or --limit N")
-    if watch is not None and checkpoint is not None:
-        raise UsageProblem("--watch and --checkpoint exclude each other", "leave one of them out")
-    if restart and checkpoint is None:
-        raise UsageProblem("--restart belongs to --checkpoint", "it starts over what that file has begun")
     total = None if everything else limit if limit is not None else FIRST
-    return Walk(total, page_size or LARGEST_PAGE, cursor, checkpoint=checkpoint, restart=restart, watch=watch)
+    return Walk(total, page_size or LARGEST_PAGE, cursor, watch=watch)

@@ -56,7 +56,6 @@ VERB_WORDS: Mapping[str, tuple[str, ...]] = {
     "clear": ("reset",),
     "save": ("snapshot",),
     "load": ("restore",),
-    "halt": ("stop", "pause"),
     "where": ("path",),
 }
 """Other programs' verbs, each with ours, the likeliest first; a noun that has none of them is not meant."""
@@ -105,10 +104,7 @@ OPTION_WORDS: Mapping[str, tuple[str, ...]] = {
     "--jsonl": ("-o ndjson",),
     "--csv": ("-o csv",),
     "--tsv": ("-o tsv",),
-    "--yaml": ("-o yaml",),
-    "--yml": ("-o yaml",),
     "--table": ("-o table",),
-    "--markdown": ("-o md",),
     "--format": ("-o",),
     "--output-format": ("-o",),
     "--jq": ("--query",),
@@ -139,9 +135,6 @@ OPTION_WORDS: Mapping[str, tuple[str, ...]] = {
     "--host": ("--base-url",),
     "--endpoint": ("--base-url",),
     "--endpoint-url": ("--base-url",),
-    "--no-color": ("--color never",),
-    "--no-colour": ("--color never",),
-    "--colour": ("--color",),
     "--network": ("--chain",),
     "--blockchain": ("--chain",),
     "--agent": ("--agent-id",),
@@ -160,17 +153,24 @@ OPTION_WORDS: Mapping[str, tuple[str, ...]] = {
     "--price": ("--max-price",),
     "--budget": ("--max-price",),
     "--symbol": ("--token",),
-    "--no-retries": ("--no-retry",),
 }
 """Other programs' options, each with ours, the likeliest first; one that the command does not have is not meant."""
 
 
-VALUE_WORDS: Mapping[str, str] = {"jsonl": "ndjson", "yml": "yaml", "markdown": "md", "text": "table", "txt": "table"}
+VALUE_WORDS: Mapping[str, str] = {"jsonl": "ndjson", "text": "table", "txt": "table"}
 """Other programs' names of values, each with ours."""
 
 
+_AGENT_STATE = (
+    "the API has no endpoint for it: agents are started, stopped and paused in the dashboard, on a mock with "
+    "trade mock agent; to open fewer positions: trade agents update AGENT_ID --max-positions 1 --min-confidence 1"
+)
+
+
 ELSEWHERE: Mapping[tuple[str, ...], str] = {
-    ("install",): "to let your shell complete commands: trade completion install",
+    **{("agents", verb): _AGENT_STATE for verb in ("start", "stop", "pause", "resume", "halt")},
+    ("agents", "update", "--status"): _AGENT_STATE,
+    ("install",): "to let your shell complete commands: trade completion bash",
     ("update",): "this program is updated by pip or whatever installed it; an agent: trade agents update AGENT_ID",
     ("upgrade",): "this program is updated by pip or whatever installed it",
     ("buy",): "agents buy and sell, you do not; market data is bought with: trade market prices TOKEN",
@@ -188,7 +188,16 @@ ELSEWHERE: Mapping[tuple[str, ...], str] = {
     ("logout", "--yes"): "leave it out: trade logout asks nothing",
     ("logout", "-y"): "leave it out: trade logout asks nothing",
     ("--page",): "a list continues at a cursor: --cursor CURSOR, which the list before named; or --all",
-    ("--install-completion",): "did you mean: trade completion install",
+    **dict.fromkeys(
+        (("--color",), ("--colour",), ("--no-color",), ("--no-colour",)),
+        "colors follow the environment: NO_COLOR=1 turns them off, FORCE_COLOR=1 on",
+    ),
+    **dict.fromkeys(
+        (("--no-retry",), ("--no-retries",), ("--retry",), ("--retries",)),
+        "retries follow the environment: TRADE_MAX_RETRIES=0 sends every request once",
+    ),
+    ("--market-url",): "set it in the environment, TRADE_MARKET_BASE_URL, or keep it: trade config set market_url URL",
+    ("--install-completion",): "did you mean: trade completion bash",
     ("--show-completion",): "did you mean: trade completion bash",
 }
 """What people look for and nobody offers here, with what there is."""

@@ -56,7 +56,7 @@ EXIT_CODES: tuple[tuple[int, str, str], ...] = (
 ENVIRONMENT: tuple[tuple[str, str], ...] = (
     ("TRADE_API_KEY", "the API key; instead of one that trade login keeps"),
     ("TRADE_BASE_URL", "the service, such as https://api.example.com; as --base-url"),
-    ("TRADE_MARKET_BASE_URL", "where market data is bought, if elsewhere; as --market-url"),
+    ("TRADE_MARKET_BASE_URL", "where market data is bought, if elsewhere"),
     ("TRADE_PROFILE", "the profile whose settings count; as --profile"),
     ("TRADE_MOCK", "1: the embedded mock is the service; 0: it is not; as --mock"),
     ("TRADE_WALLET_KEY", "the private key that pays and that wallets connect signs with: 64 hexadecimal digits"),
@@ -78,7 +78,7 @@ ENVIRONMENT: tuple[tuple[str, str], ...] = (
         "TRADE_RPC_URL",
         "nodes of Base, with spaces between them: pay reconcile asks them what was paid; never shown whole",
     ),
-    ("TRADE_MCP_TOKEN", "what clients of trade mcp --http must send; 16 or more characters"),
+    ("TRADE_MAX_RETRIES", "how often a call is sent again, 0 to 5; 0: every request is sent once"),
     ("TRADE_HOME", "one folder for settings, keys, ledger and mock worlds, instead of the platform's"),
     ("NO_COLOR", "set to anything: no colors"),
     ("FORCE_COLOR", "set to anything: colors in pipes and files as well"),

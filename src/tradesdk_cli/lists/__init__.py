@@ -1,1 +1,1 @@
-"""Lists: pages, and checkpoints of long ones."""
+"""Lists: pages, and the names beside them."""

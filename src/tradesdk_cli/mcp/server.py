@@ -1,10 +1,7 @@
-"""The tools behind the Model Context Protocol: stdio, or HTTP on this machine with a token."""
+"""The tools behind the Model Context Protocol, over stdio."""
 
 from __future__ import annotations
 
-import hmac
-import socket
-from collections.abc import Awaitable, Callable, MutableMapping
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -31,9 +28,6 @@ _ANSWER_WITHIN = 120.0
 _QUESTION = "approve"
 _NO_FIELDS: dict[str, Any] = {"type": "object", "properties": {}}
 
-_Scope = MutableMapping[str, Any]
-_App = Callable[[_Scope, Any, Any], Awaitable[None]]
-
 
 def server_of(toolbox: Toolbox) -> Server[Any]:
     """The protocol's server for these tools."""
@@ -48,40 +42,6 @@ async def serve_stdio(toolbox: Toolbox) -> None:
     server = server_of(toolbox)
     async with stdio_server() as (reader, writer):
         await server.run(reader, writer, server.create_initialization_options())
-
-
-def http_app(toolbox: Toolbox, token: str) -> _App:
-    """The same over HTTP at `/mcp`, for whoever has the token."""
-    app = server_of(toolbox).streamable_http_app(host="127.0.0.1")
-    wanted = f"Bearer {token}".encode()
-
-    async def guarded(scope: _Scope, receive: Any, send: Any) -> None:
-        if scope["type"] == "http":
-            given = dict(scope["headers"]).get(b"authorization", b"")
-            if not hmac.compare_digest(given, wanted):
-                await _refuse(send)
-                return
-        await app(scope, receive, send)
-
-    return guarded
-
-
-async def serve_http(toolbox: Toolbox, listening: socket.socket, token: str) -> None:
-    """Serve clients on a socket of this machine, until Ctrl-C or SIGTERM."""
-    import uvicorn
-
-    config = uvicorn.Config(
-        http_app(toolbox, token), log_level="warning", access_log=False, timeout_graceful_shutdown=5
-    )
-    await uvicorn.Server(config).serve(sockets=[listening])
-
-
-async def _refuse(send: Any) -> None:
-    body = b'{"error": "the token is missing or wrong"}'
-    headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]
-    headers.append((b"www-authenticate", b"Bearer"))
-    await send({"type": "http.response.start", "status": 401, "headers": headers})
-    await send({"type": "http.response.body", "body": body})
 
 
 class _Handlers:

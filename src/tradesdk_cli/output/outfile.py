@@ -1,7 +1,7 @@
 """`--out FILE`: what would have gone to standard output goes into a file.
 
 A result is written beside the file and takes its place when it is complete, so that a command that fails leaves what
-was there. Streams, and pulls that continue from a checkpoint, write into the file itself.
+was there. Streams write into the file itself.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tradesdk_cli.text import visible
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
     from typing import Any
 
@@ -146,14 +146,10 @@ def _row(fields: Mapping[str, object]) -> tuple[str, float | None] | None:
     return name, seconds if math.isfinite(seconds) else None
 
 
-PARQUET = ".parquet"
-"""The ending of files that only lists are written to."""
 _BLOCK = 64 * 1024
 _LONGEST_ROW = 4 * 1024 * 1024
 FULL = {errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC)}
 """What says that there is no room."""
-GOES_ON = "make room on that disk; the same command continues"
-"""What to do then about a pull."""
 
 
 class FileUnwritable(Unwritable):
@@ -163,10 +159,10 @@ class FileUnwritable(Unwritable):
 class OutFile:
     """The file of `--out`."""
 
-    def __init__(self, path: Path, known: Iterable[str] | None = None) -> None:
+    def __init__(self, path: Path, *, by_ending: bool = False) -> None:
         """Looks whether it can be written, and makes nothing yet.
 
-        Where the ending alone says how, `known` are those that the command knows besides the formats' own.
+        `by_ending`: the ending says how, so it must be one of a format.
 
         Raises:
             UsageProblem: it is a folder or a symbolic link, its folder is not there, or one of them may not be written;
@@ -176,15 +172,12 @@ class OutFile:
         self.shown = visible(str(path))
         self.form = of_ending(path.suffix)
         """The format that its ending asks for; None when it says nothing."""
-        self.parquet = path.suffix.lower() == PARQUET
         self._special = _refuse_unwritable(path, self.shown)
-        if known is not None and not self._special:
-            _refuse_foreign(path.suffix.lower(), tuple(known))
+        if by_ending and not self._special:
+            _refuse_foreign(path.suffix.lower())
         self._file: FileIO | None = None
         self._beside: Path | None = None
-        self._goes_on = self._pulled = False
-        self._cut_at: int | None = None
-        self._size = 0
+        self._goes_on = False
         self._waiting = bytearray()
 
     # A result, as a whole
@@ -196,17 +189,16 @@ class OutFile:
         if self._special:
             self._open("wb")
         elif self._goes_on:
-            if self._cut_at is None:  # else what is behind that place stays until something comes instead
-                self._open("ab")
+            self._open("ab")
         else:
             try:
                 self._open_beside()
             except OSError as error:
                 raise self._problem(error) from None
 
-    def write(self, content: str | bytes) -> None:
-        """Writes text as UTF-8, or bytes."""
-        self._waiting += content if isinstance(content, bytes) else content.encode("utf-8", "backslashreplace")
+    def write(self, content: str) -> None:
+        """Writes text, as UTF-8."""
+        self._waiting += content.encode("utf-8", "backslashreplace")
         if len(self._waiting) >= _BLOCK:
             self._flush()
 
@@ -249,7 +241,7 @@ class OutFile:
                 _cut_torn_row(self.path, resumed)
             except OSError as error:
                 raise self._problem(error) from None
-        first = self.first_line()
+        first = self._first_line()
         self._goes_on = True
         self._open("ab")
         return first
@@ -266,44 +258,6 @@ class OutFile:
                     file.truncate(before)
             raise self._problem(error) from None
 
-    def go_on_at(self, offset: int) -> None:
-        """The file itself is cut there as soon as something is written, which follows.
-
-        Raises:
-            UsageProblem: it is shorter, so it is not the file that was written.
-        """
-        if self._special:
-            raise UsageProblem(f"--out: {self.shown} is not a file to continue in", "choose a file")
-        there = self.path.stat().st_size if self.path.exists() else 0
-        if there < offset:
-            raise UsageProblem(
-                f"--out: {self.shown} is shorter than it was: {there} bytes of {offset}",
-                "put it back as it was, or start over",
-            )
-        self._goes_on = self._pulled = True
-        self._cut_at, self._size = offset, there
-
-    @property
-    def untouched(self) -> bool:
-        """True while it was not cut yet, so nothing in it is from here."""
-        return self._cut_at is not None
-
-    def position(self) -> int:
-        """How many bytes are in the file, all of them safely on the disk."""
-        was_open = self._file is not None
-        self._flush()
-        file = self._opened()
-        try:
-            if self._special:
-                return 0
-            os.fsync(file.fileno())
-            return file.seek(0, os.SEEK_END)
-        except OSError as error:
-            raise self._problem(error) from None
-        finally:
-            if not was_open:
-                self._close()
-
     def close(self) -> None:
         """Closes the file; what was not committed is dropped."""
         self.forget()
@@ -314,34 +268,9 @@ class OutFile:
         if self._file is None:
             try:
                 self._file = FileIO(self.path, mode, opener=_opener)
-                if self._cut_at is not None:
-                    self._take(self._file)
-                    self._file.truncate(self._cut_at)
-                    self._cut_at = None
             except OSError as error:
                 raise self._problem(error) from None
         return self._file
-
-    def _take(self, file: FileIO) -> None:
-        """Makes sure that nobody else writes into it, or has since it was looked at.
-
-        Raises:
-            UsageProblem: somebody does.
-        """
-        try:
-            import fcntl
-
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            alone = os.fstat(file.fileno()).st_size == self._size
-        except BlockingIOError:
-            alone = False
-        except (ImportError, OSError):
-            return  # no locks here
-        if not alone:
-            self._close()
-            raise UsageProblem(
-                f"--out: another command writes into {self.shown}", "wait for it, or choose another file"
-            )
 
     def _open_beside(self) -> None:
         import tempfile  # only a result that goes into a file needs it
@@ -368,10 +297,8 @@ class OutFile:
         if file is not None:
             file.close()
 
-    def first_line(self) -> str | None:
+    def _first_line(self) -> str | None:
         """The first line of the file. An end without a line break gets one: whatever broke off there stays apart."""
-        if self._cut_at is not None:
-            self._open("ab")
         if self._special or not self.path.exists():
             return None
         try:
@@ -389,7 +316,7 @@ class OutFile:
     def _problem(self, error: OSError) -> FileUnwritable:
         hint = "choose another file: --out FILE"
         if error.errno in FULL:
-            hint = GOES_ON if self._pulled else f"make room on that disk, or {hint}"
+            hint = f"make room on that disk, or {hint}"
         return FileUnwritable(f"{self.shown} cannot be written: {error.strerror}", hint)
 
 
@@ -443,14 +370,13 @@ def _refuse_unwritable(path: Path, shown: str) -> bool:
     return False
 
 
-def _refuse_foreign(ending: str, known: tuple[str, ...]) -> None:
-    if not ending or ending in ENDINGS or ending in known:
-        return
-    *most, last = (*known, *(name for name in ENDINGS if name not in known))
-    raise UsageProblem(
-        f"--out: this command writes no {visible(ending)} files",
-        f"use {', '.join(most)} or {last}, or say which format it is: -o csv",
-    )
+def _refuse_foreign(ending: str) -> None:
+    if ending and ending not in ENDINGS:
+        *most, last = ENDINGS
+        raise UsageProblem(
+            f"--out: there is no format for {visible(ending)} files",
+            f"use {', '.join(most)} or {last}, or say which format it is: -o csv",
+        )
 
 
 def _opener(path: str, flags: int) -> int:

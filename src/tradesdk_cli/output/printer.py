@@ -16,7 +16,7 @@ from itertools import chain
 from typing import Any
 
 from tradesdk_cli.errors import ClosedPipe, Unwritable, UsageProblem
-from tradesdk_cli.output.formats import GROWING, ROWS, Rows, as_rows, flatten, is_number, to_yaml, yaml_item
+from tradesdk_cli.output.formats import ROWS, Rows, as_rows, flatten
 from tradesdk_cli.output.stderr import Notes
 from tradesdk_cli.text import counted, is_unicode, one_line, to_json, visible
 
@@ -60,11 +60,11 @@ def _value(out: Output, selection: Selection, value: Any) -> None:
             return
         told.items = len(value)
         if value and all(isinstance(inner, dict) for inner in value):
-            _list(out, form, (), [value], None)
+            _list(out, form, (), [value])
         elif form in (*ROWS, "table"):
-            _list(out, form, (), [as_rows(value)], None, picked=False)
+            _list(out, form, (), [as_rows(value)], picked=False)
         else:
-            _list(out, form, (), [value], None)
+            _list(out, form, (), [value])
 
 
 def _object(out: Output, form: str, value: Any, *, picked: bool = False) -> None:
@@ -72,20 +72,13 @@ def _object(out: Output, form: str, value: Any, *, picked: bool = False) -> None
     selection = out.selection if picked else None
     if form in ROWS:
         flat = selection.flat(value) if selection and isinstance(value, dict) else as_rows([value])[0]
-        if form == "md" and isinstance(value, dict):
-            rows = Rows("md", ("field", "value"))
-            body = "".join(rows.row({"field": name, "value": inner}) for name, inner in flat.items())
-            out.write(rows.header() + body)
-        else:
-            rows = Rows(form, list(flat))
-            out.write(rows.header() + rows.row(flat))
+        rows = Rows(form, list(flat))
+        out.write(rows.header() + rows.row(flat))
         return
     if selection is not None:
         value = selection.pick(value)
     if form == "table":
         _object_for_people(out, value)
-    elif form == "yaml":
-        out.write(to_yaml(value, ascii_only=out.ascii_only))
     else:
         out.write(out.json(value, indent=2 if form == "json" else None) + "\n")
 
@@ -111,7 +104,6 @@ def _list(
     form: str,
     columns: Sequence[Column],
     pages: Iterable[list[Any]],
-    header: Sequence[str] | None,
     *,
     picked: bool = True,
 ) -> int:
@@ -120,14 +112,10 @@ def _list(
     if form == "table":
         return _table(out, columns, pages, picked=picked)
     if form in ROWS:
-        flat = ([_flat(out, item) if picked else item for item in page] for page in pages)
-        names = out.fields if picked and out.fields else None
-        if form != "md" and (header is not None or out.in_place):
-            return _rows_by_page(out, form, flat, names or header)
-        return _rows(out, form, flat)
+        return _rows(out, form, ([_flat(out, item) if picked else item for item in page] for page in pages))
     if form == "ndjson":
         return _ndjson(out, pages)
-    return _array(out, form, pages)
+    return _array(out, pages)
 
 
 def _looked_at(selection: Selection, columns: Sequence[Column], pages: Iterable[list[Any]]) -> Iterator[list[Any]]:
@@ -162,18 +150,14 @@ def _spool() -> IO[str]:
     return tempfile.SpooledTemporaryFile(_SPOOL, "w+", encoding="utf-8", newline="")
 
 
-def _array(out: Output, form: str, pages: Iterable[list[Any]]) -> int:
+def _array(out: Output, pages: Iterable[list[Any]]) -> int:
     count = 0
     with _spool() as spool:
         for page in pages:
-            picked = _picked(out, page)
-            if form == "yaml":
-                spool.writelines([yaml_item(value, ascii_only=out.ascii_only) for value in picked])
-            else:
-                for number, text in enumerate(out.jsons(picked, indent=2), count):
-                    spool.write((",\n  " if number else "[\n  ") + text.replace("\n", "\n  "))
+            for number, text in enumerate(out.jsons(_picked(out, page), indent=2), count):
+                spool.write((",\n  " if number else "[\n  ") + text.replace("\n", "\n  "))
             count += len(page)
-        spool.write("[]\n" if not count else "\n]\n" if form == "json" else "")
+        spool.write("\n]\n" if count else "[]\n")
         spool.seek(0)
         while chunk := spool.read(_CHUNK):
             out.write(chunk)
@@ -182,33 +166,19 @@ def _array(out: Output, form: str, pages: Iterable[list[Any]]) -> int:
 
 def _rows(out: Output, form: str, pages: Iterable[Page]) -> int:
     """The columns are those of all items, so they are known only when all of them have come."""
-    names: dict[str, bool] = {}
+    names: dict[str, None] = {}
     count = 0
     with _spool() as spool:
         for flat in chain.from_iterable(pages):
-            for name, value in flat.items():
-                names[name] = names.get(name, True) and (value is None or is_number(value))
+            names.update(dict.fromkeys(flat))
             spool.write(to_json(flat, ascii_only=True) + "\n")
             count += 1
         if names or out.fields:
-            rows = Rows(form, list(names or out.fields), [name for name, right in names.items() if right])
+            rows = Rows(form, list(names or out.fields))
             out.write(rows.header())
             spool.seek(0)
             while lines := spool.readlines(_CHUNK):
                 out.write("".join(rows.row(json.loads(line)) for line in lines))
-    return count
-
-
-def _rows_by_page(out: Output, form: str, pages: Iterable[Page], header: Sequence[str] | None) -> int:
-    """The columns are those of the file that continues, else those given, else those of the first page."""
-    count = 0
-    growing: GrowingRows | None = None
-    for page in pages:
-        for flat in page:
-            if growing is None:
-                growing = GrowingRows(out, form, header or list(dict.fromkeys(chain.from_iterable(page))))
-            growing.put(flat)
-        count += len(page)
     return count
 
 
@@ -222,7 +192,7 @@ class GrowingRows:
             UsageProblem: it has others.
         """
         self._out, self._told = out, False
-        first, there = out.first_line(), None
+        first, there = out.first_line, None
         if first is not None:
             from tradesdk_cli.output.outfile import columns_there
 
@@ -308,8 +278,7 @@ class Lines:
             self._rows.put(flat)
         else:
             [picked] = _picked(out, [value])
-            text = yaml_item(picked, ascii_only=out.ascii_only) if form == "yaml" else out.json(picked) + "\n"
-            out.write(text)
+            out.write(out.json(picked) + "\n")
         return True
 
     def _draw(self, value: Any, columns: Sequence[Column], shown: Item | None) -> None:
@@ -345,10 +314,8 @@ class Printed:
 class Output(Notes):
     """The streams and the format of one run."""
 
-    def __init__(
-        self, settings: Settings, environ: Mapping[str, str], *, results: bool = True, endings: Iterable[str] = ()
-    ) -> None:
-        """Without `results`, only errors are to be printed. `endings` of `--out` the command itself knows, too.
+    def __init__(self, settings: Settings, environ: Mapping[str, str], *, results: bool = True) -> None:
+        """Without `results`, only errors are to be printed.
 
         Raises:
             UsageProblem: `--query` cannot be read, or `--out` cannot be written. Nothing has been sent by then.
@@ -356,15 +323,14 @@ class Output(Notes):
         super().__init__(settings, environ)
         self.now: Callable[[], float] = time.time
         """Unix seconds by the clock of whoever answers, for how long ago something was."""
-        self.in_place = False
-        """True when results continue in the file of `--out` instead of replacing it."""
-        self._file = _out_file(settings, endings) if results else None
+        self._file = _out_file(settings) if results else None
         self.on_stdout = self._file is None
         """True when results go to standard output."""
         self._partly = False
         self._lines: Lines | None = None
         self._added: int | None = None
-        self._first: str | None = None
+        self.first_line: str | None = None
+        """The first line of a file that a stream continues in; None where there is nothing yet."""
         self._places: set[str] = set()
         self.asks = results and settings.query is not None
         """True when there is a `--query`."""
@@ -386,14 +352,18 @@ class Output(Notes):
         try:
             settings = flags.get("resolved") or resolve(flags, environ)
         except CliError:
-            settings = Settings(output=flags.get("output") or "auto", color="never")
+            settings = Settings(output=flags.get("output") or "auto")
         return cls(settings, environ, results=False)
 
     def readable(self) -> Output:
         """The same for what is a text in a pipe as well, unless a format was asked for."""
+        return self.usually("table")
+
+    def usually(self, form: str) -> Output:
+        """The same, with this format unless another was asked for."""
         other = copy(self)
         if self._asked == "auto":
-            other.settings = replace(self.settings, output="table")
+            other.settings = replace(self.settings, output=form)
         return other
 
     @property
@@ -425,11 +395,6 @@ class Output(Notes):
             return "table"
         return "ndjson" if many else "json"
 
-    @property
-    def parquet(self) -> bool:
-        """True when lists go into a Parquet file: its ending says so, and no other format was asked for."""
-        return self.settings.output == "auto" and self._file is not None and self._file.parquet
-
     def draws(self, *, many: bool) -> bool:
         """True when a command may draw a table of its own: nothing is selected from what is in it."""
         return self.format_for(many=many) == "table" and self.selection is None
@@ -444,13 +409,10 @@ class Output(Notes):
         else:
             _found(self, self.selection, self.selection.search(item))
 
-    def many(
-        self, columns: Sequence[Column], pages: Iterable[Page], *, empty: str, header: Sequence[str] | None = None
-    ) -> int:
+    def many(self, columns: Sequence[Column], pages: Iterable[Page], *, empty: str) -> int:
         """Prints a list that comes in pages. Returns how many there were; `empty` is said when there are none.
 
-        A page is written before the next one is taken, where the format lets it: in NDJSON, and in CSV and TSV that go
-        on in a file or have a `header` given, the names of the columns.
+        A page is written before the next one is taken, where the format lets it: in NDJSON.
         """
         selection = self.selection
         if selection is not None and selection.asks:
@@ -459,7 +421,7 @@ class Output(Notes):
             (_found if items else _value)(self, selection, selection.search(items))
         else:
             with self.result() as told:
-                count = told.items = _list(self, self.format_for(many=True), columns, pages, header)
+                count = told.items = _list(self, self.format_for(many=True), columns, pages)
         if count == 0:
             self.note(empty)
         return count
@@ -498,7 +460,7 @@ class Output(Notes):
     @property
     def mixes(self) -> bool:
         """True where items of a stream need not have the same fields."""
-        return self.format_for(many=True) in ("ndjson", "yaml") and not self.fields
+        return self.format_for(many=True) == "ndjson" and not self.fields
 
     def begin_lines(self, *, resumed: bool = False) -> None:
         """What comes now is a stream: `line` prints it. In a file it is appended.
@@ -512,7 +474,7 @@ class Output(Notes):
         if self._lines is None:
             if self._file is not None:
                 form = self.format_for(many=True) if resumed else None
-                self._first, self._added = self._file.follow_on(resumed=form), 0
+                self.first_line, self._added = self._file.follow_on(resumed=form), 0
             self._lines = Lines(self)
 
     def line(self, item: Item, columns: Sequence[Column] = (), shown: Item | None = None) -> None:
@@ -550,52 +512,19 @@ class Output(Notes):
             return  # said already
         self._places.add(place)
         much = "" if items is None else f"{counted(items, 'items')} "
-        done = "added to" if self.in_place or self._added is not None else "written to"
+        done = "added to" if self._added is not None else "written to"
         fields: dict[str, Any] = {"file": place} if items is None else {"file": place, "items": items}
         kept = f"; {self.place} is as it was" if self._file is not None and place != self.place else ""
         self.event("written", f"{much}{done} {place}{kept}", **fields)
 
     def incomplete(self) -> None:
         """What is printed now is not all: something ended it on the way. In a file it does not replace what was."""
-        self._partly = not self.in_place
-
-    def go_on_at(self, offset: int) -> None:
-        """From now on results continue in the file of `--out`, which is cut at so many bytes when the first one comes.
-
-        Raises:
-            UsageProblem: the format cannot be continued, or the file is shorter.
-        """
-        if self._file is None:
-            return
-        form = self.format_for(many=True)
-        if form not in GROWING or self.asks:
-            what = "a result of --query" if self.asks else f"-o {form}"
-            raise UsageProblem(f"{what} cannot be continued in a file", "use -o ndjson, csv or tsv, without --query")
-        self._file.go_on_at(offset)
-        self.in_place = True
-
-    def position(self) -> int | None:
-        """Brings what was written so far out of this process. Returns how many bytes --out has; None for stdout."""
-        if self._file is not None:
-            return self._file.position()
-        self.write("")
-        return None
-
-    @property
-    def untouched(self) -> bool:
-        """True while a file to continue in is as it was."""
-        return self._file is not None and self._file.untouched
+        self._partly = True
 
     @property
     def place(self) -> str:
         """The file of `--out`, to be named."""
         return "standard output" if self._file is None else self._file.shown
-
-    def first_line(self) -> str | None:
-        """The first line of a file that continues; None where there is nothing yet."""
-        if self._file is not None and self.in_place and self._lines is None:
-            return self._file.first_line()
-        return self._first
 
     def close(self) -> None:
         """Closes the file and says how much of a stream is in it."""
@@ -641,11 +570,6 @@ class Output(Notes):
             forget(self.stdout)  # nobody may be reading: the rest would be waited for at the exit, too
             raise
 
-    def write_bytes(self, content: bytes) -> None:
-        """Writes a part of a result that is no text, into the file of `--out`."""
-        if self._file is not None:
-            self._file.write(content)
-
     def put(self, draw: Any) -> Any:
         """Writes what `draw` prints on a console, as a part of a result."""
         console = self.console()
@@ -676,7 +600,7 @@ class Output(Notes):
         )
 
 
-def _out_file(settings: Settings, endings: Iterable[str]) -> OutFile | None:
+def _out_file(settings: Settings) -> OutFile | None:
     if settings.out is None or str(settings.out) == "-":
         return None
     from contextlib import suppress
@@ -687,4 +611,4 @@ def _out_file(settings: Settings, endings: Iterable[str]) -> OutFile | None:
 
     with suppress(ConfigProblem):  # without a home folder there are none
         refuse_own(settings.out, (settings.config_folder(), settings.data_folder()))
-    return OutFile(settings.out, endings if settings.output == "auto" else None)
+    return OutFile(settings.out, by_ending=settings.output == "auto")

@@ -33,15 +33,12 @@ class Progress:
         out: on whose stderr it is said.
         what: what is counted, in the plural.
         total: how many there will be; None when nobody knows.
-        done: how many there are from an earlier run. They are counted, but say nothing about the pace.
         at_once: from the beginning, not only when it takes long.
     """
 
-    def __init__(
-        self, out: Notes, what: str, total: int | None = None, *, done: int = 0, at_once: bool = False
-    ) -> None:
+    def __init__(self, out: Notes, what: str, total: int | None = None, *, at_once: bool = False) -> None:
         self._out, self._what, self._total = out, what, total
-        self._done, self._idle_done = done, done
+        self._done = self._idle_done = 0
         self._begin = monotonic()
         self._after = 0.0 if at_once else APPEARS_AFTER
         self.on_line = out.stderr.isatty() and out.environ.get("TERM") != "dumb"
@@ -63,7 +60,7 @@ class Progress:
         """So many are done now.
 
         Args:
-            done: all that there are, those of earlier runs too.
+            done: all that there are.
             more: what else is worth saying.
             free: the last ones took no time, so they say nothing about the pace.
             fields: what programs are told besides.
@@ -277,8 +274,11 @@ class Notes:
 
     def color(self, stream: TextIO) -> bool:
         """True when colors are wanted on this stream."""
-        if self.settings.color != "auto":
-            return self.settings.color == "always"
+        # https://no-color.org and https://force-color.org: any value that is not empty counts.
+        if self.environ.get("NO_COLOR"):
+            return False
+        if self.environ.get("FORCE_COLOR"):
+            return True
         return stream.isatty() and self.environ.get("TERM") != "dumb"
 
     def _paint(self, style: str, text: str) -> str:

@@ -127,11 +127,11 @@ def market_client(
     at = at or settings.market_url
     if at is None:
         raise ConfigProblem(
-            "no address for market data: set TRADE_MARKET_BASE_URL or TRADE_BASE_URL, or use --market-url",
+            "no address for market data: set TRADE_MARKET_BASE_URL or TRADE_BASE_URL",
             "try it without an account or a network: trade --mock market prices ETH",
         )
     if not settings.mock:
-        refuse_http(at, "TRADE_MARKET_BASE_URL or --market-url", "the address of market data", "a payment")
+        refuse_http(at, "TRADE_MARKET_BASE_URL", "the address of market data", "a payment")
     key = run.api_key(at, market=True) if send_api_key else None
     if send_api_key and key is None:
         raise ConfigProblem("no API key to send: trade login keeps one", "or leave --send-api-key out")
@@ -143,7 +143,7 @@ def market_client(
         send_api_key=send_api_key,
         api_key=None if key is None else key[0],
         timeout=settings.timeout,
-        max_retries=None if settings.retry else 0,
+        max_retries=settings.retries,
         retry=OneMoreTry(reached=lambda: client.rate_limit is not None),
         clock=run.speaking_clock(lambda: client.rate_limit, now),
         witness=node,

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
     from tradesdk import MarketClient, Payment
     from tradesdk_cli.session import Session
-    from tradesdk_cli.wallet import Wallet
 
 _ALL = 10**9
 _VERBS = {f"/v1/{endpoint}": verb for verb, endpoint in ENDPOINTS.items()}
@@ -52,12 +51,10 @@ def found_in(run: Session, payment_id: str) -> Payment:
     return payment
 
 
-def client_for(
-    run: Session, payment: Payment | None, *, send_api_key: bool = False, wallet: Wallet | None = None
-) -> MarketClient:
+def client_for(run: Session, payment: Payment | None, *, send_api_key: bool = False) -> MarketClient:
     """A client for the service that a payment was made to; without one, for the service that is set, if any."""
     if payment is not None:
-        return market_client(run, wallet, at=payment.url.rpartition("/v1/")[0], send_api_key=send_api_key, witness=True)
+        return market_client(run, at=payment.url.rpartition("/v1/")[0], send_api_key=send_api_key, witness=True)
     at = None if run.settings.mock else run.settings.market_url or NO_SERVICE
     return market_client(run, at=at, send_api_key=send_api_key, witness=True)
 

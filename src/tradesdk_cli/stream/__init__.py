@@ -1,1 +1,1 @@
-"""Signals as they come: printed, forwarded, handed to commands, recorded."""
+"""Signals as they come: printed, and handed to commands."""

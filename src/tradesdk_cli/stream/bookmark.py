@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from tradesdk_cli.errors import ConfigProblem, UsageProblem
 from tradesdk_cli.files import atomic_write
-from tradesdk_cli.lists.checkpoint import CheckpointProblem, told_apart
-from tradesdk_cli.output.outfile import FULL, GOES_ON
+from tradesdk_cli.output.outfile import FULL
 from tradesdk_cli.text import one_line
 
 if TYPE_CHECKING:
@@ -24,6 +23,12 @@ if TYPE_CHECKING:
 
 _LARGEST = 64 * 1024
 _RUN = ".run-"
+
+
+class CheckpointProblem(ConfigProblem):
+    """A file that remembers how far a stream got cannot be used."""
+
+    code = "checkpoint"
 
 
 def last_place(run: Session, chain: int, filters: Mapping[str, object]) -> tuple[Path, float | None]:
@@ -145,7 +150,7 @@ def _stem(run: Session, chain: int, filters: Mapping[str, object]) -> Path:
         name = f"{chain}-{_short(kind)}" if kind else str(chain)
         return run.mock.file.with_suffix(f".{name}.checkpoint")  # all worlds have one address and key
     found = run.api_key(run.client.base_url)
-    kind |= {"service": run.client.base_url, "key": told_apart(found[0]) or "" if found is not None else ""}
+    kind |= {"service": run.client.base_url, "key": _told_apart(found[0]) if found is not None else ""}
     return settings.data_folder() / "checkpoints" / f"stream-{chain}-{_short(kind)}"
 
 
@@ -222,7 +227,8 @@ class BookmarkKind:
         return found
 
     def _failed(self, what: str, error: OSError) -> CheckpointProblem:
-        hint = GOES_ON if error.errno in FULL else "choose another file, or another folder"
+        full = "make room on that disk; the same command continues"
+        hint = full if error.errno in FULL else "choose another file, or another folder"
         return CheckpointProblem(
             f"--checkpoint: {one_line(self._beside, 200)} cannot be {what}: {error.strerror}", hint
         )
@@ -255,6 +261,13 @@ def _short(kind: dict[str, str]) -> str:
     import hashlib
 
     return hashlib.sha256(json.dumps(kind, sort_keys=True).encode()).hexdigest()[:12]
+
+
+def _told_apart(key: str) -> str:
+    """Tells one API key from another. The key does not follow from it."""
+    import hashlib
+
+    return hashlib.sha256(b"trade stream\0" + key.encode()).hexdigest()[:16]
 
 
 class AnyStream(Protocol):

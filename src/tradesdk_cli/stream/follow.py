@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from tradesdk_cli.errors import SERVER, STREAM_ENDED, CliError, ClosedPipe, Interrupted
 from tradesdk_cli.interrupts import deferring, exit_code_of
 from tradesdk_cli.retries import heard_by
-from tradesdk_cli.stream.bookmark import AnyStream, StreamSource
+from tradesdk_cli.stream.bookmark import AnyStream, CheckpointProblem, StreamSource
 from tradesdk_cli.stream.deliver import Delivery
 from tradesdk_cli.stream.progress import SignalProgress
 from tradesdk_cli.stream.watchdog import Watchdog
@@ -17,7 +17,6 @@ from tradesdk_cli.text import counted, one_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from threading import Event
 
     from tradesdk import StreamSignal, StreamStats
     from tradesdk_cli.interrupts import DeferInterrupt
@@ -67,7 +66,7 @@ def follow(
     try:
         with deferring(end.comes) as told:
             try:
-                waits = heard_by(_Waits(out, delivery.over))
+                waits = heard_by(_Waits(out, end))
                 with progress or nullcontext(), _explained(), waits, source.opened() as stream:
                     end.stream = stream
                     try:
@@ -94,6 +93,7 @@ class _End:
 
     Attributes:
         stream: it, while it runs: once it has let go of the connection, it always has something to catch up with.
+        broken_off: by us, as it is enough.
         back: something of the past is wanted: it begins there, or it was cut.
         catching_up: there may be signals that were asked for, or missed, and are not read yet.
         how: how they are got, for people.
@@ -101,7 +101,7 @@ class _End:
 
     def __init__(self, back: bool, goes_on: str) -> None:
         self.stream: AnyStream | None = None
-        self.catching_up = False
+        self.broken_off = self.catching_up = False
         self.back = back
         self.how = f"{goes_on} continues there"
 
@@ -128,7 +128,7 @@ def _deliver(
 
     def stop() -> None:
         end.comes()
-        delivery.over.set()
+        end.broken_off = True
         stream.close()
 
     teller = _Teller(out)
@@ -145,8 +145,7 @@ def _deliver(
                 # What is in a file is acknowledged as well, whenever Ctrl-C comes: else it would be there twice.
                 with told.shut() if progress is not None else nullcontext():
                     delivery.signal(event)
-                    if not delivery.cut_off:  # else it comes again
-                        source.ack(stream, item)
+                    source.ack(stream, item)
                 if progress is not None:
                     progress.signal(event)
                 if delivery.complete:
@@ -260,12 +259,12 @@ def _summary(delivery: Delivery, stats: StreamStats | None, end: _End) -> None:
 class _Waits(logging.Handler):
     """Says on stderr what the SDK waits for before it is connected, and while it looks into the history."""
 
-    def __init__(self, out: Output, over: Event) -> None:
+    def __init__(self, out: Output, end: _End) -> None:
         super().__init__(logging.WARNING)
-        self._out, self._over = out, over
+        self._out, self._end = out, end
 
     def emit(self, record: logging.LogRecord) -> None:
-        if self._over.is_set():  # broken off by us
+        if self._end.broken_off:
             return
         fields = vars(record)
         event = fields.get("event")
@@ -279,7 +278,6 @@ class _Waits(logging.Handler):
 def _explained() -> Iterator[None]:
     """Says of the stream's own errors what they mean for a terminal."""
     from tradesdk import CheckpointError, StreamEndedError, StreamError
-    from tradesdk_cli.lists.checkpoint import CheckpointProblem
 
     try:
         yield

@@ -23,7 +23,6 @@ _ABOUT = ("state", "amount_usd", "endpoint", "created_at", "reason", "transactio
 _UNRESOLVED = ("paid_undelivered", "suspect_paid", "taken_elsewhere", "expired_unknown", "expired_unpaid")
 _UNFINISHED = ("reserved", "submitted", "pending", "unknown", "rejected_live", *_UNRESOLVED)
 _MOST = 1000
-_BASE = 8453
 
 
 class Mark(StrEnum):
@@ -37,7 +36,7 @@ class Mark(StrEnum):
 def reconcile(
     ctx: typer.Context,
     payment_id: Annotated[
-        str | None, typer.Argument(metavar="PAYMENT_ID", help="The payment that --mark or --cancel-calldata is about.")
+        str | None, typer.Argument(metavar="PAYMENT_ID", help="The payment that --mark is about.")
     ] = None,
     mark: Annotated[
         Mark | None,
@@ -52,9 +51,6 @@ def reconcile(
             help="With --mark, instead of PAYMENT_ID: all that expired at least this long ago, such as 1h or 2d.",
         ),
     ] = None,
-    cancel_calldata: Annotated[
-        bool, typer.Option("--cancel-calldata", help="Print a signed transaction's data that cancels a payment.")
-    ] = False,
     send_api_key: Annotated[
         bool, typer.Option("--send-api-key", help="Send the API key too, if the service requires it.")
     ] = False,
@@ -64,25 +60,21 @@ def reconcile(
     """Resolve unfinished payments.
 
     Payments in doubt are resent while they are valid, unless they were bought again since. With TRADE_RPC_URL, a node
-    of Base says what happened to the expired ones; the others stay held until --mark says it. Nothing is signed, except
-    with --cancel-calldata. While a payment is in doubt or without proof, the exit code is 14.
+    of Base says what happened to the expired ones; the others stay held until --mark says it. Nothing is signed. While
+    a payment is in doubt or without proof, the exit code is 14.
     """
-    if mark is not None and cancel_calldata:
-        raise UsageProblem("--mark and --cancel-calldata exclude each other", "leave one of them out")
     if older_than is not None and (mark is None or payment_id is not None):
         raise UsageProblem(
             "--older-than belongs to --mark, without a payment's id",
             "trade pay reconcile --mark unpaid --older-than 1h",
         )
-    if older_than is None and (mark is None and not cancel_calldata) is not (payment_id is None):
+    if older_than is None and (mark is None) is not (payment_id is None):
         raise UsageProblem(
-            "--mark or --cancel-calldata and a payment's id belong together",
+            "--mark and a payment's id belong together",
             "trade pay reconcile --mark paid PAYMENT_ID",
         )
     with session(ctx) as run:
-        if cancel_calldata and payment_id is not None:
-            _cancel_calldata(run, payment_id)
-        elif mark is not None and older_than is not None:
+        if mark is not None and older_than is not None:
             _mark_expired(run, older_than, paid=mark is Mark.paid, yes=yes, dry_run=dry_run)
         elif mark is not None and payment_id is not None:
             _mark(run, payment_id, paid=mark is Mark.paid, yes=yes, dry_run=dry_run)
@@ -144,19 +136,6 @@ def _mark_expired(run: Session, older_than: float, *, paid: bool, yes: bool, dry
             except PaymentRefusedError:  # another process was faster
                 continue
         run.out.many(PAYMENTS, [[brief(payment) for payment in marked]], empty="nothing was marked")
-
-
-def _cancel_calldata(run: Session, payment_id: str) -> None:
-    """Prints what cancels the nonce of a payment, and where to send it. Nothing is sent."""
-    from tradesdk_cli.purchase.recover import client_for, found_in
-
-    payment = found_in(run, payment_id)
-    data = client_for(run, payment, wallet=run.wallet()).payments.cancel_calldata(payment.id)
-    run.out.one({"id": payment.id, "chain_id": _BASE, "to": payment.asset, "value": "0", "data": data}, whole=True)
-    run.out.note(
-        f"send it to {payment.asset} (USDC) on Base, chain {_BASE}, from any account with ETH for gas: once it is in "
-        "a block, nobody can take this payment. Nothing was sent now"
-    )
 
 
 def _show_dry_run(run: Session) -> None:
