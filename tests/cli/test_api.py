@@ -273,7 +273,7 @@ def test_paid_as_market_data_is(buyer: Terminal, shop: MockServer) -> None:
     paid = run.notes[-1]
     assert (paid["paid_usd"], paid["target"]["mode"]) == ("0.03", "local")
     kept = buyer("pay", "history").lines
-    assert [(one["endpoint"], one["state"]) for one in kept] == [("token-prices", "delivered")]
+    assert [(one["endpoint"], one["stage"]) for one in kept] == [("token-prices", "answered")]
     again = buyer("pay", "resume", kept[0]["id"])
     assert again.code == 0, "the answer is kept in the ledger, as that of trade market is"
     assert len(shop.payments.submissions()) == 1
