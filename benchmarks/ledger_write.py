@@ -8,17 +8,21 @@ import os
 import sqlite3
 import tempfile
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from statistics import median
 
 from _measure import Bar, Figures, finish, in_process, measure, report
 
-from tradesdk._values.payment import Payment, PaymentState, Receipt, SignedHeader
+from tradesdk._values.payment import Payment, PaymentStage, ReasonCode, Receipt, SignedHeader
 from tradesdk.payments.budget import Budget
 from tradesdk.payments.ledger import schema
+from tradesdk.payments.ledger.changes import Record, Submit
+from tradesdk.payments.ledger.rules import Reservation
 from tradesdk.payments.ledger.schema import to_row
 from tradesdk.payments.ledger.sqlite import Ledger
+from tradesdk.payments.state_machine import Report
 
 ROUNDS = 60
 TIMES = 5
@@ -36,11 +40,10 @@ RECEIPT = Receipt(
 numbers = itertools.count()
 
 
-def payment(state: PaymentState = PaymentState.RESERVED, created: float = NOW) -> Payment:
+def payment(created: float = NOW) -> Payment:
     number = next(numbers)
     return Payment(
         id=f"pay_{number:024x}",
-        state=state,
         fingerprint=f"{number:064x}",
         method="POST",
         url=f"{ORIGIN}/v1/token-prices",
@@ -50,7 +53,6 @@ def payment(state: PaymentState = PaymentState.RESERVED, created: float = NOW) -
         payer="0x" + "1a" * 20,
         pay_to="0x" + "2b" * 20,
         amount=60_000,
-        counted=60_000,
         nonce=f"0x{number:064x}",
         valid_before=int(created) + 60,
         counts_until=int(created) + 60,
@@ -61,12 +63,12 @@ def payment(state: PaymentState = PaymentState.RESERVED, created: float = NOW) -
 
 def written(ledger: Ledger) -> None:
     """One payment, from its reservation to its end."""
-    one, _ = ledger.reserve(
-        payment(), BUDGET, origin=ORIGIN, pay_to=(), owner="me", until=NOW + 60, expired=NOW, over=NOW, now=NOW
-    )
-    ledger.submit(one, HEADER, now=NOW)
-    done = ledger.settle(one.id, PaymentState.DELIVERED, receipt=RECEIPT, now=NOW)
-    assert done.state is PaymentState.DELIVERED
+    wanted = Reservation(payment=payment(), budget=BUDGET, owner="me", until=NOW + 60, over=NOW, now=NOW)
+    one, _ = ledger.reserve(wanted)
+    ledger.update(one.id, Submit(terms=one, header=HEADER, owner="me", now=NOW))
+    report = Report(ReasonCode.DELIVERED, "delivered", receipt=RECEIPT)
+    done = ledger.update(one.id, Record(report=report, signatures=1, owner="me", now=NOW)).payment
+    assert done.stage is PaymentStage.ANSWERED
 
 
 def bare(path: Path, synchronous: str) -> Callable[[], None]:
@@ -87,6 +89,10 @@ def bare(path: Path, synchronous: str) -> Callable[[], None]:
     return write
 
 
+def delivered(created: float) -> Payment:
+    return replace(payment(created), stage=PaymentStage.ANSWERED, paid=True, counted=60_000)
+
+
 def grown(path: Path, size: int) -> Ledger:
     """A ledger with so many payments, the newest a moment ago."""
     ledger = Ledger(path, sync=False)
@@ -94,8 +100,9 @@ def grown(path: Path, size: int) -> Ledger:
     ledger.close()
     created = [NOW - APART * (size - number) for number in range(size)]
     with sqlite3.connect(path) as database:
-        rows = [[*to_row(payment(PaymentState.DELIVERED, at)), None, 0.0] for at in created]
+        rows = [[*to_row(delivered(at)), None, 0.0] for at in created]
         database.executemany(schema.ADD, rows)
+        database.execute(schema.COUNT, (60_000 * size, 0))
     database.close()
     assert ledger.spending(BUDGET, now=NOW).total == 60_000 * (size + 1)
     return ledger

@@ -106,7 +106,7 @@ SKILLS = (
         (
             "Repeat `market_buy` with exactly the same arguments and the same `purchase`; or call `payments` with "
             "`action` resume and the payment's `id`. Both continue the same payment.",
-            "If you do not know the id, call `payments` with `state` unknown, then pending.",
+            "If you do not know the id, call `payments` with `stage` sent.",
             "If it is still unknown, wait as long as the error says, and do the same again.",
             "If the code is suspect_paid, unresolved_payment, paid_undelivered or not_yours, stop and tell the person: "
             "`trade pay reconcile` shows what must be checked.",

@@ -1,7 +1,7 @@
 """All courses of a small world: calls that buy, their ledgers, a hostile service, the chain, a person and a clock.
 
-Every decision is a function of the SDK: `PaymentStateMachine`, `ledger.rules`, `leases.holds`. What is written here is
-the order of the steps, and who may take one when. Times are Unix seconds, amounts are micro-dollars.
+Every decision is a function of the SDK: `PaymentStateMachine`, `ledger.changes`, `ledger.rules`. What is written here
+is the order of the steps, and who may take one when. Times are Unix seconds, amounts are micro-dollars.
 """
 
 from __future__ import annotations
@@ -10,29 +10,47 @@ import copy
 import functools
 import gc
 import itertools
-import math
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields, replace
 from typing import Any, NamedTuple
 
-from tradesdk import Budget, Failure, FailureCause, Payment, PaymentState, Receipt, RetryPolicy, SignedHeader, Spending
-from tradesdk._values.payment import FREE, GRACE, LIVE, RELEASED, RENEWABLE, UNRESOLVED, Earlier, newer_receipt
+from tradesdk import (
+    Budget,
+    Collect,
+    Failure,
+    FailureCause,
+    LedgerChange,
+    LedgerRow,
+    Payment,
+    PaymentError,
+    PaymentProof,
+    PaymentStage,
+    ReasonCode,
+    Receipt,
+    ReleaseClaim,
+    Reopen,
+    Reservation,
+    RetryPolicy,
+    SignedHeader,
+    Spending,
+)
+from tradesdk._values.payment import NOT_TAKEN
 from tradesdk.payments.ledger import rules
-from tradesdk.payments.ledger.leases import LONGEST_CLAIM, holds, owner_name
-from tradesdk.payments.state_machine import MARGIN, Classification, PaymentResponse, PaymentStateMachine
+from tradesdk.payments.ledger.changes import Claim, Mark, Record, Resubmit, Submit
+from tradesdk.payments.ledger.leases import LONGEST_CLAIM
+from tradesdk.payments.state_machine import MARGIN, PaymentStateMachine, Report
 
-from .unit._ledger import NOW, draft
+from .unit._ledger import ADDRESS, NOW, draft
 
+RESERVED, SENT, ANSWERED, TAKEN = PaymentStage
 START = int(NOW)
 VALID = 60
 """Seconds for which a signature is valid."""
-GONE = f"{owner_name().partition(':')[0]}:{2**31 - 1}:gone"
-"""The owner of the claims of a call whose process was killed."""
 POLICY = RetryPolicy(max_retries=1)
-_CLOSED = frozenset({PaymentState.DELIVERED, PaymentState.MARKED_PAID})
 REPLY = b"prices"
+CHAIN = "chain"
 
 
 class _NoFields(dict[str, Any]):
@@ -58,19 +76,18 @@ _ENTRIES: dict[tuple[object, ...], Entry] = {}
 
 
 def entry(payment: Payment) -> Entry:
-    """The payment without what no rule reads in its state, so that states which differ only in that are one."""
-    state = payment.state
-    closed = state in _CLOSED
+    """The payment without what no rule reads at its stage, so that states which differ only in that are one."""
+    stage, closed = payment.stage, is_closed(payment)
     values = {name: getattr(payment, name) for name in _NAMES}
     values |= {
         "created": 0.0,
-        "updated": payment.updated if state is PaymentState.DELIVERED else 0.0,
-        "reply": payment.reply if state is PaymentState.DELIVERED else None,
+        "updated": payment.updated if stage is ANSWERED else 0.0,
+        "reply": payment.reply if stage is ANSWERED else None,
+        "code": _CODES.get(stage) or (ReasonCode.REJECTED if payment.code in NOT_TAKEN else ReasonCode.UNKNOWN),
         "reason": "",
+        "proof": PaymentProof.PERSON if payment.paid is False or closed else PaymentProof.NONE,
         "receipt": PAID if payment.receipt is not None and payment.receipt.success else None,
-        "earlier": _earlier(payment),
-        # How many there were counts only while the newest one may not have been sent.
-        "submissions": min(payment.submissions, 2 if state is PaymentState.SUBMITTED else 1),
+        "submissions": min(payment.submissions, 2 if stage is SENT else 1),
         "signatures": 0 if closed else payment.signatures,
         "settle_failed": 0 if closed else _failed(payment),
         "valid_before": payment.counts_until if closed else payment.valid_before,
@@ -78,11 +95,12 @@ def entry(payment: Payment) -> Entry:
     return _ENTRIES.setdefault(tuple(values.values()), Entry(**values))
 
 
-def _earlier(payment: Payment) -> Earlier | None:
-    """What it was before it was reserved; only its state once it is signed."""
-    if payment.earlier is None or payment.state is PaymentState.RESERVED:
-        return payment.earlier
-    return Earlier(payment.earlier.state, 0, 0, 0) if payment.state is PaymentState.SUBMITTED else None
+_CODES = {RESERVED: ReasonCode.NONE, ANSWERED: ReasonCode.DELIVERED, TAKEN: ReasonCode.ALREADY_USED}
+
+
+def is_closed(payment: Payment) -> bool:
+    """Whether the same call without a name is another purchase."""
+    return payment.stage is ANSWERED or (payment.proof is PaymentProof.PERSON and payment.paid is True)
 
 
 def _failed(payment: Payment) -> int:
@@ -91,12 +109,15 @@ def _failed(payment: Payment) -> int:
 
 
 class Row(NamedTuple):
-    """A payment in a ledger, its claim, and whether its answer waits for a caller."""
+    """A payment in a ledger, and its claim."""
 
     payment: Entry
     owner: str | None = None
     until: float = 0.0
-    waits: bool = False
+
+    @property
+    def whole(self) -> LedgerRow:
+        return LedgerRow(self.payment, self.owner, self.until)
 
 
 Book = tuple[Row, ...]
@@ -128,40 +149,14 @@ def _put(book: Book, row: Row, **changes: Any) -> Book:
     return tuple(row._replace(**changes) if one is row else one for one in book)
 
 
-def _change(book: Book, row: Row, now: float, *, waits: bool | None = None, **changes: Any) -> Result:
-    payment = row.payment
-    state = changes.get("state", payment.state)
-    if state is not payment.state:
-        changes["updated"] = now
-    if state not in LIVE and not (payment.identified and state in RENEWABLE):
-        changes["header"] = None
-    changed = entry(replace(payment, **changes))
-    return _put(book, row, payment=changed, waits=row.waits if waits is None else waits), changed
-
-
-def _is_claimed(row: Row, owner: str, now: float) -> bool:
-    return row.owner not in (None, owner) and holds(row.owner or "", row.until, now=now)
-
-
-def _is_of(row: Row, owner: str | None) -> bool:
-    return owner is None or row.owner in (None, owner)
-
-
 def spending(book: Book, budget: Budget, now: float) -> Spending:
     """What counts."""
-    free = FREE | RELEASED if budget.release == "service" else FREE
-    counted = [row.payment for row in book if row.payment.state not in free]
-    sums = [
-        sum(one.counted for one in payments if window(one.counts_until))
-        for payments in (counted, [one for one in counted if not one.proven_paid])
-        for window in (
-            lambda until: until > now - rules.HOUR,
-            lambda until: until // rules.DAY >= now // rules.DAY,
-            lambda until: True,
-        )
-    ]
-    names = ("last_hour", "today", "total", "held_last_hour", "held_today", "held")
-    return Spending(**dict(zip(names, sums, strict=True)), budget=budget)
+    total = replace(rules.reserved(0), budget=budget)
+    for row in book:
+        one = row.payment
+        is_reserved = one.is_reserved(now)
+        total = total.plus(rules.reserved(one.reserved) if is_reserved else rules.counted(one, now, budget.release))
+    return total
 
 
 @_step
@@ -169,158 +164,69 @@ def find(book: Book, call: str, now: float) -> Result:
     after, until = rules.reply_window(now)
     for row in reversed(book):
         one = row.payment
-        named = one.purchase is not None and one.state is not PaymentState.CANCELLED
-        recent = row.waits and one.reply is not None and after < one.updated <= until
-        if one.fingerprint == call and (one.state in LIVE | UNRESOLVED | RENEWABLE or named or recent):
+        was_signed = one.stage is not RESERVED or one.signatures > 0
+        named = one.purchase is not None and was_signed
+        is_open = was_signed and not is_closed(one)
+        waits = one.waits and one.reply is not None and after < one.updated <= until
+        if one.fingerprint == call and (is_open or named or waits or one.is_reserved(now)):
             return book, one
     return book, None
 
 
 @_step
-def reserve(book: Book, wanted: Entry, budget: Budget, owner: str, now: float) -> Result:
-    book, _ = expire(book, now)
-    _, blocking = find(book, wanted.fingerprint, now)
-    before, made, until = spending(book, budget, now), wanted, now + LONGEST_CLAIM
-    if blocking is not None:
-        if not rules.is_renewable(blocking, now + MARGIN) or _is_claimed(row_of(book, blocking.id), owner, now):
-            return book, None
-        made = entry(rules.renewed(blocking, wanted))
-        before = rules.spending_before(made, wanted.amount, blocking, before, now)
-    if rules.budget_refusal(wanted.amount, before, now=now, counted=()) is not None:
+def reserve(book: Book, draft: Entry, budget: Budget, owner: str, now: float) -> Result:
+    wanted = reservation(draft, budget, owner, now)
+    _, earlier = find(book, draft.fingerprint, now)
+    row = None if earlier is None else row_of(book, earlier.id)
+    if row is not None and not (rules.is_signable(row.payment, wanted.over) and row.whole.is_free_for(owner, now)):
         return book, None
-    if blocking is None:
-        return (*book, Row(made, owner, until)), made
-    return _put(book, row_of(book, blocking.id), payment=made, owner=owner, until=until), made
-
-
-@_step
-def submit(book: Book, payment_id: str, amount: int, header: SignedHeader, owner: str, now: float) -> Result:
-    row = row_of(book, payment_id)
-    one = rules.with_terms(row.payment, replace(row.payment, amount=amount))
-    if one.state is not PaymentState.RESERVED or not _is_of(row, owner):
+    made, before = entry(wanted.of(earlier)), spending(book, budget, now)
+    if earlier is not None:
+        before = rules.spending_before(made, draft.amount, earlier, before, now)
+    if rules.budget_refusal(draft.amount, before, now=now, counted=()) is not None:
         return book, None
-    terms = row._replace(payment=entry(one))
-    book = tuple(terms if older is row else older for older in book)
-    sent, signed = one.submissions + 1, one.signatures + 1
-    return _change(book, terms, now, state=PaymentState.SUBMITTED, header=header, submissions=sent, signatures=signed)
+    if row is None:
+        return (*book, Row(made, owner, wanted.until)), made
+    return _put(book, row, payment=made, owner=owner, until=wanted.until), made
 
 
-@_step
-def resubmit(book: Book, payment_id: str, signatures: int, owner: str, now: float) -> Result:
-    row = row_of(book, payment_id)
-    one = row.payment
-    if one.state is PaymentState.RESERVED or not one.live or one.signatures != signatures or row.owner != owner:
-        return book, None
-    state = PaymentState.SUBMITTED if one.state is PaymentState.REJECTED_LIVE else one.state
-    return _change(book, row, now, state=state, submissions=one.submissions + 1)
-
-
-class Report(NamedTuple):
-    """What a call writes down about its payment."""
-
-    state: PaymentState
-    submissions: int | None = None
-    settle_failed: int | None = None
-    receipt: Receipt | None = None
-    reply: bytes | None = None
-    signatures: int | None = None
-    owner: str | None = None
-
-
-@_step
-def settle(book: Book, payment_id: str, report: Report, now: float) -> Result:
-    row = row_of(book, payment_id)
-    one, state = row.payment, report.state
-    unsent = rules.when_not_sent(one)
-    is_own = report.owner is not None and row.owner == report.owner
-    if state is PaymentState.CANCELLED:
-        if not (rules.may_be_unsent(one, is_own=is_own) and _is_of(row, report.owner)):
-            return book, one
-        state = unsent.state
-    if rules.state_after(one.state, state) is not state:
-        return book, one
-    if not rules.report_counts(one, state, signatures=report.signatures, is_own=is_own or report.owner is None):
-        return book, one
-    delivered = state is PaymentState.DELIVERED is not one.state and report.reply is not None
-    return _change(
-        book,
-        row,
-        now,
-        state=state,
-        waits=row.waits or delivered,
-        receipt=newer_receipt(one.receipt, report.receipt),
-        reply=one.reply if report.reply is None else report.reply,
-        submissions=one.submissions if report.submissions is None else report.submissions,
-        settle_failed=one.settle_failed if report.settle_failed is None else report.settle_failed,
-        counted=unsent.counted,
-        valid_before=unsent.valid_before,
-        counts_until=_counts_until(unsent, report, now),
-    )
-
-
-def _counts_until(one: Payment, report: Report, now: float) -> int:
-    """A receipt says when it was taken."""
-    taken = report.receipt is not None and report.receipt.success and not one.proven_paid
-    return min(one.counts_until, math.ceil(now)) if taken else one.counts_until
-
-
-@_step
-def mark(book: Book, payment_id: str, paid: bool, proven: bool, signatures: int | None, now: float) -> Result:
-    row = row_of(book, payment_id)
-    one = row.payment
-    allowed = rules.may_be_marked(one, now, paid=paid, proven=proven)
-    if not allowed or signatures not in (None, one.signatures):
-        return book, None
-    delivered = one.state is PaymentState.DELIVERED
-    return _change(
-        book,
-        row,
-        now,
-        state=rules.state_when_marked(one, paid=paid, proven=proven),
-        counted=0 if delivered and not paid else one.counted,
-        witnessed=one.witnessed or (paid and (proven or delivered)),
+def reservation(draft: Entry, budget: Budget, owner: str, now: float) -> Reservation:
+    return Reservation(
+        payment=draft,
+        budget=budget,
+        pay_to=(ADDRESS,),
+        owner=owner,
+        until=now + LONGEST_CLAIM,
+        over=now + MARGIN,
+        now=now,
     )
 
 
 @_step
-def claim(book: Book, payment_id: str, owner: str, now: float) -> Result:
+def update(book: Book, payment_id: str, change: LedgerChange) -> Result:
     row = row_of(book, payment_id)
-    if _is_claimed(row, owner, now):
-        return book, False
-    return _put(book, row, owner=owner, until=now + LONGEST_CLAIM), True
+    try:
+        after = change(row.whole)
+    except PaymentError:
+        return book, None
+    changed = Row(entry(after.payment), after.owner, after.until)
+    return tuple(changed if one is row else one for one in book), changed.payment
 
 
-@_step
-def give_back(book: Book, payment_id: str, owner: str) -> Result:
-    row = row_of(book, payment_id)
-    return (_put(book, row, owner=None, until=0.0) if row.owner == owner else book), None
+def claim(book: Book, payment_id: str, owner: str, now: float) -> tuple[Book, bool]:
+    book, _ = update(book, payment_id, Claim(owner=owner, until=now + LONGEST_CLAIM, now=now))
+    return book, row_of(book, payment_id).owner == owner
 
 
-@_step
-def collect(book: Book, payment_id: str, owner: str) -> Result:
-    row = row_of(book, payment_id)
-    if row.payment.state is PaymentState.DELIVERED and row.waits:
-        kept = row.payment.reply if row.payment.purchase is not None else None
-        book = _put(book, row, payment=entry(replace(row.payment, reply=kept)), waits=False)
-    return give_back(book, payment_id, owner)
+def submit(book: Book, payment_id: str, amount: int, header: SignedHeader, owner: str, now: int) -> Result:
+    """The terms of a signature are those of now: `header` says until when it is valid."""
+    until = int(header.split()[1])
+    terms = entry(replace(row_of(book, payment_id).payment, amount=amount, valid_before=until, counts_until=until))
+    return update(book, payment_id, Submit(terms=terms, header=header, pay_to=(ADDRESS,), owner=owner, now=now))
 
 
-@_step
-def reopen(book: Book, payment_id: str, owner: str) -> Result:
-    row = row_of(book, payment_id)
-    if row.payment.state is PaymentState.DELIVERED:
-        book = _put(book, row, payment=entry(replace(row.payment, reply=row.payment.reply or REPLY)), waits=True)
-    return give_back(book, payment_id, owner)
-
-
-@_step
-def expire(book: Book, now: float) -> Result:
-    for row in book:
-        if row.payment.live and row.payment.valid_before <= now - GRACE:
-            after = rules.when_expired(row.payment)
-            counts = {name: getattr(after, name) for name in ("counted", "valid_before", "counts_until")}
-            book, _ = _change(book, row, now, state=after.state, **counts)
-    return book, None
+def record(book: Book, payment_id: str, report: Report, signatures: int, owner: str, now: int) -> Result:
+    return update(book, payment_id, Record(report=report, signatures=signatures, owner=owner, now=now))
 
 
 @dataclass(frozen=True)
@@ -344,6 +250,7 @@ class Case:
         wrong: the person who marks payments may be wrong.
         lost: the ledger may be emptied once.
         copied: a second machine may continue a copy of the ledger.
+        again: how often what was signed and never left is signed once more.
     """
 
     callers: int
@@ -362,16 +269,21 @@ class Case:
     wrong: bool = False
     lost: bool = False
     copied: bool = False
+    again: int = 0
 
 
 class Caller(NamedTuple):
-    """Where a call is. `machine`, `header` and `signatures` are of its payment as it was claimed or signed."""
+    """Where a call is. `machine`, `header` and `signatures` are of its payment as it was claimed or signed.
+
+    `last` is what it was told before it waits, if that is not written down.
+    """
 
     step: str = "idle"
     payment: str = ""
     header: str = ""
     machine: PaymentStateMachine | None = None
     signatures: int = 0
+    last: Report | None = None
 
 
 IDLE = Caller()
@@ -420,7 +332,6 @@ _MACHINES: dict[tuple[object, ...], PaymentStateMachine] = {}
 
 
 def _same(machine: PaymentStateMachine, payment: Payment) -> PaymentStateMachine:
-    machine.submissions = min(machine.submissions, 1)
     told = {name: value for name, value in vars(machine).items() if name not in ("_payment", "_no_reason")}
     read = (payment.valid_before, payment.signatures, payment.purchase)
     return _MACHINES.setdefault((*read, *told.values()), machine)
@@ -431,23 +342,29 @@ def _no_jitter() -> float:
 
 
 @functools.cache
-def machine_of(base: Entry, fresh: bool) -> PaymentStateMachine:
-    return _same(PaymentStateMachine(POLICY, base, fresh=fresh, random=_no_jitter), base)
+def machine_of(payment: Entry, before: Entry) -> PaymentStateMachine:
+    return _same(PaymentStateMachine(POLICY, payment, before, random=_no_jitter), payment)
 
 
-def _response(verdict: Classification, receipt: Receipt | None) -> PaymentResponse:
-    lost = verdict is Classification.UNKNOWN
+def _report(code: ReasonCode, receipt: Receipt | None) -> Report:
+    lost = code is ReasonCode.UNKNOWN
     failure = Failure(FailureCause.LOST) if lost else Failure(FailureCause.STATUS, 402, {})
-    return PaymentResponse(verdict, "", failure, receipt)
+    return Report(code, "", failure, receipt, sent=code is not ReasonCode.NOT_RECEIVED)
 
 
+_TOLD = [
+    code
+    for code in ReasonCode
+    if code not in (ReasonCode.NONE, ReasonCode.UNUSABLE, ReasonCode.SUSPECT, ReasonCode.TAKEN_ELSEWHERE)
+]
 ANSWERS = {
-    f"{verdict}{' with a receipt' if receipt else ''}": _response(verdict, receipt)
-    for verdict in Classification
+    f"{code}{' with a receipt' if receipt else ''}": _report(code, receipt)
+    for code in _TOLD
     for receipt in (None, PAID)
 }
-NOT_SENT = (Classification.NOT_RECEIVED.value,)
-SENT = tuple(name for name, answer in ANSWERS.items() if answer.verdict is not Classification.NOT_RECEIVED)
+NOT_SENT = (ReasonCode.NOT_RECEIVED.value,)
+DELIVERED = (ReasonCode.DELIVERED.value,)
+SENT_ONES = tuple(name for name, answer in ANSWERS.items() if answer.sent)
 
 
 @functools.cache
@@ -464,12 +381,11 @@ def outcomes(
         went_on = copy.copy(machine)
         step = went_on.next(answer, at=now, now=now, time_left=time_left)
         again = None if step.wait is None else _same(went_on, machine._payment)
-        receipt = answer.receipt if receipts else None
-        signatures = machine._payment.signatures
-        report = Report(step.state, min(went_on.submissions, 1), went_on.settle_failed, receipt, None, signatures)
-        if step.state is PaymentState.DELIVERED:
-            found.setdefault((None, report._replace(reply=REPLY)), name)
-            report, name = report._replace(state=PaymentState.PAID_UNDELIVERED), f"{name}, not usable"
+        report = replace(step.report, failure=Failure(FailureCause.LOST))
+        report = report if receipts else replace(report, receipt=None)
+        if report.code is ReasonCode.DELIVERED:
+            found.setdefault((None, replace(report, reply=REPLY)), name)
+            report, name = replace(report, code=ReasonCode.UNUSABLE), f"{name}, not usable"
         found.setdefault((again, report), name)
     return [(name, *after) for after, name in found.items()]
 
@@ -495,7 +411,7 @@ def _nonce(case: Case, world: World, book: Book, call: str) -> tuple[str, int]:
     if case.named:
         known = {row.payment.id for row in book} | {one.payment for one in world.callers}
         return f"{call}0.0", next(number for number in itertools.count() if f"{call}0.0#{number}" not in known)
-    purchase = sum(row.payment.fingerprint == call and row.payment.state in _CLOSED for row in book)
+    purchase = sum(row.payment.fingerprint == call and is_closed(row.payment) for row in book)
     had = {one.nonce for one in (*world.cheques, *world.chain)}
     had |= {row.payment.nonce for row in book} | {one.payment.partition("#")[0] for one in world.callers}
     return next(nonce for number in itertools.count() if (nonce := f"{call}{purchase}.{number}") not in had), 0
@@ -569,28 +485,26 @@ def _with_book(world: World, which: int, book: Book, **changes: Any) -> World:
 
 
 def _person(case: Case, world: World, which: int, book: Book) -> Moves:
-    """What a person does: close what has expired, mark what is open, ask the chain."""
-    expired, _ = expire(book, world.now)
-    if expired != book:
-        yield "payments that expired are closed", _with_book(world, which, expired)
+    """What a person does: mark what is open, ask the chain."""
     for row in book:
         one = row.payment
         taken = _is_taken(world, one)
         for paid in (True, False) if case.wrong else (taken,) * case.marks:
-            after, marked = mark(book, one.id, paid, False, None, world.now)
+            after, marked = update(book, one.id, Mark(paid=paid, now=world.now))
             if marked is not None:
                 misled = world.misled or (taken and not paid)
                 told = f"a person marks {one.id} as {'paid' if paid else 'unpaid'}"
                 yield told, _with_book(world, which, after, misled=misled)
         known = taken or world.now >= max(one.valid_before, one.counts_until)
-        asked = case.witness and world.verdict is None and rules.needs_proof(one) and not one.proven_paid
+        asked = case.witness and world.verdict is None and one.is_unresolved(world.now) and one.paid is None
         if asked and known:
             verdict = one.id, taken, one.signatures
             yield f"the witness says about {one.id}: taken: {taken}", world._replace(verdict=verdict)
     if world.verdict is not None and which == 0:
         payment_id, taken, signatures = world.verdict
         if any(row.payment.id == payment_id for row in book):
-            book, _ = mark(book, payment_id, taken, True, signatures, world.now)
+            mark = Mark(paid=taken, evidence=CHAIN, signatures=signatures, now=world.now)
+            book, _ = update(book, payment_id, mark)
         yield "the witness's verdict is used", _with_book(world, which, book, verdict=None)
 
 
@@ -639,68 +553,60 @@ class _Call:
         yield self.killed()
 
     def killed(self) -> Move:
-        gone = tuple(
-            row._replace(owner=GONE if row.payment.state is PaymentState.RESERVED else None, until=0.0)
-            if row.owner == self.owner
-            else row
-            for row in self.book
-        )
+        gone = tuple(row._replace(owner=None, until=0.0) if row.owner == self.owner else row for row in self.book)
         return self.to("its process is killed", IDLE, gone, has_answer=self.caller.step == "returns")
 
     def starts(self, call: str, nonce: str, number: int) -> Iterator[Move]:
-        closed = any(row.payment.fingerprint == call and row.payment.state in _CLOSED for row in self.book)
+        closed = any(row.payment.fingerprint == call and is_closed(row.payment) for row in self.book)
         for amount in () if self.case.once and closed else self.case.prices:
             wanted = wanted_of(self.case, call, nonce, number, amount, self.now)
             book, made = reserve(self.book, wanted, self.case.budget, self.owner, self.now)
             if made is not None:
-                yield self.to(f"reserves {amount} for {made.id}", Caller("reserved", made.id, str(amount)), book)
+                signed = f"{amount} {wanted.valid_before}"
+                yield self.to(f"reserves {amount} for {made.id}", Caller("reserved", made.id, signed), book)
         _, found = find(self.book, call, self.now)
-        if found is None:
+        if found is None or found.stage not in (SENT, ANSWERED):
+            return
+        if found.stage is ANSWERED and found.purchase is not None:
+            yield self.to("returns the kept answer", IDLE)
             return
         book, is_mine = claim(self.book, found.id, self.owner, self.now)
         if not is_mine:
             return
-        if found.state is PaymentState.DELIVERED and found.purchase is not None:
-            yield self.to("returns the kept answer", IDLE)
-        elif found.state is PaymentState.DELIVERED:
+        if found.stage is ANSWERED:
             yield self.to(f"claims the answer of {found.id}", Caller("collects", found.id), book)
-        elif found.state is PaymentState.RESERVED:
-            yield self.to(f"claims the reservation {found.id}", Caller("cancels", found.id), book)
         elif found.header is not None:
-            at_hand = Caller("resends", found.id, str(found.header), machine_of(found, False), found.signatures)
-            if found.live and self.now + MARGIN < found.valid_before:
+            at_hand = Caller("resends", found.id, str(found.header), machine_of(found, found), found.signatures)
+            if not rules.is_signable(found, self.now + MARGIN):
                 yield self.to(f"claims {found.id}", at_hand, book)
-            elif rules.is_renewable(found, self.now + MARGIN) and found.identified and found.submissions:
+            elif found.identified:
                 yield self.to(f"claims {found.id}", at_hand._replace(step="asks_for_kept"), book)
 
     def releases(self, told: str, book: Book | None = None) -> Move:
         """The end of a call that gets no answer."""
-        book, _ = give_back(self.book if book is None else book, self.caller.payment, self.owner)
+        book, _ = update(self.book if book is None else book, self.caller.payment, ReleaseClaim(owner=self.owner))
         return self.to(told, IDLE, book)
 
-    def settled(self, book: Book, report: Report) -> Result:
-        return settle(book, self.caller.payment, report._replace(owner=self.owner), self.now)
+    def recorded(self, report: Report) -> Book:
+        return record(self.book, self.caller.payment, report, self.caller.signatures, self.owner, self.now)[0]
 
     def reports(self, told: str, report: Report) -> Move:
         """It writes down a report, and ends."""
-        book, _ = self.settled(self.book, report)
-        return self.releases(f"{told}: writes down {report.state}", book)
+        return self.releases(f"{told}: writes down {report.code}", self.recorded(report))
 
     def reserved(self) -> Iterator[Move]:
-        """It signs, and writes that down. A cancellation meanwhile undoes it."""
-        payment = row_of(self.book, self.caller.payment).payment
-        yield self.reports("cannot sign", Report(PaymentState.CANCELLED))
-        if self.now + MARGIN >= payment.valid_before:
+        """It signs, and writes that down."""
+        yield self.releases("cannot sign")
+        before = row_of(self.book, self.caller.payment).payment
+        amount, until = map(int, self.caller.header.split())
+        # Signatures that never left could be made forever.
+        if self.now + MARGIN >= until or (before.stage is RESERVED and before.signatures > self.case.again):
             return
-        header = SignedHeader(f"{self.caller.header} {payment.valid_before}")
-        book, made = submit(self.book, payment.id, int(self.caller.header), header, self.owner, self.now)
+        header = SignedHeader(self.caller.header)
+        book, made = submit(self.book, before.id, amount, header, self.owner, self.now)
         if made is not None:
-            signed = Caller("sends", made.id, str(header), machine_of(made, True), made.signatures)
+            signed = Caller("sends", made.id, str(header), machine_of(made, before), made.signatures)
             yield self.to("writes down its signature", signed, book)
-
-    def cancels(self) -> Iterator[Move]:
-        """It has claimed a reservation of a call that was killed."""
-        yield self.reports("goes on", Report(PaymentState.CANCELLED))
 
     def resends(self) -> Iterator[Move]:
         """It has claimed a payment, and writes down one more submission."""
@@ -708,15 +614,24 @@ class _Call:
         yield self.one_more()
 
     def one_more(self) -> Move:
-        book, current = resubmit(self.book, self.caller.payment, self.caller.signatures, self.owner, self.now)
+        change = Resubmit(signatures=self.caller.signatures, owner=self.owner, now=self.now)
+        book, current = update(self.book, self.caller.payment, change)
         if current is None:
             return self.releases("finds that it was closed")
         return self.to("writes down one more submission", self.caller._replace(step="sends"), book)
 
     def pauses(self) -> Iterator[Move]:
-        """It waits before it resends."""
+        """It waits before it resends. One that did not arrive is still counted as sent: it is not counted again."""
+        last = self.caller.last
+        if last is None:
+            yield self.releases("is canceled while it waits")
+            yield self.one_more() if self.machine.can_submit(self.now) else self.releases("has waited too long")
+            return
         yield self.reports("is canceled while it waits", self.not_sent)
-        yield self.one_more() if self.machine.can_submit(self.now) else self.releases("has waited too long")
+        if self.machine.can_submit(self.now):
+            yield self.to("tries again", self.caller._replace(step="sends", last=None))
+        else:
+            yield self.reports("has waited too long", last)
 
     @property
     def machine(self) -> PaymentStateMachine:
@@ -725,11 +640,11 @@ class _Call:
 
     @property
     def not_sent(self) -> Report:
-        return Report(self.machine.state_if_not_sent, self.machine.submissions, signatures=self.caller.signatures)
+        return self.machine.unsent("")
 
     @property
     def in_doubt(self) -> Report:
-        return Report(PaymentState.UNKNOWN, 1, signatures=self.caller.signatures)
+        return Report(ReasonCode.UNKNOWN, "", settle_failed=self.machine.settle_failed)
 
     def sends(self) -> Iterator[Move]:
         yield self.reports("is canceled before it sends", self.not_sent)
@@ -744,28 +659,28 @@ class _Call:
 
     def is_asked(self) -> Iterator[Move]:
         yield self.reports("is canceled while it waits for the answer", self.in_doubt)
-        yield from self.told(SENT)
+        yield from self.told(SENT_ONES)
 
     def told(self, answers: tuple[str, ...]) -> Iterator[Move]:
-        """It is told something, and writes that down; a cancellation meanwhile is written down as well."""
+        """It is told something, and writes that down."""
         for told, machine, report in outcomes(self.machine, self.now, answers, self.case.receipts):
-            if report.state is PaymentState.DELIVERED:
+            if report.code is ReasonCode.DELIVERED:
                 yield self.delivered(told, report)
-                continue
-            book, _ = self.settled(self.book, report)
-            told = f"is told: {told}: writes down {report.state}"
-            waits = self.caller._replace(step="pauses", machine=machine)
-            yield self.releases(told, book) if machine is None else self.to(f"{told}, and waits", waits, book)
-            book, _ = self.settled(book, self.in_doubt)
-            yield self.releases(f"{told}, and is canceled", book)
+            elif machine is None:
+                yield self.reports(f"is told: {told}", report)
+            elif report.sent:
+                waits = self.caller._replace(step="pauses", machine=machine)
+                yield self.to(f"is told: {told}: writes down {report.code}, and waits", waits, self.recorded(report))
+            else:
+                waits = self.caller._replace(step="pauses", machine=machine, last=report)
+                yield self.to(f"is told: {told}, and waits", waits)
 
     def delivered(self, told: str, report: Report) -> Move:
-        book, _ = self.settled(self.book, report)
-        return self.to(f"is told: {told}: writes down {report.state}", Caller("takes", self.caller.payment), book)
+        return self.to(f"is told: {told}: writes it down", Caller("takes", self.caller.payment), self.recorded(report))
 
     def takes(self) -> Iterator[Move]:
         """It has the answer, and notes that."""
-        book, _ = collect(self.book, self.caller.payment, self.owner)
+        book, _ = update(self.book, self.caller.payment, Collect(owner=self.owner))
         yield self.to("collects the answer", self.caller._replace(step="returns"), book)
 
     def collects(self) -> Iterator[Move]:
@@ -773,10 +688,10 @@ class _Call:
         yield self.releases("is canceled")
         row = row_of(self.book, self.caller.payment)
         _, found = find(self.book, row.payment.fingerprint, self.now)
-        yield from self.takes() if found is row.payment and row.waits else [self.releases("finds no answer")]
+        yield from self.takes() if found is row.payment and found.waits else [self.releases("finds no answer")]
 
     def returns(self) -> Iterator[Move]:
-        book, _ = reopen(self.book, self.caller.payment, self.owner)
+        book, _ = update(self.book, self.caller.payment, Reopen(owner=self.owner, reply=REPLY))
         yield self.to("is canceled before it returns: puts the answer back", IDLE, book)
         yield self.to("returns the answer", IDLE, has_answer=True)
 
@@ -787,11 +702,8 @@ class _Call:
 
     def is_asked_for_kept(self) -> Iterator[Move]:
         yield self.releases("gets no answer, or is canceled")
-        machine = self.machine
-        signatures = self.caller.signatures
-        report = Report(PaymentState.DELIVERED, machine.submissions, machine.settle_failed, None, REPLY, signatures)
-        yield self.delivered("delivered", report)
-        yield self.reports("gets an answer that is not usable", report._replace(state=PaymentState.PAID_UNDELIVERED))
+        yield self.delivered("delivered", Report(ReasonCode.DELIVERED, "", reply=REPLY))
+        yield self.reports("gets an answer that is not usable", Report(ReasonCode.UNUSABLE, ""))
 
 
 # States
@@ -800,14 +712,15 @@ _ORDER: dict[object, int] = {}
 
 
 def tidy(world: World) -> World:
-    """The state without cancelled reservations that no call works on."""
+    """The state without what was never signed, and that no call works on."""
+    at_work = {caller.payment for caller in world.callers}
     for which, book in enumerate(world.books):
         for row in book or ():
-            if row.payment.state is PaymentState.CANCELLED and all(
-                caller.payment != row.payment.id for caller in world.callers
-            ):
+            one = row.payment
+            never_signed = one.stage is RESERVED and one.signatures == 0
+            if never_signed and not one.is_reserved(world.now) and one.id not in at_work:
                 assert book is not None
-                return tidy(_with_book(world, which, tuple(one for one in book if one is not row)))
+                return tidy(_with_book(world, which, tuple(each for each in book if each is not row)))
     return world
 
 
@@ -899,7 +812,8 @@ def told_of(world: World) -> Iterator[str]:
         for row in book or ():
             one = row.payment
             yield (
-                f"ledger: {one.id} {one.state}, counts {one.counted}, valid until {one.valid_before - START} s, "
+                f"ledger: {one.id} {one.stage}, {one.code}, paid {one.paid} ({one.proof}), counts {one.counted}, "
+                f"reserved {one.reserved}, valid until {one.valid_before - START} s, "
                 f"{one.submissions} submissions, {one.signatures} signatures, charged {one.charged}, "
                 f"claimed by {row.owner}"
             )

@@ -7,16 +7,14 @@ from decimal import Decimal
 from functools import partial
 from typing import Any
 
-from tradesdk import Budget, Ledger, LedgerError, PaymentState
+from tradesdk import Budget, Ledger, LedgerError, Payment, PaymentStage, ReasonCode
 
 from ._paidservice import PRICE, PaidService
+from ._payments import how
 
-READS = {"find", "get", "history", "delivered", "spending", "trusted"}
-STEPS = READS | {
-    *("reserve", "submit", "resubmit", "settle", "collect", "reopen", "claim", "give_back", "expire"),
-}
+READS = {"find", "get", "history", "spending", "setting"}
+STEPS = READS | {"reserve", "update", "set_setting"}
 BUDGET = Budget(total=Decimal(5 * PRICE) / 1_000_000)
-NEVER_TAKEN = {PaymentState.RESERVED, PaymentState.REJECTED_LIVE, PaymentState.CANCELLED, PaymentState.EXPIRED_UNPAID}
 
 
 class Stop(BaseException):
@@ -24,7 +22,8 @@ class Stop(BaseException):
 
 
 class EventfulLedger(Ledger):
-    """Before or after its call number `at`, counted from 1, `event` happens. `calls` has their names.
+    """Before or after its call number `at`, counted from 1, `event` happens. `calls` has their names, and those of
+    changes.
 
     With `lasting` it happens at all that write from there on.
     """
@@ -40,7 +39,8 @@ class EventfulLedger(Ledger):
         return partial(self._step, name, found) if name in STEPS else found
 
     def _step(self, name: str, call: Callable[..., Any], *args: Any, **options: Any) -> Any:
-        self.calls = (*self.calls, name)
+        called = type(args[1]).__name__.lower() if name == "update" else name
+        self.calls = (*self.calls, called)
         number = len(self.calls)
         here = number == self.at or (self.lasting and 0 < self.at < number and name not in READS)
         if here and not self.after:
@@ -69,11 +69,12 @@ def agree(service: PaidService, ledger: Ledger) -> None:
     assert service.authorizations.keys() <= payments.keys(), "handed over, and not written down"
     for nonce, payment in payments.items():
         if nonce in service.taken:
-            assert payment.state not in NEVER_TAKEN, f"taken, and the ledger says {payment.state}"
-        elif payment.state is PaymentState.PAID_UNDELIVERED or payment.charged is True:
-            raise AssertionError(f"not taken, and the ledger says {payment.state}")
+            assert payment.charged is not False, f"taken, and the ledger says {how(payment)}"
+            assert payment.in_doubt or payment.stage in (PaymentStage.ANSWERED, PaymentStage.TAKEN), how(payment)
+        elif payment.code in (ReasonCode.UNUSABLE, ReasonCode.ALREADY_USED) or payment.charged is True:
+            raise AssertionError(f"not taken, and the ledger says {how(payment)}")
         if nonce in service.authorizations:
-            assert payment.state not in {PaymentState.RESERVED, PaymentState.CANCELLED}
+            assert payment.stage is not PaymentStage.RESERVED or payment.code is ReasonCode.NOT_RECEIVED, how(payment)
     spending = ledger.spending(BUDGET, now=service.clock.now())
     assert service.total <= spending.total
     assert BUDGET.total is not None
@@ -82,9 +83,9 @@ def agree(service: PaidService, ledger: Ledger) -> None:
 
 def paid_once(service: PaidService, ledger: Ledger) -> None:
     """Another nonce arrives only when what the one before had bought was delivered, and the ledger knew."""
-    states = [ledger_state(ledger, nonce) for nonce in service.authorizations]
-    assert all(state is PaymentState.DELIVERED for state in states[:-1]), states
+    payments = [in_ledger(ledger, nonce) for nonce in service.authorizations]
+    assert all(one.stage is PaymentStage.ANSWERED for one in payments[:-1]), list(map(how, payments))
 
 
-def ledger_state(ledger: Ledger, nonce: str) -> PaymentState:
-    return next(payment.state for payment in ledger.history(limit=1000) if payment.nonce == nonce)
+def in_ledger(ledger: Ledger, nonce: str) -> Payment:
+    return next(payment for payment in ledger.history(limit=1000) if payment.nonce == nonce)

@@ -38,7 +38,7 @@ class Scenario:
         error: the class of the error; empty: there is a result.
         code: of that error; empty: any.
         charged: what the result or the error says.
-        state: what the ledger says.
+        state: what the ledger says, in the words of `_payments.how`.
         settled: how often the mock took the money.
         again: what the same call does when nothing goes wrong any more: the code of its error, or "delivered", or
             "bought again", which signs and pays once more.
@@ -54,7 +54,7 @@ class Scenario:
     error: str = ""
     code: str = ""
     charged: bool | str = True
-    state: str = "delivered"
+    state: str = "answered"
     settled: int = 1
     again: str = "bought again"
 
@@ -68,14 +68,16 @@ LOST: dict[str, Any] = {
     "error": "PaymentUndeliveredError",
     "code": "paid_undelivered",
     "charged": "unknown",
-    "state": "paid_undelivered",
+    "state": "taken, already_used",
     "again": "unresolved_payment",
 }
-LOST_WITH_RECEIPT: dict[str, Any] = LOST | {"charged": True}
-OPEN: dict[str, Any] = {"error": "PaymentOutcomeUnknownError", "charged": "unknown", "state": "unknown"}
-SAFE: dict[str, Any] = {"state": "rejected_live", "charged": "unknown", "settled": 0, "again": "delivered"}
+LOST_WITH_RECEIPT: dict[str, Any] = LOST | {"charged": True, "state": "taken, unusable"}
+OPEN: dict[str, Any] = {"error": "PaymentOutcomeUnknownError", "charged": "unknown", "state": "sent, unknown"}
+SAFE: dict[str, Any] = {"state": "sent, rejected", "charged": "unknown", "settled": 0, "again": "delivered"}
 
-STILL_PENDING: dict[str, Any] = OPEN | {"state": "pending"}
+BARE: dict[str, Any] = OPEN | {"state": "sent, no_reason"}
+REFUSED: dict[str, Any] = SAFE | {"state": "sent, refused"}
+STILL_PENDING: dict[str, Any] = OPEN | {"state": "sent, pending"}
 
 SCENARIOS = (
     Scenario(name="clean"),
@@ -111,7 +113,7 @@ SCENARIOS = (
     Scenario(name="402 again, once", faults=[fault("overlook", count=1)]),
     Scenario(name="402 again, twice", faults=[fault("overlook", count=2)]),
     Scenario(
-        name="402 forever", faults=[fault("overlook")], code="outcome_unknown", settled=0, again="delivered", **OPEN
+        name="402 forever", faults=[fault("overlook")], code="outcome_unknown", settled=0, again="delivered", **BARE
     ),
     Scenario(name="settled, then 402 again, once", faults=[fault("overlook", charged=True, count=1)], **LOST),
     Scenario(name="settled, then 402 forever", faults=[fault("overlook", charged=True)], **LOST),
@@ -134,8 +136,8 @@ SCENARIOS = (
         name="nonce used, which is a lie", faults=[fault("verification", reason=USED)], code="outcome_unknown",
         settled=0, again="delivered", **OPEN,
     ),
-    Scenario(name="400 after paying", faults=[fault("status", status=400)], error="InvalidRequestError", **SAFE),
-    Scenario(name="404 after paying", faults=[fault("status", status=404)], error="NotFoundError", **SAFE),
+    Scenario(name="400 after paying", faults=[fault("status", status=400)], error="InvalidRequestError", **REFUSED),
+    Scenario(name="404 after paying", faults=[fault("status", status=404)], error="NotFoundError", **REFUSED),
     Scenario(name="no money", balance=0, error="PaymentRejectedError", code="insufficient_funds", **SAFE),
     Scenario(
         name="a reason that nobody knows", faults=[fault("verification", reason="moon_too_full")],
@@ -152,7 +154,7 @@ SCENARIOS = (
     ),
     Scenario(
         name="clock put forward in the middle", faults=[fault("overlook", count=1)], jump=500,
-        code="outcome_unknown", settled=0, again="delivered", **OPEN,
+        code="outcome_unknown", settled=0, again="delivered", **BARE,
     ),
     Scenario(name="429, then success", faults=[fault("status", status=429, count=1)]),
     Scenario(name="429 twice, then success", faults=[fault("status", status=429, count=2)]),

@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from tradesdk import Budget, MarketResult, Payment, PaymentState, Quote, Spending
+from tradesdk import Budget, MarketResult, Payment, PaymentProof, PaymentStage, Quote, ReasonCode, Spending
 
 T = TypeVar("T")
 
@@ -12,7 +12,6 @@ def payment(number: int = 1, amount: int = 30_000, **changes: Any) -> Payment:
     """A payment that was delivered, without a receipt."""
     made = Payment(
         id=f"pay_{number:024x}",
-        state=PaymentState.DELIVERED,
         fingerprint=f"{number:064x}",
         method="POST",
         url="https://service.example/v1/token-prices",
@@ -30,7 +29,34 @@ def payment(number: int = 1, amount: int = 30_000, **changes: Any) -> Payment:
         updated=1_800_000_001.0,
         submissions=1,
     )
-    return replace(made, **changes)
+    return replace(made, **{"stage": PaymentStage.ANSWERED, "code": ReasonCode.DELIVERED, **changes})
+
+
+SENT: dict[str, Any] = {"stage": PaymentStage.SENT, "code": ReasonCode.NONE}
+UNKNOWN: dict[str, Any] = {"stage": PaymentStage.SENT, "code": ReasonCode.UNKNOWN}
+REJECTED: dict[str, Any] = {"stage": PaymentStage.SENT, "code": ReasonCode.REJECTED}
+UNUSABLE: dict[str, Any] = {"stage": PaymentStage.TAKEN, "code": ReasonCode.UNUSABLE}
+RESERVED: dict[str, Any] = {
+    "stage": PaymentStage.RESERVED,
+    "code": ReasonCode.NONE,
+    "counted": 0,
+    "reserved": 30_000,
+    "reserved_until": 1_800_000_120,
+    "submissions": 0,
+}
+MARKED_PAID: dict[str, Any] = {"stage": PaymentStage.TAKEN, "proof": PaymentProof.PERSON, "paid": True}
+MARKED_UNPAID: dict[str, Any] = {**UNKNOWN, "proof": PaymentProof.PERSON, "paid": False}
+PLACES: tuple[dict[str, Any], ...] = (SENT, UNKNOWN, REJECTED, UNUSABLE, RESERVED, MARKED_PAID, MARKED_UNPAID, {})
+
+
+def how(one: Payment) -> str:
+    """How far a payment has come, in words: its stage, what was told of it, and who says whether it was paid."""
+    told = [one.stage.value]
+    if one.stage is not PaymentStage.ANSWERED and one.code:
+        told.append(one.code.value)
+    if one.paid is not None and one.proof is not PaymentProof.RECEIPT:
+        told.append(f"{'paid' if one.paid else 'unpaid'} by {one.proof.value}")
+    return ", ".join(told)
 
 
 def quote(path: str, amount: int, tokens: int | None = None) -> Quote:

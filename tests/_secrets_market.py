@@ -18,10 +18,10 @@ from tradesdk import (
     Budget,
     ChainWitness,
     Ledger,
+    LedgerChange,
+    LedgerRow,
     LocalSigner,
     MarketClient,
-    Payment,
-    SignedHeader,
     create_keystore,
     keystore_address,
 )
@@ -34,13 +34,16 @@ class Watched(Ledger):
 
     seen: Seen
 
-    def submit(self, payment: Payment, header: SignedHeader, **options: Any) -> Payment:
+    def update(self, payment_id: str, change: LedgerChange) -> LedgerRow:
+        header = getattr(change, "header", None)
+        if header is None:
+            return super().update(payment_id, change)
         content = base64.b64decode(header)
         signature = json.loads(content)["payload"]["signature"]
         inside = base64.b64encode(content[48:96]).decode()  # some digits of the signature
         assert inside in header
         self.seen.secrets += [inside, signature[2:].upper(), signature[20:60]]  # header and signature hold one of them
-        return super().submit(payment, header, **options)
+        return super().update(payment_id, change)
 
 
 def watched(seen: Seen, path: Path | None = None) -> Watched:

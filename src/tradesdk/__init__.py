@@ -70,7 +70,9 @@ if TYPE_CHECKING:  # `as` makes the names public to type checkers
     from ._values.http import RateLimit as RateLimit
     from ._values.http import RawResponse as RawResponse
     from ._values.payment import Payment as Payment
-    from ._values.payment import PaymentState as PaymentState
+    from ._values.payment import PaymentProof as PaymentProof
+    from ._values.payment import PaymentStage as PaymentStage
+    from ._values.payment import ReasonCode as ReasonCode
     from ._values.payment import Receipt as Receipt
     from ._values.payment import SignedHeader as SignedHeader
     from .errors import AmbiguousOutcomeError as AmbiguousOutcomeError
@@ -143,7 +145,13 @@ if TYPE_CHECKING:  # `as` makes the names public to type checkers
     from .payments.batches import Batch as Batch
     from .payments.budget import Budget as Budget
     from .payments.budget import Spending as Spending
+    from .payments.ledger.changes import Collect as Collect
+    from .payments.ledger.changes import LedgerChange as LedgerChange
+    from .payments.ledger.changes import LedgerRow as LedgerRow
+    from .payments.ledger.changes import ReleaseClaim as ReleaseClaim
+    from .payments.ledger.changes import Reopen as Reopen
     from .payments.ledger.protocol import LedgerStore as LedgerStore
+    from .payments.ledger.rules import Reservation as Reservation
     from .payments.ledger.sqlite import Ledger as Ledger
     from .payments.results import ChainVerdict as ChainVerdict
     from .payments.results import DryRun as DryRun
@@ -196,7 +204,9 @@ _HOMES = {
     ),
     "_values.payment": (
         "Payment",
-        "PaymentState",
+        "PaymentProof",
+        "PaymentStage",
+        "ReasonCode",
         "Receipt",
         "SignedHeader",
     ),
@@ -286,7 +296,15 @@ _HOMES = {
         "Budget",
         "Spending",
     ),
+    "payments.ledger.changes": (
+        "Collect",
+        "LedgerChange",
+        "LedgerRow",
+        "ReleaseClaim",
+        "Reopen",
+    ),
     "payments.ledger.protocol": ("LedgerStore",),
+    "payments.ledger.rules": ("Reservation",),
     "payments.ledger.sqlite": ("Ledger",),
     "payments.results": (
         "ChainVerdict",

@@ -332,12 +332,10 @@ def _problem(error: PaymentError, exit_code: int, message: str, hint: str, *, re
 
 def _unknown(payment: Payment, program: str, *, over: bool = False) -> str:
     """What to do about a payment of which nobody knows whether it was taken."""
-    from tradesdk import PaymentState
-
     mark = f"look at the wallet, then {program} pay reconcile --mark paid|unpaid {payment.id}"
-    if payment.state is PaymentState.SUSPECT_PAID:
+    if payment.stage.value == "taken":
         return mark
-    if over or not payment.live:
+    if over or payment.stage.value != "sent":
         return f"run the command again: it signs the same nonce again, which is taken only once; or {mark}"
     return (
         f"run the command again, or until {payment.expires_at:%H:%M:%S} UTC {program} pay resume {payment.id}: both "
@@ -369,7 +367,7 @@ def _refused(error: PaymentError, program: str) -> str:
         meant = f"did you mean {' or '.join(near)}? " if near else ""
         tokens = f"{program} market tokens --limit 500"
         return f"{meant}a token that is not listed is bought by its address; see the list: {tokens}"
-    earlier = payment is not None and payment.state.value != "reserved"  # else it is this call's own, and never sent
+    earlier = payment is not None and payment.stage.value != "reserved"  # else it is this call's own, and never sent
     if isinstance(error.details, PriceDetails | RecipientDetails) and payment is not None and earlier:
         return f"{program} pay resume {payment.id} resends it anyway; or wait until it has expired"
     if isinstance(error.details, PriceDetails) and error.details.price < _NOT_TYPEABLE:
@@ -394,7 +392,7 @@ def _refused(error: PaymentError, program: str) -> str:
     if payment is None:
         return error.hint
     if code == "not_unresolved":
-        return f"{program} pay {'resume' if payment.live else 'show'} {payment.id}"
+        return f"{program} pay {'resume' if payment.stage.value == 'sent' else 'show'} {payment.id}"
     if code == "unresolved_payment":
         show = f"look at it: {program} pay show {payment.id}"
         if payment.purchase is not None:
@@ -452,7 +450,7 @@ def of_error(payment: Payment) -> dict[str, Any]:
     """What an error says of its payment."""
     return {
         "id": payment.id,
-        "state": payment.state.value,
+        "stage": payment.stage.value,
         "amount_usd": plain_dollars(payment.amount_usd),
         "nonce": payment.nonce,
         "valid_before": payment.valid_before,

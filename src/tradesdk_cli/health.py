@@ -321,8 +321,7 @@ def wallet(run: Session, environ: Mapping[str, str]) -> list[Finding]:
 
 def ledger(run: Session) -> list[Finding]:
     """Whether it is whole, what is in doubt, and what the budgets leave."""
-    from tradesdk import Budget, LedgerError, PaymentState
-    from tradesdk_cli.purchase.checkout import IN_DOUBT
+    from tradesdk import Budget, LedgerError, PaymentStage
     from tradesdk_cli.purchase.records import LIMITS, left_over, spending_record
 
     budget = Budget.from_environment()
@@ -335,7 +334,8 @@ def ledger(run: Session) -> list[Finding]:
     aside = f"move {where} away only when nothing in it is in doubt: it knows what was paid"
     try:
         run.ledger.check()
-        doubtful = run.ledger.history(states=[PaymentState(state) for state in IN_DOUBT])
+        sent = run.ledger.history(stages=[PaymentStage.SENT], unproven=True)
+        doubtful = [payment for payment in sent if payment.in_doubt]
         spending = run.ledger.spending(budget, now=run.now())
         record = spending_record(spending)
     except LedgerError as error:

@@ -10,6 +10,7 @@ from tradesdk import AsyncMarketClient, Budget, Ledger, LocalSigner, Payment, Tr
 from tradesdk_mock import GapOptions, MockServer
 
 from .._paidscenarios import PRICE, JumpyClock, Scenario
+from .._payments import how
 
 numbers = count(1)
 LIMIT = 4 * PRICE
@@ -102,7 +103,7 @@ class AsyncPlay:
                 error=_named(error),
                 code=getattr(error, "code", None) or "",
                 charged=result.charged if error is None else getattr(error, "charged", payment.charged),
-                state=payment.state.value,
+                state=how(payment),
                 submissions=payment.submissions,
                 signatures=first[0],
                 settled=first[1],

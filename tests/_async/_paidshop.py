@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tradesdk import AsyncMarketClient, Payment, PaymentError, PaymentState, TradeError
+from tradesdk import AsyncMarketClient, Payment, PaymentError, PaymentStage, TradeError
 
 from .._eventful import BUDGET, EventfulLedger, Stop, agree, paid_once, stop
 from .._paidservice import BASE, PRICE, CountingSigner, JumpingClock, PaidService
@@ -120,6 +120,6 @@ async def lost(shop: Shop) -> Payment:
         await shop.buy()
     shop.ledger.calm()
     (payment,) = shop.ledger.history()
-    assert payment.state is PaymentState.DELIVERED
+    assert payment.stage is PaymentStage.ANSWERED
     assert shop.service.total == PRICE
     return payment

@@ -19,21 +19,25 @@ from tradesdk import (
     ChainVerdict,
     ConfigError,
     Ledger,
+    LedgerChange,
+    LedgerRow,
     LocalSigner,
     Payment,
     PaymentError,
     PaymentOutcomeUnknownError,
     PaymentRefusedError,
-    PaymentState,
+    PaymentStage,
     PaymentUndeliveredError,
     TradeError,
 )
+from tradesdk.payments.ledger.changes import Mark
 from tradesdk.payments.signing.cancellation import signed_cancellation
 from tradesdk_mock import MockClock, MockService
 
 from .._clock import START
 from .._hostile import answer, hostile
 from .._paidservice import CountingSigner
+from .._payments import how
 from .._rows import each_of
 from ..unit._offers import encoded, offer_2
 from ._market import buyer_of
@@ -104,7 +108,7 @@ async def test_reconciling_frees_what_the_chain_has_not_seen(mock: MockService) 
     assert doubted.asked() == asked + 2
     ((settled, verdict),) = found.witnessed
     assert verdict.outcome == "unpaid"
-    assert (settled.state, settled.charged) == (PaymentState.MARKED_UNPAID, False)
+    assert (how(settled), settled.charged) == ("sent, unknown, unpaid by chain", False)
     assert settled.reason == f"chain: not used at block {verdict.block}"
     assert (found.unresolved, found.live) == ((), ())
     assert (await doubted.client.payments.spending()).total == 0
@@ -121,7 +125,7 @@ async def test_reconciling_proves_what_the_chain_has_taken_and_buys_nothing_agai
     ((settled, verdict),) = found.witnessed
     said = f"used at block {verdict.block}"
     assert verdict == ChainVerdict(outcome="paid", reason=said, block=verdict.block, amount=payment.amount)
-    assert (settled.state, settled.charged) == (PaymentState.PAID_UNDELIVERED, True)
+    assert (how(settled), settled.charged) == ("taken, unknown, paid by chain", True)
     assert settled.reason == f"chain: {said}"
     assert found.unresolved == (settled,)
     with pytest.raises(PaymentRefusedError) as caught:
@@ -131,7 +135,7 @@ async def test_reconciling_proves_what_the_chain_has_taken_and_buys_nothing_agai
     again = await doubted.client.payments.reconcile()
     assert (again.witnessed, again.unresolved) == ((), (settled,))  # it is not asked again
     marked = await doubted.client.payments.mark(payment.id, paid=True)
-    assert (marked.state, marked.reason) == (PaymentState.MARKED_PAID, settled.reason)
+    assert (how(marked), marked.reason) == ("taken, unknown, paid by person", settled.reason)
     assert (await doubted.client.payments.reconcile()).witnessed == ()
 
 
@@ -152,7 +156,8 @@ async def test_what_was_delivered_without_a_receipt_is_settled_by_the_chain(mock
         mock.add_fault("node_lie")  # the service would have delivered what it did not take
     ((settled, verdict),) = (found := await client.payments.reconcile()).witnessed
     assert (verdict.paid, found.unresolved, found.live) == (taken, (), ())
-    assert (settled.id, settled.state, settled.charged) == (payment.id, PaymentState.DELIVERED, taken)
+    said = "answered, paid by chain" if taken else "answered, unpaid by chain"
+    assert (settled.id, how(settled), settled.charged) == (payment.id, said, taken)
     assert settled.reason == f"chain: {verdict.reason}"
     spending = await client.payments.spending()
     assert (spending.spent, spending.held) == (30_000 + 30_000 * taken, 0)
@@ -187,7 +192,7 @@ async def test_resuming_settles_by_the_chain(mock: MockService, taken: bool) -> 
         await doubted.client.payments.resume(payment.id)
     assert doubted.asked() == asked + 2
     assert early.value.payment is not None
-    assert early.value.payment.state is PaymentState.EXPIRED_UNKNOWN
+    assert how(early.value.payment) == "sent, unknown"
     mock.clock.advance(FINALITY)
     with pytest.raises(PaymentRefusedError) as caught:
         await doubted.client.payments.resume(payment.id)
@@ -220,7 +225,8 @@ async def test_what_another_machine_is_said_to_have_bought_is_spent_here(mock: M
     assert (await client.payments.spending()).held == 30_000
     mock.clock.advance(120 + FINALITY)
     ((settled, verdict),) = (found := await client.payments.reconcile()).witnessed
-    assert (verdict.outcome, settled.state, settled.charged) == ("paid", PaymentState.PAID_UNDELIVERED, True)
+    said = "taken, taken_elsewhere, paid by chain"
+    assert (verdict.outcome, how(settled), settled.charged) == ("paid", said, True)
     assert found.unresolved == (settled,)
     spending = await client.payments.spending()
     assert (spending.spent, spending.held) == (30_000, 0)
@@ -234,10 +240,10 @@ async def test_a_service_that_says_used_and_did_not_take_it(mock: MockService) -
     with pytest.raises(PaymentError) as caught:
         await doubted.client.token_prices(["BRETT"])
     assert caught.value.payment is not None
-    assert caught.value.payment.state is PaymentState.PAID_UNDELIVERED
+    assert how(caught.value.payment) == "taken, already_used"
     mock.clock.advance(120 + FINALITY)
     ((settled, _),) = (await doubted.client.payments.reconcile()).witnessed
-    assert (settled.state, settled.charged) == (PaymentState.MARKED_UNPAID, False)
+    assert (how(settled), settled.charged) == ("sent, already_used, unpaid by chain", False)
 
 
 async def test_a_canceled_payment_counts_as_paid_until_a_person_says_otherwise(mock: MockService) -> None:
@@ -248,12 +254,13 @@ async def test_a_canceled_payment_counts_as_paid_until_a_person_says_otherwise(m
     with pytest.raises(PaymentError) as caught:
         await doubted.client.payments.resume(payment.id)  # the mock's contract refuses the nonce now
     assert caught.value.payment is not None
-    assert caught.value.payment.state is PaymentState.PAID_UNDELIVERED
+    assert how(caught.value.payment) == "taken, already_used"
     mock.clock.advance(120 + FINALITY)
     ((settled, verdict),) = (await doubted.client.payments.reconcile()).witnessed
     assert (verdict.outcome, settled.charged) == ("paid", True)
     marked = await doubted.client.payments.mark(payment.id, paid=False)
-    assert (marked.state, (await doubted.client.payments.spending()).total) == (PaymentState.MARKED_UNPAID, 0)
+    assert how(marked) == "sent, already_used, unpaid by person"
+    assert (await doubted.client.payments.spending()).total == 0
     mock.payments.assert_not_charged()
 
 
@@ -280,7 +287,7 @@ async def test_what_cannot_be_canceled(mock: MockService) -> None:
             await other.payments.cancel_calldata(payment_id)
         assert caught.value.code == code
         assert KEY not in str(caught.value)
-    reserved = replace(payment, id="pay_" + "0" * 24, state=PaymentState.CANCELLED)
+    reserved = replace(payment, id="pay_" + "0" * 24, stage=PaymentStage.RESERVED)
     with pytest.raises(PaymentRefusedError, match="never signed"):
         signed_cancellation(reserved, doubted.signer, doubted.signer.address)
 
@@ -318,16 +325,16 @@ async def test_a_node_that_fails_or_disagrees_decides_nothing(mock: MockService,
     ((same, verdict),) = found.witnessed
     assert (verdict.outcome, verdict.paid) == ("undecided", None)
     assert reason in verdict.reason
-    assert (same.id, same.state) == (payment.id, PaymentState.EXPIRED_UNKNOWN)
+    assert (same.id, how(same)) == (payment.id, "sent, unknown")
     assert found.unresolved == (same,)
     with pytest.raises(PaymentError) as caught:
         await doubted.client.payments.resume(payment.id)
     assert caught.value.payment is not None
-    assert caught.value.payment.state is PaymentState.EXPIRED_UNKNOWN
+    assert how(caught.value.payment) == "sent, unknown"
     assert {rule.fired > 0 for rule in mock.faults()} == {True}
     mock.clear_faults()
     ((settled, verdict),) = (await doubted.client.payments.reconcile()).witnessed
-    assert (settled.state, verdict.outcome) == (PaymentState.PAID_UNDELIVERED, "paid")
+    assert (how(settled), verdict.outcome) == ("taken, unknown, paid by chain", "paid")
 
 
 async def test_a_node_that_lies_costs_accuracy_of_the_budget_and_no_second_payment(mock: MockService) -> None:
@@ -337,7 +344,7 @@ async def test_a_node_that_lies_costs_accuracy_of_the_budget_and_no_second_payme
     mock.clock.advance(120 + FINALITY)
     mock.add_fault("node_lie")
     ((settled, _),) = (await doubted.client.payments.reconcile()).witnessed
-    assert settled.state is PaymentState.MARKED_UNPAID
+    assert how(settled) == "sent, unknown, unpaid by chain"
     assert (await doubted.client.payments.spending()).total == 0
     mock.payments.assert_charged(times=1, amount=payment.amount)
     mock.clear_faults()
@@ -346,7 +353,7 @@ async def test_a_node_that_lies_costs_accuracy_of_the_budget_and_no_second_payme
     mock.add_fault("node_lie", used=True)
     mock.clock.advance(120 + FINALITY)
     ((settled, verdict),) = (await other.client.payments.reconcile()).witnessed
-    assert (settled.state, verdict.amount) == (PaymentState.PAID_UNDELIVERED, lost.amount)
+    assert (how(settled), verdict.amount) == ("taken, unknown, paid by chain", lost.amount)
     assert (await other.client.payments.spending()).total == lost.amount
 
 
@@ -383,17 +390,17 @@ async def test_somebody_else_marks_it_meanwhile(mock: MockService) -> None:
     payment = await doubted.buy()
     mock.clock.advance(120 + FINALITY)
     ledger = doubted.ledger
-    marked: list[Payment] = []
+    marked: list[LedgerRow] = []
 
     class Watching(Ledger):
-        def mark(self, payment_id: str, **options: Any) -> Payment:
-            if not marked:
-                marked.append(super().mark(payment_id, paid=True, now=mock.clock.now()))
-            return super().mark(payment_id, **options)
+        def update(self, payment_id: str, change: LedgerChange) -> LedgerRow:
+            if not marked and isinstance(change, Mark):
+                marked.append(super().update(payment_id, Mark(paid=True, now=mock.clock.now())))
+            return super().update(payment_id, change)
 
     ledger.__class__ = Watching
     ((same, _),) = (await doubted.client.payments.reconcile()).witnessed
-    assert (same.id, same.state) == (payment.id, PaymentState.MARKED_PAID)
+    assert (same.id, how(same)) == (payment.id, "taken, unknown, paid by person")
 
 
 # Settings

@@ -28,7 +28,7 @@ async def test_a_ledger_that_fails_after_a_payment_was_handed_over(caplog: pytes
     clean = Shop([])
     await clean.buy()
     shop = Shop([])
-    shop.ledger.at, shop.ledger.event = clean.ledger.calls.index("settle") + 1, broken_disk
+    shop.ledger.at, shop.ledger.event = clean.ledger.calls.index("record") + 1, broken_disk
     result, _ = await outcome(shop)
     failed, warned = fields_of(caplog, "payment_id", "code", "reason")[:2]
     assert failed == {

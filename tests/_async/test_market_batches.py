@@ -19,13 +19,13 @@ from tradesdk import (
     LocalSigner,
     PaymentOutcomeUnknownError,
     PaymentRefusedError,
-    PaymentState,
     TokenPrice,
 )
 from tradesdk.models.market import TokenResults
 from tradesdk_mock import MockService
 
 from .._clock import START
+from .._payments import how
 from .._seller import TWO, Seller
 from ..unit._offers import offer_2, requirement_2
 from ._client import collected
@@ -161,7 +161,7 @@ async def test_an_error_in_the_middle(executed: bool, mock: MockService, tmp_pat
         assert batches[0].result.payment is not None
         assert first.result.payment is not None
         assert batches[0].result.payment.id == first.result.payment.id
-        assert {one.state for one in await client.payments.list()} == {PaymentState.DELIVERED}
+        assert {how(one) for one in await client.payments.list()} == {"answered"}
         assert (await client.payments.spending()).total == mock.payments.spent() == 12 * TOKEN
     assert mock.payments.signatures() == len(mock.payments.settlements()) == 3
     mock.payments.assert_not_charged_twice()

@@ -27,6 +27,7 @@ from tradesdk import (
 from .._paidservice import CountingSigner
 from .._rows import each_of
 from .._seller import BASE, PRICE, TWO, Seller
+from ..unit._ledger import set_budget
 from ..unit._offers import prices
 from ._market import market_of, refused
 
@@ -172,7 +173,7 @@ async def test_the_strictest_budget_wins(environment: pytest.MonkeyPatch) -> Non
     environment.setenv("TRADE_BUDGET_PER_CALL", "0.08")
     environment.setenv("TRADE_BUDGET_TOTAL", "3")
     ledger = Ledger.memory()
-    ledger.set_budget(Budget(per_call="0.07", per_hour="2"))
+    set_budget(ledger, Budget(per_call="0.07", per_hour="2"))
     client = market_of(Seller(), ledger=ledger, budget=Budget(per_call="1", total="2.50", per_hour="0.12"))
     limits = (await client.quote.token_prices(TWO)).spending.budget
     assert limits.dollars() == {
@@ -185,14 +186,14 @@ async def test_the_strictest_budget_wins(environment: pytest.MonkeyPatch) -> Non
         await client.token_prices(TWO)
     with pytest.raises(PaymentRefusedError, match=r"over_budget: .*\$0\.06"):
         await client.token_prices(TWO)
-    ledger.set_budget(Budget(per_call="0.05"))
+    set_budget(ledger, Budget(per_call="0.05"))
     error = await refused(Seller(), "over_budget", ledger=_with_budget("0.05"))
     assert "0.05" in error.message
 
 
 def _with_budget(per_call: str) -> Ledger:
     ledger = Ledger.memory()
-    ledger.set_budget(Budget(per_call=per_call))
+    set_budget(ledger, Budget(per_call=per_call))
     return ledger
 
 

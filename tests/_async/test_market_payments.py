@@ -18,17 +18,18 @@ from tradesdk import (
     PaymentOutcomeUnknownError,
     PaymentRefusedError,
     PaymentRejectedError,
-    PaymentState,
+    PaymentStage,
     PaymentUndeliveredError,
+    ReasonCode,
     Reconciliation,
-    SignedHeader,
 )
 from tradesdk_mock import MockService
 
 from .._clock import START
 from .._paidservice import BASE, CountingSigner, JumpingClock, PaidService
-from .._payments import payment
+from .._payments import how
 from .._seller import PRICE, TWO, Seller
+from ..unit._ledger import draft, set_budget, submitted, told
 from ._market import buyer_of, market_of
 
 USED_UP = 200
@@ -43,7 +44,7 @@ async def doubtful(client: Any, mock: MockService, **fault: Any) -> Payment:
     mock.remove_fault(rule.id)
     found = caught.value.payment
     assert found is not None
-    assert found.state is PaymentState.UNKNOWN
+    assert how(found) == "sent, unknown"
     assert caught.value.charged == "unknown"
     return found
 
@@ -61,11 +62,12 @@ async def test_payments_are_listed_newest_first(mock: MockService) -> None:
     assert [one.id for one in found] == ids[::-1]
     assert [one.id for one in await client.payments.list(limit=2)] == [ids[2], ids[1]]
     assert [one.id for one in await client.payments.list(before=ids[1])] == [ids[0]]
-    assert await client.payments.list(states=[PaymentState.UNKNOWN]) == []
-    assert len(await client.payments.list(states=[PaymentState.UNKNOWN, PaymentState.DELIVERED])) == 3
+    assert await client.payments.list(stages=[PaymentStage.SENT]) == []
+    assert len(await client.payments.list(stages=[PaymentStage.SENT, PaymentStage.ANSWERED])) == 3
+    assert await client.payments.list(unproven=True) == []
     one = await client.payments.get(ids[0])
     assert one == found[-1]
-    assert (one.state, one.amount, one.charged, one.submissions) == (PaymentState.DELIVERED, PRICE, True, 1)
+    assert (how(one), one.amount, one.charged, one.submissions) == ("answered", PRICE, True, 1)
     assert one.url == f"{mock.url}/v1/token-prices"
     assert one.receipt is not None
     assert one.receipt.transaction == mock.payments.settlements()[0].transaction
@@ -111,7 +113,7 @@ async def test_what_never_arrived_is_handed_over_again(mock: MockService) -> Non
     result = await client.payments.resume(doubted.id)
     assert [one.symbol for one in result.data.results] == TWO
     assert result.payment is not None
-    assert (result.payment.id, result.payment.state) == (doubted.id, PaymentState.DELIVERED)
+    assert (result.payment.id, how(result.payment)) == (doubted.id, "answered")
     assert result.receipt is not None
     assert mock.payments.signatures() == 1
     mock.payments.assert_charged(times=1, amount=PRICE)
@@ -183,7 +185,6 @@ async def test_reconcile_sorts_out_everything(mock: MockService) -> None:
     assert isinstance(found, Reconciliation)
     assert [seen[one.payment.id] for one in found.delivered if one.payment is not None] == ["never arrived"]
     assert [(seen[one.id], type(error)) for one, error in found.failed] == [("taken", PaymentUndeliveredError)]
-    assert found.released == ()
     assert {seen[one.id] for one in found.unresolved} == {"expired unpaid", "expired unknown", "taken"}
     assert [seen[one.id] for one in found.live] == ["rejected"]
     spending = await fresh.payments.spending()
@@ -194,7 +195,6 @@ async def test_reconcile_sorts_out_everything(mock: MockService) -> None:
     mock.clock.advance(USED_UP)
     again = await fresh.payments.reconcile()
     assert (again.delivered, again.failed, again.live) == ((), (), ())
-    assert again.released == ()
     for one in again.unresolved:
         marked = await fresh.payments.mark(one.id, paid=seen[one.id] == "taken")
         assert marked.charged is (seen[one.id] == "taken")
@@ -227,7 +227,7 @@ async def test_max_price_does_not_change_what_counts(
         await buyer_of(mock, ledger=ledger).token_prices(["TOSHI"])
     mock.remove_fault(rule.id)
     mock.clock.advance(USED_UP)
-    ledger.set_budget(stored)
+    set_budget(ledger, stored)
     client = buyer_of(mock, ledger=ledger, budget=own)
     await client.payments.reconcile()
     plan = await client.dry_run.token_prices(["BRETT"], max_price=max_price)
@@ -257,25 +257,16 @@ async def test_reconcile_asks_for_no_payment_of_an_older_purchase_once_it_is_ove
 
 async def test_reconcile_of_nothing(mock: MockService) -> None:
     found = await buyer_of(mock).payments.reconcile()
-    assert found == Reconciliation(delivered=(), failed=(), released=(), unresolved=(), live=())
+    assert found == Reconciliation(delivered=(), failed=(), unresolved=(), live=())
 
 
 async def test_reconcile_goes_through_more_than_a_page(mock: MockService) -> None:
     """Of payments that are unresolved, because those stay."""
     ledger = Ledger.memory()
-    terms: dict[str, Any] = {
-        "origin": mock.url,
-        "pay_to": (),
-        "owner": "me",
-        "until": 0,
-        "expired": 0,
-        "over": 0,
-        "now": START,
-    }
     for number in range(205):
-        made, _ = ledger.reserve(payment(number, state=PaymentState.RESERVED), Budget.unlimited(), **terms)
-        ledger.submit(made, SignedHeader("header"), now=START)
-        ledger.settle(made.id, PaymentState.PAID_UNDELIVERED, now=START)
+        one = draft(f"call {number}", url=f"{mock.url}/v1/token-prices", valid_before=int(START) + 60)
+        made = submitted(ledger, one, budget=Budget.unlimited(), now=START)
+        told(ledger, made, ReasonCode.UNUSABLE, now=START)
     client = buyer_of(mock, ledger=ledger)
     found = (await client.payments.reconcile()).unresolved
     assert len({one.id for one in found}) == len(found) == 205
@@ -295,7 +286,7 @@ async def test_a_person_says_what_it_was(paid: bool, mock: MockService) -> None:
     mock.clock.advance(USED_UP)
     await client.supported_tokens(limit=1)
     marked = await client.payments.mark(doubted.id, paid=paid)
-    assert marked.state is (PaymentState.MARKED_PAID if paid else PaymentState.MARKED_UNPAID)
+    assert how(marked) == ("taken, unknown, paid by person" if paid else "sent, unknown, unpaid by person")
     assert marked.charged is paid
     assert (await client.payments.spending()).total == mock.payments.spent() == (PRICE if paid else 0)
     with pytest.raises(PaymentRefusedError, match="not_unresolved"):
@@ -329,7 +320,7 @@ async def test_a_fast_clock_does_not_let_anybody_mark_what_could_still_be_taken(
     assert refused.value.code == "not_unresolved"
     clock.advance(91)
     marked = await another().payments.mark(doubted.id, paid=False)
-    assert marked.state is PaymentState.MARKED_UNPAID
+    assert how(marked) == "sent, unknown, unpaid by person"
 
 
 async def test_what_was_rejected_and_expired_is_free_when_a_person_says_so(mock: MockService) -> None:
@@ -341,7 +332,7 @@ async def test_what_was_rejected_and_expired_is_free_when_a_person_says_so(mock:
     assert caught.value.payment is not None
     mock.clock.advance(USED_UP)
     (unresolved,) = (await client.payments.reconcile()).unresolved
-    assert (unresolved.id, unresolved.state) == (caught.value.payment.id, PaymentState.EXPIRED_UNPAID)
+    assert (unresolved.id, how(unresolved)) == (caught.value.payment.id, "sent, rejected")
     assert (await client.payments.spending()).held == PRICE
     assert (await buyer_of(mock, ledger=Ledger.memory(), budget=Budget(total="1")).payments.spending()).held == 0
     await client.payments.mark(unresolved.id, paid=False)

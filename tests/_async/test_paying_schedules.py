@@ -12,9 +12,10 @@ from typing import Any
 import httpx
 import pytest
 
-from tradesdk import AsyncMarketClient, Budget, Ledger, LedgerStore, Payment, PaymentState, TradeError
+from tradesdk import AsyncMarketClient, Budget, Ledger, LedgerStore, Payment, PaymentStage, TradeError
 
 from .._paidservice import BASE, PRICE, CountingSigner, JumpingClock, PaidService, Schedule
+from .._payments import how
 from .._seeds import drawn
 from ._network import networked
 
@@ -69,7 +70,7 @@ class Run:
                 case "resume":
                     for payment in await self.client.payments.list(limit=1):
                         # What has been delivered is kept, and given once more.
-                        had = payment.state is PaymentState.DELIVERED
+                        had = how(payment) == "answered"
                         await self._attempt(partial(self.client.payments.resume, payment.id), had=had)
                 case "reconcile":
                     self.delivered += len((await self.client.payments.reconcile()).delivered)
@@ -94,7 +95,7 @@ class Run:
         assert len(self.signer.digests) == len(set(self.signer.digests)) == signatures
         for payment in payments:
             taken = self.service.taken.get(payment.nonce)
-            if payment.state is PaymentState.DELIVERED:
+            if payment.stage is PaymentStage.ANSWERED:
                 assert taken is not None
                 assert taken.delivered
         for body in {payment.body for payment in payments}:
@@ -104,10 +105,10 @@ class Run:
         """Another nonce is signed for the same call only after the one before has brought its answer, never left, or
         is too old to be continued.
         """
-        unsent = {one.nonce for one in payments if one.state is PaymentState.CANCELLED}
+        unsent = {one.nonce for one in payments if one.stage is PaymentStage.RESERVED}
         assert not unsent & self.service.taken.keys()
         for newer, older in pairwise(payments):
-            done = older.state is PaymentState.DELIVERED or older.nonce in unsent
+            done = older.stage is PaymentStage.ANSWERED or older.nonce in unsent
             assert done or newer.created - older.created >= CONTINUED_FOR, "two nonces for one purchase"
 
     async def settle(self) -> None:
@@ -120,7 +121,7 @@ class Run:
         assert not found.failed
         for payment in found.unresolved:
             paid = payment.nonce in self.service.taken
-            if payment.state is PaymentState.PAID_UNDELIVERED:
+            if payment.stage is PaymentStage.TAKEN:
                 assert paid
             await self.client.payments.mark(payment.id, paid=paid)
         assert (await self.client.payments.spending()).total == self.service.total
@@ -161,5 +162,5 @@ async def course(run: Run) -> object:
         print(f"schedule {run.seed}: {run.schedule}; again with TRADE_SEED={run.seed} TRADE_SCHEDULES=1")
         raise
     payments = await run.client.payments.list(limit=1000)
-    told = [(payment.state, payment.reason, payment.submissions, payment.updated) for payment in payments]
+    told = [(how(payment), payment.reason, payment.submissions, payment.updated) for payment in payments]
     return told, run.service.requests, run.service.total, run.delivered, run.clock.waits

@@ -18,16 +18,17 @@ from tradesdk import (
     PaymentOutcomeUnknownError,
     PaymentRefusedError,
     PaymentRejectedError,
-    PaymentState,
     PaymentUndeliveredError,
+    ReasonCode,
     TradeError,
 )
 from tradesdk_mock import MockService
 
 from .._paidservice import CountingSigner
+from .._payments import how
 from .._rows import each_of
 from .._seller import PRICE, TWO, Seller, asks_2, settled
-from ..unit._ledger import HEADER, NOW, ORIGIN, PLENTY, draft, in_state
+from ..unit._ledger import NOW, PLENTY, at, claim, draft, release, submit, told, wanted
 from ..unit._offers import encoded, offer_2, requirement_2
 from ._market import buyer_of, market_of
 
@@ -146,12 +147,12 @@ async def test_what_was_never_sent_is_not_sent_in_its_last_seconds(resume: bool)
         await client.token_prices(TWO)
     first = caught.value.payment
     assert first is not None
-    assert (first.state, first.submissions, first.identified) == (PaymentState.REJECTED_LIVE, 0, True)
+    assert (how(first), first.submissions, first.identified) == ("reserved, not_received", 0, True)
     seller.sold = None
     seller.clock.advance(first.valid_before - 3 - seller.clock.now())
     seller.requests.clear()
     if resume:
-        with pytest.raises(PaymentOutcomeUnknownError, match="time_is_up"):
+        with pytest.raises(PaymentRefusedError, match="not_live"):
             await client.payments.resume(first.id)
         assert seller.paid == []
         return
@@ -274,7 +275,7 @@ async def test_two_signatures_that_were_not_settled_need_a_person(mock: MockServ
         await client.token_prices(TWO)
     mock.remove_fault(rule.id)
     assert caught.value.payment is not None
-    assert (caught.value.payment.state, caught.value.charged) == (PaymentState.SUSPECT_PAID, "unknown")
+    assert (how(caught.value.payment), caught.value.charged) == ("taken, suspect", "unknown")
     assert f"mark('{first.id}'" in caught.value.hint
     mock.clock.advance(EXPIRED)
     with pytest.raises(PaymentRefusedError, match="unresolved_payment"):
@@ -323,10 +324,10 @@ async def test_all_that_expired_long_ago_may_be_marked_at_once(paid: bool, mock:
     await client.payments.reconcile()
     assert await client.payments.mark_expired(paid=paid, older_than=4_000) == []
     marked = await client.payments.mark_expired(paid=paid, older_than=2_500)
-    state = PaymentState.MARKED_PAID if paid else PaymentState.MARKED_UNPAID
-    assert [(one.body, one.state) for one in marked] == [
-        (b'{"tokens":[{"identifier":"BRETT"}]}', state),
-        (b'{"tokens":[{"identifier":"ETH"}]}', state),
+    stage, said = ("taken", "paid by person") if paid else ("sent", "unpaid by person")
+    assert [(one.body, how(one)) for one in marked] == [
+        (b'{"tokens":[{"identifier":"BRETT"}]}', f"{stage}, unknown, {said}"),
+        (b'{"tokens":[{"identifier":"ETH"}]}', f"{stage}, refused, {said}"),
     ]
     assert (await client.payments.spending()).total == (4 if paid else 2) * ONE
     with pytest.raises(InvalidArgumentError, match="older_than"):
@@ -356,7 +357,7 @@ async def test_what_stops_the_next_signature_changes_nothing(change: str) -> Non
     with pytest.raises(PaymentRefusedError):
         await client.token_prices(TWO)
     (after,) = await client.payments.list()
-    assert after.state in (PaymentState.EXPIRED_UNKNOWN, PaymentState.UNKNOWN)
+    assert how(after) == how(before)
     assert (after.nonce, after.counted, after.signatures) == (before.nonce, ONE, 1)
     assert (after.valid_before, after.counts_until) == (before.valid_before, before.counts_until)
     assert (await client.payments.spending()).held == ONE
@@ -388,20 +389,24 @@ async def test_a_mark_waits_until_nothing_can_be_taken(mock: MockService) -> Non
         await client.payments.mark(caught.value.payment.id, paid=False)
     assert "may still be taken until" in refused.value.message
     mock.clock.advance(EXPIRED)
-    assert (await client.payments.mark(caught.value.payment.id, paid=False)).state is PaymentState.MARKED_UNPAID
+    marked = await client.payments.mark(caught.value.payment.id, paid=False)
+    assert how(marked) == "sent, already_used, unpaid by person"
 
 
 async def test_who_lost_the_claim_undoes_nothing() -> None:
     """A call that was canceled while it signed ends late: another one has signed and sent the payment since."""
     ledger = Ledger.memory()
-    first = in_state(ledger, PaymentState.EXPIRED_UNKNOWN, fingerprint="call")
-    terms: dict[str, Any] = {"origin": ORIGIN, "pay_to": (), "expired": 0.0, "over": NOW, "now": NOW, "until": NOW + 60}
+    first = at(ledger, "unknown", fingerprint="call")
     for owner in ("slow", "quick"):
-        assert ledger.reserve(draft("call"), PLENTY, owner=owner, **terms)[1] is (owner == "slow")
-        ledger.give_back(first.id, owner="slow")
-    ledger.claim(first.id, owner="quick", until=NOW + 60, now=NOW)
+        mine = wanted(draft("call"), owner=owner, over=NOW + 120, until=NOW + 60)
+        assert ledger.reserve(mine)[1] is (owner == "slow")
+        release(ledger, first, "quick")
+    assert not claim(ledger, first, "quick", until=NOW + 60)
+    assert claim(ledger, first, "quick", until=NOW + 90, now=NOW + 61)
     with pytest.raises(PaymentRefusedError, match="reservation_lost"):
-        ledger.submit(first, HEADER, owner="slow", now=NOW)
-    sent = ledger.submit(first, HEADER, owner="quick", now=NOW)
-    assert ledger.settle(first.id, PaymentState.CANCELLED, owner="slow", now=NOW) == sent
+        submit(ledger, first, owner="slow")
+    again = ledger.reserve(wanted(draft("call"), owner="quick", over=NOW + 120, until=NOW + 90))[0]
+    sent = submit(ledger, again, owner="quick")
+    release(ledger, first, "slow")
+    assert told(ledger, sent, ReasonCode.NOT_RECEIVED, owner="slow") == sent
     assert ledger.spending(PLENTY, now=NOW).held == first.amount

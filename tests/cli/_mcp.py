@@ -168,7 +168,7 @@ async def every_tool(client: Client, person: Person) -> set[str]:
     assert (bought["status"], bought["paid_now_usd"], bought["again"]) == ("done", "0.03", False)
     again = await use("market_buy", data="prices", tokens=["BRETT"], purchase="brett-now")
     assert (again["items"], again["paid_now_usd"], again["again"]) == (bought["items"], "0.00", True)
-    payments = await use("payments", state="delivered")
+    payments = await use("payments", stage="answered")
     assert [payment["id"] for payment in payments["items"]] == [bought["payment"]]
     assert (await use("payments", action="budget"))["item"]["session"]["spent_usd"] == "0.03"
 

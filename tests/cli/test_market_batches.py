@@ -188,7 +188,7 @@ def test_ctrl_c_keeps_what_was_bought(
     run = buyer("market", "prices", *tokens, "--batches", "--job", "mine", "--max-price", "0.33", "-o", "table")
     assert run.code == 130
     assert [line.split()[0] for line in run.out.splitlines()[1:]] == list(tokens[:5])
-    (open_,) = buyer("pay", "history", "--state", "unknown").lines
+    (open_,) = buyer("pay", "history", "--stage", "sent").lines
     assert f"$0.15 was being paid: trade pay resume {open_['id']}" in run.err
     assert run.err.splitlines()[-1] == (
         "interrupted: 1 of 3 batches were bought and are printed; the same command continues from there"

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tradesdk import Collect, LedgerChange, LedgerRow
 from tradesdk._sync.payment_history import Payments
 from tradesdk_cli.interrupts import StopRequested
 from tradesdk_cli.ledger import KeepingLedger
@@ -127,19 +128,19 @@ def test_an_answer_that_was_not_printed_is_kept_for_the_same_command(
 ) -> None:
     """It was paid for and written down, and a second signal ends the command before the answer is handed over."""
     come = [number, number]
-    collect = KeepingLedger.collect
+    update = KeepingLedger.update
 
-    def interrupted(self: KeepingLedger, *args: Any, **options: Any) -> None:
-        while come:
+    def interrupted(self: KeepingLedger, payment_id: str, change: LedgerChange) -> LedgerRow:
+        while come and isinstance(change, Collect):
             signals.raise_signal(come.pop())
-        collect(self, *args, **options)
+        return update(self, payment_id, change)
 
-    monkeypatch.setattr(KeepingLedger, "collect", interrupted)
+    monkeypatch.setattr(KeepingLedger, "update", interrupted)
     line = ("market", "prices", "ETH", "--max-price", "0.03", *more)
     first = buyer(*line)
     assert (first.code, first.out) == (code, "")
     (payment,) = buyer("pay", "history").lines
-    assert payment["state"] == "delivered"
+    assert payment["stage"] == "answered"
     kept = f"the same command prints it for 60 s, trade pay resume {payment['id']} at any time"
     assert f"$0.03 was paid, and the answer is kept: {kept}" in first.err
     second = buyer(*line)

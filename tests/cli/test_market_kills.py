@@ -105,7 +105,7 @@ def test_a_reader_that_does_not_read(buyer: Terminal, shop: MockServer, name: st
     line = [*TRADE, *PRICES]
     with subprocess.Popen(line, env=buyer.environment(), stdout=writing, stderr=subprocess.PIPE, text=True) as process:
         os.close(writing)
-        while not (paid := buyer("pay", "history", "--state", "delivered").lines):
+        while not (paid := buyer("pay", "history", "--stage", "answered").lines):
             assert process.poll() is None
         while process.poll() is None:  # one that comes before the answer is handed over waits for it
             process.send_signal(getattr(signal, f"SIG{name}"))

@@ -99,7 +99,7 @@ def test_time_is_that_of_the_mock(trade: Terminal) -> None:
     counted = trade("--mock", "pay", "budget").json
     assert (counted["spent_total_usd"], counted["held_total_usd"]) == ("0.00", "0.06")
     marked = trade("--mock", "pay", "reconcile", "--mark", "unpaid", name)
-    assert (marked.code, marked.json["state"], marked.json["charged"]) == (0, "marked_unpaid", False)
+    assert (marked.code, marked.json["status"], marked.json["charged"]) == (0, "not paid", False)
     assert trade("--mock", "pay", "budget").json["held_total_usd"] == "0.00"
     trade("--mock", "mock", "clock", "--advance", "90000")
     assert trade("--mock", *BUY).code == 0

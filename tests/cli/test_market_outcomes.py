@@ -14,13 +14,11 @@ from tradesdk import (
     Ledger,
     LedgerError,
     PaymentRefusedError,
-    PaymentState,
     PriceDetails,
     RecipientDetails,
     TokenDetails,
 )
-from tradesdk.payments.ledger.rules import not_unresolved
-from tradesdk.payments.messages import blocking_error, in_doubt, undelivered
+from tradesdk.payments.messages import already_known, blocking_error, in_doubt, not_expired, undelivered
 from tradesdk_cli.explain import payment_problem
 from tradesdk_cli.purchase.calls import Call
 from tradesdk_cli.purchase.checkout import Checkout, Terms
@@ -28,9 +26,10 @@ from tradesdk_cli.retries import SayingClock
 from tradesdk_cli.wallet import Wallet
 from tradesdk_mock import MockServer
 
-from .._payments import payment
+from .._payments import MARKED_PAID, PLACES, REJECTED, RESERVED, payment
 from .._rows import each_of
 from .._stock import stocked_worlds
+from ..unit._ledger import set_budget
 from ._terminal import Run, Terminal
 
 PRICES = ("market", "prices", "ETH", "BRETT", "--max-price", "0.10")
@@ -38,29 +37,29 @@ PRICES = ("market", "prices", "ETH", "BRETT", "--max-price", "0.10")
 
 def about_money(run: Run) -> tuple[int, str, Any, Any]:
     problem = run.problem
-    return run.code, problem["code"], problem["charged"], problem["payment"] and problem["payment"]["state"]
+    return run.code, problem["code"], problem["charged"], problem["payment"] and problem["payment"]["stage"]
 
 
 @pytest.mark.parametrize(
     ("fault", "told", "hint"),
     [
-        ({"kind": "reset", "executed": True}, (14, "outcome_unknown", "unknown", "unknown"), "trade pay resume pay_"),
-        ({"kind": "status", "status": 503}, (14, "outcome_unknown", "unknown", "unknown"), "trade pay resume pay_"),
-        ({"kind": "status", "status": 429}, (14, "outcome_unknown", "unknown", "unknown"), "trade pay resume pay_"),
+        ({"kind": "reset", "executed": True}, (14, "outcome_unknown", "unknown", "sent"), "trade pay resume pay_"),
+        ({"kind": "status", "status": 503}, (14, "outcome_unknown", "unknown", "sent"), "trade pay resume pay_"),
+        ({"kind": "status", "status": 429}, (14, "outcome_unknown", "unknown", "sent"), "trade pay resume pay_"),
         (
             {"kind": "settlement", "reason": "settlement_pending"},
-            (14, "settlement_pending", "unknown", "pending"),
+            (14, "settlement_pending", "unknown", "sent"),
             "trade pay resume pay_",
         ),
-        ({"kind": "malformed_json"}, (14, "paid_undelivered", True, "paid_undelivered"), "trade pay show pay_"),
+        ({"kind": "malformed_json"}, (14, "paid_undelivered", True, "taken"), "trade pay show pay_"),
         (
             {"kind": "verification", "reason": "insufficient_funds"},
-            (13, "insufficient_funds", "unknown", "rejected_live"),
+            (13, "insufficient_funds", "unknown", "sent"),
             "on a mock, give it play money: trade mock payments set-balance 0x",
         ),
         (
             {"kind": "verification", "reason": "invalid_payload"},
-            (13, "invalid_payload", "unknown", "rejected_live"),
+            (13, "invalid_payload", "unknown", "sent"),
             "see it: trade pay show pay_",
         ),
     ],
@@ -75,7 +74,7 @@ def test_after_a_payment(
     assert hint in problem["hint"]
     assert problem["payment"] == {
         "id": problem["payment"]["id"],
-        "state": told[3],
+        "stage": told[3],
         "amount_usd": "0.06",
         "nonce": shop.payments.submissions()[0].nonce or problem["payment"]["nonce"],
         "valid_before": problem["payment"]["valid_before"],
@@ -100,7 +99,7 @@ def test_what_is_unresolved_is_not_paid_for_again_unless_ordered(buyer: Terminal
     shop.add_fault("malformed_json", paid="only", count=1)
     name = buyer(*PRICES).problem["payment"]["id"]
     again = buyer(*PRICES)
-    assert about_money(again) == (12, "unresolved_payment", True, "paid_undelivered")
+    assert about_money(again) == (12, "unresolved_payment", True, "taken")
     assert f"trade pay reconcile --mark paid {name}" in again.problem["hint"]
     assert buyer(*PRICES, "--purchase", "another").code == 0
     shop.payments.assert_charged(times=2)
@@ -173,7 +172,7 @@ def test_no_wallet(buyer: Terminal, shop: MockServer) -> None:
 
 def test_an_ordinary_error_after_paying_says_what_became_of_the_money(buyer: Terminal, shop: MockServer) -> None:
     run = buyer("market", "prices", "0x" + "ab" * 20, "--max-price", "0.10")
-    assert about_money(run) == (6, "http_404", "unknown", "rejected_live")
+    assert about_money(run) == (6, "http_404", "unknown", "sent")
     assert "$0.03 was sent, and stays held, as nothing proves that it was not taken" in run.problem["hint"]
     assert "trade market tokens" in run.problem["hint"]
     shop.payments.assert_not_charged()
@@ -223,16 +222,16 @@ def test_when_its_time_is_up(trade: Terminal) -> None:
     name = trade(*PRICES).problem["payment"]["id"]
     trade("mock", "clock", "--advance", "58")
     run = trade("pay", "resume", name)
-    assert about_money(run) == (14, "time_is_up", "unknown", "unknown")
+    assert about_money(run) == (14, "time_is_up", "unknown", "sent")
     assert "has expired or is about to" in run.problem["message"]
     assert run.problem["hint"] == (
         "run the command again: it signs the same nonce again, which is taken only once; or look at the wallet, then "
         f"trade pay reconcile --mark paid|unpaid {name}"
     )
     trade("mock", "clock", "--advance", "60")
-    assert trade("pay", "reconcile", "--mark", "unpaid", name).json["state"] == "marked_unpaid"
+    assert trade("pay", "reconcile", "--mark", "unpaid", name).json["status"] == "not paid"
     again = trade(*PRICES)
-    assert (again.code, trade("pay", "show", name).json["state"]) == (0, "delivered")
+    assert (again.code, trade("pay", "show", name).json["stage"]) == (0, "answered")
 
 
 def test_for_a_person(buyer: Terminal, shop: MockServer) -> None:
@@ -249,16 +248,16 @@ def test_for_a_person(buyer: Terminal, shop: MockServer) -> None:
 
 
 def test_hints_name_commands_of_the_mock() -> None:
-    lost = LedgerError("gone", code="ledger_failed", hint="look", payment=payment(state=PaymentState.MARKED_PAID))
+    lost = LedgerError("gone", code="ledger_failed", hint="look", payment=payment(**MARKED_PAID))
     told = payment_problem(lost, "trade --mock")
     assert (told.exit_code, told.about["charged"]) == (14, True)
     assert told.hint is not None
     assert told.hint.endswith(
-        "or look at the wallet, then trade --mock pay reconcile --mark paid|unpaid pay_000000000000000000000001"
+        "look at the wallet, then trade --mock pay reconcile --mark paid|unpaid pay_000000000000000000000001"
     )
 
 
-EARLIER = payment(state=PaymentState.REJECTED_LIVE)
+EARLIER = payment(**REJECTED)
 SHOW = f"trade --mock pay show {EARLIER.id}"
 TOTAL = BudgetDetails(cost=Decimal("0.06"), limit="max_total", limit_amount=Decimal("0.1"), left=Decimal("0.04"))
 DEAR = PriceDetails(price=Decimal("0.09"), allowed=Decimal("0.06"))
@@ -308,7 +307,7 @@ def test_another_price_or_recipient_than_an_earlier_payment_has() -> None:
         refusal = PaymentRefusedError("no", code=cast(Any, code), details=details, payment=EARLIER)
         told = payment_problem(refusal, "trade --mock")
         assert told.hint == f"trade --mock pay resume {EARLIER.id} resends it anyway; or wait until it has expired"
-    own = payment(state=PaymentState.RESERVED)
+    own = payment(**RESERVED)
     told = payment_problem(PaymentRefusedError("no", code="recipient_changed", details=OTHER, payment=own), "trade")
     assert told.hint is not None
     assert told.hint.endswith(f"trade pay trust {OTHER.address}"), "another call remembered another one meanwhile"
@@ -319,11 +318,17 @@ def test_a_run_of_batches_names_the_option_that_limits_it() -> None:
     assert told.message == "the next batch costs $0.06, and of --max-price $0.10 $0.04 is left"
 
 
-@each_of("state", PaymentState)
-def test_hints_name_no_method(state: PaymentState) -> None:
+@each_of("place", PLACES)
+def test_hints_name_no_method(place: dict[str, Any]) -> None:
     """Whatever became of an earlier payment: who typed a command has no client."""
-    one = payment(state=state)
-    for error in (blocking_error(one), not_unresolved(one, 0.0), in_doubt(one, "lost"), undelivered(one, "no JSON")):
+    one = payment(**place)
+    for error in (
+        blocking_error(one),
+        not_expired(one),
+        already_known(one),
+        in_doubt(one, "lost"),
+        undelivered(one, "no JSON"),
+    ):
         assert "client.payments" in error.hint or "call again" in error.hint or "purchase=" in error.hint
         told = payment_problem(error, "trade")
         assert told.hint is not None
@@ -400,7 +405,7 @@ def test_ctrl_c_names_an_older_payment_that_is_signed_again(
 
 def test_a_budget_in_the_ledger_counts(buyer: Terminal, shop: MockServer) -> None:
     with Ledger(buyer.home / "ledger.sqlite3") as ledger:
-        ledger.set_budget(Budget(per_day="0.07"))
+        set_budget(ledger, Budget(per_day="0.07"))
     line = ("market", "prices", "ETH", "BRETT")
     assert buyer(*line).code == 0
     second = buyer(*line)
@@ -416,7 +421,7 @@ def test_a_budget_in_the_ledger_counts(buyer: Terminal, shop: MockServer) -> Non
 @pytest.mark.parametrize("more", [(), ("--batches",), ("--batches", "--job", "mine")])
 def test_a_query_that_does_not_fit_what_was_bought(buyer: Terminal, shop: MockServer, more: tuple[str, ...]) -> None:
     run = buyer(*PRICES, *more, "-o", "json", "--query", "sum([].symbol)")
-    assert about_money(run) == (1, "not_printed", True, "delivered")
+    assert about_money(run) == (1, "not_printed", True, "answered")
     assert run.problem["message"].startswith("--query: sum() takes")
     name = run.problem["payment"]["id"]
     assert run.problem["hint"] == f"your answer is kept: trade pay resume {name}"

@@ -236,7 +236,7 @@ BAD: list[tuple[str, dict[str, Any], str]] = [
     ("market_buy", {"data": "metrics", "purchase": "a", "spend": 100}, "does not know"),
     ("payments", {"action": "mark"}, "action: must be one of"),
     ("payments", {"action": "get"}, "needs an id"),
-    ("payments", {"state": "gone"}, "state must be one of"),
+    ("payments", {"stage": "gone"}, "stage: must be one of"),
     ("agent_change", {"operation": "start", "id": "a"}, "operation: must be one of"),
     ("agent_change", {"operation": "create", "name": "a"}, "create needs wallet_id"),
     ("agent_change", {"operation": "update", "id": "a"}, "update needs something"),

@@ -7,10 +7,11 @@ from datetime import UTC, datetime
 
 import pytest
 
-from tradesdk import Ledger, PaymentState
+from tradesdk import Ledger, PaymentStage
 from tradesdk_mock import MockServer
 
 from .._stock import stocked_worlds
+from ..unit._ledger import trusted
 from ._terminal import Terminal
 from .conftest import BUYER_KEY
 
@@ -52,17 +53,17 @@ def test_quotes_need_nothing(trade: Terminal) -> None:
 def test_history_and_one_payment_without_what_could_be_cashed(buyer: Terminal, shop: MockServer) -> None:
     assert buyer("pay", "history").out == ""
     assert "nothing was bought yet" in buyer("pay", "history", "-o", "table").err
-    assert "no payments like this" in buyer("pay", "history", "--state", "unknown", "-o", "table").err
+    assert "no payments like this" in buyer("pay", "history", "--stage", "sent", "-o", "table").err
     shop.add_fault("status", status=500, paid="only", count=1)
     for _ in range(3):  # one in doubt, then resolved, then another purchase
         buyer(*PRICES)
     newest, oldest = buyer("pay", "history").lines
-    assert [newest["state"], oldest["state"]] == ["delivered", "delivered"]
+    assert [newest["stage"], oldest["status"]] == ["answered", "answered"]
     assert [newest["submissions"], oldest["submissions"]] == [1, 2]
     assert [one["id"] for one in buyer("pay", "history", "--limit", "1").lines] == [newest["id"]]
     assert "there are more" in buyer("pay", "history", "--limit", "1").err
-    assert buyer("pay", "history", "--state", "unknown").lines == []
-    assert len(buyer("pay", "history", "--state", "unknown", "--state", "delivered").lines) == 2
+    assert buyer("pay", "history", "--stage", "sent").lines == []
+    assert len(buyer("pay", "history", "--stage", "sent", "--stage", "answered").lines) == 2
     shown = buyer("pay", "show", newest["id"]).json
     assert shown["body"] == {"tokens": [{"identifier": "ETH"}, {"identifier": "BRETT"}]}
     assert shown["nonce"] == shop.payments.settlements()[-1].nonce
@@ -156,7 +157,7 @@ def test_budgets_that_are_none(buyer: Terminal) -> None:
         assert (run.code, run.problem["code"]) == (2, "usage"), line
         assert named in run.problem["message"]
     with Ledger(buyer.home / "ledger.sqlite3") as ledger:
-        assert not ledger.budget().is_set
+        assert ledger.setting("budget") is None
 
 
 def test_resume_prints_what_was_bought(buyer: Terminal, shop: MockServer) -> None:
@@ -230,10 +231,10 @@ def test_reconcile(buyer: Terminal, shop: MockServer) -> None:
     assert [one["symbol"] for one in found[open_]["data"]] == ["ETH", "BRETT"]
     assert "not JSON" in found[spoiled]["message"]
     marked = buyer("pay", "reconcile", "--mark", "paid", spoiled)
-    assert (marked.json["state"], marked.json["charged"]) == ("marked_paid", True)
+    assert (marked.json["status"], marked.json["charged"]) == ("paid", True)
     again = buyer("pay", "reconcile", "--mark", "unpaid", spoiled)
     assert (again.code, again.problem["code"]) == (12, "not_unresolved")
-    assert again.problem["message"].endswith("is known: marked paid, it was paid")
+    assert again.problem["message"].endswith("is known: it was paid")
     assert again.problem["hint"] == f"trade pay show {spoiled}"
     end = buyer("pay", "reconcile")
     assert (end.code, [one["id"] for one in end.lines]) == (0, [refused])
@@ -254,7 +255,7 @@ def test_all_that_expired_may_be_marked_at_once(trade: Terminal) -> None:
     trade("mock", "clock", "--advance", "7200")
     assert trade("pay", "reconcile").code == 14
     late = trade("market", "prices", "BRETT", "--max-price", "1").problem["payment"]["id"]
-    trade("mock", "clock", "--advance", "7200")  # and the ledger does not know yet that it has expired
+    trade("mock", "clock", "--advance", "2400")
     for wrong in (
         ["--older-than", "1h"],
         ["--mark", "unpaid", "--older-than", "1h", names[0]],
@@ -266,7 +267,7 @@ def test_all_that_expired_may_be_marked_at_once(trade: Terminal) -> None:
     rehearsed = trade("pay", "reconcile", "--mark", "unpaid", "--older-than", "1h", "--dry-run")
     assert (rehearsed.code, trade("pay", "budget").json["held_total_usd"]) == (0, "0.09")
     marked = trade("pay", "reconcile", "--mark", "unpaid", "--older-than", "1h", "--yes")
-    assert [(one["id"], one["state"]) for one in marked.lines] == [(name, "marked_unpaid") for name in names[::-1]]
+    assert [(one["id"], one["status"]) for one in marked.lines] == [(name, "not paid") for name in names[::-1]]
     assert trade("pay", "budget").json["held_total_usd"] == "0.03", "it was not among those that were named"
     left = trade("pay", "reconcile")
     assert (left.code, [one["id"] for one in left.lines]) == (14, [late])
@@ -294,10 +295,6 @@ def chained(buyer: Terminal, shop: MockServer, *, taken: bool) -> str:
     shop.add_fault("status", status=503, paid="only", executed=taken)
     name = str(buyer(*PRICES).problem["payment"]["id"])
     shop.clear_faults()
-    with Ledger(buyer.home / "ledger.sqlite3") as ledger:
-        payment = ledger.get(name)
-        assert payment is not None
-        ledger.expire(payment.valid_before + 3600, now=payment.created)
     shop.clock.advance(3600)
     return name
 
@@ -309,7 +306,7 @@ def test_reconcile_shows_what_the_chain_says(buyer: Terminal, shop: MockServer) 
     (row,) = run.lines
     reason = buyer("pay", "show", name).json["reason"]
     assert re.fullmatch(r"chain: used at block \d+", reason)
-    assert (row["id"], row["outcome"], row["state"], row["charged"]) == (name, "unresolved", "paid_undelivered", True)
+    assert (row["id"], row["outcome"], row["status"], row["charged"]) == (name, "unresolved", "paid, no answer", True)
     assert row["message"] == f"{reason}: $0.06 was taken, and no answer came"
     (note,) = (one["note"] for one in run.notes)
     assert note.endswith(f"allow to buy it again: trade pay reconcile --mark paid {name}")
@@ -330,7 +327,7 @@ def test_reconcile_frees_what_the_chain_has_not_seen(buyer: Terminal, shop: Mock
     assert f"--mark paid|unpaid {name}" in run.notes[0]["note"]
     run = buyer("pay", "reconcile")
     (row,) = run.lines
-    assert (run.code, row["outcome"], row["state"]) == (0, "released", "marked_unpaid")
+    assert (run.code, row["outcome"], row["status"]) == (0, "released", "not paid")
     assert re.fullmatch(r"chain: not used at block \d+: its money is no longer held", row["message"])
     assert buyer("pay", "budget").json["held_total_usd"] == "0.00"
 
@@ -344,30 +341,34 @@ def test_reconcile_lists_what_was_delivered_without_a_receipt(buyer: Terminal, s
     name = shown["id"]
     run = buyer("pay", "reconcile")
     (row,) = run.lines
-    assert (run.code, row["id"], row["state"], row["charged"]) == (14, name, "delivered", "unknown")
-    assert (row["outcome"], row["message"]) == ("unresolved", "delivered without a receipt")
+    assert (run.code, row["id"], row["status"], row["charged"]) == (14, name, "answered", "unknown")
+    assert (row["outcome"], row["message"]) == ("unresolved", "answered without a receipt")
     assert run.notes[0]["note"].endswith(f"trade pay reconcile --mark paid|unpaid {name}")
     buyer.env["TRADE_RPC_URL"] = shop.rpc_url
     (row,) = buyer("pay", "reconcile").lines
     assert row["outcome"] == "unresolved"
-    assert row["message"].startswith("delivered without a receipt; the chain decides nothing: ")
+    assert row["message"].startswith("answered without a receipt; the chain decides nothing: ")
     shop.clock.advance(3600)
     if not taken:
         shop.add_fault("node_lie")
     run = buyer("pay", "reconcile")
     (row,) = run.lines
-    assert (run.code, row["state"], row["charged"]) == (0, "delivered", taken)
-    assert row["outcome"] == ("delivered" if taken else "released")
+    assert (run.code, row["status"], row["charged"]) == (0, "answered", taken)
+    assert row["outcome"] == ("answered" if taken else "released")
     assert row["message"].endswith(": $0.06 was taken" if taken else ": its money is no longer held")
     assert (run.notes, buyer("pay", "reconcile", "--dry-run").lines) == ([], [])
     assert buyer("pay", "budget").json["held_total_usd"] == "0.00"
 
 
-def test_history_of_a_state(buyer: Terminal, shop: MockServer) -> None:
+def test_history_of_a_stage(buyer: Terminal, shop: MockServer) -> None:
     assert buyer(*PRICES).code == 0
-    for state in PaymentState:
-        run = buyer("pay", "history", "--state", state.value)
-        assert (run.code, len(run.lines)) == (0, state is PaymentState.DELIVERED)
+    for stage in PaymentStage:
+        run = buyer("pay", "history", "--stage", stage.value)
+        assert (run.code, len(run.lines)) == (0, stage is PaymentStage.ANSWERED)
+    shop.add_fault("receipt", missing=True, count=1)
+    assert buyer(*PRICES).code == 0
+    assert [one["proof"] for one in buyer("pay", "history").lines] == ["none", "receipt"]
+    assert [one["proof"] for one in buyer("pay", "history", "--unproven").lines] == ["none"]
 
 
 def test_a_node_that_cannot_be_used(buyer: Terminal) -> None:
@@ -387,7 +388,7 @@ def test_in_a_mock_world_its_own_node_is_asked(trade: Terminal) -> None:
     assert trade("--mock", "mock", "clock", "--advance", "3600").code == 0
     run = trade("--mock", "pay", "reconcile")
     (row,) = run.lines
-    assert (run.code, row["id"], row["state"]) == (0, name, "marked_unpaid")
+    assert (run.code, row["id"], row["status"]) == (0, name, "not paid")
     assert row["message"].startswith("chain: not used at block ")
 
 
@@ -410,7 +411,7 @@ def test_trust(buyer: Terminal, shop: MockServer) -> None:
     assert (wrong.code, "[y/N]" in wrong.err) == (2, False)
     assert "0x12 is not an address" in wrong.err
     with Ledger(buyer.home / "ledger.sqlite3") as ledger:
-        assert ledger.trusted(shop.url) == []
+        assert trusted(ledger, shop.url) == []
     asked = buyer("pay", "trust", address, answers="y\n")
     assert asked.code == 0
     assert f"  recipient        {address}\n" in asked.err

@@ -99,7 +99,7 @@ def test_budgets_are_compared_and_asked_about_at_a_terminal_only(buyer: Terminal
         run = buyer(*line, *more, answers=answer)
         assert run.code == (0 if more else 1)
         with Ledger(buyer.home / "ledger.sqlite3") as ledger:
-            assert not ledger.budget().is_set
+            assert ledger.setting("budget") is None
     assert "  per_day_usd   not set → $5.00\n" in buyer(*line, answers="n\n", env={"NO_COLOR": "1"}).err
     done = buyer(*line)
     assert (done.code, done.json["per_day_usd"]) == (0, "5.00")
@@ -118,7 +118,7 @@ def test_payments_in_doubt_are_shown_before_anything_is_done_about_them(trade: T
         run = trade("--mock", "pay", *line)
         assert run.code == 0, run.err
         record = run.lines[0] if line[0] == "reconcile" else run.json
-        assert (record["id"], record["state"]) == (name, "unknown")
+        assert (record["id"], record["status"]) == (name, "unknown, expired")
         assert "nothing was sent" in run.err
         assert "header" not in run.out
     mark = ("--mock", "pay", "reconcile", "--mark", "unpaid", name)
@@ -128,8 +128,8 @@ def test_payments_in_doubt_are_shown_before_anything_is_done_about_them(trade: T
     assert (no.code, f"mark the payment {name} as unpaid? [y/N]" in no.err) == (1, True)
     assert "its money is no longer held then" in no.err
     assert trade(*mark, "--dry-run").json["body"] == {"mark": "unpaid"}
-    assert trade("--mock", "pay", "show", name).json["state"] == "expired_unknown"
-    assert trade(*mark, "--yes").json["state"] == "marked_unpaid"
+    assert trade("--mock", "pay", "show", name).json["status"] == "unknown, expired"
+    assert trade(*mark, "--yes").json["status"] == "not paid"
 
 
 def test_keys_are_made_nowhere_in_a_dry_run(trade: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,18 +11,18 @@ from typing import Any
 ROOT = Path(__file__).parents[2]
 HEAD = """
 import json, os, random, signal, sys, threading
-from tests.unit._ledger import HEADER, NOW, PLENTY, draft, reserve
-from tradesdk import Budget, Ledger, LedgerError, PaymentRefusedError, PaymentState
+from tests.unit._ledger import HEADER, NOW, PLENTY, claim, draft, release, reserve, resubmit, submit, told, trusted
+from tradesdk import Budget, Ledger, LedgerError, PaymentRefusedError, PaymentStage, ReasonCode
 from tradesdk.payments.ledger.leases import owner_name
-from tradesdk._values.payment import FREE
+
 
 path = sys.argv[1]
 
 def sums_agree(ledger):
-    counts = [payment for payment in ledger.history(limit=10**6) if payment.state not in FREE]
+    counts = [payment for payment in ledger.history(limit=10**6) if payment.counted or payment.reserved]
     spending = ledger.spending(PLENTY, now=NOW)
     assert spending.total == sum(payment.amount for payment in counts), spending
-    assert spending.held == sum(payment.amount for payment in counts if not payment.proven_paid), spending
+    assert spending.held == sum(payment.amount for payment in counts if not payment.paid), spending
     return counts
 """
 LOOK = """

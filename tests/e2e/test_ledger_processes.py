@@ -33,7 +33,7 @@ def spend(thread):
             result = "refused"
         over = ledger.spending(budget, now=NOW).last_hour > 1_200_000
         if result == "reserved" and cancelling and chance.random() < 0.9:
-            ledger.settle(payment.id, PaymentState.CANCELLED, now=NOW)
+            release(ledger, payment)
             result = "cancelled"
         with lock:
             counts[result] += 1

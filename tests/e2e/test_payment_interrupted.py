@@ -15,12 +15,13 @@ import httpx
 import pytest
 
 import tradesdk
-from tradesdk import NotFoundError, PaymentError, PaymentState
+from tradesdk import NotFoundError, PaymentError
 from tradesdk._sync.concurrency import Semaphore
 
 from .._eventful import Stop
 from .._interrupts import apart
 from .._paidservice import PRICE
+from .._payments import how
 from .._rows import each_of
 from .._seeds import one_of_each
 from .._sync._paidshop import Shop, lost
@@ -142,7 +143,7 @@ def reaches_its_end(of: Callable[[Shop], Calls], at: int, kinds: Sequence[str] =
         return True
     assert first.result is None
     waited = len(shop.clock.waits)
-    delivered = [payment for payment in shop.ledger.history() if payment.state is PaymentState.DELIVERED]
+    delivered = [payment for payment in shop.ledger.history() if how(payment) == "answered"]
     second = error = None
     try:
         second = then()

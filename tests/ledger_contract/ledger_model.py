@@ -7,12 +7,42 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Protocol, TypeVar
 
-from tradesdk import Budget, LedgerStore, Payment, PaymentRefusedError, PaymentState, Receipt
-from tradesdk._values.payment import FREE, GRACE, LIVE, RENEWABLE, UNRESOLVED, Earlier
+from tradesdk import (
+    Budget,
+    LedgerStore,
+    Payment,
+    PaymentError,
+    PaymentProof,
+    PaymentRefusedError,
+    PaymentStage,
+    ReasonCode,
+    Receipt,
+)
+from tradesdk._values.payment import GRACE, NOT_TAKEN
 from tradesdk.payments.budget import LIMITS, Release
 
 from .expectations import raises
-from .ledger_payments import ADDRESS, HEADER, MIDNIGHT, ORIGIN, OTHER, draft
+from .ledger_payments import (
+    ADDRESS,
+    HEADER,
+    MIDNIGHT,
+    ORIGIN,
+    OTHER,
+    budget_of,
+    claim,
+    collect,
+    draft,
+    mark,
+    release,
+    reopen,
+    resubmit,
+    set_budget,
+    submit,
+    told,
+    trust,
+    trusted,
+    wanted,
+)
 
 T = TypeVar("T")
 
@@ -36,11 +66,18 @@ RECEIPTS = (
     None,
     *(Receipt(success=success, transaction="0x1", network="eip155:8453", raw={}) for success in (True, False)),
 )
-EXPIRED_UNKNOWN = PaymentState.EXPIRED_UNKNOWN
-TERMS = ("amount", "pay_to", "identified")
-PAID = (PaymentState.DELIVERED, PaymentState.PAID_UNDELIVERED)
-NEEDLESS = ("reserve", "expire", "trust", "pass_time", "set_budget")
-NEEDY = ("submit", "resubmit", "settle", "collect", "reopen", "claim", "give_back", "mark")
+TERMS = ("amount", "pay_to", "identified", "valid_before", "counts_until")
+RESERVED, SENT, ANSWERED, TAKEN = PaymentStage
+STAGES = {
+    ReasonCode.DELIVERED: ANSWERED,
+    **dict.fromkeys(
+        (ReasonCode.UNUSABLE, ReasonCode.ALREADY_USED, ReasonCode.SUSPECT, ReasonCode.TAKEN_ELSEWHERE), TAKEN
+    ),
+}
+CONCLUSIVE = (ReasonCode.DELIVERED, ReasonCode.UNUSABLE, ReasonCode.ALREADY_USED)
+CODES = [code for code in ReasonCode if code is not ReasonCode.NONE]
+NEEDLESS = ("reserve", "trust", "pass_time", "set_budget")
+NEEDY = ("submit", "resubmit", "record", "collect", "reopen", "claim", "release", "mark")
 
 
 class Pick(Protocol):
@@ -62,42 +99,42 @@ class Course:
         self.pick = pick
         self.now = MIDNIGHT + 80_000.0
         self.own = Budget()
-        self.release = "proof"
         self.payments: list[Payment] = []
-        self.uncollected: set[str] = set()
         self.claims: dict[str, tuple[str, float]] = {}
         self.known: dict[str, list[str]] = {}
         self.terms: dict[str, dict[str, Any]] = {}
 
     # The model
 
-    def counts(self) -> list[Payment]:
-        released = {PaymentState.EXPIRED_UNPAID} if self.release == "service" else set()
-        return [payment for payment in self.payments if payment.state not in FREE | released]
+    def sums(self, payments: Sequence[Payment], release: str) -> dict[str, int]:
+        """What payments count: by what is reserved for them, or by what was signed."""
+        day, found = self.now // 86400 * 86400, dict.fromkeys(("per_call", "per_hour", "per_day", "total"), 0)
+        for payment in payments:
+            amount, until = payment.counted, float(payment.counts_until)
+            if self.is_reserved(payment):
+                amount, until = payment.reserved, math.inf
+            elif payment.paid is False or (release == "service" and self.is_released(payment)):
+                amount = 0
+            found["total"] += amount
+            found["per_hour"] += amount * (until > self.now - 3600)
+            found["per_day"] += amount * (until >= day)
+        return found
 
-    def spent(self) -> dict[str, int]:
-        day = self.now // 86400 * 86400
-        return {
-            "per_call": 0,
-            "per_hour": sum(payment.counted for payment in self.counts() if payment.counts_until > self.now - 3600),
-            "per_day": sum(payment.counted for payment in self.counts() if payment.counts_until >= day),
-            "total": sum(payment.counted for payment in self.counts()),
-        }
+    def is_reserved(self, payment: Payment) -> bool:
+        return payment.reserved > 0 and payment.reserved_until + GRACE > self.now
 
-    def is_proven(self, payment: Payment) -> bool:
-        by_receipt = payment.receipt is not None and payment.receipt.success
-        return payment.state is PaymentState.MARKED_PAID or payment.witnessed or by_receipt
+    def is_expired(self, payment: Payment) -> bool:
+        return max(payment.valid_before, payment.counts_until) + GRACE <= self.now
 
-    def spent_by(self, run: str | None) -> int:
-        return sum(one.counted for one in self.payments if one.run == run and run and one.state not in FREE)
+    def is_released(self, payment: Payment) -> bool:
+        is_open = payment.stage is SENT and payment.paid is None
+        return is_open and payment.code in NOT_TAKEN and self.is_expired(payment)
 
-    def held(self) -> dict[str, int]:
-        proven = [one for one in self.payments if self.is_proven(one)]
-        every, self.payments = self.payments, [one for one in self.payments if one not in proven]
-        try:
-            return self.spent()
-        finally:
-            self.payments = every
+    def of_run(self, run: str | None) -> list[Payment]:
+        return [one for one in self.payments if run and one.run == run]
+
+    def held(self, release: str) -> dict[str, int]:
+        return self.sums([one for one in self.payments if one.paid is None or self.is_reserved(one)], release)
 
     def blocking(self, fingerprint: str, since: float) -> list[Payment]:
         return [
@@ -108,18 +145,21 @@ class Course:
         ]
 
     def is_open(self, payment: Payment, since: float) -> bool:
-        """Whether it is continued without a name: it is recent, or may still be taken."""
-        alive = payment.live and payment.counts_until > self.now - GRACE
-        return payment.state in LIVE | UNRESOLVED | RENEWABLE and (payment.created >= since or alive)
+        """Whether it is continued without a name: a call is about to sign it, it is recent, or may still be taken."""
+        alive = payment.stage is SENT and payment.paid is None and payment.counts_until + GRACE > self.now
+        closed = payment.proof is PaymentProof.PERSON and payment.paid
+        was_signed = payment.stage in (SENT, TAKEN) or (payment.stage is RESERVED and payment.signatures > 0)
+        recent = was_signed and not closed and payment.created >= since
+        return self.is_reserved(payment) or alive or recent
 
     def is_kept(self, payment: Payment) -> bool:
         """Whether it is found forever, by its name."""
-        return payment.purchase is not None and payment.state is not PaymentState.CANCELLED
+        return payment.purchase is not None and (payment.stage is not RESERVED or payment.signatures > 0)
 
     def is_waiting(self, payment: Payment) -> bool:
         """Whether its answer was not collected, and is not too old."""
         recent = self.now - 60 < payment.updated <= self.now + 5
-        return payment.id in self.uncollected and payment.reply is not None and recent
+        return payment.waits and payment.reply is not None and recent
 
     def is_refused(self, origin: str, recipient: str, pay_to: tuple[str, ...]) -> bool:
         accepted = [address.lower() for address in pay_to or self.known.get(origin, [])]
@@ -127,55 +167,27 @@ class Course:
 
     def put(self, payment: Payment, **changes: object) -> Payment:
         changed = replace(payment, **changes)  # type: ignore[arg-type]
-        if changed.state not in (LIVE | RENEWABLE if changed.identified else LIVE):
+        if changed.stage is not SENT or changed.paid is not None:
             changed = replace(changed, header=None)
-        if changed.state is not payment.state:
+        if changed.stage in (ANSWERED, TAKEN):
+            changed = replace(changed, reserved=0, reserved_until=0)
+        proven = changed.paid is not payment.paid and changed.stage is not ANSWERED
+        if changed.stage is not payment.stage or proven or changed.signatures > payment.signatures:
             changed = replace(changed, updated=self.now)
         self.payments[self.payments.index(payment)] = changed
         return changed
 
-    def close_expired(self, origin: str | None = None) -> list[Payment]:
-        closed = []
-        for payment in list(self.payments):
-            if payment.live and payment.valid_before + GRACE <= self.now and origin in (None, payment.origin):
-                reason = "expired before it was signed" if payment.state is PaymentState.RESERVED else payment.reason
-                after: dict[str, Any] = {"state": EXPIRED_UNKNOWN}
-                if payment.state is PaymentState.RESERVED:
-                    after = self.unsent(payment)
-                elif payment.submissions == 0:
-                    after = {"state": PaymentState.CANCELLED}
-                elif payment.state is PaymentState.REJECTED_LIVE:
-                    after = {"state": PaymentState.EXPIRED_UNPAID}
-                closed.append(self.put(payment, **after, reason=payment.reason or reason))
-        return closed
-
-    def unsent(self, payment: Payment) -> dict[str, Any]:
-        if payment.earlier is None:
-            return {"state": PaymentState.CANCELLED}
-        before = payment.earlier._asdict()
-        return before if payment.state is PaymentState.RESERVED else {"state": before["state"]}
-
-    def renewed(self, earlier: Payment, wanted: Payment, owner: str) -> Payment | None:
+    def renewed(self, earlier: Payment, asked: Payment, owner: str) -> Payment | None:
         """The same payment, reserved again; None where it can still be sent, or somebody else has claimed it."""
-        closed = (PaymentState.DELIVERED, PaymentState.MARKED_PAID)
-        over = earlier.state not in (*UNRESOLVED, PaymentState.RESERVED, *closed)
-        over = over and (not earlier.live or earlier.valid_before <= self.now + 6)
-        if not over or self.is_claimed_by_another(earlier, owner):
+        over = earlier.paid is False or (earlier.paid is None and earlier.valid_before <= self.now + 6)
+        may_be_signed = earlier.stage is RESERVED or (earlier.stage is SENT and over)
+        if not may_be_signed or self.is_claimed_by_another(earlier, owner):
             return None
-        expired = PaymentState.EXPIRED_UNPAID if earlier.state is PaymentState.REJECTED_LIVE else EXPIRED_UNKNOWN
-        if earlier.submissions == 0:
-            expired = PaymentState.CANCELLED
         return replace(
             earlier,
-            state=PaymentState.RESERVED,
-            earlier=Earlier(
-                expired if earlier.live else earlier.state, earlier.counted, earlier.valid_before, earlier.counts_until
-            ),
-            counted=max(earlier.counted, wanted.amount),
-            valid_before=wanted.valid_before,
-            counts_until=max(earlier.counts_until, wanted.counts_until),
-            updated=self.now,
-            run=wanted.run or earlier.run,
+            reserved=max(earlier.counted, asked.amount),
+            reserved_until=asked.counts_until,
+            run=asked.run or earlier.run,
         )
 
     def is_claimed_by_another(self, payment: Payment, owner: str) -> bool:
@@ -188,9 +200,13 @@ class Course:
     def is_own(self, payment: Payment, owner: str | None) -> bool:
         return owner is None or self.claims.get(payment.id, ("", 0.0))[0] == owner
 
-    def give_up(self, payment: Payment, owner: str) -> None:
-        if self.claims.get(payment.id, ("", 0.0))[0] == owner:
-            del self.claims[payment.id]
+    def give_up(self, payment: Payment, owner: str) -> Payment:
+        if self.claims.get(payment.id, ("", 0.0))[0] != owner:
+            return payment
+        del self.claims[payment.id]
+        released = replace(payment, reserved=0, reserved_until=0)
+        self.payments[self.payments.index(payment)] = released
+        return released
 
     def any_payment(self) -> Payment:
         return self.pick(self.payments)
@@ -214,9 +230,9 @@ class Course:
         origin = self.pick(ORIGINS)
         purchase = self.pick(NAMES)
         owner = self.pick(OWNERS)
-        claim = self.pick([0.0, 60.0, 300.0])
+        claim_for = self.pick([0.0, 60.0, 300.0])
         identified = self.pick((False, True))
-        wanted = draft(
+        asked = draft(
             purchase or f"{call} at {origin}",
             amount=amount,
             pay_to=recipient,
@@ -227,66 +243,57 @@ class Course:
             identified=identified,
             run=run,
         )
-        call = wanted.fingerprint
-        self.close_expired(origin)
         for payment in list(self.payments):
-            collected = payment.state is PaymentState.DELIVERED and (
-                payment.id not in self.uncollected or payment.purchase is not None
-            )
+            collected = payment.stage is ANSWERED and (not payment.waits or payment.purchase is not None)
             if collected and payment.updated < self.now - 30 * 86400:
                 self.put(payment, reply=None)
         expected: str | tuple[Payment, bool]
-        blocking = self.blocking(call, since)
+        blocking = self.blocking(asked.fingerprint, since)
         limits = {
             name: min(filter(None, (getattr(budget, name), getattr(self.own, name))), default=None) for name in LIMITS
         }
         earlier = blocking[-1] if blocking else None
-        again = None if earlier is None else self.renewed(earlier, wanted, owner)
-        self.release = budget.strictest(self.own).release
-        counted = 0 if again is None else again.counted - amount
-        spent, spent_by_run = self.spent(), self.spent_by(run)
-        if earlier is not None and again is not None:
-            self.payments.remove(earlier)
-            spent, spent_by_run = self.spent(), self.spent_by(run)
-            self.payments = sorted([*self.payments, earlier], key=lambda one: int(one.id[4:], 16))
-        self.release = self.own.release
-        if earlier is not None and again is None:
+        made = replace(asked, created=self.now, updated=self.now, reserved=amount, reserved_until=asked.counts_until)
+        again = made if earlier is None else self.renewed(earlier, asked, owner)
+        others = [one for one in self.payments if one is not earlier]
+        spent = self.sums(others, budget.strictest(self.own).release)
+        spent_by_run = self.sums([one for one in self.of_run(run) if one is not earlier], "proof")
+        if again is None:
+            assert earlier is not None
             expected = (earlier, False)
         elif self.is_refused(origin, recipient, pay_to):
             expected = "recipient_changed"
-        elif max_total is not None and spent_by_run + amount + counted > max_total:
+        elif run is not None and max_total is not None and spent_by_run["total"] + again.reserved > max_total:
             expected = "over_total"
         elif max_total is None and not any(limits.values()) and not (budget.is_unlimited or self.own.is_unlimited):
             expected = "no_budget"
         elif any(
-            limit is not None and spent[name] + amount + (0 if name == "per_call" else counted) > limit
+            limit is not None and spent[name] + (amount if name == "per_call" else again.reserved) > limit
             for name, limit in limits.items()
         ):
             expected = "over_budget"
-        elif earlier is not None and again is not None:
-            self.payments[self.payments.index(earlier)] = again
-            self.claims[again.id] = (owner, self.now + claim)
-            self.terms[again.id] = {name: getattr(wanted, name) for name in TERMS}
-            expected = (again, True)
         else:
-            made = replace(wanted, created=self.now, updated=self.now)
-            self.payments.append(made)
-            self.claims[wanted.id] = (owner, self.now + claim)
-            expected = (made, True)
+            if earlier is None:
+                self.payments.append(made)
+            else:
+                self.payments[self.payments.index(earlier)] = again
+            self.claims[again.id] = (owner, self.now + claim_for)
+            self.terms[again.id] = {name: getattr(asked, name) for name in TERMS}
+            expected = (again, True)
         found: str | tuple[Payment, bool]
         try:
             found = self.store.reserve(
-                wanted,
-                budget,
-                origin=origin,
-                pay_to=pay_to,
-                owner=owner,
-                until=self.now + claim,
-                expired=self.now,
-                over=self.now + 6,
-                since=since,
-                max_total=max_total,
-                now=self.now,
+                wanted(
+                    asked,
+                    budget,
+                    pay_to=pay_to,
+                    owner=owner,
+                    until=self.now + claim_for,
+                    over=self.now + 6,
+                    since=since,
+                    max_total=max_total,
+                    now=self.now,
+                )
             )
         except PaymentRefusedError as refusal:
             found = refusal.code
@@ -295,30 +302,38 @@ class Course:
     def submit(self) -> None:
         pay_to = self.pick(PAY_TO)
         owner = self.pick([None, *OWNERS])
-        reserved = [payment for payment in self.payments if payment.state is PaymentState.RESERVED]
+        reserved = [payment for payment in self.payments if payment.reserved]
         payment = self.pick(reserved or self.payments)
-        terms = self.terms.get(payment.id, {})
+        terms = dict(self.terms[payment.id])
+        if payment.signatures:
+            terms["counts_until"] = max(terms["counts_until"], payment.counts_until)
         expected: str | Payment
-        if payment.state is not PaymentState.RESERVED or self.is_of_another(payment, owner):
+        lost = payment.stage in (ANSWERED, TAKEN) or not self.is_reserved(payment)
+        if lost or self.is_of_another(payment, owner):
             expected = "reservation_lost"
-        elif not pay_to and self.is_refused(payment.origin, terms.get("pay_to", payment.pay_to), ()):
+        elif not pay_to and self.is_refused(payment.origin, terms["pay_to"], ()):
             expected = "recipient_changed"
         else:
             if not pay_to and not self.known.get(payment.origin):
-                self.known[payment.origin] = [terms.get("pay_to", payment.pay_to)]
+                self.known[payment.origin] = [terms["pay_to"]]
             expected = self.put(
                 payment,
                 **terms,
-                state=PaymentState.SUBMITTED,
+                stage=SENT,
+                proof=PaymentProof.NONE,
+                paid=None,
+                code=ReasonCode.NONE,
+                reason="",
+                counted=payment.reserved,
+                reserved=0,
+                reserved_until=0,
                 header=HEADER,
                 submissions=payment.submissions + 1,
                 signatures=payment.signatures + 1,
-                reason="",
             )
         found: str | Payment
         try:
-            signed = replace(payment, **terms)
-            found = self.store.submit(signed, HEADER, pay_to=pay_to, owner=owner, now=self.now)
+            found = submit(self.store, replace(payment, **terms), pay_to=pay_to, owner=owner, now=self.now)
         except PaymentRefusedError as refusal:
             found = refusal.code
         assert found == expected
@@ -328,90 +343,85 @@ class Course:
         owner = self.pick([None, *OWNERS])
         payment = self.any_payment()
         signatures = payment.signatures - older
-        if payment.state in (PaymentState.RESERVED, PaymentState.CANCELLED):
-            with raises(PaymentRefusedError, "not_submitted"):
-                self.store.resubmit(payment.id, signatures=signatures, now=self.now)
+        is_open = payment.stage is SENT and payment.paid is None
+        if not is_open or older or not self.is_own(payment, owner):
+            with raises(PaymentError):
+                resubmit(self.store, payment, signatures=signatures, owner=owner, now=self.now)
             return
-        may_be_sent = payment.live and not older and self.is_own(payment, owner)
-        if may_be_sent:
-            state = PaymentState.SUBMITTED if payment.state is PaymentState.REJECTED_LIVE else payment.state
-            payment = self.put(payment, state=state, submissions=payment.submissions + 1)
-        found = self.store.resubmit(payment.id, signatures=signatures, owner=owner, now=self.now)
-        assert found == (payment, may_be_sent)
+        code = ReasonCode.NONE if payment.code in NOT_TAKEN else payment.code
+        expected = self.put(payment, code=code, submissions=payment.submissions + 1)
+        assert resubmit(self.store, payment, signatures=signatures, owner=owner, now=self.now) == expected
 
-    def settle(self) -> None:
-        reported = self.pick([*PaymentState, *[PaymentState.DELIVERED, PaymentState.REJECTED_LIVE] * 3])
+    def record(self) -> None:
+        code = self.pick([*CODES, *[ReasonCode.DELIVERED, ReasonCode.REJECTED] * 3])
         reason = self.pick(["", "why"])
         receipt = self.pick(RECEIPTS)
         reply = self.pick([b"prices", b"prices", None])
-        submissions = self.pick([None, 0, 3])
-        settle_failed = self.pick([None, 0, 1])
-        older = self.pick([None, 0, 0, 1])
+        settle_failed = self.pick([0, 0, 1])
+        older = self.pick([0, 0, 1])
         payment = self.any_payment()
-        signatures = None if older is None else payment.signatures - older
-        asked, owner = reported, self.pick((None, *OWNERS))
-        if reported is PaymentState.CANCELLED:
-            own = owner is not None and self.is_own(payment, owner)
-            unsent = payment.state is PaymentState.RESERVED or (own and payment.state is PaymentState.SUBMITTED)
-            if not unsent or self.is_of_another(payment, owner):
-                assert self.store.settle(payment.id, asked, owner=owner, now=self.now) == payment
-                return
-            reported = self.unsent(payment)["state"]
-        moves = payment.live or (reported in PAID and payment.state in RENEWABLE)
-        moves = moves or (reported is PaymentState.DELIVERED and payment.state in UNRESOLVED)
+        owner = self.pick((None, *OWNERS))
+        sent = code is not ReasonCode.NOT_RECEIVED
+        settled = receipt is not None and receipt.success
+        stage = STAGES.get(code, TAKEN if settled else SENT)
+        own = self.is_own(payment, owner)
+        if code in CONCLUSIVE or settled:
+            counts = not (payment.stage is ANSWERED and stage is TAKEN)
+        else:
+            counts = payment.stage is SENT and payment.paid is None and not older
+            counts = counts and (own or (sent and code not in NOT_TAKEN))
         expected = payment
-        counts = not older and (reported is not PaymentState.REJECTED_LIVE or self.is_own(payment, owner))
-        if (moves or reported is payment.state) and (counts or reported in PAID):
-            if reported is PaymentState.DELIVERED is not payment.state and reply is not None:
-                self.uncollected.add(payment.id)
-            before = payment.receipt
-            counts_then = self.unsent(payment) if reported is not PaymentState.RESERVED else {}
-            is_first_proof = receipt is not None and receipt.success and not self.is_proven(payment)
-            if is_first_proof:  # it counts at the moment of the receipt
-                until = counts_then.get("counts_until", payment.counts_until)
-                counts_then |= {"counts_until": min(until, math.ceil(self.now))}
-            kept = before is not None and (receipt is None or (before.success and not receipt.success))
-            expected = self.put(
-                payment,
-                **counts_then | {"state": reported},
-                reason=payment.reason if not reason and reported is payment.state else reason,
-                receipt=before if kept else receipt,
-                reply=payment.reply if reply is None else reply,
-                submissions=payment.submissions if submissions is None else submissions,
-                settle_failed=payment.settle_failed if settle_failed is None else settle_failed,
-            )
-        found = self.store.settle(
-            payment.id,
-            asked,
-            reason=reason,
+        if counts:
+            changes: dict[str, Any] = {"stage": stage, "code": code, "reason": reason}
+            changes["settle_failed"] = max(payment.settle_failed, settle_failed)
+            if not sent:
+                changes["submissions"] = payment.submissions - 1
+            if not sent and payment.submissions == 1:
+                changes |= {"stage": RESERVED, "counted": 0}
+            else:
+                changes |= self.proof_of(payment, receipt, stage)
+                if reply is not None:
+                    changes |= {"reply": reply, "waits": payment.waits or (stage is ANSWERED is not payment.stage)}
+            expected = self.put(payment, **changes)
+        found = told(
+            self.store,
+            replace(payment, signatures=payment.signatures - older),
+            code,
+            reason,
             receipt=receipt,
             reply=reply,
-            submissions=submissions,
             settle_failed=settle_failed,
-            signatures=signatures,
             owner=owner,
             now=self.now,
         )
         assert found == expected
 
+    def proof_of(self, payment: Payment, receipt: Receipt | None, stage: PaymentStage) -> dict[str, Any]:
+        if receipt is not None and receipt.success:
+            first: dict[str, Any] = {"proof": PaymentProof.RECEIPT, "paid": True}
+            first["counts_until"] = min(payment.counts_until, math.ceil(self.now))
+            return {"receipt": receipt} | ({} if payment.paid else first)
+        before = payment.receipt
+        kept = before if receipt is None or (before is not None and before.success) else receipt
+        wrong = payment.paid is False and stage is not SENT
+        return {"receipt": kept} | ({"proof": PaymentProof.NONE, "paid": None} if wrong else {})
+
     def collect(self) -> None:
         owner = self.pick(OWNERS)
         keep = self.pick((False, True))
         payment = self.any_payment()
-        self.store.collect(payment.id, owner=owner, keep=keep)
+        collect(self.store, payment, owner, keep=keep)
+        if payment.stage is ANSWERED and payment.waits:
+            payment = self.put(payment, waits=False, reply=payment.reply if keep or payment.purchase else None)
         self.give_up(payment, owner)
-        if payment.id in self.uncollected:
-            self.uncollected.remove(payment.id)
-            self.put(payment, reply=payment.reply if keep or payment.purchase else None)
 
     def reopen(self) -> None:
         owner = self.pick(OWNERS)
         payment = self.any_payment()
-        self.store.reopen(payment.id, owner=owner, reply=b"again")
+        reopen(self.store, payment, owner, b"again")
+        if payment.stage is ANSWERED:
+            payment = self.put(payment, waits=True, reply=payment.reply or b"again")
         self.give_up(payment, owner)
-        if payment.state is PaymentState.DELIVERED:
-            self.put(payment, reply=payment.reply or b"again")
-            self.uncollected.add(payment.id)
 
     def claim(self) -> None:
         owner = self.pick(OWNERS)
@@ -420,46 +430,36 @@ class Course:
         expected = not self.is_claimed_by_another(payment, owner)
         if expected:
             self.claims[payment.id] = (owner, self.now + seconds)
-        assert self.store.claim(payment.id, owner=owner, until=self.now + seconds, now=self.now) is expected
+        assert claim(self.store, payment, owner, until=self.now + seconds, now=self.now) is expected
 
-    def give_back(self) -> None:
+    def release(self) -> None:
         owner = self.pick(OWNERS)
         payment = self.any_payment()
-        self.store.give_back(payment.id, owner=owner)
-        self.give_up(payment, owner)
+        expected = self.give_up(payment, owner)
+        assert release(self.store, payment, owner) == expected
 
     def mark(self) -> None:
         paid = self.pick((False, True))
         evidence = self.pick(["", "chain: paid in 0x1"])
         payment = self.any_payment()
-        markable = (*UNRESOLVED, PaymentState.EXPIRED_UNPAID, EXPIRED_UNKNOWN)
-        late = max(payment.valid_before, payment.counts_until) + GRACE <= self.now
-        unproven = payment.state is PaymentState.DELIVERED and payment.charged == "unknown"
-        if unproven and (paid or evidence or late):
-            marked = self.store.mark(payment.id, paid=paid, evidence=evidence, now=self.now)
-            counted = payment.counted if paid else 0
-            changed = self.put(payment, reason=evidence or payment.reason, witnessed=paid, counted=counted)
-            assert marked == changed
-            return
-        if (payment.state in markable and (paid or evidence or late)) or (payment.live and late):
-            taken = PaymentState.PAID_UNDELIVERED if evidence else PaymentState.MARKED_PAID
-            state, reason = taken if paid else PaymentState.MARKED_UNPAID, evidence or payment.reason
-            marked = self.store.mark(payment.id, paid=paid, evidence=evidence, now=self.now)
-            witnessed = payment.witnessed or (paid and bool(evidence))
-            assert marked == self.put(payment, state=state, reason=reason, witnessed=witnessed)
+        is_sent = payment.stage is SENT and payment.paid is None
+        is_taken = payment.stage is TAKEN and payment.proof is not PaymentProof.PERSON
+        unproven = payment.stage is ANSWERED and payment.paid is None
+        late = self.is_expired(payment)
+        if (is_sent and (late or evidence)) or ((is_taken or unproven) and (paid or evidence or late)):
+            stage = payment.stage if unproven else TAKEN if paid else SENT
+            proof = PaymentProof.CHAIN if evidence else PaymentProof.PERSON
+            marked = mark(self.store, payment, paid=paid, evidence=evidence, now=self.now)
+            assert marked == self.put(payment, stage=stage, proof=proof, paid=paid, reason=evidence or payment.reason)
             return
         with raises(PaymentRefusedError, "not_unresolved") as refused:
-            self.store.mark(payment.id, paid=paid, now=self.now)
+            mark(self.store, payment, paid=paid, evidence=evidence, now=self.now)
         assert refused.value.payment == payment
-
-    def expire(self) -> None:
-        origin = self.pick([None, ORIGIN, f"{ORIGIN}:8443"])
-        assert self.store.expire(self.now, now=self.now, origin=origin) == self.close_expired(origin)
 
     def trust(self) -> None:
         origin = self.pick(ORIGINS)
         address = self.pick(RECIPIENTS)
-        self.store.trust(origin, address, now=self.now)
+        trust(self.store, origin, address)
         known = self.known.setdefault(origin, [])
         if address.lower() not in [one.lower() for one in known]:
             known.append(address)
@@ -469,9 +469,8 @@ class Course:
         self.now += seconds
 
     def set_budget(self) -> None:
-        budget = Budget() if self.pick((True, False)) else self.any_budget()
-        self.store.set_budget(budget)
-        self.own, self.release = budget, budget.release
+        self.own = Budget() if self.pick((True, False)) else self.any_budget()
+        set_budget(self.store, self.own)
 
     def play(self, steps: int) -> None:
         """Do so many steps, and compare after each."""
@@ -487,21 +486,21 @@ class Course:
 
     def the_same_is_spent(self) -> None:
         spending = self.store.spending(Budget(), now=self.now)
-        spent = self.spent()
+        spent, held = self.sums(self.payments, self.own.release), self.held(self.own.release)
         assert (spending.last_hour, spending.today, spending.total) == (
             spent["per_hour"],
             spent["per_day"],
             spent["total"],
         )
-        held = self.held()
         assert (spending.held_last_hour, spending.held_today, spending.held) == (
             held["per_hour"],
             held["per_day"],
             held["total"],
         )
-        assert spending.budget == self.store.budget() == self.own
+        assert spending.budget == budget_of(self.store) == self.own
         for run in RUNS:
-            assert self.store.run_spending(run or "").total == self.spent_by(run)
+            by_run = self.store.spending(Budget(), now=self.now, run=run or "")
+            assert by_run.total == self.sums(self.of_run(run), "proof")["total"]
 
     def the_same_payments_block(self) -> None:
         for call in FINGERPRINTS:
@@ -514,12 +513,12 @@ class Course:
 
     def finish(self) -> None:
         newest = self.payments[::-1]
-        for state in PaymentState:
-            assert self.store.history(states=[state]) == [one for one in newest if one.state is state]
+        for stage in PaymentStage:
+            assert self.store.history(stages=[stage]) == [one for one in newest if one.stage is stage]
         for at, payment in enumerate(newest):
             assert (
-                self.store.history(states=tuple(LIVE), limit=2, before=payment.id)
-                == [one for one in newest[at + 1 :] if one.live][:2]
+                self.store.history(stages=(RESERVED, SENT), unproven=True, limit=2, before=payment.id)
+                == [one for one in newest[at + 1 :] if one.stage in (RESERVED, SENT) and one.paid is None][:2]
             )
         for origin in (ORIGIN, f"{ORIGIN}:8443"):
-            assert sorted(self.store.trusted(origin)) == sorted(self.known.get(origin, []))
+            assert sorted(trusted(self.store, origin)) == sorted(self.known.get(origin, []))

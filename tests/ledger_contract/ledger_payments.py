@@ -1,11 +1,27 @@
-"""Payments for the checks of a ledger: drafts, and the way to each state."""
+"""Payments for the checks of a ledger: drafts, what happens to them, and the way to wherever they may be."""
 
 from __future__ import annotations
 
 import itertools
 from typing import Any
 
-from tradesdk import Budget, LedgerStore, Payment, PaymentState, SignedHeader
+from tradesdk import (
+    Budget,
+    Collect,
+    LedgerRow,
+    LedgerStore,
+    Payment,
+    PaymentProof,
+    PaymentStage,
+    ReasonCode,
+    ReleaseClaim,
+    Reopen,
+    Reservation,
+    SignedHeader,
+)
+from tradesdk.payments.ledger.changes import Claim, Mark, Record, Resubmit, Submit
+from tradesdk.payments.ledger.settings import BUDGET, addresses, recipients_of, with_address
+from tradesdk.payments.state_machine import Report
 
 NOW = 1_760_000_000.0
 """Not the start of an hour, nor of a day."""
@@ -15,6 +31,7 @@ ADDRESS = "0x209693Bc6afc0C5328bA36FaF03C514EF312287C"
 OTHER = "0x1a642f0E3c3aF545E7AcBD38b07251B3990914F1"
 HEADER = SignedHeader("c2lnbmVkIGNoZXF1ZQ==")
 PLENTY = Budget(total="1000")
+REPLY = b"prices"
 
 _numbers = itertools.count(1)
 
@@ -24,7 +41,6 @@ def draft(fingerprint: str | None = None, **changes: Any) -> Payment:
     number = next(_numbers)
     values: dict[str, Any] = {
         "id": f"pay_{number:024x}",
-        "state": PaymentState.RESERVED,
         "fingerprint": fingerprint or f"call {number}",
         "method": "POST",
         "url": f"{ORIGIN}/v1/token-prices",
@@ -40,39 +56,134 @@ def draft(fingerprint: str | None = None, **changes: Any) -> Payment:
         "updated": NOW,
     }
     values |= changes
-    return Payment(**{"counted": values["amount"], "counts_until": values["valid_before"], **values})
+    return Payment(**{"counts_until": values["valid_before"], **values})
+
+
+# What happens to one
+
+
+def wanted(payment: Payment | None = None, budget: Budget = PLENTY, **changes: Any) -> Reservation:
+    """A reservation by an owner whose time has passed."""
+    values: dict[str, Any] = {"owner": "nobody", "until": 0.0, "over": 0.0, "now": NOW}
+    return Reservation(payment=draft() if payment is None else payment, budget=budget, **{**values, **changes})
 
 
 def reserve(store: LedgerStore, payment: Payment | None = None, budget: Budget = PLENTY, **changes: Any) -> Payment:
-    """Reserve it, by an owner whose time has passed; or the payment that blocks it."""
-    values: dict[str, Any] = {
-        "origin": ORIGIN,
-        "pay_to": (),
-        "owner": "nobody",
-        "until": 0.0,
-        "expired": 0.0,
-        "over": 0.0,
-        "now": NOW,
-    }
-    return store.reserve(draft() if payment is None else payment, budget, **{**values, **changes})[0]
+    """Reserve it; or the payment that blocks it."""
+    return store.reserve(wanted(payment, budget, **changes))[0]
+
+
+def submit(store: LedgerStore, payment: Payment, header: SignedHeader = HEADER, **changes: Any) -> Payment:
+    """Write it down as signed."""
+    return store.update(payment.id, Submit(terms=payment, header=header, **{"now": NOW, **changes})).payment
 
 
 def submitted(store: LedgerStore, payment: Payment | None = None, **changes: Any) -> Payment:
     """Reserve it and write it down as signed."""
-    return store.submit(reserve(store, payment, **changes), HEADER, now=NOW)
+    return submit(store, reserve(store, payment, **changes), now=changes.get("now", NOW))
 
 
-def in_state(store: LedgerStore, state: PaymentState, **changes: Any) -> Payment:
-    """A payment that has come to a state on the way it comes there."""
-    if state is PaymentState.RESERVED:
-        return reserve(store, draft(**changes))
-    if state is PaymentState.CANCELLED:
-        return store.settle(reserve(store, draft(**changes)).id, state, now=NOW)
-    payment = submitted(store, draft(**changes))
-    if state is PaymentState.SUBMITTED:
+def resubmit(store: LedgerStore, payment: Payment, **changes: Any) -> Payment:
+    """Count one more submission."""
+    return store.update(payment.id, Resubmit(**{"signatures": payment.signatures, "now": NOW, **changes})).payment
+
+
+def told(
+    store: LedgerStore,
+    payment: Payment,
+    code: ReasonCode,
+    reason: str = "",
+    *,
+    owner: str | None = None,
+    now: float = NOW,
+    **report: Any,
+) -> Payment:
+    """Write down what an answer to its newest signature means."""
+    if code is ReasonCode.NOT_RECEIVED:
+        report = {"sent": False, **report}
+    change = Record(report=Report(code, reason, **report), signatures=payment.signatures, owner=owner, now=now)
+    return store.update(payment.id, change).payment
+
+
+def mark(store: LedgerStore, payment: Payment, *, paid: bool, **changes: Any) -> Payment:
+    """Mark it."""
+    return store.update(payment.id, Mark(paid=paid, **{"now": NOW, **changes})).payment
+
+
+def claim(store: LedgerStore, payment: Payment, owner: str, *, until: float = NOW + 1, now: float = NOW) -> bool:
+    """Claim it, if nobody else has."""
+    return store.update(payment.id, Claim(owner=owner, until=until, now=now)).owner == owner
+
+
+def collect(store: LedgerStore, payment: Payment, owner: str, *, keep: bool = False) -> LedgerRow:
+    return store.update(payment.id, Collect(owner=owner, keep=keep))
+
+
+def reopen(store: LedgerStore, payment: Payment, owner: str, reply: bytes) -> LedgerRow:
+    return store.update(payment.id, Reopen(owner=owner, reply=reply))
+
+
+def release(store: LedgerStore, payment: Payment, owner: str | None = None) -> Payment:
+    return store.update(payment.id, ReleaseClaim(owner=owner)).payment
+
+
+# Settings
+
+
+def set_budget(store: LedgerStore, budget: Budget) -> None:
+    store.set_setting(BUDGET, lambda before: budget.to_json())
+
+
+def budget_of(store: LedgerStore) -> Budget:
+    return Budget.from_json(store.setting(BUDGET))
+
+
+def trust(store: LedgerStore, origin: str, address: str) -> None:
+    store.set_setting(recipients_of(origin), lambda known: with_address(known, address))
+
+
+def trusted(store: LedgerStore, origin: str) -> list[str]:
+    return addresses(store.setting(recipients_of(origin)))
+
+
+# Wherever one may be
+
+IN_DOUBT = (
+    "sent",
+    *(code.value for code in (ReasonCode.PENDING, ReasonCode.UNKNOWN, ReasonCode.SETTLE_FAILED, ReasonCode.REDIRECTED)),
+)
+NOT_TAKEN = (ReasonCode.REJECTED.value, ReasonCode.REFUSED.value)
+TAKEN = tuple(
+    code.value
+    for code in (ReasonCode.UNUSABLE, ReasonCode.ALREADY_USED, ReasonCode.SUSPECT, ReasonCode.TAKEN_ELSEWHERE)
+)
+MARKED = ("marked paid", "marked unpaid", "paid by the chain", "unpaid by the chain")
+NEVER_SENT = ("released", ReasonCode.NOT_RECEIVED.value)
+PLACES = ("reserved", *NEVER_SENT, *IN_DOUBT, *NOT_TAKEN, "delivered", *TAKEN, *MARKED)
+"""Wherever a payment may be, by the way there: what was told of it, or by whom it was marked."""
+COUNTS_NOTHING = (*NEVER_SENT, "marked unpaid", "unpaid by the chain")
+
+
+def at(store: LedgerStore, place: str, **changes: Any) -> Payment:
+    """A payment at a place, on the way it comes there."""
+    payment = reserve(store, draft(**changes))
+    if place == "reserved":
         return payment
-    if state in (PaymentState.MARKED_PAID, PaymentState.MARKED_UNPAID):
-        store.settle(payment.id, PaymentState.EXPIRED_UNKNOWN, now=NOW)
-        over = payment.counts_until + 30
-        return store.mark(payment.id, paid=state is PaymentState.MARKED_PAID, now=over)
-    return store.settle(payment.id, state, now=NOW)
+    if place == "released":
+        return release(store, payment)
+    payment = submit(store, payment)
+    if place == "sent":
+        return payment
+    if place not in MARKED:
+        return told(store, payment, ReasonCode(place))
+    evidence = "chain: at block 1" if "chain" in place else ""
+    return mark(store, payment, paid="unpaid" not in place, evidence=evidence, now=payment.counts_until + 30)
+
+
+def is_free(payment: Payment) -> bool:
+    """Whether it counts nothing."""
+    return payment.paid is False or (payment.stage is PaymentStage.RESERVED and payment.reserved == 0)
+
+
+def is_marked_paid(payment: Payment) -> bool:
+    return payment.proof is PaymentProof.PERSON and payment.paid is True

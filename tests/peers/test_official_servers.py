@@ -16,10 +16,10 @@ from tradesdk import (
     PaymentOutcomeUnknownError,
     PaymentRefusedError,
     PaymentRejectedError,
-    PaymentState,
     PaymentUndeliveredError,
 )
 
+from .._payments import how
 from ._buying import Buyer, Flavour
 from .conftest import Payer, Seller
 from .programs.client_tradesdk import HurriedClock
@@ -83,7 +83,7 @@ def test_everything_for_sale(buyer: Buyer) -> None:
         assert result.data is not None
         assert result.warnings == ()
         assert result.charged is True
-        assert result.payment.state is PaymentState.DELIVERED
+        assert how(result.payment) == "answered"
         assert result.payment.amount == made["value"] == result.quote.amount
         assert result.payment.nonce == made["nonce"]
         assert result.payment.pay_to == made["to"]
@@ -109,7 +109,7 @@ def test_what_is_not_there_costs_nothing(buyer: Buyer) -> None:
             buyer.call("token_prices", ["NOPE"])
         payment = caught.value.payment
         assert payment is not None
-        assert payment.state is PaymentState.REJECTED_LIVE
+        assert how(payment) == "sent, rejected"
         nonces.add(payment.nonce)
     assert len(nonces) == 1
     assert paid(buyer) == []
@@ -123,7 +123,7 @@ def test_an_endpoint_that_is_broken(buyer: Buyer) -> None:
     payment = caught.value.payment
     assert payment is not None
     assert payment.charged == "unknown"
-    assert payment.state is PaymentState.UNKNOWN
+    assert how(payment) == "sent, unknown"
     after = buyer.seller.chain.calls()
     assert after == (looked + payment.submissions, settled)
     assert 2 <= payment.submissions <= 6
@@ -147,14 +147,14 @@ def test_a_settlement_that_nobody_hears_of(buyer: Buyer) -> None:
         buyer.call("token_prices", *TWO)
     payment = caught.value.payment
     assert payment is not None
-    assert payment.state is PaymentState.PAID_UNDELIVERED
+    assert how(payment) == "taken, already_used"
     assert payment.charged == "unknown"  # there is no receipt
     assert payment.submissions == 2
     assert "nonce_already_used" in payment.reason
     assert paid(buyer) == [TWO_COST]
     with pytest.raises(PaymentRefusedError):  # not paid for again before somebody says so
         buyer.call("token_prices", *TWO)
-    assert buyer.call("token_prices", *TWO, purchase="another").payment.state is PaymentState.DELIVERED
+    assert how(buyer.call("token_prices", *TWO, purchase="another").payment) == "answered"
     assert paid(buyer) == [TWO_COST] * 2
 
 
@@ -165,7 +165,7 @@ def test_a_payer_without_money(buyer: Buyer) -> None:
     assert caught.value.reason == "invalid_exact_evm_insufficient_balance"
     payment = caught.value.payment
     assert payment is not None
-    assert payment.state is PaymentState.REJECTED_LIVE
+    assert how(payment) == "sent, rejected"
     assert payment.submissions == 1
     buyer.seller.chain.give(buyer.payer.address, MONEY)
     result = buyer.call("token_prices", *TWO)  # the same cheque, which is good now
@@ -198,7 +198,7 @@ def test_a_clock_that_is_a_minute_slow_or_ten_minutes_fast(
 ) -> None:
     """A slower one is refused: the payment would be valid for more than two minutes by it."""
     buyer = buyer_of(sellers(name), flavour, payer, clock=HurriedClock(offset))
-    assert buyer.call("token_prices", *TWO).payment.state is PaymentState.DELIVERED
+    assert how(buyer.call("token_prices", *TWO).payment) == "answered"
     assert paid(buyer) == [TWO_COST]
 
 
@@ -217,7 +217,7 @@ def test_a_server_that_wants_an_identifier(flavour: Flavour, sellers: Sellers, p
     buyer = buyer_of(sellers("v2 identified"), flavour, payer)
     result = buyer.call("token_prices", *TWO)
     assert result.payment.identified is True
-    assert result.payment.state is PaymentState.DELIVERED
+    assert how(result.payment) == "answered"
     assert paid(buyer) == [TWO_COST]
 
 

@@ -30,7 +30,7 @@ from tradesdk import (
     PaymentError,
     PaymentOutcomeUnknownError,
     PaymentRejectedError,
-    PaymentState,
+    PaymentStage,
     PaymentUndeliveredError,
     Quote,
     RateLimit,
@@ -104,17 +104,16 @@ def tried(market: MarketClient) -> None:
 
 
 def looked_after(market: MarketClient) -> None:
-    assert_type(market.payments.list(states=[PaymentState.UNKNOWN], limit=5, before="pay_1"), list[Payment])
+    assert_type(market.payments.list(stages=[PaymentStage.SENT], limit=5, before="pay_1"), list[Payment])
     payment = market.payments.get("pay_1")
     assert_type(payment, Payment)
-    assert_type(payment.state, PaymentState)
+    assert_type(payment.stage, PaymentStage)
     assert_type(payment.amount_usd, Decimal)
     assert_type(payment.expires_at, datetime)
     assert_type(market.payments.mark(payment.id, paid=True), Payment)
     assert_type(market.payments.spending(), Spending)
     found = market.payments.reconcile()
     assert_type(found, Reconciliation)
-    assert_type(found.released, tuple[Payment, ...])
     assert_type(found.witnessed, tuple[tuple[Payment, ChainVerdict], ...])
     assert_type(market.payments.cancel_calldata(payment.id), str)
     assert_type(market.payments.purchase_secret_ids(), tuple[str | None, str])

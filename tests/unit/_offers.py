@@ -6,7 +6,7 @@ import base64
 import json
 from typing import Any
 
-from tradesdk import Payment, PaymentState, RawResponse
+from tradesdk import Payment, PaymentStage, RawResponse
 from tradesdk._values.http import Headers
 
 USDC = "0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913"
@@ -88,7 +88,7 @@ def payment(**changes: Any) -> Payment:
     """A payment of six cents that was handed over."""
     fields: dict[str, Any] = {
         "id": "pay_0123456789abcdef01234567",
-        "state": PaymentState.SUBMITTED,
+        "stage": PaymentStage.SENT,
         "fingerprint": "f" * 64,
         "method": "POST",
         "url": RESOURCE["url"],

@@ -17,7 +17,7 @@ from tradesdk.payments.ledger.leases import is_dead, owner_name
 
 from .._rows import each_of
 from ..ledger_contract import LEDGER_CHECKS, LEDGER_WALLET
-from ._ledger import MIDNIGHT, NOW, PLENTY, draft, reserve
+from ._ledger import MIDNIGHT, NOW, PLENTY, claim, draft, reserve
 
 
 @pytest.fixture
@@ -45,12 +45,12 @@ def test_the_checks_are_for_one_wallet() -> None:
 
 def test_the_claim_of_a_dead_process_does_not_count(ledger: Ledger, dead: str) -> None:
     payment = reserve(ledger, owner=dead, until=NOW + 60)
-    assert ledger.claim(payment.id, owner=owner_name(), until=NOW + 60, now=NOW)
+    assert claim(ledger, payment, owner_name())
 
 
 def test_a_dead_owner_holds_nothing_whatever_the_clock_says(ledger: Ledger, dead: str) -> None:
     payment = reserve(ledger, owner=dead, until=NOW + 300)
-    assert ledger.claim(payment.id, owner="other", until=NOW, now=NOW - 30)
+    assert claim(ledger, payment, "other", until=NOW, now=NOW - 30)
 
 
 def test_memory_keeps_what_it_knows_when_it_is_closed() -> None:

@@ -12,11 +12,11 @@ from types import SimpleNamespace
 
 import pytest
 
-from tradesdk import Ledger, LedgerError, Payment, PaymentState
+from tradesdk import Ledger, LedgerError, Payment, ReasonCode
 from tradesdk.payments.ledger.errors import from_sqlite
 from tradesdk.payments.ledger.sqlite import _after_fork, _before_fork
 
-from ._ledger import HEADER, NOW, PLENTY, draft, reserve, submitted
+from ._ledger import NOW, PLENTY, draft, reserve, resubmit, submit, submitted, told
 from ._small_disk import on_a_small_disk, possible
 
 POSIX = pytest.mark.skipif(os.name == "nt", reason="an open file stays where it is")
@@ -59,7 +59,7 @@ def test_while_another_process_writes(ledger: Ledger, path: Path, kept: Payment)
     try:
         refused(ledger, "ledger_locked")
         with pytest.raises(LedgerError) as caught:
-            ledger.settle(kept.id, PaymentState.DELIVERED, now=NOW)
+            told(ledger, kept, ReasonCode.DELIVERED)
         assert caught.value.code == "ledger_locked"
         # The payment is on its way already: "nothing was sent" would be a lie.
         assert "the outcome of the payment is not written down" in caught.value.message
@@ -168,7 +168,7 @@ def test_io_errors_never_send_anybody_to_another_folder(free: int, path: Path, m
 
 NO_ROOM = """
 import resource, sys
-from tests.unit._ledger import HEADER, NOW, PLENTY, draft, reserve
+from tests.unit._ledger import NOW, PLENTY, reserve, submit
 from tradesdk import LedgerError
 from tradesdk import Ledger
 
@@ -184,7 +184,7 @@ with Ledger(sys.argv[1]) as ledger:
             assert (error.code, "nothing was sent" in error.message) == ("ledger_failed", True), error
             failures += 1
     try:
-        ledger.submit(made[0], HEADER, now=NOW)
+        submit(ledger, made[0])
     except LedgerError as error:
         assert (error.code, "nothing was sent" in error.message) == ("ledger_failed", True), error
     else:
@@ -269,7 +269,7 @@ def test_pages_that_were_overwritten(path: Path) -> None:
 @pytest.mark.parametrize(
     "statement",
     [
-        "UPDATE payments SET state = 'odd'",
+        "UPDATE payments SET stage = 'odd'",
         "UPDATE payments SET receipt = 'no JSON'",
         "UPDATE payments SET receipt = '[]'",
         """UPDATE payments SET receipt = '{"success": true}'""",
@@ -457,7 +457,7 @@ def test_a_mark_that_cannot_be_made_means_that_nothing_is_sent(path: Path, monke
         payment = reserve(ledger)
         monkeypatch.setattr(os, "open", full)
         with pytest.raises(LedgerError, match="no space is left on the disk; nothing was sent"):
-            ledger.submit(payment, HEADER, now=NOW)
+            submit(ledger, payment)
         assert ledger.get(payment.id) == payment
 
 
@@ -469,7 +469,7 @@ def test_another_file_is_the_ledger_after_closing(tmp_path: Path, ledger: Ledger
     ledger.close()
     (tmp_path / "other").replace(path)
     with pytest.raises(LedgerError, match=f"{kept.id} is no longer in the ledger"):
-        ledger.resubmit(kept.id, signatures=kept.signatures, now=NOW)
+        resubmit(ledger, kept)
     assert ledger.history() == [payment]
 
 
@@ -477,11 +477,11 @@ def test_another_file_is_the_ledger_after_closing(tmp_path: Path, ledger: Ledger
 
 SMALL_DISK = """
 import os, sys
-from tests.unit._ledger import HEADER, NOW, PLENTY, reserve
+from tests.unit._ledger import HEADER, NOW, PLENTY, reserve, submit, told
 from tradesdk import Budget
 from tradesdk import LedgerError
 from tradesdk import Ledger
-from tradesdk import PaymentState
+from tradesdk import ReasonCode
 
 disk = sys.argv[1]
 
@@ -518,8 +518,8 @@ def spend():
         made.append(reserve(ledger, budget=Budget.unlimited()))
 
 assert full(spend) == "nothing was sent"
-assert full(lambda: ledger.submit(made[0], HEADER * 200, now=NOW)) == "nothing was sent"
-assert full(lambda: ledger.settle(made[0].id, PaymentState.UNKNOWN, reply=bytes(9000), now=NOW)) == (
+assert full(lambda: submit(ledger, made[0], HEADER * 200)) == "nothing was sent"
+assert full(lambda: told(ledger, made[0], ReasonCode.DELIVERED, reply=bytes(9000))) == (
     "the outcome of the payment is not written down"
 )
 assert full(lambda: reserve(new)) == "nothing was sent"

@@ -18,12 +18,12 @@ from tradesdk import (
     Ledger,
     LedgerError,
     PaymentRefusedError,
-    PaymentState,
+    ReasonCode,
     SignedHeader,
 )
 
 from .._rows import each_of
-from ._ledger import NOW, PLENTY, draft, reserve
+from ._ledger import NOW, PLENTY, draft, reserve, submit, told
 
 SECRET = SignedHeader("c2VjcmV0LWNoZXF1ZQ==" * 200)
 posix = pytest.mark.skipif(os.name == "nt", reason="modes of files are POSIX's")
@@ -169,10 +169,10 @@ def test_it_is_as_durable_as_it_can_be(path: Path, sync: bool, level: int) -> No
 
 def test_a_signed_payment_is_gone_from_the_file_at_its_end(path: Path) -> None:
     with Ledger(path) as ledger:
-        payment = ledger.submit(reserve(ledger), SECRET, now=NOW)
+        payment = submit(ledger, reserve(ledger), SECRET)
         ledger.close()
         assert SECRET[:400].encode() in path.read_bytes()
-        ledger.settle(payment.id, PaymentState.DELIVERED, now=NOW)
+        told(ledger, payment, ReasonCode.DELIVERED)
     left = b"".join(file.read_bytes() for file in path.parent.iterdir())
     assert payment.nonce.encode() in left
     assert SECRET[:16].encode() not in left
@@ -272,9 +272,8 @@ def test_every_reading_of_a_new_ledger_is_empty(path: Path) -> None:
     with Ledger(path) as ledger:
         assert ledger.find("call", now=NOW) is None
         assert ledger.history() == []
-        assert ledger.trusted("https://market.example") == []
+        assert ledger.setting("budget") is None
         assert ledger.spending(PLENTY, now=NOW).left == 1_000_000_000
-        assert ledger.expire(NOW, now=NOW) == []
 
 
 def test_a_refusal_that_is_kept_holds_nothing_open(path: Path) -> None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tradesdk import Budget, Ledger, PaymentState
+from tradesdk import Budget, Ledger, PaymentStage, ReasonCode
 from tradesdk.payments.ledger import schema
 from tradesdk.payments.ledger.schema import to_row
 
@@ -16,9 +16,10 @@ from .._rows import each_of
 from .._seeds import drawn
 from ..ledger_contract import check_ledger_course
 from ..ledger_contract.ledger_model import Course
-from ._ledger import NOW, ORIGIN, draft, reserve
+from ._ledger import NOW, draft, reserve, submit, told
 
 T = TypeVar("T")
+MOMENTS = dict.fromkeys(("hour", "today", "since", "over"), 0)
 
 
 @settings(max_examples=12, deadline=None)
@@ -61,8 +62,8 @@ def test_a_long_past_makes_nothing_slower() -> None:
             db.set_progress_handler(tick, 10)
         payment = reserve(ledger, draft("new"), Budget(per_hour="9999", per_day="9999", total="9999"))
         ledger.spending(Budget(), now=NOW)
-        ledger.history(states=[PaymentState.RESERVED], limit=10)
-        ledger.settle(payment.id, PaymentState.DELIVERED, now=NOW)
+        ledger.history(stages=[PaymentStage.SENT], limit=10)
+        told(ledger, submit(ledger, payment), ReasonCode.DELIVERED)
         with ledger._file.reading() as db:
             db.set_progress_handler(None, 0)
         return passed
@@ -71,7 +72,7 @@ def test_a_long_past_makes_nothing_slower() -> None:
         with ledger._file.writing("") as db:
             for number in range(payments):
                 created = NOW - 90_000 - number  # neither of the last hour nor of today
-                done = draft(state=PaymentState.DELIVERED, created=created, valid_before=int(created))
+                done = draft(stage=PaymentStage.ANSWERED, counted=30_000, created=created, valid_before=int(created))
                 db.execute(schema.ADD, [*to_row(done), None, 0.0])
 
     fill(50)
@@ -85,18 +86,17 @@ def test_a_long_past_makes_nothing_slower() -> None:
 @each_of(
     ("statement", "values", "index"),
     [
-        (schema.BLOCKING, dict.fromkeys(("fingerprint", "since", "over", "after", "until"), 0), "standing"),
-        (schema.EXPIRING, (0,), "by_state"),
-        (schema.EXPIRING_OF, (ORIGIN, ORIGIN, 0), "INDEX live (url>? AND url<?"),
-        (schema.SPENT, dict.fromkeys(("hour", "today", "since"), 0), "COVERING INDEX counted"),
-        (schema.SPENT_RELEASED, dict.fromkeys(("hour", "today", "since"), 0), "by_state"),
-        (schema.TOTALS_RELEASED, (), "by_state"),
+        (schema.FIND, dict.fromkeys(("fingerprint", "since", "over", "after", "until"), 0), "standing"),
+        (schema.SPENT, MOMENTS, "COVERING INDEX counted"),
+        (schema.SPENT_RELEASED, MOMENTS, "not_taken"),
+        (schema.TOTALS_RELEASED, MOMENTS, "not_taken"),
         (schema.SPENT_BY_RUN, ("r",), "by_run"),
-        (schema.COUNTED, (0,), "counted"),
-        (schema.COUNTED_SERVICE, (0,), "counted"),
+        (schema.RESERVED, (0,), "reserved"),
+        (schema.COUNTED, MOMENTS, "counted"),
+        (schema.COUNTED_SERVICE, MOMENTS, "counted"),
         (schema.FORGET, (0,), "kept"),
-        (schema.newest_of(2), ("delivered", 9, 9, "unknown", 9, 9, 9), "by_state"),
-        (schema.newest_of(1, unproven=True), ("delivered", 9, 9, 9), "by_state"),
+        (schema.newest_of(2), ("answered", 9, 9, "sent", 9, 9, 9), "by_stage"),
+        (schema.newest_of(1, unproven=True), ("answered", 9, 9, 9), "unproven"),
         (schema.BY_ID, ("a",), "autoindex"),
     ],
 )

@@ -9,17 +9,17 @@ from pathlib import Path
 
 import pytest
 
-from tradesdk import Ledger, LedgerError, Payment, PaymentState, Receipt, SignedHeader
+from tradesdk import Ledger, LedgerError, Payment, PaymentStage, Receipt, SignedHeader
 
 from .._rows import each_of
-from ._ledger import HEADER, NOW, draft, reserve, submitted
+from ._ledger import HEADER, draft, reserve, resubmit, submit, submitted
 from ._pickled import pickled
 
 RECEIPT = Receipt(success=True, transaction="0xab", network="eip155:8453", raw={"extra": [1]})
 
 
 def signed() -> Payment:
-    return draft(header=HEADER, state=PaymentState.SUBMITTED, submissions=1, receipt=RECEIPT, reply=b"x", purchase="j")
+    return draft(header=HEADER, stage=PaymentStage.SENT, submissions=1, receipt=RECEIPT, reply=b"x", purchase="j")
 
 
 def test_a_header_is_text_that_does_not_show_itself() -> None:
@@ -37,7 +37,7 @@ def test_the_ledger_gives_it_back_as_one() -> None:
             payment,
             ledger.get(payment.id),
             *ledger.history(),
-            ledger.resubmit(payment.id, signatures=payment.signatures, now=NOW)[0],
+            resubmit(ledger, payment),
         ]
         for one in found:
             assert one is not None
@@ -94,11 +94,11 @@ def test_no_traceback_of_the_ledger_shows_it(tmp_path: Path) -> None:
         with sqlite3.connect(path) as db:
             db.execute("CREATE TRIGGER no BEFORE UPDATE ON payments BEGIN SELECT RAISE(ABORT, 'no'); END")
         with pytest.raises(LedgerError) as refused:
-            ledger.submit(reserved, HEADER, now=NOW)
+            submit(ledger, reserved)
         with pytest.raises(LedgerError) as again:
-            ledger.resubmit(kept.id, signatures=kept.signatures, now=NOW)
+            resubmit(ledger, kept)
         db.execute("DROP TRIGGER no")
-        db.execute("UPDATE payments SET state = 'odd'")
+        db.execute("UPDATE payments SET stage = 'odd'")
         db.commit()
         db.close()
         with pytest.raises(LedgerError) as odd:

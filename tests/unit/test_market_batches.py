@@ -11,7 +11,6 @@ from tradesdk import (
     InvalidArgumentError,
     PaymentOutcomeUnknownError,
     PaymentRefusedError,
-    PaymentState,
     PaymentUndeliveredError,
     TokenPrice,
     TokenQuery,
@@ -20,7 +19,7 @@ from tradesdk._market import MarketRequest, token_prices
 from tradesdk.models.market import TokenResults
 from tradesdk.payments.batches import BatchOptions, BatchPlan
 
-from .._payments import payment, result
+from .._payments import SENT, UNKNOWN, payment, result
 from .._rows import each_of
 
 EMPTY = TokenResults[TokenPrice](results=[])
@@ -38,7 +37,7 @@ def plan(
 
 
 def failure(number: int, amount: int, run: str | None, **changes: Any) -> PaymentOutcomeUnknownError:
-    doubtful = replace(payment(number, amount, state=PaymentState.UNKNOWN), run=run, **changes)
+    doubtful = replace(payment(number, amount, **UNKNOWN), run=run, **changes)
     return PaymentOutcomeUnknownError("lost", code="outcome_unknown", payment=doubtful)
 
 
@@ -51,10 +50,10 @@ def test_what_may_have_been_taken_counts_once_with_the_largest_amount() -> None:
     assert made.spent == 150_000
     made.failed(1, failure(2, 70_000, "another run"))
     made.failed(1, PaymentRefusedError("no", code="over_budget"))
-    others = replace(payment(4, 80_000, state=PaymentState.SUBMITTED), run=made.id)
+    others = replace(payment(4, 80_000, **SENT), run=made.id)
     made.failed(1, PaymentRefusedError("another process is at it", code="in_progress", payment=others))
     lost = APIConnectionError("lost", method="POST", url="u", sent=True)
-    lost.payment = replace(payment(3, 10_000, state=PaymentState.UNKNOWN), run=made.id)
+    lost.payment = replace(payment(3, 10_000, **UNKNOWN), run=made.id)
     made.failed(1, lost)
     assert (made.spent, made.done) == (160_000, 0)
     made.delivered(1, result(EMPTY, replace(payment(1, 150_000), run=made.id)))

@@ -7,9 +7,9 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tradesdk import Failure, FailureCause, RawResponse
+from tradesdk import Failure, FailureCause, RawResponse, ReasonCode
 from tradesdk._values.http import Headers
-from tradesdk.payments.state_machine import Classification, classify, classify_failure
+from tradesdk.payments.state_machine import classify, classify_failure
 
 from .._rows import each_of
 
@@ -36,35 +36,35 @@ def receipt(reason: str | None, status: int = 402, success: bool = False) -> Raw
     return RawResponse(status, Headers([("PAYMENT-RESPONSE", packed(told))]), b"{}")
 
 
-def verdict(response: RawResponse) -> Classification:
-    return classify(response, BROKEN).verdict
+def verdict(response: RawResponse) -> ReasonCode:
+    return classify(response, BROKEN).code
 
 
 @each_of(
     ("status", "expected"),
     [
-        (200, Classification.DELIVERED),
-        (204, Classification.DELIVERED),
-        (302, Classification.REDIRECTED),
-        (400, Classification.REFUSED),
-        (401, Classification.REFUSED),
-        (404, Classification.REFUSED),
-        (408, Classification.UNKNOWN),
-        (409, Classification.UNKNOWN),
-        (422, Classification.REFUSED),
-        (425, Classification.UNKNOWN),
-        (429, Classification.UNKNOWN),
-        (499, Classification.UNKNOWN),
-        (500, Classification.UNKNOWN),
-        (501, Classification.REFUSED),
-        (502, Classification.UNKNOWN),
-        (503, Classification.UNKNOWN),
-        (504, Classification.UNKNOWN),
-        (505, Classification.REFUSED),
-        (520, Classification.UNKNOWN),
+        (200, ReasonCode.DELIVERED),
+        (204, ReasonCode.DELIVERED),
+        (302, ReasonCode.REDIRECTED),
+        (400, ReasonCode.REFUSED),
+        (401, ReasonCode.REFUSED),
+        (404, ReasonCode.REFUSED),
+        (408, ReasonCode.UNKNOWN),
+        (409, ReasonCode.UNKNOWN),
+        (422, ReasonCode.REFUSED),
+        (425, ReasonCode.UNKNOWN),
+        (429, ReasonCode.UNKNOWN),
+        (499, ReasonCode.UNKNOWN),
+        (500, ReasonCode.UNKNOWN),
+        (501, ReasonCode.REFUSED),
+        (502, ReasonCode.UNKNOWN),
+        (503, ReasonCode.UNKNOWN),
+        (504, ReasonCode.UNKNOWN),
+        (505, ReasonCode.REFUSED),
+        (520, ReasonCode.UNKNOWN),
     ],
 )
-def test_by_status(status: int, expected: Classification) -> None:
+def test_by_status(status: int, expected: ReasonCode) -> None:
     assert verdict(RawResponse(status, Headers(), b"")) is expected
 
 
@@ -99,18 +99,18 @@ SETTLEMENTS = [
 
 @each_of("reason", LOOKS)
 def test_a_refusal_at_a_look(reason: str) -> None:
-    assert verdict(offer(reason)) is Classification.REJECTED
+    assert verdict(offer(reason)) is ReasonCode.REJECTED
     assert classify(offer(reason), BROKEN).reason == reason
 
 
 @each_of("reason", SETTLEMENTS)
 def test_a_failure_after_the_look_or_one_that_nobody_knows(reason: str) -> None:
-    assert verdict(offer(reason)) is Classification.UNKNOWN
+    assert verdict(offer(reason)) is ReasonCode.UNKNOWN
 
 
 @each_of("reason", [*LOOKS, *SETTLEMENTS, "", None])
 def test_a_receipt_comes_after_the_look_whatever_it_says(reason: str | None) -> None:
-    assert verdict(receipt(reason)) is Classification.SETTLE_FAILED
+    assert verdict(receipt(reason)) is ReasonCode.SETTLE_FAILED
 
 
 @each_of(
@@ -118,13 +118,13 @@ def test_a_receipt_comes_after_the_look_whatever_it_says(reason: str | None) -> 
     [receipt("settlement_pending"), offer("settlement_pending")],
 )
 def test_pending(response: RawResponse) -> None:
-    assert verdict(response) is Classification.PENDING
+    assert verdict(response) is ReasonCode.PENDING
 
 
 @each_of("reason", ["invalid_exact_evm_nonce_already_used", "nonce_already_used"])
 def test_spent(reason: str) -> None:
     for response in (receipt(reason), offer(reason)):
-        assert verdict(response) is Classification.ALREADY_USED
+        assert verdict(response) is ReasonCode.ALREADY_USED
 
 
 @each_of(
@@ -141,18 +141,18 @@ def test_spent(reason: str) -> None:
     ],
 )
 def test_bare(response: RawResponse) -> None:
-    assert verdict(response) is Classification.NO_REASON
+    assert verdict(response) is ReasonCode.NO_REASON
 
 
 @each_of("status", [301, 400, 404, 408, 409, 425, 429, 499])
 def test_a_settled_receipt_beside_an_answer_of_no_use(status: int) -> None:
     """Whatever the status says: the money is gone. A receipt of a failure says no such thing."""
-    assert verdict(receipt(None, status, success=True)) is Classification.ALREADY_USED
+    assert verdict(receipt(None, status, success=True)) is ReasonCode.ALREADY_USED
     assert verdict(receipt(None, status)) is verdict(RawResponse(status, Headers(), b""))
 
 
 def test_a_settled_receipt_beside_an_error_of_the_server() -> None:
-    assert verdict(receipt(None, 502, success=True)) is Classification.UNKNOWN
+    assert verdict(receipt(None, 502, success=True)) is ReasonCode.UNKNOWN
 
 
 def test_a_receipt_is_kept_and_a_damaged_one_is_named() -> None:
@@ -167,13 +167,13 @@ def test_a_receipt_is_kept_and_a_damaged_one_is_named() -> None:
 @each_of(
     ("cause", "expected"),
     [
-        (FailureCause.LOST, Classification.UNKNOWN),
-        (FailureCause.NOT_SENT, Classification.NOT_RECEIVED),
-        (FailureCause.HOPELESS, Classification.NOT_RECEIVED),
+        (FailureCause.LOST, ReasonCode.UNKNOWN),
+        (FailureCause.NOT_SENT, ReasonCode.NOT_RECEIVED),
+        (FailureCause.HOPELESS, ReasonCode.NOT_RECEIVED),
     ],
 )
-def test_no_answer(cause: FailureCause, expected: Classification) -> None:
-    assert classify_failure(Failure(cause), "lost").verdict is expected
+def test_no_answer(cause: FailureCause, expected: ReasonCode) -> None:
+    assert classify_failure(Failure(cause), "lost").code is expected
 
 
 @given(
@@ -187,9 +187,9 @@ def test_whatever_comes_is_judged_and_its_reason_can_be_printed(
 ) -> None:
     found = classify(RawResponse(status, Headers([(header, value)]), body), BROKEN)
     assert found.reason.isprintable()
-    assert (found.verdict is Classification.DELIVERED) == (200 <= status < 300)
+    assert (found.code is ReasonCode.DELIVERED) == (200 <= status < 300)
 
 
 @each_of("status", [500, 501, 503, 505])
 def test_an_error_of_the_service_with_a_receipt_of_success_is_not_taken_for_a_refusal(status: int) -> None:
-    assert verdict(receipt(None, status, success=True)) is Classification.UNKNOWN
+    assert verdict(receipt(None, status, success=True)) is ReasonCode.UNKNOWN

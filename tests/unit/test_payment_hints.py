@@ -9,12 +9,12 @@ import traceback
 
 import pytest
 
-from tradesdk import ConfigError, MarketClient, PaymentError, PaymentRefusedError, PaymentState
+from tradesdk import ConfigError, MarketClient, PaymentError, PaymentRefusedError
 from tradesdk._sync.payment_history import Payments
-from tradesdk.payments.ledger.rules import not_unresolved, recipient_refusal
-from tradesdk.payments.messages import blocking_error, in_doubt, undelivered
+from tradesdk.payments.ledger.rules import recipient_refusal
+from tradesdk.payments.messages import already_known, blocking_error, in_doubt, not_expired, undelivered
 
-from .._payments import payment
+from .._payments import MARKED_PAID, MARKED_UNPAID, REJECTED, UNKNOWN, UNUSABLE, payment
 from .._rows import each_of
 
 NAME = "pay_000000000000000000000001"
@@ -36,14 +36,14 @@ def test_a_traceback_shows_it_once_and_so_does_a_copys() -> None:
 
 
 def errors() -> list[PaymentError]:
-    open_, spoiled = payment(state=PaymentState.UNKNOWN), payment(state=PaymentState.PAID_UNDELIVERED)
+    open_, spoiled = payment(**UNKNOWN), payment(**UNUSABLE)
     return [
         in_doubt(open_, "status 500"),
         undelivered(spoiled, "no JSON"),
         blocking_error(open_),
         blocking_error(spoiled),
-        not_unresolved(open_, 0.0),
-        not_unresolved(payment(state=PaymentState.DELIVERED), 0.0),
+        not_expired(open_),
+        already_known(payment(paid=True)),
     ]
 
 
@@ -64,20 +64,16 @@ def test_another_recipient() -> None:
 
 
 def test_what_became_of_it_is_said() -> None:
-    live = not_unresolved(payment(state=PaymentState.REJECTED_LIVE), 0.0)
+    live = not_expired(payment(**REJECTED))
     moments = re.findall(r"\d\d:\d\d:\d\d UTC", live.message)
     assert len(moments) == 2
     assert moments[0] < moments[1]
-    for state, words in (
-        (PaymentState.DELIVERED, "delivered, it may have been paid"),
-        (PaymentState.MARKED_UNPAID, "marked unpaid, it was not paid"),
-        (PaymentState.MARKED_PAID, "marked paid, it was paid"),
-    ):
-        assert not_unresolved(payment(state=state), 2e9).message.endswith(f"is known: {words}")
+    for place, words in ((MARKED_UNPAID, "it was not paid"), (MARKED_PAID, "it was paid")):
+        assert already_known(payment(**place)).message.endswith(f"is known: {words}")
 
 
 def test_when_time_is_up_the_same_call_goes_on() -> None:
-    open_ = payment(state=PaymentState.UNKNOWN)
+    open_ = payment(**UNKNOWN)
     error = blocking_error(open_)
     assert error.code == "time_is_up"
     assert "has expired or is about to" in error.message

@@ -167,33 +167,14 @@ async def run_to_completion(step: Callable[[], Coroutine[Any, Any, object]]) -> 
     task.result()
 
 
-async def in_thread(function: Callable[[], T], undo: Callable[[T], object] | None = None) -> T:
-    """Run a blocking function in a thread.
+async def in_thread(function: Callable[[], T]) -> T:
+    """Run a blocking function in a thread. It always runs to its end, even if the caller is canceled meanwhile."""
+    return await anyio.to_thread.run_sync(function)
 
-    It always runs to its end. If the caller is canceled and does not get the result, `undo` gets it.
-    """
-    lock = threading.Lock()
-    results: list[T] = []
-    abandoned = False
 
-    def run() -> T:
-        result = function()
-        with lock:
-            results.append(result)
-            late = abandoned
-        if late and undo is not None:
-            undo(result)
-        return result
-
-    try:
-        return await anyio.to_thread.run_sync(run)
-    except BaseException:
-        with lock:
-            abandoned = True
-            late = bool(results)
-        if late and undo is not None:
-            undo(results[0])
-        raise
+async def ledger_step(function: Callable[[], T]) -> T:
+    """Run a step of the ledger in a thread, to its end even when canceled meanwhile; then raise the cancellation."""
+    return await run_uninterrupted(function)
 
 
 async def run_uninterrupted(function: Callable[[], T]) -> T:

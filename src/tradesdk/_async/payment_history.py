@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from .._http.request import optional_identifier, seconds, wrong_argument
-from .._values.payment import RELEASED, WITHOUT_PROOF, Payment, PaymentState, origin_of
+from .._values.payment import Payment, PaymentStage, origin_of
 from .._values.text import printable, without_keys
 from ..errors import InvalidArgumentError, PaymentError, PaymentRefusedError, TradeError
 from ..payments.budget import Spending
-from ..payments.ledger.rules import needs_proof
+from ..payments.ledger.changes import Mark
+from ..payments.ledger.rules import is_released
 from ..payments.messages import blocking_error, not_expired
 from ..payments.results import ChainVerdict, MarketResult, Reconciliation
 from ..payments.signing.cancellation import signed_cancellation
@@ -24,10 +25,10 @@ if TYPE_CHECKING:
 
 # `list` is a method below.
 _Payments = list[Payment]
+_Addresses = list[str]
 _Results = list[MarketResult[Any]]
 _Witnessed = list[tuple[Payment, ChainVerdict]]
 _Failures = list[tuple[Payment, TradeError]]
-_OPEN = (PaymentState.SUBMITTED, PaymentState.PENDING, PaymentState.UNKNOWN)
 
 
 class AsyncPayments:
@@ -54,22 +55,30 @@ class AsyncPayments:
         return found
 
     async def list(
-        self, *, states: Sequence[PaymentState] = (), limit: int = 100, before: str | None = None
+        self,
+        *,
+        stages: Sequence[PaymentStage] = (),
+        unproven: bool = False,
+        limit: int = 100,
+        before: str | None = None,
     ) -> _Payments:
         """Payments, newest first.
 
         Args:
-            states: only payments in these states; empty: all.
+            stages: only payments at these stages; empty: all.
+            unproven: only payments without a proof that they were paid or not.
             limit: the most payments to return, 1 or more.
             before: the id of the last payment of the previous page.
         """
         if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
             raise wrong_argument("limit", "a whole number, 1 or more", limit)
-        if not isinstance(states, Collection) or not all(isinstance(state, PaymentState) for state in states):
-            raise InvalidArgumentError("states must be a list of PaymentState, such as [PaymentState.DELIVERED]")
+        if not isinstance(stages, Collection) or not all(isinstance(stage, PaymentStage) for stage in stages):
+            raise InvalidArgumentError("stages must be a list of PaymentStage, such as [PaymentStage.SENT]")
         before = optional_identifier("before", before)
         store = self._flow.authorizer.store
-        return await in_thread(lambda: store.history(states=tuple(states), limit=limit, before=before))
+        return await in_thread(
+            lambda: store.history(stages=tuple(stages), unproven=unproven, limit=limit, before=before)
+        )
 
     async def spending(self) -> Spending:
         """What is spent and held, and what the budgets leave."""
@@ -93,7 +102,7 @@ class AsyncPayments:
             return await self._flow.resume(await self.get(payment_id), lambda result: result)
         except PaymentError as error:
             payment = await self.get(payment_id)
-            if payment.state not in WITHOUT_PROOF:
+            if not payment.is_unresolved(self._now(payment)):
                 raise
             try:
                 found = await self._settle_by_chain([payment])
@@ -107,9 +116,9 @@ class AsyncPayments:
         """Resend payments with an unknown outcome, and list what a person must check.
 
         With a witness, the chain is asked about the latter. One that was not taken, and can no longer be, is marked as
-        unpaid. One that was taken is PAID_UNDELIVERED, with the block as its reason: it stays `unresolved`, as
-        its answer is missing, and only a person can say that it may be bought again. A delivered one without a receipt
-        stays delivered: its money is spent, or no longer held.
+        unpaid. One that was taken is at stage TAKEN, with the block as its reason: it stays `unresolved`, as
+        its answer is missing, and only a person can say that it may be bought again. An answered one without a receipt
+        stays answered: its money is spent, or no longer held.
 
         Answers are kept in the ledger as well: `resume` returns them again if this call is interrupted.
         """
@@ -122,36 +131,28 @@ class AsyncPayments:
 
     async def _reconcile(self, delivered: _Results) -> Reconciliation:
         authorizer = self._flow.authorizer
-        store = authorizer.store
         failed: _Failures = []
-        origin = origin_of(self._flow.session.base_url)
         if not authorizer.time.is_known:
             await self._flow.sync_clock()
-        released = [*await in_thread(partial(authorizer.expire, origin)), *await in_thread(authorizer.expire_elsewhere)]
-        for payment in await self._all(_OPEN):
-            try:
-                await self._flow.resume(payment, delivered.append)
-            except TradeError as error:
-                current = await in_thread(partial(store.get, payment.id))
-                failed.append((payment if current is None else current, error))
-        released += await in_thread(partial(authorizer.expire, origin))
-        free = {PaymentState.CANCELLED}
-        if (await self.spending()).budget.release == "service":
-            free |= RELEASED
-        open_ = sorted(WITHOUT_PROOF - free)
-        witnessed = await self._settle_by_chain(await self._unresolved(open_))
+        for payment in await self._all(PaymentStage.SENT):
+            if payment.in_doubt and not payment.is_expired(self._now(payment)):
+                try:
+                    await self._flow.resume(payment, delivered.append)
+                except TradeError as error:
+                    failed.append((await self.get(payment.id), error))
+        witnessed = await self._settle_by_chain(await self._unresolved())
+        sent = await self._all(PaymentStage.SENT)
         return Reconciliation(
             delivered=tuple(delivered),
             failed=tuple(failed),
-            released=tuple(one for one in released if one.state in free),
-            unresolved=tuple(await self._unresolved(open_)),
-            live=tuple(await self._all((*_OPEN, PaymentState.RESERVED, PaymentState.REJECTED_LIVE))),
+            unresolved=tuple(await self._unresolved()),
+            live=tuple(one for one in sent if one.is_live(self._now(one))),
             witnessed=tuple(witnessed),
         )
 
     async def _settle_by_chain(self, payments: Sequence[Payment]) -> _Witnessed:
         """Ask the witness about payments, and mark them by what it says."""
-        unproven = [payment for payment in payments if not payment.proven_paid]
+        unproven = [payment for payment in payments if payment.paid is None]
         if self._witness is None or not unproven:
             return []
         verdicts = await self._witness.check_all(unproven)
@@ -165,9 +166,9 @@ class AsyncPayments:
         if paid is None:
             return payment
         evidence, now = f"chain: {verdict.reason}", authorizer.clock.now()
+        mark = Mark(paid=paid, evidence=evidence, signatures=payment.signatures, now=now)
         try:
-            mark = partial(authorizer.store.mark, payment.id, paid=paid, evidence=evidence, now=now)
-            return await in_thread(partial(mark, signatures=payment.signatures))
+            return (await in_thread(lambda: authorizer.store.update(payment.id, mark))).payment
         except PaymentRefusedError:  # another process has marked it, or signed it again
             return await self.get(payment.id)
 
@@ -192,36 +193,34 @@ class AsyncPayments:
         """Mark a payment without proof as paid or unpaid, after checking the wallet.
 
         The amount of an unpaid one is no longer held, and the same call signs its nonce again. A paid one is closed:
-        the same call is another purchase, unless it has a name. A delivered one, which the service sent no receipt for,
-        stays delivered: only whether its amount is spent, or was not taken, is written down.
+        the same call is another purchase, unless it has a name. An answered one, which the service sent no receipt for,
+        stays answered: only whether its amount is spent, or was not taken, is written down.
 
         Raises:
-            PaymentRefusedError: `no_such_payment`; `not_unresolved`: its outcome is known, or it is still live.
+            PaymentRefusedError: `no_such_payment`; `not_unresolved`: its outcome is known, or it may still be taken.
         """
         authorizer = self._flow.authorizer
-        origin = origin_of(self._flow.session.base_url)
         if not authorizer.time.is_known:
             await self._flow.sync_clock()
-        await in_thread(partial(authorizer.expire, origin))
         payment = await self.get(payment_id)
-        if payment.live:  # by the local clock it may look expired
-            raise not_expired(payment)
-        return await in_thread(lambda: authorizer.store.mark(payment_id, paid=paid, now=authorizer.clock.now()))
+        is_ours = payment.origin == origin_of(self._flow.session.base_url)  # of other services, the time is not known
+        if is_ours and payment.stage is PaymentStage.SENT and not authorizer.is_surely_expired(payment):
+            raise not_expired(payment)  # by the local clock it may look expired
+        mark = Mark(paid=paid, now=authorizer.clock.now())
+        return (await in_thread(lambda: authorizer.store.update(payment_id, mark))).payment
 
     async def mark_expired(self, *, paid: bool, older_than: float) -> _Payments:
         """Mark all payments that expired at least `older_than` seconds ago without proof, and return them.
 
-        Those that the service calls paid (PAID_UNDELIVERED, SUSPECT_PAID) are left for `mark`.
+        Those that the service calls paid (stage TAKEN) are left for `mark`.
 
         Raises:
             InvalidArgumentError: `older_than` is not seconds, 0 or more.
         """
         older_than = seconds("older_than", older_than)
-        authorizer = self._flow.authorizer
-        await in_thread(partial(authorizer.expire, origin_of(self._flow.session.base_url)))
         marked: _Payments = []
-        for payment in await self._all((PaymentState.EXPIRED_UNKNOWN, PaymentState.EXPIRED_UNPAID)):
-            if payment.counts_until + older_than <= authorizer.clock.now():
+        for payment in await self._all(PaymentStage.SENT):
+            if payment.is_expired(now := self._now(payment)) and payment.counts_until + older_than <= now:
                 try:
                     marked.append(await self.mark(payment.id, paid=paid))
                 except PaymentRefusedError:  # another process was faster
@@ -263,19 +262,38 @@ class AsyncPayments:
         except TradeError:
             raise InvalidArgumentError("a recipient must be an address: 0x and 40 hexadecimal digits") from None
         origin = origin_of(self._flow.session.base_url)
-        await in_thread(lambda: authorizer.store.trust(origin, recipient, now=authorizer.clock.now()))
+        await in_thread(lambda: authorizer.trust(origin, recipient))
 
-    async def _unresolved(self, states: Sequence[PaymentState]) -> _Payments:
-        """Payments in these states, and delivered ones without proof."""
-        delivered = await self._all((PaymentState.DELIVERED,), unproven=True)
-        return [*await self._all(states), *filter(needs_proof, delivered)]
+    async def trusted(self) -> _Addresses:
+        """The known recipients of payments for this client's service, oldest first."""
+        origin = origin_of(self._flow.session.base_url)
+        return await in_thread(lambda: self._flow.authorizer.trusted(origin))
 
-    async def _all(self, states: Sequence[PaymentState], *, unproven: bool = False) -> _Payments:
-        history = partial(self._flow.authorizer.store.history, states=states, unproven=unproven, limit=200)
+    async def _unresolved(self) -> _Payments:
+        """Payments of which only the chain or a person can say what became of them."""
+        service = (await self.spending()).budget.release == "service"
+        taken = await self._pages(partial(self._flow.authorizer.store.history, stages=(PaymentStage.TAKEN,)))
+        found = [*await self._all(PaymentStage.SENT, PaymentStage.ANSWERED), *taken]
+        return [
+            one for one in found if one.is_unresolved(now := self._now(one)) and not (service and is_released(one, now))
+        ]
+
+    def _now(self, payment: Payment) -> float:
+        """The local time or, for a payment to this client's service, that one's if it is later: it can't be sent."""
+        authorizer = self._flow.authorizer
+        if payment.origin != origin_of(self._flow.session.base_url):
+            return authorizer.clock.now()
+        return authorizer.latest()
+
+    async def _all(self, *stages: PaymentStage) -> _Payments:
+        """The payments at these stages without proof."""
+        return await self._pages(partial(self._flow.authorizer.store.history, stages=stages, unproven=True))
+
+    async def _pages(self, history: Callable[..., _Payments]) -> _Payments:
         found: _Payments = []
         before: str | None = None
         while True:
-            page = await in_thread(partial(history, before=before))
+            page = await in_thread(partial(history, limit=200, before=before))
             found += page
             if len(page) < 200:
                 return found

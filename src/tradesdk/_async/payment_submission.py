@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from .._http.log_events import log_fields, logger
@@ -12,20 +11,14 @@ from .._http.request import Request
 from .._http.response import failure_of
 from .._http.retry import Failure, FailureCause
 from .._values.http import RawResponse
-from .._values.payment import Payment, PaymentState
-from ..errors import APIConnectionError, APIError, APIResponseError, LedgerError, TradeError
-from ..payments.authorizer import Outcome
-from ..payments.messages import blocking_error, in_doubt, outcome_error
+from .._values.payment import Payment, ReasonCode
+from ..errors import APIConnectionError, APIError, APIResponseError, LedgerError, PaymentRefusedError, TradeError
+from ..payments.ledger.changes import Collect, Resubmit, Submit
+from ..payments.messages import in_doubt, outcome_error
 from ..payments.protocol import receipt_warnings
 from ..payments.results import MarketResult, Quote
-from ..payments.state_machine import (
-    Classification,
-    PaymentResponse,
-    PaymentStateMachine,
-    classify,
-    classify_failure,
-)
-from .concurrency import in_thread, run_uninterrupted, shielded, sleep
+from ..payments.state_machine import PaymentStateMachine, Report, classify, classify_failure
+from .concurrency import ledger_step, run_uninterrupted, sleep
 
 if TYPE_CHECKING:
     from ..payments.authorizer import PaymentAuthorizer
@@ -45,7 +38,9 @@ class AsyncSubmissionContext(Generic[T]):
         keep: the ledger keeps the answer even without a name.
         paid: called with a result that was paid for just now, before it is marked as collected.
         claimed: the payment that is claimed.
+        submission: the submission of that payment.
         answered: the payment, with its `reply`, whose answer is about to be returned to the caller.
+        over: the call has ended; a thread that it left behind must not go on.
         run: the id of the batch run that the call belongs to.
         max_total: micro-dollars that this run may spend.
         quote: the published price.
@@ -57,6 +52,8 @@ class AsyncSubmissionContext(Generic[T]):
     keep: bool = False
     paid: Callable[[MarketResult[T]], object] = lambda result: None
     claimed: Payment | None = None
+    submission: AsyncSubmission[T] | None = None
+    over: bool = False
     answered: Payment | None = None
     run: str | None = None
     max_total: int | None = None
@@ -64,9 +61,13 @@ class AsyncSubmissionContext(Generic[T]):
 
 
 class AsyncSubmission(Generic[T]):
-    """One payment in one call. The bytes are the same every time.
+    """One payment in one call, which has claimed it. The bytes are the same every time.
 
-    A `fresh` one was signed just now.
+    Args:
+        session: sends paid requests.
+        authorizer: writes down what happens.
+        context: the call.
+        payment: the payment as it was claimed: what was handed over before may have been taken.
     """
 
     def __init__(
@@ -75,167 +76,173 @@ class AsyncSubmission(Generic[T]):
         authorizer: PaymentAuthorizer,
         context: AsyncSubmissionContext[T],
         payment: Payment,
-        *,
-        fresh: bool,
     ) -> None:
         self._session = session
         self._authorizer = authorizer
         self._context = context
-        self._payment = payment
-        self._signed = payment  # keeps its header, which the ledger deletes at the end
-        self._request = context.request._replace(body=payment.body)  # its fields may have another order
-        self._machine = PaymentStateMachine(session.policy, payment, fresh=fresh)
+        self._payment = self._signed = payment  # `_signed` keeps its header, which the ledger deletes at the end
+        self._machine = PaymentStateMachine(session.policy, payment, payment)
+        self._unreported = False
+        """Whether the ledger may count a submission that is not reported yet."""
         self._sending = False
-        self._is_resubmission = not fresh
         self._start = (authorizer.latest(), authorizer.clock.monotonic())
+        context.submission = self
+
+    def write_down(self, change: Submit | Resubmit) -> None:
+        """Write down a submission before it is sent: of a new signature, or of the same bytes."""
+        before = self._payment
+        if isinstance(change, Submit):  # if that fails, written down or not, this signature was not handed over
+            self._payment, self._unreported = replace(before, signatures=before.signatures + 1), True
+            if self._context.over:
+                return
+        try:
+            self._payment = self._signed = self._authorizer.store.update(before.id, change).payment
+        except LedgerError as problem:
+            if isinstance(change, Submit):
+                raise
+            raise self._ledger_failed(problem, f"the ledger cannot be written: {problem.message}") from problem
+        except PaymentRefusedError as refused:
+            if refused.payment is None or isinstance(change, Submit) or not self._machine.in_doubt:
+                raise
+            raise in_doubt(refused.payment, "it was closed meanwhile") from refused
+        self._unreported = True
+        if isinstance(change, Submit):
+            self._machine = PaymentStateMachine(self._session.policy, self._payment, before)
+        self._context.claimed = self._payment
+
+    def end(self) -> None:
+        """Report a submission whose call was canceled, or failed unexpectedly."""
+        if self._unreported:
+            unknown = Report(ReasonCode.UNKNOWN, "interrupted", settle_failed=self._machine.settle_failed)
+            report = unknown if self._sending else self._machine.unsent("interrupted")
+            self._payment, _ = self._authorizer.record(self._payment, report, self._context.owner)
+
+    async def resend(self) -> MarketResult[T]:
+        """Write down one more submission of the same bytes, and submit them."""
+        await ledger_step(lambda: self.write_down(self._resubmit()))
+        return await self.run()
+
+    async def replay(self) -> MarketResult[T] | None:
+        """Submit an expired payment once, for the answer that the service may keep. None: it keeps none.
+
+        Raises:
+            PaymentError: there is no response that says so, or the answer is not usable.
+        """
+        report, response, problem = await self._submit()
+        if report.code is ReasonCode.DELIVERED and response is not None:
+            return await self._delivered(report, response)
+        if report.code in (ReasonCode.UNKNOWN, ReasonCode.NOT_RECEIVED):
+            raise in_doubt(self._payment, report.reason, response) from problem
+        if report.is_settled:
+            report = replace(report, code=ReasonCode.ALREADY_USED)
+            await self._report(report)
+            raise self._final_error(report, response, problem)
+        return None
 
     async def run(self) -> MarketResult[T]:
-        """Submit it, and resubmit it where that is right. Releases the claim, unless the context is `answered`.
+        """Submit what is written down, and resubmit it where that is right.
 
         Raises:
             PaymentError: it was refused, its outcome is unknown, or the answer is not usable; see `payment`.
             APIError: the request itself failed; it has the `payment` too.
         """
-        try:
-            if self._is_resubmission:
-                await self._record_resubmission()
-            return await self._run()
-        except BaseException as error:
-            with shielded():
-                if not isinstance(error, TradeError):
-                    await self._record_interruption()
-                if self._context.answered is None:
-                    await self._release_claim()
-            raise
-
-    async def replay(self) -> MarketResult[T] | None:
-        """Submit an expired payment once, for the answer that the service may keep. None: it keeps none.
-
-        Releases the claim, unless the context is `answered`.
-
-        Raises:
-            PaymentError: there is no response that says so, or the answer is not usable.
-        """
-        try:
-            answer, response, problem = await self._submit()
-            answer = answer.without(self._signed)
-            if response is not None:
-                self._authorizer.observe(response.headers)
-            if answer.verdict is Classification.DELIVERED and response is not None:
-                return await self._delivered(answer, response)
-            if answer.verdict in (Classification.UNKNOWN, Classification.NOT_RECEIVED):
-                raise in_doubt(self._payment, answer.reason, response) from problem
-            if answer.receipt is not None and answer.receipt.success:
-                await self._settle(
-                    PaymentState.PAID_UNDELIVERED, answer, reason=answer.reason, reply=None, raises=False
-                )
-                raise self._final_error(answer, response, problem)
-            await self._release_claim()
-            return None
-        except BaseException:
-            with shielded():
-                if self._context.answered is None:
-                    await self._release_claim()
-            raise
-
-    async def _run(self) -> MarketResult[T]:
-        clock = self._authorizer.clock
+        clock, machine = self._authorizer.clock, self._machine
         while True:
-            answer, response, problem = await self._submit()
-            answer = answer.without(self._signed)
-            if response is not None:
-                self._authorizer.observe(response.headers)
-            now, monotonic = clock.now(), clock.monotonic()
-            step = self._machine.next(answer, at=self._latest(), now=now, time_left=self._context.give_up - monotonic)
-            if step.state is PaymentState.DELIVERED and response is not None:
-                return await self._delivered(answer, response)
-            await self._settle(step.state, answer, reason=answer.reason, reply=None, raises=step.wait is not None)
-            self._sending = False
+            report, response, problem = await self._submit()
+            now, time_left = clock.now(), self._context.give_up - clock.monotonic()
+            step = machine.next(report, at=self._latest(), now=now, time_left=time_left)
+            if step.report.code is ReasonCode.DELIVERED and response is not None:
+                return await self._delivered(step.report, response)
             if step.wait is None:
-                raise self._final_error(answer, response, problem)
+                await self._report(step.report)
+                raise self._final_error(step.report, response, problem)
+            if report.sent and (failed := await self._report(step.report)) is not None:
+                raise self._ledger_failed(
+                    failed, f"{report.reason}; and the ledger failed: {failed.message}"
+                ) from failed
             logger.warning(
                 "payment %s: %s; resending it in %.1f s",
                 self._payment.id,
-                answer.reason,
+                report.reason,
                 step.wait,
-                extra=log_fields("payment_resent", payment_id=self._payment.id, reason=answer.reason, wait=step.wait),
+                extra=log_fields("payment_resent", payment_id=self._payment.id, reason=report.reason, wait=step.wait),
             )
+            self._sending = False
             await sleep(clock, step.wait)
-            if not self._machine.can_submit(self._latest()):  # the wait took longer than planned
-                raise self._final_error(answer, response, problem)
-            await self._record_resubmission()
+            if not machine.can_submit(self._latest()):  # the wait took longer than planned
+                if self._unreported:
+                    await self._report(step.report)
+                raise self._final_error(step.report, response, problem)
+            if not self._unreported:
+                await ledger_step(lambda: self.write_down(self._resubmit()))
 
     def _latest(self) -> float:
         """The latest estimate of the service's time. Setting the clock back does not revive a payment."""
         latest, monotonic = self._start
         return max(self._authorizer.latest(), latest + self._authorizer.clock.monotonic() - monotonic)
 
-    async def _submit(self) -> tuple[PaymentResponse, RawResponse | None, APIError | None]:
+    async def _submit(self) -> tuple[Report, RawResponse | None, APIError | None]:
         """Submit it once. Returns what the response means, the response, and the error if it is none or no success."""
+        request = self._context.request._replace(body=self._payment.body)  # its fields may have another order
+        response: RawResponse | None = None
+        problem: APIError | None = None
         self._sending = True
         try:
-            response = await self._session.exchange(self._request, self._context.give_up, self._signed)
+            response = await self._session.exchange(request, self._context.give_up, self._signed)
         except APIResponseError as unreadable:
-            cut = unreadable.response
-            if cut is None:
-                return classify_failure(Failure(FailureCause.LOST), unreadable.message), None, unreadable
-            return classify(cut, failure_of(unreadable)), cut, unreadable
+            problem, response = unreadable, unreadable.response
         except APIConnectionError as lost:
             self._sending = lost.sent
-            return classify_failure(failure_of(lost), lost.message), None, lost
+            problem = lost
         except APIError as held_back:  # by the rate limit, past the deadline
             self._sending = False
-            return classify_failure(failure_of(held_back), held_back.message), None, held_back
+            problem = held_back
         except TradeError as unsent:  # the client is closed, for example
             self._sending = False
-            await self._record_interruption()
             if self._machine.in_doubt:
                 raise in_doubt(self._payment, unsent.message) from unsent
             raise
-        if 200 <= response.status < 300:
-            return classify(response, Failure(FailureCause.STATUS, response.status, response.headers)), response, None
-        problem = self._session.refusal(self._context.request, response)
-        return classify(response, failure_of(problem)), response, problem
+        if response is None:
+            failure = Failure(FailureCause.LOST)
+            if problem is not None and not isinstance(problem, APIResponseError):
+                failure = failure_of(problem)
+            report = classify_failure(failure, "" if problem is None else problem.message)
+        else:
+            if problem is None and not 200 <= response.status < 300:
+                problem = self._session.refusal(self._context.request, response)
+            plain = Failure(FailureCause.STATUS, response.status, response.headers)
+            report = classify(response, plain if problem is None else failure_of(problem))
+            self._authorizer.observe(response.headers)
+        return report.without(self._signed), response, problem
 
-    async def _delivered(self, answer: PaymentResponse, response: RawResponse) -> MarketResult[T]:
+    async def _delivered(self, report: Report, response: RawResponse) -> MarketResult[T]:
         try:
             data = self._session.read(self._context.request, response)
         except APIResponseError as unusable:
-            await self._settle(
-                PaymentState.PAID_UNDELIVERED, answer, reason=unusable.message, reply=response.content, raises=False
-            )
-            error = outcome_error(
-                self._payment, PaymentResponse(Classification.ALREADY_USED, unusable.message, answer.failure), response
-            )
-            raise error or unusable from unusable
-        outcome = Outcome(
-            PaymentState.DELIVERED,
-            "delivered",
-            answer.receipt,
-            response.content,
-            self._machine.submissions,
-            self._machine.settle_failed,
-        )
-        context, payment, now = self._context, self._payment, self._authorizer.clock.now()
-        context.answered = replace(payment, reply=response.content)
+            report = replace(report, code=ReasonCode.UNUSABLE, reason=unusable.message)
+            await self._report(report)
+            raise outcome_error(self._payment, report, response) or unusable from unusable
+        context, authorizer = self._context, self._authorizer
+        context.answered = replace(self._payment, reply=response.content)
 
         def record() -> MarketResult[T]:
-            self._payment, problem = self._authorizer.record(payment, outcome, context.owner, now=now)
-            result = self._result(data, answer, problem)
+            self._payment, problem = authorizer.record(self._payment, report, context.owner)
+            self._unreported = False
+            result = self._result(data, report, problem)
             context.paid(result)
-            self._authorizer.close(self._payment, context.owner, keep=context.keep)
+            authorizer.end(self._payment.id, Collect(owner=context.owner, keep=context.keep))
             return result
 
         # Written down and marked as collected in one step: a cancellation meanwhile undoes it.
         return await run_uninterrupted(record)
 
-    def _result(self, data: T, answer: PaymentResponse, problem: LedgerError | None) -> MarketResult[T]:
+    def _result(self, data: T, report: Report, problem: LedgerError | None) -> MarketResult[T]:
         warnings: tuple[str, ...] = ()
         if problem is not None:
             warnings = (f"the delivery could not be written to the ledger: {problem.message}",)
-        warnings += receipt_warnings(answer.receipt, self._payment)
-        if answer.receipt_problem is not None:
-            warnings += (answer.receipt_problem,)
+        warnings += receipt_warnings(report.receipt, self._payment)
+        if report.receipt_problem is not None:
+            warnings += (report.receipt_problem,)
         for warning in warnings:
             extra = log_fields("payment_warning", payment_id=self._payment.id, reason=warning)
             logger.warning("payment %s: %s", self._payment.id, warning, extra=extra)
@@ -243,91 +250,38 @@ class AsyncSubmission(Generic[T]):
         return MarketResult(
             data=data,
             quote=self._context.quote,
-            payment=payment if kept else replace(payment, reply=None),
-            receipt=answer.receipt,
+            payment=replace(payment, waits=False, reply=payment.reply if kept else None),
+            receipt=report.receipt,
             warnings=warnings,
             answered_at=payment.updated_at,
         )
 
-    async def _settle(
-        self, state: PaymentState, answer: PaymentResponse, *, reason: str, reply: bytes | None, raises: bool
-    ) -> None:
-        """Write down the outcome. At the end of the call the caller must get it even if the ledger fails: `raises`."""
-        payment, now = self._payment, self._authorizer.clock.now()
-        machine = self._machine
-        outcome = Outcome(state, reason, answer.receipt, reply, machine.submissions, machine.settle_failed)
-        self._payment, problem = await in_thread(
-            partial(self._authorizer.record, payment, outcome, self._context.owner, now=now)
-        )
-        if problem is not None and raises:
-            raise self._ledger_failed(problem, f"{reason}; and the ledger failed: {problem.message}") from problem
+    async def _report(self, report: Report) -> LedgerError | None:
+        """Write down what happened. Returns the error if the ledger fails: the caller must get the outcome then too."""
 
-    async def _record_resubmission(self) -> None:
-        """Write down one more submission before it is sent."""
-        authorizer, payment = self._authorizer, self._payment
-        try:
-            resubmit = partial(
-                authorizer.store.resubmit,
-                payment.id,
-                signatures=payment.signatures,
-                owner=self._context.owner,
-                run=self._context.run,
-                max_total=self._context.max_total,
-                now=authorizer.clock.now(),
-            )
-            current, may_be_sent = await in_thread(resubmit)
-        except LedgerError as problem:
-            raise self._ledger_failed(problem, f"the ledger cannot be written: {problem.message}") from problem
-        if current.live and not may_be_sent:
-            raise in_doubt(current, "another call has continued it")
-        if not may_be_sent:
-            raise in_doubt(current, "it was closed meanwhile") if self._machine.in_doubt else blocking_error(current)
-        self._payment = current
+        def record() -> LedgerError | None:
+            self._payment, problem = self._authorizer.record(self._payment, report, self._context.owner)
+            self._unreported = False
+            return problem
+
+        return await ledger_step(record)
+
+    def _resubmit(self) -> Resubmit:
+        context, now = self._context, self._authorizer.clock.now()
+        signatures, total = self._payment.signatures, context.max_total
+        return Resubmit(signatures=signatures, owner=context.owner, run=context.run, max_total=total, now=now)
 
     def _ledger_failed(self, problem: LedgerError, reason: str) -> TradeError:
         """The error if the ledger fails: nothing is resent. Only a payment in doubt may have been paid."""
         problem.payment = self._payment
         return in_doubt(self._payment, reason) if self._machine.in_doubt else problem
 
-    async def _record_interruption(self) -> None:
-        """Write down a cancellation or an unexpected error, as far as the outcome is known."""
-        authorizer, payment, machine = self._authorizer, self._payment, self._machine
-        state = PaymentState.UNKNOWN if self._sending else machine.state_if_not_sent
-        submissions = machine.submissions + self._sending
-        try:
-            await run_uninterrupted(
-                lambda: authorizer.store.settle(
-                    payment.id,
-                    state,
-                    reason="interrupted",
-                    submissions=submissions,
-                    signatures=payment.signatures,
-                    owner=self._context.owner,
-                    now=authorizer.clock.now(),
-                )
-            )
-        except LedgerError as problem:
-            extra = log_fields("ledger_failed", problem, payment_id=payment.id)
-            logger.error(
-                "payment %s was interrupted, and the ledger cannot be written: %s", payment.id, problem, extra=extra
-            )
-
-    async def _release_claim(self) -> None:
-        authorizer, payment, owner = self._authorizer, self._payment, self._context.owner
-        try:
-            await run_uninterrupted(lambda: authorizer.give_back(payment.id, owner))
-        except LedgerError as problem:
-            extra = log_fields("ledger_failed", problem, payment_id=payment.id)
-            logger.warning("payment %s: its claim could not be released: %s", payment.id, problem, extra=extra)
-
-    def _final_error(
-        self, answer: PaymentResponse, response: RawResponse | None, problem: APIError | None
-    ) -> TradeError:
+    def _final_error(self, report: Report, response: RawResponse | None, problem: APIError | None) -> TradeError:
         if problem is not None:  # as the cause of our error it has the same payment
             problem.payment = self._payment
             problem.retries = self._machine.resends
-        error = outcome_error(self._payment, answer, response)
+        error = outcome_error(self._payment, report, response)
         if error is not None:
             error.__cause__ = problem
             return error
-        return problem or in_doubt(self._payment, answer.reason, response)
+        return problem or in_doubt(self._payment, report.reason, response)

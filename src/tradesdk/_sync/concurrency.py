@@ -167,16 +167,14 @@ def run_to_completion(step: Callable[[], object]) -> None:
     step()
 
 
-def in_thread(function: Callable[[], T], undo: Callable[[T], object] | None = None) -> T:
-    """Run a blocking function. If a signal handler raises and the result is lost, `undo` gets it."""
-    results: list[T] = []
-    try:
-        results.append(function())
-        return results[0]
-    except BaseException:
-        if results and undo is not None:
-            undo(results[0])
-        raise
+def in_thread(function: Callable[[], T]) -> T:
+    """Run a blocking function."""
+    return function()
+
+
+def ledger_step(function: Callable[[], T]) -> T:
+    """Run a step of the ledger. If a signal interrupts it, it is done or not done."""
+    return function()
 
 
 def run_uninterrupted(function: Callable[[], T]) -> T:

@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
@@ -25,17 +26,17 @@ from .._market import (
     supported_tokens,
 )
 from .._values.http import RawResponse
-from .._values.payment import Payment, PaymentState, origin_of
-from ..errors import APIError, APIStatusError, ConfigError, LedgerError, PaymentRefusedError, TradeError
-from ..payments.authorizer import PaymentAuthorizer
+from .._values.payment import Payment, PaymentStage, origin_of
+from ..errors import APIError, APIStatusError, ConfigError, LedgerError, PaymentRefusedError
+from ..payments.authorizer import Earlier, PaymentAuthorizer
+from ..payments.ledger.changes import Collect, ReleaseClaim, Reopen
 from ..payments.ledger.leases import owner_name
 from ..payments.ledger.rules import kept_answer
 from ..payments.messages import blocking_error
 from ..payments.protocol import Offer, parse_offer
 from ..payments.purchases import PurchaseIntent, call_key, item_name, purchase_name
 from ..payments.results import DryRun, MarketResult, Quote
-from ..payments.state_machine import PaymentStateMachine
-from .concurrency import KeyedLock, Place, in_thread, run_uninterrupted, shielded, sleep
+from .concurrency import KeyedLock, Place, in_thread, ledger_step, run_uninterrupted, shielded, sleep
 from .payment_submission import Submission, SubmissionContext
 
 if TYPE_CHECKING:
@@ -44,7 +45,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 R = TypeVar("R")
 
-_SUBMITTED = frozenset({PaymentState.SUBMITTED, PaymentState.PENDING, PaymentState.UNKNOWN, PaymentState.REJECTED_LIVE})
 _LONGEST_PAUSE = 1.0
 _TOKENS_VALID = 3600.0
 """Seconds that the list of tokens is used."""
@@ -119,31 +119,68 @@ class PaymentFlow:
             run=run,
             max_total=max_total,
         )
-        lock, place = self._locks.of(intent.key), Place()
+        with self._alone(intent.key, context, "the same call is in progress and did not end before the deadline"):
+            bought = None
+            while bought is None:  # again after another call was faster
+                bought = self._buy(call, intent, context)
+            return finished[-1] if finished else finish(bought)
+
+    @contextmanager
+    def _alone(
+        self, key: str, context: SubmissionContext[Any], message: str, payment: Payment | None = None
+    ) -> Iterator[None]:
+        """Inside, no other call of this client does the same. At the end, nothing stays claimed.
+
+        If the call fails although it had the answer, the next equal call gets it.
+        """
+        lock, place = self._locks.of(key), Place()
+        if not lock.take(self.session.deadline, ref(place)):
+            raise _in_progress(message, payment)
+        change: Reopen | ReleaseClaim = ReleaseClaim(owner=context.owner)
         try:
-            if not lock.take(self.session.deadline, ref(place)):
-                raise _in_progress("the same call is in progress and did not end before the deadline")
-            bought = self._buy(call, intent, context)
-            answer = finished[-1] if finished else finish(bought)
-            lock.give_back(ref(place))
-            return answer
+            yield
         except BaseException as error:
-            try:
-                lock.give_back(ref(place))
-            finally:
-                del place  # a signal handler may raise there too, and its traceback may be kept
-            self._roll_back(context, error)
+            if isinstance(error, LedgerError) and error.payment is None:
+                error.payment = context.claimed
+            if context.answered is not None:
+                context.claimed = context.answered
+                change = Reopen(owner=context.owner, reply=context.answered.reply or b"")
             raise
+        else:
+            if context.answered is not None:
+                context.claimed = None  # `Collect` has released it
+        finally:
+            try:
+                context.over = True
+                if context.claimed is not None:
+                    with shielded():
+                        run_uninterrupted(partial(self._end, context, change))
+            finally:
+                try:
+                    lock.give_back(ref(place))
+                finally:
+                    del place  # a signal handler may raise there too, and its traceback may be kept
+
+    def _end(self, context: SubmissionContext[Any], change: Reopen | ReleaseClaim) -> None:
+        if context.submission is not None:
+            context.submission.end()
+        if context.claimed is not None:
+            self.authorizer.end(context.claimed.id, change)
 
     def recall(self, call: MarketRequest[T], job: str) -> MarketResult[T] | None:
         """The result that a job already has for a call, or None."""
         if not self.authorizer.has_signer:
             return None
         purchase = self._purchase(call, job=job)
-        earlier, quote = in_thread(lambda: (self.authorizer.delivered(purchase), self.authorizer.quote(purchase)))
-        if earlier is None or earlier.reply is None:
+        earlier, quote = in_thread(lambda: (self._kept(purchase), self.authorizer.quote(purchase)))
+        return None if earlier is None else self._stored_result(call.request, quote, earlier)
+
+    def _kept(self, purchase: PurchaseIntent) -> Payment | None:
+        try:
+            found = self.authorizer.look(purchase)
+        except PaymentRefusedError:  # it was for other data
             return None
-        return self._stored_result(call.request, quote, earlier)
+        return found if found is not None and found.reply is not None and _is_answered(found) else None
 
     def dry_run(self, call: MarketRequest[Any], *, max_price: int | None, purchase: str | None) -> DryRun:
         """What would be signed."""
@@ -183,47 +220,42 @@ class PaymentFlow:
         )
         context = SubmissionContext(request, owner_name(), self._deadline(), keep=True)
         context.quote = Quote(path=path, tokens=None, amount=payment.amount, spending=spending)
-        lock, place = self._locks.of(call_key(payment.method, payment.url, payment.body)), Place()
-        try:
-            if not lock.take(self.session.deadline, ref(place)):
-                raise _in_progress(f"another call is sending payment {payment.id}", payment)
-            answer = finish(self._resume(payment, context))
-            lock.give_back(ref(place))
-            return answer
-        except BaseException as error:
-            try:
-                lock.give_back(ref(place))
-            finally:
-                del place  # a signal handler may raise there too, and its traceback may be kept
-            self._roll_back(context, error)
-            raise
+        key, busy = call_key(payment.method, payment.url, payment.body), f"another call is sending payment {payment.id}"
+        with self._alone(key, context, busy, payment):
+            return finish(self._resume(payment, context))
 
     def _resume(self, payment: Payment, context: SubmissionContext[Any]) -> MarketResult[Any]:
-        in_thread(partial(self.authorizer.expire, payment.origin))
-        current = in_thread(lambda: self.authorizer.store.get(payment.id)) or payment
+        authorizer = self.authorizer
+        current = in_thread(lambda: authorizer.store.get(payment.id)) or payment
         current = kept_answer(current, self.session.clock.now())
-        if current.state is PaymentState.DELIVERED and current.reply is not None:
-            result = self._stored_result(context.request, context.quote, current)
-            context.answered = current
-            close = partial(self.authorizer.close, current, context.owner, keep=True)
-            run_uninterrupted(close)
-            return result
-        over = self.authorizer.is_renewable(current)
-        if current.header is None or not (current.state in _SUBMITTED or over) or (over and not current.identified):
-            raise blocking_error(current)
-        delivered = (self._replay if over else self._resubmit)(context, current)
-        if delivered is None:
-            latest = in_thread(lambda: self.authorizer.store.get(payment.id)) or payment
-            if self.authorizer.is_renewable(latest):
-                raise blocking_error(latest)
+        if _is_answered(current) and current.reply is not None:
+            return self._collect(context, current)
+        _check_resendable(current, is_over=authorizer.is_signable(current))
+
+        def claim() -> Payment | None:
+            if not authorizer.claim(payment.id, context.owner):
+                return None
+            context.claimed = authorizer.store.get(payment.id) or payment
+            return context.claimed
+
+        claimed = ledger_step(claim)
+        if claimed is None:
             raise _in_progress(f"another call is sending payment {payment.id}", payment)
+        is_over = authorizer.is_signable(claimed)
+        _check_resendable(claimed, is_over=is_over)
+        submission = Submission(self.paid, authorizer, context, claimed)
+        delivered = (submission.replay if is_over else submission.resend)()
+        if delivered is None:
+            raise blocking_error(claimed)
         return delivered
 
     def reopen(self, results: Sequence[MarketResult[Any]]) -> None:
         """Note that the caller of `resume` did not get these answers."""
         for payment in [result.payment for result in results]:
             if payment is not None:
-                self._undo(partial(self.authorizer.reopen, payment, owner_name()))
+                change = Reopen(owner=owner_name(), reply=payment.reply or b"")
+                with shielded():
+                    run_uninterrupted(partial(self.authorizer.end, payment.id, change))
 
     def sync_clock(self) -> None:
         """Learn the service's time from a free request. If that fails, the local clock is used."""
@@ -260,119 +292,103 @@ class PaymentFlow:
             name=name,
         )
 
-    def _buy(self, call: MarketRequest[T], purchase: PurchaseIntent, context: SubmissionContext[T]) -> MarketResult[T]:
-        clock, authorizer, give_up, pause = self.session.clock, self.authorizer, context.give_up, 0.05
-        context.quote, existing = in_thread(lambda: (authorizer.quote(purchase), authorizer.existing(purchase)))
-        replayed = False
+    def _buy(
+        self, call: MarketRequest[T], purchase: PurchaseIntent, context: SubmissionContext[T]
+    ) -> MarketResult[T] | None:
+        """The answer, by one step after the other; None: another call was faster, so this starts again."""
+        earlier = self._take(purchase, context)
+        if earlier is not None and (result := self._continue(purchase, context, earlier)) is not None:
+            return result
+        found = self._offer(call, purchase, context.quote, context.give_up)
+        if isinstance(found, MarketResult):
+            return found
+        if self._check is not None:
+            self._check.check(call, self.session, context.give_up)
+        submission = in_thread(partial(self._authorized, purchase, found, context))
+        if submission is None:
+            return None
+        result = submission.run()
+        if self._reuse:
+            self._offers[purchase.path, purchase.tokens] = found
+        return result
+
+    def _take(self, purchase: PurchaseIntent, context: SubmissionContext[T]) -> Payment | None:
+        """The earlier payment for the purchase, claimed. Waits while another process works on it."""
+        clock, authorizer, pause = self.session.clock, self.authorizer, 0.05
         while True:
-            if existing is not None and not authorizer.time.is_known and authorizer.is_over(existing):
-                self.sync_clock()  # whether it has expired depends on the service's time
-                existing = in_thread(partial(authorizer.existing, purchase))
-            if existing is None or authorizer.is_renewable(existing):
-                if existing is None and purchase.max_total is not None:
-                    in_thread(partial(authorizer.check_total, purchase))
-                if existing is not None and not replayed and authorizer.may_have_kept_answer(existing):
-                    replayed = True
-                    if (kept := self._replay(context, existing)) is not None:
-                        return kept
-                found = self._offer(call, purchase, context.quote, give_up)
-                if isinstance(found, MarketResult):
-                    return found
-                if self._check is not None:
-                    self._check.check(call, self.session, give_up)
-                context.claimed = None  # `authorize` releases its own claim, also when this call is canceled
-                authorize = partial(authorizer.authorize, purchase, found, context.owner)
-                context.claimed = (prepared := in_thread(authorize, undo=self._cancel_unsent(context.owner))).payment
-                if prepared.fresh:
-                    result = Submission(self.paid, authorizer, context, prepared.payment, fresh=True).run()
-                    if self._reuse:
-                        self._offers[purchase.path, purchase.tokens] = found
-                    return result
-                existing = prepared.payment
-            earlier: MarketResult[T] | None = None
-            if existing.state is PaymentState.DELIVERED and existing.reply is not None:
-                earlier = self._collect(context, existing)
-            elif not authorizer.is_renewable(existing):  # else another call is about to sign it again
-                if not existing.live:
-                    raise blocking_error(existing)
-                authorizer.check_existing(existing, purchase)
-                context.claimed = existing
-                if existing.state is not PaymentState.RESERVED:
-                    earlier = self._resubmit(context, existing)
-                elif in_thread(partial(authorizer.reclaim, existing, context.owner)):
-                    existing = in_thread(partial(authorizer.existing, purchase))
-                    continue
-            if earlier is not None:
+
+            def take() -> Earlier:
+                context.quote, earlier = authorizer.quote(purchase), authorizer.take(purchase, context.owner)
+                if earlier.is_claimed and earlier.payment is not None:
+                    context.claimed = earlier.payment
+                    if context.over:
+                        authorizer.release(earlier.payment.id, context.owner)
+                elif earlier.payment is None:
+                    authorizer.check_total(purchase)
                 return earlier
-            # Another process has claimed it. Wait for its outcome: if that is unknown, this call continues.
-            if clock.monotonic() + pause > give_up:
+
+            earlier = in_thread(take)
+            payment = earlier.payment
+            if not earlier.is_busy:
+                is_open = payment is not None and _is_open(payment) and authorizer.is_signable(payment)
+                if is_open and not authorizer.time.is_known:
+                    self.sync_clock()  # whether it has expired depends on the service's time
+                return payment
+            if clock.monotonic() + pause > context.give_up:
                 raise _in_progress(
-                    "the same call is in progress in another process and did not end before the deadline", existing
+                    "the same call is in progress in another process and did not end before the deadline", payment
                 )
             sleep(clock, pause)
             pause = min(2 * pause, _LONGEST_PAUSE)
-            existing = in_thread(partial(authorizer.existing, purchase))
 
-    def _collect(self, context: SubmissionContext[T], payment: Payment) -> MarketResult[T] | None:
-        """Return a stored answer; None while another call has claimed it."""
-        result = self._stored_result(context.request, context.quote, payment)
-        if payment.purchase is not None:  # every call with that name gets it
-            return result
-        context.claimed, owner = payment, context.owner
-        claim = partial(self.authorizer.claim_answer, payment, owner)
-        if not in_thread(claim, undo=lambda _: self._release_claim(owner, payment)):
-            return None
-        context.answered = payment
-        run_uninterrupted(partial(self.authorizer.close, payment, owner, keep=False))
-        return replace(result, payment=replace(payment, reply=None))
+    def _authorized(
+        self, purchase: PurchaseIntent, offer: Offer, context: SubmissionContext[T]
+    ) -> Submission[T] | None:
+        """Guards, budget, signature, ledger, in this order; None: another call was faster.
 
-    def _resubmit(self, context: SubmissionContext[T], payment: Payment) -> MarketResult[T] | None:
-        """Resend an earlier payment; None while another call has claimed it, or if its state has changed."""
-        context.claimed, owner = payment, context.owner
-        current = in_thread(partial(self.authorizer.claim, payment, owner), undo=partial(self._release_claim, owner))
-        if current is None:
-            return None
-        if current.state not in _SUBMITTED or current.header is None or self.authorizer.is_over(current):
-            run_uninterrupted(partial(self._release_claim, owner, current))
-            return None
-        return Submission(self.paid, self.authorizer, context, current, fresh=False).run()
-
-    def _replay(self, context: SubmissionContext[T], payment: Payment) -> MarketResult[T] | None:
-        """Send an expired payment once more, as a service that keeps answers by identifier looks that up first.
-
-        None: it has no answer, or another call has claimed the payment.
+        A signer may take long. If the call is canceled meanwhile, what is reserved here is released at its end.
         """
-        context.claimed, owner = payment, context.owner
-        current = in_thread(partial(self.authorizer.claim, payment, owner), undo=partial(self._release_claim, owner))
-        if current is None:
+        authorizer, owner, before = self.authorizer, context.owner, context.claimed
+        order = authorizer.order(purchase, offer)
+        reserved = authorizer.reserve(purchase, order, owner)
+        if reserved is None:
             return None
-        # One that was never submitted has no kept answer, and until it expires it could be taken and not be counted.
-        if not self.authorizer.is_renewable(current) or current.header is None or current.submissions == 0:
-            run_uninterrupted(partial(self._release_claim, owner, current))
+        context.claimed = reserved
+        if before is not None and before.id != reserved.id:  # its 10 minutes are over
+            authorizer.release(before.id, owner)
+        if context.over:
+            authorizer.release(reserved.id, owner)
             return None
-        return Submission(self.paid, self.authorizer, context, current, fresh=False).replay()
+        submit = authorizer.sign(order, reserved, owner)
+        submission = Submission(self.paid, authorizer, context, reserved)
+        submission.write_down(submit)
+        return submission
 
-    def _roll_back(self, context: SubmissionContext[Any], error: BaseException) -> None:
-        """Let other calls get the answer, or resend the payment, as this call failed."""
-        if isinstance(error, LedgerError) and error.payment is None:
-            error.payment = context.claimed
-        if context.answered is not None:
-            self._undo(partial(self.authorizer.reopen, context.answered, context.owner))
-        elif context.claimed is not None and not isinstance(error, TradeError):
-            self._undo(partial(self.authorizer.give_back, context.claimed.id, context.owner))
+    def _continue(
+        self, purchase: PurchaseIntent, context: SubmissionContext[T], earlier: Payment
+    ) -> MarketResult[T] | None:
+        """What an earlier payment bought: its answer is kept, or is sent for the same bytes. None: to be signed."""
+        authorizer = self.authorizer
+        if _is_answered(earlier) and earlier.reply is not None:
+            return self._collect(context, earlier)
+        if not authorizer.is_signable(earlier):
+            if not _is_open(earlier):
+                raise blocking_error(earlier)
+            authorizer.check_existing(earlier, purchase)
+            return Submission(self.paid, authorizer, context, earlier).resend()
+        if authorizer.may_have_kept_answer(earlier):
+            return Submission(self.paid, authorizer, context, earlier).replay()
+        return None
 
-    def _undo(self, undo: Callable[[], None]) -> None:
-        """Run `undo` to its end. A ledger that cannot be written does not hide the error that ends the call."""
-        try:
-            with shielded():
-                run_uninterrupted(undo)
-        except LedgerError as problem:
-            extra = log_fields("ledger_failed", problem)
-            logger.warning("a payment's answer or claim could not be released: %s", problem, extra=extra)
-
-    def _release_claim(self, owner: str, payment: Payment | None) -> None:
-        if payment is not None:
-            self.authorizer.give_back(payment.id, owner)
+    def _collect(self, context: SubmissionContext[T], payment: Payment) -> MarketResult[T]:
+        """Return a stored answer. With a name, every call gets it."""
+        result = self._stored_result(context.request, context.quote, payment)
+        if payment.purchase is None or context.keep:
+            context.answered, keep = payment, context.keep
+            collect = Collect(owner=context.owner, keep=keep)
+            run_uninterrupted(partial(self.authorizer.end, payment.id, collect))
+            result = replace(result, payment=replace(payment, waits=False, reply=payment.reply if keep else None))
+        return result
 
     def _offer(
         self, call: MarketRequest[T], purchase: PurchaseIntent, quote: Quote, give_up: float
@@ -402,28 +418,6 @@ class PaymentFlow:
             again=True,
             answered_at=payment.updated_at,
         )
-
-    def _cancel_unsent(self, owner: str) -> Any:
-        """How to undo `authorize` if the call was canceled meanwhile: the payment was not sent."""
-        authorizer = self.authorizer
-
-        def undo(prepared: Any) -> None:
-            if prepared.fresh:
-                before = PaymentStateMachine(self.session.policy, prepared.payment, fresh=True)
-                try:
-                    authorizer.store.settle(
-                        prepared.payment.id,
-                        before.state_if_not_sent,
-                        reason="cancelled before it was sent",
-                        submissions=before.submissions,
-                        signatures=prepared.payment.signatures,
-                        owner=owner,
-                        now=authorizer.clock.now(),
-                    )
-                finally:
-                    authorizer.give_back(prepared.payment.id, owner)
-
-        return undo
 
 
 class TokenCheck:
@@ -481,6 +475,20 @@ class TokenCheck:
         else:
             if len(found.tokens) >= max(1, min(found.total, MAX_SUPPORTED)):  # else the list is not complete
                 self._names, self._read_at = TokenNames(found.tokens, found.total), self._tried_at
+
+
+def _is_answered(payment: Payment) -> bool:
+    return payment.stage is PaymentStage.ANSWERED
+
+
+def _is_open(payment: Payment) -> bool:
+    return payment.stage is PaymentStage.SENT and payment.paid is None
+
+
+def _check_resendable(payment: Payment, *, is_over: bool) -> None:
+    """One that has expired is only sent for the answer that a service may keep by its identifier."""
+    if payment.header is None or not _is_open(payment) or (is_over and not payment.identified):
+        raise blocking_error(payment)
 
 
 def _in_progress(message: str, payment: Payment | None = None) -> PaymentRefusedError:

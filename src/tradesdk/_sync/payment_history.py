@@ -3,16 +3,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from .._http.request import optional_identifier, seconds, wrong_argument
-from .._values.payment import RELEASED, WITHOUT_PROOF, Payment, PaymentState, origin_of
+from .._values.payment import Payment, PaymentStage, origin_of
 from .._values.text import printable, without_keys
 from ..errors import InvalidArgumentError, PaymentError, PaymentRefusedError, TradeError
 from ..payments.budget import Spending
-from ..payments.ledger.rules import needs_proof
+from ..payments.ledger.changes import Mark
+from ..payments.ledger.rules import is_released
 from ..payments.messages import blocking_error, not_expired
 from ..payments.results import ChainVerdict, MarketResult, Reconciliation
 from ..payments.signing.cancellation import signed_cancellation
@@ -25,10 +26,10 @@ if TYPE_CHECKING:
 
 # `list` is a method below.
 _Payments = list[Payment]
+_Addresses = list[str]
 _Results = list[MarketResult[Any]]
 _Witnessed = list[tuple[Payment, ChainVerdict]]
 _Failures = list[tuple[Payment, TradeError]]
-_OPEN = (PaymentState.SUBMITTED, PaymentState.PENDING, PaymentState.UNKNOWN)
 
 
 class Payments:
@@ -54,21 +55,29 @@ class Payments:
             )
         return found
 
-    def list(self, *, states: Sequence[PaymentState] = (), limit: int = 100, before: str | None = None) -> _Payments:
+    def list(
+        self,
+        *,
+        stages: Sequence[PaymentStage] = (),
+        unproven: bool = False,
+        limit: int = 100,
+        before: str | None = None,
+    ) -> _Payments:
         """Payments, newest first.
 
         Args:
-            states: only payments in these states; empty: all.
+            stages: only payments at these stages; empty: all.
+            unproven: only payments without a proof that they were paid or not.
             limit: the most payments to return, 1 or more.
             before: the id of the last payment of the previous page.
         """
         if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
             raise wrong_argument("limit", "a whole number, 1 or more", limit)
-        if not isinstance(states, Collection) or not all(isinstance(state, PaymentState) for state in states):
-            raise InvalidArgumentError("states must be a list of PaymentState, such as [PaymentState.DELIVERED]")
+        if not isinstance(stages, Collection) or not all(isinstance(stage, PaymentStage) for stage in stages):
+            raise InvalidArgumentError("stages must be a list of PaymentStage, such as [PaymentStage.SENT]")
         before = optional_identifier("before", before)
         store = self._flow.authorizer.store
-        return in_thread(lambda: store.history(states=tuple(states), limit=limit, before=before))
+        return in_thread(lambda: store.history(stages=tuple(stages), unproven=unproven, limit=limit, before=before))
 
     def spending(self) -> Spending:
         """What is spent and held, and what the budgets leave."""
@@ -92,7 +101,7 @@ class Payments:
             return self._flow.resume(self.get(payment_id), lambda result: result)
         except PaymentError as error:
             payment = self.get(payment_id)
-            if payment.state not in WITHOUT_PROOF:
+            if not payment.is_unresolved(self._now(payment)):
                 raise
             try:
                 found = self._settle_by_chain([payment])
@@ -106,9 +115,9 @@ class Payments:
         """Resend payments with an unknown outcome, and list what a person must check.
 
         With a witness, the chain is asked about the latter. One that was not taken, and can no longer be, is marked as
-        unpaid. One that was taken is PAID_UNDELIVERED, with the block as its reason: it stays `unresolved`, as
-        its answer is missing, and only a person can say that it may be bought again. A delivered one without a receipt
-        stays delivered: its money is spent, or no longer held.
+        unpaid. One that was taken is at stage TAKEN, with the block as its reason: it stays `unresolved`, as
+        its answer is missing, and only a person can say that it may be bought again. An answered one without a receipt
+        stays answered: its money is spent, or no longer held.
 
         Answers are kept in the ledger as well: `resume` returns them again if this call is interrupted.
         """
@@ -121,36 +130,28 @@ class Payments:
 
     def _reconcile(self, delivered: _Results) -> Reconciliation:
         authorizer = self._flow.authorizer
-        store = authorizer.store
         failed: _Failures = []
-        origin = origin_of(self._flow.session.base_url)
         if not authorizer.time.is_known:
             self._flow.sync_clock()
-        released = [*in_thread(partial(authorizer.expire, origin)), *in_thread(authorizer.expire_elsewhere)]
-        for payment in self._all(_OPEN):
-            try:
-                self._flow.resume(payment, delivered.append)
-            except TradeError as error:
-                current = in_thread(partial(store.get, payment.id))
-                failed.append((payment if current is None else current, error))
-        released += in_thread(partial(authorizer.expire, origin))
-        free = {PaymentState.CANCELLED}
-        if (self.spending()).budget.release == "service":
-            free |= RELEASED
-        open_ = sorted(WITHOUT_PROOF - free)
-        witnessed = self._settle_by_chain(self._unresolved(open_))
+        for payment in self._all(PaymentStage.SENT):
+            if payment.in_doubt and not payment.is_expired(self._now(payment)):
+                try:
+                    self._flow.resume(payment, delivered.append)
+                except TradeError as error:
+                    failed.append((self.get(payment.id), error))
+        witnessed = self._settle_by_chain(self._unresolved())
+        sent = self._all(PaymentStage.SENT)
         return Reconciliation(
             delivered=tuple(delivered),
             failed=tuple(failed),
-            released=tuple(one for one in released if one.state in free),
-            unresolved=tuple(self._unresolved(open_)),
-            live=tuple(self._all((*_OPEN, PaymentState.RESERVED, PaymentState.REJECTED_LIVE))),
+            unresolved=tuple(self._unresolved()),
+            live=tuple(one for one in sent if one.is_live(self._now(one))),
             witnessed=tuple(witnessed),
         )
 
     def _settle_by_chain(self, payments: Sequence[Payment]) -> _Witnessed:
         """Ask the witness about payments, and mark them by what it says."""
-        unproven = [payment for payment in payments if not payment.proven_paid]
+        unproven = [payment for payment in payments if payment.paid is None]
         if self._witness is None or not unproven:
             return []
         verdicts = self._witness.check_all(unproven)
@@ -164,9 +165,9 @@ class Payments:
         if paid is None:
             return payment
         evidence, now = f"chain: {verdict.reason}", authorizer.clock.now()
+        mark = Mark(paid=paid, evidence=evidence, signatures=payment.signatures, now=now)
         try:
-            mark = partial(authorizer.store.mark, payment.id, paid=paid, evidence=evidence, now=now)
-            return in_thread(partial(mark, signatures=payment.signatures))
+            return (in_thread(lambda: authorizer.store.update(payment.id, mark))).payment
         except PaymentRefusedError:  # another process has marked it, or signed it again
             return self.get(payment.id)
 
@@ -191,36 +192,34 @@ class Payments:
         """Mark a payment without proof as paid or unpaid, after checking the wallet.
 
         The amount of an unpaid one is no longer held, and the same call signs its nonce again. A paid one is closed:
-        the same call is another purchase, unless it has a name. A delivered one, which the service sent no receipt for,
-        stays delivered: only whether its amount is spent, or was not taken, is written down.
+        the same call is another purchase, unless it has a name. An answered one, which the service sent no receipt for,
+        stays answered: only whether its amount is spent, or was not taken, is written down.
 
         Raises:
-            PaymentRefusedError: `no_such_payment`; `not_unresolved`: its outcome is known, or it is still live.
+            PaymentRefusedError: `no_such_payment`; `not_unresolved`: its outcome is known, or it may still be taken.
         """
         authorizer = self._flow.authorizer
-        origin = origin_of(self._flow.session.base_url)
         if not authorizer.time.is_known:
             self._flow.sync_clock()
-        in_thread(partial(authorizer.expire, origin))
         payment = self.get(payment_id)
-        if payment.live:  # by the local clock it may look expired
-            raise not_expired(payment)
-        return in_thread(lambda: authorizer.store.mark(payment_id, paid=paid, now=authorizer.clock.now()))
+        is_ours = payment.origin == origin_of(self._flow.session.base_url)  # of other services, the time is not known
+        if is_ours and payment.stage is PaymentStage.SENT and not authorizer.is_surely_expired(payment):
+            raise not_expired(payment)  # by the local clock it may look expired
+        mark = Mark(paid=paid, now=authorizer.clock.now())
+        return (in_thread(lambda: authorizer.store.update(payment_id, mark))).payment
 
     def mark_expired(self, *, paid: bool, older_than: float) -> _Payments:
         """Mark all payments that expired at least `older_than` seconds ago without proof, and return them.
 
-        Those that the service calls paid (PAID_UNDELIVERED, SUSPECT_PAID) are left for `mark`.
+        Those that the service calls paid (stage TAKEN) are left for `mark`.
 
         Raises:
             InvalidArgumentError: `older_than` is not seconds, 0 or more.
         """
         older_than = seconds("older_than", older_than)
-        authorizer = self._flow.authorizer
-        in_thread(partial(authorizer.expire, origin_of(self._flow.session.base_url)))
         marked: _Payments = []
-        for payment in self._all((PaymentState.EXPIRED_UNKNOWN, PaymentState.EXPIRED_UNPAID)):
-            if payment.counts_until + older_than <= authorizer.clock.now():
+        for payment in self._all(PaymentStage.SENT):
+            if payment.is_expired(now := self._now(payment)) and payment.counts_until + older_than <= now:
                 try:
                     marked.append(self.mark(payment.id, paid=paid))
                 except PaymentRefusedError:  # another process was faster
@@ -262,19 +261,38 @@ class Payments:
         except TradeError:
             raise InvalidArgumentError("a recipient must be an address: 0x and 40 hexadecimal digits") from None
         origin = origin_of(self._flow.session.base_url)
-        in_thread(lambda: authorizer.store.trust(origin, recipient, now=authorizer.clock.now()))
+        in_thread(lambda: authorizer.trust(origin, recipient))
 
-    def _unresolved(self, states: Sequence[PaymentState]) -> _Payments:
-        """Payments in these states, and delivered ones without proof."""
-        delivered = self._all((PaymentState.DELIVERED,), unproven=True)
-        return [*self._all(states), *filter(needs_proof, delivered)]
+    def trusted(self) -> _Addresses:
+        """The known recipients of payments for this client's service, oldest first."""
+        origin = origin_of(self._flow.session.base_url)
+        return in_thread(lambda: self._flow.authorizer.trusted(origin))
 
-    def _all(self, states: Sequence[PaymentState], *, unproven: bool = False) -> _Payments:
-        history = partial(self._flow.authorizer.store.history, states=states, unproven=unproven, limit=200)
+    def _unresolved(self) -> _Payments:
+        """Payments of which only the chain or a person can say what became of them."""
+        service = (self.spending()).budget.release == "service"
+        taken = self._pages(partial(self._flow.authorizer.store.history, stages=(PaymentStage.TAKEN,)))
+        found = [*self._all(PaymentStage.SENT, PaymentStage.ANSWERED), *taken]
+        return [
+            one for one in found if one.is_unresolved(now := self._now(one)) and not (service and is_released(one, now))
+        ]
+
+    def _now(self, payment: Payment) -> float:
+        """The local time or, for a payment to this client's service, that one's if it is later: it can't be sent."""
+        authorizer = self._flow.authorizer
+        if payment.origin != origin_of(self._flow.session.base_url):
+            return authorizer.clock.now()
+        return authorizer.latest()
+
+    def _all(self, *stages: PaymentStage) -> _Payments:
+        """The payments at these stages without proof."""
+        return self._pages(partial(self._flow.authorizer.store.history, stages=stages, unproven=True))
+
+    def _pages(self, history: Callable[..., _Payments]) -> _Payments:
         found: _Payments = []
         before: str | None = None
         while True:
-            page = in_thread(partial(history, before=before))
+            page = in_thread(partial(history, limit=200, before=before))
             found += page
             if len(page) < 200:
                 return found

@@ -1,4 +1,4 @@
-"""A payment: its state, its terms, its receipt."""
+"""A payment: how far it has come, what proves its outcome, its terms, its receipt."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
 from decimal import Decimal
 from enum import StrEnum
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 from urllib.parse import urlsplit
 
 from .money import show_usd, shown_usd, usd
@@ -38,59 +38,69 @@ class SignedHeader(str):
         return "'****'"
 
 
-class PaymentState(StrEnum):
-    """The state of a payment. Live payments may still be taken."""
+class PaymentStage(StrEnum):
+    """How far a payment has come."""
 
     RESERVED = "reserved"
-    """Its amount is reserved; nothing was sent."""
-    SUBMITTED = "submitted"
-    """Signed, written down, and being sent."""
+    """Nothing was handed over: its amount is reserved by a call, or the call ended."""
+    SENT = "sent"
+    """Signed and handed over, or about to be. It may be taken, or have been."""
+    ANSWERED = "answered"
+    """The answer arrived."""
+    TAKEN = "taken"
+    """Its nonce is used, or its money was taken without a usable answer, by what the service, the chain or you say."""
+
+
+class PaymentProof(StrEnum):
+    """What proves that a payment was taken or not. `Payment.paid` says which."""
+
+    NONE = "none"
+    RECEIPT = "receipt"
+    """A receipt of the service for a successful settlement."""
+    CHAIN = "chain"
+    """The state of its nonce at a finalized block."""
+    PERSON = "person"
+    """A person's mark."""
+
+
+class ReasonCode(StrEnum):
+    """What the last answer to a payment means, or its absence. It explains; it proves nothing about money."""
+
+    NONE = ""
+    """There is no answer yet."""
     PENDING = "pending"
     """The service is settling it."""
     UNKNOWN = "unknown"
-    """Sent, and no response says whether it was taken."""
-    REJECTED_LIVE = "rejected_live"
-    """Rejected or never sent; still valid until it expires."""
+    """Maybe taken: no answer, a server error, or a refusal of what may have been taken before."""
+    SETTLE_FAILED = "settle_failed"
+    """The service says that it could not settle it: maybe it did."""
+    NO_REASON = "no_reason"
+    """402 without a reason: maybe the service did not see the payment, maybe it took it before."""
+    REDIRECTED = "redirected"
+    """A redirect: it is not followed, and the payment may have been taken."""
+    REJECTED = "rejected"
+    """Refused by verification, before anything was taken."""
+    REFUSED = "refused"
+    """Another error of the request: such an answer is not charged."""
+    NOT_RECEIVED = "not_received"
+    """The newest signature did not reach the service."""
     DELIVERED = "delivered"
-    """Paid, and the answer arrived."""
-    PAID_UNDELIVERED = "paid_undelivered"
-    """Paid, without a usable answer: the nonce is used, or the answer cannot be read."""
-    SUSPECT_PAID = "suspect_paid"
-    """The service failed to settle two signatures of the same nonce: probably paid. A person has to check."""
+    """A success."""
+    UNUSABLE = "unusable"
+    """A success whose answer cannot be read."""
+    ALREADY_USED = "already_used"
+    """Taken before, or settled together with an error."""
+    SUSPECT = "suspect"
+    """The service failed to settle two signatures of the same nonce: probably taken. A person has to check."""
     TAKEN_ELSEWHERE = "taken_elsewhere"
     """A named purchase whose nonce was used before this ledger sent it: another machine, or a lost ledger, paid."""
-    EXPIRED_UNPAID = "expired_unpaid"
-    """Rejected and expired. Only the service says that it was not taken, so its amount stays held."""
-    EXPIRED_UNKNOWN = "expired_unknown"
-    """Expired, and it is not known whether it was taken. Its amount stays held."""
-    CANCELLED = "cancelled"
-    """It never reached the service: its amount is no longer held."""
-    MARKED_PAID = "marked_paid"
-    """Marked as taken by a person."""
-    MARKED_UNPAID = "marked_unpaid"
-    """Marked as not taken, by a person or by what the chain says: its amount is no longer held."""
 
 
-LIVE = frozenset(
-    {
-        PaymentState.RESERVED,
-        PaymentState.SUBMITTED,
-        PaymentState.PENDING,
-        PaymentState.UNKNOWN,
-        PaymentState.REJECTED_LIVE,
-    }
-)
-"""States in which a payment may still be taken."""
-UNRESOLVED = frozenset({PaymentState.PAID_UNDELIVERED, PaymentState.SUSPECT_PAID, PaymentState.TAKEN_ELSEWHERE})
-"""States in which the same call is not signed again until a person decides."""
-WITHOUT_PROOF = UNRESOLVED | {PaymentState.EXPIRED_UNKNOWN, PaymentState.EXPIRED_UNPAID}
-"""States of payments that can no longer be sent, and of which only the chain or a person can say what they were."""
-RENEWABLE = frozenset({PaymentState.EXPIRED_UNPAID, PaymentState.EXPIRED_UNKNOWN, PaymentState.MARKED_UNPAID})
-"""States in which the same call signs the same nonce again."""
-FREE = frozenset({PaymentState.CANCELLED, PaymentState.MARKED_UNPAID})
-"""States that do not count in a budget."""
-RELEASED = frozenset({PaymentState.EXPIRED_UNPAID})
-"""States that do not count in a budget with `release="service"` either."""
+NOT_TAKEN = frozenset({ReasonCode.REJECTED, ReasonCode.REFUSED, ReasonCode.NOT_RECEIVED})
+"""By the service's word it was not taken. After it has expired, `release="service"` trusts that."""
+
+
+_TAKEN = {ReasonCode.SUSPECT: "probably paid", ReasonCode.TAKEN_ELSEWHERE: "paid elsewhere"}
 
 
 @show_usd("amount")
@@ -140,27 +150,6 @@ def origin_of(url: str) -> str:
     return f"{parts.scheme}://{parts.netloc}"
 
 
-def newer_receipt(before: Receipt | None, now: Receipt | None) -> Receipt | None:
-    """The valid one of two receipts for a payment: the newer one, but a success is never undone."""
-    return before if now is None or (before is not None and before.success and not now.success) else now
-
-
-class Earlier(NamedTuple):
-    """What a payment was before it was reserved to be signed again.
-
-    Attributes:
-        state: its state.
-        counted: micro-dollars that counted in budgets.
-        valid_before: when its newest signature expires, by the service's clock.
-        counts_until: the same by the local clock.
-    """
-
-    state: PaymentState
-    counted: int
-    valid_before: int
-    counts_until: int
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Payment:
     """A payment in the ledger. Its `header` is secret, as it can be cashed.
@@ -169,7 +158,11 @@ class Payment:
 
     Attributes:
         id: `pay_` and 24 hexadecimal digits.
-        state: its state.
+        stage: how far it has come.
+        proof: what proves that it was taken or not.
+        paid: what the proof says: True, False, or None without one.
+        code: what the last answer means.
+        reason: the same in words: the service's, if it gave a reason.
         fingerprint: what it pays for: a hash of payer and, if it has one, the purchase's name; else of method, URL and
             body.
         method: the HTTP method.
@@ -180,32 +173,32 @@ class Payment:
         payer: the paying address.
         pay_to: the recipient.
         amount: micro-dollars, of the newest signature.
-        counted: micro-dollars that count in budgets: the largest amount that was signed for this nonce.
         nonce: 32 bytes as hexadecimal digits after 0x. It stays the same when the payment is signed again, and the
             chain takes a nonce only once.
-        valid_before: Unix seconds, by the service's clock; then it expires.
-        counts_until: when the newest signature expires, in Unix seconds by the local clock. It may be taken until then,
-            so it counts in every hour and day up to there.
+        valid_before: Unix seconds, by the service's clock; then the newest signature expires.
+        counts_until: when the newest signature expires, in Unix seconds by the local clock; with a receipt, when that
+            came. It counts in every hour and day up to there.
+        counted: micro-dollars, the largest amount that was signed for this nonce. It counts in budgets until it is
+            proven that it was not taken.
+        reserved: micro-dollars that it will count once a call has signed it; 0: no call is about to.
+        reserved_until: Unix seconds until which they are reserved, by the local clock.
         created: when it was reserved: Unix seconds, by the local clock.
-        updated: when its state last changed: Unix seconds, by the local clock.
-        header: the signed payment as it is sent; None until it is signed.
+        updated: when its stage last changed, it was signed, or it was proven before it had an answer: Unix seconds, by
+            the local clock.
+        header: the signed payment as it is sent; None until it is signed, and once its outcome is known.
         submissions: how many times it may have reached the service.
         signatures: how many times it was signed, each time with the same nonce.
         settle_failed: the number of the newest signature that the service failed to settle; 0: none.
-        earlier: what it was before it was reserved to be signed again; None if it never was.
-        witnessed: the chain says that it was taken, and `reason` has the transaction; or a person says so of a
-            delivered one.
-        reason: why it is in this state; the service's reason if it gave one.
         receipt: the receipt of the settlement, if there is one.
         identified: it has an identifier, so the service can return the stored answer again.
         purchase: the name of the purchase; None for an unnamed one. In a batch job, the job's name and the request.
         reply: the body of the answer, while it is kept: until the caller has it; for 30 days with a name and after
             `resume`; longer if it is not usable.
+        waits: its caller did not get the answer yet. Without a name, the next equal call within 60 s gets it.
         run: the id of the batch run that signed it last; None for a single call.
     """
 
     id: str
-    state: PaymentState
     fingerprint: str
     method: str
     url: str
@@ -215,29 +208,39 @@ class Payment:
     payer: str
     pay_to: str
     amount: int
-    counted: int
     nonce: str
     valid_before: int
     counts_until: int
     created: float
     updated: float
+    stage: PaymentStage = PaymentStage.RESERVED
+    proof: PaymentProof = PaymentProof.NONE
+    paid: bool | None = None
+    code: ReasonCode = ReasonCode.NONE
+    reason: str = ""
+    counted: int = 0
+    reserved: int = 0
+    reserved_until: int = 0
     header: SignedHeader | None = None
     submissions: int = 0
-    reason: str = ""
+    signatures: int = 0
+    settle_failed: int = 0
     receipt: Receipt | None = None
     identified: bool = False
     purchase: str | None = None
     reply: bytes | None = None
-    signatures: int = 0
-    settle_failed: int = 0
-    earlier: Earlier | None = None
-    witnessed: bool = False
+    waits: bool = False
     run: str | None = None
 
     @property
+    def most(self) -> int:
+        """Micro-dollars that may have been taken: the largest amount that was signed, or is about to be."""
+        return max(self.amount, self.counted)
+
+    @property
     def amount_usd(self) -> Decimal:
-        """The amount in dollars."""
-        return usd(self.amount)
+        """The same in dollars."""
+        return usd(self.most)
 
     @property
     def origin(self) -> str:
@@ -245,9 +248,51 @@ class Payment:
         return origin_of(self.url)
 
     @property
-    def live(self) -> bool:
-        """Whether it may still be taken."""
-        return self.state in LIVE
+    def in_doubt(self) -> bool:
+        """Whether it was handed over, and neither a proof nor the service's word says what became of it."""
+        return self.stage is PaymentStage.SENT and self.paid is None and self.code not in NOT_TAKEN
+
+    def is_reserved(self, now: float) -> bool:
+        """Whether a call may be about to sign it, at a local time in Unix seconds."""
+        return self.reserved > 0 and self.reserved_until + GRACE > now
+
+    def is_expired(self, now: float) -> bool:
+        """Whether nothing that was signed for its nonce can be taken any more, at a local time in Unix seconds."""
+        return max(self.valid_before, self.counts_until) + GRACE <= now
+
+    def is_live(self, now: float) -> bool:
+        """Whether it was sent, and may still be taken as far as is known, at a local time in Unix seconds."""
+        return self.stage is PaymentStage.SENT and self.paid is None and not self.is_expired(now)
+
+    @property
+    def needs_proof(self) -> bool:
+        """Whether only the chain or a person can say what became of it, but for one that can still be resent.
+
+        One that was answered without a receipt; and one that is taken, as only a person can say that it may be bought
+        again.
+        """
+        if self.stage is PaymentStage.TAKEN:
+            return self.proof is not PaymentProof.PERSON
+        return self.stage is PaymentStage.ANSWERED and self.paid is None
+
+    def is_unresolved(self, now: float) -> bool:
+        """The same at a local time in Unix seconds, and whether it was sent and has expired without proof."""
+        if self.stage is PaymentStage.SENT:
+            return self.paid is None and self.is_expired(now)
+        return self.needs_proof
+
+    def status(self, now: float) -> str:
+        """A word or two for people: how it is at a local time in Unix seconds."""
+        if self.stage is PaymentStage.RESERVED:
+            return "reserved" if self.is_reserved(now) else "not sent"
+        if self.stage is PaymentStage.ANSWERED:
+            return "answered"
+        if self.paid is not None:
+            return ("paid, no answer" if self.needs_proof else "paid") if self.paid else "not paid"
+        if self.stage is PaymentStage.TAKEN:
+            return _TAKEN.get(self.code, "paid, unproven")
+        word = "rejected" if self.code in NOT_TAKEN else "unknown"
+        return word if self.is_live(now) else f"{word}, expired"
 
     @property
     def expires_at(self) -> datetime:
@@ -261,39 +306,25 @@ class Payment:
 
     @property
     def updated_at(self) -> datetime:
-        """When its state last changed (aware, UTC)."""
+        """`updated` (aware, UTC)."""
         return datetime.fromtimestamp(self.updated, UTC)
-
-    @property
-    def proven_paid(self) -> bool:
-        """Whether a receipt, the chain or a person says that it was taken."""
-        by_receipt = self.receipt is not None and self.receipt.success
-        return by_receipt or self.witnessed or self.state is PaymentState.MARKED_PAID
 
     @property
     def charged(self) -> Charged:
         """Whether money was taken: True, False or "unknown".
 
-        True only with a receipt, by the chain or a person's mark; False only if it never reached the service, by the
-        chain or a person's mark.
+        True only by a proof; False only by a proof, or if it never reached the service.
         """
-        if self.state in FREE:
-            return False
-        if self.proven_paid:
-            return True
-        if self.counted == 0 < self.amount:  # delivered, and a person or the chain says that it was not taken
-            return False
+        if self.paid is not None:
+            return self.paid
         return "unknown" if self.submissions else False
-
-    def moved(self, state: PaymentState, reason: str, receipt: Receipt | None, submissions: int, now: float) -> Payment:
-        """The payment after a change that could not be written to the ledger."""
-        receipt = newer_receipt(self.receipt, receipt)
-        return replace(self, state=state, reason=reason, receipt=receipt, submissions=submissions, updated=now)
 
     def summary(self) -> str:
         """A one-line summary without secrets."""
-        parts = [f"payment {self.id}", shown_usd(self.amount), self.state.value.replace("_", " ")]
-        if self.live and self.header is not None:
+        parts = [f"payment {self.id}", shown_usd(self.most), self.stage.value]
+        if self.paid is not None:
+            parts.append(f"{'paid' if self.paid else 'not paid'} ({self.proof.value})")
+        elif self.stage is PaymentStage.SENT:
             parts.append(f"valid until {self.expires_at:%H:%M:%S} UTC")
         return ", ".join(parts)
 
@@ -331,7 +362,7 @@ class Payment:
 
     def __repr__(self) -> str:
         return (
-            f"Payment(id={self.id!r}, state={self.state.value!r}, amount={shown_usd(self.amount)}, url={self.url!r}, "
+            f"Payment(id={self.id!r}, stage={self.stage.value!r}, amount={shown_usd(self.most)}, url={self.url!r}, "
             f"payer={self.payer!r}, nonce={self.nonce!r}, valid_before={self.valid_before})"
         )
 

@@ -8,16 +8,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 from uuid import uuid4
 
 from .._http.log_events import log_fields, logger
 from .._http.service_time import REPORTED, ServiceClock
 from .._system.clock import Clock
 from .._values.money import shown_usd, usd
-from .._values.payment import Payment, PaymentState, Receipt, SignedHeader, origin_of
+from .._values.payment import GRACE, Payment, PaymentStage, SignedHeader, origin_of
 from ..errors import (
     ErrorCode,
     LedgerError,
@@ -27,51 +26,57 @@ from ..errors import (
     RecipientDetails,
     TradeError,
 )
-from .budget import Budget, Spending
+from .budget import Budget
 from .guards import Guards, check_url, choose, validity
+from .ledger.changes import Claim, Collect, LedgerRow, Record, ReleaseClaim, Reopen, Submit, with_terms
 from .ledger.leases import LONGEST_CLAIM, ended
 from .ledger.rules import (
+    Reservation,
     budget_refusal,
-    is_renewable,
+    is_signable,
     kept_answer,
-    renewed,
+    reserved,
     spending_before,
     total_refusal,
-    with_terms,
 )
+from .ledger.settings import BUDGET, addresses, recipients_of, secret_of, with_address
 from .messages import blocking_error, purchase_changed, purchase_secret_changed
 from .protocol import Authorization, Offer, Requirement, encode_payment
 from .purchases import PurchaseIntent, PurchaseSecret, purchase_secret
 from .results import DryRun, Quote
 from .signing.secp256k1 import checksummed
 from .signing.signer import LocalSigner, Signer, checked_signer, new_nonce, signed_authorization
-from .state_machine import MARGIN
+from .state_machine import MARGIN, Report
 
 if TYPE_CHECKING:
     from .ledger.protocol import LedgerStore
 
 _A_DAY = 86_400
-NO_SPENDING = {"last_hour": 0, "today": 0, "total": 0, "held": 0, "held_last_hour": 0, "held_today": 0}
 
 
 @dataclass(frozen=True, slots=True)
-class Prepared:
-    """A payment in the ledger. A fresh one was signed just now, and this signature was never sent."""
+class Order:
+    """What is to be signed: an offer that passed the guards.
 
-    payment: Payment
-    fresh: bool
+    Attributes:
+        offer: the service's offer.
+        requirement: the accepted requirement.
+        draft: the payment, with the nonce for a new purchase.
+        secret_id: the id of the purchase secret of a named one.
+    """
+
+    offer: Offer
+    requirement: Requirement
+    draft: Payment
+    secret_id: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """The outcome of a submission, to be written down. Fields that are None do not change."""
+class Earlier(NamedTuple):
+    """An earlier payment for a purchase, and whether this call or another one (`is_busy`) has claimed it."""
 
-    state: PaymentState
-    reason: str
-    receipt: Receipt | None
-    reply: bytes | None
-    submissions: int
-    settle_failed: int
+    payment: Payment | None
+    is_claimed: bool = False
+    is_busy: bool = False
 
 
 class PaymentAuthorizer:
@@ -143,38 +148,49 @@ class PaymentAuthorizer:
         """The client's limits, and `max_price` of the call, which does not change what counts."""
         if purchase.max_price is None:
             return self.budget
-        stored = Budget() if self.budget.is_set else self.store.budget()
+        stored = Budget() if self.budget.is_set else Budget.from_json(self.store.setting(BUDGET))
         release = (stored if stored.is_set else self.budget).release
         return self.budget.strictest(Budget.from_micro({"per_call": purchase.max_price}, release))
 
     def quote(self, purchase: PurchaseIntent) -> Quote:
         """The published price, and what the budgets leave. A free call does not read the ledger."""
         if purchase.amount == 0:
-            spending = Spending(**NO_SPENDING, budget=self.budget)
+            spending = replace(reserved(0), budget=self.budget)
         else:
             spending = self.store.spending(self.limits(purchase), now=self.clock.now())
         return Quote(path=purchase.path, tokens=purchase.tokens, amount=purchase.amount, spending=spending)
 
-    def existing(self, purchase: PurchaseIntent) -> Payment | None:
+    def look(self, purchase: PurchaseIntent) -> Payment | None:
         """An earlier payment for the same purchase: it is not closed, or its answer can be returned.
-
-        The states of expired payments are brought up to date first.
 
         Raises:
             PaymentRefusedError: `purchase_changed`: the name was used for other data.
         """
-        found = self._find(purchase)
-        if found is not None and found.live:
-            self.expire(origin_of(purchase.url))
-            found = self._find(purchase)
-        if found is not None and not purchase.is_for(found):
-            raise purchase_changed(found)
-        return found
-
-    def _find(self, purchase: PurchaseIntent) -> Payment | None:
         now = self.clock.now()
         found = self.store.find(purchase.fingerprint(self.payer), now=now, since=now - self._continue_for)
+        if found is not None and not purchase.is_for(found):
+            raise purchase_changed(found)
         return None if found is None else kept_answer(found, now)
+
+    def take(self, purchase: PurchaseIntent, owner: str) -> Earlier:
+        """Find the earlier payment for a purchase, and claim it if it can be continued."""
+        found = self.look(purchase)
+        is_shared = found is not None and found.purchase is not None and found.stage is PaymentStage.ANSWERED
+        if found is None or found.stage is PaymentStage.TAKEN or is_shared:
+            return Earlier(found)
+        try:
+            if not self.claim(found.id, owner):
+                return Earlier(found, is_busy=True)
+            current = self.look(purchase)
+        except BaseException as error:
+            ended(owner)
+            if isinstance(error, LedgerError):
+                error.payment = found
+            raise
+        if current is None or current.id != found.id:  # another call has collected it meanwhile
+            self.release(found.id, owner)
+            return Earlier(found, is_busy=True)
+        return Earlier(current, is_claimed=True)
 
     def check_total(self, purchase: PurchaseIntent) -> None:
         """Check the published price against what is left of a run's `max_total`, before anything is requested.
@@ -182,26 +198,10 @@ class PaymentAuthorizer:
         Raises:
             PaymentRefusedError: `over_total`.
         """
-        refusal = total_refusal(purchase.amount, purchase.max_total, self.store.run_spending(purchase.run or ""))
-        if refusal is not None:
-            raise refusal
-
-    def expire(self, origin: str) -> list[Payment]:
-        """Close the payments for a service that have surely expired by its clock."""
-        now = self.clock.now()
-        return self.store.expire(self.time.earliest(now, self.clock.monotonic()), now=now, origin=origin)
-
-    def expire_elsewhere(self) -> list[Payment]:
-        """Close the payments for any service that expired a day ago by the local clock: a service may be gone."""
-        now = self.clock.now()
-        return self.store.expire(now - _A_DAY, now=now)
-
-    def delivered(self, purchase: PurchaseIntent) -> Payment | None:
-        """The payment of a named purchase whose answer is in the ledger."""
-        found = self._find(purchase)
-        if found is None or found.state is not PaymentState.DELIVERED or found.reply is None:
-            return None
-        return found if purchase.is_for(found) else None
+        if purchase.max_total is not None and purchase.run is not None:
+            run = self.store.spending(Budget(), now=self.clock.now(), run=purchase.run)
+            if (refusal := total_refusal(purchase.amount, purchase.max_total, run)) is not None:
+                raise refusal
 
     def latest(self) -> float:
         """The latest estimate of the service's time, in Unix seconds."""
@@ -233,126 +233,63 @@ class PaymentAuthorizer:
             payment=payment,
         )
 
-    def is_over(self, payment: Payment) -> bool:
-        """Whether a live payment can no longer be sent, by the latest estimate of the time."""
-        return payment.live and self.latest() + MARGIN >= payment.valid_before
-
     def may_have_kept_answer(self, payment: Payment) -> bool:
         """Whether the service may have stored the answer of an expired payment by its identifier, for a day at most."""
-        if payment.header is None or not payment.identified or payment.state is PaymentState.MARKED_UNPAID:
-            return False
-        return self.clock.now() < payment.counts_until + _A_DAY
+        is_identified = payment.header is not None and payment.identified
+        return is_identified and self.clock.now() < payment.counts_until + _A_DAY
 
-    def is_renewable(self, payment: Payment) -> bool:
-        """Whether the same call signs the nonce of an earlier payment again."""
-        return is_renewable(payment, self.latest() + MARGIN)
+    def is_signable(self, payment: Payment) -> bool:
+        """Whether the same call signs the nonce of an earlier payment (again): it can no longer be sent."""
+        return is_signable(payment, self.latest() + MARGIN)
+
+    def is_surely_expired(self, payment: Payment) -> bool:
+        """Whether it has expired by the earliest estimate of its service's time."""
+        now = self.clock.now()
+        return payment.valid_before + GRACE <= self.time.earliest(now, self.clock.monotonic())
 
     def observe(self, headers: Mapping[str, str]) -> None:
         """Note the service's time from a response."""
         self.time.observe(headers, now=self.clock.now(), monotonic=self.clock.monotonic())
 
-    def claim(self, payment: Payment, owner: str) -> Payment | None:
-        """Claim a payment, so that no other call resends it at the same time. Returns its current version, or None."""
+    def claim(self, payment_id: str, owner: str) -> bool:
+        """Claim a payment, so that no other call works on it at the same time; False while another one does."""
         now = self.clock.now()
+        return self.store.update(payment_id, Claim(owner=owner, until=now + LONGEST_CLAIM, now=now)).owner == owner
+
+    def release(self, payment_id: str, owner: str) -> None:
+        """Release a claim, and what it had reserved. If that fails (a full disk), this process ignores the claim."""
+        self.end(payment_id, ReleaseClaim(owner=owner))
+
+    def end(self, payment_id: str, change: Collect | ReleaseClaim | Reopen) -> None:
+        """Make a change that ends a call. The caller must get the outcome even if the ledger fails: it is logged."""
         try:
-            if not self.store.claim(payment.id, owner=owner, until=now + LONGEST_CLAIM, now=now):
-                return None
-            return self.store.get(payment.id) or payment
-        except BaseException:
-            with suppress(LedgerError):
-                self.give_back(payment.id, owner)
-            raise
+            self.store.update(payment_id, change)
+        except LedgerError as problem:
+            ended(change.owner or "")  # else its claim would delay the next equal call
+            extra = log_fields("ledger_failed", problem, payment_id=payment_id)
+            logger.warning("payment %s: %s: %s", payment_id, change.consequence, problem, extra=extra)
 
-    def give_back(self, payment_id: str, owner: str) -> None:
-        """Release a claim. If that cannot be written (a full disk), this process ignores the claim from now on.
-
-        Raises:
-            LedgerError: it could not be written. Other processes wait until the claim expires.
-        """
-        try:
-            self.store.give_back(payment_id, owner=owner)
-        except BaseException:
-            ended(owner)
-            raise
-
-    def record(
-        self, payment: Payment, outcome: Outcome, owner: str, *, now: float
-    ) -> tuple[Payment, LedgerError | None]:
-        """Write down the outcome of a payment that `owner` sent.
+    def record(self, payment: Payment, report: Report, owner: str) -> tuple[Payment, LedgerError | None]:
+        """Write down what `owner` was told of a payment.
 
         Returns the payment, and the error if it could not be written. The caller must get the outcome
         even if the ledger fails, so that error is not raised.
         """
-        problem: LedgerError | None = None
+        change = Record(report=report, signatures=payment.signatures, owner=owner, now=self.clock.now())
         try:
-            payment = self.store.settle(
-                payment.id,
-                outcome.state,
-                reason=outcome.reason,
-                receipt=outcome.receipt,
-                reply=outcome.reply,
-                submissions=outcome.submissions,
-                settle_failed=outcome.settle_failed,
-                signatures=payment.signatures,
-                owner=owner,
-                now=now,
-            )
-        except LedgerError as error:
-            problem = error
-            state, extra = outcome.state, log_fields("ledger_failed", problem, payment_id=payment.id)
-            logger.error(
-                "payment %s is %s, and the ledger cannot be written: %s", payment.id, state, problem, extra=extra
-            )
-            payment = payment.moved(outcome.state, outcome.reason, outcome.receipt, outcome.submissions, now)
-        return payment, problem
-
-    def close(self, payment: Payment, owner: str, *, keep: bool) -> None:
-        """Note that the caller has the answer, and release the claim."""
-        try:
-            self.store.collect(payment.id, owner=owner, keep=keep)
+            return self.store.update(payment.id, change).payment, None
         except LedgerError as problem:
-            ended(owner)  # else its claim would delay the next equal call
             extra = log_fields("ledger_failed", problem, payment_id=payment.id)
-            logger.warning(
-                "payment %s: its answer could not be marked as collected: %s", payment.id, problem, extra=extra
+            logger.error(
+                "payment %s: %s, and the ledger cannot be written: %s", payment.id, report.reason, problem, extra=extra
             )
+            return change(LedgerRow(payment, owner)).payment, problem
 
-    def reopen(self, payment: Payment, owner: str) -> None:
-        """Note that the caller did not get the answer, so that the next equal call does. Release the claim.
-
-        Raises:
-            LedgerError: it could not be written.
-        """
-        try:
-            self.store.reopen(payment.id, owner=owner, reply=payment.reply or b"")
-        except BaseException:
-            ended(owner)
-            raise
-
-    def claim_answer(self, payment: Payment, owner: str) -> bool:
-        """Claim an answer that was not collected; False if another call has it."""
-        now = self.clock.now()
-        if not self.store.claim(payment.id, owner=owner, until=now + LONGEST_CLAIM, now=now):
-            return False
-        try:
-            found = self.store.find(payment.fingerprint, now=now, since=now - self._continue_for)
-        except BaseException:
-            with suppress(LedgerError):
-                self.give_back(payment.id, owner)
-            raise
-        if found is not None and found.id == payment.id:
-            return True
-        self.give_back(payment.id, owner)
-        return False
-
-    def authorize(self, purchase: PurchaseIntent, offer: Offer, owner: str) -> Prepared:
-        """Check, reserve, sign and write down a payment. If another call was faster, returns its payment.
-
-        An earlier payment for the same purchase that can no longer be sent is signed again, with the same nonce.
+    def order(self, purchase: PurchaseIntent, offer: Offer) -> Order:
+        """Check an offer, and draft its payment.
 
         Raises:
-            PaymentRefusedError: a guard, a budget or the signer refused.
-            LedgerError: it could not be written.
+            PaymentRefusedError: a guard refused, or the purchase secret is another one than before.
         """
         secret: PurchaseSecret | None = None
         if purchase.name is not None:
@@ -365,82 +302,69 @@ class PaymentAuthorizer:
             side = "ahead of" if difference > 0 else "behind"
             extra = log_fields("clock_difference", seconds=round(difference, 1))
             logger.warning("the service's clock is %.0f s %s this machine's", abs(difference), side, extra=extra)
+        return Order(offer, requirement, draft, None if secret is None else secret.id)
+
+    def reserve(self, purchase: PurchaseIntent, order: Order, owner: str) -> Payment | None:
+        """Reserve what an order costs, and claim the payment; None if another call was faster.
+
+        An earlier payment for the same purchase that can no longer be sent is reserved again, with its nonce.
+
+        Raises:
+            PaymentRefusedError: a budget refused.
+            LedgerError: it could not be written.
+        """
         now = self.clock.now()
-        payment: Payment | None = None
+        wanted = Reservation(
+            payment=order.draft,
+            budget=self.limits(purchase),
+            pay_to=self._pay_to,
+            owner=owner,
+            until=now + LONGEST_CLAIM,
+            over=self.latest() + MARGIN,
+            since=now - self._continue_for,
+            max_total=purchase.max_total,
+            now=now,
+        )
         try:
-            payment, is_reserved = self.store.reserve(
-                draft,
-                self.limits(purchase),
-                origin=origin_of(purchase.url),
-                pay_to=self._pay_to,
-                owner=owner,
-                until=now + LONGEST_CLAIM,
-                expired=self.time.earliest(now, self.clock.monotonic()),
-                over=self.latest() + MARGIN,
-                since=now - self._continue_for,
-                max_total=purchase.max_total,
-                now=now,
-            )
-            if not is_reserved:
-                earlier, payment = payment, None
-                if not purchase.is_for(earlier):  # another process was faster
-                    raise purchase_changed(earlier)
-                return Prepared(earlier, fresh=False)
-            if not purchase.is_for(payment):
-                raise purchase_changed(payment)
-            to_sign = with_terms(payment, draft)
-            header = self._signed(offer, requirement, to_sign)
-            submitted = self.store.submit(
-                to_sign,
-                header,
-                pay_to=self._pay_to,
-                owner=owner,
-                secret_id=None if secret is None else secret.id,
-                now=self.clock.now(),
-            )
-            return Prepared(submitted, fresh=True)
+            payment, is_reserved = self.store.reserve(wanted)
         except BaseException as error:
-            if payment is not None or not isinstance(error, PaymentRefusedError):  # else nothing was reserved
-                if payment is None:
-                    ended(owner)  # it may have reserved an earlier payment
-                with suppress(LedgerError):  # the first error matters more, and a reservation expires by itself
-                    self._cancel(payment or draft, owner, "not sent")
+            if not isinstance(error, PaymentRefusedError):
+                ended(owner)  # it may have reserved an earlier payment
             raise
+        if not purchase.is_for(payment):  # another process was faster
+            if is_reserved:
+                self.release(payment.id, owner)
+            raise purchase_changed(payment)
+        return payment if is_reserved else None
 
-    def reclaim(self, payment: Payment, owner: str) -> bool:
-        """Cancel a reservation whose owner ended before signing; False while its owner may be signing."""
-        current = self.claim(payment, owner)
-        if current is None:
-            return False
-        if current.state is PaymentState.RESERVED:
-            self._cancel(current, owner, "abandoned")
-        else:
-            self.give_back(payment.id, owner)
-        return True
+    def sign(self, order: Order, reserved: Payment, owner: str) -> Submit:
+        """Sign a reserved payment. Returns the change that writes it down.
 
-    def _cancel(self, payment: Payment, owner: str, reason: str) -> None:
-        try:
-            self.store.settle(payment.id, PaymentState.CANCELLED, reason=reason, owner=owner, now=self.clock.now())
-        finally:
-            self.give_back(payment.id, owner)
+        Raises:
+            PaymentRefusedError: `signer_failed` or `signer_too_slow`.
+        """
+        terms = with_terms(reserved, order.draft)
+        header = self._signed(order.offer, order.requirement, terms)
+        now, secret_id = self.clock.now(), order.secret_id
+        return Submit(terms=terms, header=header, pay_to=self._pay_to, secret_id=secret_id, owner=owner, now=now)
 
     def dry_run(self, purchase: PurchaseIntent, offer: Offer | None, quote: Quote) -> DryRun:
         """What `authorize` would sign. Nothing is signed or reserved."""
         if offer is None:
             return DryRun(quote=quote)
         try:
-            existing = self.existing(purchase)
-            if existing is not None and existing.state is PaymentState.DELIVERED and existing.reply is not None:
+            existing = self.look(purchase)
+            if existing is not None and existing.stage is PaymentStage.ANSWERED and existing.reply is not None:
                 return DryRun(quote=quote, existing=existing)
             requirement, draft = self._draft(purchase, offer)
         except PaymentRefusedError as error:
             return DryRun(quote=quote, refusal=error.with_traceback(None))
         now, spending = self.clock.now(), quote.spending
-        if existing is None or self.is_renewable(existing):
+        if existing is None or self.is_signable(existing):
             if existing is not None:
-                again = renewed(existing, draft)
+                again = replace(existing, reserved=max(existing.counted, draft.amount))
                 spending = spending_before(again, draft.amount, existing, spending, now)
-                draft = with_terms(again, draft)
+                draft = with_terms(existing, draft)
             # When the hour leaves room again is not known here: the last hour's payments are not read.
             refusal = budget_refusal(draft.amount, spending, now=now, counted=())
             authorization = _authorization(draft).wire()
@@ -455,7 +379,7 @@ class PaymentAuthorizer:
             )
         blocked: PaymentError | None = None
         try:
-            if not existing.live:
+            if existing.stage is not PaymentStage.SENT:
                 raise blocking_error(existing)
             self.check_existing(existing, purchase)
         except PaymentError as error:
@@ -467,14 +391,13 @@ class PaymentAuthorizer:
         payer = self.payer
         origin = origin_of(purchase.url)
         most = purchase.amount if purchase.max_price is None else purchase.max_price
-        accepted = self._pay_to or tuple(self.store.trusted(origin))
+        accepted = self._pay_to or tuple(self.trusted(origin))
         requirement = choose(offer, url=purchase.url, payer=payer, most=most, pay_to=accepted, guards=self._guards)
         now = self.clock.now()
         service = self.time.now(now)
         valid_before = validity(requirement, self._guards, local=now, service=service)
         payment = Payment(
             id=f"pay_{uuid4().hex[:24]}",
-            state=PaymentState.RESERVED,
             fingerprint=purchase.fingerprint(payer),
             method=purchase.method,
             url=purchase.url,
@@ -484,7 +407,6 @@ class PaymentAuthorizer:
             payer=payer,
             pay_to=requirement.pay_to,
             amount=int(requirement.amount),
-            counted=int(requirement.amount),
             nonce=new_nonce(),
             valid_before=valid_before,
             # A clock that is ahead of the service's must not take it out of an hour or a day too early.
@@ -499,20 +421,28 @@ class PaymentAuthorizer:
 
     def _check_secret(self, secret: PurchaseSecret) -> None:
         """With another secret, names that only other ledgers have would be paid for again."""
-        known = self.store.purchase_secret(self.payer)
+        known = self.store.setting(secret_of(self.payer))
         if known not in (None, secret.id):
             raise purchase_secret_changed(self.payer, known or "", secret.id)
 
     def secret_ids(self) -> tuple[str | None, str]:
         """The id of the purchase secret in the ledger, if there is one, and that of this client's."""
         secret = purchase_secret(self.signer)
-        return self.store.purchase_secret(self.payer), secret.id
+        return self.store.setting(secret_of(self.payer)), secret.id
 
     def accept_secret(self) -> str:
         """Replace the id of the purchase secret in the ledger. Returns the new one."""
         secret = purchase_secret(self.signer)
-        self.store.set_purchase_secret(self.payer, secret.id)
+        self.store.set_setting(secret_of(self.payer), lambda known: secret.id)
         return secret.id
+
+    def trusted(self, origin: str) -> list[str]:
+        """The known recipients of an origin: remembered from payments, or trusted."""
+        return addresses(self.store.setting(recipients_of(origin)))
+
+    def trust(self, origin: str, address: str) -> None:
+        """Add a known recipient of an origin."""
+        self.store.set_setting(recipients_of(origin), lambda known: with_address(known, address))
 
     def _signed(self, offer: Offer, requirement: Requirement, payment: Payment) -> SignedHeader:
         signer = self.signer

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Literal, get_args
 
@@ -14,6 +15,7 @@ from .money import Usd, micro_usd
 
 Release = Literal["proof", "service"]
 LIMITS = ("per_call", "per_hour", "per_day", "total")
+SUMS = ("last_hour", "today", "total", "held_last_hour", "held_today", "held")
 _VARIABLES = {
     "per_call": "TRADE_BUDGET_PER_CALL",
     "per_hour": "TRADE_BUDGET_PER_HOUR",
@@ -104,6 +106,20 @@ class Budget:
             raise ConfigError(f"{_RELEASE} must be proof or service", code="invalid_budget")
         return cls.from_micro(limits, "service" if release == "service" else "proof")
 
+    def to_json(self) -> str:
+        """The budget as text, for a ledger's own."""
+        limits = {name: getattr(self, name) for name in LIMITS}
+        return json.dumps({**limits, "unlimited": self.is_unlimited, "release": self.release})
+
+    @classmethod
+    def from_json(cls, text: str | None) -> Budget:
+        """The budget that `to_json` wrote; without a text, one without limits."""
+        if text is None:
+            return cls()
+        found = json.loads(text)
+        budget = cls.from_micro(found, "service" if found["release"] == "service" else "proof")
+        return budget.strictest(cls.unlimited(budget.release)) if found["unlimited"] else budget
+
     @property
     def is_set(self) -> bool:
         """Whether it has a limit or is unlimited on purpose."""
@@ -158,6 +174,14 @@ class Spending:
     held_last_hour: int
     held_today: int
     budget: Budget
+
+    def plus(self, other: Spending) -> Spending:
+        """With what something else counts."""
+        return replace(self, **{name: getattr(self, name) + getattr(other, name) for name in SUMS})
+
+    def minus(self, other: Spending) -> Spending:
+        """Without it."""
+        return replace(self, **{name: getattr(self, name) - getattr(other, name) for name in SUMS})
 
     @property
     def spent(self) -> int:

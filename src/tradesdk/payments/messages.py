@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 from .._values.http import RawResponse
 from .._values.money import shown_usd
-from .._values.payment import GRACE, UNRESOLVED, WITHOUT_PROOF, Payment, PaymentState
+from .._values.payment import GRACE, Payment, PaymentProof, PaymentStage, ReasonCode
 from .._values.text import printable
 from ..errors import (
     ErrorCode,
@@ -16,7 +16,7 @@ from ..errors import (
     PaymentRejectedError,
     PaymentUndeliveredError,
 )
-from .state_machine import Classification, PaymentResponse
+from .state_machine import Report
 
 _REJECTIONS: dict[str, ErrorCode] = {
     "insufficient_funds": "insufficient_funds",
@@ -38,7 +38,7 @@ def rejected(payment: Payment, reason: str, response: RawResponse | None) -> Pay
     """The service checked the payment and rejected it."""
     code = _REJECTIONS.get(reason, "payment_rejected")
     return PaymentRejectedError(
-        f"the service rejected a payment of {shown_usd(payment.amount)}: {reason}",
+        f"the service rejected a payment of {shown_usd(payment.most)}: {reason}",
         code=code,
         hint=_REMEDIES[code].format(payer=payment.payer),
         reason=reason,
@@ -51,7 +51,7 @@ def in_doubt(payment: Payment, reason: str, response: RawResponse | None = None)
     """It was sent, and its outcome is unknown."""
     return PaymentOutcomeUnknownError(
         _maybe_paid(payment, reason),
-        code="settlement_pending" if payment.state is PaymentState.PENDING else "outcome_unknown",
+        code="settlement_pending" if payment.code is ReasonCode.PENDING else "outcome_unknown",
         hint="make the same call again: it resends the same payment, and after "
         f"{payment.expires_at:%H:%M:%S} UTC it signs the same nonce again, which is taken only once; or "
         f"client.payments.resume({payment.id!r})",
@@ -62,11 +62,11 @@ def in_doubt(payment: Payment, reason: str, response: RawResponse | None = None)
 
 
 def _maybe_paid(payment: Payment, reason: str) -> str:
-    return f"{shown_usd(payment.amount)} may have been paid ({reason}); nonce {payment.nonce}"
+    return f"{shown_usd(payment.most)} may have been paid ({reason}); nonce {payment.nonce}"
 
 
 def _how_to_mark(payment: Payment) -> str:
-    if payment.proven_paid:
+    if payment.paid:
         return f"client.payments.mark({payment.id!r}, paid=True) (trade pay reconcile --mark paid {payment.id})"
     return (
         f"check the wallet and mark the payment: client.payments.mark({payment.id!r}, paid=…) "
@@ -76,9 +76,9 @@ def _how_to_mark(payment: Payment) -> str:
 
 def undelivered(payment: Payment, reason: str, response: RawResponse | None = None) -> PaymentError:
     """It was paid, and the answer is not usable."""
-    paid = "was paid" if payment.proven_paid else "was paid, by what the service says"
+    paid = "was paid" if payment.paid else "was paid, by what the service says"
     return PaymentUndeliveredError(
-        f"{shown_usd(payment.amount)} {paid}, and no usable answer arrived: {reason}",
+        f"{shown_usd(payment.most)} {paid}, and no usable answer arrived: {reason}",
         code="paid_undelivered",
         hint=f"contact the service with its nonce and transaction: client.payments.get({payment.id!r}) (trade pay show "
         f"{payment.id}); {_how_to_buy_again(payment)}",
@@ -139,7 +139,7 @@ def purchase_secret_changed(payer: str, known: str, given: str) -> PaymentRefuse
 def suspect(payment: Payment, reason: str, response: RawResponse | None = None) -> PaymentError:
     """The service failed to settle two signatures of the same nonce."""
     return PaymentOutcomeUnknownError(
-        f"{shown_usd(payment.amount)} was probably paid: the service failed to settle two signatures of the same nonce "
+        f"{shown_usd(payment.most)} was probably paid: the service failed to settle two signatures of the same nonce "
         f"({reason}); nonce {payment.nonce}",
         code="suspect_paid",
         hint=_how_to_mark(payment),
@@ -149,17 +149,22 @@ def suspect(payment: Payment, reason: str, response: RawResponse | None = None) 
     )
 
 
-def outcome_error(payment: Payment, answer: PaymentResponse, response: RawResponse | None) -> PaymentError | None:
+def outcome_error(payment: Payment, report: Report, response: RawResponse | None) -> PaymentError | None:
     """The error that ends a call; None where the error of the response itself is the right one."""
-    if payment.state is PaymentState.SUSPECT_PAID:
-        return suspect(payment, answer.reason, response)
-    if payment.state is PaymentState.TAKEN_ELSEWHERE:
+    if payment.stage is PaymentStage.TAKEN:
+        return no_answer(payment, report.reason, response)
+    if payment.in_doubt or payment.stage is PaymentStage.ANSWERED:
+        return in_doubt(payment, report.reason, response)
+    return rejected(payment, report.reason, response) if report.code is ReasonCode.REJECTED else None
+
+
+def no_answer(payment: Payment, reason: str, response: RawResponse | None = None) -> PaymentError:
+    """It is taken, by what the service says."""
+    if payment.code is ReasonCode.SUSPECT:
+        return suspect(payment, reason, response)
+    if payment.code is ReasonCode.TAKEN_ELSEWHERE:
         return taken_elsewhere(payment, response)
-    if payment.state is PaymentState.PAID_UNDELIVERED:
-        return undelivered(payment, answer.reason, response)
-    if payment.state is not PaymentState.REJECTED_LIVE:
-        return in_doubt(payment, answer.reason, response)
-    return rejected(payment, answer.reason, response) if answer.verdict is Classification.REJECTED else None
+    return undelivered(payment, reason, response)
 
 
 def _expired_from(payment: Payment) -> str:
@@ -175,7 +180,7 @@ def not_expired(payment: Payment) -> PaymentRefusedError:
         f"marked before {_expired_from(payment)}",
         code="not_unresolved",
         hint=f"try client.payments.resume({payment.id!r}) (trade pay resume {payment.id})"
-        if payment.live
+        if payment.stage is PaymentStage.SENT
         else f"wait until then; see client.payments.get({payment.id!r}) (trade pay show {payment.id})",
         payment=payment,
     )
@@ -183,11 +188,9 @@ def not_expired(payment: Payment) -> PaymentRefusedError:
 
 def already_known(payment: Payment) -> PaymentRefusedError:
     """Its outcome is known, so it cannot be marked."""
-    charged = "it may have been paid"
-    if payment.charged != "unknown":
-        charged = "it was paid" if payment.charged else "it was not paid"
+    known = "it was paid" if payment.paid else "it was not paid"
     return PaymentRefusedError(
-        f"the outcome of payment {payment.id} is known: {payment.state.value.replace('_', ' ')}, {charged}",
+        f"the outcome of payment {payment.id} is known: {known}",
         code="not_unresolved",
         hint=f"see client.payments.get({payment.id!r}) (trade pay show {payment.id})",
         payment=payment,
@@ -196,20 +199,21 @@ def already_known(payment: Payment) -> PaymentRefusedError:
 
 def blocking_error(payment: Payment) -> PaymentError:
     """Why a payment is not sent (again)."""
-    if payment.state is PaymentState.TAKEN_ELSEWHERE:
-        return taken_elsewhere(payment)
-    if payment.state in UNRESOLVED:
-        what = "was paid without a usable answer" if payment.proven_paid else "is probably paid, without an answer"
+    stage, is_closed = payment.stage, payment.proof is PaymentProof.PERSON and payment.paid
+    if stage is PaymentStage.TAKEN and not is_closed:
+        if payment.code is ReasonCode.TAKEN_ELSEWHERE:
+            return taken_elsewhere(payment)
+        what = "was paid without a usable answer" if payment.paid else "is probably paid, without an answer"
         return PaymentRefusedError(
-            f"an earlier payment of {shown_usd(payment.amount)} for this call {what}, so it is not paid for again",
+            f"an earlier payment of {shown_usd(payment.most)} for this call {what}, so it is not paid for again",
             code="unresolved_payment",
             hint=f"{_how_to_mark(payment)}; {_how_to_buy_again(payment)}",
             reason=payment.reason,
             payment=payment,
         )
-    if payment.state in WITHOUT_PROOF or (payment.live and payment.state is not PaymentState.RESERVED):
+    if stage is PaymentStage.SENT and payment.paid is None:
         return PaymentOutcomeUnknownError(
-            f"payment {payment.id} has expired or is about to, so it cannot be resent; {shown_usd(payment.amount)} may "
+            f"payment {payment.id} has expired or is about to, so it cannot be resent; {shown_usd(payment.most)} may "
             f"have been paid; nonce {payment.nonce}",
             code="time_is_up",
             hint="make the same call again: it signs the same nonce again, which is taken only once; or "
@@ -217,22 +221,23 @@ def blocking_error(payment: Payment) -> PaymentError:
             reason=payment.reason,
             payment=payment,
         )
-    if payment.purchase is not None and payment.state in (PaymentState.DELIVERED, PaymentState.MARKED_PAID):
+    if payment.purchase is not None and (stage is PaymentStage.ANSWERED or is_closed):
         return PaymentRefusedError(
             f"purchase {shown_name(payment)} was paid for ({payment.updated_at:%Y-%m-%d}), and its answer is not kept",
             code="already_delivered",
             hint=f"answers are kept for 30 days; {_how_to_buy_again(payment)}",
             payment=payment,
         )
-    if payment.state is PaymentState.DELIVERED:
+    if stage is PaymentStage.ANSWERED:
         return PaymentRefusedError(
             f"payment {payment.id} was delivered, and its answer is not kept",
             code="already_delivered",
             hint="make the call again to buy it again; the ledger keeps the answers of named purchases for 30 days",
             payment=payment,
         )
+    what = "was not sent" if stage is PaymentStage.RESERVED else "was paid" if payment.paid else "was not paid"
     return PaymentRefusedError(
-        f"payment {payment.id} is {payment.state.value.replace('_', ' ')}, so it cannot be sent",
+        f"payment {payment.id} {what}, so it cannot be sent",
         code="not_live",
         hint="make the call again",
         payment=payment,

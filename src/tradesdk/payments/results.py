@@ -83,7 +83,7 @@ class DryRun:
             would be free.
         requirement: the service's offer that would be accepted, as received; None if the answer would be free.
         existing: an earlier payment for the same call. It would be resent instead of a new one being signed;
-            `authorization` is that of this payment then, and `requirement` None. If it is delivered, its answer was
+            `authorization` is that of this payment then, and `requirement` None. If it is answered, its answer was
             not collected: the call would return it, and nothing would be signed.
         refusal: the error that the call would raise, with `code`, `details` and `hint`; None if it would be paid.
     """
@@ -131,19 +131,16 @@ class Reconciliation:
     Attributes:
         delivered: answers that were paid for before and arrived now.
         failed: payments that were resent, each with the error.
-        released: payments whose money is no longer held: never signed, or, with `release="service"`, rejected and
-            expired.
-        unresolved: payments without proof that have expired, and delivered ones without a receipt. Their money stays
+        unresolved: payments without proof that have expired, and answered ones without a receipt. Their money stays
             held until a person marks them.
         live: payments that may still be taken; their money is held.
         witnessed: what the chain says about the payments that a person would have to check, each with the payment as it
             is now. Empty without a witness. Those that the chain has not seen are no longer `unresolved`, nor are
-            delivered ones that it has.
+            answered ones that it has.
     """
 
     delivered: tuple[MarketResult[Any], ...]
     failed: tuple[tuple[Payment, TradeError], ...]
-    released: tuple[Payment, ...]
     unresolved: tuple[Payment, ...]
     live: tuple[Payment, ...]
     witnessed: tuple[tuple[Payment, ChainVerdict], ...] = ()

@@ -25,7 +25,7 @@ _LATER = START + 600  # prices follow the time, and by then the steps before hav
 _LEDGER_COLUMNS = (
     Column("endpoint"),
     Column("amount_usd", "number", title="usd"),
-    Column("state", "state"),
+    Column("status", "state"),
     Column("submissions", "number", title="sent"),
     Column("charged", optional=True),
 )
@@ -143,8 +143,8 @@ def _ledger(screen: Screen, market: MarketClient, server: MockServer) -> None:
     ours = {payment.nonce: payment.amount for payment in payments}
     theirs = {one.nonce: one.amount for one in settlements}
     check(ours == theirs, "the ledger and the records of the service disagree")
-    check(all(payment.state == "delivered" for payment in payments), "a payment was not delivered")
-    screen.table(_LEDGER_COLUMNS, [brief(payment) for payment in reversed(payments)])
+    check(all(payment.stage == "answered" for payment in payments), "a payment was not answered")
+    screen.table(_LEDGER_COLUMNS, [brief(payment, server.clock.now()) for payment in reversed(payments)])
     screen.call("spending = market.payments.spending()")
     spending = market.payments.spending()
     check(spending.total == server.payments.spent() == 170_000, "it is not $0.17 that was spent")

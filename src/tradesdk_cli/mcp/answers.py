@@ -241,7 +241,7 @@ def fault_of(error: Exception, program: str) -> Fault:
         payment = getattr(error, "payment", None)
         about["charged"] = getattr(error, "charged", False if payment is None else payment.charged)
         if payment is not None:
-            about["payment"] = {"id": payment.id, "state": payment.state.value}
+            about["payment"] = {"id": payment.id, "stage": payment.stage.value}
             if payment.charged == "unknown" and code not in STEPS:
                 message, step = STEPS["outcome_unknown"]
     if getattr(error, "outcome", None) == "unknown" and "payment" not in about:

@@ -315,7 +315,7 @@ def _payments(*, resume: bool) -> Tool:
         {
             "action": {"enum": actions},
             "id": _ID,
-            "state": _text("such as unknown", maxLength=30),
+            "stage": {"enum": ["reserved", "sent", "answered", "taken"]},
             **_PAGED,
         },
         (),

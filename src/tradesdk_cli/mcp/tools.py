@@ -334,22 +334,16 @@ class Toolbox:
         if action in ("get", "resume") and "id" not in given:
             raise own("invalid_arguments", f"action={action} needs an id")
         if action == "get":
-            return _item(brief(self._market.payments.get(given["id"])), given)
+            return _item(brief(self._market.payments.get(given["id"]), self._now()), given)
         if action == "resume":
             return self._resume(given)
-        from tradesdk import PaymentState
+        from tradesdk import PaymentStage
 
-        states: tuple[PaymentState, ...] = ()
-        if "state" in given:
-            try:
-                states = (PaymentState(given["state"]),)
-            except ValueError:
-                known = ", ".join(state.value for state in PaymentState)
-                raise own("invalid_arguments", f"state must be one of {known}") from None
+        stages = (PaymentStage(given["stage"]),) if "stage" in given else ()
         limit = given.get("limit", FEW_ROWS)
-        found = self._market.payments.list(states=states, limit=limit + 1, before=opened(given.get("cursor")))
+        found = self._market.payments.list(stages=stages, limit=limit + 1, before=opened(given.get("cursor")))
         following = found[limit - 1].id if len(found) > limit else None
-        return page(map(brief, found[:limit]), following, given.get("fields", ()))
+        return page((brief(one, self._now()) for one in found[:limit]), following, given.get("fields", ()))
 
     def _resume(self, given: Answer) -> Answer:
         from tradesdk_cli.purchase.recover import verb_of

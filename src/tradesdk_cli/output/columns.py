@@ -228,7 +228,7 @@ MARKET = {
 
 PAYMENTS = (
     Column("id", "id", short=True),
-    Column("state", "state"),
+    Column("status", "state"),
     Column("amount_usd", "usd", title="amount"),
     Column("endpoint", "id", optional=True),
     Column("created_at", "time", optional=True, title="created"),

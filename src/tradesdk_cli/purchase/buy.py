@@ -140,7 +140,7 @@ def _with_receipt(verb: str, result: Any) -> dict[str, Any]:
     found = records(verb, result.data)
     return {
         "data": found[0] if verb == "metrics" else found,
-        "payment": None if result.payment is None else brief(result.payment),
+        "payment": None if result.payment is None else brief(result.payment, result.payment.updated),
         "receipt": None if result.receipt is None else receipt_record(result.receipt),
     }
 

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from tradesdk import MarketClient, MarketResult, Payment
     from tradesdk_cli.session import Target
 
-IN_DOUBT = ("submitted", "pending", "unknown")
-"""States of payments that may have been taken."""
 _LONGEST_AMOUNT = 40
 NO_SERVICE = "https://nowhere.invalid"
 """The service's address where nothing is sent."""
@@ -260,12 +258,12 @@ class Checkout:
         return buy()
 
     def _say_what_was_under_way(self) -> None:
-        from tradesdk import LedgerError, PaymentState
+        from tradesdk import LedgerError, PaymentStage
 
         try:
-            states = [PaymentState(state) for state in (*IN_DOUBT, "delivered")]
+            stages = (PaymentStage.SENT, PaymentStage.ANSWERED)
             # Not always the newest: an older one may be signed again.
-            last = max(self.run.ledger.history(states=states), key=lambda one: one.updated, default=None)
+            last = max(self.run.ledger.history(stages=stages), key=lambda one: one.updated, default=None)
             # What was given already is not among those that `find` still keeps for the next command.
             payment = None if last is None else self.run.ledger.find(last.fingerprint, now=self.run.now())
         except LedgerError:
@@ -273,7 +271,7 @@ class Checkout:
         if payment is None or payment.updated < self._began or payment.id in (self.run.ledger.unprinted or {}):
             return
         resume = f"{self.run.settings.program} pay resume {payment.id}"
-        if payment.state is PaymentState.DELIVERED:
+        if payment.stage is PaymentStage.ANSWERED:
             told = f"was paid, and the answer is kept: the same command prints it for 60 s, {resume} at any time"
         else:
             told = f"was being paid: {resume}, or the same command, continues it"

@@ -22,20 +22,20 @@ LIMITS = ("per_call", "per_hour", "per_day", "total")
 
 
 IN_BRIEF = (
-    *("id", "state", "charged", "amount_usd", "endpoint", "created_at", "submissions", "reason", "transaction"),
-    *("payer", "purchase"),
+    *("id", "status", "charged", "amount_usd", "endpoint", "created_at", "submissions", "reason", "transaction"),
+    *("payer", "purchase", "stage", "proof"),
 )
 """What `brief` has."""
 IN_RECEIPT = ("success", "transaction", "network", "payer", "amount_usd", "error_reason")
 """What `receipt_record` has."""
 
 
-def brief(payment: Payment) -> dict[str, Any]:
-    """A payment in a list."""
+def brief(payment: Payment, now: float) -> dict[str, Any]:
+    """A payment in a list, as it is now."""
     receipt = payment.receipt
     return {
         "id": payment.id,
-        "state": payment.state.value,
+        "status": payment.status(now),
         "charged": payment.charged,
         "amount_usd": plain_dollars(payment.amount_usd),
         "endpoint": urlsplit(payment.url).path.rpartition("/")[2],
@@ -45,13 +45,15 @@ def brief(payment: Payment) -> dict[str, Any]:
         "transaction": receipt.transaction if receipt is not None and receipt.transaction else None,
         "payer": payment.payer,
         "purchase": payment.purchase,
+        "stage": payment.stage.value,
+        "proof": payment.proof.value,
     }
 
 
-def whole(payment: Payment) -> dict[str, Any]:
+def whole(payment: Payment, now: float) -> dict[str, Any]:
     """Everything about a payment without its signature."""
     return {
-        **brief(payment),
+        **brief(payment, now),
         "updated_at": int(payment.updated),
         "method": payment.method,
         "url": payment.url,
@@ -61,7 +63,7 @@ def whole(payment: Payment) -> dict[str, Any]:
         "asset": payment.asset,
         "nonce": payment.nonce,
         "valid_before": payment.valid_before,
-        "live": payment.live,
+        "live": payment.is_live(now),
         "run": payment.run,
         "signatures": payment.signatures,
         "counted_usd": maybe_dollars(payment.counted),

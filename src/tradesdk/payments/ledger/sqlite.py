@@ -7,7 +7,7 @@ import os
 import sqlite3
 import threading
 import weakref
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -16,20 +16,22 @@ from typing import TYPE_CHECKING, Any
 
 from ..._http.request import seconds
 from ..._system.clock import SystemClock
-from ..._values.payment import GRACE, Payment, PaymentState, Receipt, SignedHeader
+from ..._values.payment import GRACE, Payment, PaymentStage
 from ...errors import InvalidArgumentError, LedgerError, PaymentRefusedError
 from ..budget import Budget, Spending
-from ..messages import purchase_secret_changed
 from . import errors, rules
 from . import schema as sql
-from .leases import holds
+from .changes import LedgerChange, LedgerRow
 from .opening import default_path, mark_signed, open_file, open_memory
+from .rules import Reservation
+from .settings import BUDGET, addresses, recipients_of
 
 if TYPE_CHECKING:
     from typing import Self
 
 _NEWEST = 2**63 - 1
 _SUMS = ("last_hour", "today", "held_last_hour", "held_today", "total", "held")
+"""In the order of the statements."""
 
 
 class Ledger:
@@ -82,250 +84,32 @@ class Ledger:
         raise TypeError("a ledger cannot be copied or pickled: open its path again")
 
     def find(self, fingerprint: str, *, now: float, since: float = 0.0) -> Payment | None:
-        """The newest payment for the same purchase that is not closed.
+        """The newest payment for the same purchase that a call continues, or whose answer it gets.
 
         A named purchase is found forever. Without a name, one that was `created` after `since` or may still be taken;
-        and a delivered one whose `reply` arrived less than 60 seconds before `now` and was not collected.
+        and an answered one whose answer arrived less than 60 seconds before `now` and was not collected.
         """
         with self._file.reading() as db:
-            return _blocking(db, fingerprint, now, since)
-
-    def reserve(
-        self,
-        payment: Payment,
-        budget: Budget,
-        *,
-        origin: str,
-        pay_to: Sequence[str],
-        owner: str,
-        until: float,
-        expired: float,
-        over: float,
-        since: float = 0.0,
-        max_total: int | None = None,
-        now: float,
-    ) -> tuple[Payment, bool]:
-        """Reserve the amount of `payment` and claim it, unless another payment blocks the same purchase.
-
-        Returns the payment, and whether it is reserved for `owner`. An earlier payment for the same purchase that can
-        be signed again is reserved again: it keeps its id, its nonce, and its terms until `submit`. If the purchase is
-        delivered, returns that payment with its reply. `LedgerStore.reserve` has the order of the steps. A refusal
-        closes expired payments and changes nothing else.
-
-        Raises:
-            PaymentRefusedError: `recipient_changed`, `no_budget`, `over_budget` or `over_total`.
-            LedgerError: the ledger cannot be written.
-            InvalidArgumentError: the payment is not RESERVED.
-        """
-        payment = rules.draft(payment, now=now)
-        with self._file.writing(errors.NOTHING_SENT, owner) as db:
-            _close_expired(db, expired, now, origin)
-            db.execute(sql.FORGET, (now - rules.KEPT,))
-            reserved, earlier = payment, _blocking(db, payment.fingerprint, now, since)
-            if earlier is not None:
-                if not rules.is_renewable(earlier, over) or _is_claimed(db, earlier.id, owner, now):
-                    return earlier, False
-                reserved = rules.renewed(earlier, payment)
-            known = [] if pay_to else _trusted(db, origin)
-            refusal = rules.recipient_refusal(payment.pay_to, origin=origin, configured=pay_to, known=known)
-            if refusal is None:
-                refusal = _budget_refusal(db, payment, reserved, earlier, budget, max_total, now)
-            if refusal is None:
-                _save(db, earlier, reserved)
-                db.execute(sql.CLAIM, (owner, until, reserved.id))
-        if refusal is not None:
-            raise refusal
-        return reserved, True
-
-    def submit(
-        self,
-        payment: Payment,
-        header: SignedHeader,
-        *,
-        pay_to: Sequence[str] = (),
-        owner: str | None = None,
-        secret_id: str | None = None,
-        now: float,
-    ) -> Payment:
-        """Write down the signed payment with its terms: RESERVED becomes SUBMITTED, with one more submission.
-
-        Its recipient and the purchase secret are remembered only now: a payment that is never signed changes neither.
-        After an error it must not be sent.
-
-        Raises:
-            PaymentRefusedError: `reservation_lost`: it is no longer RESERVED, or no longer claimed by `owner` (None:
-                anyone). `recipient_changed`, `purchase_secret_changed`: another one was remembered meanwhile.
-            LedgerError: the ledger cannot be written.
-        """
-        with self._file.writing(errors.NOTHING_SENT, owner) as db:
-            stored = _need(db, payment.id, errors.NOTHING_SENT)
-            rules.check_submittable(stored, owner=owner, holder=_holder(db, payment.id))
-            payment = rules.with_terms(stored, payment)
-            if not pay_to:
-                known = _trusted(db, payment.origin)
-                rules.check_recipient(payment, known)
-                if not known:
-                    db.execute(sql.TRUST, (payment.origin, payment.pay_to, now))
-            if secret_id is not None:
-                found = db.execute(sql.SECRET_ID, (payment.payer,)).fetchone()
-                if found is not None and found[0] != secret_id:
-                    raise purchase_secret_changed(payment.payer, found[0], secret_id)
-                db.execute(sql.SET_SECRET_ID, (payment.payer, secret_id))
-            self._file.mark_signed(errors.NOTHING_SENT)
-            return _save(db, stored, rules.submitted(payment, header, now=now))
-
-    def resubmit(
-        self,
-        payment_id: str,
-        *,
-        signatures: int,
-        owner: str | None = None,
-        run: str | None = None,
-        max_total: int | None = None,
-        now: float,
-    ) -> tuple[Payment, bool]:
-        """Count one more submission before it is sent: REJECTED_LIVE becomes SUBMITTED again.
-
-        Returns the payment, and whether it may be sent. It may not, and nothing is counted, if it is no longer live,
-        has another number of signatures, or is not claimed by `owner` (None: any). It moves to the batch `run`.
-
-        Raises:
-            PaymentRefusedError: `not_submitted`: it was never signed. `over_total`: the run has no room for it.
-            LedgerError: the ledger cannot be written.
-        """
-        with self._file.writing(errors.NOT_RESENT, owner) as db:
-            payment = _need(db, payment_id, errors.NOT_RESENT)
-            is_own = owner is None or _holder(db, payment_id) == owner
-            again = rules.resubmitted(payment, signatures=signatures, is_own=is_own, now=now)
-            if again is None:
-                return payment, False
-            if run is not None and run != payment.run:
-                refusal = rules.total_refusal(rules.counts(again)[0], max_total, _run_spending(db, run))
-                if refusal is not None:
-                    raise refusal
-                again = replace(again, run=run)
-            return _save(db, payment, again), True
-
-    def settle(
-        self,
-        payment_id: str,
-        state: PaymentState,
-        *,
-        reason: str = "",
-        receipt: Receipt | None = None,
-        reply: bytes | None = None,
-        submissions: int | None = None,
-        settle_failed: int | None = None,
-        signatures: int | None = None,
-        owner: str | None = None,
-        now: float,
-    ) -> Payment:
-        """Move a payment to `state` and return it. Fields that are None stay, and so does a receipt of success.
-
-        In a final state nothing changes unless the same state is given again. Two exceptions: DELIVERED and
-        PAID_UNDELIVERED overrule states of expiry and MARKED_UNPAID, and DELIVERED overrules PAID_UNDELIVERED and
-        SUSPECT_PAID. CANCELLED ends a reservation that `owner` (None: anyone) has claimed, or its signature that was
-        never sent: one that was signed before is as it was before. With another number of `signatures` than
-        when it was sent, only DELIVERED and PAID_UNDELIVERED change it; REJECTED_LIVE only while `owner` has it.
-        The reply of a payment that becomes DELIVERED is kept until it is collected.
-
-        Raises:
-            LedgerError: the ledger cannot be written. Submissions stay as they are.
-        """
-        with self._file.writing(errors.NOT_WRITTEN_DOWN, owner) as db:
-            payment = _need(db, payment_id, errors.NOT_WRITTEN_DOWN)
-            report = rules.Report(
-                state=state,
-                reason=reason,
-                receipt=receipt,
-                reply=reply,
-                submissions=submissions,
-                settle_failed=settle_failed,
-                signatures=signatures,
-            )
-            after = rules.settled(payment, report, owner=owner, holder=_holder(db, payment_id), now=now)
-            if after is None:
-                return payment
-            if rules.keeps_answer(payment, after, reply):
-                db.execute(sql.KEEP, (payment_id,))
-            return _save(db, payment, after)
-
-    def mark(
-        self, payment_id: str, *, paid: bool, evidence: str = "", signatures: int | None = None, now: float
-    ) -> Payment:
-        """Mark a payment without proof as paid or unpaid, on the word of a person or of the chain.
-
-        `LedgerStore.mark` explains the arguments.
-
-        Raises:
-            PaymentRefusedError: `not_unresolved`: its outcome is known, it may still be taken, or it was signed again.
-            InvalidArgumentError: there is no payment with that id.
-        """
-        with self._file.writing(errors.NOTHING_CHANGED) as db:
-            payment = _one(db, sql.BY_ID, (payment_id,))
-            if payment is None:
-                raise errors.no_payment(payment_id)
-            after = rules.marked(payment, paid=paid, evidence=evidence, signatures=signatures, now=now)
-            return _save(db, payment, after)
-
-    def claim(self, payment_id: str, *, owner: str, until: float, now: float) -> bool:
-        """Claim a payment for at most 300 seconds; False while the claim of another owner is in force.
-
-        Raises:
-            InvalidArgumentError: there is no payment with that id.
-        """
-        with self._file.writing(errors.NOTHING_SENT, owner) as db:
-            if db.execute(sql.CLAIMED, (payment_id,)).fetchone() is None:
-                raise errors.no_payment(payment_id)
-            if _is_claimed(db, payment_id, owner, now):
-                return False
-            db.execute(sql.CLAIM, (owner, until, payment_id))
-            return True
-
-    def collect(self, payment_id: str, *, owner: str, keep: bool = False) -> None:
-        """Note that the caller has the answer of a delivered payment. Releases the claim.
-
-        The reply is kept, for 30 days, only with `keep` or for a named purchase. No other unnamed call gets it.
-        """
-        with self._file.writing(errors.NOT_COLLECTED, owner) as db:
-            db.execute(sql.COLLECT, {"id": payment_id, "keep": keep})
-            db.execute(sql.GIVE_BACK, (payment_id, owner))
-
-    def reopen(self, payment_id: str, *, owner: str, reply: bytes) -> None:
-        """Undo `collect`: the next equal call gets the answer. Releases the claim."""
-        with self._file.writing(errors.ANSWER_MAY_BE_LOST, owner) as db:
-            db.execute(sql.REOPEN, (reply, payment_id))
-            db.execute(sql.GIVE_BACK, (payment_id, owner))
-
-    def give_back(self, payment_id: str, *, owner: str) -> None:
-        """Release the claim of `owner`. The claims of others stay."""
-        with self._file.writing(errors.CLAIM_STAYS, owner) as db:
-            db.execute(sql.GIVE_BACK, (payment_id, owner))
-
-    def expire(self, at: float, *, now: float, origin: str | None = None) -> list[Payment]:
-        """Close payments that have expired at `at` (the service's time in Unix seconds). Returns them, oldest first.
-
-        With `origin` (`https://host`) only payments for that service, whose time it is.
-        """
-        with self._file.writing(errors.NOTHING_CHANGED) as db:
-            return _close_expired(db, at, now, origin)
+            row = _find(db, fingerprint, now, since)
+        return None if row is None else row.payment
 
     def get(self, payment_id: str) -> Payment | None:
         """The payment with this id, or None."""
         with self._file.reading() as db:
-            return _one(db, sql.BY_ID, (payment_id,))
+            row = _one(db, sql.BY_ID, (payment_id,))
+        return None if row is None else row.payment
 
     def history(
         self,
         *,
-        states: Sequence[PaymentState] = (),
+        stages: Sequence[PaymentStage] = (),
         unproven: bool = False,
         limit: int = 100,
         before: str | None = None,
     ) -> list[Payment]:
-        """Payments in some states or all, newest first; `before` is the id of the last payment of the previous page.
+        """Payments at some stages or all, newest first; `before` is the id of the last payment of the previous page.
 
-        With `unproven` only those that nothing proves to be paid: no receipt, chain or person.
+        With `unproven` only those without any proof, paid or unpaid.
 
         Raises:
             InvalidArgumentError: the limit is below 1, or there is no payment with the id `before`.
@@ -339,56 +123,92 @@ class Ledger:
                 if row is None:
                     raise errors.no_payment(before)
                 seq = row[0]
-            if not states and not unproven:
+            if not stages and not unproven:
                 return _every(db, sql.NEWEST, (seq, limit))
-            wanted = sorted({state.value for state in states or PaymentState})
-            each = [value for state in wanted for value in (state, seq, limit)]
+            wanted = sorted({stage.value for stage in stages or PaymentStage})
+            each = [value for stage in wanted for value in (stage, seq, limit)]
             return _every(db, sql.newest_of(len(wanted), unproven=unproven), (*each, limit))
 
-    def spending(self, budget: Budget, *, now: float) -> Spending:
-        """What is spent and held, and what `budget` and the store's own budget leave.
+    def spending(self, budget: Budget, *, now: float, run: str | None = None) -> Spending:
+        """What is spent and held, and what `budget` and the store's own budget leave; with `run`, by that batch run.
 
         A payment counts in the last hour if it may be taken after `now - 3600`, and today if it may be taken after
         midnight UTC: until `counts_until`, by the largest amount that was signed for its nonce.
         """
         with self._file.reading() as db:
-            return _spending(db, budget, now)
+            return _spending(db, budget, now) if run is None else _run_spending(db, run, now)
 
-    def run_spending(self, run: str) -> Spending:
-        """What the payments of a batch run count: `total` and `held`; its other fields are 0."""
+    def reserve(self, wanted: Reservation) -> tuple[Payment, bool]:
+        """Reserve an amount, and claim its payment, unless another payment blocks the same purchase.
+
+        Returns the payment, and whether it is reserved for the owner. An earlier payment for the same purchase that can
+        be signed again is reserved again: it keeps its id, its nonce, and its terms until `Submit`. If the purchase is
+        answered, returns that payment with its reply. `LedgerStore.reserve` has the order of the steps.
+
+        Raises:
+            PaymentRefusedError: `recipient_changed`, `no_budget`, `over_budget` or `over_total`.
+            LedgerError: the ledger cannot be written.
+        """
+        payment, now = wanted.payment, wanted.now
+        with self._file.writing(errors.NOTHING_SENT, wanted.owner) as db:
+            db.execute(sql.FORGET, (now - rules.KEPT,))
+            found = _find(db, payment.fingerprint, now, wanted.since)
+            earlier = None if found is None else found.payment
+            if (
+                found is not None
+                and earlier is not None
+                and not (rules.is_signable(earlier, wanted.over) and found.is_free_for(wanted.owner, now))
+            ):
+                return earlier, False
+            again = wanted.of(earlier)
+            known = [] if wanted.pay_to else addresses(_setting(db, recipients_of(payment.origin)))
+            refusal = rules.recipient_refusal(
+                payment.pay_to, origin=payment.origin, configured=wanted.pay_to, known=known
+            ) or _budget_refusal(db, wanted, again, earlier)
+            if refusal is None:
+                _save(db, found, LedgerRow(again, wanted.owner, wanted.until))
+        if refusal is not None:
+            raise refusal
+        return again, True
+
+    def update(self, payment_id: str, change: LedgerChange) -> LedgerRow:
+        """Make a change in one transaction, and return the row then.
+
+        Raises:
+            PaymentError: the change is refused, and nothing has changed.
+            LedgerError: the ledger cannot be written, or has no payment with that id.
+        """
+        with self._file.writing(change.consequence, change.owner) as db:
+            row = _one(db, sql.BY_ID, (payment_id,))
+            if row is None:
+                raise errors.gone(payment_id, change.consequence, "its file may have been replaced by another one")
+            values = {name: _setting(db, name) for name in change.reads(row.payment)}
+            row = replace(
+                row,
+                settings={name: value for name, value in values.items() if value is not None},
+                run=None if change.run is None else _run_spending(db, change.run, change.now),
+            )
+            after = change(row)
+            if after.payment.header is not None:
+                self._file.mark_signed(change.consequence)
+            for name, value in after.settings.items():
+                if row.settings.get(name) != value:
+                    db.execute(sql.SET_SETTING, (name, value))
+            return after if after == row else _save(db, row, after)
+
+    def setting(self, name: str) -> str | None:
+        """A setting of the ledger."""
         with self._file.reading() as db:
-            return _run_spending(db, run)
+            return _setting(db, name)
 
-    def budget(self) -> Budget:
-        """The store's own budget."""
-        with self._file.reading() as db:
-            return sql.to_budget(db.execute(sql.BUDGET).fetchone())
-
-    def set_budget(self, budget: Budget) -> None:
-        """Replace the store's own budget; `Budget()` removes it."""
+    def set_setting(self, name: str, change: Callable[[str | None], str | None]) -> None:
+        """Set a setting to what a pure function makes of it; None removes it."""
         with self._file.writing(errors.NOTHING_CHANGED) as db:
-            db.execute(sql.SET_BUDGET, sql.budget_row(budget))
-
-    def trusted(self, origin: str) -> list[str]:
-        """The known recipients of an origin, remembered or trusted, oldest first."""
-        with self._file.reading() as db:
-            return _trusted(db, origin)
-
-    def trust(self, origin: str, address: str, *, now: float) -> None:
-        """Add a trusted recipient for an origin. Addresses are compared without regard to case."""
-        with self._file.writing(errors.NOTHING_CHANGED) as db:
-            db.execute(sql.TRUST, (origin, address, now))
-
-    def purchase_secret(self, payer: str) -> str | None:
-        """The id of the secret for a payer's named purchases, if there are any."""
-        with self._file.reading() as db:
-            found = db.execute(sql.SECRET_ID, (payer,)).fetchone()
-        return None if found is None else str(found[0])
-
-    def set_purchase_secret(self, payer: str, secret_id: str) -> None:
-        """Replace that id."""
-        with self._file.writing(errors.NOTHING_CHANGED) as db:
-            db.execute(sql.SET_SECRET_ID, (payer, secret_id))
+            value = change(_setting(db, name))
+            if value is None:
+                db.execute(sql.REMOVE_SETTING, (name,))
+            else:
+                db.execute(sql.SET_SETTING, (name, value))
 
     def check(self) -> None:
         """Read the whole file.
@@ -407,124 +227,108 @@ class Ledger:
         self._file.close()
 
 
-def _need(db: sqlite3.Connection, payment_id: str, consequence: str) -> Payment:
-    payment = _one(db, sql.BY_ID, (payment_id,))
-    if payment is None:
-        raise errors.gone(payment_id, consequence, "its file may have been replaced by another one")
-    return payment
-
-
-def _one(db: sqlite3.Connection, statement: str, values: Sequence[object] | Mapping[str, object]) -> Payment | None:
-    """The first payment that a statement finds."""
+def _one(db: sqlite3.Connection, statement: str, values: Sequence[object] | Mapping[str, object]) -> LedgerRow | None:
+    """The first row that a statement finds."""
     # No local name: rows hold signed payments, and tracebacks may show locals.
-    return next(map(_payment, db.execute(statement, values)), None)
+    return next(map(_row, db.execute(statement, values)), None)
 
 
-def _blocking(db: sqlite3.Connection, fingerprint: str, now: float, since: float = 0.0) -> Payment | None:
-    """The payment that blocks another one for the call, or has its answer."""
+def _find(db: sqlite3.Connection, fingerprint: str, now: float, since: float) -> LedgerRow | None:
+    """The payment that blocks another one for the purchase, or has its answer."""
     after, until = rules.reply_window(now)
     values = {"fingerprint": fingerprint, "since": since, "over": now - GRACE, "after": after, "until": until}
-    return _one(db, sql.BLOCKING, values)
+    return _one(db, sql.FIND, values)
 
 
 def _every(db: sqlite3.Connection, statement: str, values: Sequence[object]) -> list[Payment]:
     """All payments that a statement finds."""
-    return list(map(_payment, db.execute(statement, values)))
+    return [row.payment for row in map(_row, db.execute(statement, values))]
 
 
-def _save(db: sqlite3.Connection, before: Payment | None, after: Payment) -> Payment:
-    """Write a new payment, or one that has changed."""
+def _save(db: sqlite3.Connection, before: LedgerRow | None, after: LedgerRow) -> LedgerRow:
+    """Write a new row, or one that has changed."""
     if before is None:
-        db.execute(sql.ADD, [*sql.to_row(after), None, 0])
+        db.execute(sql.ADD, [*sql.to_row(after.payment), after.owner, after.until])
     else:
-        db.execute(sql.SAVE, [*sql.to_row(after), after.id])
-    (old, old_held), (new, new_held) = rules.counts(before), rules.counts(after)
+        db.execute(sql.SAVE, [*sql.to_row(after.payment), after.owner, after.until, after.payment.id])
+    (old, old_held), (new, new_held) = (
+        rules.signed(None if before is None else before.payment),
+        rules.signed(after.payment),
+    )
     if (new, new_held) != (old, old_held):
         db.execute(sql.COUNT, (new - old, new_held - old_held))
     return after
 
 
 def _budget_refusal(
-    db: sqlite3.Connection,
-    payment: Payment,
-    reserved: Payment,
-    earlier: Payment | None,
-    budget: Budget,
-    max_total: int | None,
-    now: float,
+    db: sqlite3.Connection, wanted: Reservation, again: Payment, earlier: Payment | None
 ) -> PaymentRefusedError | None:
-    """Why a reservation has no room in a budget: `reserved` for `payment`, in place of `earlier`."""
-    run = _run_spending(db, payment.run or "")
-    spending = _spending(db, budget, now)
+    """Why a reservation has no room in a budget: `again` in place of `earlier`."""
+    amount, now, run = wanted.payment.amount, wanted.now, wanted.payment.run
+    spent_by_run = None if run is None else _run_spending(db, run, now)
+    spending = _spending(db, wanted.budget, now)
     if earlier is not None:
-        own = earlier if payment.run and earlier.run == payment.run else replace(earlier, counted=0)
-        run = rules.spending_before(reserved, payment.amount, own, run, now)
-        spending = rules.spending_before(reserved, payment.amount, earlier, spending, now)
-    refusal = rules.total_refusal(payment.amount, max_total, run)
+        if spent_by_run is not None:
+            own = earlier if earlier.run == run else replace(earlier, counted=0, reserved=0)
+            spent_by_run = rules.spending_before(again, amount, own, spent_by_run, now)
+        spending = rules.spending_before(again, amount, earlier, spending, now)
+    refusal = rules.total_refusal(amount, wanted.max_total, spent_by_run)
     if refusal is not None:
         return refusal
     # Closed here: a raised refusal would keep its SELECT open, and with it an old state of the file.
     with closing(_counted(db, now, spending.budget, earlier)) as counted:
-        return rules.budget_refusal(payment.amount, spending, now=now, counted=counted, has_total=max_total is not None)
+        return rules.budget_refusal(amount, spending, now=now, counted=counted, has_total=wanted.max_total is not None)
 
 
-def _close_expired(db: sqlite3.Connection, at: float, now: float, origin: str | None) -> list[Payment]:
-    """Close payments that have expired at `at`, for one origin or all."""
-    dead = at - GRACE
-    expired = (
-        _every(db, sql.EXPIRING, (dead,)) if origin is None else _every(db, sql.EXPIRING_OF, (origin, origin, dead))
-    )
-    return [_save(db, payment, rules.expired(payment, now=now)) for payment in expired]
+def _moments(now: float) -> dict[str, float]:
+    moments = {"hour": now - rules.HOUR, "today": now // rules.DAY * rules.DAY, "over": now - GRACE}
+    return {**moments, "since": min(moments["hour"], moments["today"])}
 
 
 def _spending(db: sqlite3.Connection, budget: Budget, now: float) -> Spending:
     """What is spent at `now`, and what `budget` and the stored budget leave."""
-    limits = budget.strictest(sql.to_budget(db.execute(sql.BUDGET).fetchone()))
-    moments = {"hour": now - rules.HOUR, "today": now // rules.DAY * rules.DAY}
-    moments["since"] = min(moments.values())
+    limits, moments = budget.strictest(Budget.from_json(_setting(db, BUDGET))), _moments(now)
     sums = [*db.execute(sql.SPENT, moments).fetchone(), *db.execute(sql.TOTALS).fetchone()]
     if limits.release == "service":
-        released = [*db.execute(sql.SPENT_RELEASED, moments).fetchone(), *db.execute(sql.TOTALS_RELEASED).fetchone()]
+        (total,) = db.execute(sql.TOTALS_RELEASED, moments).fetchone()
+        released = [*db.execute(sql.SPENT_RELEASED, moments).fetchone(), total, total]
         sums = [one - less for one, less in zip(sums, released, strict=True)]
-    return Spending(**dict(zip(_SUMS, sums, strict=True)), budget=limits)
+    spending = Spending(**dict(zip(_SUMS, sums, strict=True)), budget=limits)
+    return rules.with_reservations(spending, _every(db, sql.RESERVED, (now - GRACE,)), now)
 
 
-def _run_spending(db: sqlite3.Connection, run: str) -> Spending:
+def _run_spending(db: sqlite3.Connection, run: str, now: float) -> Spending:
+    """What the payments of a batch run count: `total` and `held`."""
     total, held = db.execute(sql.SPENT_BY_RUN, (run,)).fetchone()
-    return replace(Spending(**dict.fromkeys(_SUMS, 0), budget=Budget()), total=total, held=held)
+    spending = replace(rules.reserved(0), total=total, held=held)
+    mine = [payment for payment in _every(db, sql.RESERVED, (now - GRACE,)) if payment.run == run]
+    return rules.with_reservations(spending, mine, now)
 
 
 def _counted(
     db: sqlite3.Connection, now: float, limits: Budget, without: Payment | None
 ) -> Generator[tuple[float, int], None, None]:
-    """Until when the payments of the last hour and of today may be taken, and their amounts, in order, without one."""
-    since = min(now - rules.HOUR, now // rules.DAY * rules.DAY)
+    """Until when the payments of the last hour and of today may be taken, and their amounts, without one."""
+    reserved = {one.id: one for one in _every(db, sql.RESERVED, (now - GRACE,))}
+    apart = {*reserved, *([] if without is None else [without.id])}
     for payment_id, until, amount in db.execute(
-        sql.COUNTED_SERVICE if limits.release == "service" else sql.COUNTED, (since,)
+        sql.COUNTED_SERVICE if limits.release == "service" else sql.COUNTED, _moments(now)
     ):
-        if without is None or payment_id != without.id:
+        if payment_id not in apart:
             yield until, amount
+    for one in reserved.values():
+        if without is None or one.id != without.id:
+            yield one.reserved_until, one.reserved
 
 
-def _holder(db: sqlite3.Connection, payment_id: str) -> str | None:
-    holder: str | None = db.execute(sql.CLAIMED, (payment_id,)).fetchone()[0]
-    return holder
+def _setting(db: sqlite3.Connection, name: str) -> str | None:
+    found = db.execute(sql.SETTING, (name,)).fetchone()
+    return None if found is None else str(found[0])
 
 
-def _is_claimed(db: sqlite3.Connection, payment_id: str, owner: str, now: float) -> bool:
-    """Whether another owner has claimed it."""
-    holder, until = db.execute(sql.CLAIMED, (payment_id,)).fetchone()
-    return holder is not None and holder != owner and holds(holder, until, now=now)
-
-
-def _trusted(db: sqlite3.Connection, origin: str) -> list[str]:
-    """The known recipients of an origin, oldest first."""
-    return [row[0] for row in db.execute(sql.TRUSTED, (origin,))]
-
-
-def _payment(row: Sequence[Any]) -> Payment:
+def _row(row: Sequence[Any]) -> LedgerRow:
     try:
-        return sql.to_payment(row)
+        return LedgerRow(sql.to_payment(row[:-2]), *row[-2:])
     except (ValueError, TypeError) as error:
         problem = str(error)
     del row  # a traceback that shows locals would show the signed payment

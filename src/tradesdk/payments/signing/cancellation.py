@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..._values.payment import PaymentState
+from ..._values.payment import PaymentStage
 from ...errors import PaymentRefusedError, TradeError
 from ..messages import already_known
 from .secp256k1 import checksummed, keccak256
@@ -22,10 +22,10 @@ CALL = "0xb7b72899"
 
 def signed_cancellation(payment: Payment, signer: Signer, address: str) -> str:
     """The calldata that cancels the nonce of a payment, signed. `address` is the signer's."""
-    if payment.signatures == 0 or payment.state is PaymentState.CANCELLED:
+    if payment.stage is PaymentStage.RESERVED:
         text = f"payment {payment.id} was never signed, so there is nothing to cancel"
         raise PaymentRefusedError(text, code="not_submitted", payment=payment)
-    if payment.charged is True or payment.state is PaymentState.DELIVERED:
+    if payment.paid or payment.stage is PaymentStage.ANSWERED:
         raise already_known(payment)
     if address.lower() != payment.payer.lower():
         raise PaymentRefusedError(

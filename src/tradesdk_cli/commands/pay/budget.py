@@ -89,7 +89,7 @@ def _set(run: Session, changes: dict[str, str], release: Release | None, *, yes:
         name: None if text == "none" else amount_of(f"--{name.replace('_', '-')}", text)
         for name, text in changes.items()
     }
-    kept = run.ledger.budget()
+    kept = Budget.from_json(run.ledger.setting("budget"))
     given = Budget(**limits, release=kept.release if release is None else release.value)
     wanted = Budget.from_micro(
         {name: getattr(given if name in limits else kept, name) for name in LIMITS}, given.release
@@ -111,7 +111,7 @@ def _set(run: Session, changes: dict[str, str], release: Release | None, *, yes:
         return True
     if not approve(run, change, yes=yes, dry_run=dry_run):
         return False
-    run.ledger.set_budget(wanted)
+    run.ledger.set_setting("budget", lambda before: wanted.to_json())
     return True
 
 
@@ -126,7 +126,8 @@ def _show(run: Session) -> None:
         run.out.draw(lambda console: render_spending(console, record))
     else:
         run.out.one(record)
-    stricter = [name for name in LIMITS if _is_of(of_environment, spending.budget, run.ledger.budget(), name)]
+    own = Budget.from_json(run.ledger.setting("budget"))
+    stricter = [name for name in LIMITS if _is_of(of_environment, spending.budget, own, name)]
     if stricter:
         names = ", ".join(f"TRADE_BUDGET_{name.upper()}" for name in stricter)
         run.out.note(f"stricter than the ledger's own: {names}")

@@ -14,49 +14,42 @@ from tradesdk_cli.session import session
 app = single("List payments, newest first.")
 
 
-class State(StrEnum):
-    """Where a payment is."""
+class Stage(StrEnum):
+    """How far a payment has come."""
 
     reserved = "reserved"
-    submitted = "submitted"
-    pending = "pending"
-    unknown = "unknown"
-    rejected_live = "rejected_live"
-    delivered = "delivered"
-    paid_undelivered = "paid_undelivered"
-    suspect_paid = "suspect_paid"
-    taken_elsewhere = "taken_elsewhere"
-    expired_unpaid = "expired_unpaid"
-    expired_unknown = "expired_unknown"
-    cancelled = "cancelled"
-    marked_paid = "marked_paid"
-    marked_unpaid = "marked_unpaid"
+    sent = "sent"
+    answered = "answered"
+    taken = "taken"
 
 
-@app.verb("history", "trade --mock pay history", "trade pay history --state unknown --state pending -o json")
+@app.verb("history", "trade --mock pay history", "trade pay history --stage sent --unproven -o json")
 def history(
     ctx: typer.Context,
-    state: Annotated[
-        list[State] | None,
-        typer.Option("--state", metavar="STATE", help="Only payments in this state, such as unknown; may be repeated."),
+    stage: Annotated[
+        list[Stage] | None,
+        typer.Option("--stage", metavar="STAGE", help="Only payments at this stage, such as sent; may be repeated."),
     ] = None,
+    unproven: Annotated[
+        bool, typer.Option("--unproven", help="Only payments without a proof that they were paid or not.")
+    ] = False,
     limit: Annotated[int, typer.Option("--limit", "-n", parser=whole(1), metavar="N", help="How many in total.")] = 20,
 ) -> None:
     """List payments, newest first.
 
-    Reads the ledger as it is; trade pay reconcile updates it.
+    Reads only the ledger; trade pay reconcile asks the service, and the chain.
     """
-    from tradesdk import PaymentState
+    from tradesdk import PaymentStage
     from tradesdk_cli import idcache
     from tradesdk_cli.output.columns import PAYMENTS
     from tradesdk_cli.purchase.records import brief
 
     with session(ctx) as run:
-        wanted = [PaymentState(one.value) for one in state or ()]
-        found = run.ledger.history(states=wanted, limit=limit + 1)
+        wanted, now = [PaymentStage(one.value) for one in stage or ()], run.now()
+        found = run.ledger.history(stages=wanted, unproven=unproven, limit=limit + 1)
         for payment in found[:limit]:
-            idcache.note_payment(payment.id, payment.state.value)
-        empty = "no payments like this" if wanted else "nothing was bought yet"
-        run.out.many(PAYMENTS, [[brief(payment) for payment in found[:limit]]], empty=empty)
+            idcache.note_payment(payment.id, payment.status(now))
+        empty = "no payments like this" if wanted or unproven else "nothing was bought yet"
+        run.out.many(PAYMENTS, [[brief(payment, now) for payment in found[:limit]]], empty=empty)
         if len(found) > limit:
             run.out.note(f"the newest {limit}; there are more: --limit N")

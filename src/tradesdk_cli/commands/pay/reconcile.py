@@ -19,9 +19,7 @@ if TYPE_CHECKING:
 app = single("Resolve unfinished payments.")
 
 
-_ABOUT = ("state", "amount_usd", "endpoint", "created_at", "reason", "transaction")
-_UNRESOLVED = ("paid_undelivered", "suspect_paid", "taken_elsewhere", "expired_unknown", "expired_unpaid")
-_UNFINISHED = ("reserved", "submitted", "pending", "unknown", "rejected_live", *_UNRESOLVED)
+_ABOUT = ("status", "amount_usd", "endpoint", "created_at", "reason", "transaction")
 _MOST = 1000
 
 
@@ -90,7 +88,7 @@ def _mark(run: Session, payment_id: str, *, paid: bool, yes: bool, dry_run: bool
     from tradesdk_cli.purchase.recover import client_for, found_in
 
     payment = found_in(run, payment_id)
-    about = {name: value for name, value in brief(payment).items() if name in _ABOUT and value is not None}
+    about = {name: value for name, value in brief(payment, run.now()).items() if name in _ABOUT and value is not None}
     said = "paid" if paid else "unpaid"
     change = Change(
         f"mark the payment {payment.id} as {said}",
@@ -102,21 +100,20 @@ def _mark(run: Session, payment_id: str, *, paid: bool, yes: bool, dry_run: bool
         needs_yes=False,
     )
     if approve(run, change, yes=yes, dry_run=dry_run):
-        run.out.one(brief(client_for(run, payment).payments.mark(payment.id, paid=paid)))
+        run.out.one(brief(client_for(run, payment).payments.mark(payment.id, paid=paid), run.now()))
 
 
 def _mark_expired(run: Session, older_than: float, *, paid: bool, yes: bool, dry_run: bool) -> None:
-    from tradesdk import PaymentRefusedError, PaymentState
+    from tradesdk import PaymentRefusedError, PaymentStage
     from tradesdk_cli.confirm import LEDGER, Change, approve
     from tradesdk_cli.output.columns import PAYMENTS
     from tradesdk_cli.purchase.records import brief
     from tradesdk_cli.purchase.recover import client_for
     from tradesdk_cli.text import dollars, usd
 
-    states = [PaymentState.EXPIRED_UNKNOWN, PaymentState.EXPIRED_UNPAID]
-    found = [
-        one for one in run.ledger.history(states=states, limit=_MOST) if one.counts_until + older_than <= run.now()
-    ]
+    now = run.now()
+    sent = run.ledger.history(stages=[PaymentStage.SENT], unproven=True, limit=_MOST)
+    found = [one for one in sent if one.is_expired(now) and one.counts_until + older_than <= now]
     said = "paid" if paid else "unpaid"
     change = Change(
         f"mark {len(found)} payments of {dollars(usd(sum(one.counted for one in found)))} as {said}",
@@ -127,7 +124,7 @@ def _mark_expired(run: Session, older_than: float, *, paid: bool, yes: bool, dry
         warnings=() if paid else ("their money is no longer held then; if some was taken, the budget is wrong by it",),
     )
     if not found:
-        run.out.note("no payment expired so long ago without proof; trade pay reconcile brings the ledger up to date")
+        run.out.note("no payment expired so long ago without proof")
     elif approve(run, change, yes=yes, dry_run=dry_run):
         client, marked = client_for(run, None), []
         for one in found:  # only what was asked about: meanwhile more may have expired
@@ -135,33 +132,34 @@ def _mark_expired(run: Session, older_than: float, *, paid: bool, yes: bool, dry
                 marked.append(client.payments.mark(one.id, paid=paid))
             except PaymentRefusedError:  # another process was faster
                 continue
-        run.out.many(PAYMENTS, [[brief(payment) for payment in marked]], empty="nothing was marked")
+        run.out.many(PAYMENTS, [[brief(payment, now) for payment in marked]], empty="nothing was marked")
 
 
 def _show_dry_run(run: Session) -> None:
     """Lists what there is to put in order, by the ledger alone."""
-    from tradesdk import PaymentState
+    from tradesdk import PaymentStage
     from tradesdk_cli.output.columns import PAYMENTS
     from tradesdk_cli.purchase.records import brief
 
-    found = run.ledger.history(states=[PaymentState(state) for state in _UNFINISHED], limit=_MOST)
-    delivered = run.ledger.history(states=[PaymentState.DELIVERED], unproven=True, limit=_MOST)
-    found += filter(_without_receipt, delivered)
-    run.out.many(PAYMENTS, [[brief(payment) for payment in found]], empty="all payments ended well")
+    now, sent, answered = run.now(), PaymentStage.SENT, PaymentStage.ANSWERED
+    found = run.ledger.history(stages=[sent, answered], unproven=True, limit=_MOST)
+    found += filter(lambda one: one.needs_proof, run.ledger.history(stages=[PaymentStage.TAKEN], limit=_MOST))
+    run.out.many(PAYMENTS, [[brief(payment, now) for payment in found]], empty="all payments ended well")
     run.out.note("nothing was sent and nothing changed (--dry-run)")
 
 
 def _reconcile(run: Session, *, send_api_key: bool) -> None:
-    from tradesdk import PaymentState
+    from tradesdk import PaymentStage
     from tradesdk_cli.ledger import until_printed
     from tradesdk_cli.output.columns import RECONCILED
     from tradesdk_cli.purchase.buy import kept, records, show
-    from tradesdk_cli.purchase.checkout import IN_DOUBT
     from tradesdk_cli.purchase.records import surely_over
     from tradesdk_cli.purchase.recover import client_for, verb_of, waited_for
 
     client = client_for(run, None, send_api_key=send_api_key)
-    open_ = run.ledger.history(states=[PaymentState(state) for state in IN_DOUBT], limit=_MOST)
+    now = run.now()
+    sent = run.ledger.history(stages=[PaymentStage.SENT], unproven=True, limit=_MOST)
+    open_ = [payment for payment in sent if payment.in_doubt and payment.is_live(now)]
     printed = run.enter(until_printed(run.ledger))
     with waited_for(run, "pay reconcile", under_way=bool(open_)) as end:
         found = client.payments.reconcile()
@@ -169,21 +167,21 @@ def _reconcile(run: Session, *, send_api_key: bool) -> None:
     witnessed = {payment.id for payment, _ in found.witnessed}
     said = witnessed | {payment.id for payment, _ in found.failed}
     rows = [
-        _row(payment, "delivered", "", data=records(verb_of(payment), result.data)) for payment, result in delivered
+        _row(payment, "delivered", "", now, data=records(verb_of(payment), result.data))
+        for payment, result in delivered
     ]
     rows += [
-        _row(payment, _outcome(payment), str(getattr(error, "message", error)))
+        _row(payment, _outcome(payment, now), str(getattr(error, "message", error)), now)
         for payment, error in found.failed
         if payment.id not in witnessed
     ]
-    rows += [_witnessed(payment, verdict) for payment, verdict in found.witnessed]
-    rows += [_row(payment, "released", "its money is no longer held") for payment in found.released]
+    rows += [_witnessed(payment, verdict, now) for payment, verdict in found.witnessed]
     rows += [
-        _row(payment, "unresolved", _reason(payment) or "nobody knows whether it was paid")
+        _row(payment, "unresolved", _reason(payment) or "nobody knows whether it was paid", now)
         for payment in found.unresolved
         if payment.id not in said
     ]
-    rows += [_row(payment, "live", _live(payment)) for payment in found.live if payment.id not in said]
+    rows += [_row(payment, "live", _live(payment), now) for payment in found.live if payment.id not in said]
     with kept(run, found.delivered):
         run.out.many(RECONCILED, [rows], empty="all payments ended well")
         if run.out.draws(many=True):
@@ -202,7 +200,7 @@ def _reconcile(run: Session, *, send_api_key: bool) -> None:
         if payment.id in proven:
             what, mark = "it was paid: ask the service for the answer, or allow to buy it again", "paid"
         run.out.note(f"{what}: {program} pay reconcile --mark {mark} {payment.id}")
-    in_doubt = [payment for payment in found.live if payment.state in IN_DOUBT]
+    in_doubt = [payment for payment in found.live if payment.in_doubt]
     for payment in in_doubt:
         over = f"{surely_over(payment):%H:%M:%S} UTC"
         run.out.note(f"still in doubt: {program} pay resume {payment.id}, or {program} pay reconcile after {over}")
@@ -211,7 +209,7 @@ def _reconcile(run: Session, *, send_api_key: bool) -> None:
         raise typer.Exit(OUTCOME_UNKNOWN)
 
 
-def _witnessed(payment: Payment, verdict: ChainVerdict) -> dict[str, Any]:
+def _witnessed(payment: Payment, verdict: ChainVerdict, now: float) -> dict[str, Any]:
     """A payment of which the chain was asked: what it says, and what follows from it."""
     from tradesdk_cli.text import dollars
 
@@ -220,34 +218,34 @@ def _witnessed(payment: Payment, verdict: ChainVerdict) -> dict[str, Any]:
         said = "; ".join(filter(None, (_reason(payment), f"the chain decides nothing: {verdict.reason}")))
     elif verdict.paid:
         said += f": {dollars(verdict.amount_usd or payment.amount_usd)} was taken"
-        said += "" if payment.state.value == "delivered" else ", and no answer came"
+        said += "" if payment.stage.value == "answered" else ", and no answer came"
     else:
         said += ": its money is no longer held"
-    return _row(payment, "released" if verdict.paid is False else _outcome(payment), said)
+    undecided = "unresolved" if payment.paid is None else _outcome(payment, now)
+    return _row(payment, "released" if verdict.paid is False else undecided, said, now)
 
 
 def _live(payment: Payment) -> str:
     return f"it could still be taken until {payment.expires_at:%H:%M:%S} UTC"
 
 
-def _outcome(payment: Payment) -> str:
-    if payment.live:
+def _outcome(payment: Payment, now: float) -> str:
+    if payment.is_live(now):
         return "live"
-    is_open = payment.state.value in _UNRESOLVED or _without_receipt(payment)
-    return "unresolved" if is_open else payment.state.value
+    return "unresolved" if payment.is_unresolved(now) else payment.status(now)
 
 
 def _without_receipt(payment: Payment) -> bool:
-    return payment.state.value == "delivered" and payment.charged == "unknown"
+    return payment.stage.value == "answered" and payment.charged == "unknown"
 
 
 def _reason(payment: Payment) -> str:
-    return "delivered without a receipt" if _without_receipt(payment) else payment.reason
+    return "answered without a receipt" if _without_receipt(payment) else payment.reason
 
 
-def _row(payment: Payment, outcome: str, message: str, **more: Any) -> dict[str, Any]:
+def _row(payment: Payment, outcome: str, message: str, now: float, **more: Any) -> dict[str, Any]:
     from tradesdk_cli.purchase.records import brief
 
-    about = brief(payment)
-    named = {name: about[name] for name in ("id", "state", "charged", "amount_usd", "endpoint")}
+    about = brief(payment, now)
+    named = {name: about[name] for name in ("id", "status", "charged", "amount_usd", "endpoint")}
     return {**named, "outcome": outcome, "message": message, **more}

@@ -63,12 +63,12 @@ def _show_dry_run(run: Session, payment: Payment) -> None:
     """Prints what would be sent; the signed payment itself is never shown."""
     from tradesdk_cli.purchase.records import brief, whole
 
-    record = whole(payment)
+    record = whole(payment, run.now())
     shown = {name: record[name] for name in ("method", "url", "body", "pay_to", "valid_before", "live")}
-    about = brief(payment)
+    about = brief(payment, run.now())
     _tell_where(run, payment)
     run.out.one(
-        {**{name: about[name] for name in ("id", "state", "charged", "amount_usd", "endpoint")}, **shown}, whole=True
+        {**{name: about[name] for name in ("id", "status", "charged", "amount_usd", "endpoint")}, **shown}, whole=True
     )
     kept = payment.reply is not None
     run.out.note(f"nothing was sent (--dry-run){'; its answer is kept, so nothing would be' if kept else ''}")

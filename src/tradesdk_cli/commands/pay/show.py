@@ -25,4 +25,4 @@ def show(
     from tradesdk_cli.purchase.recover import found_in
 
     with session(ctx) as run:
-        run.out.one(whole(found_in(run, payment_id)))
+        run.out.one(whole(found_in(run, payment_id), run.now()))

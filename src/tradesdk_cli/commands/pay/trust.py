@@ -48,7 +48,7 @@ def trust(
         client = market_client(run)
         parts = urlsplit(client.base_url)
         origin = f"{parts.scheme}://{parts.netloc}"
-        known = run.ledger.trusted(origin)
+        known = client.payments.trusted()
         body = {
             "service": origin,
             "recipient": address,
@@ -56,4 +56,4 @@ def trust(
         }
         if approve(run, Change(f"pay {address} from now on", LEDGER, "trust", body), yes=yes, dry_run=dry_run):
             client.payments.trust(address)
-            run.out.one({"service": origin, "accepted": run.ledger.trusted(origin)})
+            run.out.one({"service": origin, "accepted": client.payments.trusted()})
