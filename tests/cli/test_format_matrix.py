@@ -35,8 +35,8 @@ TABLES_WITHOUT_IDS = {
     "mock logs": "a line for each request",
 }
 """What people see where programs see objects."""
-ANEW = ("mock fault add",)
-"""What draws a table of its own, and would make another thing when it is asked again."""
+ANEW = ("mock fault remove",)
+"""What draws a table of its own, and would find nothing when it is asked again."""
 
 
 def named(cell: tuple[str, str]) -> str:

@@ -304,7 +304,7 @@ _LISTS = {"agen": "agents list", "keys": "mock key list", "faul": "mock fault li
 
 def _sent(each: ControlParameter, value: Any) -> Any:
     """A value as the control API takes it; None where nothing was given."""
-    if value is None or value == [] or (value is False and each.default is False):
+    if value is None or value == [] or (each.default is False and not value):
         return None
     if each.name == "balance":
         from tradesdk_cli.purchase.checkout import amount_of

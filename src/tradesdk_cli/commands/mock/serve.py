@@ -9,9 +9,8 @@ import signal
 import sys
 import threading
 from contextlib import contextmanager, suppress
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 from urllib.parse import urlsplit
 
 import typer
@@ -33,9 +32,9 @@ if TYPE_CHECKING:
     from tradesdk_mock import MockServer
 
 
-_SCENARIOS = ("ordinary", "trending", "choppy", "crash", "quiet", "whipsaw")
-Scenario = StrEnum("Scenario", [(name, name) for name in _SCENARIOS])  # type: ignore[misc]  # from a list
+Scenario = Literal["ordinary", "trending", "choppy", "crash", "quiet", "whipsaw"]
 """The mock's own list, in its order. Written down again, so that help and completion load nothing of the mock."""
+_SCENARIOS = get_args(Scenario)
 
 
 app = single("Serve the mock on a port until Ctrl-C.")
