@@ -257,7 +257,7 @@ def send(run: Session, asked: RawRequest, *, include: bool, yes: bool, dry_run: 
     if asked.path == STREAM:
         raise UsageProblem("the stream never ends", f"{program} signals stream --help")
     if verb not in (None, _FREE):
-        raise UsageProblem(f"{asked.path} is paid for, and trade api pays nothing", f"{program} market {verb} --help")
+        raise UsageProblem(f"{asked.path} is paid for, and nothing is paid here", f"{program} market {verb} --help")
     if dry_run and (asked.reads or verb is not None):
         run.out.one(asked.as_dict(), whole=True)
         run.out.note("nothing was sent (--dry-run)")

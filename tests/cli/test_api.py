@@ -284,7 +284,7 @@ def test_secrets_that_are_sent_are_not_repeated(trade: Terminal, service: Script
 def test_nothing_is_paid(buyer: Terminal, shop: MockServer, more: tuple[str, ...]) -> None:
     run = buyer("api", "/v1/token-prices", "-f", "tokens[].identifier=ETH", *more)
     assert (run.code, run.problem["hint"]) == (2, "trade market prices --help")
-    assert run.problem["message"] == "/v1/token-prices is paid for, and trade api pays nothing"
+    assert run.problem["message"] == "/v1/token-prices is paid for, and nothing is paid here"
     assert shop.payments.submissions() == []
 
 

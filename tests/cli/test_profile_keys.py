@@ -108,7 +108,7 @@ def test_a_project_cannot_choose_where_the_key_of_the_environment_goes(
         assert run.code == 3
         assert "TRADE_API_KEY is not sent to 127.0.0.1" in run.problem["message"]
         assert "--profile other (or TRADE_PROFILE=other)" in run.problem["hint"]
-    market = ("api", "/v1/token-prices", "-f", "tokens[].identifier=A", "--send-api-key")
+    market = ("market", "prices", "A", "--send-api-key", "--max-price", "0.03")
     assert profiled(*market, env=brought).code == 3
     assert service.seen == []
     assert profiled("account", "show", "--profile", "other", env=brought).code == 0

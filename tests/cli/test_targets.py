@@ -20,9 +20,7 @@ ASKS = (
 """Ask at a terminal; elsewhere they want --yes."""
 ASKS_AT_A_TERMINAL = "pay budget, pay reconcile"
 """Change nothing but the ledger on this machine: elsewhere they go ahead."""
-PAYS = (
-    "market signals, market prices, market history, market win-rate, market avg-prices, market top, market metrics, api"
-)
+PAYS = "market signals, market prices, market history, market win-rate, market avg-prices, market top, market metrics"
 """Ask for the price when neither --max-price nor a budget allows it."""
 NEVER_ASKS = {
     "pay resume": "the same payment, which was allowed when it was made, and cannot be taken twice",

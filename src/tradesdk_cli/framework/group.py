@@ -185,9 +185,7 @@ def refuse_result_options(ctx: Any) -> None:
     """
     for name, option in _RESULT_OPTIONS.items():
         if ctx.obj.get(name) is not None:
-            raise UsageProblem(
-                f"{ctx.command_path} prints no result that {option} could be about", f"leave {option} out"
-            )
+            raise UsageProblem(f"{ctx.command_path} prints no result, so it takes no {option}", f"leave {option} out")
 
 
 class SilentCommand(TradeCommand):
