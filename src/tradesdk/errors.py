@@ -81,6 +81,7 @@ ErrorCode = Literal[
     "connection_refused",
     "unknown_host",
     "certificate_refused",
+    "proxy_failed",
     "timeout",
     "invalid_request",
     "invalid_signature",

@@ -135,6 +135,8 @@ def _request_problem(error: Any, program: str) -> Problem:
         hint = f"it may have been carried out; look before you send it again: {_lister(error.url, program)}"
     elif isinstance(error, APIConnectionError):
         hint = f"check the network and the base URL ({_address_of(error.url)})"
+        if error.code == "proxy_failed":
+            hint = error.hint
         nobody = _nobody_at(error)
         if nobody is not None:
             message = nobody

@@ -46,7 +46,7 @@ async def test_refused_on_the_way_to_another_machine(monkeypatch: pytest.MonkeyP
     async with connected("https://service.example", clock=clock) as client:
         with pytest.raises(APIConnectionError, match="after 5 retries") as caught:
             await client.account.get()
-    assert (caught.value.code, len(clock.waits)) == ("connection_refused", 5)
+    assert (caught.value.code, len(clock.waits)) == ("proxy_failed", 5)
 
 
 async def test_unknown_host_is_hopeless() -> None:

@@ -11,7 +11,9 @@ import pytest
 from tradesdk import APIConnectionError, APIResponseError, AsyncChainWitness, AsyncMarketClient, ConfigError
 
 from .._answers import ACCOUNT
+from .._clock import VirtualClock
 from .._hostile import answer, hostile
+from .._ports import free_port
 from .._rows import each_of
 from ._client import connected
 
@@ -96,12 +98,31 @@ async def test_only_what_applies_to_the_url_counts(monkeypatch: pytest.MonkeyPat
         for name, value in ({"HTTPS_PROXY": "{}"} | variables).items():
             monkeypatch.setenv(name, value.replace("{place}", proxy.url[7:]).replace("{}", proxy.url))
         async with connected("https://service.example") as client:
-            with pytest.raises(APIConnectionError, match="the proxy refused: 403"):
+            with pytest.raises(APIConnectionError, match="the proxy of HTTPS_PROXY refused: 403"):
                 await client.account.get()
         (visit,) = proxy.visits
         assert visit.head.startswith(b"CONNECT service.example:443 ")
         given = b"\r\nproxy-authorization: basic " + b64encode(b"user:pa#ss").lower()
         assert (given in visit.head.lower()) == ("@" in variables.get("HTTPS_PROXY", ""))
+
+
+@each_of("place", ["http://user:hunter2@127.0.0.1:{}", "https://user:hunter2@127.0.0.1:{}",
+                   "http://user:hunter2@nowhere.invalid:{}"])  # fmt: skip
+@each_of(("name", "service"), [("HTTPS_PROXY", "https://service.example"), ("all_proxy", "http://service.example")])
+async def test_a_proxy_that_is_not_there(monkeypatch: pytest.MonkeyPatch, name: str, service: str, place: str) -> None:
+    """The service may be well: the error names the proxy's variable, and not its value."""
+    name_proxy(monkeypatch, "", without="")
+    monkeypatch.setenv(name, place.format(free_port()))
+    async with connected(service, clock=VirtualClock(), allow_insecure=True) as client:
+        with pytest.raises(APIConnectionError, match=f"^could not connect to the proxy of {name}: ") as called:
+            await client.account.get()
+        with pytest.raises(APIConnectionError, match=f"^could not connect to the proxy of {name}: ") as opened:
+            async with client.signals.stream(chain=8453, max_reconnects=1) as stream:
+                await anext(stream)
+    for error in (called.value, opened.value):
+        assert (error.code, error.sent) == ("proxy_failed", False)
+        assert "NO_PROXY" in error.hint
+        assert "hunter2" not in "".join(traceback.format_exception(error))
 
 
 async def test_a_proxy_that_refuses(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -112,6 +133,7 @@ async def test_a_proxy_that_refuses(monkeypatch: pytest.MonkeyPatch) -> None:
             with pytest.raises(APIConnectionError) as caught:
                 await client.account.get()
             assert (caught.value.sent, caught.value.temporary) == (False, False)
+            assert caught.value.code == "proxy_failed"
         (visit,) = proxy.visits
         assert visit.head.startswith(b"CONNECT service.example:443 ")
         assert b"authorization: bearer" not in visit.head.lower()

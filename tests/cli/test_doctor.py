@@ -15,6 +15,7 @@ import tradesdk_cli.health as service_checks
 from tradesdk import Ledger, create_keystore
 from tradesdk_mock import MockServer
 
+from .._ports import free_port
 from .._rows import each_of
 from ._services import HOSTILE, Scripted
 from ._terminal import Run, Terminal
@@ -258,6 +259,17 @@ def test_a_variable_that_is_broken(bare: Terminal) -> None:
     run = bare("doctor", env={"TRADE_MOCK": "perhaps"})
     assert run.code == 3
     assert found(run, "settings")["said"] == "TRADE_MOCK is neither 1 nor 0"
+
+
+def test_a_proxy_that_is_not_there(bare: Terminal) -> None:
+    proxy = {"HTTPS_PROXY": f"http://user:hunter2@127.0.0.1:{free_port()}", "https_proxy": "", "NO_PROXY": ""}
+    run = bare(
+        "doctor", "--base-url", "https://service.example", env={"TRADE_API_KEY": "mock_full_me", "no_proxy": ""} | proxy
+    )
+    for service in ("api", "market data"):
+        assert found(run, service)["said"].startswith("could not connect to the proxy of HTTPS_PROXY: ")
+        assert "NO_PROXY" in found(run, service)["next"]
+    assert "hunter2" not in run.out + run.err
 
 
 def test_the_wallet(bare: Terminal) -> None:

@@ -273,7 +273,7 @@ GIVEN: dict[str, Any] = {
 }
 MADE: list[Callable[..., Any]] = [
     *(TradeClient, AsyncTradeClient, MarketClient, AsyncMarketClient, Ledger, Budget, Timeout, RetryPolicy, Risk),
-    *(TokenQuery, LocalSigner.from_key, arrow_table, keystore_address),
+    *(TokenQuery, LocalSigner.from_key, arrow_table, keystore_address, Budget.from_environment),
     *(partial(ChainWitness, "https://node.example"), partial(AsyncChainWitness, "https://node.example")),
 ]
 

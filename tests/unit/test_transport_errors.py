@@ -61,7 +61,8 @@ TABLE: dict[str, tuple[Exception, FailureCause, str]] = {
     "anything else": (httpx.TransportError("x"), FailureCause.LOST, "lost"),
 }
 
-CODES = {"refused": "connection_refused", "unknown host": "unknown_host", "certificate": "certificate_refused"}
+CODES = {"refused": "connection_refused", "unknown host": "unknown_host", "certificate": "certificate_refused",
+         "proxy is down": "proxy_failed", "proxy wants a password": "proxy_failed"}  # fmt: skip
 """Of those that are told apart from others of their class."""
 
 
@@ -92,6 +93,25 @@ def test_what_happened(row: str, library: ModuleType) -> None:
     assert type(told) is (APITimeoutError if timeout else APIConnectionError)
     assert (told.method, told.url) == ("POST", "https://api.example.com/v1/agents")
     assert told.code == CODES.get(row, "timeout" if timeout else "connection_failed")
+
+
+@each_of(
+    ("error", "cause", "message"),
+    [
+        (TABLE["refused"][0], FailureCause.NOT_SENT, "could not connect to the proxy of HTTPS_PROXY: "),
+        (unknown_host(socket.EAI_AGAIN), FailureCause.NOT_SENT, "could not connect to the proxy of HTTPS_PROXY: "),
+        (unknown_host(socket.EAI_NONAME), FailureCause.HOPELESS, "could not connect to the proxy of HTTPS_PROXY: "),
+        (httpx.ProxyError("407 Required"), FailureCause.HOPELESS, "the proxy of HTTPS_PROXY refused: 407 Required"),
+        (TABLE["certificate"][0], FailureCause.HOPELESS, "the certificate was refused: "),  # the service's
+        (caused(httpx.ConnectError("x"), ssl.SSLError("x")), FailureCause.NOT_SENT, "could not connect: "),
+        (httpx.ConnectTimeout("x"), FailureCause.NOT_SENT, "no connection in time through the proxy of HTTPS_PROXY"),
+    ],
+)
+def test_through_a_proxy(error: Exception, cause: FailureCause, message: str) -> None:
+    told = connection_error(error, "GET", "u", proxy="HTTPS_PROXY")
+    assert failure_of(told).cause is cause
+    assert told.message.startswith(message)
+    assert (told.code == "proxy_failed") == ("proxy of HTTPS_PROXY" in message and type(told) is APIConnectionError)
 
 
 @each_of("text", ["\x1b[2J", "a\nb", "x" * 100_000, ""])

@@ -219,14 +219,14 @@ def open_sender(
     if http_client is not None:
         from .httpx_sender import AsyncHttpxSender
 
-        return AsyncHttpxSender(base_url, http_client, owned=False, secret_path=secret_path)
+        return AsyncHttpxSender(base_url, http_client, secret_path=secret_path)
     proxy = proxy_for(origin, os.environ)
     if origin.scheme == b"https":
         check_tls_variables()
     if proxy is not None:
         from .httpx_sender import AsyncHttpxSender, proxied_client
 
-        return AsyncHttpxSender(base_url, proxied_client(proxy), owned=True, secret_path=secret_path)
+        return AsyncHttpxSender(base_url, proxied_client(proxy), proxy=proxy.name, secret_path=secret_path)
     from .connection_pool import AsyncConnectionPool
 
     return AsyncConnectionPool(origin if secret_path is None else replace(origin, path=secret_path.encode()))

@@ -51,6 +51,8 @@ class _CheckedHeaders:
 class AsyncConnectionPool:
     """Sends by HTTP/1.1, directly: no proxies, no redirects, no retries, no cookies."""
 
+    proxy = ""
+
     def __init__(self, origin: Origin, *, max_connections: int = 100, keepalive_expiry: float = 5.0) -> None:
         self._origin = origin
         self._host = (b"Host", origin.authority)

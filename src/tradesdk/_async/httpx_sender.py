@@ -61,15 +61,16 @@ def proxied_client(proxy: Proxy) -> AsyncHttpClient:
 
 
 class AsyncHttpxSender:
-    """Sends through `client`. `owned`: whether closing this closes the client."""
+    """Sends through `client`: a given one, or the SDK's own for the proxy that the variable `proxy` names."""
 
     def __init__(
-        self, base_url: str, client: AsyncHttpClient, *, owned: bool, secret_path: SecretPath | None = None
+        self, base_url: str, client: AsyncHttpClient, *, proxy: str = "", secret_path: SecretPath | None = None
     ) -> None:
+        self.proxy = proxy
         self._base_url = base_url
         self._secret_path = secret_path
         self._client = client
-        self._owned = owned
+        self._owned = bool(proxy)
 
     @property
     def is_closed(self) -> bool:

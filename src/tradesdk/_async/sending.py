@@ -68,6 +68,9 @@ class AsyncAnswer(Protocol):
 class AsyncSender(Protocol):
     """Sends requests to one base URL. It raises the HTTP library's errors (`_http/transport_errors.py`)."""
 
+    proxy: str
+    """The variable that names the proxy; empty without one."""
+
     @property
     def is_closed(self) -> bool: ...
     async def send(self, outgoing: Outgoing) -> AsyncAnswer:

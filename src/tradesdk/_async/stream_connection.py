@@ -78,7 +78,7 @@ class AsyncStreamConnection:
         except Exception as error:
             if not transport_error(error):
                 raise
-            lost = connection_error(error, "GET", self.url)
+            lost = connection_error(error, "GET", self.url, proxy=session.sender.proxy)
             if looked is not None:
                 looked.failed(lost.message)
             raise lost from root_cause(error)

@@ -26,12 +26,12 @@ def before_sending(error: Exception) -> bool:
     return not names.isdisjoint({"ConnectError", "ConnectTimeout", "PoolTimeout", "ProxyError"})
 
 
-def connection_error(error: Exception, method: str, url: str) -> APIConnectionError:
-    """The SDK's error for an attempt without a complete answer."""
-    sent, temporary, message = _explain(error)
+def connection_error(error: Exception, method: str, url: str, *, proxy: str = "") -> APIConnectionError:
+    """The SDK's error for an attempt without a complete answer. `proxy`: the variable that names the proxy, if any."""
+    sent, temporary, message, code = _explain(error, f" of {proxy}" if proxy else "")
     late = isinstance(error, TimeoutError) or "TimeoutException" in _names(error)
     kind = APITimeoutError if late else APIConnectionError
-    return kind(message, method=method, url=url, sent=sent, temporary=temporary, code=_code(error))
+    return kind(message, method=method, url=url, sent=sent, temporary=temporary, code=code)
 
 
 def _names(error: Exception) -> Iterator[str]:
@@ -41,64 +41,64 @@ def _names(error: Exception) -> Iterator[str]:
             yield one.__name__
 
 
-def _explain(error: Exception) -> tuple[bool, bool, str]:
-    """Whether it may have been sent, whether another attempt could help, and the message."""
+def _explain(error: Exception, of_proxy: str) -> tuple[bool, bool, str, ErrorCode | None]:
+    """Whether it may have been sent, whether another attempt could help, the message, and the code.
+
+    No code stands for the code of the class.
+    """
     causes = list(_causes(error))
     reason = printable(str(causes[-1]) or str(error) or type(error).__name__, 200)
     for name in _names(error):
         match name:
             case "ConnectTimeout":
-                return False, True, "no connection in time"
+                return False, True, f"no connection in time{of_proxy and f' through the proxy{of_proxy}'}", None
             case "PoolTimeout":
-                return False, True, "no connection became free in time: there are more requests than connections"
+                return False, True, "no connection became free in time: there are more requests than connections", None
             case "ReadTimeout":
-                return True, True, "no answer in time"
+                return True, True, "no answer in time", None
             case "WriteTimeout":
-                return True, True, "sending took too long"
+                return True, True, "sending took too long", None
             case "TimeoutException":
-                return True, True, "time ran out"
+                return True, True, "time ran out", None
             case "ProxyError":
-                return False, not str(error).startswith("4"), f"the proxy refused: {reason}"
+                temporary = not str(error).startswith("4")
+                return False, temporary, f"the proxy{of_proxy} refused: {reason}", "proxy_failed"
             case "ConnectError":
-                return _unconnected(causes, reason)
+                return False, *_unconnected(causes, reason, of_proxy)
             case "UnsupportedProtocol" | "LocalProtocolError" | "InvalidURL":
-                return False, False, f"the request cannot be sent: {reason}"
+                return False, False, f"the request cannot be sent: {reason}", None
             case "RemoteProtocolError":
-                return True, True, f"the connection was closed early: {reason}"
+                return True, True, f"the connection was closed early: {reason}", None
     if isinstance(error, UnicodeError):
-        return False, False, f"the request cannot be sent: {reason}"
+        return False, False, f"the request cannot be sent: {reason}", None
     if isinstance(error, TimeoutError):
-        return True, True, "no answer in time"
-    return True, True, f"the connection was lost: {reason}"
+        return True, True, "no answer in time", None
+    return True, True, f"the connection was lost: {reason}", None
 
 
-def _unconnected(causes: list[BaseException], reason: str) -> tuple[bool, bool, str]:
-    if any(isinstance(cause, ssl.SSLCertVerificationError) for cause in causes):
-        return False, False, f"the certificate was refused: {reason}"
+def _unconnected(causes: list[BaseException], reason: str, of_proxy: str) -> tuple[bool, str, ErrorCode | None]:
+    """The last three of `_explain`. Through a proxy, only TLS is with the service; TCP is with the proxy."""
     for cause in causes:
-        if isinstance(cause, socket.gaierror):
-            if cause.errno == socket.EAI_AGAIN:
-                return False, True, "the host name could not be resolved for now"
-            return False, False, "unknown host: check the base URL"
-    if "WRONG_VERSION_NUMBER" in reason:
-        reason += " (is the base URL a plain http server?)"
-    elif any(isinstance(cause, ConnectionRefusedError) for cause in causes):
-        reason = "connection refused; check that the base URL is right and the service is running"
-    return False, True, f"could not connect: {reason}"
-
-
-def _code(error: Exception) -> ErrorCode | None:
-    """The code for a failed connection; None for the code of the class."""
-    if "ConnectError" not in _names(error):
-        return None
-    for cause in _causes(error):
-        if isinstance(cause, ssl.SSLCertVerificationError):
-            return "certificate_refused"
-        if isinstance(cause, socket.gaierror):
-            return None if cause.errno == socket.EAI_AGAIN else "unknown_host"
-        if isinstance(cause, ConnectionRefusedError):
-            return "connection_refused"
-    return None
+        match cause:
+            case ssl.SSLCertVerificationError():
+                return False, f"the certificate was refused: {reason}", "certificate_refused"
+            case ssl.SSLError() if "WRONG_VERSION_NUMBER" in reason:
+                return True, f"could not connect: {reason} (is the base URL a plain http server?)", None
+            case ssl.SSLError():
+                break
+            case socket.gaierror(errno=socket.EAI_AGAIN) if not of_proxy:
+                return True, "the host name could not be resolved for now", None
+            case socket.gaierror() if not of_proxy:
+                return False, "unknown host: check the base URL", "unknown_host"
+            case OSError() if of_proxy and cause is causes[-1]:
+                temporary = not isinstance(cause, socket.gaierror) or cause.errno == socket.EAI_AGAIN
+                return temporary, f"could not connect to the proxy{of_proxy}: {reason}", "proxy_failed"
+            case ConnectionRefusedError():
+                check = "check that the base URL is right and the service is running"
+                return True, f"could not connect: connection refused; {check}", "connection_refused"
+            case _:
+                pass
+    return True, f"could not connect: {reason}", None
 
 
 def root_cause(error: BaseException) -> BaseException:

@@ -69,6 +69,9 @@ class Answer(Protocol):
 class Sender(Protocol):
     """Sends requests to one base URL. It raises the HTTP library's errors (`_http/transport_errors.py`)."""
 
+    proxy: str
+    """The variable that names the proxy; empty without one."""
+
     @property
     def is_closed(self) -> bool: ...
     def send(self, outgoing: Outgoing) -> Answer:

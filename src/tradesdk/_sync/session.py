@@ -235,7 +235,7 @@ class Session:
         except Exception as error:
             if not transport_error(error):
                 raise
-            lost = connection_error(error, request.method, url)
+            lost = connection_error(error, request.method, url, proxy=self.sender.proxy)
             if payment is not None and not self.sender.tells_if_sent(error):
                 lost.sent = lost.temporary = True  # a payment that may have arrived counts as sent
             self.throttle.failed(claim, sent=lost.sent)

@@ -35,6 +35,7 @@ HINTS: dict[str, str] = {
     "connection_refused": "start the service there, or correct the base URL (TRADE_BASE_URL or base_url=)",
     "unknown_host": "correct the host in the base URL (TRADE_BASE_URL or base_url=)",
     "certificate_refused": "check the base URL, this machine's certificates (SSL_CERT_FILE) and its clock",
+    "proxy_failed": "correct or unset the variable of the proxy, or list the service's host in NO_PROXY",
     "timeout": "make the call again, with a longer timeout= or deadline= if the service is slow",
     "invalid_request": "correct the value that the message names, and try again; nothing was changed",
     "invalid_signature": "sign with the key of that address: client.wallets.connect_with(signer, label=…)",

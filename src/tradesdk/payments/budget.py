@@ -94,6 +94,8 @@ class Budget:
             ConfigError: one of them is not valid; the error names it.
         """
         environ = os.environ if environ is None else environ
+        if not isinstance(environ, Mapping):
+            raise InvalidArgumentError(f"environ must be a mapping such as os.environ, not {type(environ).__name__}")
         given = {name: environ[variable].strip() for name, variable in _VARIABLES.items() if environ.get(variable)}
         for name, text in given.items():
             try:
