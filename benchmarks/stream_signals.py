@@ -238,7 +238,7 @@ def main() -> bool:
     probes = {f"{name}, {way}": in_a_process(name, way) for way in (BULK, ONE) for name in names}
     bars = [
         Bar(f"tradesdk{flavour}, {way}", f"httpx-sse{flavour}, {way}", most)
-        for flavour, way, most in (("", BULK, 0.5), ("", ONE, 0.75), (", async", BULK, 0.6), (", async", ONE, 1.0))
+        for flavour, way, most in (("", BULK, 0.7), ("", ONE, 0.9), (", async", BULK, 0.7), (", async", ONE, 1.4))
     ]
     bars += [
         Bar(f"tradesdk, {way}", f"openai, {way}", most) for way, most in ((BULK, 0.1), (ONE, 0.25)) if "openai" in peers

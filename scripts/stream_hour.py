@@ -1,4 +1,4 @@
-"""An hour of a live stream at 1,000 signals a second: what is lost or doubled, the delay, and the memory it takes.
+"""An hour of a live stream at 10 signals a second: what is lost or doubled, the delay, and the memory it takes.
 
 The service is a small one of its own in another process: the mock keeps every signal, and would be what grows. It cuts
 the stream every ten minutes. The last line is the verdict; a run under three minutes says nothing about memory.
@@ -215,11 +215,11 @@ async def follow_async(url: str, minute: Minute) -> int:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=3600, help="how long (default 3600)")
-    parser.add_argument("--rate", type=int, default=1000, help="signals a second (default 1000)")
+    parser.add_argument("--rate", type=int, default=10, help="signals a second (default 10)")
     parser.add_argument("--cut-every", type=float, default=600, help="seconds from cut to cut (default 600)")
     parser.add_argument("--async", action="store_true", dest="awaited", help="the async client instead of the blocking")
     parser.add_argument(
-        "--trace", action="store_true", help="count what Python allocates too, which is slow: with --rate 200"
+        "--trace", action="store_true", help="count what Python allocates too, which is slow: with --rate 5"
     )
     parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
     chosen = parser.parse_args()

@@ -12,7 +12,7 @@ import httpx2
 import pytest
 
 from tradesdk import AsyncTradeClient, Connected, Disconnected, Heartbeat, StreamSignal
-from tradesdk._stream import state_machine
+from tradesdk._stream import watchdog
 
 from .._answers import ACCOUNT, KEY
 from .._clock import VirtualClock
@@ -35,8 +35,8 @@ def answer(path: str) -> tuple[str, list[Step]]:
 @each_of("library", [httpx, httpx2])
 async def test_a_limit_of_the_stream_is_none_of_other_calls(library: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Silence of a tenth of the learned interval is too long here, for the stream and for nothing else."""
-    monkeypatch.setattr(state_machine, "_TIMES", 0.1)
-    monkeypatch.setattr(state_machine, "_LEAST", 0.1)
+    monkeypatch.setattr(watchdog, "_TIMES", 0.1)
+    monkeypatch.setattr(watchdog, "_LEAST", 0.1)
     with http2_server(answer) as server:
         async with (
             library.AsyncClient(http1=False, http2=True, verify=TLS) as http,
@@ -53,4 +53,4 @@ async def test_a_limit_of_the_stream_is_none_of_other_calls(library: Any, monkey
             assert isinstance(gone, Disconnected)
             assert gone.reason.startswith("nothing came for")
             assert time.monotonic() - begin < 25, "it was the limit from before the heartbeats"
-        assert server.paths(0) == ["/v1/signals/history", STREAM, "/v1/account"]
+        assert server.paths(0) == [STREAM, "/v1/account"]

@@ -17,7 +17,7 @@ from tradesdk import (
     ServiceUnavailableError,
     Trade,
 )
-from tradesdk._stream import seen_ids
+from tradesdk._http import repeated_pages
 
 from .._answers import Service, failed, ok, page, trade
 from .._clock import VirtualClock
@@ -235,7 +235,7 @@ async def test_items_that_repeat_under_new_cursors_are_an_error(tail: int, perio
 
 async def test_empty_pages_without_end_are_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     """A few are none: a service that filters what it has read may have some."""
-    monkeypatch.setattr(seen_ids, "_MOST_EMPTY", 50)
+    monkeypatch.setattr(repeated_pages, "_MOST_EMPTY", 50)
 
     def answering(request: httpx.Request) -> httpx.Response:
         at = int(request.url.params.get("cursor", 0))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import shutil
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +13,12 @@ import httpx
 import pytest
 
 from tradesdk import CheckpointError, Gap, InvalidArgumentError, PositionReset
+from tradesdk._stream import checkpoint
 from tradesdk._system import private_files as wholefile
 
 from .._answers import BASE, KEY
 from .._clock import START
+from .._rows import each_of
 from .._streamscript import Life, StreamScript, fields, live
 from .._streamservice_plan import BACKEND
 from ._following import Followed, followed, opened
@@ -24,6 +27,12 @@ from ._following import Followed, followed, opened
 @pytest.fixture
 def anyio_backend() -> str:
     return BACKEND
+
+
+@pytest.fixture(autouse=True)
+def seconds_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each acknowledgment is written at once."""
+    monkeypatch.setattr(checkpoint, "WAIT", 0.0)
 
 
 LISTED = [fields(f"s{number}", number - 60) for number in range(1, 6)]
@@ -193,20 +202,14 @@ class Disk:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.full = 0
-        self._replace, self._append = wholefile.replace, wholefile.append
+        self._replace = wholefile.replace
         monkeypatch.setattr(wholefile, "replace", self.replace)
-        monkeypatch.setattr(wholefile, "append", self.append)
 
     def replace(self, path: str, data: bytes) -> None:
         if self.full:
             self.full -= 1
             raise OSError(errno.ENOSPC, "No space left on device")
         self._replace(path, data)
-
-    def append(self, path: str, data: bytes, size: int) -> bool:
-        if self.full:
-            raise OSError(errno.ENOSPC, "No space left on device")
-        return self._append(path, data, size)
 
 
 async def test_a_disk_that_is_full_for_a_while_costs_no_signal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -261,20 +264,44 @@ async def elsewhere(path: Path, most: int) -> list[str]:
 
 
 async def test_killed_at_any_signal_it_goes_on_there(tmp_path: Path) -> None:
-    """Acknowledged signals stand behind the state, until that is written again."""
     path = tmp_path / "place.json"
     script = StreamScript([60.0, live("end", 60)], listed=LISTED)
     left = ["s1", "s2", "s3", "s4", "s5", "end"]
     async with opened(script, checkpoint=path, since=SINCE, reports=False) as stream, stream:
-        for number, expected in enumerate(left):
+        for expected in left:
             assert getattr(await anext(stream), "id", "") == expected
-            killed = path.read_bytes()
-            other = tmp_path / f"{number}.json"
-            other.write_bytes(killed)
-            assert await taken(other, 1) == [expected]
-            assert json.loads(killed.splitlines()[0])["begin"] == SINCE
-    found = json.loads(path.read_text())  # one state, once it was left
-    assert [signal_id for signal_id, _ in found["handled"]] == left
+            assert await elsewhere(path, 1) == [expected]
+            assert json.loads(path.read_text())["begin"] == SINCE
+    assert handled(path) == left
+
+
+def handled(path: Path) -> list[str]:
+    return [signal_id for signal_id, _ in json.loads(path.read_text())["handled"]]
+
+
+@each_of("ends", ["at the end", "by an error", "closed by another"])
+@each_of("manual", [False, True])
+async def test_in_a_burst_acknowledgments_are_written_once_and_when_it_is_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ends: str, manual: bool
+) -> None:
+    monkeypatch.setattr(checkpoint, "WAIT", 3_600.0)
+    path = tmp_path / f"{ends} {manual}.json"
+    script = StreamScript([60.0, live("end", 60)], listed=LISTED)
+    stream: Any
+    async with opened(script, checkpoint=path, since=SINCE, manual_ack=manual, reports=False) as stream:
+        with suppress(ZeroDivisionError):
+            async with stream:
+                for _ in range(4):
+                    signal = await anext(stream)
+                    if manual:
+                        await stream.ack(signal)
+                    assert handled(path) == []
+                if ends == "by an error":
+                    raise ZeroDivisionError
+                if ends == "closed by another":
+                    await stream.aclose()
+    # The one that an error came over was not dealt with.
+    assert handled(path) == ["s1", "s2", "s3", "s4"][: 3 if ends == "by an error" and not manual else 4]
 
 
 async def test_a_first_signal_that_is_older_than_the_stream_is_not_lost(tmp_path: Path) -> None:

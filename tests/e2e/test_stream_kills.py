@@ -1,5 +1,4 @@
-"""A consumer is killed again and again, also while it saves: nothing is lost, and only what it had not acknowledged
-comes twice."""
+"""A consumer is killed again and again, also while it saves: nothing is lost, and what was written comes once."""
 
 from __future__ import annotations
 
@@ -63,6 +62,16 @@ class Deadly:
 def note(run, what, signal_id):
     os.write(log, f"{run} {what} {signal_id}\\n".encode())
 
+saving = checkpoint.CheckpointFile.save
+
+def noted(run, file, state):
+    def told():
+        note(run, "saving", "-")
+        return state()
+
+    saving(file, told)
+    note(run, "saved", "-")
+
 class Acknowledging:
     # In another order than they came, and never all of them.
     def __init__(self, run):
@@ -101,8 +110,10 @@ def child(run, deadly):
     if pid:
         return pid
     try:
-        # The whole state for each signal, for every few, or nearly always a line behind it.
-        checkpoint.OFTEN, checkpoint.SHARE = (0.0, 0.2, 1.0)[run // 3 % 3], 0
+        # Written for each signal, for every few, or twice a second.
+        checkpoint.WAIT = (0.0, 0.1, 0.5)[run // 3 % 3]
+        note(run, "waits", checkpoint.WAIT)
+        checkpoint.CheckpointFile.save = lambda file, state: noted(run, file, state)
         if deadly is not None:
             private_files.os = Deadly(*deadly)
         blocking(run) if flavour == "blocking" else anyio.run(awaiting, run)
@@ -159,21 +170,34 @@ def test_killed_at_any_moment(tmp_path: Path, flavour: str, manual: bool, times:
 
 
 def judge(log: Path, published: list[str], times: int, *, manual: bool) -> None:
+    """What was written does not come again. It is written at once or, as noted, by a later save."""
     got: dict[int, list[str]] = defaultdict(list)
-    acknowledged: set[str] = set()
+    acknowledged: dict[int, set[str]] = defaultdict(set)
+    written: set[str] = set()
+    being_saved: set[str] = set()
+    at_once = False
     for line in log.read_text().splitlines():
         number, what, signal_id = line.split(" ", 2)
         run = int(number)
         assert what != "failed", line
-        if what == "ended":
-            assert signal_id == "9", line  # none of them ended by itself
-        elif what == "acked":
-            acknowledged.add(signal_id)
-        else:
-            assert signal_id not in acknowledged, f"{signal_id} comes again in run {run}"
-            if not manual and got[run]:
-                acknowledged.add(got[run][-1])  # it was taken when the next one was asked for
-            got[run].append(signal_id)
+        match what:
+            case "ended":
+                assert signal_id == "9", line  # none of them ended by itself
+            case "waits":
+                at_once = signal_id == "0.0"
+            case "saving":
+                being_saved = set(acknowledged[run])
+            case "saved":
+                written |= being_saved
+            case "acked":
+                acknowledged[run].add(signal_id)
+            case "got":
+                assert signal_id not in written, f"{signal_id} comes again in run {run}"
+                if not manual and got[run]:
+                    acknowledged[run].add(got[run][-1])  # it was taken when the next one was asked for
+                got[run].append(signal_id)
+        if at_once:
+            written |= acknowledged[run]
     places = {signal_id: place for place, signal_id in enumerate(published)}
     for run, ids in got.items():
         order = [places[signal_id] for signal_id in ids]

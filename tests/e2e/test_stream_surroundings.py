@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from tradesdk import AsyncTradeClient, SystemClock, TradeClient
-from tradesdk._stream import state_machine
+from tradesdk._stream import watchdog
 from tradesdk_mock import MockServer
 
 from .._hostile import Visit, answer, hostile
@@ -113,8 +113,8 @@ def mute(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 
     Silence of a fifth of an interval is too long.
     """
-    monkeypatch.setattr(state_machine, "_TIMES", 0.2)
-    monkeypatch.setattr(state_machine, "_LEAST", 0.2)
+    monkeypatch.setattr(watchdog, "_TIMES", 0.2)
+    monkeypatch.setattr(watchdog, "_LEAST", 0.2)
 
     def answering(visit: Visit) -> None:
         if not visit.request[1].startswith("/v1/signals/stream"):

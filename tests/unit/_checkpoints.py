@@ -31,6 +31,10 @@ def state(number: int, ids: int = 3) -> CheckpointState:
     return CheckpointState(NOW, NOW + number, tuple((f"sig_{number}_{i}", NOW + number - i / 7) for i in range(ids)))
 
 
+def save(file: CheckpointFile, saves: CheckpointState) -> None:
+    file.save(lambda: saves)
+
+
 @contextmanager
 def opened(path: Path | str, saves: CheckpointState | None = None, **changes: Any) -> Iterator[CheckpointFile]:
     """A checkpoint in use."""
@@ -38,7 +42,7 @@ def opened(path: Path | str, saves: CheckpointState | None = None, **changes: An
     file.open()
     try:
         if saves is not None:
-            file.save(saves)
+            save(file, saves)
         yield file
     finally:
         file.close()
@@ -58,7 +62,7 @@ def refused(
 ) -> str:
     """Opening fails, or saving when there is something to save; `told` is in message or hint. Returns the message."""
     with pytest.raises(CheckpointError) as caught:
-        file.open() if saves is None else file.save(saves)
+        file.open() if saves is None else save(file, saves)
     error = caught.value
     assert (error.path, error.code) == (file.path, code), error
     assert error.path[:300] in error.message

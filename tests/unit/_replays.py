@@ -12,7 +12,7 @@ from typing import Any
 
 from tradesdk import Gap, Signal, StreamItem, StreamSignal
 from tradesdk._stream.checkpoint import CheckpointState
-from tradesdk._stream.deduplication import BackfillWindow, Deduplicator
+from tradesdk._stream.deduplication import Deduplicator, HistoryWalk
 
 from .._clock import START
 
@@ -61,20 +61,17 @@ class History:
     def add(self, signal_id: str, at: float) -> None:
         insort(self.entries, (math.floor(START + at), len(self.entries), signal_id))
 
-    def _bounds(self, look: BackfillWindow) -> tuple[int, int]:
-        first, last = look.window
-        high = len(self.entries) if last is None else bisect_left(self.entries, (last + 1,))
-        return bisect_left(self.entries, (max(first, self.since + START),)), high
+    def _first(self, walk: HistoryWalk) -> int:
+        return bisect_left(self.entries, (max(walk.first, self.since + START),))
 
-    def page(self, look: BackfillWindow, offset: int) -> list[Signal]:
+    def page(self, walk: HistoryWalk, offset: int) -> list[Signal]:
         self.pages += 1
-        low, high = self._bounds(look)
+        low, high = self._first(walk), len(self.entries)
         found = self.entries[max(low, high - offset - 100) : max(low, high - offset)]
         return [listed(signal_id, when - START) for when, _, signal_id in reversed(found)]
 
-    def goes_on(self, look: BackfillWindow, offset: int) -> bool:
-        low, high = self._bounds(look)
-        return high - offset > low
+    def goes_on(self, walk: HistoryWalk, offset: int) -> bool:
+        return len(self.entries) - offset > self._first(walk)
 
 
 class Follows:
@@ -130,29 +127,28 @@ class Follows:
     def audit(self, now: float) -> list[str]:
         return self._looks(now, lambda: self.replay.audit(START + now), None)
 
-    def _looks(self, now: float, begin: Callable[[], BackfillWindow], breaks: int | None) -> list[str]:
-        """All windows of a look; `breaks`: the number of the page, over all windows, that cannot be read."""
+    def _looks(self, now: float, begin: Callable[[], HistoryWalk], breaks: int | None) -> list[str]:
+        """All walks of a look; `breaks`: the number of the page, over all walks, that cannot be read."""
         handed: list[str] = []
         pages = 0
         while True:
-            look = begin()
+            walk = begin()
             offset, more = 0, True
             while more:
                 if pages == breaks:
-                    self._told(self.replay.failed(look, "a page could not be read", START + now, self.out))
-                    self.replay.end_look()
+                    self.told(self.replay.failed(walk, "a page could not be read", START + now, self.out))
                     return handed + self.handed()
-                page = self.history.page(look, offset)
+                page = self.history.page(walk, offset)
                 pages += 1
                 offset += 100
-                more = self.replay.add(look, page)[0] and self.history.goes_on(look, offset)
-            self._told(self.replay.found(look, START + now, self.out))
+                more = self.replay.add(walk, page)[0] and self.history.goes_on(walk, offset)
+            gap, again = self.replay.found(walk, START + now, self.out)
+            self.told(gap)
             handed += self.handed()
-            if not self.replay.goes_on(look):
-                self.replay.end_look()
+            if not again:
                 return handed
 
-    def _told(self, gap: Gap | None) -> None:
+    def told(self, gap: Gap | None) -> None:
         if gap is not None:
             self.gaps.append((gap.start.timestamp() - START, gap.end.timestamp() - START, gap.reason))
 

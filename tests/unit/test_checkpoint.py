@@ -8,7 +8,11 @@ import os
 import stat
 import subprocess
 import sys
+import threading
+from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from hypothesis import example, given
@@ -17,9 +21,10 @@ from hypothesis import strategies as st
 from tradesdk import CheckpointError, ConfigError, InvalidArgumentError
 from tradesdk._stream import checkpoint as checkpoint_module
 from tradesdk._stream.checkpoint import CheckpointFile, CheckpointState, default_path, fingerprint
+from tradesdk._system import private_files
 
 from .._rows import each_of
-from ._checkpoints import BASE, KEY, NOW, PRINT, URL, checkpoint, in_use, kept, opened, refused, script, state
+from ._checkpoints import BASE, KEY, NOW, PRINT, URL, checkpoint, in_use, kept, opened, refused, save, script, state
 
 TURNS = int(os.environ.get("TRADE_TURNS", "150"))
 """Of each process; 1,500 in scripts/soak."""
@@ -27,14 +32,12 @@ posix = pytest.mark.skipif(not hasattr(os, "fork"), reason="modes, links and pro
 
 
 class Time:
-    """The clock of the file. Each reading takes `step` seconds."""
+    """The clock of the file."""
 
     def __init__(self) -> None:
         self.now = 1_000.0
-        self.step = 0.0
 
     def __call__(self) -> float:
-        self.now += self.step
         return self.now
 
 
@@ -57,32 +60,17 @@ pairs = st.lists(st.tuples(st.text(), times), max_size=9)
 ODD = [("\U0001f600", -5.5), ("\0\n\u2028", 0.0), ('"', 1.0)]
 
 
-@given(st.lists(st.floats(0, 253402300799), min_size=2, max_size=2).map(sorted), pairs, pairs)
-@example([0, 0], ODD, [])
-@example([0, 0], [("a", 1.0)], [*ODD, ("b", 2.0), ("a", 3.0), ("b", 2.0)])
+@given(st.lists(st.floats(0, 253402300799), min_size=2, max_size=2).map(sorted), pairs)
+@example([0, 0], ODD)
 def test_what_is_written_is_found_again(
-    tmp_path_factory: pytest.TempPathFactory,
-    begin: list[float],
-    handled: list[tuple[str, float]],
-    added: list[tuple[str, float]],
+    tmp_path_factory: pytest.TempPathFactory, begin: list[float], handled: list[tuple[str, float]]
 ) -> None:
-    """The state, and behind it each id that was added, once."""
     path = tmp_path_factory.getbasetemp() / "every.json"
     path.unlink(missing_ok=True)
     whole = CheckpointState(begin[0], begin[1], tuple(handled))
-    with opened(path) as file:
-        file.save(whole)
-        assert not file.has_lines
-        before = path.read_bytes()
-        assert all(file.add(*pair) for pair in added)
-        assert file.has_lines is bool(added)
-    assert path.read_bytes().startswith(before)
-    assert path.read_bytes().isascii()
-    first: dict[str, float] = {}
-    for signal_id, when in added:
-        if signal_id not in dict(handled):
-            first.setdefault(signal_id, when)
-    assert kept(path) == CheckpointState(begin[0], begin[1], (*handled, *first.items()))
+    with opened(path, whole):
+        pass
+    assert kept(path) == whole
 
 
 def test_from_run_to_run(path: Path) -> None:
@@ -91,24 +79,22 @@ def test_from_run_to_run(path: Path) -> None:
     for number in range(4):
         assert file.open() == (state(number - 1) if number else None)
         assert path.exists() is bool(number)
-        assert not file.add("a", NOW)  # not before the first save
-        file.save(state(9, ids=0))
-        assert file.add("a", NOW)
-        file.save(state(number))
-        assert not file.has_lines
+        save(file, state(9, ids=0))
+        save(file, state(number))
+        assert not file.behind
         file.close()
         file.close()
     refused(file, "not open", saves=state(9))
     with pytest.raises(CheckpointError, match="is not open"):
-        file.add("b", NOW)
+        file.save_soon(lambda: state(9))
     assert kept(path) == state(3)
     assert sorted(one.name for one in path.parent.iterdir()) == ["checkpoint.json", "checkpoint.json.lock"]
 
 
 def test_the_bytes_of_a_file(path: Path) -> None:
-    with opened(path, state(1, ids=1)) as file:
-        first = path.read_text()
-        assert file.add("a", NOW + 2)
+    with opened(path, state(1, ids=1)):
+        pass
+    first = path.read_text()
     assert json.loads(first) == {
         "version": 1,
         "service": URL,
@@ -118,7 +104,6 @@ def test_the_bytes_of_a_file(path: Path) -> None:
         "position": NOW + 1,
         "handled": [["sig_1_0", NOW + 1]],
     }
-    assert path.read_text() == first + '["a",1760000002.0]\n'
     assert first.endswith("}\n")
     assert KEY[-4:] not in first
     for neat in (json.dumps(json.loads(first), indent=2) + "\n", json.dumps(json.loads(first))):  # an editor's
@@ -131,55 +116,132 @@ def test_the_bytes_of_a_file(path: Path) -> None:
     [
         *((bad, 0, 0) for bad in (-1, math.nan)),
         *((0, bad, 0) for bad in (math.nan, math.inf, 253402300800)),
-        (2, 1, 0),
         *((0, 0, bad) for bad in (math.nan, math.inf, -1e11, 253402300800)),
     ],
 )
 def test_a_state_that_could_not_be_read_again_is_refused(
     path: Path, begin: float, position: float, mark: float
 ) -> None:
-    with pytest.raises(ValueError, match=r"begin|position|handled"):
-        CheckpointState(begin, position, (("id", mark),))
-    if mark:
-        with opened(path, state(1)) as file:
-            before = path.read_bytes()
-            assert not file.add("id", mark)
-            assert path.read_bytes() == before
+    path.unlink(missing_ok=True)
+    with opened(path, state(1)) as file:
+        with pytest.raises(ValueError, match=r"begin|position|handled"):
+            save(file, CheckpointState(begin, position, (("id", mark),)))
+        assert file.behind
+    assert kept(path) == state(1)
 
 
-@pytest.mark.parametrize("slow", [0.0, 2.0], ids=["fast", "slow disk"])
-def test_a_whole_state_is_due_once_in_a_while(path: Path, time: Time, slow: float) -> None:
-    """After a second, or twenty times as long as writing one takes."""
+# At most twice a second
+
+
+class Timers:
+    """The threads that were started: `fire` lets the time of the last one come."""
+
+    def __init__(self) -> None:
+        self.all: list[Any] = []
+
+    def __call__(self, seconds: float, function: Callable[..., None], given: tuple[Any, ...]) -> Any:
+        timer = SimpleNamespace(seconds=seconds, daemon=False, start=lambda: None, cancel=lambda: None)
+        timer.run = lambda: function(*given)
+        self.all.append(timer)
+        return timer
+
+    def fire(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        with monkeypatch.context() as patch:
+            patch.setattr(threading, "current_thread", lambda: self.all[-1])
+            self.all[-1].run()
+
+
+@pytest.fixture
+def timers(monkeypatch: pytest.MonkeyPatch) -> Timers:
+    timers = Timers()
+    monkeypatch.setattr(threading, "Timer", timers)
+    return timers
+
+
+def test_the_first_of_a_half_second_is_written_at_once_and_the_rest_at_its_end(
+    path: Path, time: Time, timers: Timers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done: list[str] = []
+
+    def current() -> CheckpointState:
+        return state(len(done))
+
     with opened(path) as file:
-        for number in range(3):
-            time.step = slow
-            file.save(state(number))
-            time.step = 0.0
-            time.now += max(20 * slow, 1.0) - 0.01
-            assert file.add("a", NOW)
-            time.now += 0.02
-            assert not file.add("b", NOW)
+        assert not file.save_soon(current), "the caller saves"
+        save(file, state(0))
+        for _ in range(5):
+            time.now += 0.0625
+            done.append("another")
+            assert file.save_soon(current)
+            assert file.behind
+        assert (len(timers.all), timers.all[0].seconds, timers.all[0].daemon) == (1, 0.4375, True)
+        time.now = 1_000.5
+        timers.fire(monkeypatch)
+        assert not file.behind
+        assert json.loads(path.read_text())["position"] == NOW + 5
+        assert file.save_soon(lambda: state(6)), "half a second after that"
+        assert len(timers.all) == 2
+        time.now += 0.5
+        assert not file.save_soon(lambda: state(7))
 
 
-@pytest.mark.parametrize("ids", [0, 1_000])
-def test_a_thousand_in_a_second_cost_what_one_costs(path: Path, monkeypatch: pytest.MonkeyPatch, ids: int) -> None:
-    """What is written stays in proportion to what is acknowledged, however much a state remembers."""
-    lines = 16 * 1024
-    monkeypatch.setattr(checkpoint_module, "MOST_LINES", lines)
-    one = state(1, ids=ids)
-    line = len(f'["sig_{0:024d}",{NOW}]\n')
-    written = largest = 0
-    with opened(path, one) as file:
-        whole = path.stat().st_size
-        for number in range(5_000):
-            before = path.stat().st_size
-            if not file.add(f"sig_{number:024d}", NOW):
-                file.save(one)
-                before = 0
-            written += path.stat().st_size - before
-            largest = max(largest, path.stat().st_size)
-    assert written <= 2.2 * line * 5_000
-    assert whole + lines < largest <= whole + max(whole, lines) + 2 * line
+def test_a_write_that_was_due_is_not_done_twice_or_after_the_end(
+    path: Path, timers: Timers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with opened(path, state(0)) as file:
+        assert file.save_soon(lambda: state(1))
+        save(file, state(2))
+        timers.fire(monkeypatch)
+        assert json.loads(path.read_text())["position"] == NOW + 2
+        assert file.save_soon(lambda: state(3))
+    timers.fire(monkeypatch)
+    assert kept(path) == state(2)
+
+
+def test_a_late_write_that_fails_is_told_by_the_next(
+    path: Path, time: Time, timers: Timers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with opened(path, state(0)) as file:
+        assert file.save_soon(lambda: state(1))
+        path.write_text("a note")
+        time.now += 0.5
+        timers.fire(monkeypatch)
+        assert file.behind
+        assert not file.save_soon(lambda: state(1))
+        refused(file, "another program", saves=state(1))
+        path.unlink()
+        save(file, state(1))
+    assert kept(path) == state(1)
+
+
+def test_what_comes_during_a_write_is_written_by_the_next(path: Path, timers: Timers) -> None:
+    """Not waited for, and not forgotten."""
+    with opened(path, state(0)) as file:
+
+        def acknowledged_meanwhile() -> CheckpointState:
+            assert file.save_soon(lambda: state(2))
+            return state(1)
+
+        file.save(acknowledged_meanwhile)
+        assert file.behind
+        assert len(timers.all) == 1
+
+
+def test_a_thread_writes_it_in_time(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(checkpoint_module, "WAIT", 0.05)
+    written = threading.Event()
+    replace = private_files.replace
+
+    def noticed(name: str, data: bytes) -> None:
+        replace(name, data)
+        if b"sig_1_0" in data:
+            written.set()
+
+    with opened(path, state(0)) as file:
+        monkeypatch.setattr(private_files, "replace", noticed)
+        assert file.save_soon(lambda: state(1))
+        assert written.wait(60)
+    assert kept(path) == state(1)
 
 
 # Whose it is, and where
@@ -283,7 +345,7 @@ def test_a_process_may_change_its_folder(tmp_path: Path, monkeypatch: pytest.Mon
     file = checkpoint("here.json")
     monkeypatch.chdir("elsewhere")
     file.open()
-    file.save(state(1))
+    save(file, state(1))
     file.close()
     assert kept(tmp_path / "here.json") == state(1)
 
@@ -302,7 +364,7 @@ def test_only_its_owner_may_read_it(tmp_path: Path, mask: int) -> None:
     before = os.umask(mask)
     try:
         with opened(path, state(1)) as file:
-            file.save(state(2))
+            save(file, state(2))
         assert kept(path) == state(2)
     finally:
         os.umask(before)
@@ -316,7 +378,7 @@ def test_a_file_that_others_may_read_is_so_no_longer(tmp_path: Path) -> None:
     with opened(path, state(1)) as file:
         path.chmod(0o644)
         path.parent.chmod(0o755)
-        file.save(state(2))
+        save(file, state(2))
     found = modes(tmp_path)
     assert found["folder/checkpoint.json"] == 0o600
     assert found["folder"] == 0o755  # a folder that was there is not ours to change
@@ -379,7 +441,7 @@ def test_a_second_stream_of_this_process(path: Path) -> None:
     second.close()  # it holds nothing
     in_use(second, "another stream of this process")
     with opened(path.with_name("other"), state(5)):  # another file has another lock
-        first.save(state(2))
+        save(first, state(2))
     first.close()
     assert second.open() == state(2)
     refused(first, "not open", saves=state(3))
@@ -411,17 +473,10 @@ def test_a_lock_that_was_removed_is_taken_again(path: Path, blocked: int) -> Non
                 for _ in range(blocked):
                     refused(file, "cannot be locked", saves=state(9))
                 lock.rmdir()
-            file.save(state(number))
+            save(file, state(number))
             assert lock.is_file()
             in_use(checkpoint(path), "another stream of this process")
     assert kept(path) == state(2)
-
-
-def test_no_line_is_added_without_the_lock(path: Path) -> None:
-    with opened(path, state(1)) as file:
-        os.unlink(f"{path}.lock")
-        assert not file.add("a", NOW)
-    assert kept(path) == state(1)
 
 
 def test_closed_while_its_lock_is_gone(path: Path) -> None:
@@ -490,10 +545,10 @@ def test_a_lock_whose_owner_is_not_told(path: Path) -> None:
 
 HOLDER = """
 import os, sys
-from tests.unit._checkpoints import checkpoint, state
+from tests.unit._checkpoints import checkpoint, save, state
 file = checkpoint(sys.argv[1])
 file.open()
-file.save(state(5))
+save(file, state(5))
 if os.fork() == 0:  # outlives this process, and holds no lock
     print("taken", flush=True)
 sys.stdin.read()
@@ -506,7 +561,7 @@ def test_a_stream_that_lost_its_lock_does_not_write(path: Path) -> None:
     """The lock's file was removed, and another process took a new one."""
     file = checkpoint(path)
     file.open()
-    file.save(state(1))
+    save(file, state(1))
     os.unlink(f"{path}.lock")
     with subprocess.Popen(
         [sys.executable, "-c", HOLDER, str(path)],
@@ -528,12 +583,12 @@ def test_a_stream_that_lost_its_lock_does_not_write(path: Path) -> None:
 
 FORK = """
 import os, sys
-from tests.unit._checkpoints import checkpoint, in_use, refused, state
+from tests.unit._checkpoints import checkpoint, in_use, refused, save, state
 
 path = sys.argv[1]
 file, closed = checkpoint(path), checkpoint(path + ".closed")
 file.open()
-file.save(state(1))
+save(file, state(1))
 parent = os.getpid()
 child = os.fork()
 if child == 0:
@@ -545,10 +600,10 @@ if child == 0:
     in_use(checkpoint(path), f"process {parent}")
     file.close()
     closed.open()  # it was nobody's
-    closed.save(state(9))
+    save(closed, state(9))
     os._exit(0)
 assert os.waitpid(child, 0)[1] == 0
-file.save(state(3))
+save(file, state(3))
 child = os.fork()
 if child == 0:
     in_use(checkpoint(path), f"process {parent}")  # the first child did not release it
@@ -558,7 +613,7 @@ file.close()
 child = os.fork()
 if child == 0:
     assert file.open() == state(3)
-    file.save(state(4))
+    save(file, state(4))
     os._exit(0)
 assert os.waitpid(child, 0)[1] == 0
 assert file.open() == state(4)
@@ -569,7 +624,7 @@ print("done")
 BUSY_FORK = """
 import os, sys, threading, warnings
 import filelock, pydantic_core  # an import that is under way in another thread never ends in the child
-from tests.unit._checkpoints import checkpoint, opened, refused, state
+from tests.unit._checkpoints import checkpoint, opened, refused, save, state
 
 warnings.simplefilter("ignore")  # a newer Python warns of what is tried here
 path = sys.argv[1]
@@ -577,18 +632,18 @@ file = checkpoint(path)
 file.open()
 stop = threading.Event()
 
-def save():
+def save_often():
     number = 0
     while not stop.is_set():
         number += 1
-        file.save(state(number))
+        save(file, state(number))
 
 def take_turns():
     while not stop.is_set():
         with opened(path + ".other"):
             pass
 
-threads = [threading.Thread(target=save), threading.Thread(target=take_turns)]
+threads = [threading.Thread(target=save_often), threading.Thread(target=take_turns)]
 for thread in threads:
     thread.start()
 for _ in range(20):  # in the middle of a save or of a lock, which never ends in the child
@@ -619,7 +674,7 @@ def test_a_forked_child_does_not_have_it(path: Path, text: str) -> None:
 # Several processes count in one file, each step under the lock. No step is lost, and none is done twice.
 COUNTING = """
 import os, random, sys
-from tests.unit._checkpoints import checkpoint, state, NOW
+from tests.unit._checkpoints import checkpoint, save, state, NOW
 from tradesdk import CheckpointError
 
 path, rounds = sys.argv[1], int(sys.argv[2])
@@ -638,7 +693,7 @@ for seed in range(3):
             assert "in use by" in error.message and "this process" not in error.message, error
             continue
         number = 0 if found is None else round(found.position - NOW)
-        file.save(state(number + 1))
+        save(file, state(number + 1))
         file.close()
         done += 1
     os._exit(0)

@@ -19,7 +19,7 @@ from tradesdk._stream import checkpoint as checkpoint_module
 from tradesdk._stream.checkpoint import CheckpointFile, CheckpointState
 
 from .._rows import each_of
-from ._checkpoints import BASE, NOW, PRINT, URL, checkpoint, in_use, kept, opened, refused, script, state
+from ._checkpoints import BASE, NOW, PRINT, URL, checkpoint, in_use, kept, opened, refused, save, script, state
 from ._small_disk import on_a_small_disk, possible
 
 posix = pytest.mark.skipif(not hasattr(os, "fork"), reason="limits, modes and kills of POSIX")
@@ -35,12 +35,6 @@ GOOD: dict[str, Any] = {
 }
 
 
-@pytest.fixture(autouse=True)
-def no_time_passes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Otherwise a whole state would be due instead of a line."""
-    monkeypatch.setattr(checkpoint_module, "monotonic", lambda: 1_000.0)
-
-
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     return tmp_path / "checkpoint.json"
@@ -50,18 +44,12 @@ def path(tmp_path: Path) -> Path:
 def file(path: Path) -> CheckpointFile:
     file = checkpoint(path)
     file.open()
-    file.save(state(1))
+    save(file, state(1))
     return file
 
 
 def text(**changes: Any) -> bytes:
     return json.dumps({**GOOD, **changes}).encode()
-
-
-def handled(path: Path) -> tuple[tuple[str, float], ...]:
-    found = kept(path)
-    assert found is not None
-    return found.handled
 
 
 # Damaged
@@ -163,45 +151,9 @@ def test_any_bytes_are_a_state_or_an_error_of_ours(tmp_path_factory: pytest.Temp
         assert path.read_bytes() == data
         return
     assert found is not None
-    file.save(found)
+    save(file, found)
     file.close()
     assert kept(path) == found
-
-
-LINES = [b'["sig_2",1760000004.75]\n', b'["sig_3",1760000005]\n', b'["sig_4",1760000005.5]\n']
-ADDED = (("sig_1", NOW + 4.5), ("sig_2", NOW + 4.75), ("sig_3", NOW + 5), ("sig_4", NOW + 5.5))
-
-
-def test_lines_are_read_as_far_as_they_are_whole(path: Path) -> None:
-    """After a power cut any part of the lines may be missing; the state was synced."""
-    first = text() + b"\n"
-    whole = first + b"".join(LINES)
-    for end in range(len(first) - 1, len(whole) + 1):
-        path.write_bytes(whole[:end])
-        assert handled(path) == ADDED[: 1 + whole[len(first) : end].count(b"\n")]
-
-
-@each_of(
-    "rubbish",
-    [
-        *(bytes(4096), bytes(40) + b"\n", b"\n", b'["sig_9",17\n', b'["sig_9"]\n', b'{"sig_9": 5}\n', b"[9, 5]\n"),
-        *(b'["sig_9", "5"]\n', b'["sig_9", 1e12]\n', b'["sig_9", 1e999]\n', b'["\xff", 5]\n'),
-        pytest.param(b'["sig_9", 1' + b"0" * 400 + b"]\n", id="an integer that is too large"),
-        pytest.param(b"[" * 100_000 + b"\n", id="deep"),
-    ],
-)
-def test_lines_end_at_the_first_damaged_one(path: Path, rubbish: bytes) -> None:
-    """The lines after it are not used either: those signals come again, and none is lost."""
-    path.write_bytes(text() + b"\n" + LINES[0] + rubbish + LINES[1])
-    file = checkpoint(path)
-    found = file.open()
-    assert found is not None
-    assert found.handled == ADDED[:2]
-    assert not file.add("sig_5", NOW)  # behind a damaged line it would not be found
-    file.save(found)
-    assert file.add("sig_5", NOW)
-    file.close()
-    assert kept(path) == CheckpointState(NOW, NOW + 5, (*ADDED[:2], ("sig_5", NOW)))
 
 
 def test_how_large_it_may_be(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -214,8 +166,7 @@ def test_how_large_it_may_be(path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     with opened(path, state(1)) as one:
         size = path.stat().st_size
         monkeypatch.setattr(checkpoint_module, "LARGEST", size)
-        one.save(state(1))
-        assert not one.add("a", NOW)
+        save(one, state(1))
         refused(one, "too large", saves=state(2, ids=4))
     assert kept(path) == state(1)  # exactly as large as it may be
 
@@ -233,37 +184,33 @@ CHANGES: dict[str, Callable[[Path], object]] = {
     "rewritten": lambda path: path.write_bytes(text(position=NOW + 50)),
     "rewritten, of the same size": lambda path: path.write_bytes(path.read_bytes().replace(b"sig_1_0", b"sig_7_0")),
     "replaced": lambda path: other_file(path).replace(path),
-    "more behind it": lambda path: path.write_bytes(path.read_bytes() + LINES[0]),
+    "more behind it": lambda path: path.write_bytes(path.read_bytes() + b"more"),
     "cut off": lambda path: path.write_bytes(path.read_bytes()[:-5]),
     "emptied": lambda path: path.write_bytes(b""),
     "too large": lambda path: os.truncate(path, 2 << 20),
 }
 
 
-@pytest.mark.parametrize("lines", [0, 2])
+@pytest.mark.parametrize("back", [False, True], ids=["moved away", "put back"])
 @pytest.mark.parametrize("how", CHANGES)
 def test_what_another_program_wrote_is_not_replaced(
-    path: Path, file: CheckpointFile, monkeypatch: pytest.MonkeyPatch, how: str, lines: int
+    path: Path, file: CheckpointFile, monkeypatch: pytest.MonkeyPatch, how: str, back: bool
 ) -> None:
     monkeypatch.setattr(checkpoint_module, "LARGEST", 1 << 20)
-    for number in range(lines):
-        assert file.add(f"line {number}", NOW)
     mine = path.read_bytes()
     CHANGES[how](path)
     theirs = path.stat().st_size, path.read_bytes()[:10_000]
     why = "more than 1 MiB" if how == "too large" else "another program"
     for _ in range(2):
         refused(file, "cannot be written: ", why, "move that file away", saves=state(2))
-        assert not file.add("a", NOW)
         assert (path.stat().st_size, path.read_bytes()[:10_000]) == theirs
-    if lines:
-        path.write_bytes(mine)  # put back what was there
+    if back:
+        path.write_bytes(mine)
     else:
         path.unlink()
-    file.save(state(3))
-    assert file.add("b", NOW)
+    save(file, state(3))
     file.close()
-    assert handled(path) == (*state(3).handled, ("b", NOW))
+    assert kept(path) == state(3)
 
 
 def test_one_that_appears_or_vanishes(path: Path) -> None:
@@ -272,11 +219,9 @@ def test_one_that_appears_or_vanishes(path: Path) -> None:
         refused(file, "another program", saves=state(1))
         assert path.read_bytes() == text()
         path.unlink()
-        file.save(state(1))
+        save(file, state(1))
         path.unlink()
-        assert not file.add("a", NOW)
-        assert not path.exists()
-        file.save(state(2))
+        save(file, state(2))
     assert kept(path) == state(2)
 
 
@@ -292,7 +237,7 @@ def test_a_folder_in_the_way(path: Path) -> None:
         path.mkdir()
         refused(file, "cannot be written", saves=state(1))
         path.rmdir()
-        file.save(state(1))
+        save(file, state(1))
     assert kept(path) == state(1)
 
 
@@ -307,7 +252,6 @@ def test_a_pipe_and_a_device_are_refused_at_once(path: Path) -> None:
     with opened(path, state(1)) as file:
         path.unlink()
         os.mkfifo(path)
-        assert not file.add("a", NOW)
         refused(file, "it is not a file", saves=state(2))
 
 
@@ -335,7 +279,7 @@ def test_a_link_in_the_place_of_what_is_written_is_not_followed(path: Path, tmp_
     os.symlink(aim, f"{path}.tmp")
     file.open()
     os.symlink(aim, f"{path}.tmp")
-    file.save(state(1))
+    save(file, state(1))
     file.close()
     assert aim.read_text() == "mine"
     assert not path.is_symlink()
@@ -350,7 +294,7 @@ def test_what_a_killed_process_left_behind(path: Path, left: bytes) -> None:
     with opened(path) as file:
         assert not temp.exists()
         temp.write_bytes(left)
-        file.save(state(1))
+        save(file, state(1))
         assert not temp.exists()
     assert kept(path) == state(1)
 
@@ -391,68 +335,9 @@ def test_a_step_that_fails_changes_nothing(
     assert names(path) == ["checkpoint.json", "checkpoint.json.lock"]
     assert json.loads(path.read_text())["position"] == NOW + 1
     in_use(checkpoint(path), "another stream of this process")  # the stream may continue and try again
-    file.save(state(3))
+    save(file, state(3))
     file.close()
     assert kept(path) == state(3)
-
-
-@pytest.mark.parametrize("step", ["open", "fstat", "write", "close"])
-def test_a_line_that_cannot_be_added(
-    path: Path, file: CheckpointFile, monkeypatch: pytest.MonkeyPatch, step: str
-) -> None:
-    """Then the whole state is tried, which says why if that cannot be written either."""
-    assert file.add("a", NOW)
-    with monkeypatch.context() as patch:
-        patch.setattr(os, step, raising(errno.EIO))
-        assert not file.add("b", NOW)
-        if step != "fstat":
-            refused(file, "EIO", saves=state(2))
-    assert not file.add("b", NOW)
-    file.save(state(3))
-    assert file.add("c", NOW)
-    file.close()
-    assert handled(path) == (*state(3).handled, ("c", NOW))
-
-
-@pytest.mark.parametrize("most", [0, 1, 9, 1000])
-@pytest.mark.parametrize("ends", [False, True])
-def test_half_a_line(path: Path, file: CheckpointFile, monkeypatch: pytest.MonkeyPatch, most: int, ends: bool) -> None:
-    """Written on a full disk: it is ignored, nothing is added to it, and it is replaced as our own."""
-    write = os.write
-    with monkeypatch.context() as patch:
-        patch.setattr(os, "write", lambda handle, data: write(handle, data[:most]))
-        assert file.add("abcdefgh", NOW) is (most == 1000)
-    if not ends:
-        with monkeypatch.context() as patch:
-            patch.setattr(os, "replace", raising(errno.EBUSY))
-            for _ in range(2):
-                refused(file, "EBUSY", saves=state(2))
-        assert not file.add("i", NOW)
-        file.save(state(2))
-    file.close()
-    whole = (("abcdefgh", NOW),) if most == 1000 else ()
-    assert handled(path) == ((*state(1).handled, *whole) if ends else state(2).handled)
-
-
-@pytest.mark.parametrize("after", [False, True])
-def test_an_interrupted_line(path: Path, file: CheckpointFile, monkeypatch: pytest.MonkeyPatch, after: bool) -> None:
-    """By Ctrl-C, before or after it is written: the stream may continue, and what it wrote is its own."""
-    write = os.write
-
-    def interrupted(handle: int, data: bytes) -> int:
-        if after:
-            write(handle, data)
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch:
-        patch.setattr(os, "write", interrupted)
-        with pytest.raises(KeyboardInterrupt):
-            file.add("a", NOW)
-    assert not file.add("a", NOW)
-    file.save(state(2))
-    assert file.add("b", NOW)
-    file.close()
-    assert handled(path) == (*state(2).handled, ("b", NOW))
 
 
 @pytest.mark.parametrize("step", ["write", "fsync", "replace"])
@@ -460,7 +345,7 @@ def test_an_interrupted_save(path: Path, file: CheckpointFile, monkeypatch: pyte
     with monkeypatch.context() as patch:
         patch.setattr(os, step, raising(KeyboardInterrupt()))
         with pytest.raises(KeyboardInterrupt):
-            file.save(state(2))
+            save(file, state(2))
     assert names(path) == ["checkpoint.json", "checkpoint.json.lock"]
     file.close()
     assert kept(path) == state(1)
@@ -480,7 +365,7 @@ def test_a_folder_that_cannot_be_synced(path: Path, file: CheckpointFile, monkey
 
     with monkeypatch.context() as patch:
         patch.setattr(os, "fsync", failing(errno.EINVAL))
-        file.save(state(2))
+        save(file, state(2))
         assert synced == [False, True]  # first the bytes, then the name
         patch.setattr(os, "fsync", failing(errno.EIO))
         refused(file, "EIO", saves=state(3))
@@ -489,7 +374,7 @@ def test_a_folder_that_cannot_be_synced(path: Path, file: CheckpointFile, monkey
     assert kept(path.with_name("copy.json")) == state(
         3
     )  # the new one is in place although the save failed: no signal is lost
-    file.save(state(4))  # it is known as our own
+    save(file, state(4))  # it is known as our own
     file.close()
     assert kept(path) == state(4)
 
@@ -498,7 +383,7 @@ def test_a_disk_that_takes_little_at_a_time(path: Path, file: CheckpointFile, mo
     write = os.write
     with monkeypatch.context() as patch:
         patch.setattr(os, "write", lambda handle, data: write(handle, data[:7]))
-        file.save(state(2, ids=50))
+        save(file, state(2, ids=50))
     file.close()
     assert kept(path) == state(2, ids=50)
 
@@ -515,7 +400,7 @@ def test_closed_by_a_signal_in_the_middle_of_a_save(
 
     with monkeypatch.context() as patch:
         patch.setattr(os, "fsync", closing)
-        file.save(state(2))
+        save(file, state(2))
     assert kept(path) == state(2)
 
 
@@ -574,12 +459,12 @@ def test_where_nothing_can_be_written() -> None:
 
 FULL = """
 import os, sys
-from tests.unit._checkpoints import checkpoint, kept, refused, state
+from tests.unit._checkpoints import checkpoint, kept, refused, save, state
 
 disk = sys.argv[1]
 file, new = checkpoint(f"{disk}/checkpoint"), checkpoint(f"{disk}/new")
 file.open()
-file.save(state(1))
+save(file, state(1))
 with open(f"{disk}/filling", "wb", buffering=0) as filling:
     try:
         while True:
@@ -591,8 +476,8 @@ for one in (file, new):
         new.open()  # an empty lock needs no room, so the first save tells
     refused(one, "No space left on device (ENOSPC)", "make room", saves=state(2))
 os.unlink(f"{disk}/filling")
-file.save(state(3))
-new.save(state(4))
+save(file, state(3))
+save(new, state(4))
 file.close()
 new.close()
 assert (kept(file.path), kept(new.path)) == (state(3), state(4))
@@ -609,22 +494,19 @@ def test_a_disk_that_is_really_full(tmp_path: Path) -> None:
 
 # Killed: the file can always be read, and is never older than what was saved
 
-# The same at each step of a save, and of a line: the child kills itself before or after every call of the system.
+# At each step of a save: the child kills itself before or after every call of the system.
 AT_EVERY_STEP = """
 import os, signal, sys
-from tests.unit._checkpoints import checkpoint, state, NOW
-from tradesdk._stream import checkpoint as checkpoint_module
-from tradesdk._stream.checkpoint import CheckpointState
+from tests.unit._checkpoints import checkpoint, save, state
 
-checkpoint_module.monotonic = lambda: 1.0
 path = sys.argv[1]
 file = checkpoint(path)
 file.open()
-file.save(state(0))
+save(file, state(0))
 found = state(0)
 file.close()
 steps = ("open", "fchmod", "write", "fsync", "close", "replace")
-number, killed = 0, [0, 0, 0]
+number, killed = 0, [0, 0]
 for before in (True, False):
     for step in steps:
         for nth in range(1, 6):
@@ -646,20 +528,18 @@ for before in (True, False):
                     return result
 
                 setattr(os, step, dying)
-                file.save(state(number, ids=number))
-                assert file.add("line", NOW)
+                save(file, state(number, ids=number))
                 os._exit(0)
             ended = os.waitpid(child, 0)[1]
             assert ended in (0, signal.SIGKILL)
             new = state(number, ids=number)
-            line = CheckpointState(new.begin, new.position, (*new.handled, ("line", NOW)))
             old, found = found, file.open()
             file.close()
-            stands = [old, new, line].index(found)
+            stands = [old, new].index(found)
             if ended:
                 killed[stands] += 1
             else:
-                assert found == line, (step, nth)
+                assert found == new, (step, nth)
             assert sorted(os.listdir(os.path.dirname(path))) == ["checkpoint.json", "checkpoint.json.lock"]
 print(*killed)
 """
@@ -667,5 +547,5 @@ print(*killed)
 
 @posix
 def test_killed_at_every_step(tmp_path: Path) -> None:
-    # 14 calls, so 28 kills: 15 while the old file is there, 10 while the new one has no line yet, 3 when it has.
-    assert script(AT_EVERY_STEP, str(tmp_path / "checkpoint.json")) == "15 10 3\n"
+    # Before and after each call of the system; the rename decides.
+    assert script(AT_EVERY_STEP, str(tmp_path / "checkpoint.json")) == "15 7\n"

@@ -5,11 +5,10 @@ from __future__ import annotations
 import pytest
 
 from tradesdk import StreamSignal
-from tradesdk._stream import deduplication, seen_ids
-from tradesdk._stream.deduplication import OVERLAP
+from tradesdk._http.service_time import AHEAD
+from tradesdk._stream import deduplication
+from tradesdk._stream.deduplication import MOST_REMEMBERED, OVERLAP, REMEMBERED
 from tradesdk._stream.events import marked
-from tradesdk._stream.seen_ids import MOST_REMEMBERED, REMEMBERED
-from tradesdk._stream.server_clock import AHEAD
 
 from .._clock import START
 from .._rows import each_of
@@ -54,7 +53,7 @@ def test_a_look_reaches_back_by_the_overlap() -> None:
     one.live("a", 100)
     look = one.replay.look(START + 200)
     assert look.start == START + 100 - OVERLAP
-    assert look.window == (START + 89, None)  # and a second more, where `from` is exclusive
+    assert look.first == START + 89  # and a second more, where `from` is exclusive
     history = History([("early", 91), ("too early", 89), ("a", 100)])
     one.history = history
     assert one.both_looks(200) == ["early"]
@@ -63,25 +62,34 @@ def test_a_look_reaches_back_by_the_overlap() -> None:
 
 def test_a_look_does_not_reach_back_before_the_beginning() -> None:
     one = Follows.begun(at=50, history=History([("before", 49), ("at once", 50)]))
-    assert one.replay.look(START + 60).window == (START + 49, None)
+    assert one.replay.look(START + 60).first == START + 49
     assert one.both_looks(60) == ["at once"]
 
 
-def test_what_was_in_the_history_before_is_not_wanted_unless_it_comes_live() -> None:
-    one = Follows.begun(history=History([("old", 0), ("older", 0), ("new", 0)]))
-    one.replay.without([listed("old", 0), listed("older", 0)], complete=True)
-    assert one.live("old", 0) == ["old"]
-    assert one.both_looks(10) == ["new"]
-
-
-@each_of("shown_by", ["a heartbeat", "a signal"])
-def test_the_first_event_shows_that_it_began_earlier_than_a_clock_ahead_said(shown_by: str) -> None:
-    """What dates the answers is an hour ahead of what dates the signals: all that follow would lie before the begin."""
+@each_of(("shown_by", "ahead"), [("a heartbeat", 3_600), ("a signal", 50)])
+def test_the_first_event_shows_that_it_began_earlier_than_a_clock_ahead_said(shown_by: str, ahead: float) -> None:
+    """What dates the answers is ahead of what dates the signals: all that follow would lie before the begin."""
     one = Follows(history=History([("older", -500), ("old", -50), ("missed", 15)]))
-    one.replay.without([listed("old", -50), listed("older", -500)], complete=True)
-    one.replay.start_here(START + 3_600, synced=True)
-    came = one.beat(10) if shown_by == "a heartbeat" else one.live("a", 10, now=3_610)
-    assert came + one.both_looks(3_660) == ([] if shown_by == "a heartbeat" else ["a"]) + ["missed"]
+    one.replay.ahead = AHEAD
+    one.replay.start(START + ahead, guessed=True)
+    came = one.beat(10) if shown_by == "a heartbeat" else one.live("a", 10, now=10 + ahead)
+    assert came + one.both_looks(60 + ahead) == ([] if shown_by == "a heartbeat" else ["a"]) + ["missed"]
+
+
+@each_of("hours", [-3, 0, 3])
+def test_without_a_date_the_first_event_says_where_it_begins(hours: float) -> None:
+    one = Follows(history=History([("old", -50), ("missed", 15)]))
+    one.replay.start(START + hours * 3_600, guessed=True)
+    one.live("a", 10)
+    assert one.both_looks(60) == ["missed"]
+
+
+def test_a_signal_of_long_ago_does_not_move_a_beginning_that_answers_dated() -> None:
+    one = Follows(history=History([("old", -50), ("first", -3_000)]))
+    one.replay.ahead = AHEAD
+    one.replay.start(START, guessed=True)
+    assert one.live("first", -3_000, now=1) == ["first"]
+    assert one.both_looks(60) == one.audit(400) == []
 
 
 def test_on_a_quiet_chain_the_last_signal_is_not_yielded_twice() -> None:
@@ -97,38 +105,40 @@ def test_on_a_quiet_chain_the_last_signal_is_not_yielded_twice() -> None:
     assert one.ids == ["a", "b"]
 
 
-def test_ids_are_forgotten_with_the_position() -> None:
+def test_ids_are_forgotten_with_the_position_once_they_were_audited() -> None:
     one = Follows.begun()
-    for number in range(3000):
+    for number in range(6_000):
         one.live(f"s{number}", number)
-    assert REMEMBERED <= len(one.replay._seen.fingerprints) < REMEMBERED + 100
-    assert one.live("s2999", 2999, now=3000) == []
-    assert one.live("s2100", 2100, now=3000) == []
+        one.history.add(f"s{number}", number)
+        if number % 300 == 0:
+            assert one.audit(number + 5) == []
+    assert REMEMBERED <= len(one.replay._seen) < 3 * REMEMBERED
+    assert one.live("s5999", 5999, now=6000) == one.live("s5100", 5100, now=6000) == []
 
 
-def test_what_was_forgotten_does_not_come_back_from_the_history() -> None:
-    history = History((f"s{number}", number) for number in range(3000))
-    one = Follows.begun(history=history)
-    for number in range(3000):
-        one.live(f"s{number}", number)
-    one.replay._through = START  # as if no audit had worked since the beginning
-    one.history.entries = one.history.entries[:1900]  # and the history were not longer than an audit
-    assert one.audit(3100) == []
+def test_what_no_audit_has_read_yet_is_remembered() -> None:
+    one = Follows.begun(history=History((f"s{number}", number) for number in range(3_000)))
+    for number in range(3_000):
+        if number != 500:
+            one.live(f"s{number}", number)
+    assert one.audit(3_100) == ["s500"]
 
 
 def test_not_more_ids_are_remembered_than_fit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was forgotten does not come back from the history."""
     assert MOST_REMEMBERED == 50_000
-    monkeypatch.setattr(seen_ids, "MOST_REMEMBERED", 5_000)
-    one = Follows.begun()
-    for number in range(5_200):
-        one.replay.live(live(f"s{number}", 7), START + 7, one.out)
-    assert 5_000 <= len(one.replay._seen.fingerprints) < 5_100
-    assert len(one.replay._seen._ids) == len(one.replay._seen._marks) == len(one.replay._seen.fingerprints)
+    monkeypatch.setattr(deduplication, "MOST_REMEMBERED", 500)
+    one = Follows.begun(history=History((f"s{number}", number) for number in range(3_000)))
+    for number in range(3_000):
+        one.live(f"s{number}", number)
+        assert len(one.replay._seen) <= 500
+    assert one.audit(3_100) == []
 
 
 @each_of("at", [FAR, AHEAD + 100])
 def test_a_live_signal_dated_ahead_moves_nothing(at: float) -> None:
     one = Follows.begun(history=History([("a", 1), ("far", at), ("h", 50)]))
+    one.replay.ahead = AHEAD
     one.live("a", 1)
     assert one.live("far", at, now=2) == ["far"]
     assert one.position == 1
@@ -149,7 +159,7 @@ def test_a_signal_dated_ahead_is_never_yielded_twice_however_often_it_is_found()
         assert one.both_looks(number + 1) == []
         assert one.live("far", FAR, now=number) == []
     assert one.ids.count("far") == 1
-    assert len(one.replay._seen.fingerprints) < 100
+    assert len(one.replay._seen) < 200
 
 
 def test_a_signal_dated_ahead_that_only_the_history_has_is_yielded_once() -> None:
@@ -181,7 +191,7 @@ def test_a_signal_of_1970_in_the_history_is_not_what_was_asked_for() -> None:
     one = Follows.begun()
     look = one.replay.look(START + 20)
     assert one.replay.add(look, [listed("h", 10), listed("old", -START)]) == (True, [])
-    assert one.replay.found(look, START + 20, one.out) is None
+    assert one.replay.found(look, START + 20, one.out) == (None, False)
     assert one.handed() == ["h"]
 
 
@@ -198,7 +208,7 @@ def test_a_page_in_no_order_is_sorted() -> None:
     look = one.replay.look(START + 100)
     one.replay.add(look, [listed("h2", 20), listed("h4", 40), listed("h1", 10)])
     one.replay.add(look, [listed("h5", 50), listed("h3", 30)])
-    assert one.replay.found(look, START + 100, one.out) is None
+    assert one.replay.found(look, START + 100, one.out) == (None, False)
     assert one.handed() == ["h1", "h2", "h3", "h4", "h5"]
 
 
@@ -214,39 +224,38 @@ def test_a_list_that_grows_while_it_is_read_shows_some_twice() -> None:
     one.replay.add(look, [listed("h2", 20), listed("h1", 10)])
     one.replay.found(look, START + 100, one.out)
     assert one.handed() == ["h1", "h2", "h3"]
-    assert one.replay.conflicts == 0
 
 
-def test_an_id_that_comes_again_with_other_content_is_told_once() -> None:
+def test_an_id_that_comes_again_with_other_content_is_a_conflict() -> None:
     one = Follows.begun()
     one.live("a", 1)
+    assert one.replay.live(live("a", 1), START + 2, one.out)
     assert not one.replay.live(live("a", 1, price_usd=9.0), START + 2, one.out)
-    assert one.replay.live(live("a", 1, price_usd=9.0), START + 2, one.out)
     one.live("b", 2)
     look = one.replay.look(START + 9)
     other = listed("b", 2, direction="SELL")
-    assert one.replay.add(look, [other]) == (True, [other])
-    assert one.replay.add(look, [other]) == (True, [])
-    assert (one.replay.conflicts, one.replay.duplicates) == (2, 2)
+    assert one.replay.add(look, [listed("a", 1), other]) == (True, [other])
+    assert one.replay.duplicates == 2
     assert one.handed() == []
 
 
-def test_an_id_that_comes_twice_in_one_walk_with_other_content_is_told() -> None:
+def test_an_id_that_comes_twice_in_one_walk_with_other_content_is_a_conflict() -> None:
     one = Follows.begun()
     look = one.replay.look(START + 100)
-    conflicts = one.replay.add(look, [listed("h", 30, price_usd=7.0), listed("h", 30)])[1]
+    conflicts = one.replay.add(look, [listed("h", 30, price_usd=7.0), listed("h", 30), listed("h", 30, price_usd=7.0)])[
+        1
+    ]
     one.replay.found(look, START + 100, one.out)
     assert one.handed() == ["h"]
-    assert (len(conflicts), one.replay.conflicts) == (1, 1)
+    assert conflicts == [listed("h", 30)]
 
 
-def test_other_content_than_in_the_history_is_told_when_it_was_waited_for() -> None:
+def test_other_content_than_in_the_history_is_a_conflict_when_it_was_waited_for() -> None:
     one = Follows.begun(history=History([("h", 98)]))
     one.second_look(100, attached=97)
     assert one.replay.waiting == 1
     assert not one.replay.live(live("h", 98, price_usd=7.0), START + 100, one.out)
     assert one.handed() == ["h"]
-    assert one.replay.conflicts == 1
 
 
 # walks that are long, or fail; more of them in test_replay_walks
@@ -263,7 +272,7 @@ def apart(count: int, each: float = 1.0) -> list[tuple[str, float]]:
 
 @pytest.mark.usefixtures("few_held")
 @each_of(("count", "each", "pages"), [(20, 1.0, 1), (21, 1.0, 2), (130, 1.0, 15), (50, 0.0, 5)])
-def test_more_than_is_held_is_read_in_windows(count: int, each: float, pages: int) -> None:
+def test_more_than_is_held_is_read_in_several_walks(count: int, each: float, pages: int) -> None:
     """The last of them are published in a single second, which cannot be cut."""
     history = History(apart(count, each))
     one = Follows.begun(history=history)
@@ -273,29 +282,20 @@ def test_more_than_is_held_is_read_in_windows(count: int, each: float, pages: in
 
 
 @pytest.mark.usefixtures("few_held")
-def test_an_audit_is_one_walk_and_the_next_one_goes_on() -> None:
-    history = History(apart(50))
-    one = Follows.begun(history=history)
+def test_an_audit_finds_more_than_is_held() -> None:
+    one = Follows.begun(history=History(apart(50)))
     one.live("a", 5)
-    assert [len(one.audit(1_000 + 300 * number)) for number in range(4)] == [20, 20, 10, 0]
-    assert one.ids[1:] == [f"h{number}" for number in range(50)]
+    one.live("b", 990)
+    assert one.audit(1_000) == [f"h{number}" for number in range(50)]
+    assert one.audit(1_300) == []
 
 
 @each_of("each", [1.0, 0.0])
-def test_the_gap_of_a_walk_that_fails_ends_where_what_it_found_begins(each: float) -> None:
+def test_a_walk_that_fails_yields_what_it_found_and_is_a_gap(each: float) -> None:
     history = History(apart(250, each))
     one = Follows.begun(history=history)
     assert len(one.second_look(303, attached=300, breaks=2)) == 200
-    assert one.gaps == [(0, 10 + 50 * each, "a page could not be read")]
-
-
-def test_the_gap_of_a_walk_in_no_order_ends_now() -> None:
-    """The oldest first: what was found says nothing about what was not."""
-    one = Follows.begun()
-    look = one.replay.look(START + 103, attached=START + 100)
-    one.replay.add(look, [listed(name, at) for name, at in apart(50)])
-    one._told(one.replay.failed(look, "broken", START + 103, one.out))
-    assert one.gaps == [(0, 103, "broken")]
+    assert one.gaps == [(0, 303, "a page could not be read")]
 
 
 def test_filters_keep_back_and_count_and_remember() -> None:

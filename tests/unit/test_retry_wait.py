@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from email.utils import format_datetime
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tradesdk import Failure, FailureCause, RetryPolicy
@@ -76,7 +76,7 @@ RETRY_AFTER: dict[float | None, list[str]] = {
     None: [
         *("", " ", ",", "soon", "inf", "Infinity", "nan", "-1", "+1", "1e9", "0x10", "1_0", "1.", ".5", "1.2.3"),
         *("7 s", "7;8", "٣", "\N{FULLWIDTH DIGIT SEVEN}", "²", "2023-11-14T22:13:50Z", "7\x00"),
-        *("Tue, 14 Nov 2023 22:13:50 +0000", "Tue, 14 Nov 2023 22:13:50 PST"),
+        *("Tue, 32 Nov 2023 22:13:50 GMT", "Tue, 14 Nov 2023 24:13:50 GMT"),
     ],
 }
 
@@ -171,90 +171,48 @@ def test_of_two_dates_the_earlier_one_counts() -> None:
     assert server_wait(headers, 0) == 41
 
 
-# The three date forms of HTTP, and nothing looser
+# Dates, as the standard library reads them
 
 MOMENT = 784_111_777.0  # 1994-11-06 08:49:37 UTC, the standard's own example
-EARLY, LATE = datetime(1, 1, 1, tzinfo=UTC).timestamp(), datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC).timestamp()
-
-
-def year(number: int) -> float:
-    return datetime(number, 6, 1, tzinfo=UTC).timestamp()
+GOOD = "Sun, 06 Nov 1994 08:49:37 GMT"
 
 
 @each_of(
     "text",
     [
-        "Sun, 06 Nov 1994 08:49:37 GMT",
-        "Sunday, 06-Nov-94 08:49:37 GMT",
-        "Sun Nov  6 08:49:37 1994",
-        "Sun Nov 06 08:49:37 1994",
-        "  Sun, 06 Nov 1994 08:49:37 GMT\t",
+        *(GOOD, "Sunday, 06-Nov-94 08:49:37 GMT", "Sun Nov  6 08:49:37 1994", f"  {GOOD}\t", "Sun, 6 Nov 94 08:49:37"),
         "Mon, 06 Nov 1994 08:49:37 GMT",  # a wrong weekday harms nobody
+        "Sun, 06 Nov 1994 09:49:37 +0100",
     ],
 )
-def test_the_three_forms(text: str) -> None:
-    assert parse_http_date(text, now=NOW) == MOMENT
-
-
-GOOD = "Sun, 06 Nov 1994 08:49:37 GMT"
-NO_DATES = [
-    *("", "0", "784111777", "now", GOOD[:-4], f"{GOOD[:-3]}UTC", f"{GOOD[:-3]}+0000", f"{GOOD[:-3]}gmt", GOOD[5:]),
-    *("sun, 06 nov 1994 08:49:37 GMT", "Sun, 6 Nov 1994 08:49:37 GMT", "Sun,06 Nov 1994 08:49:37 GMT"),
-    *("Sun, 06 Nov 94 08:49:37 GMT", "Sun, 06-Nov-1994 08:49:37 GMT", "Sunday, 06-Nov-1994 08:49:37 GMT"),
-    *("Sun Nov 6 08:49:37 1994", "Sun Nov  6 08:49:37 1994 GMT", f"{GOOD}, {GOOD}", f"{GOOD}\nX: y", f"{GOOD};"),
-    "1994-11-06T08:49:37Z",
-    # no such moment
-    *(GOOD.replace("06", day) for day in ("00", "31", "-6")),
-    "Wed, 29 Feb 2023 08:49:37 GMT",
-    GOOD.replace("1994", "0000"),
-    *(GOOD.replace("08:49:37", time) for time in ("24:00:00", "08:60:37", "08:49:61", "08:49:99")),
-    # digits that int() would take
-    GOOD.replace("06", "٠٦"),
-    GOOD.replace("1994", "\N{FULLWIDTH DIGIT ONE}994"),
-]
-
-
-@each_of("text", NO_DATES)
-def test_what_is_not_one_of_them_is_not_a_date(text: str) -> None:
-    assert parse_http_date(text, now=NOW) is None
-
-
-def test_a_leap_second_is_the_first_second_of_the_next_minute() -> None:
-    midnight = datetime(2017, 1, 1, tzinfo=UTC).timestamp()
-    assert parse_http_date("Sat, 31 Dec 2016 23:59:60 GMT", now=NOW) == midnight
-    assert parse_http_date("Sat, 31 Dec 2016 23:59:59 GMT", now=NOW) == midnight - 1
+def test_what_is_a_date(text: str) -> None:
+    assert parse_http_date(text) == MOMENT
 
 
 @each_of(
-    ("short", "now", "expected"),
+    "text",
     [
-        (94, 2023, 1994),
-        (23, 2023, 2023),
-        (73, 2023, 2073),
-        (74, 2023, 1974),
-        (0, 2023, 2000),
-        (99, 2023, 1999),
-        (5, 1999, 2005),  # the next century is nearer
-        (0, 2099, 2100),
-        (99, 2100, 2099),
+        *("", "0", "784111777", "now", "1994-11-06T08:49:37Z", "Wed, 29 Feb 2023 08:49:37 GMT", f"{GOOD[:-3]}+9999"),
+        *(GOOD.replace("06", day) for day in ("00", "31", "-6")),
+        *(GOOD.replace("08:49:37", time) for time in ("24:00:00", "08:60:37", "08:49:61", "08:49:99")),
     ],
 )
-def test_two_digits_mean_the_year_that_is_at_most_50_years_ahead(short: int, now: int, expected: int) -> None:
-    text = f"Sunday, 06-Nov-{short:02} 08:49:37 GMT"
-    assert parse_http_date(text, now=year(now)) == datetime(expected, 11, 6, 8, 49, 37, tzinfo=UTC).timestamp()
+def test_what_is_not_a_date(text: str) -> None:
+    assert parse_http_date(text) is None
 
 
-@each_of("now", [1e13, -1e13, 1e300, EARLY, LATE])
-def test_no_local_clock_makes_it_raise(now: float) -> None:
-    assert parse_http_date("Sun, 06 Nov 1994 08:49:37 GMT", now=now) == MOMENT
-    parse_http_date("Sunday, 06-Nov-94 08:49:37 GMT", now=now)
+@given(st.text(max_size=60))
+@example(f"{GOOD[:-3]}+{'9' * 5_000}")
+@example("9" * 5_000)
+def test_no_text_makes_it_raise(text: str) -> None:
+    parse_http_date(text)
 
 
-@given(st.integers(int(year(1000)), int(LATE)), st.floats(0, 2**33))
-def test_both_four_digit_forms_round_trip(seconds: int, now: float) -> None:
+@given(st.integers(int(datetime(1970, 1, 1, tzinfo=UTC).timestamp()), 253_402_300_799))
+def test_both_forms_with_four_digits_round_trip(seconds: int) -> None:
     moment = datetime.fromtimestamp(seconds, UTC)
-    assert parse_http_date(format_datetime(moment, usegmt=True), now=now) == seconds
-    assert parse_http_date(moment.strftime("%a %b %e %H:%M:%S %Y"), now=now) == seconds
+    assert parse_http_date(format_datetime(moment, usegmt=True)) == seconds
+    assert parse_http_date(moment.strftime("%a %b %e %H:%M:%S %Y")) == seconds
 
 
 # Properties

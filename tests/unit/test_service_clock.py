@@ -68,3 +68,34 @@ def test_the_latest_is_never_before_the_earliest(difference: int, local: float, 
     time = seen(difference)
     now, monotonic = NOW + local, 100.0 + elapsed
     assert time.earliest(now, monotonic) <= time.now(now) <= time.latest(now, monotonic)
+
+
+# A stream's, which goes by its events as well
+
+
+def streams(*, date: float | None = None) -> ServiceClock:
+    time = ServiceClock(now=NOW, monotonic=100.0)
+    if date is not None:
+        time.observe({"date": formatdate(date, usegmt=True)}, now=NOW, monotonic=100.0)
+    return time
+
+
+def test_a_stream_begins_with_the_local_clock_and_follows_dates() -> None:
+    assert streams().at(130.0) == NOW + 30
+    assert streams(date=NOW + 600).at(130.0) == NOW + 630
+
+
+@each_of(("ahead", "moved"), [(-7_200, True), (-5, True), (5, True), (7_200, True), (86_401, False), (-86_401, False)])
+def test_without_a_date_the_first_event_sets_it(ahead: float, moved: bool) -> None:
+    time = streams()
+    time.observe_event(NOW + ahead, 100.0)
+    assert time.at(100.0) == NOW + ahead * moved
+    time.observe_event(time.at(100.0) - 50, 100.0)  # the second one not back
+    assert time.at(100.0) == NOW + ahead * moved
+
+
+@each_of(("ahead", "moved"), [(-50, False), (0, False), (50, True), (60, False), (86_000, False)])
+def test_with_a_date_an_event_that_is_a_little_ahead_sets_it(ahead: float, moved: bool) -> None:
+    time = streams(date=NOW)
+    time.observe_event(NOW + ahead, 100.0)
+    assert time.at(100.0) == NOW + ahead * moved

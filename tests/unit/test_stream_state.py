@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tradesdk import Gap, InvalidEvent, RetryPolicy
+from tradesdk import Gap, InvalidEvent, RetryPolicy, StreamSignal
 from tradesdk._stream.events import HistoryPage
 from tradesdk._stream.options import StreamOptions
 from tradesdk._stream.state_machine import AUDIT_EVERY, NextAction, StreamState
@@ -57,9 +57,9 @@ class Following:
         return items
 
     def looks(self, at: float, *signals: Any, audit: bool = False) -> None:
-        look = self.it.begin_look(at, audit=audit)
-        self.it.add(look, HistoryPage(list(signals), None, {}), at, START + at)
-        self.it.looked(look, at, audit=audit)
+        walk = self.it.begin_walk(at, audit=audit)
+        self.it.add(walk, HistoryPage(list(signals), None, {}), at, START + at)
+        self.it.walked(walk, at, audit=audit)
 
 
 def test_the_service_cannot_set_our_marks() -> None:
@@ -94,7 +94,7 @@ def test_a_failed_audit_is_no_gap_and_is_not_tried_at_once() -> None:
     one.feed(beat(301), 301, waited=14.0)
     one.taken()
     assert one.do(301) is NextAction.AUDIT
-    one.it.look_failed(one.it.begin_look(301, audit=True), "no", 331, audit=True)
+    one.it.walk_failed(one.it.begin_walk(301, audit=True), "no", 331, audit=True)
     assert (one.taken(), one.it.stats.gaps) == ([], 0)
     one.feed(beat(345), 345, waited=14.0)
     assert one.do(345) is NextAction.READ
@@ -107,9 +107,9 @@ def test_only_the_second_look_makes_a_gap() -> None:
     one.it.disconnected("cut", 10, START + 10)
     one.connected(20)
     one.taken()
-    one.it.look_failed(one.it.begin_look(20), "first", 50)
+    one.it.walk_failed(one.it.begin_walk(20), "first", 50)
     assert (one.taken(), one.it.stats.gaps, one.do(50)) == ([], 0, NextAction.BACKFILL)
-    one.it.look_failed(one.it.begin_look(50), "second", 600)
+    one.it.walk_failed(one.it.begin_walk(50), "second", 600)
     (gap,) = one.taken()
     assert isinstance(gap, Gap)
     assert (gap.start.timestamp(), gap.reason) == (START + 5, "second")
@@ -189,10 +189,24 @@ def test_the_same_broken_item_of_the_history_is_told_once() -> None:
     one.taken()
     bad = InvalidEvent("bad", json.dumps({"id": 5}).encode(), "history")
     for at in (10.0, 20.0):
-        look = one.it.begin_look(at)
-        one.it.add(look, HistoryPage([], None, {}, [bad]), at, START + at)
+        walk = one.it.begin_walk(at)
+        one.it.add(walk, HistoryPage([], None, {}, [bad]), at, START + at)
     assert one.taken() == [bad]
     assert one.it.stats.invalid == 1
+
+
+def test_an_id_that_comes_again_with_other_content_is_told_once() -> None:
+    one = Following(reports=True)
+    one.connected()
+    one.taken()
+    one.feed(live("a", 1) + live("a", 1), 2)
+    assert [type(item) for item in one.taken()] == [StreamSignal]
+    for at in (3, 4):
+        one.feed(live("a", 1, price_usd=9.0), at)
+    (bad,) = one.taken()
+    assert (bad.reason, bad.source) == ("the id 'a' came again with other content", "stream")
+    stats = one.it.stats
+    assert (stats.conflicts, stats.invalid, stats.duplicates) == (1, 1, 3)
 
 
 def test_the_first_interruption_costs_nothing_and_more_of_them_wait() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from email.utils import formatdate
 
 from tradesdk import Failure, FailureCause, RetryPolicy
-from tradesdk._stream.state_machine import Watchdog
+from tradesdk._stream.watchdog import Watchdog
 
 from .._clock import START
 from .._rows import each_of

@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator, Iterator
 from operator import attrgetter
 from typing import TYPE_CHECKING, Generic, TypeVar
 
+from .._http.repeated_pages import Repeats
 from .._http.request import MAX_PAGE, Listing, optional_text, page_size, total
-from .._stream.seen_ids import Repeats
 from ..errors import APIResponseError
 from ..models._base import Page
 

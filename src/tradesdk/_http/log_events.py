@@ -68,15 +68,27 @@ def log_fields(event: LogEvent, error: TradeError | None = None, **fields: Unpac
     return {"event": event, "code": error.code, "reason": printable(reason, 300), **fields}
 
 
+def event(
+    name: LogEvent,
+    text: str,
+    error: TradeError | None = None,
+    *,
+    level: int = logging.WARNING,
+    **fields: Unpack[LogFields],
+) -> None:
+    """Log a record. Its `text` names the fields, as in `%(chain)d`."""
+    values = log_fields(name, error, **fields)
+    logger.log(level, text, values, extra=values, stacklevel=2)
+
+
 def log_retry(error: APIError, wait: float) -> None:
     """Log that a request failed and is sent again after `wait` seconds."""
-    reason, url = printable(error.headline, 300), printable(error.url, 300)
-    extra = log_fields("retry", error, method=error.method, url=url, wait=wait, tries=error.retries + 1)
-    logger.warning("%s (%s %s); trying again in %.1f s", reason, error.method, url, wait, extra=extra)
+    url = printable(error.url, 300)
+    text = "%(reason)s (%(method)s %(url)s); trying again in %(wait).1f s"
+    event("retry", text, error, method=error.method, url=url, wait=wait, tries=error.retries + 1)
 
 
 def log_rate_limit_wait(wait: float) -> None:
     """Log that nothing is sent for `wait` seconds, until the rate limit resets."""
-    reason = "the rate limit is used up"
-    extra = log_fields("rate_limit_wait", reason=reason, wait=wait)
-    logger.warning("%s; waiting %.1f s for the reset", reason, wait, extra=extra)
+    text = "%(reason)s; waiting %(wait).1f s for the reset"
+    event("rate_limit_wait", text, reason="the rate limit is used up", wait=wait)

@@ -1,24 +1,23 @@
 """The file in which a stream keeps its position, so that the next run continues from there.
 
-The first line is a state as JSON; it replaces the whole file and is synced. Each line after it is a signal that was
-acknowledged since then: `["id",time]`, appended and not synced. A state is as large as what it remembers, so it is
-written only now and then. A line costs the same at one signal a minute and at a thousand a second.
+It is one JSON object, written whole and synced, at most twice a second.
 """
 
 from __future__ import annotations
 
 import errno
 import hashlib
-import json
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
-from typing import Any
+from typing import Annotated
 from urllib.parse import urlsplit
-from zlib import crc32
+
+from pydantic import BaseModel, Field, ValidationError
 
 from .._http.settings import data_folder
 from .._system import private_files
@@ -26,20 +25,17 @@ from .._system.file_lock import FileLock, InUseError
 from .._values.http import parse_json
 from .._values.text import printable
 from ..errors import CheckpointError, ErrorCode, InvalidArgumentError
+from .events import explained
 
 VERSION = 1
 LARGEST = 64 * 1024 * 1024
 """Bytes. A stream remembers a few MiB at most."""
 
-OFTEN = 1.0
-"""Seconds between two whole states, at least, as long as lines can be appended."""
-SHARE = 20
-"""Writing whole states takes at most 1/SHARE of the time: on a slow disk they are written less often."""
-MOST_LINES = 256 * 1024
-"""Bytes of lines after a small state. A larger state has as many bytes of lines as of its own."""
+WAIT = 0.5
+"""Seconds between two writes, at least."""
 
-_YEAR_1 = -62_135_596_800.0
-_YEAR_10000 = 253_402_300_800.0
+_Moment = Annotated[float, Field(ge=0, lt=253_402_300_800)]  # until the year 10000
+_AnyMoment = Annotated[float, Field(ge=-62_135_596_800, lt=253_402_300_800)]  # from the year 1 on
 _REFUSED = {errno.EACCES, errno.EPERM, errno.EROFS}
 _NO_SPACE = {errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC)}
 _START_OVER = "move it away to start over, or choose another file"
@@ -53,23 +49,21 @@ class CheckpointState:
         begin: signals from this time on are wanted.
         position: signals older than this, less the overlap, are acknowledged; not before `begin`.
         handled: (id, time) of acknowledged signals that are not older than that.
-
-    Raises:
-        ValueError: a value is out of range, and could not be read again.
     """
 
     begin: float
     position: float
     handled: tuple[tuple[str, float], ...] = ()
 
-    def __post_init__(self) -> None:
-        for name in ("begin", "position"):
-            if not 0 <= getattr(self, name) < _YEAR_10000:  # False for NaN
-                raise ValueError(f"{name} is not a time after 1970")
-        if self.position < self.begin:
-            raise ValueError("position is before begin")
-        if not all(_is_time(mark) for _, mark in self.handled):
-            raise ValueError("a time in handled is out of range")
+
+class _Content(BaseModel, strict=True):
+    version: Annotated[int, Field(ge=1)]
+    service: str
+    key: str
+    chain: int
+    begin: _Moment
+    position: _Moment
+    handled: list[tuple[str, _AnyMoment]]
 
 
 def fingerprint(key: str) -> str:
@@ -98,23 +92,23 @@ class CheckpointFile:
         key_fingerprint: `fingerprint` of the API key that it is for.
         chain: the chain that it is for.
 
-    Raises:
-        InvalidArgumentError: the path is not valid.
+    Attributes:
+        behind: whether something is not written yet.
     """
 
     def __init__(self, path: str | os.PathLike[str], *, base_url: str, key_fingerprint: str, chain: int) -> None:
         self.path = _absolute(path)
+        self.behind = False
         self._service = _service(base_url)
         self._key = key_fingerprint
         self._chain = chain
         self._guard = threading.RLock()  # a signal handler may close the file that it interrupts
         self._lock: FileLock | None = None
         self._real = self.path
-        self._ours: list[tuple[int, int]] = []
-        """Size and checksum of what we wrote or read. Two pairs while it is unknown which one is in the file."""
-        self._line = b""  # an append that failed: any part of it may be in the file
-        self._whole = 0  # bytes of the state, without lines
-        self._until = 0.0  # when the next whole state is due
+        self._ours: list[bytes] = []
+        """What we wrote or read. Two contents while it is unknown which one is in the file."""
+        self._written = 0.0
+        self._timer: threading.Timer | None = None
 
     def __repr__(self) -> str:
         return f"CheckpointFile({self.path!r})"
@@ -149,7 +143,7 @@ class CheckpointFile:
             self._lock = lock
             return state
 
-    def save(self, state: CheckpointState) -> None:
+    def save(self, state: Callable[[], CheckpointState]) -> None:
         """Replace the file, whole or not at all; on disk when this returns.
 
         Raises:
@@ -157,61 +151,61 @@ class CheckpointFile:
                 The file is unchanged, and the next `save` tries again.
         """
         self._taken()  # before waiting: in a forked child, the thread that holds the guard may not exist
-        data = self._encoded(state)
         with self._guard:
             lock = self._taken()
-            began = monotonic()
-            self._until = 0.0  # no lines until it is known what they would be appended to
+            self._cancel()
+            self.behind = False  # before `state` is called: an acknowledgment that comes later sets it again
             try:
+                data = self._encoded(state())
                 if lock.lost():  # its file was removed: two could write here
                     lock.release()
                     self._take(lock)  # if it fails, the next save tries again
                 self._must_be_as_it_was()
-                new = len(data), crc32(data)
-                self._ours.append(new)
+                self._ours.append(data)
                 private_files.replace(self._real, data)
-            except OSError as error:
-                raise self._failed(error, "written") from error
-            self._ours, self._line, self._whole = [new], b"", len(data)
-            now = monotonic()
-            self._until = now + max(OFTEN, SHARE * (now - began))
+            except BaseException as error:
+                self.behind = True
+                if isinstance(error, OSError):
+                    raise self._failed(error, "written") from error
+                raise
+            self._ours = [data]
+            self._written = monotonic()
 
-    def add(self, signal_id: str, when: float) -> bool:
-        """Append an acknowledged signal. Killing the process does not undo it; a power cut may.
+    def save_soon(self, state: Callable[[], CheckpointState]) -> bool:
+        """Save within half a second, in a thread. False: the last write is longer ago, and the caller has to `save`.
 
-        False: a whole state is due or the append failed, and the caller has to `save`.
+        Does not wait for a write.
 
         Raises:
             CheckpointError: it is not open in this process.
         """
         self._taken()
-        with self._guard:
-            lock = self._taken()
-            if monotonic() >= self._until or not _is_time(when):
-                return False
-            size, check = self._ours[0]
-            line = _dumped([signal_id, when])
-            if size - self._whole > max(MOST_LINES, self._whole) or size + len(line) > LARGEST:
-                return False
-            until, self._until, self._line = self._until, 0.0, line
-            try:
-                if lock.lost() or not private_files.append(self._real, line, size):
-                    return False
-            except OSError:
-                return False
-            self._ours, self._line, self._until = [(size + len(line), crc32(line, check))], b"", until
-            return True
+        left = self._written + WAIT - monotonic()
+        if left <= 0:
+            return False
+        self.behind = True
+        if self._timer is None:
+            self._timer = timer = threading.Timer(left, self._save_late, (state,))
+            timer.daemon = True
+            timer.start()
+        return True
 
-    @property
-    def has_lines(self) -> bool:
-        """Whether there are lines after the state."""
-        return bool(self._ours) and self._ours[0][0] > self._whole
+    def _save_late(self, state: Callable[[], CheckpointState]) -> None:
+        with self._guard, suppress(CheckpointError):  # the next `save` tries again, and reports it
+            if self._timer is threading.current_thread():
+                self.save(state)
+
+    def _cancel(self) -> None:
+        timer, self._timer = self._timer, None
+        if timer is not None:
+            timer.cancel()
 
     def close(self) -> None:
         """Release the lock. Closing twice does no harm."""
         if self._lock is not None and self._lock.forked:
             return
         with self._guard:
+            self._cancel()
             lock, self._lock = self._lock, None
             if lock is not None:
                 lock.release()
@@ -258,9 +252,8 @@ class CheckpointFile:
         except ValueError as error:
             what = str(error)
         else:
-            same = [each for each in self._ours if found is not None and self._is(found, *each)]
-            if same or found is None:
-                self._ours = same
+            if found is None or found in self._ours:
+                self._ours = [] if found is None else [found]
                 return
             what = "another program has changed or replaced it"
         raise self._error(
@@ -268,41 +261,34 @@ class CheckpointFile:
             "move that file away and this stream continues; or end it and start another, which reads that file",
         )
 
-    def _is(self, found: bytes, size: int, check: int) -> bool:
-        return len(found) >= size and crc32(found[:size]) == check and self._line.startswith(found[size:])
-
     def _read(self) -> CheckpointState | None:
-        self._ours, self._line, self._until = [], b"", 0.0
+        self._ours = []
         try:
             data = private_files.content(self._real, LARGEST)
             if data is None:
                 return None
-            self._ours, self._whole = [(len(data), crc32(data))], len(data)
-            found, lines = _split(data)
-            if not isinstance(found, dict):
-                raise ValueError("not a JSON object")
-            version = found.get("version")
-            if not isinstance(version, int) or isinstance(version, bool) or version < 1:
-                raise ValueError("it has no valid version")
+            self._ours = [data]
+            found = parse_json(data)
+            version = found.get("version") if isinstance(found, dict) else None
+            if isinstance(version, int) and version > VERSION:
+                raise self._error(
+                    f"has version {printable(str(version), 20)}, and this release knows versions up to {VERSION}",
+                    "use a newer release of tradesdk, or choose another file",
+                    "checkpoint_mismatch",
+                )
+            content = _Content.model_validate_json(data)
         except OSError as error:
             raise self._failed(error, "read") from error
-        except (ValueError, RecursionError) as error:
+        except ValidationError as error:
+            raise self._damaged(explained(error)) from None
+        except ValueError as error:
             raise self._damaged(str(error)) from None
-        if version > VERSION:
-            raise self._error(
-                f"has version {printable(str(version), 20)}, and this release knows versions up to {VERSION}",
-                "use a newer release of tradesdk, or choose another file",
-                "checkpoint_mismatch",
-            )
-        try:
-            self._must_be_ours(_text(found, "service"), _text(found, "key"), found.get("chain"))
-            return _state(found, lines)
-        except (ValueError, OverflowError) as error:
-            raise self._damaged(str(error)) from None
+        self._must_be_ours(content.service, content.key, content.chain)
+        if content.position < content.begin:
+            raise self._damaged("position is before begin")
+        return CheckpointState(content.begin, content.position, tuple(content.handled))
 
-    def _must_be_ours(self, service: str, key: str, chain: object) -> None:
-        if not isinstance(chain, int) or isinstance(chain, bool):
-            raise ValueError("its chain is not a number")
+    def _must_be_ours(self, service: str, key: str, chain: int) -> None:
         hint = "choose another file: each service, key and chain needs its own"
         if service != self._service:
             raise self._error(f"belongs to another service, {printable(service, 100)}", hint, "checkpoint_mismatch")
@@ -319,17 +305,16 @@ class CheckpointFile:
             )
 
     def _encoded(self, state: CheckpointState) -> bytes:
-        data = _dumped(
-            {
-                "version": VERSION,
-                "service": self._service,
-                "key": self._key,
-                "chain": self._chain,
-                "begin": state.begin,
-                "position": state.position,
-                "handled": state.handled,
-            }
+        content = _Content(
+            version=VERSION,
+            service=self._service,
+            key=self._key,
+            chain=self._chain,
+            begin=state.begin,
+            position=state.position,
+            handled=list(state.handled),
         )
+        data = content.model_dump_json().encode() + b"\n"
         if len(data) > LARGEST:
             raise self._error("would be too large to be read again", "acknowledge signals roughly in their order")
         return data
@@ -376,62 +361,3 @@ def _absolute(path: str | os.PathLike[str]) -> str:
         return str(Path(given).absolute())  # the process may change its working directory
     except (ValueError, OSError):
         raise InvalidArgumentError("checkpoint must be the path of a file") from None
-
-
-def _text(found: dict[str, Any], name: str) -> str:
-    value = found.get(name)
-    if not isinstance(value, str):
-        raise ValueError(f"its {name} is not text")
-    return value
-
-
-def _time(value: object, name: str) -> float:
-    if not isinstance(value, int | float) or isinstance(value, bool):
-        raise ValueError(f"{name} is not a number")
-    return float(value)
-
-
-def _is_time(value: float) -> bool:
-    return _YEAR_1 <= value < _YEAR_10000
-
-
-def _dumped(value: object) -> bytes:
-    return json.dumps(value, separators=(",", ":"), allow_nan=False).encode("ascii") + b"\n"
-
-
-def _split(data: bytes) -> tuple[Any, list[bytes]]:
-    """The state, and the lines after it."""
-    first, *lines = data.split(b"\n")
-    try:
-        return parse_json(first), lines[:-1]  # the last one is empty or torn
-    except ValueError:
-        return parse_json(data), []  # pretty-printed by hand
-
-
-def _pair(pair: object) -> tuple[str, float]:
-    if not (isinstance(pair, list) and len(pair) == 2 and isinstance(pair[0], str)):
-        raise ValueError("handled has an entry that is not an id and a time")
-    return pair[0], _time(pair[1], "a time in handled")
-
-
-def _state(found: dict[str, Any], lines: list[bytes]) -> CheckpointState:
-    pairs = found.get("handled")
-    if not isinstance(pairs, list):
-        raise ValueError("its handled is not a list")
-    handled = [_pair(pair) for pair in pairs]
-    begin, position = _time(found.get("begin"), "begin"), _time(found.get("position"), "position")
-    return CheckpointState(begin, position, (*handled, *_added(lines, {signal_id for signal_id, _ in handled})))
-
-
-def _added(lines: list[bytes], known: set[str]) -> Iterator[tuple[str, float]]:
-    """The lines before the first damaged one. Signals after it come again; none is lost."""
-    for line in lines:
-        try:
-            signal_id, when = _pair(parse_json(line))
-        except (ValueError, OverflowError):
-            return
-        if not _is_time(when):
-            return
-        if signal_id not in known:
-            known.add(signal_id)
-            yield signal_id, when

@@ -11,6 +11,7 @@ from functools import cache
 from typing import Any, TypeAlias
 
 from pydantic import ValidationError
+from pydantic_core import TzInfo, from_json
 
 from .._http.request import MAX_PAGE
 from .._http.response import decode_page
@@ -21,9 +22,7 @@ from ..models.signals import Signal
 from ..models.stream import MARKS, Heartbeat, InvalidEvent, StreamSignal, UnknownEvent
 
 MAX_RAW = 64 * 1024
-_AT_ONCE = 64 * 1024
-
-_1970 = datetime(1970, 1, 1).toordinal() * 86_400.0
+_EPOCH = datetime(1970, 1, 1, tzinfo=TzInfo(0))  # pydantic's zone, which timestamps have
 
 Event: TypeAlias = StreamSignal | Heartbeat | UnknownEvent | InvalidEvent
 
@@ -124,8 +123,6 @@ def decode_history(chain: int, method: str, url: str, response: RawResponse) -> 
 
 
 def _item_by_item(response: RawResponse) -> tuple[list[Signal], str | None, list[InvalidEvent]] | None:
-    from pydantic_core import from_json
-
     try:
         body = from_json(response.content)  # NaN and Infinity are refused item by item
     except ValueError:
@@ -146,16 +143,21 @@ def _item_by_item(response: RawResponse) -> tuple[list[Signal], str | None, list
     return signals, cursor or None, invalid
 
 
+def split(chunk: bytes, size: int) -> Iterator[bytes]:
+    """`chunk` in pieces of at most `size`."""
+    return (chunk[start : start + size] for start in range(0, len(chunk), size))
+
+
 class Gzip:
-    """Decompresses gzip as it arrives, in pieces of limited size."""
+    """Decompresses gzip as it arrives."""
 
     def __init__(self) -> None:
         self._gzip = zlib.decompressobj(zlib.MAX_WBITS | 16)
 
-    def undo(self, chunk: bytes) -> Iterator[bytes]:
-        """The decompressed pieces of `chunk`. Raises `zlib.error` when it is damaged."""
+    def undo(self, chunk: bytes, size: int) -> Iterator[bytes]:
+        """`chunk` decompressed, in pieces of at most `size`. Raises `zlib.error` when it is damaged."""
         while chunk:
-            piece = self._gzip.decompress(chunk, _AT_ONCE)
+            piece = self._gzip.decompress(chunk, size)
             chunk = self._gzip.unconsumed_tail
             if piece:
                 yield piece
@@ -167,14 +169,8 @@ class Gzip:
 
 
 def unix(moment: datetime) -> float:
-    """Unix seconds; for UTC in half the time of `timestamp()`."""
-    zone = moment.tzinfo
-    if zone is None or zone.utcoffset(None):
-        return moment.timestamp()
-    # Always a float: comparing a float with an int takes longer.
-    whole = moment.toordinal() * 86_400 + moment.hour * 3_600 + moment.minute * 60 + moment.second - _1970
-    micro = moment.microsecond
-    return whole + micro / 1e6 if micro else whole
+    """Unix seconds. Subtracting moments of the same zone object takes a third of the time of `timestamp()`."""
+    return (moment - _EPOCH).total_seconds()
 
 
 def utc(moment: float) -> datetime:
@@ -192,5 +188,5 @@ def marked(signal: Signal, *, replayed: bool, late: bool) -> StreamSignal:
 
 def fingerprint(signal: Signal, when: float) -> int:
     """A hash of the content, to detect another signal with the same id."""
-    of = signal.__dict__
+    of = signal.__dict__  # attributes of a model take five times as long
     return hash((of["token_address"], of["direction"], of["confidence"], of["price_usd"], when, of["token_symbol"]))

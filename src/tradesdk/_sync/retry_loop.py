@@ -3,11 +3,12 @@
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
-from .._http.log_events import log_fields, log_retry, logger
+from .._http.log_events import event, log_retry
 from .._http.request import CreateLookup, Request
 from .._http.response import decode_with_headers, failure_of
 from .._http.retry import Retries
@@ -134,10 +135,8 @@ class RetryLoop(Generic[T]):
                     new[0] if lookup.fetch is None else session.call(lookup.fetch(new[0].id), give_up=self._give_up)
                 )
                 url = session.base_url + self._request.target
-                extra = log_fields("create_found", method=self._request.method, url=url)
-                logger.info(
-                    "%s: an earlier attempt had succeeded; nothing was sent again", self._request.path, extra=extra
-                )
+                text = "%(method)s %(url)s: an earlier attempt had succeeded; nothing was sent again"
+                event("create_found", text, level=logging.INFO, method=self._request.method, url=url)
                 return found
         except APIError as error:
             raise self._ambiguous(f"it may have been created; listing to check failed: {error.message}", new) from error

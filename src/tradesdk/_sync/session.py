@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol, TypeVar, runtime_checkable
 from weakref import ReferenceType, ref
 
-from .._http.log_events import log_fields, log_rate_limit_wait, logger
+from .._http.log_events import event, log_rate_limit_wait, logger
 from .._http.rate_limit import RateWindow
 from .._http.request import Request
 from .._http.response import BodyReader, decode_nothing, moment_after, status_error
@@ -239,8 +239,8 @@ class Session:
             if payment is not None and not self.sender.tells_if_sent(error):
                 lost.sent = lost.temporary = True  # a payment that may have arrived counts as sent
             self.throttle.failed(claim, sent=lost.sent)
-            extra = log_fields("request_failed", lost, method=request.method, url=url)
-            logger.debug("%s %s: %s", request.method, url, lost.message, extra=extra)
+            text = "%(method)s %(url)s: %(reason)s"
+            event("request_failed", text, lost, level=logging.DEBUG, method=request.method, url=url)
             if looked is not None:
                 looked.failed(lost.message)
             raise lost from root_cause(error)
@@ -251,16 +251,8 @@ class Session:
         seconds = clock.monotonic() - started if logged else 0.0
         self.throttle.answered(claim, status, headers)
         if logged:
-            logger.debug(
-                "%s %s: %d in %.0f ms",
-                request.method,
-                url,
-                response.status,
-                seconds * 1000,
-                extra=log_fields(
-                    "request_answered", method=request.method, url=url, status=response.status, seconds=seconds
-                ),
-            )
+            text, method = f"%(method)s %(url)s: %(status)d in {seconds * 1000:.0f} ms", request.method
+            event("request_answered", text, level=logging.DEBUG, method=method, url=url, status=status, seconds=seconds)
         if looked is not None:
             looked.answered(response.status, headers, content)
         if body.problem is not None and success and request.decode is not decode_nothing:

@@ -6,17 +6,16 @@ from __future__ import annotations
 import math
 from types import TracebackType
 from typing import TYPE_CHECKING, Generic, TypeVar
-from weakref import ref
 
 from .._http.log_events import log_retry
 from .._http.response import failure_of
 from .._http.retry import Operation, Retries
 from .._stream.checkpoint import CheckpointFile, CheckpointState
-from .._stream.events import signal_reader, unix
+from .._stream.events import signal_reader
 from .._stream.state_machine import NextAction, StreamState
-from ..errors import APIError, APITimeoutError, InvalidArgumentError, StreamError, TradeError
+from ..errors import APIError, APITimeoutError, CheckpointError, InvalidArgumentError, StreamError, TradeError
 from ..models.stream import StreamItem, StreamSignal, StreamStats
-from .concurrency import Interrupted, Interruptible, Place, Semaphore, run_uninterrupted
+from .concurrency import Interrupted, Interruptible, run_uninterrupted
 from .stream_backfill import Backfill
 from .stream_connection import StreamConnection
 
@@ -64,12 +63,10 @@ class SignalStream(Generic[ItemT]):
             self._session, self._interruptible, self._state, options.chain, options.recovery_timeout
         )
         self._checkpoint = checkpoint
-        self._saving = Semaphore(1)
         self._taken: StreamSignal | None = None  # the consumer has it and may not be done with it
-        self._unsaved = False  # whether an acknowledgment is missing in the checkpoint
         self._saved_begin = -math.inf  # where the stream begins, as saved in the checkpoint
         self._begun = self._opened = self._entered = False
-        self._over: Exception | None = None
+        self._error: Exception | None = None
 
     @property
     def stats(self) -> StreamStats:
@@ -84,9 +81,9 @@ class SignalStream(Generic[ItemT]):
     def ack(self, signal: StreamSignal) -> None:
         """Acknowledge a signal: it does not come again after a restart.
 
-        When this returns, the acknowledgment is in the file and survives a killed process. The file is synced about
-        once a second: after a power cut the last signals may come again. Signals may be acknowledged in any order, also
-        while another task waits for the next. Acknowledging again does nothing.
+        The checkpoint is written and synced at once, but at most twice a second, and when the stream is left: after a
+        crash, signals that were acknowledged in the last half second may come again. Signals may be acknowledged in any
+        order, also while another task waits for the next. Acknowledging again does nothing.
 
         Raises:
             CheckpointError: it cannot be written; the next successful write includes it.
@@ -97,29 +94,14 @@ class SignalStream(Generic[ItemT]):
         self._acknowledge(self._checkpoint, signal)
 
     def _acknowledge(self, checkpoint: CheckpointFile, signal: StreamSignal) -> None:
-        place = Place()
-        self._saving.take(None, ref(place))
-        try:
-            behind = self._unsaved  # an earlier write failed or was interrupted
-            self._unsaved |= self._state.acknowledge(signal.id)
-            if behind or (self._unsaved and not checkpoint.add(signal.id, unix(signal.timestamp))):
-                self._save_state(checkpoint)
-            self._unsaved = False
-        finally:
-            self._saving.give_back(ref(place))
+        new = self._state.acknowledge(signal.id)
+        if (new or checkpoint.behind) and not checkpoint.save_soon(self._state.state):
+            self._save(checkpoint)
 
     def _save(self, checkpoint: CheckpointFile) -> None:
-        place = Place()
-        self._saving.take(None, ref(place))
-        try:
-            self._save_state(checkpoint)
-        finally:
-            self._saving.give_back(ref(place))
-
-    def _save_state(self, checkpoint: CheckpointFile) -> None:
-        state = self._state.state()
-        run_uninterrupted(lambda: checkpoint.save(state))
-        self._saved_begin = state.begin
+        begin = self._state.replay.begin
+        run_uninterrupted(lambda: checkpoint.save(self._state.state))
+        self._saved_begin = begin
 
     # iterating
 
@@ -157,59 +139,46 @@ class SignalStream(Generic[ItemT]):
 
     def _advance(self) -> None:
         """Run until there is something to yield."""
-        state, items = self._state, self._items
-        if self._over is not None:
-            raise TradeError(f"this stream has failed: {self._over}")
+        if self._error is not None:
+            raise TradeError(f"this stream has failed: {self._error}")
+        clock = self._session.clock
         try:
             if not self._opened:
                 self._open()
             while True:
-                while state.flowing and not items and not self._interruptible.shut:
-                    self._read()
                 if self._interruptible.shut:
                     raise Interrupted
-                if items:
+                if self._items:
                     return
-                if not self._step():
-                    return
+                now = clock.monotonic()
+                do, seconds = self._state.step(now)
+                match do:
+                    case NextAction.READ:
+                        self._read(now)
+                    case NextAction.WAIT:
+                        self._interruptible.sleep(clock, seconds)
+                    case NextAction.CONNECT:
+                        self._reconnect()
+                    case NextAction.BACKFILL | NextAction.AUDIT:
+                        self._backfill.walk(audit=do is NextAction.AUDIT)
+                        self._connection.watch()
         except Interrupted:
             raise
         except TradeError as error:
             self._connection.close()
-            self._over = error
+            self._error = error
             raise
         except BaseException:
             # A canceled read has closed the connection; the history has what it would have read.
             try:
                 self._connection.close()
             finally:
-                self._state.interrupted(self._session.clock.monotonic())
+                self._state.interrupted(clock.monotonic())
             raise
 
-    def _step(self) -> bool:
+    def _read(self, began: float) -> None:
         state, clock = self._state, self._session.clock
-        do, seconds = state.step(clock.monotonic())
-        match do:
-            case NextAction.YIELD:
-                return False
-            case NextAction.READ:
-                self._read()
-            case NextAction.WAIT:
-                self._interruptible.sleep(clock, seconds)
-            case NextAction.CONNECT:
-                self._reconnect()
-            case NextAction.BACKFILL | NextAction.AUDIT:
-                self._backfill.look(audit=do is NextAction.AUDIT)
-                self._connection.watch()
-        return True
-
-    def _read(self) -> None:
-        state, clock = self._state, self._session.clock
-        if state.rest:
-            state.go_on()
-            return
         silent = False
-        began = clock.monotonic()
         try:
             chunk = self._connection.read(state.watchdog.patience)
         except APITimeoutError:
@@ -270,8 +239,6 @@ class SignalStream(Generic[ItemT]):
             state = self._open_checkpoint(self._checkpoint)
         self._state.begin(state)
         self._begun = True
-        if state is None and self._options.since is None:
-            self._backfill.before()
 
     def _open_checkpoint(self, checkpoint: CheckpointFile) -> CheckpointState | None:
         found: CheckpointState | None = None
@@ -343,8 +310,11 @@ class SignalStream(Generic[ItemT]):
         try:
             if exc_type is None:
                 self._acknowledge_taken()
-                if self._checkpoint is not None and self._checkpoint.has_lines:
-                    self._save(self._checkpoint)
+            if self._checkpoint is not None and self._checkpoint.behind:
+                self._save(self._checkpoint)
+        except CheckpointError:
+            if exc_type is None:  # else the error that ends the block says more
+                raise
         finally:
             self._entered = False
             self.close()

@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
-from .._http.log_events import log_fields, log_rate_limit_wait, log_retry, logger
+from .._http.log_events import log_rate_limit_wait, log_retry
 from .._http.request import MAX_PAGE, endpoint, request
 from .._http.response import failure_of
 from .._http.retry import FailureCause
-from .._stream.deduplication import BackfillWindow
+from .._stream.deduplication import HistoryWalk
 from .._stream.events import HistoryPage, decode_history
 from .._stream.state_machine import StreamState
 from ..errors import APIError, APIResponseError, AuthenticationError
@@ -27,55 +27,41 @@ _SHORT_PATIENCE = 30.0  # seconds; the stream is not read meanwhile
 class Backfill:
     """Walks through the history. Its waits can be interrupted."""
 
-    def __init__(self, session: Session, gate: Interruptible, state: StreamState, chain: int, patience: float) -> None:
+    def __init__(
+        self, session: Session, interruptible: Interruptible, state: StreamState, chain: int, patience: float
+    ) -> None:
         self._session = session
-        self._interruptible = gate
+        self._interruptible = interruptible
         self._state = state
         self._chain = chain
         self._patience = patience
 
-    def before(self) -> None:
-        """Read what the history has before the stream is opened. A failure is only logged: nothing is lost."""
-        session = self._session
-        query = {"chain": self._chain, "limit": MAX_PAGE}
-        try:
-            page = self._read_page(query, _SHORT_PATIENCE)
-        except APIError as error:
-            extra = log_fields("history_unread", error, chain=self._chain)
-            logger.info("the history could not be read before the stream: %s", error, extra=extra)
-            return
-        now = session.clock.monotonic()
-        self._state.sync_clock(page.headers, now, session.clock.now())
-        self._state.replay.without(page.signals, complete=page.next_cursor is None)
-
-    def look(self, *, audit: bool) -> None:
-        """Do one look, or one window of it.
+    def walk(self, *, audit: bool) -> None:
+        """Do the walk that is due.
 
         Raises:
             AuthenticationError: the key is no longer valid.
         """
         session, state = self._session, self._state
-        started = session.clock.monotonic()
-        look = state.begin_look(started, audit=audit)
-        again = audit or state.looks_again  # then a failure is not yet a gap
+        walk = state.begin_walk(session.clock.monotonic(), audit=audit)
+        again = audit or state.will_read_again  # then a failure is not yet a gap
         patience = min(self._patience, _SHORT_PATIENCE) if again else self._patience
-        reason = self._walk(look, patience)
+        reason = self._walk(walk, patience)
         ended = session.clock.monotonic()
         if reason is None:
-            state.looked(look, ended, audit=audit)
+            state.walked(walk, ended, audit=audit)
         else:
-            state.look_failed(look, reason, ended, audit=audit)
+            state.walk_failed(walk, reason, ended, audit=audit)
 
-    def _walk(self, look: BackfillWindow, patience: float) -> str | None:
+    def _walk(self, walk: HistoryWalk, patience: float) -> str | None:
         """Read all pages. Returns why that failed, or None. `patience`: seconds to keep trying for one page."""
         session, state = self._session, self._state
         give_up = session.clock.monotonic() + patience
-        first, last = look.window
         cursor: str | None = None
         cursors: set[str] = set()
         tries = odd = 0
         while True:
-            query = {"chain": self._chain, "from": first, "to": last, "limit": MAX_PAGE, "cursor": cursor}
+            query = {"chain": self._chain, "from": walk.first, "limit": MAX_PAGE, "cursor": cursor}
             try:
                 page = self._read_page(query, patience)
             except AuthenticationError:
@@ -96,7 +82,7 @@ class Backfill:
                 continue
             now = session.clock.monotonic()
             tries, give_up = 0, now + patience
-            more = state.add(look, page, now, session.clock.now())
+            more = state.add(walk, page, now, session.clock.now())
             if not more or page.next_cursor is None:
                 return None
             cursor = page.next_cursor

@@ -12,7 +12,7 @@ from .._http.request import endpoint, request
 from .._http.response import decode_nothing
 from .._http.transport_errors import connection_error, root_cause, transport_error
 from .._http.wire_logging import LoggedExchange, wire
-from .._stream.events import Gzip
+from .._stream.events import Gzip, split
 from .._values.http import Headers, RawResponse, SentHeaders
 from .._values.text import printable
 from ..errors import APIConnectionError, StreamEndedError, StreamError, TradeError
@@ -24,15 +24,16 @@ if TYPE_CHECKING:
 
 _CODINGS = ("", "identity", "gzip", "x-gzip")
 _LONGEST_ID = 1_024  # the id is only a hint: gaps are filled from the history
+_AT_ONCE = 16 * 1024  # bytes; small portions do not trigger the garbage collector
 _ERROR_BODY = 30.0  # seconds for the body of an error
 
 
 class StreamConnection:
     """Opens, reads and closes one connection of a stream."""
 
-    def __init__(self, session: Session, gate: Interruptible, chain: int) -> None:
+    def __init__(self, session: Session, interruptible: Interruptible, chain: int) -> None:
         self._session = session
-        self._interruptible = gate
+        self._interruptible = interruptible
         self._query = {"chain": chain}
         self._request = request("GET", endpoint("signals", "stream"), decode_nothing, query=self._query)
         self.url = session.base_url + self._request.target
@@ -60,9 +61,9 @@ class StreamConnection:
         if last_event_id.isprintable() and 0 < len(last_event_id.strip()) == len(last_event_id) <= _LONGEST_ID:
             headers.append((b"Last-Event-ID", last_event_id.encode()))
         timeout = session.timeout
-        looked: LoggedExchange | None = None
+        exchange: LoggedExchange | None = None
         if wire.level:
-            looked = LoggedExchange("GET", self.url, headers, None, session.clock.monotonic)
+            exchange = LoggedExchange("GET", self.url, headers, None, session.clock.monotonic)
         outgoing = Outgoing(
             "GET",
             self._request.target,
@@ -80,22 +81,22 @@ class StreamConnection:
             if not transport_error(error):
                 raise
             lost = connection_error(error, "GET", self.url, proxy=session.sender.proxy)
-            if looked is not None:
-                looked.failed(lost.message)
+            if exchange is not None:
+                exchange.failed(lost.message)
             raise lost from root_cause(error)
         self._answer, self._patience = answer, 0.0
         self.watch()
         kind = answer.headers.get("content-type", "").partition(";")[0].strip().lower()
         coding = answer.coding.strip().lower()
         if answer.status != 200 or kind != "text/event-stream" or coding not in _CODINGS:
-            self._refuse(answer, kind, coding, looked)
-        elif looked is not None:
-            looked.answered(200, answer.headers, None)  # events are not logged
+            self._refuse(answer, kind, coding, exchange)
+        elif exchange is not None:
+            exchange.answered(200, answer.headers, None)  # events are not logged
         self._coding = Gzip() if "gzip" in coding else None
         self._chunks = iter(answer)
         return answer.headers
 
-    def _refuse(self, incoming: Answer, kind: str, coding: str, looked: LoggedExchange | None) -> None:
+    def _refuse(self, incoming: Answer, kind: str, coding: str, exchange: LoggedExchange | None) -> None:
         session = self._session
         status = incoming.status
         content = b""
@@ -108,8 +109,8 @@ class StreamConnection:
         finally:
             self.close()
         answer = RawResponse(status, incoming.headers, content)
-        if looked is not None:
-            looked.answered(status, answer.headers, content)
+        if exchange is not None:
+            exchange.answered(status, answer.headers, content)
         if status == 204:
             raise StreamEndedError(
                 "the service ended the stream for good (204)", method="GET", url=self.url, response=answer
@@ -138,14 +139,12 @@ class StreamConnection:
             self._answer.wait_for(patience)
             self._patience = patience
         try:
-            if self._coding is None:
-                return next(self._chunks, None)
             for piece in self._pieces:
                 return piece
-            chunk = next(self._chunks, None)
-            if chunk is None:
-                return None
-            self._pieces = self._coding.undo(chunk)
+            chunk: bytes | None = next(self._chunks, None)
+            if chunk is None or (self._coding is None and len(chunk) <= _AT_ONCE):
+                return chunk
+            self._pieces = split(chunk, _AT_ONCE) if self._coding is None else self._coding.undo(chunk, _AT_ONCE)
             for piece in self._pieces:
                 return piece
             return b""  # nothing yet: waiting here for more would hide that no event comes

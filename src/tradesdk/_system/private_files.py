@@ -1,6 +1,6 @@
 """Files and folders that only their owner may read, on disk when the call returns.
 
-A small file is replaced as a whole: the new one is written beside it, synced and renamed. Appended lines are not.
+A file is replaced as a whole: the new one is written beside it, synced and renamed.
 """
 
 from __future__ import annotations
@@ -173,22 +173,6 @@ def create_whole(path: str, data: bytes) -> None:
             os.unlink(temp)
     with contextlib.suppress(OSError):  # the file is there: to report a failure would be wrong
         sync_folder(os.path.dirname(path))
-
-
-def append(path: str, data: bytes, size: int) -> bool:
-    """Append `data` to a file of `size` bytes. False: it has another size, or only a part could be written.
-
-    Killing the process does not undo it. After a power cut, all or a part of it may be missing or zeros.
-
-    Raises:
-        OSError: there is no such file, or it cannot be written. A part of `data` may be there.
-    """
-    # Without O_NONBLOCK, opening a pipe would wait for a reader.
-    file = os.open(path, os.O_WRONLY | os.O_APPEND | getattr(os, "O_NONBLOCK", 0) | _FLAGS)
-    try:
-        return os.fstat(file).st_size == size and os.write(file, data) == len(data)
-    finally:
-        os.close(file)
 
 
 def names(path: str) -> int:

@@ -141,7 +141,7 @@ class AsyncSignalsResource:
 
         Args:
             chain: 8453 (Base) or 56 (BNB Chain).
-            since: start with signals from this moment on: an aware datetime, or Unix seconds. By default with the next.
+            since: start with signals from this moment on: an aware datetime, or Unix seconds. By default now.
             min_confidence: only signals with this confidence or more, 0.0 to 1.0; filtered by the client.
             direction: only `BUY` or only `SELL`; filtered by the client.
             token: only signals of this token, by address or symbol, in any case; filtered by the client.
