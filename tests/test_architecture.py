@@ -31,6 +31,7 @@ THIRD_PARTY = {  # by what lies at the top of the SDK
     "_sync": NETWORK,
     "payments": ETHEREUM,
     "models": {"pydantic_core"},
+    "_stream": {"pydantic_core"},
     "_frames": FRAMES,
 }
 HTTPX_FILES = {
@@ -147,7 +148,6 @@ def test_imports_are_found() -> None:
 ALLOWED_LAZILY = {
     ("tradesdk/_system/clock.py", "anyio"),  # the system's clock waits for the async flavour too
     ("tradesdk/payments/protocol.py", "pydantic_core"),  # writes what that reader read
-    ("tradesdk/_stream/events.py", "pydantic_core"),  # a page of the history that no model can read
     ("tradesdk/_system/file_lock.py", "filelock"),
     ("tradesdk/_http/settings.py", "platformdirs"),  # where a user's files live
     ("tradesdk/_values/http.py", "pydantic_core"),  # reads JSON that no model reads, without overflowing the stack

@@ -116,16 +116,12 @@ def _half_an_error(place: Place, visit: Visit, what: str, number: int) -> None:
     visit.send(EMPTY)
 
 
-def _history(how: Callable[[Place, Visit], None], *, first: bool) -> Callable[[Place, Visit, str, int], None]:
-    """`first`: the look before the stream is open, else the one after a reconnect."""
+def _history(how: Callable[[Place, Visit], None]) -> Callable[[Place, Visit, str, int], None]:
+    """The look after a reconnect."""
 
     def act(place: Place, visit: Visit, what: str, number: int) -> None:
-        if what == "history" and number >= (not first):
+        if what == "history":
             how(place, visit)
-        elif what == "history":
-            visit.send(EMPTY)
-        elif first:  # a stream that is opened nevertheless has nothing to say either
-            visit.hold()
         elif number == 0:
             visit.send(OPEN, b"0\r\n\r\n")
         else:
@@ -152,8 +148,7 @@ def _refused(place: Place, visit: Visit) -> None:
 def _settling(place: Place, visit: Visit, what: str, number: int) -> None:
     if what == "history":
         visit.send(EMPTY)
-        if number == 1:
-            place.there.set()
+        place.there.set()
     else:
         visit.send(OPEN)
         if number == 0:
@@ -169,11 +164,10 @@ PLACES: dict[str, Callable[[], Place]] = {
     "the read after a reconnect": lambda: Place(_quiet_again, {"settle": 0.01}, {"retry": QUICKLY}),
     "the wait before a reconnect": lambda: Place(_reconnecting, client={"retry": MINUTES}),
     "the headers of a reconnect": lambda: Place(_without_headers(1), client={"retry": QUICKLY}),
-    "a history that says nothing": lambda: Place(_history(_silent, first=False), client={"retry": QUICKLY}),
-    "half a page of history": lambda: Place(_history(_half, first=False), client={"retry": QUICKLY}),
-    "the wait before history is asked again": lambda: Place(_history(_refused, first=False), client={"retry": QUICKLY}),
+    "a history that says nothing": lambda: Place(_history(_silent), client={"retry": QUICKLY}),
+    "half a page of history": lambda: Place(_history(_half), client={"retry": QUICKLY}),
+    "the wait before history is asked again": lambda: Place(_history(_refused), client={"retry": QUICKLY}),
     "the time that history has to settle": lambda: Place(_settling, {"settle": 60.0}, {"retry": QUICKLY}),
     "the first headers": lambda: Place(_without_headers(0), entering=True),
     "the body of an error": lambda: Place(_half_an_error, entering=True),
-    "the first look into history": lambda: Place(_history(_silent, first=True), entering=True),
 }

@@ -38,6 +38,8 @@ DRIVER = """
 import os, signal, sys
 from pathlib import Path
 from tradesdk import SignalStream, TradeClient
+from tradesdk._stream import checkpoint
+checkpoint.WAIT = 0.0  # a write for each signal
 sys.path.insert(0, sys.argv[1])
 import signal_bot
 
