@@ -110,6 +110,14 @@ async def test_a_history_that_fails_a_few_times_loses_nothing(times: int) -> Non
     assert (found.error, found.ids, found.stats.gaps, found.stats.late) == (None, WHOLE, 0, 0)
 
 
+async def test_a_history_that_cannot_be_read_before_the_stream_does_no_harm() -> None:
+    def history(script: StreamScript, query: dict[str, str]) -> httpx.Response:
+        return script.honest(query) if "from" in query else failed(500)
+
+    found = await followed(StreamScript(*cut_once(), listed=HOLE, history=history))
+    assert (found.error, found.ids, found.stats.gaps) == (None, WHOLE, 0)
+
+
 async def test_why_it_waits_for_the_rate_limit_is_said_once_a_wait(caplog: pytest.LogCaptureFixture) -> None:
     def history(script: StreamScript, query: dict[str, str]) -> httpx.Response:
         answer = script.honest(query)
@@ -199,7 +207,9 @@ REACHES: dict[str, tuple[list[Life], list[Any], float, tuple[float, float] | Non
     "enough": ([[5.0, live("a", 5)], *OUTAGE, END], [fields("a", 5), *LOST], 3_600.0, None),
     "nothing at all": ([[5.0, live("a", 5)], *OUTAGE, END], [fields("a", 5)], 120.0, (5, 490)),
     "nothing since, and all of it is there": ([[5.0, live("a", 5)], *OUTAGE, END], [fields("a", 5)], 3_600.0, None),
-    "nothing was seen": ([[5.0], *OUTAGE, END], LOST, 120.0, None),
+    "nothing was seen, but listed": ([[5.0], *OUTAGE, END], [fields("old", -40), *LOST], 120.0, (0, 380)),
+    "nothing was seen, and all of it is there": ([[5.0], *OUTAGE, END], [fields("old", -40), *LOST], 3_600.0, None),
+    "nothing was seen or listed": ([[5.0], *OUTAGE, END], LOST, 120.0, None),
     "a quiet chain": ([[live("a", 0), *calm(0, 9_000)], END], [fields("a", 0)], 120.0, None),
     "a quiet chain, and one in a short outage": (
         [[live("a", 0), *calm(0, 900)], END],

@@ -23,7 +23,7 @@ from ._terminal import Terminal
     ],
 )
 def test_how_a_stream_is_refused(trade: Terminal, service: Scripted, status: int, code: str, exit_code: int) -> None:
-    service.answers = []
+    service.answers = [(200, {}, b'{"data":[]}')]
     service.then(status, b"" if status in (204, 301) else {"error": {"code": code, "message": "no"}})
     run = trade(*STREAM)
     assert (run.code, run.problem["code"], run.problem["status"]) == (exit_code, code, status)

@@ -66,6 +66,13 @@ def test_a_look_does_not_reach_back_before_the_beginning() -> None:
     assert one.both_looks(60) == ["at once"]
 
 
+def test_what_was_in_the_history_before_is_not_wanted_unless_it_comes_live() -> None:
+    one = Follows.begun(history=History([("old", 0), ("older", 0), ("new", 0)]))
+    one.replay.before([listed("old", 0), listed("older", 0)], START)
+    assert one.live("old", 0) == ["old"]
+    assert one.both_looks(10) == ["new"]
+
+
 @each_of(("shown_by", "ahead"), [("a heartbeat", 3_600), ("a signal", 50)])
 def test_the_first_event_shows_that_it_began_earlier_than_a_clock_ahead_said(shown_by: str, ahead: float) -> None:
     """What dates the answers is ahead of what dates the signals: all that follow would lie before the begin."""

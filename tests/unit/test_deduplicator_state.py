@@ -11,7 +11,7 @@ from tradesdk._stream.deduplication import OVERLAP
 
 from .._clock import START
 from .._rows import each_of
-from ._replays import Follows, History
+from ._replays import Follows, History, listed
 
 FAR = 99_999_999_999 - START
 
@@ -107,6 +107,22 @@ def test_a_signal_dated_ahead_is_kept_by_its_own_time() -> None:
     third = Follows.resumed(second.replay.state(), history=history)
     assert third.both_looks(60) == third.audit(400) == []
     assert third.live("far", FAR, now=500) == []
+
+
+def test_what_was_in_the_history_before_is_not_replayed_after_a_crash() -> None:
+    one = Follows.begun(acknowledging=True)
+    one.replay.before([listed("old", 0)], START)
+    assert again(one, History([("old", 0), ("new", 0)]), 30) == ["new"]
+
+
+def test_what_was_there_before_is_not_replayed_once_the_position_has_moved() -> None:
+    one = Follows.begun(acknowledging=True, history=History([("old", -5)]))
+    one.replay.before([listed("old", -5)], START)
+    one.history.add("a", 1)
+    one.live("a", 1)
+    one.replay.acknowledge("a")
+    one.both_looks(20)
+    assert again(one, one.history, 40) == []
 
 
 def test_a_late_one_brings_nothing_back_that_was_acknowledged() -> None:

@@ -238,6 +238,8 @@ class AsyncSignalStream(Generic[ItemT]):
             state = await self._open_checkpoint(self._checkpoint)
         self._state.begin(state)
         self._begun = True
+        if state is None and self._options.since is None:
+            await self._backfill.before()
 
     async def _open_checkpoint(self, checkpoint: CheckpointFile) -> CheckpointState | None:
         found: CheckpointState | None = None

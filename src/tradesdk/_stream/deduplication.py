@@ -62,7 +62,8 @@ class HistoryWalk:
     @property
     def first(self) -> int:
         """`from` of the requests, a second earlier: the service may exclude it."""
-        return max(0, math.floor(self.start) - 1)
+        start = self.start if self.anchor == -math.inf else min(self.start, self.anchor)
+        return max(0, math.floor(start) - 1)
 
 
 class Deduplicator:
@@ -81,6 +82,8 @@ class Deduplicator:
         self._audited = 0.0  # the stream left out nothing before
         self._resumed = 0.0  # older signals are not of this run
         self._newest = -math.inf  # the latest signal, unless it is dated in the future
+        self._before: dict[str, float] = {}  # the newest ones that the history had before the stream
+        self._listed = -math.inf  # the latest of them
         self._complete = -math.inf  # nothing older can come live any more, or was missed unreported
         # By id, numbers only: thousands of other objects would keep the garbage collector busy.
         self._seen: dict[str, float] = {}  # the signal's time, or that of the newest one before it if it was late
@@ -97,6 +100,11 @@ class Deduplicator:
         """Begin with signals from `begin` on. `guessed`: the first event may show that it began earlier."""
         self.begin = self.position = self._audited = self._resumed = float(math.floor(begin))
         self._guessed = guessed
+
+    def before(self, signals: Iterable[Signal], now: float) -> None:
+        """Note the signals that the history had before the stream: they are not wanted, unless they come live."""
+        self._before = {signal.id: unix(signal.timestamp) for signal in signals}
+        self._listed = max((when for when in self._before.values() if when <= now + self.ahead), default=-math.inf)
 
     def resume(self, state: CheckpointState) -> bool:
         """Continue from a checkpoint. False when its position cannot be right; the stream then starts over."""
@@ -173,7 +181,8 @@ class Deduplicator:
             cut = settled
         else:
             cut = math.floor(attached)
-        anchor = self._newest if self._newest <= settled else -math.inf
+        last = max(self._newest, self._listed)
+        anchor = last if last <= settled else -math.inf
         return HistoryWalk(start, cut, now, waits=attached is not None, anchor=anchor)
 
     def audit(self, now: float) -> HistoryWalk:
@@ -194,7 +203,7 @@ class Deduplicator:
             elif signal.id in walk.found:  # no error by itself: the list grows while it is read
                 if fingerprint(walk.found[signal.id][1], walk.found[signal.id][0]) != fingerprint(signal, when):
                     conflicts.append(signal)
-            elif when >= walk.start and when > self._forgotten:
+            elif when >= walk.start and when > self._forgotten and signal.id not in self._before:
                 walk.found[signal.id] = when, signal
         if len(walk.found) > MOST_HELD:
             walk.truncated = True
@@ -282,8 +291,9 @@ class Deduplicator:
     def _handled(self, position: float) -> tuple[tuple[str, float], ...]:
         """Acknowledged signals that a walk from `position` on may find."""
         bound = position - OVERLAP
+        handled = self._before | self._seen
         return tuple(
-            (each, when) for each, when in self._seen.items() if when >= bound and each not in self._unacknowledged
+            (each, when) for each, when in handled.items() if when >= bound and each not in self._unacknowledged
         )
 
     # inside

@@ -330,6 +330,11 @@ class StreamState:
         """Whether the walk that is due is the first of two."""
         return len(self._looks) == 2
 
+    def before(self, page: HistoryPage, mono: float, local: float) -> None:
+        """Take the newest signals before the stream was opened."""
+        self.sync_clock(page.headers, mono, local)
+        self.replay.before(page.signals, self.clock.at(mono))
+
     def begin_walk(self, mono: float, *, audit: bool = False) -> HistoryWalk:
         """The walk through the history that is due."""
         now = self.clock.at(mono)

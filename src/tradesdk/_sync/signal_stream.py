@@ -239,6 +239,8 @@ class SignalStream(Generic[ItemT]):
             state = self._open_checkpoint(self._checkpoint)
         self._state.begin(state)
         self._begun = True
+        if state is None and self._options.since is None:
+            self._backfill.before()
 
     def _open_checkpoint(self, checkpoint: CheckpointFile) -> CheckpointState | None:
         found: CheckpointState | None = None

@@ -3,11 +3,12 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
-from .._http.log_events import log_rate_limit_wait, log_retry
+from .._http.log_events import event, log_rate_limit_wait, log_retry
 from .._http.request import MAX_PAGE, endpoint, request
 from .._http.response import failure_of
 from .._http.retry import FailureCause
@@ -35,6 +36,17 @@ class Backfill:
         self._state = state
         self._chain = chain
         self._patience = patience
+
+    def before(self) -> None:
+        """Learn which signals came before the stream: they are not wanted, and a history without them has a gap."""
+        session = self._session
+        try:
+            page = self._read_page({"chain": self._chain, "limit": MAX_PAGE}, _SHORT_PATIENCE)
+        except APIError as error:  # nothing is lost yet, and opening the stream says what is wrong
+            text = "the history of chain %(chain)d could not be read before the stream: %(reason)s"
+            event("history_unread", text, error, level=logging.INFO, chain=self._chain)
+        else:
+            self._state.before(page, session.clock.monotonic(), session.clock.now())
 
     def walk(self, *, audit: bool) -> None:
         """Do the walk that is due.
