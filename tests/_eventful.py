@@ -65,7 +65,8 @@ def stop() -> None:
 
 def agree(service: PaidService, ledger: Ledger) -> None:
     """The ledger may know less than the service, and it may hold money back; it never says what is not true."""
-    payments = {payment.nonce: payment for payment in ledger.history(limit=1000)}
+    # Of a name, whose nonce stays, the newest: a reservation that was never signed may be older.
+    payments = {payment.nonce: payment for payment in ledger.history(limit=1000)[::-1]}
     assert service.authorizations.keys() <= payments.keys(), "handed over, and not written down"
     for nonce, payment in payments.items():
         if nonce in service.taken:

@@ -90,9 +90,9 @@ class Run:
         payments = await self.client.payments.list(limit=1000)
         spent = (await self.client.payments.spending()).total
         assert self.service.total <= spent <= self.schedule.budget
-        # One digest is one signature, and each belongs to one payment.
+        # Each signature belongs to one payment. The same bytes are signed twice only when the first never left.
         signatures = sum(payment.signatures for payment in payments)
-        assert len(self.signer.digests) == len(set(self.signer.digests)) == signatures
+        assert len(self.signer.digests) == signatures
         for payment in payments:
             taken = self.service.taken.get(payment.nonce)
             if payment.stage is PaymentStage.ANSWERED:

@@ -110,7 +110,7 @@ def test_a_kill_before_any_statement_leaves_whole_steps(tmp_path: Path, stride: 
 ANY_MOMENT = """
 rounds, seed = int(sys.argv[2]), int(sys.argv[3])
 chance = random.Random(seed)
-told = 0
+heard = 0
 for number in range(rounds):
     read, write = os.pipe()
     pid = os.fork()
@@ -125,20 +125,20 @@ for number in range(rounds):
                 told(ledger, made, ReasonCode.REJECTED)
         os._exit(1)
     os.close(write)
-    told += len(os.read(read, chance.randrange(1, 8)))  # it has begun
+    heard += len(os.read(read, chance.randrange(1, 8)))  # it has begun
     for _ in range(chance.randrange(20_000)):
         pass
     os.kill(pid, signal.SIGKILL)
     os.waitpid(pid, 0)
     while more := os.read(read, 100):
-        told += len(more)
+        heard += len(more)
     os.close(read)
 with Ledger(path) as ledger:
     sums_agree(ledger)
     submitted = [payment for payment in ledger.history(limit=10**6) if payment.submissions]
     with ledger._file.reading() as db:
         assert db.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
-print(json.dumps([told, len(submitted)]))
+print(json.dumps([heard, len(submitted)]))
 """
 
 

@@ -323,4 +323,4 @@ def test_the_model_takes_the_steps_of_a_ledger() -> None:
 @pytest.mark.long
 def test_the_model_takes_most_steps_of_a_ledger() -> None:
     names = ("two prices", "answers by identifier", "a witness", "a name, and the ledger is lost")
-    assert compare(1800, *(replace(LONG[name][0], clock=SHORT, stalls=False) for name in names)) > 5000
+    assert compare(1800, *(replace(LONG[name][0], clock=SHORT, stalls=False) for name in names)) > 2500

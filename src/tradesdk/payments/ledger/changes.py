@@ -338,14 +338,16 @@ class Mark(LedgerChange):
 
 def _moved(payment: Payment, stage: PaymentStage, *, now: float, **changes: Any) -> Payment:
     """The payment at a stage. Its header is deleted when nothing can be done with it any more."""
-    after = replace(payment, stage=stage, **changes)
+    paid = changes.get("paid", payment.paid)
     if stage in (ANSWERED, TAKEN):
-        after = replace(after, reserved=0, reserved_until=0)
-    header = after.header if stage is SENT and after.paid is None else None
+        changes |= {"reserved": 0, "reserved_until": 0}
+    if stage is not SENT or paid is not None:
+        changes["header"] = None
     # The proof of an answered one says nothing about when the answer came.
-    has_moved = stage is not payment.stage or (after.paid is not payment.paid and stage is not ANSWERED)
-    is_signed = after.signatures != payment.signatures
-    return replace(after, header=header, updated=now if has_moved or is_signed else payment.updated)
+    is_proven = paid is not payment.paid and stage is not ANSWERED
+    if stage is not payment.stage or is_proven or "signatures" in changes:
+        changes["updated"] = now
+    return replace(payment, stage=stage, **changes)
 
 
 def storable(text: str) -> str:

@@ -112,13 +112,10 @@ def newest_of(stages: int, *, unproven: bool = False) -> str:
     )
 
 
-# `hour` is a moment that must be past, `today` one that must be reached; `since` is the earlier of both.
+# What counts from `since` on, and the part without proof. Once for the hour, once for the day: both at once takes twice
+# as long.
 _SUMS = """
-    SELECT
-        coalesce(sum(CASE WHEN counts_until > :hour THEN counted END), 0),
-        coalesce(sum(CASE WHEN counts_until >= :today THEN counted END), 0),
-        coalesce(sum(CASE WHEN counts_until > :hour AND paid IS NULL THEN counted END), 0),
-        coalesce(sum(CASE WHEN counts_until >= :today AND paid IS NULL THEN counted END), 0)
+    SELECT coalesce(sum(counted), 0), coalesce(sum(CASE WHEN paid IS NULL THEN counted END), 0)
     FROM payments WHERE counts_until >= :since AND
 """
 SPENT = f"{_SUMS} {_COUNTS}"
@@ -126,7 +123,7 @@ TOTALS = "SELECT counted, held FROM totals"
 # What release="service" leaves out.
 _RELEASED = f"{_REFUSED} AND counts_until <= :over"
 SPENT_RELEASED = f"{_SUMS} {_RELEASED}"
-TOTALS_RELEASED = f"SELECT coalesce(sum(counted), 0) FROM payments WHERE {_RELEASED}"  # noqa: S608
+TOTALS_RELEASED = f"SELECT coalesce(sum(counted), 0), coalesce(sum(counted), 0) FROM payments WHERE {_RELEASED}"  # noqa: S608
 SPENT_BY_RUN = (
     "SELECT coalesce(sum(counted), 0), coalesce(sum(CASE WHEN paid IS NULL THEN counted END), 0) "  # noqa: S608
     f"FROM payments WHERE run = ? AND {_COUNTS}"

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from typing import Self
 
 _NEWEST = 2**63 - 1
-_SUMS = ("last_hour", "today", "held_last_hour", "held_today", "total", "held")
+_SUMS = ("last_hour", "held_last_hour", "today", "held_today", "total", "held")
 """In the order of the statements."""
 
 
@@ -182,12 +182,9 @@ class Ledger:
             row = _one(db, sql.BY_ID, (payment_id,))
             if row is None:
                 raise errors.gone(payment_id, change.consequence, "its file may have been replaced by another one")
-            values = {name: _setting(db, name) for name in change.reads(row.payment)}
-            row = replace(
-                row,
-                settings={name: value for name, value in values.items() if value is not None},
-                run=None if change.run is None else _run_spending(db, change.run, change.now),
-            )
+            settings = {name: value for name in change.reads(row.payment) if (value := _setting(db, name)) is not None}
+            run = None if change.run is None else _run_spending(db, change.run, change.now)
+            row = LedgerRow(row.payment, row.owner, row.until, settings, run)
             after = change(row)
             if after.payment.header is not None:
                 self._file.mark_signed(change.consequence)
@@ -280,21 +277,24 @@ def _budget_refusal(
         return rules.budget_refusal(amount, spending, now=now, counted=counted, has_total=wanted.max_total is not None)
 
 
-def _moments(now: float) -> dict[str, float]:
-    moments = {"hour": now - rules.HOUR, "today": now // rules.DAY * rules.DAY, "over": now - GRACE}
-    return {**moments, "since": min(moments["hour"], moments["today"])}
-
-
 def _spending(db: sqlite3.Connection, budget: Budget, now: float) -> Spending:
     """What is spent at `now`, and what `budget` and the stored budget leave."""
-    limits, moments = budget.strictest(Budget.from_json(_setting(db, BUDGET))), _moments(now)
-    sums = [*db.execute(sql.SPENT, moments).fetchone(), *db.execute(sql.TOTALS).fetchone()]
+    limits = budget.strictest(Budget.from_json(_setting(db, BUDGET)))
+    sums = _sums(db, sql.SPENT, sql.TOTALS, now)
     if limits.release == "service":
-        (total,) = db.execute(sql.TOTALS_RELEASED, moments).fetchone()
-        released = [*db.execute(sql.SPENT_RELEASED, moments).fetchone(), total, total]
-        sums = [one - less for one, less in zip(sums, released, strict=True)]
+        sums = [
+            one - less for one, less in zip(sums, _sums(db, sql.SPENT_RELEASED, sql.TOTALS_RELEASED, now), strict=True)
+        ]
     spending = Spending(**dict(zip(_SUMS, sums, strict=True)), budget=limits)
     return rules.with_reservations(spending, _every(db, sql.RESERVED, (now - GRACE,)), now)
+
+
+def _sums(db: sqlite3.Connection, spent: str, totals: str, now: float) -> list[int]:
+    """What counts in the last hour, today and in total, each with the part that is held."""
+    over = now - GRACE
+    windows = (math.floor(now - rules.HOUR) + 1, now // rules.DAY * rules.DAY)  # `counts_until` is a whole number
+    rows = [db.execute(spent, {"since": since, "over": over}).fetchone() for since in windows]
+    return [each for row in (*rows, db.execute(totals, {"over": over}).fetchone()) for each in row]
 
 
 def _run_spending(db: sqlite3.Connection, run: str, now: float) -> Spending:
@@ -312,7 +312,8 @@ def _counted(
     reserved = {one.id: one for one in _every(db, sql.RESERVED, (now - GRACE,))}
     apart = {*reserved, *([] if without is None else [without.id])}
     for payment_id, until, amount in db.execute(
-        sql.COUNTED_SERVICE if limits.release == "service" else sql.COUNTED, _moments(now)
+        sql.COUNTED_SERVICE if limits.release == "service" else sql.COUNTED,
+        {"since": min(now - rules.HOUR, now // rules.DAY * rules.DAY), "over": now - GRACE},
     ):
         if payment_id not in apart:
             yield until, amount
