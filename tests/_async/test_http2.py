@@ -53,4 +53,4 @@ async def test_a_limit_of_the_stream_is_none_of_other_calls(library: Any, monkey
             assert isinstance(gone, Disconnected)
             assert gone.reason.startswith("nothing came for")
             assert time.monotonic() - begin < 25, "it was the limit from before the heartbeats"
-        assert server.paths(0) == [STREAM, "/v1/account"]
+        assert server.paths(0) == ["/v1/signals/history", STREAM, "/v1/account"]
