@@ -27,7 +27,6 @@ from tradesdk.payments.ledger.leases import LONGEST_CLAIM
 from .._eventful import Stop, agree, paid_once
 from .._interrupts import apart
 from .._rows import each_of
-from .._seeds import one_of_each
 from .._sync._paidshop import Shop, lost
 
 HOME = str(Path(tradesdk.__file__).parent)
@@ -158,11 +157,7 @@ def reaches_its_end(of: Callable[[Shop], Calls], at: int, kinds: Sequence[str] =
     return False
 
 
-SENDING = [a_call, a_batch, a_batch_of_a_job, resume, reconcile]
-EVERY_CALL = pytest.mark.parametrize("of", [*SENDING, a_kept_answer])
-
-
-@each_of("of", [a_call, a_batch_of_a_job, reconcile])
+@each_of("of", [a_call, a_batch, a_batch_of_a_job, resume, reconcile, a_kept_answer])
 def test_some_lines(of: Callable[[Shop], Calls]) -> None:
     at, step = 1, 251 if of is a_call else 601
     while not reaches_its_end(of, at):
@@ -187,17 +182,3 @@ def test_while_a_failed_call_gives_its_turn_back(monkeypatch: pytest.MonkeyPatch
     started = time.monotonic()
     assert shop.buy() is not None
     assert time.monotonic() - started < 25
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("of", SENDING)
-@pytest.mark.parametrize("kinds", [["429"], ["pending"], ["lost after"]], ids=["429", "pending", "settled, then lost"])
-def test_many_lines(of: Callable[[Shop], Calls], kinds: list[str]) -> None:
-    assert next(at for at in one_of_each(23) if reaches_its_end(of, at, kinds)) > 400
-
-
-@pytest.mark.long
-@EVERY_CALL
-def test_every_line(of: Callable[[Shop], Calls]) -> None:
-    """Of so many lines in a row each run draws another one, and scripts/soak plays them all."""
-    assert next(at for at in one_of_each(4 if of is a_call else 12) if reaches_its_end(of, at)) > 400

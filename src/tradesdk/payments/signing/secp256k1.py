@@ -11,7 +11,6 @@ import contextlib
 import hmac
 import re
 import sys
-import threading
 from collections.abc import Callable
 from functools import cache
 
@@ -55,16 +54,16 @@ class Opened:
 
 def eth_account() -> type[Account]:
     """eth-account, but not the limit of recursion that its import sets: it is so high that the stack would overflow."""
-    with _importing:
-        limit = sys.getrecursionlimit()
-        try:
-            from eth_account import Account
-        finally:
-            sys.setrecursionlimit(limit)
+    if "eth_account" in sys.modules:  # also while another thread imports it and will put the limit back
+        from eth_account import Account
+
+        return Account
+    limit = sys.getrecursionlimit()
+    try:
+        from eth_account import Account
+    finally:
+        sys.setrecursionlimit(limit)
     return Account
-
-
-_importing = threading.Lock()
 
 
 def keccak256(data: bytes) -> bytes:
