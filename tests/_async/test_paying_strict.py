@@ -422,3 +422,13 @@ async def test_a_payment_that_was_handed_over_again_is_not_free_by_an_earlier_wo
         await client.token_prices(TWO)
     seller.clock.advance(200)
     assert (await client.payments.spending()).held == 2 * PRICE
+
+
+async def test_a_clock_that_is_put_forward_buys_nothing_twice() -> None:
+    buyer = Buyer("lost after", "fine")
+    with pytest.raises(PaymentOutcomeUnknownError):
+        await buyer.client(max_retries=0).token_prices(["ETH"])
+    buyer.clock.off = 800
+    with pytest.raises(PaymentUndeliveredError):  # it was taken, and the service keeps no answers
+        await buyer.client().token_prices(["ETH"])
+    assert len(buyer.service.taken) == 1
