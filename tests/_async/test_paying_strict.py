@@ -19,6 +19,7 @@ from tradesdk import (
     Ledger,
     PaymentOutcomeUnknownError,
     PaymentRefusedError,
+    PaymentRejectedError,
     PaymentUndeliveredError,
     PermissionDeniedError,
     TradeError,
@@ -28,9 +29,9 @@ from .._flavour_async import at_once
 from .._paidservice import BASE, PRICE, CountingSigner, JumpingClock, PaidService
 from .._payments import how
 from .._rows import each_of
-from .._seller import TWO, Seller, settled
+from .._seller import TWO, Seller, asks_2, settled
 from ..unit._ledger import draft, submitted, trusted
-from ..unit._offers import PAY_TO, decoded, encoded, prices
+from ..unit._offers import PAY_TO, decoded, encoded, offer_2, prices, requirement_2
 from ._market import market_of
 
 OTHER = "0x" + "42" * 20
@@ -383,3 +384,51 @@ async def test_what_a_service_that_is_gone_was_to_be_paid_expires() -> None:
     assert (await client(here, BASE).payments.spending()).total == 0
     found = await client(here, BASE).payments.reconcile()
     assert (found.live, found.unresolved) == ((), ())
+
+
+IDENTIFIER = {"payment-identifier": {"info": {"required": False}, "schema": {}}}
+
+
+def lost(request: httpx.Request) -> httpx.Response:
+    raise httpx.ReadTimeout("lost", request=request)
+
+
+async def test_a_date_that_is_ahead_hands_nothing_over_past_the_total_of_a_run() -> None:
+    """By that date the payments of earlier calls are over, and only an answer that was kept is asked for."""
+    seller = Seller(
+        offer=offer_2(requirement_2(amount="30000", maxTimeoutSeconds=120), extensions=IDENTIFIER), sold=lost
+    )
+    ledger, tokens = Ledger.memory(), ["ETH", "BRETT", "TOSHI"]
+    for token in tokens:
+        with pytest.raises(PaymentOutcomeUnknownError):
+            await market_of(seller, ledger=ledger, max_retries=0).token_prices([token])
+    seller.ahead, seller.sold = 140, lambda request: httpx.Response(200, json=prices("ETH"))
+    run = market_of(seller, ledger=ledger).batches.token_prices(tokens, size=1, max_total="0.03")
+    with pytest.raises(PaymentRefusedError, match="over_total"):
+        [batch async for batch in run]
+    assert (len(seller.paid), run.spent) == (len(tokens) + 1, PRICE)
+
+
+async def test_a_payment_that_was_handed_over_again_is_not_free_by_an_earlier_word() -> None:
+    seller = Seller(offer=offer_2(requirement_2(maxTimeoutSeconds=120), extensions=IDENTIFIER))
+    seller.sold = lambda request: asks_2(offer_2(error="insufficient_funds"))
+    client = market_of(seller, max_retries=0, budget=Budget(total="0.06", release="service"))
+    with pytest.raises(PaymentRejectedError):
+        await client.token_prices(TWO)
+    seller.ahead, seller.sold = 140, lost
+    with pytest.raises(PaymentRefusedError, match="clock_difference"):  # it tells the time
+        await client.token_prices(["TOSHI", "DEGEN"])
+    with pytest.raises(PaymentOutcomeUnknownError):
+        await client.token_prices(TWO)
+    seller.clock.advance(200)
+    assert (await client.payments.spending()).held == 2 * PRICE
+
+
+async def test_a_clock_that_is_put_forward_buys_nothing_twice() -> None:
+    buyer = Buyer("lost after", "fine")
+    with pytest.raises(PaymentOutcomeUnknownError):
+        await buyer.client(max_retries=0).token_prices(["ETH"])
+    buyer.clock.off = 800
+    with pytest.raises(PaymentUndeliveredError):  # it was taken, and the service keeps no answers
+        await buyer.client().token_prices(["ETH"])
+    assert len(buyer.service.taken) == 1

@@ -399,6 +399,26 @@ def a_receipt_says_in_which_hour_and_day_it_counts(store: LedgerStore) -> None:
 
 
 @case
+def a_clock_that_is_set_back_before_the_receipt_leaves_it_in_its_hour(store: LedgerStore) -> None:
+    first = submitted(store, draft())
+    told(store, first, ReasonCode.DELIVERED, receipt=PAID, now=NOW - 7200)
+    assert store.spending(PLENTY, now=NOW + 1).last_hour == 30_000
+
+
+@case
+def a_payment_stays_in_its_run_until_another_one_has_signed_it(store: LedgerStore) -> None:
+    first = submitted(store, of_run(fingerprint="call"), max_total=30_000)
+    later: dict[str, Any] = {"now": NOW + 200, "over": NOW + 200}
+    wanted_now = of_run("another", fingerprint="call", valid_before=int(NOW) + 400)
+    release(store, reserve(store, wanted_now, **later))
+    with raises(PaymentRefusedError, "over_total"):
+        reserve(store, of_run(), max_total=30_000, **later)
+    again = reserve(store, wanted_now, **later)
+    assert (again.id, again.run) == (first.id, "r")
+    assert submit(store, replace(again, run="another"), now=NOW + 200).run == "another"
+
+
+@case
 def there_is_room_when_hour_and_day_both_have_it(store: LedgerStore) -> None:
     """Also the next day counts what may still be taken in its first minute."""
     budget = Budget(per_hour="0.05", per_day="0.05")

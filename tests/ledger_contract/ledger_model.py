@@ -187,7 +187,6 @@ class Course:
             earlier,
             reserved=max(earlier.counted, asked.amount),
             reserved_until=asked.counts_until,
-            run=asked.run or earlier.run,
         )
 
     def is_claimed_by_another(self, payment: Payment, owner: str) -> bool:
@@ -278,7 +277,7 @@ class Course:
             else:
                 self.payments[self.payments.index(earlier)] = again
             self.claims[again.id] = (owner, self.now + claim_for)
-            self.terms[again.id] = {name: getattr(asked, name) for name in TERMS}
+            self.terms[again.id] = {name: getattr(asked, name) for name in TERMS} | {"run": run or again.run}
             expected = (again, True)
         found: str | tuple[Payment, bool]
         try:
@@ -399,7 +398,7 @@ class Course:
     def proof_of(self, payment: Payment, receipt: Receipt | None, stage: PaymentStage) -> dict[str, Any]:
         if receipt is not None and receipt.success:
             first: dict[str, Any] = {"proof": PaymentProof.RECEIPT, "paid": True}
-            first["counts_until"] = min(payment.counts_until, math.ceil(self.now))
+            first["counts_until"] = min(payment.counts_until, math.ceil(max(self.now, payment.updated)))
             return {"receipt": receipt} | ({} if payment.paid else first)
         before = payment.receipt
         kept = before if receipt is None or (before is not None and before.success) else receipt

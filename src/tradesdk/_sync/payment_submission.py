@@ -129,6 +129,8 @@ class Submission(Generic[T]):
         Raises:
             PaymentError: there is no response that says so, or the answer is not usable.
         """
+        if not self._payment.is_expired(self._authorizer.clock.now()):  # it has only by the service's word
+            ledger_step(lambda: self.write_down(self._resubmit()))
         report, response, problem = self._submit()
         if report.code is ReasonCode.DELIVERED and response is not None:
             return self._delivered(report, response)

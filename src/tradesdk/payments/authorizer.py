@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from uuid import uuid4
 
 from .._http.log_events import log_fields, logger
-from .._http.service_time import REPORTED, ServiceClock
+from .._http.service_time import MAX_DIFFERENCE, REPORTED, ServiceClock
 from .._system.clock import Clock
 from .._values.money import shown_usd, usd
 from .._values.payment import GRACE, Payment, PaymentStage, SignedHeader, origin_of
@@ -167,10 +167,14 @@ class PaymentAuthorizer:
             PaymentRefusedError: `purchase_changed`: the name was used for other data.
         """
         now = self.clock.now()
-        found = self.store.find(purchase.fingerprint(self.payer), now=now, since=now - self._continue_for)
+        found = self.store.find(purchase.fingerprint(self.payer), now=now, since=self._since(now))
         if found is not None and not purchase.is_for(found):
             raise purchase_changed(found)
         return None if found is None else kept_answer(found, now)
+
+    def _since(self, now: float) -> float:
+        """When an unnamed payment must have been created to be continued. The clock may have been put forward since."""
+        return now - self._continue_for - min(max(0.0, -self.time.difference), MAX_DIFFERENCE)
 
     def take(self, purchase: PurchaseIntent, owner: str) -> Earlier:
         """Find the earlier payment for a purchase, and claim it if it can be continued."""
@@ -321,7 +325,7 @@ class PaymentAuthorizer:
             owner=owner,
             until=now + LONGEST_CLAIM,
             over=self.latest() + MARGIN,
-            since=now - self._continue_for,
+            since=self._since(now),
             max_total=purchase.max_total,
             now=now,
         )

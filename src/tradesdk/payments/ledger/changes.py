@@ -200,6 +200,7 @@ def with_terms(payment: Payment, terms: Payment) -> Payment:
         # A service's date may have made the new validity end before the old one.
         counts_until=max(payment.counts_until, terms.counts_until) if payment.signatures else terms.counts_until,
         identified=terms.identified,
+        run=terms.run or payment.run,
     )
 
 
@@ -271,7 +272,8 @@ class Record(LedgerChange):
         if receipt is not None and receipt.success:
             if payment.paid:
                 return {"receipt": receipt}
-            until = min(payment.counts_until, math.ceil(self.now))
+            # Not before it was signed: the clock may have been set back since.
+            until = min(payment.counts_until, math.ceil(max(self.now, payment.updated)))
             return {"receipt": receipt, "proof": PaymentProof.RECEIPT, "paid": True, "counts_until": until}
         before = payment.receipt
         kept = before if receipt is None or (before is not None and before.success) else receipt

@@ -60,16 +60,11 @@ class Reservation:
             raise InvalidArgumentError("payment must be at stage RESERVED")
 
     def of(self, earlier: Payment | None) -> Payment:
-        """The payment with the reservation. An `earlier` one keeps its terms and header until it is signed again."""
+        """The payment with the reservation. An `earlier` one keeps terms, header and run until it is signed again."""
         wanted = self.payment
         if earlier is None:
             earlier = replace(wanted, created=self.now, updated=self.now)
-        return replace(
-            earlier,
-            reserved=max(earlier.counted, wanted.amount),
-            reserved_until=wanted.counts_until,
-            run=wanted.run or earlier.run,
-        )
+        return replace(earlier, reserved=max(earlier.counted, wanted.amount), reserved_until=wanted.counts_until)
 
 
 def reply_window(now: float) -> tuple[float, float]:
