@@ -26,6 +26,7 @@ CODES = {"KILL": -9, "INT": 130, "TERM": 143, "HUP": 129}
 # `trade`, to which a signal comes at a step of the way from the ledger to the reader.
 DRIVER = """
 import os, signal, sys
+from tradesdk import Collect
 from tradesdk_cli.__main__ import main
 from tradesdk_cli.ledger import KeepingLedger
 from tradesdk_cli.output.outfile import OutFile
@@ -34,18 +35,18 @@ from tradesdk_cli.output.printer import Output
 step, name = sys.argv[1:3]
 number = getattr(signal, "SIG" + name)
 
-def steps(owner, method, before, after):
+def steps(owner, method, before, after, counts=lambda *given: True):
     call = getattr(owner, method)
     def stepped(self, *given, **more):
-        if step == before:
+        if step == before and counts(*given):
             os.kill(os.getpid(), number)
         result = call(self, *given, **more)
-        if step == after:
+        if step == after and counts(*given):
             os.kill(os.getpid(), number)
         return result
     setattr(owner, method, stepped)
 
-steps(KeepingLedger, "collect", "written down", "handed over")
+steps(KeepingLedger, "update", "written down", "handed over", lambda _, change: isinstance(change, Collect))
 steps(Output, "write", "being printed", "printed")
 steps(OutFile, "commit", "in a file beside", "in the file")
 sys.argv[1:] = sys.argv[3:]

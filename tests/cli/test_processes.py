@@ -56,7 +56,7 @@ def test_a_pipe_that_closes_is_no_error(trade: Terminal, service: Scripted, form
         "--help",
         *(
             pytest.param(line, marks=pytest.mark.long)
-            for line in ("agents list -o table", "agents get agt_1", "mock gaps")
+            for line in ("agents list -o table", "agents get agt_1", "--mock mock gaps")
         ),
     ],
 )

@@ -25,9 +25,10 @@ T = TypeVar("T")
 class BatchRun(Generic[T]):
     """Batches, each bought when it is requested. For one consumer, and for one pass.
 
-    After an error the run stays at the same batch: the next step tries it again, and a payment that may have been taken
-    is resent instead of a new one being made. With a job, a batch that was paid for and whose answer is out of reach
-    (another machine bought it, or it never arrived) is passed over: its name is never paid for again.
+    After an error the run stays at the same batch: the next step tries it again, and for 10 minutes a payment that may
+    have been taken is resent instead of a new one being made; with a job, always. With a job, a batch that was paid for
+    and whose answer is out of reach (another machine bought it, or it never arrived) is passed over: its name is never
+    paid for again.
 
     Attributes:
         count: the number of batches.

@@ -136,7 +136,7 @@ class Submission(Generic[T]):
             return self._delivered(report, response)
         if report.code in (ReasonCode.UNKNOWN, ReasonCode.NOT_RECEIVED):
             raise in_doubt(self._payment, report.reason, response) from problem
-        if report.is_settled:
+        if report.is_settled or report.code is ReasonCode.ALREADY_USED:
             report = replace(report, code=ReasonCode.ALREADY_USED)
             self._report(report)
             raise self._final_error(report, response, problem)

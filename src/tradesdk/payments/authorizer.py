@@ -268,8 +268,10 @@ class PaymentAuthorizer:
         """Make a change that ends a call. The caller must get the outcome even if the ledger fails: it is logged."""
         try:
             self.store.update(payment_id, change)
-        except LedgerError as problem:
+        except BaseException as problem:
             ended(change.owner or "")  # else its claim would delay the next equal call
+            if not isinstance(problem, LedgerError):
+                raise
             extra = log_fields("ledger_failed", problem, payment_id=payment_id)
             logger.warning("payment %s: %s: %s", payment_id, change.consequence, problem, extra=extra)
 

@@ -14,7 +14,7 @@ APPLICATION = 0x7452_4C67
 
 _COUNTS = "counted > 0 AND (paid IS NULL OR paid = 1)"
 # Not `stage = …`: an index on stages would be taken then, and not the one that is made for the question.
-_COLLECTED = "reply IS NOT NULL AND stage <> 'taken' AND (waits = 0 OR purchase IS NOT NULL)"
+_COLLECTED = "reply IS NOT NULL AND stage NOT IN ('sent', 'taken') AND (waits = 0 OR purchase IS NOT NULL)"
 _WAS_SIGNED = "(stage <> 'reserved' OR signatures > 0)"
 _OPEN = f"(stage <> 'answered' AND {_WAS_SIGNED})"
 _STANDING = f"(purchase IS NOT NULL OR waits = 1 OR reserved > 0 OR {_OPEN})"
