@@ -44,7 +44,7 @@ def tour(market: MarketClient) -> None:
         )
 
     for payment in market.payments.list():
-        print(f"{payment.stage:<9} ${payment.amount_usd:.2f}, sent {payment.submissions}x, charged: {payment.charged}")
+        print(f"{payment.stage} ${payment.amount_usd:.2f}, sent {payment.submissions}x, charged: {payment.charged}")
     print(f"spent today: ${market.payments.spending().today_usd:.2f}")
 
 

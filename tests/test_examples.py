@@ -185,8 +185,8 @@ def test_paid_market_data(tmp_path: Path) -> None:
         "in doubt: $0.06 may have been paid, sent 5x",
         "  ETH   62.5 %",
         "  BRETT 36.1 %",
-        "delivered $0.06, sent 6x, charged: True",
-        "delivered $0.06, sent 1x, charged: True",
+        "answered $0.06, sent 6x, charged: True",
+        "answered $0.06, sent 1x, charged: True",
         "spent today: $0.12",
     ]
 
