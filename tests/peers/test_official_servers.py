@@ -109,7 +109,7 @@ def test_what_is_not_there_costs_nothing(buyer: Buyer) -> None:
             buyer.call("token_prices", ["NOPE"])
         payment = caught.value.payment
         assert payment is not None
-        assert how(payment) == "sent, rejected"
+        assert how(payment) == "sent, refused"
         nonces.add(payment.nonce)
     assert len(nonces) == 1
     assert paid(buyer) == []
