@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import errno
 import hashlib
+import json
 import os
 import threading
 from collections.abc import Callable
@@ -34,8 +35,9 @@ LARGEST = 64 * 1024 * 1024
 WAIT = 0.5
 """Seconds between two writes, at least."""
 
-_Moment = Annotated[float, Field(ge=0, lt=253_402_300_800)]  # until the year 10000
-_AnyMoment = Annotated[float, Field(ge=-62_135_596_800, lt=253_402_300_800)]  # from the year 1 on
+_YEAR_1, _YEAR_10000 = -62_135_596_800, 253_402_300_800
+_Moment = Annotated[float, Field(ge=0, lt=_YEAR_10000)]
+_AnyMoment = Annotated[float, Field(ge=_YEAR_1, lt=_YEAR_10000)]
 _REFUSED = {errno.EACCES, errno.EPERM, errno.EROFS}
 _NO_SPACE = {errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC)}
 _START_OVER = "move it away to start over, or choose another file"
@@ -305,16 +307,24 @@ class CheckpointFile:
             )
 
     def _encoded(self, state: CheckpointState) -> bytes:
-        content = _Content(
-            version=VERSION,
-            service=self._service,
-            key=self._key,
-            chain=self._chain,
-            begin=state.begin,
-            position=state.position,
-            handled=list(state.handled),
-        )
-        data = content.model_dump_json().encode() + b"\n"
+        # Not by the model: pydantic-core has locks that a thread may hold while this process is forked.
+        for name, least, moments in (
+            ("begin", 0, [state.begin]),
+            ("position", 0, [state.position]),
+            ("handled", _YEAR_1, [when for _, when in state.handled]),
+        ):
+            if not all(least <= when < _YEAR_10000 for when in moments):
+                raise ValueError(f"{name} is not a time that could be read again")
+        content = {
+            "version": VERSION,
+            "service": self._service,
+            "key": self._key,
+            "chain": self._chain,
+            "begin": state.begin,
+            "position": state.position,
+            "handled": state.handled,
+        }
+        data = json.dumps(content, separators=(",", ":")).encode() + b"\n"
         if len(data) > LARGEST:
             raise self._error("would be too large to be read again", "acknowledge signals roughly in their order")
         return data
