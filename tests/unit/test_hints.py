@@ -119,7 +119,7 @@ def test_a_hint_of_its_own_wins_and_is_in_the_traceback_once() -> None:
     (500, "try again"),
     (502, "try again"),
     (503, "try again"),
-    (504, "try again"),
+    (504, "try again later"),
 ])  # fmt: skip
 def test_what_the_service_refuses(status: int, named: str) -> None:
     body = {"error": {"code": CODES.get(status, "odd"), "message": "no"}}

@@ -48,7 +48,7 @@ HINTS: dict[str, str] = {
     "internal_error": _TRY_LATER,
     "bad_gateway": _TRY_LATER,
     "service_unavailable": _TRY_LATER,
-    "unexpected_status": "if error.status is 500 or more, try again in a while; else check the base URL, and see error.body",
+    "unexpected_status": "if error.status is 500 or more, try again later; else check the base URL, and see error.body",
     "invalid_response": "check the base URL (TRADE_BASE_URL or base_url=); the answer is error.response",
     "pagination_loop": "report it to the service; to stop earlier, pass max_items=",
     "ambiguous_outcome": "look at the ids in error.candidates, or list, before you make the call again",
