@@ -7,6 +7,7 @@ import itertools
 import os
 import sqlite3
 import tempfile
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -19,9 +20,9 @@ from tradesdk._values.payment import Payment, PaymentStage, ReasonCode, Receipt,
 from tradesdk.payments.budget import Budget
 from tradesdk.payments.ledger import schema
 from tradesdk.payments.ledger.changes import Record, Submit
-from tradesdk.payments.ledger.rules import Reservation
+from tradesdk.payments.ledger.rules import DAY, Reservation
 from tradesdk.payments.ledger.schema import to_row
-from tradesdk.payments.ledger.sqlite import Ledger
+from tradesdk.payments.ledger.store import Ledger
 from tradesdk.payments.state_machine import Report
 
 ROUNDS = 60
@@ -102,7 +103,8 @@ def grown(path: Path, size: int) -> Ledger:
     with sqlite3.connect(path) as database:
         rows = [[*to_row(delivered(at)), None, 0.0] for at in created]
         database.executemany(schema.ADD, rows)
-        database.execute(schema.COUNT, (60_000 * size, 0))
+        days = Counter(int(at + 60) // DAY for at in created)
+        database.executemany(schema.COUNT, [(day, 60_000 * payments, 0) for day, payments in days.items()])
     database.close()
     assert ledger.spending(BUDGET, now=NOW).total == 60_000 * (size + 1)
     return ledger

@@ -152,7 +152,7 @@ if TYPE_CHECKING:  # `as` makes the names public to type checkers
     from .payments.ledger.changes import Reopen as Reopen
     from .payments.ledger.protocol import LedgerStore as LedgerStore
     from .payments.ledger.rules import Reservation as Reservation
-    from .payments.ledger.sqlite import Ledger as Ledger
+    from .payments.ledger.store import Ledger as Ledger
     from .payments.results import ChainVerdict as ChainVerdict
     from .payments.results import DryRun as DryRun
     from .payments.results import MarketResult as MarketResult
@@ -305,7 +305,7 @@ _HOMES = {
     ),
     "payments.ledger.protocol": ("LedgerStore",),
     "payments.ledger.rules": ("Reservation",),
-    "payments.ledger.sqlite": ("Ledger",),
+    "payments.ledger.store": ("Ledger",),
     "payments.results": (
         "ChainVerdict",
         "DryRun",

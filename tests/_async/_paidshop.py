@@ -46,7 +46,7 @@ class Shop:
         self.service = PaidService(self.clock, kinds=list(kinds))
         self.transport = httpx.MockTransport(self._handle)
         self.network = None if patch is None else networked(patch, self.transport)
-        self.ledger: EventfulLedger = EventfulLedger.memory()  # type: ignore[assignment]
+        self.ledger: EventfulLedger = EventfulLedger.memory()
         self.signer = CountingSigner()
         self.client = self.another()
         self.interrupt: Callable[[], object] | None = None

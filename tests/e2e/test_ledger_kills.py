@@ -136,8 +136,7 @@ for number in range(rounds):
 with Ledger(path) as ledger:
     sums_agree(ledger)
     submitted = [payment for payment in ledger.history(limit=10**6) if payment.submissions]
-    with ledger._file.reading() as db:
-        assert db.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+    ledger.check()
 print(json.dumps([heard, len(submitted)]))
 """
 

@@ -25,7 +25,7 @@ from tradesdk import (
 )
 from tradesdk.payments.ledger import schema
 from tradesdk.payments.ledger.changes import Mark
-from tradesdk.payments.ledger.rules import signed
+from tradesdk.payments.ledger.rules import DAY, signed
 
 from .. import _courses as courses
 from .._courses import ANSWERED, START, TAKEN, Book, Case, Cheque, Row, World, entry, search
@@ -265,16 +265,16 @@ class Real:
         self.ledger = Ledger.memory()
 
     def load(self, book: Book) -> None:
-        with self.ledger._file.writing("") as db:
-            db.execute("DELETE FROM payments")
+        with self.ledger._engine.transaction(write=True) as db:
+            db.write("DELETE FROM payments", ())
+            db.write("DELETE FROM days", ())
             for row in book:
-                db.execute(schema.ADD, [*schema.to_row(row.payment), row.owner, row.until])
-            counted, held = (sum(each) for each in zip((0, 0), *(signed(row.payment) for row in book), strict=True))
-            db.execute("UPDATE totals SET counted = ?, held = ?", (counted, held))
+                db.write(schema.ADD, [*schema.to_row(row.payment), row.owner, row.until])
+                db.write(schema.COUNT, (row.payment.counts_until // DAY, *signed(row.payment)))
 
     def book(self) -> Book:
-        with self.ledger._file.reading() as db:
-            told = db.execute("SELECT id, owner, until FROM payments ORDER BY seq").fetchall()
+        with self.ledger._engine.transaction() as db:
+            (told,) = db.read(("SELECT id, owner, until FROM payments ORDER BY seq", ()))
         rows = []
         for payment_id, owner, until in told:
             payment = self.ledger.get(payment_id)

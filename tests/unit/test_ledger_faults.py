@@ -85,7 +85,7 @@ def test_while_another_process_has_it_for_itself(path: Path, kept: Payment) -> N
 
 
 def test_while_another_thread_uses_it(ledger: Ledger, kept: Payment) -> None:
-    with ledger._file.reading():
+    with ledger._engine.transaction():
         refused(ledger, "ledger_locked")
     assert ledger.get(kept.id) == kept
 

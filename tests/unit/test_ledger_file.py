@@ -161,9 +161,9 @@ def test_odd_names_are_names(tmp_path: Path) -> None:
 def test_it_is_as_durable_as_it_can_be(path: Path, sync: bool, level: int) -> None:
     with Ledger(path, sync=sync) as ledger:
         reserve(ledger)
-        with ledger._file.reading() as db:
+        with ledger._engine.transaction() as db:
             names = ("journal_mode", "synchronous", "fullfsync", "checkpoint_fullfsync", "secure_delete")
-            found = [db.execute(f"PRAGMA {name}").fetchone()[0] for name in names]
+            found = [rows[0][0] for rows in db.read(*((f"PRAGMA {name}", ()) for name in names))]
     assert found == ["wal", level, 1, 1, 1]
 
 

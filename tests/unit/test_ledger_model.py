@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from tradesdk import Budget, Ledger, PaymentStage, ReasonCode
 from tradesdk.payments.ledger import schema
 from tradesdk.payments.ledger.schema import to_row
+from tradesdk.payments.ledger.sqlite import SqliteTransaction
 
 from .._rows import each_of
 from .._seeds import drawn
@@ -19,7 +20,6 @@ from ..ledger_contract.ledger_model import Course
 from ._ledger import NOW, draft, reserve, submit, told
 
 T = TypeVar("T")
-MOMENTS = dict.fromkeys(("hour", "today", "since", "over"), 0)
 
 
 @settings(max_examples=12, deadline=None)
@@ -58,22 +58,24 @@ def test_a_long_past_makes_nothing_slower() -> None:
             passed += 1
             return 0
 
-        with ledger._file.reading() as db:
-            db.set_progress_handler(tick, 10)
+        with ledger._engine.transaction() as db:
+            assert isinstance(db, SqliteTransaction)
+            db.connection.set_progress_handler(tick, 10)
         payment = reserve(ledger, draft("new"), Budget(per_hour="9999", per_day="9999", total="9999"))
         ledger.spending(Budget(), now=NOW)
         ledger.history(stages=[PaymentStage.SENT], limit=10)
         told(ledger, submit(ledger, payment), ReasonCode.DELIVERED)
-        with ledger._file.reading() as db:
-            db.set_progress_handler(None, 0)
+        with ledger._engine.transaction() as db:
+            assert isinstance(db, SqliteTransaction)
+            db.connection.set_progress_handler(None, 0)
         return passed
 
     def fill(payments: int) -> None:
-        with ledger._file.writing("") as db:
+        with ledger._engine.transaction(write=True) as db:
             for number in range(payments):
                 created = NOW - 90_000 - number  # neither of the last hour nor of today
                 done = draft(stage=PaymentStage.ANSWERED, counted=30_000, created=created, valid_before=int(created))
-                db.execute(schema.ADD, [*to_row(done), None, 0.0])
+                db.write(schema.ADD, [*to_row(done), None, 0.0])
 
     fill(50)
     few = steps()
@@ -86,23 +88,19 @@ def test_a_long_past_makes_nothing_slower() -> None:
 @each_of(
     ("statement", "values", "index"),
     [
-        (schema.FIND, dict.fromkeys(("fingerprint", "since", "over", "after", "until"), 0), "standing"),
-        (schema.SPENT, MOMENTS, "COVERING INDEX counted"),
-        (schema.SPENT_RELEASED, MOMENTS, "not_taken"),
-        (schema.TOTALS_RELEASED, MOMENTS, "not_taken"),
-        (schema.SPENT_BY_RUN, ("r",), "by_run"),
+        (schema.FIND, ("a", 0, 0, 0, 0, 0), "standing"),
+        (schema.IN_HOUR, (0,), "COVERING INDEX counted"),
+        (schema.RELEASED, (0, 0, 0), "not_taken"),
+        (schema.BY_RUN, ("r",), "by_run"),
         (schema.RESERVED, (0,), "reserved"),
-        (schema.COUNTED, MOMENTS, "counted"),
-        (schema.COUNTED_SERVICE, MOMENTS, "counted"),
+        (schema.COUNTED, (0, 0), "counted"),
         (schema.FORGET, (0,), "kept"),
-        (schema.newest_of(2), ("answered", 9, 9, "sent", 9, 9, 9), "by_stage"),
-        (schema.newest_of(1, unproven=True), ("answered", 9, 9, 9), "unproven"),
+        (schema.newest_of(2)[0], ("answered", 9, 9) * 3 + ("sent", 9, 9) * 3 + (9,), "by_stage"),
+        (schema.newest_of(1, unproven=True)[0], ("answered", 9, 9, 9), "by_stage"),
         (schema.BY_ID, ("a",), "autoindex"),
     ],
 )
-def test_no_question_reads_the_whole_ledger(
-    statement: str, values: tuple[object, ...] | dict[str, object], index: str
-) -> None:
+def test_no_question_reads_the_whole_ledger(statement: str, values: tuple[object, ...], index: str) -> None:
     db = sqlite3.connect(":memory:")
     for line in schema.TABLES:
         db.execute(line)

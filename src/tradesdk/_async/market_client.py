@@ -18,7 +18,7 @@ from ..payments.authorizer import PaymentAuthorizer
 from ..payments.budget import Budget
 from ..payments.guards import Guards
 from ..payments.ledger.protocol import LedgerStore
-from ..payments.ledger.sqlite import Ledger
+from ..payments.ledger.store import Ledger
 from ..payments.money import Usd, micro_usd
 from ..payments.signing.secp256k1 import checksummed
 from ..payments.signing.signer import LocalSigner, Signer, checked_signer

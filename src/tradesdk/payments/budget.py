@@ -136,6 +136,8 @@ class Budget:
 
         Unlimited only if neither has a limit and at least one is unlimited on purpose.
         """
+        if self.is_set and not other.is_set:
+            return self
         lower: dict[str, int | None] = {}
         for name in LIMITS:
             given = [micro for micro in (getattr(self, name), getattr(other, name)) if micro is not None]

@@ -81,7 +81,7 @@ class LedgerChange:
     run: str | None = None
     now: float = 0.0
 
-    def reads(self, payment: Payment) -> tuple[str, ...]:
+    def reads(self) -> tuple[str, ...]:
         """The settings that it compares, in the same transaction."""
         return ()
 
@@ -139,9 +139,9 @@ class Submit(LedgerChange):
     pay_to: Sequence[str] = ()
     secret_id: str | None = None
 
-    def reads(self, payment: Payment) -> tuple[str, ...]:
-        names = () if self.pay_to else (recipients_of(payment.origin),)
-        return names if self.secret_id is None else (*names, secret_of(payment.payer))
+    def reads(self) -> tuple[str, ...]:
+        names = () if self.pay_to else (recipients_of(self.terms.origin),)
+        return names if self.secret_id is None else (*names, secret_of(self.terms.payer))
 
     def __call__(self, row: LedgerRow) -> LedgerRow:
         payment = row.payment
@@ -156,24 +156,24 @@ class Submit(LedgerChange):
                 hint="make the call again",
                 payment=payment,
             )
-        signed = with_terms(payment, self.terms)
         written = dict(row.settings)
         if not self.pay_to:
             name = recipients_of(payment.origin)
             known = addresses(written.get(name))
-            refusal = recipient_refusal(signed.pay_to, origin=payment.origin, configured=(), known=known)
+            refusal = recipient_refusal(self.terms.pay_to, origin=payment.origin, configured=(), known=known)
             if refusal is not None:
                 refusal.payment = payment
                 raise refusal
-            written[name] = addresses_text(known or [signed.pay_to])
+            written[name] = addresses_text(known or [self.terms.pay_to])
         if self.secret_id is not None:
             name = secret_of(payment.payer)
             if written.setdefault(name, self.secret_id) != self.secret_id:
                 raise purchase_secret_changed(payment.payer, written[name], self.secret_id)
         after = _moved(
-            signed,
+            payment,
             SENT,
             now=self.now,
+            **_terms(payment, self.terms),
             proof=PaymentProof.NONE,
             paid=None,
             code=ReasonCode.NONE,
@@ -190,18 +190,22 @@ class Submit(LedgerChange):
 
 def with_terms(payment: Payment, terms: Payment) -> Payment:
     """A payment with the terms that are to be signed."""
-    return replace(
-        payment,
-        network=terms.network,
-        asset=terms.asset,
-        pay_to=terms.pay_to,
-        amount=terms.amount,
-        valid_before=terms.valid_before,
-        # A service's date may have made the new validity end before the old one.
-        counts_until=max(payment.counts_until, terms.counts_until) if payment.signatures else terms.counts_until,
-        identified=terms.identified,
-        run=terms.run or payment.run,
-    )
+    return replace(payment, **_terms(payment, terms))
+
+
+def _terms(payment: Payment, terms: Payment) -> dict[str, Any]:
+    # A service's date may have made the new validity end before the old one.
+    until = max(payment.counts_until, terms.counts_until) if payment.signatures else terms.counts_until
+    return {
+        "network": terms.network,
+        "asset": terms.asset,
+        "pay_to": terms.pay_to,
+        "amount": terms.amount,
+        "valid_before": terms.valid_before,
+        "counts_until": until,
+        "identified": terms.identified,
+        "run": terms.run or payment.run,
+    }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

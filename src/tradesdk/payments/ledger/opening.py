@@ -15,6 +15,8 @@ from ..._system.clock import SystemClock
 from . import errors
 from . import schema as sql
 
+_APPLICATION = 0x7452_4C67
+"""The `application_id` of a ledger."""
 _CREATING = threading.Lock()
 """Held while a file is created: closing any descriptor of a file drops this process's locks on it."""
 _PAUSE = 0.005
@@ -161,9 +163,7 @@ def _version(db: sqlite3.Connection, path: str, consequence: str) -> int:
     """The version of the ledger, 0 for an empty file."""
     version = int(db.execute("PRAGMA user_version").fetchone()[0])
     application = int(db.execute("PRAGMA application_id").fetchone()[0])
-    if application != sql.APPLICATION and (
-        application or version or db.execute("SELECT 1 FROM sqlite_master").fetchone()
-    ):
+    if application != _APPLICATION and (application or version or db.execute("SELECT 1 FROM sqlite_master").fetchone()):
         raise errors.damaged(path, "a database of another program", consequence)
     if version > sql.VERSION:
         raise errors.newer(path, version, sql.VERSION, consequence)
@@ -191,7 +191,7 @@ def _create_tables(db: sqlite3.Connection, path: str, consequence: str) -> None:
         if not _version(db, path, consequence):  # another process may have been faster
             for statement in sql.TABLES:
                 db.execute(statement)
-            db.execute(f"PRAGMA application_id = {sql.APPLICATION}")
+            db.execute(f"PRAGMA application_id = {_APPLICATION}")
             db.execute(f"PRAGMA user_version = {sql.VERSION}")
         db.execute("COMMIT")
     except BaseException:

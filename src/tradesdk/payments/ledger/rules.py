@@ -62,9 +62,11 @@ class Reservation:
     def of(self, earlier: Payment | None) -> Payment:
         """The payment with the reservation. An `earlier` one keeps terms, header and run until it is signed again."""
         wanted = self.payment
+        until = wanted.counts_until
         if earlier is None:
-            earlier = replace(wanted, created=self.now, updated=self.now)
-        return replace(earlier, reserved=max(earlier.counted, wanted.amount), reserved_until=wanted.counts_until)
+            now = self.now
+            return replace(wanted, created=now, updated=now, reserved=wanted.amount, reserved_until=until)
+        return replace(earlier, reserved=max(earlier.counted, wanted.amount), reserved_until=until)
 
 
 def reply_window(now: float) -> tuple[float, float]:

@@ -1,16 +1,19 @@
-"""The tables, every statement that reads or changes them, and payments as rows."""
+"""The tables, every statement that reads or changes them, and payments as rows. The same for all engines.
+
+Parameters are `?`, booleans are 0 and 1. The column types are SQLite's; `postgres` replaces four words.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import fields
+from enum import Enum
+from functools import cache
+from operator import attrgetter
 from typing import Any
 
 from ..._values.payment import NOT_TAKEN, Payment, PaymentProof, PaymentStage, ReasonCode, Receipt, SignedHeader
-
-APPLICATION = 0x7452_4C67
-"""The `application_id` of a ledger."""
 
 _COUNTS = "counted > 0 AND (paid IS NULL OR paid = 1)"
 # Not `stage = …`: an index on stages would be taken then, and not the one that is made for the question.
@@ -65,36 +68,39 @@ TABLES = (
     )
     """,
     f"CREATE INDEX standing ON payments (fingerprint) WHERE {_STANDING}",
-    "CREATE INDEX by_stage ON payments (stage, seq)",
-    "CREATE INDEX unproven ON payments (stage, seq) WHERE paid IS NULL",
+    "CREATE INDEX by_stage ON payments (stage, paid, seq)",
     "CREATE INDEX reserved ON payments (reserved_until) WHERE reserved > 0",
     f"CREATE INDEX counted ON payments (counts_until, counted, paid) WHERE {_COUNTS}",
     f"CREATE INDEX not_taken ON payments (counts_until, counted) WHERE {_REFUSED}",
     f"CREATE INDEX by_run ON payments (run) WHERE run IS NOT NULL AND {_COUNTS}",
     f"CREATE INDEX kept ON payments (updated) WHERE {_COLLECTED}",
-    # Of all signatures: what they count, and the part without proof. Past 2**63, SQLite would continue with a float.
-    "CREATE TABLE totals (one INTEGER PRIMARY KEY CHECK (one = 1), "
+    # What all signatures count on the UTC day of their `counts_until`, and the part without proof, so that no sum reads
+    # more payments than those of an hour. Past 2**63, SQLite would continue with a float.
+    "CREATE TABLE days (day INTEGER PRIMARY KEY, "
     "counted INTEGER NOT NULL CHECK (typeof(counted) = 'integer'), held INTEGER NOT NULL)",
-    "INSERT INTO totals VALUES (1, 0, 0)",
     "CREATE TABLE settings (name TEXT PRIMARY KEY, value TEXT NOT NULL)",
 )
 
 COLUMNS = tuple(field.name for field in fields(Payment))
 _ROW = ", ".join((*COLUMNS, "owner", "until"))
+_values = attrgetter(*COLUMNS)
 
 # S608: here and below only constants are put in
 ADD = f"INSERT INTO payments ({_ROW}) VALUES ({', '.join('?' * (len(COLUMNS) + 2))})"  # noqa: S608
-SAVE = f"UPDATE payments SET {', '.join(f'{name} = ?' for name in COLUMNS)}, owner = ?, until = ? WHERE id = ?"  # noqa: S608
-COUNT = "UPDATE totals SET counted = counted + ?, held = held + ?"
+COUNT = (
+    "INSERT INTO days VALUES (?, ?, ?) ON CONFLICT (day) DO UPDATE "
+    "SET counted = days.counted + excluded.counted, held = days.held + excluded.held"
+)
 BY_ID = f"SELECT {_ROW} FROM payments WHERE id = ?"  # noqa: S608
-# `over` is GRACE seconds ago: what expired before is over.
+# Parameters: fingerprint, over, since, over, and the two moments of `rules.reply_window`. `over` is GRACE seconds ago:
+# what expired before is over.
 FIND = (
-    f"SELECT {_ROW} FROM payments WHERE fingerprint = :fingerprint AND {_STANDING} AND ("  # noqa: S608
-    "(reserved > 0 AND reserved_until > :over) "
+    f"SELECT {_ROW} FROM payments WHERE fingerprint = ? AND {_STANDING} AND ("  # noqa: S608
+    "(reserved > 0 AND reserved_until > ?) "
     f"OR (purchase IS NOT NULL AND {_WAS_SIGNED}) "
     f"OR ({_OPEN} AND NOT (proof = 'person' AND paid = 1) "
-    "AND (created >= :since OR (stage = 'sent' AND paid IS NULL AND counts_until > :over))) "
-    "OR (waits = 1 AND reply IS NOT NULL AND updated > :after AND updated <= :until)) "
+    "AND (created >= ? OR (stage = 'sent' AND paid IS NULL AND counts_until > ?))) "
+    "OR (waits = 1 AND reply IS NOT NULL AND updated > ? AND updated <= ?)) "
     "ORDER BY seq DESC LIMIT 1"
 )
 FORGET = f"UPDATE payments SET reply = NULL WHERE {_COLLECTED} AND updated < ?"  # noqa: S608
@@ -102,49 +108,77 @@ SEQ = "SELECT seq FROM payments WHERE id = ?"
 NEWEST = f"SELECT {_ROW} FROM payments WHERE seq < ? ORDER BY seq DESC LIMIT ?"  # noqa: S608
 
 
-def newest_of(stages: int, *, unproven: bool = False) -> str:
-    """The newest payments at any of `stages` stages. Parameters: stage, seq and limit for each, then the limit."""
-    only = " AND paid IS NULL" if unproven else ""
-    each = f"SELECT * FROM (SELECT seq FROM payments WHERE stage = ? AND seq < ?{only} ORDER BY seq DESC LIMIT ?) AS s"  # noqa: S608
+@cache
+def save(names: tuple[str, ...]) -> str:
+    """Set these columns of a payment: indexes without them stay as they are. Parameters: their values, then its id."""
+    return f"UPDATE payments SET {', '.join(f'{name} = ?' for name in names)} WHERE id = ?"  # noqa: S608
+
+
+def newest_of(stages: int, *, unproven: bool = False) -> tuple[str, int]:
+    """The newest payments at any of `stages` stages, and the number of parts for each stage.
+
+    Parameters: stage, seq and limit for each part, then the limit.
+    """
+    proofs = ["paid IS NULL"] if unproven else ["paid IS NULL", "paid = 0", "paid = 1"]
+    each = "SELECT * FROM (SELECT seq FROM payments WHERE stage = ? AND {} AND seq < ? ORDER BY seq DESC LIMIT ?) AS s"
+    parts = [each.format(proof) for proof in proofs]
     return (
-        f"SELECT {_ROW} FROM payments WHERE seq IN ({' UNION ALL '.join([each] * stages)}) "  # noqa: S608
+        f"SELECT {_ROW} FROM payments WHERE seq IN ({' UNION ALL '.join(parts * stages)}) "  # noqa: S608
         "ORDER BY seq DESC LIMIT ?"
-    )
+    ), len(parts)
 
 
-# What counts from `since` on, and the part without proof. Once for the hour, once for the day: both at once takes twice
-# as long.
-_SUMS = """
-    SELECT coalesce(sum(counted), 0), coalesce(sum(CASE WHEN paid IS NULL THEN counted END), 0)
-    FROM payments WHERE counts_until >= :since AND
-"""
-SPENT = f"{_SUMS} {_COUNTS}"
-TOTALS = "SELECT counted, held FROM totals"
-# What release="service" leaves out.
-_RELEASED = f"{_REFUSED} AND counts_until <= :over"
-SPENT_RELEASED = f"{_SUMS} {_RELEASED}"
-TOTALS_RELEASED = f"SELECT coalesce(sum(counted), 0), coalesce(sum(counted), 0) FROM payments WHERE {_RELEASED}"  # noqa: S608
-SPENT_BY_RUN = (
-    "SELECT coalesce(sum(counted), 0), coalesce(sum(CASE WHEN paid IS NULL THEN counted END), 0) "  # noqa: S608
-    f"FROM payments WHERE run = ? AND {_COUNTS}"
+# Sums of what counts, each with the part without proof.
+_SUMS = "SELECT coalesce(sum(counted), 0), coalesce(sum(CASE WHEN paid IS NULL THEN counted END), 0) FROM payments"
+IN_HOUR = f"{_SUMS} WHERE counts_until >= ? AND {_COUNTS}"
+BY_RUN = f"{_SUMS} WHERE run = ? AND {_COUNTS}"
+# Today and in total. Parameters: the day, twice.
+BY_DAY = (
+    "SELECT coalesce(sum(CASE WHEN day >= ? THEN counted END), 0), coalesce(sum(CASE WHEN day >= ? THEN held END), 0), "
+    "coalesce(sum(counted), 0), coalesce(sum(held), 0) FROM days"
+)
+# What release="service" leaves out of the hour, the day and the total. Parameters: when hour and day begin, and `over`.
+_RELEASED = f"{_REFUSED} AND counts_until <= ?"
+RELEASED = (
+    "SELECT coalesce(sum(CASE WHEN counts_until >= ? THEN counted END), 0), "  # noqa: S608
+    "coalesce(sum(CASE WHEN counts_until >= ? THEN counted END), 0), coalesce(sum(counted), 0) "
+    f"FROM payments WHERE {_RELEASED}"
 )
 RESERVED = f"SELECT {_ROW} FROM payments WHERE reserved > 0 AND reserved_until > ?"  # noqa: S608
+# Parameters: since when, and `over` for release="service", or 0.
 COUNTED = (
-    f"SELECT id, counts_until, counted FROM payments WHERE counts_until >= :since AND {_COUNTS} "  # noqa: S608
-    "ORDER BY counts_until"
+    "SELECT id, counts_until, counted FROM payments "  # noqa: S608
+    f"WHERE counts_until >= ? AND {_COUNTS} AND NOT ({_RELEASED}) ORDER BY counts_until"
 )
-COUNTED_SERVICE = COUNTED.replace(" ORDER BY", f" AND NOT ({_RELEASED}) ORDER BY")
 
-SETTING = "SELECT value FROM settings WHERE name = ?"
 SET_SETTING = "INSERT INTO settings VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value"
 REMOVE_SETTING = "DELETE FROM settings WHERE name = ?"
 
 
+@cache
+def settings(number: int) -> str:
+    """Settings by name."""
+    return f"SELECT name, value FROM settings WHERE name IN ({', '.join('?' * number) or 'NULL'})"  # noqa: S608
+
+
 def to_row(payment: Payment) -> list[object]:
     """The values of a payment in the order of `COLUMNS`."""
-    values = {name: getattr(payment, name) for name in COLUMNS}
-    values["receipt"] = receipt_text(payment.receipt)
-    return list(values.values())
+    return list(map(_stored, _values(payment)))
+
+
+def changed(before: Payment, after: Payment) -> Iterator[tuple[str, object]]:
+    """The columns in which two states of a payment differ, and their new values."""
+    for name, old, new in zip(COLUMNS, _values(before), _values(after), strict=True):
+        if old is not new and old != new:
+            yield name, _stored(new)
+
+
+def _stored(value: object) -> object:
+    if isinstance(value, Enum):
+        return value.value
+    if isinstance(value, bool):
+        return int(value)
+    return receipt_text(value) if isinstance(value, Receipt) else value
 
 
 def to_payment(row: Sequence[Any]) -> Payment:
@@ -168,10 +202,8 @@ def to_payment(row: Sequence[Any]) -> Payment:
     return Payment(**values)
 
 
-def receipt_text(receipt: Receipt | None) -> str | None:
+def receipt_text(receipt: Receipt) -> str:
     """A receipt as JSON, without `raw` if that cannot be written."""
-    if receipt is None:
-        return None
     values: dict[str, object] = {name: getattr(receipt, name) for name in Receipt.__dataclass_fields__}
     try:
         return json.dumps(values)

@@ -1,0 +1,110 @@
+"""What a ledger needs of a database: transactions, one at a time. `sqlite` and `postgres` have one each."""
+
+from __future__ import annotations
+
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any, Protocol
+
+from ..._system.clock import SystemClock
+from ...errors import LedgerError
+from . import errors
+
+
+class Row(tuple[Any, ...]):
+    """A row. It may hold a signed payment, so its `repr`, which tracebacks may show, hides it."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "<row>"
+
+
+class DamagedRowError(Exception):
+    """A row that no release writes."""
+
+
+class Transaction(Protocol):
+    """A transaction. A statement comes with its parameters."""
+
+    def read(self, *statements: tuple[str, Sequence[object]]) -> list[list[Row]]:
+        """The rows of each statement: one round trip for all of them."""
+        ...
+
+    def write(self, statement: str, values: Sequence[object]) -> None:
+        """Make a change, at the end of the transaction at the latest."""
+        ...
+
+
+class Engine(ABC):
+    """The connection of a process to a database, opened at first use; one thread uses it at a time.
+
+    Args:
+        shown: the name of the database in errors.
+        timeout: seconds that a call waits for another thread or process.
+    """
+
+    def __init__(self, shown: str, timeout: float) -> None:
+        self.shown = shown
+        self._timeout = timeout
+        self._lock = threading.Lock()
+        self._waited: set[str] = set()
+        """Owners that have waited a whole timeout for a lock: they don't wait again while it is held."""
+
+    @contextmanager
+    def transaction(
+        self, consequence: str = errors.NOTHING_SENT, *, write: bool = False, owner: str | None = None
+    ) -> Iterator[Transaction]:
+        """A transaction of the call `owner`; one that writes excludes all others that do, and is durable at its end.
+
+        If the block raises, nothing has changed.
+
+        Raises:
+            LedgerError: it failed; `consequence` says what that means for the call.
+        """
+        deadline = SystemClock.monotonic() + (0 if owner in self._waited else self._timeout)
+        try:
+            if not self._lock.acquire(timeout=left(deadline)):
+                raise errors.locked(self.shown, consequence)
+            try:
+                with self._begin(consequence, deadline, write=write) as transaction:
+                    yield transaction
+            finally:
+                self._lock.release()
+        except DamagedRowError as error:
+            raise errors.damaged(self.shown, str(error), consequence) from error
+        except (OverflowError, UnicodeError) as error:
+            raise errors.failed(self.shown, str(error), consequence) from error
+        except LedgerError as error:
+            if owner is not None and error.code == "ledger_locked":
+                self._waited.add(owner)
+            raise
+        if owner is not None:
+            self._waited.clear()
+
+    @abstractmethod
+    def _begin(self, consequence: str, deadline: float, *, write: bool) -> AbstractContextManager[Transaction]:
+        """A transaction, committed if the block does not raise. Its errors are `LedgerError`."""
+
+    @abstractmethod
+    def sign(self, consequence: str) -> None:
+        """Prepare for the first signed payment, in the transaction that writes it."""
+
+    @abstractmethod
+    def problems(self) -> list[str]:
+        """What is wrong with the database as a whole.
+
+        Raises:
+            LedgerError: it cannot be read.
+        """
+
+    @abstractmethod
+    def close(self) -> None:
+        """Close the connection. The next use opens it again."""
+
+
+def left(deadline: float) -> float:
+    """Seconds until a monotonic time, not below 0."""
+    return max(0.0, deadline - SystemClock.monotonic())

@@ -1,0 +1,354 @@
+"""The ledger: all payments and budgets in one database, shared by threads and processes."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from ..._http.request import seconds
+from ..._values.payment import GRACE, Payment, PaymentStage
+from ...errors import InvalidArgumentError, PaymentRefusedError
+from ..budget import Budget, Spending
+from . import errors, rules
+from . import schema as sql
+from .changes import LedgerChange, LedgerRow
+from .engine import DamagedRowError, Engine, Row, Transaction
+from .opening import default_path
+from .rules import Reservation
+from .settings import BUDGET, addresses, recipients_of
+from .sqlite import SqliteEngine
+
+if TYPE_CHECKING:
+    from typing import Self
+
+_NEWEST = 2**63 - 1
+
+
+class Ledger:
+    """A `LedgerStore` in a SQLite file. The file has mode 0600, as it holds signed payments.
+
+    The file is created and opened at first use. Every method that changes something returns after it is synced. Threads
+    may share one ledger, processes may share a file; a forked child opens the file for itself. A crash at any moment
+    leaves each step done or not done, never half done.
+
+    Args:
+        path: the file; by default `ledger.sqlite3` in `TRADE_HOME`, or else in the platform's folder for data.
+        sync: False turns syncing off, for tests and benchmarks: a power cut may then undo changes.
+        timeout: seconds that a call waits while another thread or process writes.
+
+    Raises:
+        InvalidArgumentError: the path or the timeout cannot be used.
+        ConfigError: there is no path and no home folder.
+    """
+
+    def __init__(self, path: str | os.PathLike[str] | None = None, *, sync: bool = True, timeout: float = 10.0) -> None:
+        if path is not None and (not isinstance(path, str | os.PathLike) or os.fspath(path) in ("", ":memory:")):
+            raise InvalidArgumentError("path must name a file; for a ledger without one use Ledger.memory()")
+        timeout = seconds("timeout", timeout, most=3600)
+        self.path: Path | None = (default_path() if path is None else Path(path)).absolute()
+        """The file; None for a ledger without one."""
+        self._engine: Engine = SqliteEngine(os.fspath(self.path), sync=sync, timeout=timeout)
+
+    @classmethod
+    def memory(cls) -> Self:
+        """A ledger in memory: for this process only, and gone with the object."""
+        return cls._over(SqliteEngine(None, sync=False, timeout=10.0))
+
+    @classmethod
+    def _over(cls, engine: Engine) -> Self:
+        ledger = cls.__new__(cls)
+        ledger.path = None
+        ledger._engine = engine
+        return ledger
+
+    def __repr__(self) -> str:
+        if "path" not in vars(self):
+            return "<Ledger, not initialized>"
+        return f"<Ledger {self._engine.shown}>" if self.path is None else f"Ledger({os.fspath(self.path)!r})"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __reduce__(self) -> str | tuple[Any, ...]:
+        raise TypeError("a ledger cannot be copied or pickled: open it again")
+
+    def find(self, fingerprint: str, *, now: float, since: float = 0.0) -> Payment | None:
+        """The newest payment for the same purchase that a call continues, or whose answer it gets.
+
+        A named purchase is found forever. Without a name, one that was `created` after `since` or may still be taken;
+        and an answered one whose answer arrived less than 60 seconds before `now` and was not collected.
+        """
+        with self._engine.transaction() as db:
+            (rows,) = db.read(_finding(fingerprint, now, since))
+            return _row(rows[0]).payment if rows else None
+
+    def get(self, payment_id: str) -> Payment | None:
+        """The payment with this id, or None."""
+        with self._engine.transaction() as db:
+            (rows,) = db.read((sql.BY_ID, (payment_id,)))
+            return _row(rows[0]).payment if rows else None
+
+    def history(
+        self,
+        *,
+        stages: Sequence[PaymentStage] = (),
+        unproven: bool = False,
+        limit: int = 100,
+        before: str | None = None,
+    ) -> list[Payment]:
+        """Payments at some stages or all, newest first; `before` is the id of the last payment of the previous page.
+
+        With `unproven` only those without any proof, paid or unpaid.
+
+        Raises:
+            InvalidArgumentError: the limit is below 1, or there is no payment with the id `before`.
+        """
+        if limit < 1:
+            raise InvalidArgumentError("limit must be 1 or more")
+        with self._engine.transaction() as db:
+            seq, limit = _NEWEST, min(limit, _NEWEST)
+            if before is not None:
+                (found,) = db.read((sql.SEQ, (before,)))
+                if not found:
+                    raise errors.no_payment(before)
+                seq = found[0][0]
+            if not stages and not unproven:
+                (rows,) = db.read((sql.NEWEST, (seq, limit)))
+            else:
+                wanted = sorted({stage.value for stage in stages or PaymentStage})
+                statement, parts = sql.newest_of(len(wanted), unproven=unproven)
+                each = [value for stage in wanted for value in (stage, seq, limit) * parts]
+                (rows,) = db.read((statement, (*each, limit)))
+            return [_row(row).payment for row in rows]
+
+    def spending(self, budget: Budget, *, now: float, run: str | None = None) -> Spending:
+        """What is spent and held, and what `budget` and the store's own budget leave; with `run`, by that batch run.
+
+        A payment counts in the last hour if it may be taken after `now - 3600`, and today if it may be taken after
+        midnight UTC: until `counts_until`, by the largest amount that was signed for its nonce.
+        """
+        accounts = _Accounts(budget, now, run)
+        with self._engine.transaction() as db:
+            accounts.read(db.read(*accounts.statements))
+        return accounts.spending if run is None else accounts.of_run()
+
+    def reserve(self, wanted: Reservation) -> tuple[Payment, bool]:
+        """Reserve an amount, and claim its payment, unless another payment blocks the same purchase.
+
+        Returns the payment, and whether it is reserved for the owner. An earlier payment for the same purchase that can
+        be signed again is reserved again: it keeps its id, its nonce, and its terms until `Submit`. If the purchase is
+        answered, returns that payment with its reply. `LedgerStore.reserve` has the order of the steps.
+
+        Raises:
+            PaymentRefusedError: `recipient_changed`, `no_budget`, `over_budget` or `over_total`.
+            LedgerError: the ledger cannot be written.
+        """
+        payment, now = wanted.payment, wanted.now
+        accounts = _Accounts(wanted.budget, now, payment.run, recipients_of(payment.origin))
+        with self._engine.transaction(write=True, owner=wanted.owner) as db:
+            db.write(sql.FORGET, (now - rules.KEPT,))
+            rows, *more = db.read(_finding(payment.fingerprint, now, wanted.since), *accounts.statements)
+            found = _row(rows[0]) if rows else None
+            earlier = None if found is None else found.payment
+            if (
+                found is not None
+                and earlier is not None
+                and not (rules.is_signable(earlier, wanted.over) and found.is_free_for(wanted.owner, now))
+            ):
+                return earlier, False
+            accounts.read(more)
+            again = wanted.of(earlier)
+            known = addresses(accounts.settings.get(recipients_of(payment.origin)))
+            refusal = rules.recipient_refusal(
+                payment.pay_to, origin=payment.origin, configured=wanted.pay_to, known=known
+            ) or accounts.refusal(db, wanted, again, earlier)
+            if refusal is None:
+                _save(db, found, LedgerRow(again, wanted.owner, wanted.until))
+        if refusal is not None:
+            raise refusal
+        return again, True
+
+    def update(self, payment_id: str, change: LedgerChange) -> LedgerRow:
+        """Make a change in one transaction, and return the row then.
+
+        Raises:
+            PaymentError: the change is refused, and nothing has changed.
+            LedgerError: the ledger cannot be written, or has no payment with that id.
+        """
+        names = change.reads()
+        accounts = None if change.run is None else _Accounts(Budget(), change.now, change.run)
+        with self._engine.transaction(change.consequence, write=True, owner=change.owner) as db:
+            rows, known, *more = db.read(
+                (sql.BY_ID, (payment_id,)),
+                (sql.settings(len(names)), names),
+                *(accounts.statements if accounts else ()),
+            )
+            if not rows:
+                raise errors.gone(payment_id, change.consequence, "another ledger may have taken its place")
+            row = replace(_row(rows[0]), settings=dict(known))
+            if accounts is not None:
+                row = replace(row, run=accounts.read(more).of_run())
+            after = change(row)
+            if after.payment.header is not None:
+                self._engine.sign(change.consequence)
+            for name, value in after.settings.items():
+                if row.settings.get(name) != value:
+                    db.write(sql.SET_SETTING, (name, value))
+            return _save(db, row, after)
+
+    def setting(self, name: str) -> str | None:
+        """A setting of the ledger."""
+        with self._engine.transaction() as db:
+            return _setting(db, name)
+
+    def set_setting(self, name: str, change: Callable[[str | None], str | None]) -> None:
+        """Set a setting to what a pure function makes of it; None removes it."""
+        with self._engine.transaction(errors.NOTHING_CHANGED, write=True) as db:
+            value = change(_setting(db, name))
+            if value is None:
+                db.write(sql.REMOVE_SETTING, (name,))
+            else:
+                db.write(sql.SET_SETTING, (name, value))
+
+    def check(self) -> None:
+        """Read the whole ledger.
+
+        Raises:
+            LedgerError: it is damaged or cannot be read.
+        """
+        if problems := self._engine.problems():
+            raise errors.damaged(self._engine.shown, "; ".join(problems), errors.NOTHING_SENT)
+        self.history(limit=_NEWEST)
+
+    def close(self) -> None:
+        """Close the file or connection. The next use opens it again. A ledger in memory keeps its content."""
+        self._engine.close()
+
+
+class _Accounts:
+    """What is spent at a moment, and the settings that matter for it, in one read."""
+
+    def __init__(self, budget: Budget, now: float, run: str | None = None, recipients: str = "") -> None:
+        self._budget, self._now, self._run = budget, now, run
+        # Whole numbers, as the columns have them: PostgreSQL would use no index for others.
+        self._hour, day, over = math.floor(now - rules.HOUR) + 1, math.floor(now // rules.DAY), math.floor(now - GRACE)
+        self._midnight = day * rules.DAY
+        self._released = 0 if budget.is_set and budget.release == "proof" else over
+        self.statements: list[tuple[str, Sequence[object]]] = [
+            (sql.settings(2), (BUDGET, recipients)),
+            (sql.IN_HOUR, (self._hour,)),
+            (sql.BY_DAY, (day, day)),
+            (sql.RELEASED, (self._hour, self._midnight, self._released)),
+            (sql.RESERVED, (over,)),
+            (sql.BY_RUN, (run,)),
+        ]
+
+    def read(self, rows: Sequence[list[Row]]) -> Self:
+        """Take the rows of the statements."""
+        settings, ((hour, held_in_hour),), ((day, held_in_day, total, held),), released, reserved, of_run = rows
+        self.settings: dict[str, str] = dict(settings)
+        limits = self._budget.strictest(Budget.from_json(self.settings.get(BUDGET)))
+        less_in_hour, less_in_day, less = released[0] if limits.release == "service" else (0, 0, 0)
+        self._reserved = [_row(row).payment for row in reserved]
+        signed = Spending(
+            last_hour=int(hour - less_in_hour),
+            today=int(day - less_in_day),
+            total=int(total - less),
+            held=int(held - less),
+            held_last_hour=int(held_in_hour - less_in_hour),
+            held_today=int(held_in_day - less_in_day),
+            budget=limits,
+        )
+        self.spending = rules.with_reservations(signed, self._reserved, self._now)
+        self._of_run = of_run[0]
+        return self
+
+    def of_run(self) -> Spending:
+        """What the payments of the batch run count: `total` and `held`."""
+        total, held = self._of_run
+        spending = replace(rules.reserved(0), total=int(total), held=int(held))
+        return rules.with_reservations(spending, (one for one in self._reserved if one.run == self._run), self._now)
+
+    def refusal(
+        self, db: Transaction, wanted: Reservation, again: Payment, earlier: Payment | None
+    ) -> PaymentRefusedError | None:
+        """Why a reservation has no room in a budget: `again` in place of `earlier`."""
+        amount, spending = wanted.payment.amount, self.spending
+        of_run = None if self._run is None else self.of_run()
+        if earlier is not None:
+            if of_run is not None:
+                own = earlier if earlier.run == self._run else replace(earlier, counted=0, reserved=0)
+                of_run = rules.spending_before(again, amount, own, of_run, self._now)
+            spending = rules.spending_before(again, amount, earlier, spending, self._now)
+        return rules.total_refusal(amount, wanted.max_total, of_run) or rules.budget_refusal(
+            amount,
+            spending,
+            now=self._now,
+            counted=self._counted(db, earlier),
+            has_total=wanted.max_total is not None,
+        )
+
+    def _counted(self, db: Transaction, without: Payment | None) -> Iterator[tuple[float, int]]:
+        """Until when the payments of the last hour and of today may be taken, and their amounts, without one."""
+        released = self._released if self.spending.budget.release == "service" else 0
+        (rows,) = db.read((sql.COUNTED, (min(self._hour, self._midnight), released)))
+        skipped = {one.id for one in self._reserved} | ({without.id} if without is not None else set())
+        yield from ((until, amount) for payment_id, until, amount in rows if payment_id not in skipped)
+        for one in self._reserved:
+            if without is None or one.id != without.id:
+                yield one.reserved_until, one.reserved
+
+
+def _finding(fingerprint: str, now: float, since: float) -> tuple[str, Sequence[object]]:
+    """The payment that blocks another one for the purchase, or has its answer."""
+    over = math.floor(now - GRACE)
+    return sql.FIND, (fingerprint, over, since, over, *rules.reply_window(now))
+
+
+def _save(db: Transaction, before: LedgerRow | None, after: LedgerRow) -> LedgerRow:
+    """Write a new row, or what has changed of one; and what that counts."""
+    payment = after.payment
+    if before is None:
+        db.write(sql.ADD, [*sql.to_row(payment), after.owner, after.until])
+    else:
+        values = dict(sql.changed(before.payment, payment))
+        if (after.owner, after.until) != (before.owner, before.until):
+            values |= {"owner": after.owner, "until": after.until}
+        if values:
+            db.write(sql.save(tuple(values)), [*values.values(), payment.id])
+    old, new = _counted_on(before), _counted_on(after)
+    if old != new:
+        for day in sorted({*old, *new}):
+            (was, was_held), (now, now_held) = old.get(day, (0, 0)), new.get(day, (0, 0))
+            db.write(sql.COUNT, (day, now - was, now_held - was_held))
+    return after
+
+
+def _counted_on(row: LedgerRow | None) -> dict[int, tuple[int, int]]:
+    """What a payment counts by its signatures, and the part that is held, by its day."""
+    if row is None or not row.payment.counted:
+        return {}
+    return {row.payment.counts_until // rules.DAY: rules.signed(row.payment)}
+
+
+def _setting(db: Transaction, name: str) -> str | None:
+    (rows,) = db.read((sql.settings(1), (name,)))
+    return str(rows[0][1]) if rows else None
+
+
+def _row(row: Row) -> LedgerRow:
+    try:
+        return LedgerRow(sql.to_payment(row[:-2]), *row[-2:])
+    except (ValueError, TypeError) as error:
+        problem = str(error)
+    raise DamagedRowError(problem)
