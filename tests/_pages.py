@@ -18,6 +18,9 @@ NOT_RUN = {
     'python3 -m venv --upgrade-deps .venv && .venv/bin/pip install -q --no-compile -e ".[test]" && '
     '.venv/bin/pytest -q -n 3 -m "not long and not peers"',
     'pip install "tradesdk[mcp]"',
+    'pip install "tradesdk[fleet]"',
+    "docker run -d --name fleet -p 5432:5432 -e POSTGRES_PASSWORD=change-me postgres:18",
+    "export TRADE_FLEET=postgresql://postgres:change-me@localhost:5432/postgres",
     "trade mock serve",
     "trade mock serve --seed 7",
     'curl -N -H "Authorization: Bearer mock_full_me" "http://127.0.0.1:8787/v1/signals/stream?chain=8453"',

@@ -20,6 +20,7 @@ from _pytest.runner import runtestprotocol
 from hypothesis import HealthCheck, find, settings
 from hypothesis import strategies as st
 
+from ._postgres import Postgres
 from ._seeds import one_of
 
 # Shells ignore SIGINT for what they start in the background, and nohup ignores SIGHUP: what the tests start would, too.
@@ -265,3 +266,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if left_out:
         config.hook.pytest_deselected(items=list(left_out))
         items[:] = [item for item in items if item not in left_out]
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[Postgres]:
+    """A PostgreSQL server, the same for all tests of this process."""
+    server = Postgres()
+    yield server
+    server.stop()

@@ -97,7 +97,7 @@ class Checked:
     [pytest.param(page, marks=pytest.mark.long if page.name in ("market.md", "frames.md") else ()) for page in PAGES],
     ids=name_of,
 )
-def test_python(page: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_python(page: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     found = list(blocks(page))
     code = [block for block in found if block.language == "python" and not block.example]
     if not code:
@@ -109,6 +109,8 @@ def test_python(page: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> 
         monkeypatch.setenv("TRADE_BASE_URL", server.url)
         monkeypatch.setenv("TRADE_WALLET_KEY", "0x" + "11" * 32)
         monkeypatch.setenv("TRADE_HOME", str(tmp_path))
+        if page.name == "fleet.md":
+            monkeypatch.setenv("TRADE_FLEET", request.getfixturevalue("postgres").url())
         monkeypatch.setattr(
             SystemClock, "now", lambda _: server.clock.now()
         )  # the machine's clock and the service's agree
@@ -288,7 +290,8 @@ def test_every_block_is_of_a_kind_that_is_run_or_is_an_output() -> None:
         for place, block in enumerate(found):
             where = f"{name_of(page)}:{block.start}"
             # mcp: transcripts of agents, which tests/cli/test_mcp_transcript.py plays
-            known = ("python", "console", "bash", "text", "mcp")
+            # sql: rights, which tests/unit/test_ledger_postgres.py grants
+            known = ("python", "console", "bash", "text", "mcp", "sql")
             assert block.language in known, f"{where}: {block.language!r}"
             if block.language == "text":
                 assert place > 0, where

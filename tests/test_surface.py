@@ -86,6 +86,7 @@ PUBLIC = {
     "StreamError",
     "StreamEndedError",
     "CheckpointError",
+    "FleetError",
     "SignalStream",
     "AsyncSignalStream",
     "StreamSignal",

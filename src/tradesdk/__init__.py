@@ -88,6 +88,7 @@ if TYPE_CHECKING:  # `as` makes the names public to type checkers
     from .errors import ConfigError as ConfigError
     from .errors import ConflictError as ConflictError
     from .errors import ErrorCode as ErrorCode
+    from .errors import FleetError as FleetError
     from .errors import InternalServerError as InternalServerError
     from .errors import InvalidArgumentError as InvalidArgumentError
     from .errors import InvalidRequestError as InvalidRequestError
@@ -224,6 +225,7 @@ _HOMES = {
         "ConfigError",
         "ConflictError",
         "ErrorCode",
+        "FleetError",
         "InternalServerError",
         "InvalidArgumentError",
         "InvalidRequestError",

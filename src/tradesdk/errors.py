@@ -4,6 +4,7 @@
 TradeError
 ├── ConfigError                       a setting or an optional package is missing or unusable; nothing was sent
 ├── InvalidArgumentError (ValueError) an argument was refused; nothing was sent
+├── FleetError                        the PostgreSQL server of a fleet cannot be used
 ├── CheckpointError                   a stream's checkpoint cannot be read or written
 ├── PaymentError                      a payment for market data failed
 │   ├── PaymentRefusedError           your guards or budgets refused it; nothing was signed
@@ -68,6 +69,7 @@ ErrorCode = Literal[
     "invalid_base_url",
     "invalid_api_key",
     "invalid_budget",
+    "invalid_fleet_url",
     "invalid_private_key",
     "invalid_signer",
     "invalid_keystore",
@@ -169,6 +171,15 @@ ErrorCode = Literal[
     "ledger_version",
     "ledger_exposed",
     "ledger_failed",
+    "ledger_unreachable",
+    "ledger_denied",
+    "ledger_not_durable",
+    # a fleet
+    "fleet_unreachable",
+    "fleet_denied",
+    "fleet_lost",
+    "fleet_unusable",
+    "fleet_failed",
 ]
 """Every code that an error of the SDK can have. A release may add codes; it never renames one."""
 
@@ -290,6 +301,12 @@ class InvalidArgumentError(TradeError, ValueError):
     """An argument was refused before anything was sent."""
 
     code: ErrorCode = "invalid_argument"
+
+
+class FleetError(TradeError):
+    """The PostgreSQL server of a fleet cannot be used. A ledger's error is a `LedgerError`."""
+
+    code: ErrorCode = "fleet_failed"
 
 
 class CheckpointError(TradeError):

@@ -176,7 +176,7 @@ def an_odd_receipt_does_not_keep_the_rest_from_being_written(store: LedgerStore,
     assert kept is not None
     assert kept.receipt is not None
     assert (kept.stage, kept.receipt.success, kept.receipt.transaction) == (PaymentStage.ANSWERED, True, "0x\ud800")
-    assert kept.reason == "odd \\ud800\x00"
+    assert kept.reason == "odd \\ud800\\x00"
     assert kept.receipt.raw in (raw, {})
 
 

@@ -78,6 +78,7 @@ TREE = {
     "AmbiguousOutcomeError": "APIError",
     "StreamError": "APIError",
     "StreamEndedError": "StreamError",
+    "FleetError": "TradeError",
     "CheckpointError": "TradeError",
     "PaymentError": "TradeError",
     "PaymentRefusedError": "PaymentError",

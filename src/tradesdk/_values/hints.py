@@ -21,6 +21,7 @@ HINTS: dict[str, str] = {
     "missing_package": "install the package that the message names, with the same pip as tradesdk",
     "invalid_base_url": "set TRADE_BASE_URL or pass base_url=; it looks like https://api.example.com",
     "invalid_api_key": "set TRADE_API_KEY or pass api_key=; keys are made in the dashboard, Settings, API Keys",
+    "invalid_fleet_url": "pass postgresql://USER@HOST:5432/DATABASE",
     "invalid_budget": "write dollars, such as 0.50, or unset the variable",
     "invalid_private_key": "pass 64 hexadecimal digits, with or without 0x in front; an address is not a private key",
     "invalid_signer": "correct the signer: it needs an address, and a signature of 65 bytes; LocalSigner is one",
@@ -122,6 +123,15 @@ HINTS: dict[str, str] = {
     "ledger_lost": "put the ledger back, and open it again",
     "ledger_version": "update tradesdk: a newer release wrote the ledger",
     "ledger_exposed": "run chmod 600 on the ledger: it holds signed payments",
+    "ledger_unreachable": "check that the PostgreSQL server runs and can be reached, and make the call again",
+    "ledger_denied": "check user, password and database of the PostgreSQL server, and the rights in docs/fleet.md",
+    "ledger_not_durable": "set fsync and synchronous_commit of the PostgreSQL server to on",
     "ledger_failed": "check the ledger's disk and its free space, and make the call again",
+    # a fleet
+    "fleet_unreachable": "check that the PostgreSQL server runs and can be reached",
+    "fleet_denied": "check user, password and database of the PostgreSQL server, and the rights in docs/fleet.md",
+    "fleet_lost": "put a backup back, or make the tables: tradesdk.fleet.create_tables()",
+    "fleet_unusable": "use a server that is PostgreSQL 14 or newer, writable, and syncs what it commits",
+    "fleet_failed": "see the log of the PostgreSQL server",
 }
 """One for each `ErrorCode`."""

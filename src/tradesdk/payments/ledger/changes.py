@@ -357,5 +357,5 @@ def _moved(payment: Payment, stage: PaymentStage, *, now: float, **changes: Any)
 
 
 def storable(text: str) -> str:
-    """`text` as UTF-8 can store it: lone surrogates, which a service may send, are escaped."""
-    return text.encode("utf-8", "backslashreplace").decode("utf-8")
+    """`text` as databases can store it: lone surrogates and NUL, which a service may send, are escaped."""
+    return text.encode("utf-8", "backslashreplace").decode("utf-8").replace("\0", "\\x00")

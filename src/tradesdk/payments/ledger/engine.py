@@ -6,20 +6,12 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from typing import Any, Protocol
+from typing import Protocol
 
+from ..._fleet.server import Row
 from ..._system.clock import SystemClock
 from ...errors import LedgerError
 from . import errors
-
-
-class Row(tuple[Any, ...]):
-    """A row. It may hold a signed payment, so its `repr`, which tracebacks may show, hides it."""
-
-    __slots__ = ()
-
-    def __repr__(self) -> str:
-        return "<row>"
 
 
 class DamagedRowError(Exception):
@@ -30,7 +22,7 @@ class Transaction(Protocol):
     """A transaction. A statement comes with its parameters."""
 
     def read(self, *statements: tuple[str, Sequence[object]]) -> list[list[Row]]:
-        """The rows of each statement: one round trip for all of them."""
+        """Run statements and return their rows: one round trip for all of them."""
         ...
 
     def write(self, statement: str, values: Sequence[object]) -> None:

@@ -6,6 +6,7 @@ import errno
 import os
 import sqlite3
 
+from ..._fleet.server import Kind
 from ..._values.text import printable, without_keys
 from ...errors import ErrorCode, InvalidArgumentError, LedgerError
 
@@ -16,6 +17,18 @@ NOT_WRITTEN_DOWN = "the outcome of the payment is not written down"
 NOT_COLLECTED = "the answer is not marked as collected, and the claim stays until it expires"
 ANSWER_MAY_BE_LOST = "the answer of the payment may be lost"
 CLAIM_STAYS = "the claim stays until it expires"
+
+CODES: dict[Kind, ErrorCode] = {
+    "unreachable": "ledger_unreachable",
+    "denied": "ledger_denied",
+    "not_durable": "ledger_not_durable",
+    "version": "ledger_version",
+    "read_only": "ledger_read_only",
+    "lost": "ledger_lost",
+    "locked": "ledger_locked",
+    "failed": "ledger_failed",
+}
+"""By the kind of a problem with a PostgreSQL server."""
 
 _LOCKED = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL}
 # SQLITE_ERROR: the statements are correct, so a table or column is missing in the file.

@@ -10,9 +10,10 @@ import weakref
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
+from ..._fleet.server import Row
 from . import errors
 from . import schema as sql
-from .engine import Engine, Row, left
+from .engine import Engine, left
 from .opening import mark_signed, open_file, open_memory
 
 

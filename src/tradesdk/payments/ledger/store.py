@@ -10,6 +10,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
+from ..._fleet.server import SCHEMA, Row, server
 from ..._http.request import seconds
 from ..._values.payment import GRACE, Payment, PaymentStage
 from ...errors import InvalidArgumentError, PaymentRefusedError
@@ -17,7 +18,7 @@ from ..budget import Budget, Spending
 from . import errors, rules
 from . import schema as sql
 from .changes import LedgerChange, LedgerRow
-from .engine import DamagedRowError, Engine, Row, Transaction
+from .engine import DamagedRowError, Engine, Transaction
 from .opening import default_path
 from .rules import Reservation
 from .settings import BUDGET, addresses, recipients_of
@@ -58,6 +59,25 @@ class Ledger:
     def memory(cls) -> Self:
         """A ledger in memory: for this process only, and gone with the object."""
         return cls._over(SqliteEngine(None, sync=False, timeout=10.0))
+
+    @classmethod
+    def postgres(cls, url: str | None = None, *, schema: str = SCHEMA, timeout: float = 10.0) -> Self:
+        """A ledger in PostgreSQL, shared by machines. `tradesdk.fleet.create_tables` or `trade fleet init` makes it.
+
+        Args:
+            url: `postgresql://USER@HOST/DATABASE`; by default `TRADE_FLEET`.
+            schema: the schema that holds the tables.
+            timeout: seconds that a call waits while another program writes.
+
+        Raises:
+            InvalidArgumentError: the timeout cannot be used.
+            ConfigError: the URL or the schema cannot be used, or psycopg is not installed.
+        """
+        timeout = seconds("timeout", timeout, most=3600)
+        place = server(url, schema)
+        from .postgres import PostgresEngine  # needs psycopg, an extra
+
+        return cls._over(PostgresEngine(place, timeout=timeout))
 
     @classmethod
     def _over(cls, engine: Engine) -> Self:
@@ -156,8 +176,8 @@ class Ledger:
         payment, now = wanted.payment, wanted.now
         accounts = _Accounts(wanted.budget, now, payment.run, recipients_of(payment.origin))
         with self._engine.transaction(write=True, owner=wanted.owner) as db:
-            db.write(sql.FORGET, (now - rules.KEPT,))
-            rows, *more = db.read(_finding(payment.fingerprint, now, wanted.since), *accounts.statements)
+            asked = (sql.FORGET, (now - rules.KEPT,)), _finding(payment.fingerprint, now, wanted.since)
+            _, rows, *more = db.read(*asked, *accounts.statements)
             found = _row(rows[0]) if rows else None
             earlier = None if found is None else found.payment
             if (

@@ -1,0 +1,231 @@
+"""A PostgreSQL server: where it is, what it must be, and what its errors mean."""
+
+from __future__ import annotations
+
+import os
+import re
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import cache
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+from .._values.text import printable
+from ..errors import ConfigError, ErrorCode, FleetError
+
+if TYPE_CHECKING:
+    import psycopg
+
+SCHEMA = "tradesdk"
+OLDEST = 14
+ANSWER = 3.0
+"""Seconds in which a server must answer. Waiting for locks is asked for in shorter parts."""
+_SCHEMA = re.compile(r"[a-z_][a-z0-9_]{0,62}")
+_EXAMPLE = "postgresql://USER@HOST:5432/DATABASE"
+
+Kind = Literal["unreachable", "denied", "not_durable", "version", "read_only", "lost", "locked", "failed"]
+"""The second half of an error's code: `ledger_…` of a ledger, `fleet_…` otherwise."""
+
+
+class Row(tuple[Any, ...]):
+    """A row. It may hold a signed payment, so its `repr`, which tracebacks may show, hides it."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "<row>"
+
+
+class Secret(str):
+    """Text with a password. Its `repr`, which tracebacks may show, hides it."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "'****'"
+
+
+class Problem(NamedTuple):
+    """What is wrong with a server, and what to do."""
+
+    kind: Kind
+    what: str
+    hint: str
+
+
+class UnusableServerError(Exception):
+    """A server that answers, and must not be used."""
+
+    def __init__(self, problem: Problem) -> None:
+        super().__init__(problem.what)
+        self.problem = problem
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """A schema in a database of a server.
+
+    Attributes:
+        url: how libpq connects to it.
+        schema: the schema that holds the tables.
+        shown: its name in errors, without a password.
+    """
+
+    url: Secret = field(repr=False)
+    schema: str
+    shown: str
+
+
+def server(url: str | None = None, schema: str = SCHEMA) -> Server:
+    """The server of a URL, by default `TRADE_FLEET`.
+
+    Raises:
+        ConfigError: it is none, or psycopg is not installed.
+    """
+    try:
+        from psycopg import Error
+        from psycopg.conninfo import conninfo_to_dict, make_conninfo
+    except ImportError:
+        missing = "a fleet needs the package psycopg, which is not installed: pip install 'tradesdk[fleet]'"
+        raise ConfigError(missing, code="missing_package") from None
+    name = "the URL of the fleet" if url is not None else "TRADE_FLEET"
+    given = os.environ.get("TRADE_FLEET", "").strip() if url is None else url
+    if not isinstance(given, str) or not given.startswith(("postgresql://", "postgres://")):
+        what = f"{name} must be the URL of a PostgreSQL database, such as {_EXAMPLE}"
+        raise ConfigError(what, code="invalid_fleet_url")
+    if not isinstance(schema, str) or not _SCHEMA.fullmatch(schema):
+        what = "schema must be 1 to 63 lowercase letters, digits and underscores, such as tradesdk"
+        raise ConfigError(what, code="invalid_setting")
+    parts: dict[str, Any] | None = None
+    with suppress(Error):  # raised below: frames of this error have the URL
+        parts = conninfo_to_dict(Secret(given))
+    if parts is None:
+        raise ConfigError(f"{name} cannot be read: it must look like {_EXAMPLE}", code="invalid_fleet_url")
+    host = printable(str(parts.get("host", "localhost")), 100)
+    place = f"{host}:{parts.get('port', 5432)}/{printable(str(parts.get('dbname', '')), 60)}"
+    # Both can be set in the URL, too; libpq would wait for minutes.
+    limits = {"connect_timeout": 2, "application_name": "tradesdk", **parts}
+    return Server(Secret(make_conninfo("", **limits)), schema, f"postgresql://{place}")
+
+
+# One round trip after connecting. A transaction that is left open (its program is stopped) must not block all others.
+CHECK = (
+    "SELECT set_config('search_path', $1, false), set_config('lock_timeout', '1s', false), "
+    "set_config('idle_in_transaction_session_timeout', '5s', false), "
+    "current_setting('fsync'), current_setting('synchronous_commit'), pg_is_in_recovery(), "
+    "to_regnamespace($1) IS NULL OR has_schema_privilege(to_regnamespace($1), 'USAGE')"
+)
+
+
+def check_version(place: Server, version: int) -> None:
+    """Check a server's version number.
+
+    Raises:
+        UnusableServerError: it is too old.
+    """
+    shown = place.shown
+    if version < OLDEST * 10_000:
+        what = f"{shown} is PostgreSQL {version // 10_000}, and a fleet needs {OLDEST} or newer"
+        raise UnusableServerError(Problem("version", what, "upgrade that server, or set another URL"))
+
+
+def check(place: Server, answer: tuple[Any, ...] | None) -> None:
+    """Check a server's answer to `CHECK`.
+
+    Raises:
+        UnusableServerError: money must not be entrusted to it.
+    """
+    shown = place.shown
+    *_, fsync, synchronous, in_recovery, may_use = answer or ("", "", False, True)
+    if in_recovery:
+        raise UnusableServerError(_read_only(shown))
+    for setting, value in (("fsync", fsync), ("synchronous_commit", synchronous)):
+        if value == "off":
+            what = f"{shown} has {setting} = off, so it may lose payments that it acknowledged"
+            how = "ALTER SYSTEM SET fsync = on, and reload it" if setting == "fsync" else "remove that setting"
+            raise UnusableServerError(Problem("not_durable", what, f"set {setting} = on at the server: {how}"))
+    if not may_use:
+        raise UnusableServerError(_denied(shown, f"this user may not use the schema {place.schema}"))
+
+
+def _read_only(shown: str) -> Problem:
+    hint = "use the URL of the primary, or add ?target_session_attrs=read-write with all hosts"
+    return Problem("read_only", f"{shown} is read-only, such as a standby", hint)
+
+
+def _denied(shown: str, said: str) -> Problem:
+    return Problem(
+        "denied", f"{shown} refuses: {said}", "check user, password and database; docs/fleet.md has the rights"
+    )
+
+
+def problem(error: psycopg.Error, place: Server) -> Problem:
+    """What an error of psycopg means. Only the server's first line is shown: others may have what was to be written."""
+    from psycopg import OperationalError
+
+    shown, state = place.shown, error.sqlstate or ""
+    said = printable((error.diag.message_primary or str(error)).partition("\n")[0], 200)
+    of_state = _by_state(shown, place.schema, said)
+    for length in (5, 2):
+        if found := of_state.get(state[:length]):
+            return found
+    if state or not isinstance(error, OperationalError):
+        what = f"{shown} failed: {said}" + (f" ({state})" if state else "")
+        return Problem("failed", what, "see the log of that server")
+    # A refusal to connect has no code, only text.
+    refused = "FATAL" in said and not any(word in said for word in _STARTING)
+    return of_state["28"] if refused else of_state["08"]
+
+
+_STARTING = ("starting up", "shutting down", "recovery", "not yet accepting", "connection slots", "too many")
+
+
+def _by_state(shown: str, schema: str, said: str) -> dict[str, Problem]:
+    unreachable = Problem(
+        "unreachable",
+        f"{shown} does not answer: {said}",
+        "check that the server runs and can be reached from here, and make the call again",
+    )
+    denied = _denied(shown, said)
+    lost = Problem(
+        "lost",
+        f"{shown} has no tables of tradesdk in its schema {schema}",
+        "if there were some, restore a backup; otherwise make them: tradesdk.fleet.create_tables()",
+    )
+    full = Problem("failed", f"{shown}: no space is left on its disk", "free space on the disk of that server")
+    return {
+        "08": unreachable,
+        "57": unreachable,  # it is shut down or starts
+        "25P03": unreachable,
+        "53300": Problem("unreachable", f"{shown} has no free connection", "raise max_connections of that server"),
+        "28": denied,
+        "3D000": denied,
+        "42501": denied,
+        "42P01": lost,
+        "42703": lost,
+        "3F000": lost,
+        "25006": _read_only(shown),
+        "53100": full,
+        "55P03": Problem("locked", f"{shown} is locked by another program", "try again in a moment"),
+        "40": Problem("locked", f"{shown} is busy: {said}", "try again in a moment"),
+    }
+
+
+def fleet_error(found: Problem) -> FleetError:
+    """The error of a part of the fleet that is no ledger."""
+    return FleetError(found.what, code=_CODES.get(found.kind, "fleet_unusable"), hint=found.hint)
+
+
+_CODES: dict[Kind, ErrorCode] = {
+    "unreachable": "fleet_unreachable",
+    "denied": "fleet_denied",
+    "lost": "fleet_lost",
+    "locked": "fleet_failed",
+    "failed": "fleet_failed",
+}
+
+
+@cache
+def numbered(statement: str) -> str:
+    """A statement with PostgreSQL's parameters: `$1` for the first `?`."""
+    first, *rest = statement.split("?")
+    return first + "".join(f"${number}{part}" for number, part in enumerate(rest, 1))

@@ -1,0 +1,185 @@
+"""The engine of a ledger in PostgreSQL: the statements of SQLite, one row that all writers lock."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+
+import psycopg
+from psycopg.pq import TransactionStatus
+
+from ..._fleet.blocking import Connection, Statement, connect
+from ..._fleet.server import Problem, Row, Server, UnusableServerError, problem
+from ..._system import forks
+from ..._system.clock import SystemClock
+from ...errors import LedgerError
+from . import errors
+from . import schema as sql
+from .engine import Engine
+
+_WORDS = (
+    ("seq INTEGER PRIMARY KEY", "seq BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY"),
+    ("INTEGER", "BIGINT"),
+    ("REAL", "DOUBLE PRECISION"),
+    ("BLOB", "BYTEA"),
+    ("typeof(amount) = 'integer' AND ", ""),
+    ("typeof(counted) = 'integer' AND ", ""),
+    ("typeof(reserved) = 'integer' AND ", ""),
+    (" CHECK (typeof(counted) = 'integer')", ""),
+)
+_LOCK: Statement = ("SELECT version FROM ledger FOR UPDATE", ())
+_VERSION: Statement = ("SELECT version FROM ledger", ())
+_LEFT_BEHIND: list[object] = []
+"""Connections of the parent of this process. Closing them would end them for the parent."""
+
+
+def tables() -> Iterator[str]:
+    """The statements that make the tables."""
+    for statement in sql.TABLES:
+        for word, ours in _WORDS:
+            statement = statement.replace(word, ours)
+        yield statement
+    # Who writes locks its row first, so that budgets are decided one after the other.
+    yield "CREATE TABLE ledger (one BIGINT PRIMARY KEY CHECK (one = 1), version BIGINT NOT NULL)"
+    yield f"INSERT INTO ledger VALUES (1, {sql.VERSION})"  # noqa: S608
+
+
+def create(server: Server) -> bool:
+    """Create the schema and its tables, unless they are there. Returns whether it did.
+
+    Raises:
+        psycopg.Error: it failed, and nothing has changed.
+        UnusableServerError: the server must not be used.
+    """
+    with closing(connect(server)) as db, db.transaction():
+        db.execute("SELECT pg_advisory_xact_lock(hashtext('tradesdk ' || $1))", [server.schema])
+        if db.execute("SELECT to_regclass($1)", [f"{server.schema}.ledger"]).fetchone() != (None,):
+            return False
+        db.execute(f"CREATE SCHEMA IF NOT EXISTS {server.schema}")
+        for statement in tables():
+            db.execute(statement)
+    return True
+
+
+class PostgresEngine(Engine):
+    """One connection to a schema. Every read is one round trip; a change is a read, and a write that commits."""
+
+    def __init__(self, server: Server, *, timeout: float) -> None:
+        super().__init__(server.shown, timeout)
+        self._server = server
+        self.connection: Connection | None = None
+        forks.bind(self)
+
+    def forked(self) -> None:
+        """In the child of a fork: connect again."""
+        self._lock = threading.Lock()
+        _LEFT_BEHIND.append(self.connection)
+        self.connection = None
+
+    @contextmanager
+    def _begin(self, consequence: str, deadline: float, *, write: bool) -> Iterator[PostgresTransaction]:
+        found: Problem | None = None
+        transaction = PostgresTransaction(self, consequence, deadline, write=write)
+        try:
+            yield transaction
+            transaction.commit()
+        except UnusableServerError as error:
+            found = error.problem
+        except psycopg.Error as error:
+            found = problem(error, self._server)
+        finally:
+            self.reset()
+        if found is not None:  # outside of the handler: errors of psycopg may show what was to be written
+            message = f"the ledger {found.what}; {consequence}"
+            raise LedgerError(message, code=errors.CODES[found.kind], hint=found.hint)
+
+    def run(self, statements: Sequence[Statement]) -> list[list[Row]]:
+        """Run statements in one round trip, and return their rows."""
+        if self.connection is None:
+            self.connection = connect(self._server)
+        return self.connection.run(statements)
+
+    def reset(self) -> None:
+        """Leave no transaction open, whatever happened to it."""
+        db = self.connection
+        if db is None or db.info.transaction_status == TransactionStatus.IDLE:
+            return
+        try:
+            db.execute("ROLLBACK")
+        except psycopg.Error:
+            self.drop()
+
+    def drop(self) -> None:
+        """Close the connection. The next use opens another one."""
+        db, self.connection = self.connection, None
+        if db is not None:
+            db.close()
+
+    def sign(self, consequence: str) -> None:
+        """Nothing: a call never makes tables, so lost ones are missed."""
+
+    def problems(self) -> list[str]:
+        return []
+
+    def close(self) -> None:
+        with self._lock:
+            self.drop()
+
+
+class PostgresTransaction:
+    """A transaction. One that reads needs no end: each `read` is one of its own."""
+
+    def __init__(self, engine: PostgresEngine, consequence: str, deadline: float, *, write: bool) -> None:
+        self._engine = engine
+        self._consequence = consequence
+        self._deadline = deadline
+        self._write = write
+        self._begun = False
+        self._changes: list[Statement] = []
+
+    def read(self, *statements: Statement) -> list[list[Row]]:
+        if self._write:
+            return self._begin(statements)
+        begin = ("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", ())
+        _, found, *rows, _ = self._again([begin, _VERSION, *statements, ("COMMIT", ())])
+        self._same_version(found)
+        return rows
+
+    def write(self, statement: str, values: Sequence[object]) -> None:
+        self._changes.append((statement, values))
+
+    def commit(self) -> None:
+        """Write and commit, in one round trip."""
+        if self._write and (self._begun or self._changes):
+            self._begin([])
+            self._engine.run([*self._changes, ("COMMIT", ())])
+
+    def _begin(self, statements: Sequence[Statement]) -> list[list[Row]]:
+        if self._begun:
+            return self._engine.run(statements) if statements else []
+        _, found, *rows = self._again([("BEGIN ISOLATION LEVEL READ COMMITTED", ()), _LOCK, *statements])
+        self._begun = True
+        self._same_version(found)
+        return rows
+
+    def _again(self, statements: Sequence[Statement]) -> list[list[Row]]:
+        """Run what begins a transaction: again while others hold the lock, and once if an old connection was lost."""
+        engine, is_old = self._engine, self._engine.connection is not None
+        while True:
+            try:
+                return engine.run(statements)
+            except psycopg.errors.LockNotAvailable:
+                if SystemClock.monotonic() >= self._deadline:
+                    raise
+                engine.reset()
+            except psycopg.OperationalError:
+                engine.drop()
+                if not is_old:
+                    raise
+                is_old = False
+
+    def _same_version(self, rows: list[Row]) -> None:
+        version = rows[0][0]
+        if version > sql.VERSION:
+            raise errors.newer(self._engine.shown, version, sql.VERSION, self._consequence)

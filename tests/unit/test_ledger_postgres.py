@@ -1,0 +1,302 @@
+"""The ledger in PostgreSQL: what every ledger does; and servers that cannot be used: each error says what to do."""
+
+from __future__ import annotations
+
+import os
+import random
+import socket
+import threading
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import closing
+
+import psycopg
+import pytest
+
+from tradesdk import ConfigError, FleetError, Ledger, LedgerError, ReasonCode, TradeError
+from tradesdk.fleet import create_tables
+
+from .._pages import ROOT, blocks
+from .._postgres import Postgres, new_schema
+from .._rows import each_of
+from .._seeds import drawn
+from ..ledger_contract import LEDGER_CHECKS, check_ledger_course
+from ._ledger import NOW, PLENTY, draft, reserve, submit, submitted, told
+
+pytestmark = pytest.mark.filterwarnings("error")
+SOME = random.Random(7).sample(sorted(LEDGER_CHECKS), 25)
+
+
+@pytest.fixture
+def schema(postgres: Postgres) -> str:
+    name = new_schema()
+    assert create_tables(postgres.url(), schema=name)
+    return name
+
+
+@pytest.fixture
+def ledger(postgres: Postgres, schema: str) -> Iterator[Ledger]:
+    with Ledger.postgres(postgres.url(), schema=schema) as ledger:
+        yield ledger
+
+
+class Emptied:
+    """Ledgers in one schema, which each finds empty."""
+
+    def __init__(self, postgres: Postgres, schema: str) -> None:
+        self.postgres, self.schema = postgres, schema
+
+    def __call__(self) -> Ledger:
+        tables = ", ".join(f"{self.schema}.{name}" for name in ("payments", "days", "settings"))
+        self.postgres.do(f"TRUNCATE {tables}")
+        return Ledger.postgres(self.postgres.url(), schema=self.schema)
+
+
+@pytest.mark.parametrize(
+    "names", [SOME, pytest.param(list(LEDGER_CHECKS), marks=pytest.mark.long)], ids=["some", "all"]
+)
+def test_it_does_what_every_ledger_does(postgres: Postgres, schema: str, names: list[str]) -> None:
+    empty = Emptied(postgres, schema)
+    for name in names:
+        print(name)
+        with empty() as ledger:
+            LEDGER_CHECKS[name](ledger)
+
+
+def test_a_random_course(postgres: Postgres, schema: str) -> None:
+    check_ledger_course(Emptied(postgres, schema), 3)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seeds", drawn("TRADE_FLEET_COURSES", 20, together=20))
+def test_many_courses(postgres: Postgres, schema: str, seeds: range) -> None:
+    for seed in seeds:
+        print(f"course {seed}")
+        check_ledger_course(Emptied(postgres, schema), seed, steps=60)
+
+
+def test_tables_are_created_once(postgres: Postgres, schema: str, ledger: Ledger) -> None:
+    payment = reserve(ledger)
+    assert not create_tables(postgres.url(), schema=schema)
+    assert ledger.get(payment.id) == payment
+    ledger.check()
+
+
+def test_many_create_the_tables_at_once(postgres: Postgres) -> None:
+    name, made = new_schema(), []
+    threads = [
+        threading.Thread(target=lambda: made.append(create_tables(postgres.url(), schema=name))) for _ in range(6)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(made) == [False] * 5 + [True]
+
+
+def test_its_name_shows_no_password(postgres: Postgres) -> None:
+    url = postgres.url().replace("postgres@", "postgres:swordfish@")
+    ledger = Ledger.postgres(url, schema="nowhere")
+    with pytest.raises(LedgerError) as caught:
+        reserve(ledger)
+    inside = caught.tb.tb_next  # this function has the URL
+    frames = traceback.TracebackException(LedgerError, caught.value, inside, capture_locals=True)
+    assert f"127.0.0.1:{postgres.port}" in repr(ledger)
+    assert "swordfish" not in repr(ledger) + str(caught.value) + "".join(frames.format())
+    ledger.close()
+
+
+def test_an_error_shows_no_signed_payment(postgres: Postgres, schema: str, ledger: Ledger) -> None:
+    payment = reserve(ledger)
+    postgres.do(f"ALTER TABLE {schema}.payments ADD CHECK (header IS NULL)")  # its message shows the row
+    with pytest.raises(LedgerError) as caught:
+        submit(ledger, payment)
+    frames = traceback.TracebackException.from_exception(caught.value, capture_locals=True)
+    text = "".join(frames.format())
+    assert caught.value.code == "ledger_failed"
+    assert "c2lnbmVkIGNoZXF1ZQ" not in text
+    assert "Failing row" not in text
+
+
+# Servers that cannot be used
+
+
+def refused(url: str, code: str, *says: str, schema: str = "nowhere", hint: str = "") -> None:
+    """A reservation fails with a code, and creating the tables with the same of a fleet."""
+    with Ledger.postgres(url, schema=schema) as ledger, pytest.raises(LedgerError) as caught:
+        reserve(ledger)
+    error = caught.value
+    assert error.code == f"ledger_{code}", error
+    for text in (*says, "nothing was sent"):
+        assert text in error.message
+    assert hint in error.hint
+    assert error.hint
+    assert str(error).isprintable()
+
+
+def test_a_server_that_is_not_there(postgres: Postgres) -> None:
+    with closing(socket.create_server(("127.0.0.1", 0), backlog=1)) as silent:  # it accepts, and says nothing
+        port = silent.getsockname()[1]
+        refused(f"postgresql://me@127.0.0.1:{port}/bots", "unreachable", f"127.0.0.1:{port}/bots", hint="runs")
+    refused(f"postgresql://me@127.0.0.1:{port}/bots", "unreachable", "refused", hint="can be reached")
+    with pytest.raises(FleetError) as caught:
+        create_tables(f"postgresql://me@127.0.0.1:{port}/bots")
+    assert caught.value.code == "fleet_unreachable"
+
+
+def test_one_that_refuses_this_user(postgres: Postgres, schema: str) -> None:
+    refused(postgres.url("nobody_here"), "denied", "nobody_here", hint="rights")
+    refused(postgres.url().replace("/postgres?", "/no_such_db?"), "denied", "no_such_db")
+    role = new_schema()
+    postgres.do(f"CREATE ROLE {role} LOGIN")
+    try:
+        refused(postgres.url(role), "denied", "may not use the schema", schema=schema)
+        postgres.do(f"GRANT USAGE ON SCHEMA {schema} TO {role}")
+        refused(postgres.url(role), "denied", "permission denied", schema=schema)
+        with pytest.raises(FleetError) as caught:
+            create_tables(postgres.url(role), schema=new_schema())
+        assert caught.value.code == "fleet_denied"
+        (rights,) = (block for block in blocks(ROOT / "docs" / "fleet.md") if block.language == "sql")
+        postgres.do(*(line.replace("tradesdk", schema).replace("bots", role) for line in rights.lines))
+        with Ledger.postgres(postgres.url(role), schema=schema) as ledger:
+            told(ledger, submitted(ledger), ReasonCode.DELIVERED)
+    finally:
+        postgres.do(f"DROP OWNED BY {role}", f"DROP ROLE {role}")
+
+
+def test_one_without_tables_is_not_begun_anew(postgres: Postgres, schema: str, ledger: Ledger) -> None:
+    refused(postgres.url(), "lost", "nowhere", hint="restore a backup; otherwise make them")
+    submitted(ledger)
+    postgres.do(f"DROP SCHEMA {schema} CASCADE")
+    with pytest.raises(LedgerError) as caught:
+        reserve(ledger)
+    assert caught.value.code == "ledger_lost"
+
+
+def test_one_that_is_read_only(postgres: Postgres, schema: str) -> None:
+    url = postgres.url(options="-cdefault_transaction_read_only%3Don")
+    refused(url, "read_only", "standby", schema=schema, hint="target_session_attrs")
+    with Ledger.postgres(url, schema=schema) as ledger:
+        assert ledger.history() == []
+
+
+def test_one_that_may_forget(postgres: Postgres, schema: str) -> None:
+    url = postgres.url(options="-csynchronous_commit%3Doff")
+    refused(url, "not_durable", "synchronous_commit = off", schema=schema, hint="synchronous_commit = on")
+    postgres.do("ALTER SYSTEM SET fsync = off", "SELECT pg_reload_conf()")
+    try:
+        postgres.settled("fsync", "off")
+        refused(postgres.url(), "not_durable", "fsync = off", schema=schema, hint="fsync = on")
+    finally:
+        postgres.do("ALTER SYSTEM RESET fsync", "SELECT pg_reload_conf()")
+        postgres.settled("fsync", "on")
+
+
+def test_one_that_is_too_old() -> None:
+    """A server that says so, and nothing else."""
+
+    def answer(listening: socket.socket) -> None:
+        connection, _ = listening.accept()
+        with connection:
+            (length,) = connection.recv(4)[-1:]
+            connection.recv(length)
+            status = b"server_version\x0013.9\x00"
+            ready = b"R\x00\x00\x00\x08\x00\x00\x00\x00" + b"S" + (len(status) + 4).to_bytes(4) + status
+            connection.sendall(ready + b"Z\x00\x00\x00\x05I")
+            connection.recv(9999)
+
+    with closing(socket.create_server(("127.0.0.1", 0))) as listening:
+        thread = threading.Thread(target=answer, args=(listening,))
+        thread.start()
+        url = f"postgresql://me@127.0.0.1:{listening.getsockname()[1]}/bots?sslmode=disable&gssencmode=disable"
+        refused(url, "version", "PostgreSQL 13", "14 or newer", hint="upgrade")
+        thread.join()
+
+
+def test_one_with_a_full_disk(postgres: Postgres, schema: str, ledger: Ledger) -> None:
+    postgres.do(
+        f"CREATE FUNCTION {schema}.full() RETURNS trigger LANGUAGE plpgsql AS "
+        "$$BEGIN RAISE 'could not extend file' USING ERRCODE = 'disk_full'; END$$",
+        f"CREATE TRIGGER full_disk BEFORE INSERT ON {schema}.payments EXECUTE FUNCTION {schema}.full()",
+    )
+    with pytest.raises(LedgerError, match="no space is left") as caught:
+        reserve(ledger)
+    assert caught.value.code == "ledger_failed"
+    assert ledger.history() == []
+
+
+def test_one_that_a_newer_release_has_changed(postgres: Postgres, schema: str, ledger: Ledger) -> None:
+    payment = reserve(ledger)
+    postgres.do(f"UPDATE {schema}.ledger SET version = 99")  # noqa: S608
+    uses: list[Callable[[], object]] = [lambda: reserve(ledger), lambda: ledger.get(payment.id)]
+    for use in uses:
+        with pytest.raises(LedgerError) as caught:
+            use()
+        assert caught.value.code == "ledger_version"
+
+
+def test_one_that_ends_a_connection_is_used_again(postgres: Postgres, ledger: Ledger) -> None:
+    """As after its restart: the next call connects again."""
+    payment = reserve(ledger)
+    postgres.do("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'tradesdk'")
+    assert submit(ledger, payment).submissions == 1
+    assert ledger.spending(PLENTY, now=NOW).total == 30_000
+
+
+def test_one_that_another_program_has_locked(postgres: Postgres, schema: str) -> None:
+    with (
+        psycopg.connect(postgres.url()) as other,
+        Ledger.postgres(postgres.url(), schema=schema, timeout=0) as ledger,
+    ):
+        other.execute(f"UPDATE {schema}.ledger SET version = version".encode())  # noqa: S608
+        with pytest.raises(LedgerError) as caught:
+            reserve(ledger)
+        assert caught.value.code == "ledger_locked"
+        assert ledger.history() == []  # reading goes on
+        other.rollback()
+        reserve(ledger)
+
+
+BAD_URLS = ["", "localhost", "redis://localhost", "postgresql://me:swordfish@host/x?nonsense=1", "sqlite:///x"]
+
+
+@each_of("url", BAD_URLS)
+def test_what_is_no_url(url: str) -> None:
+    uses: list[Callable[[], object]] = [lambda: Ledger.postgres(url), lambda: create_tables(url)]
+    for use in uses:
+        with pytest.raises(ConfigError) as caught:
+            use()
+        assert caught.value.code == "invalid_fleet_url"
+        assert "postgresql://USER@HOST" in caught.value.message
+        assert "swordfish" not in str(caught.value)
+
+
+def test_the_url_may_come_from_the_environment(
+    postgres: Postgres, schema: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TRADE_FLEET", postgres.url())
+    with Ledger.postgres(schema=schema) as ledger:
+        reserve(ledger)
+    monkeypatch.delenv("TRADE_FLEET")
+    with pytest.raises(ConfigError, match="TRADE_FLEET"):
+        Ledger.postgres()
+
+
+@each_of("schema", ["", "Upper", "a-b", 'x"; DROP TABLE payments', "x" * 64])
+def test_what_is_no_schema(schema: str) -> None:
+    with pytest.raises(TradeError, match="lowercase"):
+        Ledger.postgres("postgresql://host/db", schema=schema)
+
+
+def test_a_forked_child_connects_for_itself(ledger: Ledger) -> None:
+    first = reserve(ledger)
+    pid = os.fork()
+    if not pid:
+        code = 1
+        try:
+            second = reserve(ledger, draft(id="pay_child", fingerprint="child"))
+            code = 0 if ledger.history() == [second, first] else 2
+        finally:
+            os._exit(code)
+    assert os.waitpid(pid, 0)[1] == 0
+    assert [payment.id for payment in ledger.history()] == ["pay_child", first.id]
