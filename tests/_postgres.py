@@ -7,8 +7,11 @@ import itertools
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import tempfile
+import threading
+from contextlib import suppress
 from pathlib import Path
 
 from ._ports import free_port
@@ -93,3 +96,43 @@ class Postgres:
 def new_schema() -> str:
     """The name of a schema that no other test has."""
     return f"test_{os.getpid()}_{next(_numbers)}"
+
+
+class Proxy:
+    """A way to a server that can be cut, as a cable is, and be there again."""
+
+    def __init__(self, port: int) -> None:
+        self._to = port
+        self._open: list[socket.socket] = []
+        self.port = free_port()
+        self.join()
+
+    def join(self) -> None:
+        self._listening = socket.create_server(("127.0.0.1", self.port))
+        threading.Thread(target=self._accept, args=(self._listening,), daemon=True).start()
+
+    def _accept(self, listening: socket.socket) -> None:
+        with suppress(OSError):
+            while True:
+                here, _ = listening.accept()
+                there = socket.create_connection(("127.0.0.1", self._to))
+                self._open += [here, there]
+                for source, target in ((here, there), (there, here)):
+                    threading.Thread(target=self._copy, args=(source, target), daemon=True).start()
+
+    def _copy(self, source: socket.socket, target: socket.socket) -> None:
+        with suppress(OSError):
+            while data := source.recv(65536):
+                target.sendall(data)
+        self._end(target)
+
+    def cut(self) -> None:
+        """End all connections, and take no new ones."""
+        self._end(self._listening)
+        while self._open:
+            self._end(self._open.pop())
+
+    def _end(self, one: socket.socket) -> None:
+        with suppress(OSError):
+            one.shutdown(socket.SHUT_RDWR)
+        one.close()

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from ._async.fleet_rate_limiter import AsyncFleetRateLimiter
 from ._fleet.server import SCHEMA, UnusableServerError, fleet_error, problem, server
+from ._sync.fleet_rate_limiter import FleetRateLimiter
 
-__all__ = ["create_tables"]
+__all__ = ["AsyncFleetRateLimiter", "FleetRateLimiter", "create_tables"]
 
 
 def create_tables(url: str | None = None, *, schema: str = SCHEMA) -> bool:

@@ -1,4 +1,4 @@
-"""A blocking connection, which waits for no answer longer than `ANSWER` seconds."""
+"""A blocking connection, which does not wait long for an answer."""
 
 from __future__ import annotations
 
@@ -15,9 +15,11 @@ Statement = tuple[str, Sequence[object]]
 class Connection(psycopg.Connection[Row]):
     """A connection whose statements are answered in time, or lost."""
 
-    def wait(self, gen: Any, interval: float = 0.1, timeout: float | None = ANSWER) -> Any:
+    answer: float = ANSWER
+
+    def wait(self, gen: Any, interval: float = 0.1, timeout: float | None = None) -> Any:
         try:
-            return super().wait(gen, interval, timeout)
+            return super().wait(gen, interval, timeout or self.answer)
         except psycopg.OperationalError as error:
             if error.sqlstate is None:  # nobody knows what it still does
                 self.pgconn.finish()
@@ -41,8 +43,8 @@ class Connection(psycopg.Connection[Row]):
         return [cursor.fetchall() if cursor.description else [] for cursor in cursors]
 
 
-def connect(server: Server) -> Connection:
-    """Connect, and check the server.
+def connect(server: Server, answer: float = ANSWER) -> Connection:
+    """Connect, and check the server. From then on, `answer` is for how many seconds an answer is waited for.
 
     Raises:
         psycopg.Error: there is no connection.
@@ -57,7 +59,16 @@ def connect(server: Server) -> Connection:
     except BaseException:
         db.close()
         raise
+    db.answer = answer
     return db
+
+
+def leave_behind(connection: Connection | None) -> None:
+    """In the child of a fork: keep the parent's connection unused. Closing it would end it for the parent."""
+    _LEFT_BEHIND.append(connection)
+
+
+_LEFT_BEHIND: list[object] = []
 
 
 def _rows(cursor: Any) -> Any:

@@ -28,6 +28,8 @@ LogEvent = Literal[
     "payment_warning",
     "batch_passed_over",
     "ledger_failed",
+    "fleet_alone",
+    "fleet_again",
     "service_time_unknown",
     "history_unread",
     "stream_connected",

@@ -29,6 +29,17 @@ class RateWindow:
         self._ends = 0.0  # monotonic time of the reset
         self._latest: Mapping[str, str] | None = None
 
+    @classmethod
+    def restored(cls, limit: str | None, reset: str | None, guessed: bool, left: int | None, ends: float) -> RateWindow:
+        """A window from its `state`, which others may have changed since."""
+        window = cls()
+        window._limit, window._reset, window._guessed, window._left, window._ends = limit, reset, guessed, left, ends
+        return window
+
+    def state(self) -> tuple[str | None, str | None, bool, int | None, float]:
+        """The limit and the reset as in the headers, whether the window is assumed, what is left, when it ends."""
+        return self._limit, self._reset, self._guessed, self._left, self._ends
+
     @property
     def rate_limit(self) -> RateLimit | None:
         """The rate limit in the last answer that had one; None before that."""

@@ -9,7 +9,8 @@ from contextlib import closing, contextmanager
 import psycopg
 from psycopg.pq import TransactionStatus
 
-from ..._fleet.blocking import Connection, Statement, connect
+from ..._fleet import rate
+from ..._fleet.blocking import Connection, Statement, connect, leave_behind
 from ..._fleet.server import Problem, Row, Server, UnusableServerError, problem
 from ..._system import forks
 from ..._system.clock import SystemClock
@@ -30,8 +31,6 @@ _WORDS = (
 )
 _LOCK: Statement = ("SELECT version FROM ledger FOR UPDATE", ())
 _VERSION: Statement = ("SELECT version FROM ledger", ())
-_LEFT_BEHIND: list[object] = []
-"""Connections of the parent of this process. Closing them would end them for the parent."""
 
 
 def tables() -> Iterator[str]:
@@ -57,7 +56,7 @@ def create(server: Server) -> bool:
         if db.execute("SELECT to_regclass($1)", [f"{server.schema}.ledger"]).fetchone() != (None,):
             return False
         db.execute(f"CREATE SCHEMA IF NOT EXISTS {server.schema}")
-        for statement in tables():
+        for statement in (*tables(), *rate.TABLES):
             db.execute(statement)
     return True
 
@@ -74,7 +73,7 @@ class PostgresEngine(Engine):
     def forked(self) -> None:
         """In the child of a fork: connect again."""
         self._lock = threading.Lock()
-        _LEFT_BEHIND.append(self.connection)
+        leave_behind(self.connection)
         self.connection = None
 
     @contextmanager

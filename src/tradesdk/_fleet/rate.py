@@ -1,0 +1,239 @@
+"""One rate limit for all members with the same API key: a row for each key. Blocking.
+
+The rules are those of `RateWindow`. A claim is one statement, because it is made for every request; what an answer says
+about a new window is decided by `RateWindow` itself, on the locked row.
+"""
+
+from __future__ import annotations
+
+import logging
+import secrets
+import threading
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+
+import psycopg
+
+from .._http.log_events import event
+from .._http.rate_limit import RateWindow
+from .._system import forks
+from .._system.clock import Clock
+from .._values.http import RateClaim, RateLimit
+from ..errors import FleetError
+from .blocking import Connection, Statement, connect, leave_behind
+from .server import Problem, Row, Server, UnusableServerError, fleet_error, problem
+
+TABLES = (
+    # Of the last answer with a new window: limit and reset as in its headers. `remaining` is -1 after a refused claim.
+    "CREATE TABLE windows (key TEXT PRIMARY KEY, rate TEXT, reset TEXT, guessed BOOLEAN NOT NULL, remaining BIGINT, "
+    "ends DOUBLE PRECISION NOT NULL)",
+    "CREATE TABLE members (key TEXT, member TEXT, seen DOUBLE PRECISION NOT NULL, PRIMARY KEY (key, member))",
+)
+_OVER = "(ends <= $2 AND remaining IS NOT NULL)"
+CLAIM = f"""
+    UPDATE windows SET
+        remaining = CASE
+            WHEN remaining IS NULL OR ({_OVER} AND rate IS NULL) THEN NULL
+            WHEN {_OVER} THEN greatest(rate::bigint, 1) - 1
+            ELSE greatest(remaining - 1, -1) END,
+        guessed = guessed OR ({_OVER} AND rate IS NOT NULL),
+        ends = CASE WHEN {_OVER} AND rate IS NOT NULL THEN ends + 60 * (1 + floor(($2 - ends) / 60)) ELSE ends END
+    WHERE key = $1 RETURNING rate, reset, guessed, remaining, ends
+"""  # noqa: S608 # constants
+_RETURN = (
+    "UPDATE windows SET remaining = greatest(remaining, 0) + 1 "
+    "WHERE key = $1 AND (rate IS NULL OR remaining < rate::bigint)"
+)
+_LOWER = (
+    "UPDATE windows SET remaining = $2 "
+    "WHERE key = $1 AND reset = $3 AND rate IS NOT DISTINCT FROM $4 AND NOT guessed AND remaining > $2"
+)
+_ADD = "INSERT INTO windows VALUES ($1, NULL, NULL, FALSE, NULL, 0) ON CONFLICT (key) DO NOTHING"
+_LOCK = "SELECT rate, reset, guessed, remaining, ends FROM windows WHERE key = $1 FOR UPDATE"
+_SAVE = "UPDATE windows SET rate = $2, reset = $3, guessed = $4, remaining = $5, ends = $6 WHERE key = $1"
+_SEEN = "INSERT INTO members VALUES ($1, $2, $3) ON CONFLICT (key, member) DO UPDATE SET seen = excluded.seen"
+_GONE = "DELETE FROM members WHERE seen < $1"
+_COUNT = "SELECT count(*) FROM members WHERE key = $1 AND seen > $2"
+
+_UNSYNCED = "SELECT set_config('synchronous_commit', 'off', false), extract(epoch FROM clock_timestamp())"
+
+ANSWER = 1.0
+"""Seconds to wait for an answer about a rate: less than for money, as members can continue alone."""
+AWAY = 5.0
+"""Seconds until a server that does not answer is asked again."""
+_BEAT = 15.0
+_MISSED = 60.0
+
+
+class Share:
+    """What one member may send while the server is away: its part of the limit, a minute at a time."""
+
+    def __init__(self, size: int | None, began: float) -> None:
+        self.size = size
+        """Requests a minute; None: not known."""
+        self._began = began
+        self._sent = 0
+
+    def claim(self, monotonic: float) -> float:
+        """Take one request: 0, or the seconds until there is one."""
+        if self.size is None:
+            return 0.0
+        if monotonic - self._began >= 60:
+            self._began, self._sent = monotonic, 0
+        if self._sent < self.size:
+            self._sent += 1
+            return 0.0
+        return self._began + 60 - monotonic
+
+
+class SharedWindow:
+    """The rate limits of a fleet, by key. Threads may share it; each process has one connection.
+
+    Args:
+        server: the server.
+        clock: the clock. Its difference to the server's is measured when it connects.
+        follows_server: the clock is the system's, so that the server's is the one that counts.
+    """
+
+    def __init__(self, server: Server, clock: Clock, *, follows_server: bool) -> None:
+        self._server = server
+        self._clock = clock
+        self._follows_server = follows_server
+        self._member = secrets.token_hex(8)
+        self._lock = threading.Lock()
+        self._db: Connection | None = None
+        self._ahead = 0.0
+        self._latest = RateWindow()
+        self._known: dict[str, Row] = {}
+        self._beaten: dict[str, float] = {}
+        self._members = 1
+        self._alone: dict[str, Share] = {}
+        self._away: Problem | None = None
+        self._ask_again = 0.0
+        forks.bind(self)
+
+    def forked(self) -> None:
+        """In the child of a fork: connect again."""
+        self._lock = threading.Lock()
+        self._member = secrets.token_hex(8)
+        leave_behind(self._db)
+        self._db = None
+
+    @property
+    def rate_limit(self) -> RateLimit | None:
+        """The rate limit in the last answer that this member got."""
+        return self._latest.rate_limit
+
+    def claim(self, key: str) -> RateClaim:
+        """Take one request from the window of a key."""
+        with self._lock:
+            try:
+                wait = self._claim(key)
+            except FleetError as error:
+                wait = self._claim_alone(key, error)
+        return RateClaim(wait=wait, window=key, id="" if wait else "granted")
+
+    def answered(self, claim: RateClaim, headers: Mapping[str, str]) -> None:
+        """Note what an answer says of the window."""
+        self._latest.observe(headers, now=self._clock.now(), monotonic=self._clock.monotonic())
+        with self._lock, suppress(FleetError):  # the next claim says so
+            self._observe(claim.window, headers)
+
+    def failed(self, claim: RateClaim, *, sent: bool) -> None:
+        """Give a claim back whose request was not sent."""
+        if claim.id and not sent:
+            with self._lock, suppress(FleetError):
+                self._known.pop(claim.window, None)
+                self._run([(_RETURN, (claim.window,))])
+
+    def close(self) -> None:
+        """Close the connection. The next use opens another one."""
+        with self._lock:
+            self._drop()
+
+    def _claim(self, key: str) -> float:
+        now = self._now()
+        statements: list[Statement] = [(CLAIM, (key, now))]
+        if is_due := now - self._beaten.get(key, 0.0) >= _BEAT:
+            statements += [(_SEEN, (key, self._member, now)), (_GONE, (now - 3600,)), (_COUNT, (key, now - _MISSED))]
+        rows, *more = self._run(statements)
+        if self._away is not None:
+            self._away = None
+            self._alone.clear()
+            event("fleet_again", "%(reason)s", level=logging.INFO, reason=f"{self._server.shown} answers again")
+        if is_due:
+            self._beaten[key], self._members = now, more[-1][0][0]
+        if not rows:
+            return 0.0  # no answer has told of a limit yet
+        self._known[key] = rows[0]
+        *_, remaining, ends = rows[0]
+        return 0.0 if remaining is None or remaining >= 0 else max(0.001, float(ends) - now)
+
+    def _claim_alone(self, key: str, error: FleetError) -> float:
+        monotonic = self._clock.monotonic()
+        if key not in self._alone:
+            known = self._known.get(key)
+            limit = None if known is None or known[0] is None else int(known[0])
+            share = None if limit is None else max(1, limit // max(1, self._members))
+            self._alone[key] = Share(share, monotonic)
+            some = "as many requests as the service allows" if share is None else f"{share} requests a minute"
+            event("fleet_alone", f"%(reason)s; each member continues alone, this one with {some}", error)
+        return self._alone[key].claim(monotonic)
+
+    def _observe(self, key: str, headers: Mapping[str, str]) -> None:
+        left, reset, limit = (headers.get(f"x-ratelimit-{name}") for name in ("remaining", "reset", "limit"))
+        if not key or left is None or reset is None or not (left.isascii() and left.isdigit() and len(left) < 10):
+            return
+        known = self._known.get(key)
+        if known is not None and (limit, reset) == tuple(known[:2]):
+            if not known[2] and known[3] is not None and int(left) < known[3]:  # others use the key, too
+                self._run([(_LOWER, (key, int(left), reset, limit))])
+            return
+        _, _, (row,) = self._run([("BEGIN", ()), (_ADD, (key,)), (_LOCK, (key,))])
+        limit, reset, guessed, remaining, ends = row
+        window = RateWindow.restored(limit, reset, guessed, None if remaining is None else max(0, remaining), ends)
+        window.observe(headers, now=self._clock.now(), monotonic=self._now())
+        after = window.state()
+        self._run([(_SAVE, (key, *after)), ("COMMIT", ())])
+        self._known[key] = Row(after)
+
+    def _now(self) -> float:
+        return self._clock.now() + self._ahead
+
+    def _run(self, statements: Sequence[Statement]) -> list[list[Row]]:
+        """Run statements in one round trip; again if an old connection was lost.
+
+        Raises:
+            FleetError: there is no answer, or there was none a moment ago.
+        """
+        if self._away is not None and self._clock.monotonic() < self._ask_again:
+            raise fleet_error(self._away)
+        is_old = self._db is not None
+        while True:
+            try:
+                if self._db is None:
+                    self._db = self._connect()
+                return self._db.run(statements)
+            except UnusableServerError as error:
+                found = error.problem
+            except psycopg.Error as error:
+                found = problem(error, self._server)
+            self._drop()
+            if not is_old or statements[-1][0] == "COMMIT":
+                self._ask_again = self._clock.monotonic() + AWAY
+                self._away = found
+                raise fleet_error(found)
+            is_old = False
+
+    def _connect(self) -> Connection:
+        db = connect(self._server, answer=ANSWER)
+        # A window is not money: what a crash of the server undoes, the next answers say again.
+        ((row,),) = db.run([(_UNSYNCED, ())])
+        if self._follows_server:
+            self._ahead = float(row[1]) - self._clock.now()
+        return db
+
+    def _drop(self) -> None:
+        db, self._db = self._db, None
+        if db is not None:
+            db.close()

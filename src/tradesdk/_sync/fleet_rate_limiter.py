@@ -1,0 +1,75 @@
+# Generated from src/tradesdk/_async/fleet_rate_limiter.py by scripts/unasync.py: change that file instead.
+"""The rate limiter of a fleet."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+from .._fleet.server import SCHEMA, server
+from .._http import settings
+from .._http.retry import with_jitter
+from .._system.clock import Clock, SystemClock
+from .._values.http import RateClaim, RateLimit
+from .concurrency import in_thread
+
+if TYPE_CHECKING:
+    from typing import Self
+
+
+class FleetRateLimiter:
+    """An `RateLimiter` for all machines with the same API key, in PostgreSQL. `create_tables` makes its tables.
+
+    While the server does not answer, each member continues alone with its share of the last known limit, after one
+    warning.
+
+    Args:
+        url: `postgresql://USER@HOST/DATABASE`; by default `TRADE_FLEET`.
+        schema: the schema that holds the tables.
+        clock: the clock of the clients.
+
+    Raises:
+        ConfigError: the URL or the schema cannot be used, or psycopg is not installed.
+    """
+
+    def __init__(self, url: str | None = None, *, schema: str = SCHEMA, clock: Clock | None = None) -> None:
+        settings.instance("clock", clock, Clock, "a Clock with now, monotonic, sleep and sleep_async")
+        place = server(url, schema)
+        from .._fleet.rate import SharedWindow  # needs psycopg, an extra
+
+        clock = clock or SystemClock()
+        self._window = SharedWindow(place, clock, follows_server=isinstance(clock, SystemClock))
+
+    @property
+    def rate_limit(self) -> RateLimit | None:
+        """The rate limit in the last answer that this member got; None before that."""
+        return self._window.rate_limit
+
+    def claim(self, window: str, /) -> RateClaim:
+        """Take one request from the window of an API key."""
+        claim = in_thread(lambda: self._window.claim(window))
+        return RateClaim(with_jitter(claim.wait), window, "") if claim.wait else claim
+
+    def answered(self, claim: RateClaim, status: int, headers: Mapping[str, str], /) -> None:
+        """Note what an answer says of the window."""
+        in_thread(lambda: self._window.answered(claim, headers))
+
+    def failed(self, claim: RateClaim, /, *, sent: bool) -> None:
+        """Give the request back if it was not sent."""
+        in_thread(lambda: self._window.failed(claim, sent=sent))
+
+    def close(self) -> None:
+        """Close the connection. The next use opens another one."""
+        in_thread(self._window.close)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}>"

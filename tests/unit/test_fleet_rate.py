@@ -1,0 +1,187 @@
+"""One rate limit for a fleet: the rules of `RateWindow` on a row that members share; and members without a server."""
+
+from __future__ import annotations
+
+import logging
+import random
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from datetime import UTC, datetime
+from email.utils import format_datetime
+
+import httpx
+import pytest
+
+from tradesdk import AsyncTradeClient, RateClaim, TradeClient
+from tradesdk._fleet.rate import AWAY, Share, SharedWindow
+from tradesdk._fleet.server import server
+from tradesdk._http.rate_limit import RateWindow
+from tradesdk.fleet import AsyncFleetRateLimiter, FleetRateLimiter, create_tables
+from tradesdk_mock import MockClock, MockService
+
+from .._clock import VirtualClock
+from .._ports import free_port
+from .._postgres import Postgres, Proxy, new_schema
+
+
+@pytest.fixture(scope="module")
+def schema(postgres: Postgres) -> str:
+    name = new_schema()
+    create_tables(postgres.url(), schema=name)
+    return name
+
+
+@pytest.fixture
+def key() -> str:
+    return new_schema()
+
+
+def headers(clock: VirtualClock, left: int, limit: object, ends: float) -> dict[str, str]:
+    """Of an answer that the service writes now."""
+    date = format_datetime(datetime.fromtimestamp(int(clock.now()), UTC), usegmt=True)
+    named = {"x-ratelimit-limit": str(limit), "x-ratelimit-remaining": str(left), "x-ratelimit-reset": str(int(ends))}
+    return {**named, "date": date}
+
+
+@pytest.fixture
+def members(postgres: Postgres, schema: str) -> Iterator[Callable[[VirtualClock], SharedWindow]]:
+    made = []
+
+    def member(clock: VirtualClock) -> SharedWindow:
+        made.append(SharedWindow(server(postgres.url(), schema), clock, follows_server=False))
+        return made[-1]
+
+    yield member
+    for one in made:
+        one.close()
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_members_together_follow_the_rules_of_one_window(
+    members: Callable[[VirtualClock], SharedWindow], key: str, seed: int
+) -> None:
+    chance, clock, window = random.Random(seed), VirtualClock(), RateWindow()
+    several = [members(clock) for _ in range(3)]
+    ends, limit, left = clock.now() + 40, 9, 9
+    for step in range(300):
+        clock.advance(chance.choice([0.0, 0.5, 4.0, 9.0]) if step % 40 else chance.choice([70.0, 200.0]))
+        if clock.now() >= ends:
+            limit = chance.choice([9, 9, 4, 20])
+            ends, left = clock.now() + chance.randint(20, 60), limit
+        member = chance.choice(several)
+        claim, wait = member.claim(key), window.claim(clock.now())
+        assert claim.wait == pytest.approx(wait, abs=0.01), step
+        assert bool(claim.id) == (wait == 0)
+        if not wait:
+            left = max(0, left - chance.choice([1, 1, 1, 2]))  # others use the key, too
+            if chance.random() < 0.8:
+                given = headers(clock, left, limit, ends)
+                member.answered(claim, given)
+                window.observe(given, now=clock.now(), monotonic=clock.now())
+
+
+def test_a_request_that_was_not_sent_is_given_back(members: Callable[[VirtualClock], SharedWindow], key: str) -> None:
+    clock = VirtualClock()
+    one, other = members(clock), members(clock)
+    one.answered(one.claim(key), headers(clock, 2, 60, clock.now() + 60))
+    claims = [one.claim(key), other.claim(key)]
+    assert [claim.wait for claim in claims] == [0, 0]
+    assert one.claim(key).wait > 59
+    one.failed(claims[0], sent=True)  # the service may have counted it
+    assert other.claim(key).wait > 59
+    one.failed(claims[1], sent=False)
+    assert other.claim(key).wait == 0
+    assert one.claim(key).wait > 59
+
+
+@pytest.mark.parametrize(("plan", "minutes"), [("free", 2), pytest.param("pro", 5, marks=pytest.mark.long)])
+def test_many_clients_use_all_of_one_limit_and_no_more(
+    postgres: Postgres, schema: str, plan: str, minutes: int
+) -> None:
+    chance = random.Random(5)
+    with MockService(seed=7, clock=MockClock(1_760_000_000), signals="scripted") as mock, ExitStack() as stack:
+        tenant = new_schema().replace("_", "")
+        clients = []
+        for _ in range(16):
+            limiter = stack.enter_context(FleetRateLimiter(postgres.url(), schema=schema, clock=mock.clock))
+            http = stack.enter_context(httpx.Client(transport=mock.transport(), base_url=mock.url))
+            key = f"mock_full_{plan}_{tenant}"
+            clients.append(
+                TradeClient(api_key=key, http_client=http, clock=mock.clock, rate_limiter=limiter, deadline=9e5)
+            )
+        began = mock.clock.now()
+        while mock.clock.now() < began + 60 * minutes:
+            chance.choice(clients).account.get()
+        statuses = [entry.status for entry in mock.journal(tenant)]
+    assert set(statuses) == {200}
+    assert 0.95 <= len(statuses) / (minutes * {"free": 60, "pro": 300}[plan]) <= 1.01
+
+
+async def test_asynchronous_clients_share_it(postgres: Postgres, schema: str) -> None:
+    with MockService(seed=7, clock=MockClock(1_760_000_000), signals="scripted") as mock:
+        tenant = new_schema().replace("_", "")
+        for turn in range(4):
+            async with (
+                AsyncFleetRateLimiter(postgres.url(), schema=schema, clock=mock.clock) as limiter,
+                httpx.AsyncClient(transport=mock.transport(), base_url=mock.url) as http,
+            ):
+                key = f"mock_full_free_{tenant}"  # 60 a minute
+                client = AsyncTradeClient(
+                    api_key=key, http_client=http, clock=mock.clock, rate_limiter=limiter, deadline=9e5
+                )
+                for _ in range(25):
+                    await client.account.get()
+                assert limiter.rate_limit is not None
+                assert (mock.clock.now() > 1_760_000_059) == (turn >= 2)
+        assert {entry.status for entry in mock.journal(tenant)} == {200}
+
+
+# Without a server
+
+
+def test_a_member_continues_alone_with_its_share(
+    postgres: Postgres, schema: str, key: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    clock, proxy = VirtualClock(), Proxy(postgres.port)
+    place = server(postgres.url().replace(f":{postgres.port}/", f":{proxy.port}/"), schema)
+    member, others = SharedWindow(place, clock, follows_server=False), []
+    for _ in range(3):
+        others.append(SharedWindow(server(postgres.url(), schema), clock, follows_server=False))
+    for one in others:
+        one.claim(key)
+    member.answered(member.claim(key), headers(clock, 50, 60, clock.now() + 60))
+    assert member.claim(key).wait == 0
+    caplog.set_level(logging.INFO, "tradesdk")
+    proxy.cut()
+    assert [bool(member.claim(key).wait) for _ in range(17)] == [False] * 15 + [True] * 2  # 60 by 4 members
+    (warning,) = caplog.records
+    assert (warning.event, warning.levelname) == ("fleet_alone", "WARNING")  # type: ignore[attr-defined]
+    assert "15 requests a minute" in warning.getMessage()
+    clock.advance(61)
+    assert member.claim(key).wait == 0
+    proxy.join()
+    member.answered(RateClaim(window=key), headers(clock, 9, 60, clock.now() + 50))  # says nothing while it is away
+    clock.advance(AWAY)
+    assert member.claim(key).wait == 0
+    assert [record.event for record in caplog.records] == ["fleet_alone", "fleet_again"]  # type: ignore[attr-defined]
+    for one in (member, *others):
+        one.close()
+    proxy.cut()
+
+
+def test_a_share_is_for_a_minute() -> None:
+    share = Share(2, 100.0)
+    assert [share.claim(at) for at in (100, 130, 130, 159)] == [0, 0, 30, 1]
+    assert [share.claim(at) for at in (160, 160, 219)] == [0, 0, 1]
+    assert Share(None, 0.0).claim(1.0) == 0
+
+
+def test_a_client_whose_server_was_never_there_sends(key: str) -> None:
+    clock = VirtualClock()
+    limiter = FleetRateLimiter(f"postgresql://me@127.0.0.1:{free_port()}/bots", clock=clock)
+    claim = limiter.claim(key)
+    assert claim.wait == 0
+    limiter.answered(claim, 200, headers(clock, 5, 60, clock.now() + 60))
+    limiter.failed(claim, sent=False)
+    assert limiter.rate_limit is not None
+    limiter.close()
