@@ -14,7 +14,7 @@ from .._stream.events import signal_reader
 from .._stream.state_machine import NextAction, StreamState
 from ..errors import APIError, APITimeoutError, CheckpointError, InvalidArgumentError, StreamError, TradeError
 from ..models.stream import StreamItem, StreamSignal, StreamStats
-from .concurrency import AsyncInterruptible, Interrupted, run_uninterrupted
+from .concurrency import AsyncInterruptible, Interrupted, always_in_thread
 from .stream_backfill import AsyncBackfill
 from .stream_connection import AsyncStreamConnection
 
@@ -99,7 +99,7 @@ class AsyncSignalStream(Generic[ItemT]):
 
     async def _save(self, checkpoint: CheckpointFile) -> None:
         begin = self._state.replay.begin
-        await run_uninterrupted(lambda: checkpoint.save(self._state.state))
+        await always_in_thread(lambda: checkpoint.save(self._state.state))
         self._saved_begin = begin
 
     # iterating
@@ -242,19 +242,11 @@ class AsyncSignalStream(Generic[ItemT]):
             await self._backfill.before()
 
     async def _open_checkpoint(self, checkpoint: CheckpointFile) -> CheckpointState | None:
-        found: CheckpointState | None = None
-
-        def opening() -> None:
-            nonlocal found
-            checkpoint.close()  # if interrupted, this runs twice
-            found = checkpoint.open()
-
         try:
-            await run_uninterrupted(opening)
+            return await always_in_thread(checkpoint.open)
         except BaseException:  # the next attempt opens it again
-            await run_uninterrupted(checkpoint.close)
+            await always_in_thread(checkpoint.close)
             raise
-        return found
 
     async def _connect(self) -> None:
         clock = self._session.clock
@@ -286,7 +278,7 @@ class AsyncSignalStream(Generic[ItemT]):
 
     async def _release(self) -> None:
         if self._checkpoint is not None:
-            await run_uninterrupted(self._checkpoint.close)
+            await always_in_thread(self._checkpoint.close)
 
     async def __aenter__(self) -> AsyncSignalStream[ItemT]:
         self._entered = True

@@ -9,7 +9,6 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol, TypeVar, runtime_checkable
-from weakref import ReferenceType, ref
 
 from .._http.log_events import event, log_rate_limit_wait, logger
 from .._http.rate_limit import RateWindow
@@ -22,7 +21,7 @@ from .._http.wire_logging import LoggedExchange, wire
 from .._system.clock import Clock
 from .._values.http import RateClaim, RateLimit, RawResponse, SentHeaders
 from ..errors import APIError, APIResponseError, APIStatusError, RateLimitError, TradeError
-from .concurrency import Place, sleep
+from .concurrency import sleep
 from .sending import Answer, Outgoing, Sender
 
 if TYPE_CHECKING:
@@ -115,7 +114,7 @@ class Session:
     watch: Callable[[object], None] | None = None
     """Called with every connection that is used, so that it can be cut off."""
 
-    creating: dict[ReferenceType[Place], tuple[object, ...]] = field(default_factory=dict)
+    creating: list[tuple[object, ...]] = field(default_factory=list)
     """What the creates in progress expect: with two alike, a match may belong to the other."""
 
     def __post_init__(self) -> None:
@@ -148,17 +147,15 @@ class Session:
             give_up = started + self.deadline
         if request.lookup is None:
             return self._call(request, give_up, began=None)
-        place = Place()
+        self.creating.append(request.lookup.expected)
         try:
-            self.creating[ref(place)] = request.lookup.expected
             return self._call(request, give_up, began=(started, self.clock.now()))
         finally:
-            self.creating.pop(ref(place), None)
-            del place
+            self.creating.remove(request.lookup.expected)
 
     def is_only_create(self, expected: tuple[object, ...]) -> bool:
-        """Whether at most one create in progress expects this. The place of an interrupted one is gone."""
-        return [other for place, other in list(self.creating.items()) if place() is not None].count(expected) <= 1
+        """Whether at most one create in progress expects this."""
+        return self.creating.count(expected) <= 1
 
     def _call(self, request: Request[T], give_up: float, *, began: tuple[float, float] | None) -> T:
         try:
@@ -216,10 +213,9 @@ class Session:
             raise TradeError("this client is closed; make a new one")
         clock = self.clock
         started = clock.monotonic()
-        place = Place()  # there must be no other reference
         looked: LoggedExchange | None = None
         try:
-            outgoing = self._outgoing(request, give_up - started, payment, ref(place))
+            outgoing = self._outgoing(request, give_up - started, payment)
             if wire.level:
                 looked = LoggedExchange(
                     request.method, url, outgoing.headers, request.body, clock.monotonic, self.secrets
@@ -244,8 +240,6 @@ class Session:
             if looked is not None:
                 looked.failed(lost.message)
             raise lost from root_cause(error)
-        finally:
-            del place  # now: a traceback may keep this frame
         response = RawResponse(status, headers, content)
         logged = logger.isEnabledFor(logging.DEBUG)
         seconds = clock.monotonic() - started if logged else 0.0
@@ -287,9 +281,7 @@ class Session:
         if late and cut:
             raise TimeoutError("the answer was not complete at the deadline")
 
-    def _outgoing(
-        self, request: Request[T], time_left: float, payment: Payment | None, place: ReferenceType[Place]
-    ) -> Outgoing:
+    def _outgoing(self, request: Request[T], time_left: float, payment: Payment | None) -> Outgoing:
         headers = self._headers if request.body is None else self._headers_json
         if headers is None:
             headers = self.header_list(request.body)
@@ -302,7 +294,6 @@ class Session:
             request.body,
             timeout=self.timeout.within(time_left),
             deadline=time_left,
-            place=place,
             watch=self.watch,
         )
 

@@ -15,7 +15,7 @@ from .._stream.events import signal_reader
 from .._stream.state_machine import NextAction, StreamState
 from ..errors import APIError, APITimeoutError, CheckpointError, InvalidArgumentError, StreamError, TradeError
 from ..models.stream import StreamItem, StreamSignal, StreamStats
-from .concurrency import Interrupted, Interruptible, run_uninterrupted
+from .concurrency import Interrupted, Interruptible, always_in_thread
 from .stream_backfill import Backfill
 from .stream_connection import StreamConnection
 
@@ -100,7 +100,7 @@ class SignalStream(Generic[ItemT]):
 
     def _save(self, checkpoint: CheckpointFile) -> None:
         begin = self._state.replay.begin
-        run_uninterrupted(lambda: checkpoint.save(self._state.state))
+        always_in_thread(lambda: checkpoint.save(self._state.state))
         self._saved_begin = begin
 
     # iterating
@@ -243,19 +243,11 @@ class SignalStream(Generic[ItemT]):
             self._backfill.before()
 
     def _open_checkpoint(self, checkpoint: CheckpointFile) -> CheckpointState | None:
-        found: CheckpointState | None = None
-
-        def opening() -> None:
-            nonlocal found
-            checkpoint.close()  # if interrupted, this runs twice
-            found = checkpoint.open()
-
         try:
-            run_uninterrupted(opening)
+            return always_in_thread(checkpoint.open)
         except BaseException:  # the next attempt opens it again
-            run_uninterrupted(checkpoint.close)
+            always_in_thread(checkpoint.close)
             raise
-        return found
 
     def _connect(self) -> None:
         clock = self._session.clock
@@ -287,7 +279,7 @@ class SignalStream(Generic[ItemT]):
 
     def _release(self) -> None:
         if self._checkpoint is not None:
-            run_uninterrupted(self._checkpoint.close)
+            always_in_thread(self._checkpoint.close)
 
     def __enter__(self) -> SignalStream[ItemT]:
         self._entered = True
