@@ -59,7 +59,7 @@ class AsyncSignalStream(Generic[ItemT]):
         self._items = self._state.items
         self._connection = AsyncStreamConnection(self._session, self._interruptible, options.chain)
         self._backfill = AsyncBackfill(
-            self._session, self._interruptible, self._state, options.chain, options.recovery_timeout
+            self._session, self._interruptible, self._state, options, throttle=session.throttle
         )
         self._checkpoint = checkpoint
         self._taken: StreamSignal | None = None  # the consumer has it and may not be done with it
@@ -213,7 +213,7 @@ class AsyncSignalStream(Generic[ItemT]):
         if not self._begun:
             await self._begin()
         give_up = clock.monotonic() + session.deadline
-        retries = Retries(session.policy, session.budget, Operation.READ)
+        retries = Retries(session.policy, session.retry_budget, Operation.READ)
         while True:
             try:
                 await self._connect()
@@ -227,7 +227,7 @@ class AsyncSignalStream(Generic[ItemT]):
                 await self._interruptible.sleep(clock, wait)
             else:
                 break
-        session.budget.give_back(retries.spent or 1)
+        session.retry_budget.refund(retries.spent or 1)
         self._opened = True
         if self._checkpoint is not None:
             await self._save(self._checkpoint)

@@ -43,11 +43,11 @@ class RateLimiter(Protocol):
         """The rate limit in the last answer that had one; None before that."""
         ...
 
-    def claim(self, window: str, /) -> RateClaim:
+    def claim(self, name: str, /) -> RateClaim:
         """Ask for one request, just before it is sent. A claim that has to wait asks again after `wait` seconds.
 
         Args:
-            window: a fingerprint of the API key that the request is sent with.
+            name: which rate limit it is: a hash of the API key that the request is sent with.
         """
         ...
 
@@ -71,7 +71,7 @@ class LocalRateLimiter:
     def rate_limit(self) -> RateLimit | None:
         return self._window.rate_limit
 
-    def claim(self, window: str, /) -> RateClaim:
+    def claim(self, name: str, /) -> RateClaim:
         wait = self._window.claim(self._clock.monotonic())
         return RateClaim(with_jitter(wait)) if wait else _GRANTED
 
@@ -80,7 +80,7 @@ class LocalRateLimiter:
 
     def failed(self, claim: RateClaim, /, *, sent: bool) -> None:
         if claim.id and not sent:
-            self._window.give_back()
+            self._window.release()
 
 
 @dataclass
@@ -94,22 +94,19 @@ class Session:
     timeout: Timeout
     policy: RetryPolicy
     deadline: float
-    hold_back: bool
+    throttle: bool
     secrets: tuple[str, ...] = field(default=(), repr=False)
     """What logs must not show, besides the key: a service may repeat it."""
 
-    limiter: RateLimiter | None = None
+    rate_limiter: RateLimiter | None = None
     """The rate limiter to use; None: one that this client has alone."""
 
     api: str = "account"
     """What the rate limit belongs to, besides the key."""
 
-    budget: RetryBudget = field(default_factory=RetryBudget)
+    retry_budget: RetryBudget = field(default_factory=RetryBudget)
     made: deque[str] = field(default_factory=lambda: deque(maxlen=1000))
     """Ids that this client created: none of them can be the result of another create."""
-
-    throttled: bool = False
-    """Whether the stream's backfill waits for the rate limit by itself."""
 
     watch: Callable[[object], None] | None = None
     """Called with every connection that is used, so that it can be cut off."""
@@ -119,10 +116,10 @@ class Session:
 
     def __post_init__(self) -> None:
         fixed = self.key is None or self.key.fixed
-        self.throttle: RateLimiter = self.limiter or LocalRateLimiter(self.clock)
-        self._window = "" if self.limiter is None or self.key is None else None
-        if self._window is None and self.key is not None and fixed:
-            self._window = self.key.fingerprint(self.api)
+        self.limiter: RateLimiter = self.rate_limiter or LocalRateLimiter(self.clock)
+        self._limit_name = "" if self.rate_limiter is None or self.key is None else None
+        if self._limit_name is None and self.key is not None and fixed:
+            self._limit_name = self.key.rate_limit_name(self.api)
         self._headers = self.header_list(None) if fixed else None
         self._headers_json = self.header_list(b"") if fixed else None
 
@@ -134,9 +131,9 @@ class Session:
         return twin
 
     def for_stream(self, watch: Callable[[object], None]) -> Session:
-        """A copy that does not wait for the rate limit, and whose reads can be cut off."""
+        """A copy whose requests do not wait for the rate limit, and whose reads can be cut off."""
         twin = copy.copy(self)
-        twin.hold_back, twin.throttled = False, self.hold_back
+        twin.throttle = False
         twin.watch = watch
         return twin
 
@@ -167,7 +164,7 @@ class Session:
             if not retries.should_retry(error):
                 raise
         else:
-            self.budget.give_back(1)
+            self.retry_budget.refund(1)
             return result
         return retries.run()
 
@@ -209,15 +206,15 @@ class Session:
         if claim is None:
             claim = self._claim(request, url, give_up)
         if self.sender.is_closed:
-            self.throttle.failed(claim, sent=False)
+            self.limiter.failed(claim, sent=False)
             raise TradeError("this client is closed; make a new one")
         clock = self.clock
         started = clock.monotonic()
-        looked: LoggedExchange | None = None
+        exchange: LoggedExchange | None = None
         try:
             outgoing = self._outgoing(request, give_up - started, payment)
             if wire.level:
-                looked = LoggedExchange(
+                exchange = LoggedExchange(
                     request.method, url, outgoing.headers, request.body, clock.monotonic, self.secrets
                 )
             answer = self.sender.send(outgoing)
@@ -234,21 +231,21 @@ class Session:
             lost = connection_error(error, request.method, url, proxy=self.sender.proxy)
             if payment is not None and not self.sender.tells_if_sent(error):
                 lost.sent = lost.temporary = True  # a payment that may have arrived counts as sent
-            self.throttle.failed(claim, sent=lost.sent)
+            self.limiter.failed(claim, sent=lost.sent)
             text = "%(method)s %(url)s: %(reason)s"
             event("request_failed", text, lost, level=logging.DEBUG, method=request.method, url=url)
-            if looked is not None:
-                looked.failed(lost.message)
+            if exchange is not None:
+                exchange.failed(lost.message)
             raise lost from root_cause(error)
         response = RawResponse(status, headers, content)
         logged = logger.isEnabledFor(logging.DEBUG)
         seconds = clock.monotonic() - started if logged else 0.0
-        self.throttle.answered(claim, status, headers)
+        self.limiter.answered(claim, status, headers)
         if logged:
             text, method = f"%(method)s %(url)s: %(status)d in {seconds * 1000:.0f} ms", request.method
             event("request_answered", text, level=logging.DEBUG, method=method, url=url, status=status, seconds=seconds)
-        if looked is not None:
-            looked.answered(response.status, headers, content)
+        if exchange is not None:
+            exchange.answered(response.status, headers, content)
         if body.problem is not None and success and request.decode is not decode_nothing:
             raise APIResponseError(
                 f"the answer cannot be read: {body.problem}", method=request.method, url=url, response=response
@@ -312,20 +309,18 @@ class Session:
         return headers
 
     @property
-    def window(self) -> str:
+    def limit_name(self) -> str:
         """The name of the rate limit: the same for all clients with this key; empty for a limiter of this client."""
-        if self._window is not None or self.key is None:
-            return self._window or ""
-        return self.key.fingerprint(self.api)
+        if self._limit_name is not None or self.key is None:
+            return self._limit_name or ""
+        return self.key.rate_limit_name(self.api)
 
     def _claim(self, request: Request[T], url: str, give_up: float) -> RateClaim:
         """Wait until the rate limit allows one request."""
-        window = self._window
-        if window is None:
-            window = self.window
-        if not self.hold_back:
-            return RateClaim(window=window) if window else _NO_CLAIM
-        while wait := (claim := self.throttle.claim(window)).wait:
+        name = self.limit_name
+        if not self.throttle:
+            return RateClaim(window=name) if name else _NO_CLAIM
+        while wait := (claim := self.limiter.claim(name)).wait:
             if self.clock.monotonic() + wait > give_up:
                 raise RateLimitError(
                     f"not sent: the rate limit resets in {wait:.0f} s, which is after the deadline",
@@ -334,7 +329,7 @@ class Session:
                     status=429,
                     retry_after=wait,
                     retry_at=moment_after(self.clock.now(), wait),
-                    rate_limit=self.throttle.rate_limit,
+                    rate_limit=self.limiter.rate_limit,
                 )
             if wait > 1:  # else it waits for its turn, not for the reset
                 log_rate_limit_wait(wait)

@@ -59,9 +59,7 @@ class SignalStream(Generic[ItemT]):
         self._state = StreamState(options, session.policy, mono=clock.monotonic(), local=clock.now())
         self._items = self._state.items
         self._connection = StreamConnection(self._session, self._interruptible, options.chain)
-        self._backfill = Backfill(
-            self._session, self._interruptible, self._state, options.chain, options.recovery_timeout
-        )
+        self._backfill = Backfill(self._session, self._interruptible, self._state, options, throttle=session.throttle)
         self._checkpoint = checkpoint
         self._taken: StreamSignal | None = None  # the consumer has it and may not be done with it
         self._saved_begin = -math.inf  # where the stream begins, as saved in the checkpoint
@@ -214,7 +212,7 @@ class SignalStream(Generic[ItemT]):
         if not self._begun:
             self._begin()
         give_up = clock.monotonic() + session.deadline
-        retries = Retries(session.policy, session.budget, Operation.READ)
+        retries = Retries(session.policy, session.retry_budget, Operation.READ)
         while True:
             try:
                 self._connect()
@@ -228,7 +226,7 @@ class SignalStream(Generic[ItemT]):
                 self._interruptible.sleep(clock, wait)
             else:
                 break
-        session.budget.give_back(retries.spent or 1)
+        session.retry_budget.refund(retries.spent or 1)
         self._opened = True
         if self._checkpoint is not None:
             self._save(self._checkpoint)
