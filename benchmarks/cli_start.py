@@ -1,4 +1,4 @@
-"""What a `trade` command costs before it does anything: help, version, a completion."""
+"""What a `trade` command costs before it does anything: help, version, a completion; and a list from a server."""
 
 import compileall
 import sys
@@ -6,6 +6,8 @@ import tempfile
 from pathlib import Path
 
 from _measure import Bar, Probe, finish, installed, measure, process, report
+
+from tradesdk_mock import MockServer
 
 ROUNDS = 25
 BIN = Path(sys.executable).parent
@@ -23,6 +25,26 @@ app = typer.Typer({settings})
 def main(name: str, formal: bool = False) -> None:
     print(f"Good day {{name}}." if formal else f"Hello {{name}}")
 """
+LIST_BY_HTTPX = """
+import httpx
+import pydantic
+
+url, key = {url!r}, {key!r}
+
+
+def main():
+    assert pydantic
+    with httpx.Client() as client:
+        client.get(url + "/v1/agents", headers={{"Authorization": "Bearer " + key}}).raise_for_status().json()
+"""
+LIST_BY_SDK = """
+from tradesdk import TradeClient
+
+
+def main():
+    with TradeClient(api_key={key!r}, base_url={url!r}) as client:
+        client.agents.list().page()
+"""
 
 
 def script(folder: Path, name: str, code: str, entry: str = "main") -> str:
@@ -37,7 +59,7 @@ def script(folder: Path, name: str, code: str, entry: str = "main") -> str:
     return str(path)
 
 
-with tempfile.TemporaryDirectory() as home:
+with tempfile.TemporaryDirectory() as home, MockServer(seed=5) as server:
     folder = Path(home)
     completion = {"_TRADE_COMPLETE": "complete_bash", "_TRADE_WORDS": "\x1f".join(["trade", "agents", "l"])}
     kept = folder / "completion"
@@ -50,6 +72,10 @@ with tempfile.TemporaryDirectory() as home:
     plain = script(folder, "plain", ONE_COMMAND.format(settings="rich_markup_mode=None"), "app")
     one_command = script(folder, "one_command", ONE_COMMAND.format(settings=""), "app")
     import_typer = script(folder, "import_typer", TYPER_IMPORTED)
+    key = "mock_full_bench"
+    by_httpx = script(folder, "by_httpx", LIST_BY_HTTPX.format(url=server.url, key=key))
+    by_sdk = script(folder, "by_sdk", LIST_BY_SDK.format(url=server.url, key=key))
+    account = {"TRADE_HOME": home, "TRADE_API_KEY": key, "TRADE_BASE_URL": server.url}
     compileall.compile_dir(folder, quiet=1)
 
     subjects: dict[str, Probe] = {
@@ -64,12 +90,17 @@ with tempfile.TemporaryDirectory() as home:
         "trade agents l<TAB>": process([str(TRADE)], env=completion),
         "trade agents get agt_<TAB>": process([str(TRADE)], env=ids),
         "trade help exit-codes": process([str(TRADE), "help", "exit-codes"]),
+        "trade agents list -o json": process([str(TRADE), "agents", "list", "-o", "json"], env=account),
+        "the same list by the SDK": process([by_sdk]),
+        "httpx, pydantic, one GET": process([by_httpx]),
     }
     further = {"httpie": "http", "awscli": "aws"}
     peers = [name for name in further if installed(name)]
     subjects |= {f"{further[name]} --version": process([str(BIN / further[name]), "--version"]) for name in peers}
     if "httpie" in peers:
         subjects["http --help"] = process([str(BIN / "http"), "--help"])
+        get = [str(BIN / "http"), "--ignore-stdin", f"{server.url}/v1/agents", f"Authorization:Bearer {key}"]
+        subjects["http GET"] = process(get)
     if "awscli" in peers:
         env = {"COMP_LINE": "aws ec", "COMP_POINT": "6"}
         subjects["aws ec<TAB>"] = process([str(BIN / "aws_completer")], env=env)
@@ -88,6 +119,9 @@ finish(
             Bar("trade help exit-codes", "one-command Typer program --help", 1.2),
             Bar("trade agents l<TAB>", "import typer", 1.3),
             Bar("trade agents get agt_<TAB>", "import typer", 1.3),
+            Bar("trade agents list -o json", "httpx, pydantic, one GET", 1.0),
+            Bar("the same list by the SDK", "httpx, pydantic, one GET", 1.0),
+            *([Bar("trade agents list -o json", "http GET", 0.8)] if "httpie" in peers else []),
         ],
         unit="ms",
         peers=["typer", *peers],

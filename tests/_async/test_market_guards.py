@@ -6,7 +6,6 @@ import json
 from collections.abc import Callable
 from contextlib import nullcontext
 from typing import Any
-from weakref import ref
 
 import pytest
 from eth_account import Account
@@ -20,7 +19,6 @@ from tradesdk import (
     PaymentRefusedError,
     TokenDetails,
 )
-from tradesdk._async.concurrency import Place
 from tradesdk.payments.protocol import Authorization
 from tradesdk.payments.signing.signer import authorization_signable, digest_of
 from tradesdk_mock import MockService
@@ -311,11 +309,10 @@ async def test_a_check_that_another_call_holds_up_is_left_out_at_the_deadline(mo
     client = checking(mock, deadline=0.05)
     check = client._paying._check
     assert check is not None
-    other = Place()
     turn = check._locks.of("")
-    assert await turn.take(0, ref(other))
+    assert await turn.acquire(0)
     assert (await client.token_prices(["ETH"])).data.results[0].symbol == "ETH"
-    turn.give_back(ref(other))
+    turn.release()
     assert "/v1/supported-tokens 200" not in asked(mock)
 
 

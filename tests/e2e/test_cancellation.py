@@ -275,7 +275,7 @@ def test_a_create_at_every_suspension(lost: bool) -> None:
 
             async def next_one() -> None:
                 assert (await asyncio.wait_for(client.account.get(), 60)).id == "acc_1"
-                assert client._session.creating == {}
+                assert client._session.creating == []
 
             def create() -> Awaitable[object]:
                 return client.agents.create(name=next(names), wallet_id="w1", chain_id=8453)

@@ -44,7 +44,7 @@ async def test_wherever_it_waits(kinds: list[str]) -> None:
             break
         assert len(shop.service.authorizations) <= 1
         await shop.end()
-    assert at > 5  # it waits for the ledger three times, and for the service
+    assert at >= 4  # it waits for the ledger three times
 
 
 @pytest.mark.long
@@ -67,7 +67,7 @@ async def test_wherever_it_waits_as_asyncio_does_it(kinds: list[str], anyio_back
             break
         assert len(shop.service.authorizations) <= 1
         await shop.end()
-    assert at > 5  # it waits for the ledger three times, and for the service
+    assert at >= 4  # it waits for the ledger three times
 
 
 @pytest.mark.long
@@ -198,7 +198,7 @@ async def sweep(
             break
         assert task.cancelled()
         await goes_on(shop, then)
-    assert at > 5
+    assert at >= 3
     return at
 
 
@@ -231,4 +231,4 @@ async def test_the_next_call_gets_the_answer_after_a_scope_was_cancelled(of: Any
             await goes_on(shop, then)
         elif not scope.cancel_called:
             break
-    assert at > 4
+    assert at >= 3

@@ -1,90 +1,23 @@
-"""Ctrl-C at any line of the SDK in a paid call: the ledger knows what was handed over, and nothing is paid twice.
-
-Between two lines a claim may stay held for its lease; where calls wait and between ledger steps it does not.
-"""
+"""Ctrl-C wherever a paid call waits, for network, clock or ledger: nothing is paid twice, nothing is lost."""
 
 from __future__ import annotations
 
-import ast
-import functools
-import sys
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
-from pathlib import Path
-from types import FrameType
+from functools import partial
+from itertools import count
 from typing import Any
 
-import httpx
 import pytest
 
-import tradesdk
-from tradesdk import NotFoundError, PaymentError
-from tradesdk._sync.concurrency import Semaphore
-from tradesdk._values.payment import GRACE
-from tradesdk.payments.ledger.leases import LONGEST_CLAIM
+from tradesdk import PaymentError
 
-from .._eventful import Stop, agree, paid_once
-from .._interrupts import apart
+from .._eventful import agree
+from .._paidservice import PRICE
+from .._payments import how
 from .._rows import each_of
-from .._sync._paidshop import Shop, lost
-
-HOME = str(Path(tradesdk.__file__).parent)
-
-
-@functools.cache
-def withs(path: str) -> dict[int, int]:
-    """First and last lines of the `with` statements in a file."""
-    tree = ast.parse(Path(path).read_text("utf-8"))
-    return {node.lineno: node.end_lineno or 0 for node in ast.walk(tree) if isinstance(node, ast.With)}
-
-
-@functools.cache
-def begins_of_handlers(path: str) -> frozenset[int]:
-    """The lines of `except` in a file, and the first ones of their bodies."""
-    handlers = [
-        node for node in ast.walk(ast.parse(Path(path).read_text("utf-8"))) if isinstance(node, ast.ExceptHandler)
-    ]
-    return frozenset(line for handler in handlers for line in (handler.lineno, handler.body[0].lineno))
-
-
-class Interrupted:
-    """Runs a call that is interrupted before the line number `at`, counted from 1, of all that the SDK runs."""
-
-    def __init__(self, call: Callable[[], Any], at: int) -> None:
-        self._at = at
-        self._lines: dict[FrameType, int] = {}
-        self.count = 0
-        self.result: Any = None
-        apart(lambda: self._run(call))
-
-    def _run(self, call: Callable[[], Any]) -> None:
-        sys.settrace(self._calls)
-        try:
-            self.result = call()
-        except (Stop, PaymentError):
-            pass
-        finally:
-            sys.settrace(None)
-            self._lines.clear()
-
-    def _calls(self, frame: FrameType, event: str, arg: object) -> Callable[..., Any] | None:
-        return self._line if frame.f_code.co_filename.startswith(HOME) else None
-
-    def _line(self, frame: FrameType, event: str, arg: object) -> Callable[..., Any]:
-        if event == "line":
-            line, earlier = frame.f_lineno, self._lines.get(frame, 0)
-            self._lines[frame] = line
-            # Python runs no signal's handler between the body of a `with` and its exit, so that it cannot be skipped,
-            # nor from an exception to the first line of its `except`: it would stay in the frame.
-            file = frame.f_code.co_filename
-            if not line < earlier <= withs(file).get(line, 0) and line not in begins_of_handlers(file):
-                self.count += 1
-                if self.count == self._at:
-                    sys.settrace(None)
-                    raise Stop
-        return self._line
-
+from .._sync._paidshop import ANSWERS, Shop, lost, outcome
+from ._interrupting import Interrupting
 
 Calls = tuple[Callable[[], Any], Callable[[], Any]]
 """The call that is interrupted, and the one that comes next."""
@@ -105,10 +38,7 @@ def a_batch(shop: Shop) -> Calls:
 
 def a_batch_of_a_job(shop: Shop) -> Calls:
     def act() -> Any:
-        run = shop.client.batches.token_prices(["ETH"], job="tuesday")
-        bought = next(run, None)
-        assert bought is not None or run.passed_over == (("ETH",),)
-        return bought and bought.result
+        return next(shop.client.batches.token_prices(["ETH"], job="tuesday")).result
 
     return act, act
 
@@ -136,49 +66,43 @@ def reconcile(shop: Shop) -> Calls:
     return lambda: shop.client.payments.reconcile().delivered[0], shop.buy
 
 
-def reaches_its_end(of: Callable[[Shop], Calls], at: int, kinds: Sequence[str] = ()) -> bool:
-    """Whether there are fewer lines than `at`. Else the call is interrupted there, and the next one goes on."""
-    shop = Shop(list(kinds))
-    act, then = of(shop)
-    first = Interrupted(act, at)
-    if first.count < at:
-        assert first.result is not None or kinds
-        return True
-    assert first.result is None
-    agree(shop.service, shop.ledger)
-    shop.clock.advance(LONGEST_CLAIM + GRACE)
-    shop.service.kinds.clear()
-    waited = len(shop.clock.waits)
-    with suppress(PaymentError):
-        then()
-    assert sum(shop.clock.waits[waited:]) < 4, "it waited for somebody who is gone"
-    agree(shop.service, shop.ledger)
-    paid_once(shop.service, shop.ledger)
-    return False
+OTHERS = a_batch, a_batch_of_a_job, a_kept_answer, resume, reconcile
 
 
-@each_of("of", [a_call, a_batch, a_batch_of_a_job, resume, reconcile, a_kept_answer])
-def test_some_lines(of: Callable[[Shop], Calls]) -> None:
-    at, step = 1, 251 if of is a_call else 601
-    while not reaches_its_end(of, at):
-        at += step
-    assert at > 400
+@pytest.mark.parametrize("of", [a_call, *(pytest.param(call, marks=pytest.mark.long) for call in OTHERS)])
+def test_the_next_call_gets_the_answer(of: Callable[[Shop], Calls], monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is made at once, and waits for nobody; what was delivered before is not paid for again."""
+    interrupting = Interrupting(monkeypatch)
+    for after in (False, True):
+        for at in count(1):
+            shop = Shop([], monkeypatch)
+            act, then = of(shop)
+            if not interrupting.at(at, act, after=after):
+                break
+            agree(shop.service, shop.ledger)
+            delivered = [payment for payment in shop.ledger.history() if how(payment) == "answered"]
+            waited, found = len(shop.clock.waits), None
+            with suppress(PaymentError):
+                found = then()
+            place = f"wait {at}, {'after' if after else 'before'} it"
+            assert sum(shop.clock.waits[waited:]) < 4, f"{place}: it waited for somebody who is gone"
+            assert shop.service.total == PRICE, f"{place}: paid twice for one answer"
+            if delivered:
+                assert found is not None, place
+                assert (found.again, found.answered_at) == (True, delivered[0].updated_at), place
+            agree(shop.service, shop.ledger)
+        assert at > 5
 
 
-def test_while_a_failed_call_gives_its_turn_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The next equal call doesn't wait for one that is gone, though somebody keeps what was raised."""
-
-    def interrupted(*_: object) -> None:
-        raise Stop
-
-    shop = Shop([])
-    shop.service.handle = lambda request: httpx.Response(404)  # type: ignore[method-assign]
-    with monkeypatch.context() as patch:
-        patch.setattr(Semaphore, "give_back", interrupted)
-        with pytest.raises(Stop) as kept:
-            shop.buy()
-    assert isinstance(kept.value.__context__, NotFoundError)
-    del shop.service.handle
-    started = time.monotonic()
-    assert shop.buy() is not None
-    assert time.monotonic() - started < 25
+@pytest.mark.long
+@each_of("kinds", ANSWERS.values(), ids=ANSWERS)
+def test_whatever_the_service_says(kinds: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    interrupting = Interrupting(monkeypatch)
+    for after in (False, True):
+        for at in count(1):
+            shop = Shop(kinds, monkeypatch)
+            if not interrupting.at(at, partial(outcome, shop), after=after):
+                break
+            agree(shop.service, shop.ledger)
+            shop.end()
+        assert at > 5

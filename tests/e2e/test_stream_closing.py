@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
-from weakref import ref
 
 import anyio
 import anyio.to_thread
@@ -19,7 +18,6 @@ import httpx
 import pytest
 
 from tradesdk import AsyncSignalStream, AsyncTradeClient, TradeClient
-from tradesdk._async.concurrency import Place as Holder
 from tradesdk._async.connection_pool import AsyncConnectionPool
 from tradesdk._sync.connection_pool import ConnectionPool
 from tradesdk_mock import MockService
@@ -76,12 +74,12 @@ def _no_thread_is_left() -> Iterator[None]:
 
 def free_slots(connections: Any) -> int:
     """How many connections could be opened now."""
-    taken: list[Holder] = []
-    while len(taken) < 101 and connections._slots.take(0, ref(holder := Holder())):
-        taken.append(holder)
-    for holder in taken:
-        connections._slots.give_back(ref(holder))
-    return len(taken)
+    free = 0
+    while free < 101 and connections._slots.acquire(0):
+        free += 1
+    for _ in range(free):
+        connections._slots.release()
+    return free
 
 
 def client_of(server: HostileServer, place: Place, **more: Any) -> TradeClient:
@@ -143,7 +141,7 @@ async def test_from_another_task(make: Callable[[], Place]) -> None:
             await ends_at_once(client.signals.stream(chain=8453, **place.options), place)
             connections = client._session.sender
             assert isinstance(connections, AsyncConnectionPool)
-            assert connections._slots._free.value == 100
+            assert connections._slots._inner.value == 100
         assert await anyio.to_thread.run_sync(lambda: server.settled(open_connections=0))
 
 

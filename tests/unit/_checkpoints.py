@@ -12,17 +12,17 @@ from typing import Any
 import pytest
 
 from tradesdk import CheckpointError
-from tradesdk._stream.checkpoint import CheckpointFile, CheckpointState, fingerprint
+from tradesdk._stream.checkpoint import CheckpointFile, CheckpointState, hash_of_key
 
 URL = "https://api.trade.example"
 KEY = "trade_live_7Yh2kQ9vXw4LmN8pR3sT"
-PRINT = fingerprint(KEY)
+PRINT = hash_of_key(KEY)
 BASE = 8453
 NOW = 1_760_000_000.0
 
 
 def checkpoint(path: Path | str, **changes: Any) -> CheckpointFile:
-    values: dict[str, Any] = {"base_url": URL, "key_fingerprint": PRINT, "chain": BASE}
+    values: dict[str, Any] = {"base_url": URL, "key_hash": PRINT, "chain": BASE}
     return CheckpointFile(path, **{**values, **changes})
 
 

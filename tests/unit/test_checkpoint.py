@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 from tradesdk import CheckpointError, ConfigError, InvalidArgumentError
 from tradesdk._stream import checkpoint as checkpoint_module
-from tradesdk._stream.checkpoint import CheckpointFile, CheckpointState, default_path, fingerprint
+from tradesdk._stream.checkpoint import CheckpointFile, CheckpointState, default_path, hash_of_key
 from tradesdk._system import private_files
 
 from .._rows import each_of
@@ -247,11 +247,11 @@ def test_a_thread_writes_it_in_time(path: Path, monkeypatch: pytest.MonkeyPatch)
 # Whose it is, and where
 
 
-def test_a_fingerprint_tells_keys_apart_and_shows_nothing_of_them() -> None:
+def test_a_hash_tells_keys_apart_and_shows_nothing_of_them() -> None:
     keys = [KEY, KEY[:-1], KEY + "a", KEY.lower(), KEY[1:]]
-    prints = [fingerprint(key) for key in keys]
+    prints = [hash_of_key(key) for key in keys]
     assert len(set(prints)) == len(keys)
-    assert fingerprint(KEY) == PRINT
+    assert hash_of_key(KEY) == PRINT
     for one in prints:
         assert len(one) == 16
         int(one, 16)
@@ -264,7 +264,7 @@ def test_a_fingerprint_tells_keys_apart_and_shows_nothing_of_them() -> None:
     [
         ({"base_url": "https://other.example"}, ("another service", URL, "choose another file")),
         ({"chain": 56}, ("another chain", "8453, not 56", "choose another file")),
-        ({"key_fingerprint": fingerprint("other")}, ("another API key", "was rotated", "another account")),
+        ({"key_hash": hash_of_key("other")}, ("another API key", "was rotated", "another account")),
     ],
 )
 def test_a_file_of_another_stream(path: Path, changes: dict[str, str], told: tuple[str, ...]) -> None:
@@ -280,12 +280,12 @@ def test_a_rotated_key_goes_on_from_there(path: Path) -> None:
     """By the edit that the hint names."""
     with opened(path, state(4)):
         pass
-    new = fingerprint("another key of the same account")
-    refused(checkpoint(path, key_fingerprint=new), f'"key":"{new}"', code="checkpoint_mismatch")
+    new = hash_of_key("another key of the same account")
+    refused(checkpoint(path, key_hash=new), f'"key":"{new}"', code="checkpoint_mismatch")
     text = path.read_text()
     assert text.count(f'"key":"{PRINT}"') == 1
     path.write_text(text.replace(f'"key":"{PRINT}"', f'"key":"{new}"'))
-    assert kept(path, key_fingerprint=new) == state(4)
+    assert kept(path, key_hash=new) == state(4)
 
 
 def test_a_service_has_several_spellings(path: Path) -> None:
@@ -312,7 +312,7 @@ def test_the_default_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
         *(f"https://{'long.' * 50}example", "https://bücher.example"),
     ]
     places = {default_path(url, PRINT, BASE) for url in services} | {here}
-    places |= {default_path(URL, fingerprint("another"), BASE), default_path(URL, PRINT, 56)}
+    places |= {default_path(URL, hash_of_key("another"), BASE), default_path(URL, PRINT, 56)}
     assert len(places) == len(services) + 3
     for name in (place.name for place in places):
         assert name.isascii()
@@ -336,7 +336,7 @@ def test_without_a_home_folder(monkeypatch: pytest.MonkeyPatch) -> None:
 @each_of("bad", ["", "a\0b", "\udfff\ud800", b"bytes"])
 def test_a_path_must_name_a_file(bad: str) -> None:
     with pytest.raises(InvalidArgumentError, match="checkpoint"):
-        CheckpointFile(bad, base_url=URL, key_fingerprint=PRINT, chain=BASE)
+        CheckpointFile(bad, base_url=URL, key_hash=PRINT, chain=BASE)
 
 
 def test_a_process_may_change_its_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -135,9 +135,9 @@ def test_a_limit_of_nothing_still_lets_one_ask_in_every_window() -> None:
 
 def test_giving_back_never_makes_more_than_the_limit() -> None:
     world = World()
-    world.throttle.give_back()  # nothing is known yet
+    world.throttle.release()  # nothing is known yet
     world.answer(60, 60)
-    world.throttle.give_back()
+    world.throttle.release()
     assert world.let_through() == 60
 
 

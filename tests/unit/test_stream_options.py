@@ -11,7 +11,7 @@ import pytest
 
 from tradesdk import InvalidArgumentError
 from tradesdk._http.settings import ApiKey
-from tradesdk._stream.checkpoint import CheckpointFile, fingerprint
+from tradesdk._stream.checkpoint import CheckpointFile, hash_of_key
 from tradesdk._stream.options import StreamOptions, stream_options
 
 from .._answers import BASE, KEY
@@ -124,4 +124,4 @@ def test_without_a_key() -> None:
     _, file = stream_options(BASE, None, **settings)
     assert file is not None
     assert KEY not in repr(file)
-    assert fingerprint(KEY) not in repr(file)
+    assert hash_of_key(KEY) not in repr(file)

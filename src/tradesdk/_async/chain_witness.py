@@ -80,7 +80,7 @@ class AsyncChainWitness:
                 timeout=Timeout.of(timeout),
                 policy=RetryPolicy(),
                 deadline=float(timeout),
-                hold_back=False,
+                throttle=False,
                 secrets=path.parts,
             )
             for host, path in hosts

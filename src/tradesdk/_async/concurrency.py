@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections.abc import Awaitable, Callable, Coroutine
-from contextlib import AbstractContextManager
-from functools import wraps
+from functools import partial, wraps
 from inspect import iscoroutinefunction
 from typing import Any, TypeVar, cast
-from weakref import ReferenceType, WeakValueDictionary
+from weakref import WeakValueDictionary
 
 import anyio
 import anyio.to_thread
-from anyio.lowlevel import current_token
+from anyio.lowlevel import checkpoint_if_cancelled, current_token
 
 from .._http import request
 from .._system.clock import Clock
@@ -39,40 +37,25 @@ def argument_called(right: str, *, not_: str) -> Callable[[F], F]:
     return named
 
 
-class Place:
-    """A held place: a connection slot, a lock, a create in progress. It is free once this object is gone.
-
-    A weak reference stands for it, because a signal handler may interrupt even a call's clean-up.
-    """
-
-    __slots__ = ("__weakref__",)
-
-
 class AsyncSemaphore:
-    """A semaphore; `take` waits for a free place."""
+    """A semaphore whose `acquire` waits for at most `timeout` seconds."""
 
-    def __init__(self, places: int) -> None:
-        self._free = anyio.Semaphore(places, max_value=places)
-        self._taken: set[ReferenceType[Place]] = set()
+    def __init__(self, value: int) -> None:
+        self._inner = anyio.Semaphore(value)
 
-    async def take(self, timeout: float | None, place: ReferenceType[Place]) -> bool:
-        """Take a place; False when none became free within `timeout` seconds."""
+    async def acquire(self, timeout: float | None) -> bool:
+        """False when it was not free in time."""
         try:
-            self._free.acquire_nowait()
+            self._inner.acquire_nowait()  # `acquire` would go through the event loop
         except anyio.WouldBlock:
             with anyio.move_on_after(timeout):
-                await self._free.acquire()
-                self._taken.add(place)
+                await self._inner.acquire()
                 return True
             return False
-        self._taken.add(place)
         return True
 
-    def give_back(self, place: ReferenceType[Place]) -> None:
-        """Free a place. Does nothing if it is not taken."""
-        if place in self._taken:
-            self._taken.remove(place)
-            self._free.release()
+    def release(self) -> None:
+        self._inner.release()
 
 
 async def sleep(clock: Clock, seconds: float) -> None:
@@ -143,19 +126,15 @@ class AsyncLoopBinding:
         return False
 
 
-def shielded() -> AbstractContextManager[object]:
-    """A scope for clean-up: nothing inside is canceled."""
-    return anyio.CancelScope(shield=True)
-
-
-async def run_to_completion(step: Callable[[], Coroutine[Any, Any, object]]) -> None:
+async def run_to_completion(step: Callable[[], Coroutine[Any, Any, T]]) -> T:
     """Run `step` to its end, even when canceled meanwhile; then raise the cancellation."""
     if anyio.get_cancelled_exc_class() is not asyncio.CancelledError:
+        results: list[T] = []
         with anyio.CancelScope(shield=True):
-            await step()
-        return
-    cancelled: BaseException | None = None
+            results.append(await step())
+        return results[0]
     task = asyncio.create_task(step())  # scopes do not shield from `task.cancel()`, a separate task does
+    cancelled: BaseException | None = None
     with anyio.CancelScope(shield=True):
         while not task.done():
             try:
@@ -164,60 +143,18 @@ async def run_to_completion(step: Callable[[], Coroutine[Any, Any, object]]) -> 
                 cancelled = error
     if cancelled is not None:
         raise cancelled from None if task.cancelled() else task.exception()
-    task.result()
+    return task.result()
 
 
 async def in_thread(function: Callable[[], T]) -> T:
-    """Run a blocking function in a thread. It always runs to its end, even if the caller is canceled meanwhile."""
-    return await anyio.to_thread.run_sync(function)
+    """Run a blocking function in a thread, to its end even when canceled meanwhile; then raise the cancellation."""
+    await checkpoint_if_cancelled()
+    return await always_in_thread(function)
 
 
-async def ledger_step(function: Callable[[], T]) -> T:
-    """Run a step of the ledger in a thread, to its end even when canceled meanwhile; then raise the cancellation."""
-    return await run_uninterrupted(function)
-
-
-async def run_uninterrupted(function: Callable[[], T]) -> T:
-    """Run a blocking function to its end, even when canceled meanwhile; then raise the cancellation.
-
-    There is no await between the end of the function and the return.
-    """
-    result, cancelled = await _ended(function)
-    if cancelled is not None:
-        raise cancelled
-    return result
-
-
-async def _ended(function: Callable[[], T]) -> tuple[T, BaseException | None]:
-    lock = threading.Lock()
-    begun = False
-    results: list[T] = []
-    errors: list[BaseException] = []
-
-    def run() -> None:
-        nonlocal begun
-        with lock:
-            if begun:
-                return
-            begun = True
-        try:
-            results.append(function())
-        except BaseException as error:
-            errors.append(error)
-
-    cancelled: BaseException | None = None
-    with anyio.CancelScope(shield=True):
-        while not results and not errors:
-            try:
-                # Scopes do not shield from `task.cancel()`. The thread continues, and the loop waits for it again.
-                await anyio.to_thread.run_sync(run)
-                if not results and not errors:
-                    await anyio.sleep(0.002)
-            except anyio.get_cancelled_exc_class() as error:
-                cancelled = error
-    if errors:
-        raise errors[0]
-    return results[0], cancelled
+async def always_in_thread(function: Callable[[], T]) -> T:
+    """As `in_thread`, also when canceled before: for what has to be written down."""
+    return await run_to_completion(partial(anyio.to_thread.run_sync, function))
 
 
 class AsyncKeyedLock:

@@ -71,14 +71,14 @@ class AsyncConnectionPool:
     async def send(self, outgoing: Outgoing) -> AsyncPooledAnswer:
         if self._home.is_new():
             self._start_afresh()
-        # A stream takes no place: it lasts, and a hundred of them would leave none for calls.
-        place = outgoing.place
-        if place is not None and not await self._slots.take(outgoing.timeout["pool"], place):
+        # A stream takes no slot: it lasts, and a hundred of them would leave none for calls.
+        has_slot = not outgoing.is_stream
+        if has_slot and not await self._slots.acquire(outgoing.timeout["pool"]):
             raise httpcore.PoolTimeout("no connection became free in time")
         connection = None
         try:
             connection = await self._connection()
-            connection.place = place
+            connection.has_slot = has_slot
             connection.watch = outgoing.watch
             if connection.watch is not None:
                 connection.watch(connection)  # another thread may interrupt the wait for the answer
@@ -87,8 +87,8 @@ class AsyncConnectionPool:
         except BaseException:
             if connection is not None:
                 await self.finished(connection, whole=False)
-            elif place is not None:
-                self._slots.give_back(place)
+            elif has_slot:
+                self._slots.release()
             raise
         return AsyncPooledAnswer(self, connection, response)
 
@@ -136,11 +136,8 @@ class AsyncConnectionPool:
         )
 
     async def finished(self, connection: AsyncDeadlineConnection, *, whole: bool) -> None:
-        """Keep a connection if it can be used again, else close it.
-
-        Unless a `whole` answer was read, the call may have been interrupted anywhere, even inside the library's lock.
-        """
-        place = connection.place  # read now: once it is back in the list, another call may use it
+        """Keep a connection if a `whole` answer was read and it can be used again, else close it."""
+        has_slot = connection.has_slot  # read now: once it is back in the list, another call may use it
         connection.watch = connection.read_timeout = None
         try:
             if self._closed or not whole or not connection.is_idle() or connection.has_leftover():
@@ -159,8 +156,8 @@ class AsyncConnectionPool:
                     idle.remove(oldest)
                     await oldest.aclose()
         finally:
-            if place is not None:
-                self._slots.give_back(place)
+            if has_slot:
+                self._slots.release()
 
     async def aclose(self) -> None:
         self._closed = True

@@ -10,12 +10,11 @@ import math
 import ssl
 from collections.abc import Callable, Iterable
 from typing import Any, cast
-from weakref import ReferenceType
 
 import httpcore
 
 from .._system.clock import SystemClock
-from .concurrency import Place, shielded
+from .concurrency import run_to_completion
 
 
 class AsyncNoLock:
@@ -43,7 +42,7 @@ class AsyncDeadlineConnection(httpcore.AsyncHTTPConnection):
         self.read_timeout: float | None = None  # replaces the request's, for streams
         self.network_stream: httpcore.AsyncNetworkStream | None = None
         self.watch: Callable[[object], None] | None = None
-        self.place: ReferenceType[Place] | None = None
+        self.has_slot = False  # among the limited connections of the pool
 
     def reads_from(self, stream: httpcore.AsyncNetworkStream) -> None:
         """Set the network stream: after connecting, and again after TLS."""
@@ -111,8 +110,7 @@ class _AsyncStream(httpcore.AsyncNetworkStream):
             timeout = self._connection.time_left(timeout, httpcore.ConnectTimeout)
             secure = await self._inner.start_tls(ssl_context, server_hostname, timeout)
         except BaseException:  # the library closes the socket after errors, but not when canceled
-            with shielded():
-                await self._inner.aclose()
+            await run_to_completion(self._inner.aclose)
             raise
         self._connection.reads_from(secure)
         return _AsyncStream(self._connection, secure)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import AsyncIterator, Mapping
-from http.cookiejar import CookieJar
+from http.cookiejar import CookieJar, DefaultCookiePolicy
 from typing import Any, Protocol
 from urllib.parse import parse_qsl
 
@@ -39,12 +39,6 @@ class AsyncHttpClient(Protocol):
     async def aclose(self) -> None: ...
 
 
-class NoCookies(CookieJar):
-    """Ignores cookies without a lock: an interrupt inside the library's own jar would leave it locked."""
-
-    def extract_cookies(self, response: object, request: object) -> None: ...
-
-
 def proxied_client(proxy: Proxy) -> AsyncHttpClient:
     """A client that sends everything through `proxy`. It reads nothing else from the environment."""
     import httpx
@@ -53,7 +47,8 @@ def proxied_client(proxy: Proxy) -> AsyncHttpClient:
     of_proxy = tls if proxy.url.startswith("https:") else None
     try:
         through = httpx.Proxy(proxy.url, auth=proxy.auth, ssl_context=of_proxy)
-        return httpx.AsyncClient(proxy=through, trust_env=False, verify=tls, cookies=NoCookies())
+        no_cookies = CookieJar(DefaultCookiePolicy(allowed_domains=[]))
+        return httpx.AsyncClient(proxy=through, trust_env=False, verify=tls, cookies=no_cookies)
     except ImportError:
         raise unusable(proxy.name, "SOCKS needs another package: pip install 'httpx[socks]'") from None
     except (httpx.InvalidURL, ValueError):

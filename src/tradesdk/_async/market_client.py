@@ -153,8 +153,8 @@ class AsyncMarketClient(AsyncMarketMethods):
             timeout=Timeout.of(timeout),
             policy=settings.policy(retry or RetryPolicy(), max_retries),
             deadline=settings.deadline(deadline),
-            hold_back=throttle,
-            limiter=rate_limiter,
+            throttle=throttle,
+            rate_limiter=rate_limiter,
             api="market",
             clock=clock,
             sender=open_sender(url, http_client),
@@ -215,7 +215,7 @@ class AsyncMarketClient(AsyncMarketMethods):
     @property
     def rate_limit(self) -> RateLimit | None:
         """The rate limit in the last answer that had one; None before that."""
-        return self._paying.session.throttle.rate_limit
+        return self._paying.session.limiter.rate_limit
 
     async def _buy(
         self,

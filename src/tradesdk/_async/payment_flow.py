@@ -10,7 +10,6 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
-from weakref import ref
 
 from .._http.log_events import log_fields, logger
 from .._http.request import Request
@@ -35,7 +34,7 @@ from ..payments.messages import blocking_error
 from ..payments.protocol import Offer, parse_offer
 from ..payments.purchases import PurchaseIntent, call_key, item_name, purchase_name
 from ..payments.results import DryRun, MarketResult, Quote
-from .concurrency import AsyncKeyedLock, Place, in_thread, ledger_step, run_uninterrupted, shielded, sleep
+from .concurrency import AsyncKeyedLock, always_in_thread, in_thread, sleep
 from .payment_submission import AsyncSubmission, AsyncSubmissionContext
 
 if TYPE_CHECKING:
@@ -132,8 +131,8 @@ class AsyncPaymentFlow:
 
         If the call fails although it had the answer, the next equal call gets it.
         """
-        lock, place = self._locks.of(key), Place()
-        if not await lock.take(self.session.deadline, ref(place)):
+        lock = self._locks.of(key)
+        if not await lock.acquire(self.session.deadline):
             raise _in_progress(message, payment)
         change: Reopen | ReleaseClaim = ReleaseClaim(owner=context.owner)
         try:
@@ -150,15 +149,10 @@ class AsyncPaymentFlow:
                 context.claimed = None  # `Collect` has released it
         finally:
             try:
-                context.over = True
                 if context.claimed is not None:
-                    with shielded():
-                        await run_uninterrupted(partial(self._end, context, change))
+                    await always_in_thread(partial(self._end, context, change))
             finally:
-                try:
-                    lock.give_back(ref(place))
-                finally:
-                    del place  # a signal handler may raise there too, and its traceback may be kept
+                lock.release()
 
     def _end(self, context: AsyncSubmissionContext[Any], change: Reopen | ReleaseClaim) -> None:
         if context.submission is not None:
@@ -232,12 +226,12 @@ class AsyncPaymentFlow:
         _check_resendable(current, is_over=authorizer.is_signable(current))
 
         def claim() -> Payment | None:
-            if not authorizer.claim(payment.id, context.owner):
-                return None
-            context.claimed = authorizer.store.get(payment.id) or payment
+            context.claimed = payment  # before it is: if this is interrupted, the claim is released
+            is_ours = authorizer.claim(payment.id, context.owner)
+            context.claimed = (authorizer.store.get(payment.id) or payment) if is_ours else None
             return context.claimed
 
-        claimed = await ledger_step(claim)
+        claimed = await always_in_thread(claim)
         if claimed is None:
             raise _in_progress(f"another call is sending payment {payment.id}", payment)
         is_over = authorizer.is_signable(claimed)
@@ -253,8 +247,7 @@ class AsyncPaymentFlow:
         for payment in [result.payment for result in results]:
             if payment is not None:
                 change = Reopen(owner=owner_name(), reply=payment.reply or b"")
-                with shielded():
-                    await run_uninterrupted(partial(self.authorizer.end, payment.id, change))
+                await always_in_thread(partial(self.authorizer.end, payment.id, change))
 
     async def sync_clock(self) -> None:
         """Learn the service's time from a free request. If that fails, the local clock is used."""
@@ -320,8 +313,6 @@ class AsyncPaymentFlow:
                 context.quote, earlier = authorizer.quote(purchase), authorizer.take(purchase, context.owner)
                 if earlier.is_claimed and earlier.payment is not None:
                     context.claimed = earlier.payment
-                    if context.over:
-                        authorizer.release(earlier.payment.id, context.owner)
                 elif earlier.payment is None:
                     authorizer.check_total(purchase)
                 return earlier
@@ -343,10 +334,7 @@ class AsyncPaymentFlow:
     def _authorized(
         self, purchase: PurchaseIntent, offer: Offer, context: AsyncSubmissionContext[T]
     ) -> AsyncSubmission[T] | None:
-        """Guards, budget, signature, ledger, in this order; None: another call was faster.
-
-        A signer may take long. If the call is canceled meanwhile, what is reserved here is released at its end.
-        """
+        """Guards, budget, signature, ledger, in this order; None: another call was faster."""
         authorizer, owner, before = self.authorizer, context.owner, context.claimed
         order = authorizer.order(purchase, offer)
         reserved = authorizer.reserve(purchase, order, owner)
@@ -355,9 +343,6 @@ class AsyncPaymentFlow:
         context.claimed = reserved
         if before is not None and before.id != reserved.id:  # its 10 minutes are over
             authorizer.release(before.id, owner)
-        if context.over:
-            authorizer.release(reserved.id, owner)
-            return None
         submit = authorizer.sign(order, reserved, owner)
         submission = AsyncSubmission(self.paid, authorizer, context, reserved)
         submission.write_down(submit)
@@ -385,7 +370,7 @@ class AsyncPaymentFlow:
         if payment.purchase is None or context.keep:
             context.answered, keep = payment, context.keep
             collect = Collect(owner=context.owner, keep=keep)
-            await run_uninterrupted(partial(self.authorizer.end, payment.id, collect))
+            await always_in_thread(partial(self.authorizer.end, payment.id, collect))
             result = replace(result, payment=replace(payment, waits=False, reply=payment.reply if keep else None))
         return result
 
@@ -433,21 +418,20 @@ class AsyncTokenCheck:
         Raises:
             PaymentRefusedError: `unknown_token`.
         """
-        lock, place = self._locks.of(""), Place()
-        now = session.clock.monotonic()
+        lock, now = self._locks.of(""), session.clock.monotonic()
+        if not await lock.acquire(min(max(give_up - now, 0.0), _TOKENS_WAIT)):
+            reason = "another call is reading the list of tokens"
+            extra = log_fields("tokens_unchecked", reason=reason)
+            logger.warning("the symbols were not checked: %s", reason, extra=extra)
+            return
         try:
-            if not await lock.take(min(max(give_up - now, 0.0), _TOKENS_WAIT), ref(place)):
-                reason = "another call is reading the list of tokens"
-                extra = log_fields("tokens_unchecked", reason=reason)
-                logger.warning("the symbols were not checked: %s", reason, extra=extra)
-                return
             now = session.clock.monotonic()
             unknown = self._unknown(call, now - self._read_at > _TOKENS_VALID)
             if unknown and now - self._tried_at > _TOKENS_RETRY:
                 await self._read_list(session, min(give_up, now + _TOKENS_WAIT))
                 unknown = self._unknown(call, False)
         finally:
-            lock.give_back(ref(place))
+            lock.release()
         if unknown and self._names is not None and self._read_at == self._tried_at:
             details = self._names.details(unknown)
             meant = f"did you mean {' or '.join(details.suggestions)}? " if details.suggestions else ""

@@ -33,7 +33,7 @@ class AsyncCaller(Protocol):
     base_url: str
     clock: Clock
     policy: RetryPolicy
-    budget: RetryBudget
+    retry_budget: RetryBudget
     made: deque[str]
 
     async def call(self, request: Request[T], *, give_up: float | None = None) -> T: ...
@@ -56,7 +56,7 @@ class AsyncRetryLoop(Generic[T]):
         self._give_up = give_up
         self._began = began
         self._retries = Retries(
-            session.policy, session.budget, request.operation, can_look_up=request.lookup is not None
+            session.policy, session.retry_budget, request.operation, can_look_up=request.lookup is not None
         )
         self._sent_again = 0
         self._pause = 0.0
@@ -86,7 +86,7 @@ class AsyncRetryLoop(Generic[T]):
         result: T = await AsyncRetrying(
             retry=retry_if_exception(self.should_retry), wait=lambda state: self._pause, sleep=self._sleep, reraise=True
         )(self._attempt)
-        self._session.budget.give_back(self._retries.spent or 1)
+        self._session.retry_budget.refund(self._retries.spent or 1)
         return result
 
     async def _sleep(self, seconds: float) -> None:

@@ -14,7 +14,7 @@ from .._stream.events import signal_reader
 from .._stream.state_machine import NextAction, StreamState
 from ..errors import APIError, APITimeoutError, CheckpointError, InvalidArgumentError, StreamError, TradeError
 from ..models.stream import StreamItem, StreamSignal, StreamStats
-from .concurrency import AsyncInterruptible, Interrupted, run_uninterrupted
+from .concurrency import AsyncInterruptible, Interrupted, always_in_thread
 from .stream_backfill import AsyncBackfill
 from .stream_connection import AsyncStreamConnection
 
@@ -59,7 +59,7 @@ class AsyncSignalStream(Generic[ItemT]):
         self._items = self._state.items
         self._connection = AsyncStreamConnection(self._session, self._interruptible, options.chain)
         self._backfill = AsyncBackfill(
-            self._session, self._interruptible, self._state, options.chain, options.recovery_timeout
+            self._session, self._interruptible, self._state, options, throttle=session.throttle
         )
         self._checkpoint = checkpoint
         self._taken: StreamSignal | None = None  # the consumer has it and may not be done with it
@@ -99,7 +99,7 @@ class AsyncSignalStream(Generic[ItemT]):
 
     async def _save(self, checkpoint: CheckpointFile) -> None:
         begin = self._state.replay.begin
-        await run_uninterrupted(lambda: checkpoint.save(self._state.state))
+        await always_in_thread(lambda: checkpoint.save(self._state.state))
         self._saved_begin = begin
 
     # iterating
@@ -213,7 +213,7 @@ class AsyncSignalStream(Generic[ItemT]):
         if not self._begun:
             await self._begin()
         give_up = clock.monotonic() + session.deadline
-        retries = Retries(session.policy, session.budget, Operation.READ)
+        retries = Retries(session.policy, session.retry_budget, Operation.READ)
         while True:
             try:
                 await self._connect()
@@ -227,7 +227,7 @@ class AsyncSignalStream(Generic[ItemT]):
                 await self._interruptible.sleep(clock, wait)
             else:
                 break
-        session.budget.give_back(retries.spent or 1)
+        session.retry_budget.refund(retries.spent or 1)
         self._opened = True
         if self._checkpoint is not None:
             await self._save(self._checkpoint)
@@ -242,19 +242,11 @@ class AsyncSignalStream(Generic[ItemT]):
             await self._backfill.before()
 
     async def _open_checkpoint(self, checkpoint: CheckpointFile) -> CheckpointState | None:
-        found: CheckpointState | None = None
-
-        def opening() -> None:
-            nonlocal found
-            checkpoint.close()  # if interrupted, this runs twice
-            found = checkpoint.open()
-
         try:
-            await run_uninterrupted(opening)
+            return await always_in_thread(checkpoint.open)
         except BaseException:  # the next attempt opens it again
-            await run_uninterrupted(checkpoint.close)
+            await always_in_thread(checkpoint.close)
             raise
-        return found
 
     async def _connect(self) -> None:
         clock = self._session.clock
@@ -286,7 +278,7 @@ class AsyncSignalStream(Generic[ItemT]):
 
     async def _release(self) -> None:
         if self._checkpoint is not None:
-            await run_uninterrupted(self._checkpoint.close)
+            await always_in_thread(self._checkpoint.close)
 
     async def __aenter__(self) -> AsyncSignalStream[ItemT]:
         self._entered = True

@@ -18,6 +18,7 @@ from ..errors import APIError, APIResponseError, AuthenticationError
 from .concurrency import AsyncInterruptible, Interrupted
 
 if TYPE_CHECKING:
+    from .._stream.options import StreamOptions
     from .session import AsyncSession
 
 _UNREADABLE = 2  # retries after unreadable answers and 500s
@@ -28,13 +29,20 @@ class AsyncBackfill:
     """Walks through the history. Its waits can be interrupted."""
 
     def __init__(
-        self, session: AsyncSession, interruptible: AsyncInterruptible, state: StreamState, chain: int, patience: float
+        self,
+        session: AsyncSession,
+        interruptible: AsyncInterruptible,
+        state: StreamState,
+        options: StreamOptions,
+        *,
+        throttle: bool,
     ) -> None:
         self._session = session
+        self._throttle = throttle
         self._interruptible = interruptible
         self._state = state
-        self._chain = chain
-        self._patience = patience
+        self._chain = options.chain
+        self._patience = options.recovery_timeout
 
     async def before(self) -> None:
         """Learn which signals came before the stream: they are not wanted, and a history without them has a gap."""
@@ -104,7 +112,7 @@ class AsyncBackfill:
     async def _read_page(self, query: Mapping[str, object], patience: float) -> HistoryPage:
         session = self._session
         claim = None
-        while session.throttled and (wait := (claim := await session.throttle.claim(session.window)).wait):
+        while self._throttle and (wait := (claim := await session.limiter.claim(session.limit_name)).wait):
             if wait > 1:  # else it is too short to log, or the rest of a sleep that ended early
                 log_rate_limit_wait(wait)
             await self._interruptible.sleep(session.clock, wait)

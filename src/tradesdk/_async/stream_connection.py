@@ -70,7 +70,6 @@ class AsyncStreamConnection:
             None,
             timeout={"connect": timeout.connect, "read": read_timeout, "write": timeout.write, "pool": timeout.pool},
             deadline=math.inf,
-            place=None,
             watch=self._interruptible.watch,
             is_stream=True,
         )

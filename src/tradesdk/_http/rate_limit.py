@@ -64,7 +64,7 @@ class RateWindow:
                 return 0.0
             return self._ends - monotonic
 
-    def give_back(self) -> None:
+    def release(self) -> None:
         """Return a claimed request that never reached the service."""
         with self._lock:
             if self._left is not None and (self._limit is None or self._left < int(self._limit)):

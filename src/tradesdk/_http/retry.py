@@ -197,7 +197,7 @@ class RetryBudget:
         self.tokens -= tokens
         return True
 
-    def give_back(self, tokens: int) -> None:
+    def refund(self, tokens: int) -> None:
         if self.tokens < self.full:
             self.tokens = min(self.full, self.tokens + tokens)
 

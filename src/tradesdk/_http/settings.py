@@ -155,9 +155,9 @@ class ApiKey:
             self.__last = check_api_key(_called(self.__source))
         return b"Bearer " + self.__last.encode("ascii")
 
-    def fingerprint(self, of: str) -> str:
-        """The name of the key's rate limit at the API `of`. Nobody can tell the key from it."""
-        return hashlib.sha256(f"{of} rate limit ".encode() + self.header()).hexdigest()[:16]
+    def rate_limit_name(self, api: str) -> str:
+        """The name of the key's rate limit at an API. Nobody can tell the key from it."""
+        return hashlib.sha256(f"{api} rate limit ".encode() + self.header()).hexdigest()[:16]
 
     def hidden_in(self, text: str) -> str:
         """`text` with the key replaced by `****`: a service may repeat it."""

@@ -68,12 +68,12 @@ class _Content(BaseModel, strict=True):
     handled: list[tuple[str, _AnyMoment]]
 
 
-def fingerprint(key: str) -> str:
+def hash_of_key(key: str) -> str:
     """Tells API keys apart. The key cannot be derived from it."""
     return hashlib.sha256(b"tradesdk checkpoint of the key\0" + key.encode()).hexdigest()[:16]
 
 
-def default_path(base_url: str, key_fingerprint: str, chain: int) -> Path:
+def default_path(base_url: str, key_hash: str, chain: int) -> Path:
     """A file of its own for each service, key and chain: `checkpoints/HOST-CHAIN-HASH.json`.
 
     Raises:
@@ -81,7 +81,7 @@ def default_path(base_url: str, key_fingerprint: str, chain: int) -> Path:
     """
     service = _service(base_url)
     host = "".join(ch if ch.isascii() and (ch.isalnum() or ch in ".-") else "_" for ch in urlsplit(service).netloc)
-    told = hashlib.sha256("\0".join((service, key_fingerprint, str(chain))).encode()).hexdigest()[:12]
+    told = hashlib.sha256("\0".join((service, key_hash, str(chain))).encode()).hexdigest()[:12]
     return data_folder("the checkpoint") / "checkpoints" / f"{host.strip('.-')[:60]}-{chain}-{told}.json"
 
 
@@ -91,18 +91,18 @@ class CheckpointFile:
     Args:
         path: the file. Beside it are `.lock`, which stays, and `.tmp` while the file is written.
         base_url: the service that it is for.
-        key_fingerprint: `fingerprint` of the API key that it is for.
+        key_hash: `hash_of_key` of the API key that it is for.
         chain: the chain that it is for.
 
     Attributes:
         behind: whether something is not written yet.
     """
 
-    def __init__(self, path: str | os.PathLike[str], *, base_url: str, key_fingerprint: str, chain: int) -> None:
+    def __init__(self, path: str | os.PathLike[str], *, base_url: str, key_hash: str, chain: int) -> None:
         self.path = _absolute(path)
         self.behind = False
         self._service = _service(base_url)
-        self._key = key_fingerprint
+        self._key = key_hash
         self._chain = chain
         self._guard = threading.RLock()  # a signal handler may close the file that it interrupts
         self._lock: FileLock | None = None

@@ -18,7 +18,7 @@ from .._http.service_time import A_DAY
 from ..models.signals import Signal
 from ..models.stream import MARKS, Gap, StreamItem, StreamSignal
 from .checkpoint import CheckpointState
-from .events import fingerprint, marked, unix, utc
+from .events import content_hash, marked, unix, utc
 
 OVERLAP = 10.0
 """Seconds before the position that every walk includes: signals may arrive out of the order of their times."""
@@ -87,7 +87,7 @@ class Deduplicator:
         self._complete = -math.inf  # nothing older can come live any more, or was missed unreported
         # By id, numbers only: thousands of other objects would keep the garbage collector busy.
         self._seen: dict[str, float] = {}  # the signal's time, or that of the newest one before it if it was late
-        self._fingerprints: dict[str, int] = {}
+        self._contents: dict[str, int] = {}
         self._forget_at = _FEW
         self._forgotten = -math.inf  # up to this time it is no longer known what was seen
         self._waiting: list[tuple[float, Signal]] = []  # in the history, and may still come live
@@ -201,7 +201,7 @@ class Deduplicator:
                 if not self._agrees(signal, when):
                     conflicts.append(signal)
             elif signal.id in walk.found:  # no error by itself: the list grows while it is read
-                if fingerprint(walk.found[signal.id][1], walk.found[signal.id][0]) != fingerprint(signal, when):
+                if content_hash(walk.found[signal.id][1], walk.found[signal.id][0]) != content_hash(signal, when):
                     conflicts.append(signal)
             elif when >= walk.start and when > self._forgotten and signal.id not in self._before:
                 walk.found[signal.id] = when, signal
@@ -306,7 +306,7 @@ class Deduplicator:
             if when > self.position:
                 self.position = max(self.position, min(when, now + _SECOND))
         self._seen[signal.id] = self._newest if late else when
-        self._fingerprints[signal.id] = fingerprint(signal, when)
+        self._contents[signal.id] = content_hash(signal, when)
         if len(self._seen) > self._forget_at:
             self._forget()
         if self._predicate is not None and not self._predicate(signal):
@@ -331,14 +331,14 @@ class Deduplicator:
         past = (self._seen[each] for each in gone if self._seen[each] <= self._newest)
         self._forgotten = max((self._forgotten, *past))
         self._seen = {each: self._seen[each] for each in kept}
-        self._fingerprints = {each: self._fingerprints[each] for each in kept if each in self._fingerprints}
+        self._contents = {each: self._contents[each] for each in kept if each in self._contents}
         # When twice as many are there, so that it costs the same for every signal.
         self._forget_at = min(2 * len(kept) + _FEW, MOST_REMEMBERED)
 
     def _agrees(self, signal: Signal, when: float) -> bool:
         """Whether a signal has the same content as when it was seen, as far as that is known."""
-        found = fingerprint(signal, when)
-        return self._fingerprints.get(signal.id, found) == found
+        found = content_hash(signal, when)
+        return self._contents.get(signal.id, found) == found
 
     def _overtake(self, signal: StreamSignal, when: float, now: float, out: deque[StreamItem]) -> bool:
         """Yield what the history lists before `signal`: it will no longer come live.
@@ -349,7 +349,7 @@ class Deduplicator:
         if place is not None:
             self._release(place, now, out)
             listed_at, listed = self._waiting.pop(0)
-            return fingerprint(listed, listed_at) == fingerprint(signal, when)
+            return content_hash(listed, listed_at) == content_hash(signal, when)
         if when <= now + self.ahead:
             self._release(bisect_left(self._waiting, when, key=itemgetter(0)), now, out)
         return True

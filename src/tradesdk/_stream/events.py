@@ -186,7 +186,7 @@ def marked(signal: Signal, *, replayed: bool, late: bool) -> StreamSignal:
     return signal.marked(replayed=replayed, late=late)
 
 
-def fingerprint(signal: Signal, when: float) -> int:
+def content_hash(signal: Signal, when: float) -> int:
     """A hash of the content, to detect another signal with the same id."""
     of = signal.__dict__  # attributes of a model take five times as long
     return hash((of["token_address"], of["direction"], of["confidence"], of["price_usd"], when, of["token_symbol"]))

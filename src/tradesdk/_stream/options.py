@@ -13,7 +13,7 @@ from .._http.settings import ApiKey
 from .._values.text import display
 from ..errors import InvalidArgumentError
 from ..models.signals import Signal
-from .checkpoint import CheckpointFile, default_path, fingerprint
+from .checkpoint import CheckpointFile, default_path, hash_of_key
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +113,6 @@ def _checkpoint_file(
         return None
     if not isinstance(checkpoint, str | os.PathLike | bool) or checkpoint == "":
         raise InvalidArgumentError("checkpoint must be a file path, or True for the default path")
-    whose = "" if key is None else fingerprint(key.header().decode("ascii").removeprefix("Bearer "))
+    whose = "" if key is None else hash_of_key(key.header().decode("ascii").removeprefix("Bearer "))
     path = default_path(base_url, whose, chain) if isinstance(checkpoint, bool) else checkpoint
-    return CheckpointFile(path, base_url=base_url, key_fingerprint=whose, chain=chain)
+    return CheckpointFile(path, base_url=base_url, key_hash=whose, chain=chain)

@@ -81,7 +81,7 @@ class ChainWitness:
                 timeout=Timeout.of(timeout),
                 policy=RetryPolicy(),
                 deadline=float(timeout),
-                hold_back=False,
+                throttle=False,
                 secrets=path.parts,
             )
             for host, path in hosts

@@ -95,8 +95,8 @@ class TradeClient:
             timeout=Timeout.of(timeout),
             policy=settings.policy(retry or RetryPolicy(), max_retries),
             deadline=settings.deadline(deadline),
-            hold_back=throttle,
-            limiter=rate_limiter,
+            throttle=throttle,
+            rate_limiter=rate_limiter,
             clock=clock or SystemClock(),
             sender=open_sender(url, http_client),
         )
@@ -151,7 +151,7 @@ class TradeClient:
     @property
     def rate_limit(self) -> RateLimit | None:
         """The rate limit in the last answer that had one; None before that."""
-        return self._session.throttle.rate_limit
+        return self._session.limiter.rate_limit
 
     def request(
         self, method: str, path: str, *, query: Mapping[str, Any] | None = None, json: Any = None

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import math
 import os
 import threading
-import time
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext, suppress
-from queue import Empty, SimpleQueue
+from contextlib import suppress
 from typing import Any, TypeVar
-from weakref import ReferenceType, WeakValueDictionary
+from weakref import WeakValueDictionary
 
 from .._http import request
 from .._system.clock import Clock, SystemClock
@@ -27,53 +24,18 @@ def argument_called(right: str, *, not_: str) -> Callable[[F], F]:
     return request.argument_called(right, not_=not_)
 
 
-_LOOK_AGAIN = 0.05  # seconds; there is no notice when a holder is gone
-
-
-class Place:
-    """A held place: a connection slot, a lock, a create in progress. It is free once this object is gone.
-
-    A weak reference stands for it, because a signal handler may interrupt even a call's clean-up.
-    """
-
-    __slots__ = ("__weakref__",)
-
-
 class Semaphore:
-    """A semaphore; `take` waits for a free place.
+    """A semaphore whose `acquire` waits for at most `timeout` seconds."""
 
-    A signal handler may raise between any two steps, so a place may never be given back. Therefore nothing here holds a
-    lock, and there is no counter: a place is taken while its holder is alive.
-    """
+    def __init__(self, value: int) -> None:
+        self._inner = threading.Semaphore(value)
 
-    def __init__(self, places: int) -> None:
-        self._places = places
-        self._taken: set[ReferenceType[Place]] = set()
-        self._freed: SimpleQueue[None] = SimpleQueue()  # wakes waiting threads
+    def acquire(self, timeout: float | None) -> bool:
+        """False when it was not free in time."""
+        return self._inner.acquire(timeout=None if timeout is None else min(timeout, threading.TIMEOUT_MAX))
 
-    def take(self, timeout: float | None, place: ReferenceType[Place]) -> bool:
-        """Take a place; False when none became free within `timeout` seconds."""
-        end = math.inf if timeout is None else time.monotonic() + timeout
-        while True:
-            while len(self._taken) < self._places:
-                self._taken.add(place)
-                if len(self._taken) <= self._places:
-                    return True
-                self._taken.discard(place)  # two threads at once
-            left = end - time.monotonic()
-            try:
-                self._freed.get(timeout=min(max(left, 0.0), _LOOK_AGAIN))
-            except Empty:
-                gone = [other for other in list(self._taken) if other() is None]
-                self._taken.difference_update(gone)
-                if left <= 0 and not gone:
-                    return False
-
-    def give_back(self, place: ReferenceType[Place]) -> None:
-        """Free a place. Does nothing if it is not taken."""
-        self._taken.discard(place)
-        if self._freed.qsize() < self._places:
-            self._freed.put(None)
+    def release(self) -> None:
+        self._inner.release()
 
 
 def sleep(clock: Clock, seconds: float) -> None:
@@ -157,14 +119,9 @@ class LoopBinding:
         return os.getpid() != self._process
 
 
-def shielded() -> AbstractContextManager[object]:
-    """Do nothing: a thread is not canceled."""
-    return nullcontext()
-
-
-def run_to_completion(step: Callable[[], object]) -> None:
+def run_to_completion(step: Callable[[], T]) -> T:
     """Run `step`: a thread is not canceled."""
-    step()
+    return step()
 
 
 def in_thread(function: Callable[[], T]) -> T:
@@ -172,37 +129,24 @@ def in_thread(function: Callable[[], T]) -> T:
     return function()
 
 
-def ledger_step(function: Callable[[], T]) -> T:
-    """Run a step of the ledger. If a signal interrupts it, it is done or not done."""
+def always_in_thread(function: Callable[[], T]) -> T:
+    """Run a blocking function."""
     return function()
-
-
-def run_uninterrupted(function: Callable[[], T]) -> T:
-    """Run a blocking function, and again when a signal interrupts it. It must be safe to run twice."""
-    result, interrupted = _ended(function)
-    if interrupted is not None:
-        raise interrupted
-    return result
-
-
-def _ended(function: Callable[[], T]) -> tuple[T, BaseException | None]:
-    try:
-        return function(), None
-    except Exception:
-        raise
-    except BaseException as interrupt:
-        return function(), interrupt
 
 
 class KeyedLock:
     """A lock for each key."""
 
     def __init__(self) -> None:
-        # By process: in a forked process the parent's locks would never be released.
-        self._of: dict[int, tuple[threading.Lock, WeakValueDictionary[str, Semaphore]]] = {}
+        bind(self)
+        self.forked()
+
+    def forked(self) -> None:
+        """Start afresh in a forked process: the parent's locks would never be released."""
+        self._guard = threading.Lock()
+        self._of: WeakValueDictionary[str, Semaphore] = WeakValueDictionary()
 
     def of(self, key: str) -> Semaphore:
         """The lock of a key."""
-        guard, turns = self._of.setdefault(os.getpid(), (threading.Lock(), WeakValueDictionary()))
-        with guard:
-            return turns.get(key) or turns.setdefault(key, Semaphore(1))
+        with self._guard:
+            return self._of.get(key) or self._of.setdefault(key, Semaphore(1))

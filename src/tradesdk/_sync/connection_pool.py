@@ -72,14 +72,14 @@ class ConnectionPool:
     def send(self, outgoing: Outgoing) -> PooledAnswer:
         if self._home.is_new():
             self._start_afresh()
-        # A stream takes no place: it lasts, and a hundred of them would leave none for calls.
-        place = outgoing.place
-        if place is not None and not self._slots.take(outgoing.timeout["pool"], place):
+        # A stream takes no slot: it lasts, and a hundred of them would leave none for calls.
+        has_slot = not outgoing.is_stream
+        if has_slot and not self._slots.acquire(outgoing.timeout["pool"]):
             raise httpcore.PoolTimeout("no connection became free in time")
         connection = None
         try:
             connection = self._connection()
-            connection.place = place
+            connection.has_slot = has_slot
             connection.watch = outgoing.watch
             if connection.watch is not None:
                 connection.watch(connection)  # another thread may interrupt the wait for the answer
@@ -88,8 +88,8 @@ class ConnectionPool:
         except BaseException:
             if connection is not None:
                 self.finished(connection, whole=False)
-            elif place is not None:
-                self._slots.give_back(place)
+            elif has_slot:
+                self._slots.release()
             raise
         return PooledAnswer(self, connection, response)
 
@@ -137,11 +137,8 @@ class ConnectionPool:
         )
 
     def finished(self, connection: DeadlineConnection, *, whole: bool) -> None:
-        """Keep a connection if it can be used again, else close it.
-
-        Unless a `whole` answer was read, the call may have been interrupted anywhere, even inside the library's lock.
-        """
-        place = connection.place  # read now: once it is back in the list, another call may use it
+        """Keep a connection if a `whole` answer was read and it can be used again, else close it."""
+        has_slot = connection.has_slot  # read now: once it is back in the list, another call may use it
         connection.watch = connection.read_timeout = None
         try:
             if self._closed or not whole or not connection.is_idle() or connection.has_leftover():
@@ -160,8 +157,8 @@ class ConnectionPool:
                     idle.remove(oldest)
                     oldest.close()
         finally:
-            if place is not None:
-                self._slots.give_back(place)
+            if has_slot:
+                self._slots.release()
 
     def close(self) -> None:
         self._closed = True

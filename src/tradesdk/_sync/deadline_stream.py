@@ -11,12 +11,11 @@ import math
 import ssl
 from collections.abc import Callable, Iterable
 from typing import Any, cast
-from weakref import ReferenceType
 
 import httpcore
 
 from .._system.clock import SystemClock
-from .concurrency import Place, shielded
+from .concurrency import run_to_completion
 
 
 class NoLock:
@@ -44,7 +43,7 @@ class DeadlineConnection(httpcore.HTTPConnection):
         self.read_timeout: float | None = None  # replaces the request's, for streams
         self.network_stream: httpcore.NetworkStream | None = None
         self.watch: Callable[[object], None] | None = None
-        self.place: ReferenceType[Place] | None = None
+        self.has_slot = False  # among the limited connections of the pool
 
     def reads_from(self, stream: httpcore.NetworkStream) -> None:
         """Set the network stream: after connecting, and again after TLS."""
@@ -112,8 +111,7 @@ class _Stream(httpcore.NetworkStream):
             timeout = self._connection.time_left(timeout, httpcore.ConnectTimeout)
             secure = self._inner.start_tls(ssl_context, server_hostname, timeout)
         except BaseException:  # the library closes the socket after errors, but not when canceled
-            with shielded():
-                self._inner.close()
+            run_to_completion(self._inner.close)
             raise
         self._connection.reads_from(secure)
         return _Stream(self._connection, secure)

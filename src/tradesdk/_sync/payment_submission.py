@@ -19,7 +19,7 @@ from ..payments.messages import in_doubt, outcome_error
 from ..payments.protocol import receipt_warnings
 from ..payments.results import MarketResult, Quote
 from ..payments.state_machine import PaymentStateMachine, Report, classify, classify_failure
-from .concurrency import ledger_step, run_uninterrupted, sleep
+from .concurrency import always_in_thread, sleep
 
 if TYPE_CHECKING:
     from ..payments.authorizer import PaymentAuthorizer
@@ -41,7 +41,6 @@ class SubmissionContext(Generic[T]):
         claimed: the payment that is claimed.
         submission: the submission of that payment.
         answered: the payment, with its `reply`, whose answer is about to be returned to the caller.
-        over: the call has ended; a thread that it left behind must not go on.
         run: the id of the batch run that the call belongs to.
         max_total: micro-dollars that this run may spend.
         quote: the published price.
@@ -54,7 +53,6 @@ class SubmissionContext(Generic[T]):
     paid: Callable[[MarketResult[T]], object] = lambda result: None
     claimed: Payment | None = None
     submission: Submission[T] | None = None
-    over: bool = False
     answered: Payment | None = None
     run: str | None = None
     max_total: int | None = None
@@ -94,8 +92,6 @@ class Submission(Generic[T]):
         before = self._payment
         if isinstance(change, Submit):  # if that fails, written down or not, this signature was not handed over
             self._payment, self._unreported = replace(before, signatures=before.signatures + 1), True
-            if self._context.over:
-                return
         try:
             self._payment = self._signed = self._authorizer.store.update(before.id, change).payment
         except LedgerError as problem:
@@ -120,7 +116,7 @@ class Submission(Generic[T]):
 
     def resend(self) -> MarketResult[T]:
         """Write down one more submission of the same bytes, and submit them."""
-        ledger_step(lambda: self.write_down(self._resubmit()))
+        always_in_thread(lambda: self.write_down(self._resubmit()))
         return self.run()
 
     def replay(self) -> MarketResult[T] | None:
@@ -130,7 +126,7 @@ class Submission(Generic[T]):
             PaymentError: there is no response that says so, or the answer is not usable.
         """
         if not self._payment.is_expired(self._authorizer.clock.now()):  # it has only by the service's word
-            ledger_step(lambda: self.write_down(self._resubmit()))
+            always_in_thread(lambda: self.write_down(self._resubmit()))
         report, response, problem = self._submit()
         if report.code is ReasonCode.DELIVERED and response is not None:
             return self._delivered(report, response)
@@ -177,7 +173,7 @@ class Submission(Generic[T]):
                     self._report(step.report)
                 raise self._final_error(step.report, response, problem)
             if not self._unreported:
-                ledger_step(lambda: self.write_down(self._resubmit()))
+                always_in_thread(lambda: self.write_down(self._resubmit()))
 
     def _latest(self) -> float:
         """The latest estimate of the service's time. Setting the clock back does not revive a payment."""
@@ -237,7 +233,7 @@ class Submission(Generic[T]):
             return result
 
         # Written down and marked as collected in one step: a cancellation meanwhile undoes it.
-        return run_uninterrupted(record)
+        return always_in_thread(record)
 
     def _result(self, data: T, report: Report, problem: LedgerError | None) -> MarketResult[T]:
         warnings: tuple[str, ...] = ()
@@ -267,7 +263,7 @@ class Submission(Generic[T]):
             self._unreported = False
             return problem
 
-        return ledger_step(record)
+        return always_in_thread(record)
 
     def _resubmit(self) -> Resubmit:
         context, now = self._context, self._authorizer.clock.now()

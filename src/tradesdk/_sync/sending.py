@@ -7,10 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 if TYPE_CHECKING:
-    from weakref import ReferenceType
-
     from .._values.http import Headers, SentHeaders
-    from .concurrency import Place
 
 
 class Outgoing(NamedTuple):
@@ -20,9 +17,8 @@ class Outgoing(NamedTuple):
         target: path and query, quoted, without the path of the base URL.
         timeout: seconds for each part: `connect`, `read`, `write`, `pool`.
         deadline: seconds in total.
-        place: the holder of a place among the limited connections; None for no limit.
         watch: called with every connection that is read from, so that it can be cut off.
-        is_stream: whether the answer is a stream of events.
+        is_stream: whether the answer is a stream of events. It does not count among the limited connections.
     """
 
     method: str
@@ -31,7 +27,6 @@ class Outgoing(NamedTuple):
     body: bytes | None
     timeout: dict[str, float | None]
     deadline: float
-    place: ReferenceType[Place] | None
     watch: Callable[[object], None] | None
     is_stream: bool = False
 

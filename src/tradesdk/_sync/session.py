@@ -9,7 +9,6 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol, TypeVar, runtime_checkable
-from weakref import ReferenceType, ref
 
 from .._http.log_events import event, log_rate_limit_wait, logger
 from .._http.rate_limit import RateWindow
@@ -22,7 +21,7 @@ from .._http.wire_logging import LoggedExchange, wire
 from .._system.clock import Clock
 from .._values.http import RateClaim, RateLimit, RawResponse, SentHeaders
 from ..errors import APIError, APIResponseError, APIStatusError, RateLimitError, TradeError
-from .concurrency import Place, sleep
+from .concurrency import sleep
 from .sending import Answer, Outgoing, Sender
 
 if TYPE_CHECKING:
@@ -44,11 +43,11 @@ class RateLimiter(Protocol):
         """The rate limit in the last answer that had one; None before that."""
         ...
 
-    def claim(self, window: str, /) -> RateClaim:
+    def claim(self, name: str, /) -> RateClaim:
         """Ask for one request, just before it is sent. A claim that has to wait asks again after `wait` seconds.
 
         Args:
-            window: a fingerprint of the API key that the request is sent with.
+            name: which rate limit it is: a hash of the API key that the request is sent with.
         """
         ...
 
@@ -72,7 +71,7 @@ class LocalRateLimiter:
     def rate_limit(self) -> RateLimit | None:
         return self._window.rate_limit
 
-    def claim(self, window: str, /) -> RateClaim:
+    def claim(self, name: str, /) -> RateClaim:
         wait = self._window.claim(self._clock.monotonic())
         return RateClaim(with_jitter(wait)) if wait else _GRANTED
 
@@ -81,7 +80,7 @@ class LocalRateLimiter:
 
     def failed(self, claim: RateClaim, /, *, sent: bool) -> None:
         if claim.id and not sent:
-            self._window.give_back()
+            self._window.release()
 
 
 @dataclass
@@ -95,35 +94,32 @@ class Session:
     timeout: Timeout
     policy: RetryPolicy
     deadline: float
-    hold_back: bool
+    throttle: bool
     secrets: tuple[str, ...] = field(default=(), repr=False)
     """What logs must not show, besides the key: a service may repeat it."""
 
-    limiter: RateLimiter | None = None
+    rate_limiter: RateLimiter | None = None
     """The rate limiter to use; None: one that this client has alone."""
 
     api: str = "account"
     """What the rate limit belongs to, besides the key."""
 
-    budget: RetryBudget = field(default_factory=RetryBudget)
+    retry_budget: RetryBudget = field(default_factory=RetryBudget)
     made: deque[str] = field(default_factory=lambda: deque(maxlen=1000))
     """Ids that this client created: none of them can be the result of another create."""
-
-    throttled: bool = False
-    """Whether the stream's backfill waits for the rate limit by itself."""
 
     watch: Callable[[object], None] | None = None
     """Called with every connection that is used, so that it can be cut off."""
 
-    creating: dict[ReferenceType[Place], tuple[object, ...]] = field(default_factory=dict)
+    creating: list[tuple[object, ...]] = field(default_factory=list)
     """What the creates in progress expect: with two alike, a match may belong to the other."""
 
     def __post_init__(self) -> None:
         fixed = self.key is None or self.key.fixed
-        self.throttle: RateLimiter = self.limiter or LocalRateLimiter(self.clock)
-        self._window = "" if self.limiter is None or self.key is None else None
-        if self._window is None and self.key is not None and fixed:
-            self._window = self.key.fingerprint(self.api)
+        self.limiter: RateLimiter = self.rate_limiter or LocalRateLimiter(self.clock)
+        self._limit_name = "" if self.rate_limiter is None or self.key is None else None
+        if self._limit_name is None and self.key is not None and fixed:
+            self._limit_name = self.key.rate_limit_name(self.api)
         self._headers = self.header_list(None) if fixed else None
         self._headers_json = self.header_list(b"") if fixed else None
 
@@ -135,9 +131,9 @@ class Session:
         return twin
 
     def for_stream(self, watch: Callable[[object], None]) -> Session:
-        """A copy that does not wait for the rate limit, and whose reads can be cut off."""
+        """A copy whose requests do not wait for the rate limit, and whose reads can be cut off."""
         twin = copy.copy(self)
-        twin.hold_back, twin.throttled = False, self.hold_back
+        twin.throttle = False
         twin.watch = watch
         return twin
 
@@ -148,17 +144,15 @@ class Session:
             give_up = started + self.deadline
         if request.lookup is None:
             return self._call(request, give_up, began=None)
-        place = Place()
+        self.creating.append(request.lookup.expected)
         try:
-            self.creating[ref(place)] = request.lookup.expected
             return self._call(request, give_up, began=(started, self.clock.now()))
         finally:
-            self.creating.pop(ref(place), None)
-            del place
+            self.creating.remove(request.lookup.expected)
 
     def is_only_create(self, expected: tuple[object, ...]) -> bool:
-        """Whether at most one create in progress expects this. The place of an interrupted one is gone."""
-        return [other for place, other in list(self.creating.items()) if place() is not None].count(expected) <= 1
+        """Whether at most one create in progress expects this."""
+        return self.creating.count(expected) <= 1
 
     def _call(self, request: Request[T], give_up: float, *, began: tuple[float, float] | None) -> T:
         try:
@@ -170,7 +164,7 @@ class Session:
             if not retries.should_retry(error):
                 raise
         else:
-            self.budget.give_back(1)
+            self.retry_budget.refund(1)
             return result
         return retries.run()
 
@@ -212,16 +206,15 @@ class Session:
         if claim is None:
             claim = self._claim(request, url, give_up)
         if self.sender.is_closed:
-            self.throttle.failed(claim, sent=False)
+            self.limiter.failed(claim, sent=False)
             raise TradeError("this client is closed; make a new one")
         clock = self.clock
         started = clock.monotonic()
-        place = Place()  # there must be no other reference
-        looked: LoggedExchange | None = None
+        exchange: LoggedExchange | None = None
         try:
-            outgoing = self._outgoing(request, give_up - started, payment, ref(place))
+            outgoing = self._outgoing(request, give_up - started, payment)
             if wire.level:
-                looked = LoggedExchange(
+                exchange = LoggedExchange(
                     request.method, url, outgoing.headers, request.body, clock.monotonic, self.secrets
                 )
             answer = self.sender.send(outgoing)
@@ -238,23 +231,21 @@ class Session:
             lost = connection_error(error, request.method, url, proxy=self.sender.proxy)
             if payment is not None and not self.sender.tells_if_sent(error):
                 lost.sent = lost.temporary = True  # a payment that may have arrived counts as sent
-            self.throttle.failed(claim, sent=lost.sent)
+            self.limiter.failed(claim, sent=lost.sent)
             text = "%(method)s %(url)s: %(reason)s"
             event("request_failed", text, lost, level=logging.DEBUG, method=request.method, url=url)
-            if looked is not None:
-                looked.failed(lost.message)
+            if exchange is not None:
+                exchange.failed(lost.message)
             raise lost from root_cause(error)
-        finally:
-            del place  # now: a traceback may keep this frame
         response = RawResponse(status, headers, content)
         logged = logger.isEnabledFor(logging.DEBUG)
         seconds = clock.monotonic() - started if logged else 0.0
-        self.throttle.answered(claim, status, headers)
+        self.limiter.answered(claim, status, headers)
         if logged:
             text, method = f"%(method)s %(url)s: %(status)d in {seconds * 1000:.0f} ms", request.method
             event("request_answered", text, level=logging.DEBUG, method=method, url=url, status=status, seconds=seconds)
-        if looked is not None:
-            looked.answered(response.status, headers, content)
+        if exchange is not None:
+            exchange.answered(response.status, headers, content)
         if body.problem is not None and success and request.decode is not decode_nothing:
             raise APIResponseError(
                 f"the answer cannot be read: {body.problem}", method=request.method, url=url, response=response
@@ -287,9 +278,7 @@ class Session:
         if late and cut:
             raise TimeoutError("the answer was not complete at the deadline")
 
-    def _outgoing(
-        self, request: Request[T], time_left: float, payment: Payment | None, place: ReferenceType[Place]
-    ) -> Outgoing:
+    def _outgoing(self, request: Request[T], time_left: float, payment: Payment | None) -> Outgoing:
         headers = self._headers if request.body is None else self._headers_json
         if headers is None:
             headers = self.header_list(request.body)
@@ -302,7 +291,6 @@ class Session:
             request.body,
             timeout=self.timeout.within(time_left),
             deadline=time_left,
-            place=place,
             watch=self.watch,
         )
 
@@ -321,20 +309,18 @@ class Session:
         return headers
 
     @property
-    def window(self) -> str:
+    def limit_name(self) -> str:
         """The name of the rate limit: the same for all clients with this key; empty for a limiter of this client."""
-        if self._window is not None or self.key is None:
-            return self._window or ""
-        return self.key.fingerprint(self.api)
+        if self._limit_name is not None or self.key is None:
+            return self._limit_name or ""
+        return self.key.rate_limit_name(self.api)
 
     def _claim(self, request: Request[T], url: str, give_up: float) -> RateClaim:
         """Wait until the rate limit allows one request."""
-        window = self._window
-        if window is None:
-            window = self.window
-        if not self.hold_back:
-            return RateClaim(window=window) if window else _NO_CLAIM
-        while wait := (claim := self.throttle.claim(window)).wait:
+        name = self.limit_name
+        if not self.throttle:
+            return RateClaim(window=name) if name else _NO_CLAIM
+        while wait := (claim := self.limiter.claim(name)).wait:
             if self.clock.monotonic() + wait > give_up:
                 raise RateLimitError(
                     f"not sent: the rate limit resets in {wait:.0f} s, which is after the deadline",
@@ -343,7 +329,7 @@ class Session:
                     status=429,
                     retry_after=wait,
                     retry_at=moment_after(self.clock.now(), wait),
-                    rate_limit=self.throttle.rate_limit,
+                    rate_limit=self.limiter.rate_limit,
                 )
             if wait > 1:  # else it waits for its turn, not for the reset
                 log_rate_limit_wait(wait)

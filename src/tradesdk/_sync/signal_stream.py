@@ -15,7 +15,7 @@ from .._stream.events import signal_reader
 from .._stream.state_machine import NextAction, StreamState
 from ..errors import APIError, APITimeoutError, CheckpointError, InvalidArgumentError, StreamError, TradeError
 from ..models.stream import StreamItem, StreamSignal, StreamStats
-from .concurrency import Interrupted, Interruptible, run_uninterrupted
+from .concurrency import Interrupted, Interruptible, always_in_thread
 from .stream_backfill import Backfill
 from .stream_connection import StreamConnection
 
@@ -59,9 +59,7 @@ class SignalStream(Generic[ItemT]):
         self._state = StreamState(options, session.policy, mono=clock.monotonic(), local=clock.now())
         self._items = self._state.items
         self._connection = StreamConnection(self._session, self._interruptible, options.chain)
-        self._backfill = Backfill(
-            self._session, self._interruptible, self._state, options.chain, options.recovery_timeout
-        )
+        self._backfill = Backfill(self._session, self._interruptible, self._state, options, throttle=session.throttle)
         self._checkpoint = checkpoint
         self._taken: StreamSignal | None = None  # the consumer has it and may not be done with it
         self._saved_begin = -math.inf  # where the stream begins, as saved in the checkpoint
@@ -100,7 +98,7 @@ class SignalStream(Generic[ItemT]):
 
     def _save(self, checkpoint: CheckpointFile) -> None:
         begin = self._state.replay.begin
-        run_uninterrupted(lambda: checkpoint.save(self._state.state))
+        always_in_thread(lambda: checkpoint.save(self._state.state))
         self._saved_begin = begin
 
     # iterating
@@ -214,7 +212,7 @@ class SignalStream(Generic[ItemT]):
         if not self._begun:
             self._begin()
         give_up = clock.monotonic() + session.deadline
-        retries = Retries(session.policy, session.budget, Operation.READ)
+        retries = Retries(session.policy, session.retry_budget, Operation.READ)
         while True:
             try:
                 self._connect()
@@ -228,7 +226,7 @@ class SignalStream(Generic[ItemT]):
                 self._interruptible.sleep(clock, wait)
             else:
                 break
-        session.budget.give_back(retries.spent or 1)
+        session.retry_budget.refund(retries.spent or 1)
         self._opened = True
         if self._checkpoint is not None:
             self._save(self._checkpoint)
@@ -243,19 +241,11 @@ class SignalStream(Generic[ItemT]):
             self._backfill.before()
 
     def _open_checkpoint(self, checkpoint: CheckpointFile) -> CheckpointState | None:
-        found: CheckpointState | None = None
-
-        def opening() -> None:
-            nonlocal found
-            checkpoint.close()  # if interrupted, this runs twice
-            found = checkpoint.open()
-
         try:
-            run_uninterrupted(opening)
+            return always_in_thread(checkpoint.open)
         except BaseException:  # the next attempt opens it again
-            run_uninterrupted(checkpoint.close)
+            always_in_thread(checkpoint.close)
             raise
-        return found
 
     def _connect(self) -> None:
         clock = self._session.clock
@@ -287,7 +277,7 @@ class SignalStream(Generic[ItemT]):
 
     def _release(self) -> None:
         if self._checkpoint is not None:
-            run_uninterrupted(self._checkpoint.close)
+            always_in_thread(self._checkpoint.close)
 
     def __enter__(self) -> SignalStream[ItemT]:
         self._entered = True

@@ -19,6 +19,7 @@ from ..errors import APIError, APIResponseError, AuthenticationError
 from .concurrency import Interrupted, Interruptible
 
 if TYPE_CHECKING:
+    from .._stream.options import StreamOptions
     from .session import Session
 
 _UNREADABLE = 2  # retries after unreadable answers and 500s
@@ -29,13 +30,20 @@ class Backfill:
     """Walks through the history. Its waits can be interrupted."""
 
     def __init__(
-        self, session: Session, interruptible: Interruptible, state: StreamState, chain: int, patience: float
+        self,
+        session: Session,
+        interruptible: Interruptible,
+        state: StreamState,
+        options: StreamOptions,
+        *,
+        throttle: bool,
     ) -> None:
         self._session = session
+        self._throttle = throttle
         self._interruptible = interruptible
         self._state = state
-        self._chain = chain
-        self._patience = patience
+        self._chain = options.chain
+        self._patience = options.recovery_timeout
 
     def before(self) -> None:
         """Learn which signals came before the stream: they are not wanted, and a history without them has a gap."""
@@ -105,7 +113,7 @@ class Backfill:
     def _read_page(self, query: Mapping[str, object], patience: float) -> HistoryPage:
         session = self._session
         claim = None
-        while session.throttled and (wait := (claim := session.throttle.claim(session.window)).wait):
+        while self._throttle and (wait := (claim := session.limiter.claim(session.limit_name)).wait):
             if wait > 1:  # else it is too short to log, or the rest of a sleep that ended early
                 log_rate_limit_wait(wait)
             self._interruptible.sleep(session.clock, wait)

@@ -71,7 +71,6 @@ class StreamConnection:
             None,
             timeout={"connect": timeout.connect, "read": read_timeout, "write": timeout.write, "pool": timeout.pool},
             deadline=math.inf,
-            place=None,
             watch=self._interruptible.watch,
             is_stream=True,
         )

@@ -81,7 +81,7 @@ class RateClaim:
 
     Attributes:
         wait: seconds until the request may ask again, with jitter; 0 when it may be sent now.
-        window: which rate limit it is: a fingerprint of the API key. Empty for a limiter that one client has alone.
+        window: which rate limit it is: a hash of the API key. Empty for a limiter that one client has alone.
         id: what the limiter knows the claim by; empty when none was made.
     """
 
