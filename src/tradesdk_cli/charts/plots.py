@@ -171,7 +171,7 @@ def _no_token(run: Session, symbol: str, text: str, see: str, others: dict[str, 
 
     from tradesdk_cli.lookup import NotThere
 
-    near = to_paste(others[word] for word in get_close_matches(symbol.strip().casefold(), list(others), cutoff=0.8))
+    near = to_paste(others[word] for word in get_close_matches(symbol.strip().casefold(), list(others)))
     lines = " or ".join(f"{run.settings.program} plot token {word}" for word in near)
     return NotThere(text, f"did you mean: {lines}" if near else f"see the latest signals: {see}")
 
