@@ -271,6 +271,14 @@ def test_no_line_is_wider_than_a_very_narrow_terminal_but_for_what_must_be_whole
             assert cell_len(printed) <= columns or len(printed.split()) <= 2, "only an id or an address may be longer"
 
 
+def test_a_terminal_that_can_little_and_a_pipe_cut_nothing(world: Terminal) -> None:
+    for line in ("agents list -o table", "trades list -n 3 -o table"):
+        whole = world(*line.split()).out
+        assert world(*line.split(), env={"TERM": "dumb", "COLUMNS": "40"}).out == whole
+        for row in world(*line.split()[:-2], "-o", "json").json:
+            assert row["id"] in whole.split()
+
+
 # Straight columns
 
 ROWS = st.lists(

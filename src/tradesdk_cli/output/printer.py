@@ -588,6 +588,7 @@ class Output(Notes):
         return Console(
             file=self.stdout,
             width=width,
+            height=None if width is None else 1,  # without one, rich takes a dumb terminal for 80 columns wide
             force_terminal=True if color else None,
             color_system=("auto" if self.on_terminal else "standard") if color else None,
             no_color=not color,
