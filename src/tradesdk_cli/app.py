@@ -12,46 +12,49 @@ from typer.main import get_command
 
 from tradesdk_cli.errors import INTERRUPTED, ClosedPipe, Interrupted, Unwritable, UsageProblem
 from tradesdk_cli.framework import params
-from tradesdk_cli.framework.group import RootGroup, UnexpectedWords, Verbs, add_lazily
+from tradesdk_cli.framework.group import RootGroup, Verbs, add_lazily
 from tradesdk_cli.interrupts import say_interrupted
 from tradesdk_cli.text import visible
 
 if TYPE_CHECKING:
     from tradesdk_cli.errors import Problem
 
-_GROUPS = {
-    "Trading and market data": {
-        "agents": "Trading agents: list, get, create, update, delete.",
-        "wallets": "Wallets: list, connect, balance.",
-        "trades": "Trades that agents made: list, get.",
-        "positions": "Open positions: list.",
-        "signals": "BUY and SELL signals: latest, history, stream.",
-        "top": "A live board: agents, positions, signals, money.",
-        "plot": "Draw a token's price or an agent's result.",
-        "market": "Market data about tokens, paid per call.",
-        "pay": "Payments, budgets and the wallet that pays.",
-    },
-    "Account and settings": {
-        "account": "Your plan and what is left of it: show, usage.",
-        "login": "Save an API key for later commands.",
-        "logout": "Remove a saved API key.",
-        "whoami": "Show which account and service are in use.",
-        "config": "Settings and profiles, and where each value came from.",
-        "doctor": "Check settings, key, services, wallet and ledger.",
-    },
-    "More": {
-        "demo": "See it all work, without an account or a network.",
-        "mock": "The mock service on this machine, served and controlled.",
-        "mcp": "Tools for AI clients, under your limits: config, tools.",
-        "approve": "Approve or refuse what an AI client wants to do.",
-        "api": "Send any request, with the same key and retries.",
-        "completion": "Let your shell complete commands, ids and symbols.",
-        "help": "Help about a topic or a command: trade help TOPIC.",
-    },
+_NOUNS = {
+    "agents": "Trading agents: list, get, create, update, delete.",
+    "wallets": "Wallets: list, connect, balance.",
+    "trades": "Trades that agents made: list, get.",
+    "positions": "Open positions: list.",
+    "signals": "BUY and SELL signals: latest, history, stream.",
+    "top": "A live board: agents, positions, signals, money.",
+    "plot": "Draw a token's price or an agent's result.",
+    "market": "Market data about tokens, paid per call.",
+    "pay": "Payments, budgets and the wallet that pays.",
+    "account": "Your plan and what is left of it: show, usage.",
+    "login": "Save an API key for later commands.",
+    "logout": "Remove a saved API key.",
+    "whoami": "Show which account and service are in use.",
+    "config": "Settings and profiles, and where each value came from.",
+    "doctor": "Check settings, key, services, wallet and ledger.",
+    "demo": "See it all work, without an account or a network.",
+    "mock": "The mock service on this machine, served and controlled.",
+    "mcp": "Tools for AI clients, under your limits: config, tools.",
+    "approve": "Approve or refuse what an AI client wants to do.",
+    "api": "Send any request, with the same key and retries.",
+    "completion": "Let your shell complete commands, ids and symbols.",
+    "help": "Help about a topic or a command: trade help TOPIC.",
 }
-"""Every noun, in the order of `trade --help`. Their modules are imported when they are used."""
+"""Every noun, in the order in which they are listed. Their modules are imported when they are used."""
 
-_NOUNS = {name: summary for nouns in _GROUPS.values() for name, summary in nouns.items()}
+_LINES = {
+    "trades, positions": "What agents bought and sold, and what is open now.",
+    "top, plot": "A live board; a chart of a token or an agent.",
+    "login, logout, whoami": "Save an API key, remove it, show whose it is.",
+    "config, doctor": "Settings and profiles; check that everything works.",
+    "demo, mock": "See it all work without an account; the mock service.",
+    "mcp, approve": "Tools for AI clients; approve what they want.",
+    "completion, help": "Completion in your shell; help about a topic.",
+}
+"""Nouns that share a line of `trade --help`, which is to fit a small terminal."""
 
 
 app = Verbs(name="trade", cls=RootGroup, pretty_exceptions_enable=False)
@@ -85,9 +88,7 @@ def root(
         typer.Option("--version", "-V", callback=_version, is_eager=True, help="Print the version and stop."),
     ] = None,
 ) -> None:
-    """Trading agents, signals and market data from the terminal.
-    Try it without an account: trade demo. With one: trade login.
-    """
+    """Agents, signals, market data. Without an account: trade demo. Else: trade login."""
     if ctx.invoked_subcommand is None:
         print(ctx.get_help())
 
@@ -96,7 +97,7 @@ def command() -> Any:
     """The whole command tree; nouns are imported when they are used."""
     group: Any = get_command(app)
     add_lazily(group, _NOUNS, "tradesdk_cli.commands")
-    group.sections = _GROUPS
+    group.lines = _LINES
     return group
 
 
@@ -123,12 +124,11 @@ def run(argv: list[str]) -> int:
             _forget_stdout()
             return 0
         return end.code if isinstance(end.code, int) else 0
-    except (typer.TyperException, UnexpectedWords) as error:
-        from tradesdk_cli.usage_errors import usage_problem, with_query_for_jq
+    except typer.TyperException as error:
+        from tradesdk_cli.config.settings import program_of
+        from tradesdk_cli.usage_errors import usage_problem
 
-        if line := with_query_for_jq(error, argv):
-            return run(line)
-        problem = usage_problem(error, argv, command())
+        problem = usage_problem(error, argv, program_of(flags))
     except Exception as error:
         if isinstance(error, OSError):  # if it was stdout, it fails again
             try:

@@ -218,7 +218,7 @@ def _change_of(out: Output, name: str, value: Any, before: Mapping[str, Any] | N
 
 
 def _shown(name: str, value: Any) -> str:
-    from tradesdk_cli.output.table import cell, kind_of
+    from tradesdk_cli.output.cells import cell, kind_of
 
     if value is None:
         return "not set"

@@ -16,6 +16,18 @@ REFUSED, REJECTED, OUTCOME_UNKNOWN = 12, 13, 14
 """Of payments: by my own budget or guard; by the service; its outcome is not known."""
 
 
+TRADE, LOGIN = "{trade}", "{login}"
+"""In a hint: commands that continue where this one was, such as after `trade --mock` or `trade --profile work`."""
+
+
+def placed(hint: str | None, program: str) -> str | None:
+    """`hint` with what stands for `TRADE` and `LOGIN`; a mock's account needs no login."""
+    if hint is None:
+        return None
+    login = program.partition(" --mock")[0].partition(" --world")[0]
+    return hint.replace(LOGIN, f"{login} login").replace(TRADE, program)
+
+
 class CliError(Exception):
     """Something this program itself refuses or cannot do."""
 

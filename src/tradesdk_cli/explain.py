@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 from decimal import Decimal
 from typing import Any
@@ -15,6 +14,7 @@ from tradesdk_cli.errors import (
     CONFLICT,
     FORBIDDEN,
     INVALID,
+    LOGIN,
     NETWORK,
     NOT_FOUND,
     OTHER,
@@ -23,11 +23,13 @@ from tradesdk_cli.errors import (
     REFUSED,
     REJECTED,
     SERVER,
+    TRADE,
     UNAUTHENTICATED,
     USAGE,
     CliError,
     Problem,
     RefusedByMock,
+    placed,
 )
 from tradesdk_cli.text import dollars, one_line, plain_dollars
 
@@ -36,26 +38,22 @@ if TYPE_CHECKING:
     from tradesdk import APIError, Payment, PaymentError
 
 
+_CHECK_KEY = f"check TRADE_API_KEY, or log in again ({LOGIN}): keys are made in the dashboard, Settings, API Keys"
+_MOCK_KEYS = (
+    "the mock takes keys like mock_full_NAME and mock_read_NAME, and those of its own making; "
+    "unset TRADE_API_KEY to use its usual one"
+)
 _CHECK_URL = "does the base URL point at the service? (TRADE_BASE_URL or --base-url)"
 
 
 _NOUNS = ("agents", "wallets", "trades", "positions")
 """Nouns of the API that have a list."""
 _PATHS = "/v1/account, /v1/agents, /v1/wallets, /v1/trades, /v1/positions and /v1/signals"
-_IN_A_PLACE = re.compile(
-    r"(?<![\w-])trade (?=(?:account|agents|api|market|mock (?!serve|snapshot)|pay|plot|positions|signals|top"
-    r"|trades|wallets|whoami)\b)"
-)
-_OF_A_PROFILE = re.compile(
-    r"(?<![\w-])trade (?=(?:login(?! keeps)|config (?:get|list|set|unset))\b)(?![^;,]* --(?:mock|no-mock|profile)\b)"
-)
-
-
-_KEYSTORE = "--wallet FILE or TRADE_KEYSTORE says which keystore it is; trade pay key new makes one"
+_KEYSTORE = "--wallet FILE or TRADE_KEYSTORE says which keystore it is; {trade} pay key new makes one"
 _CONFIG_HINTS = {
     "invalid_setting": "trade help settings",
     "invalid_base_url": "correct TRADE_BASE_URL or --base-url; it looks like https://api.example.com",
-    "invalid_api_key": "correct TRADE_API_KEY, or keep another key: trade login",
+    "invalid_api_key": "correct TRADE_API_KEY, or keep another key: {login}",
     "invalid_keystore": _KEYSTORE,
     "keystore_exists": "choose another file: --wallet FILE",
     "keystore_without_address": _KEYSTORE,
@@ -63,31 +61,22 @@ _CONFIG_HINTS = {
 }
 
 
-def continued(hint: str | None, program: str) -> str | None:
-    """`hint` with commands that stay in the same place: after `trade --mock`, `trade agents list` is asked of the mock.
-
-    Commands that are about no place, such as `trade help`, stay as they are.
-    """
-    if hint is None or program == "trade":
-        return hint
-    hint = _IN_A_PLACE.sub(f"{program} ", hint)
-    return hint if _embedded(program) else _OF_A_PROFILE.sub(f"{program} ", hint)
-
-
-def _embedded(program: str) -> bool:
-    """Whether `program` asks the embedded mock."""
-    return program.endswith(" --mock") or " --world " in program
-
-
 def problem_of(error: BaseException, program: str = "trade") -> Problem:
     """What `error` means; hints begin with `program`, which is `trade --mock` for the embedded mock."""
+    problem = _problem_of(error)
+    hint = problem.hint
+    if hint == _CHECK_KEY and (program.endswith(" --mock") or " --world " in program):
+        hint = _MOCK_KEYS
+    return replace(problem, hint=placed(hint, program))
+
+
+def _problem_of(error: BaseException) -> Problem:
     if isinstance(error, RefusedByMock):
         code, message = one_line(error.code, 80), one_line(error.message)
-        return Problem(_exit_code(error.answered), code, message, continued(error.hint, program), error.answered)
+        return Problem(_exit_code(error.answered), code, message, error.hint, error.answered)
     if isinstance(error, CliError):
-        message, about = one_line(error.message), dict(error.about or {})
-        hint = continued(error.hint, program)
-        return Problem(error.exit_code, error.code, message, hint, error.status, about=about)
+        about = dict(error.about or {})
+        return Problem(error.exit_code, error.code, one_line(error.message), error.hint, error.status, about=about)
 
     from tradesdk import (
         APIError,
@@ -99,19 +88,19 @@ def problem_of(error: BaseException, program: str = "trade") -> Problem:
     )
 
     if isinstance(error, APIError):
-        problem = (_status_problem if isinstance(error, APIStatusError) else _request_problem)(error, program)
+        problem = (_status_problem if isinstance(error, APIStatusError) else _request_problem)(error)
         if error.payment is None:
             return problem
 
-        return with_payment(problem, error, program)
+        return with_payment(problem, error)
     if isinstance(error, PaymentError):
-        return payment_problem(error, program)
+        return payment_problem(error)
     if isinstance(error, ConfigError):
         message = one_line(str(error))
         hint = error.hint
         if hint == ConfigError("", code=error.code).hint:  # the usual one, in words of Python
             hint = _CONFIG_HINTS.get(error.code, hint)
-        return Problem(CONFIG, "configuration", message, continued(hint, program))
+        return Problem(CONFIG, "configuration", message, hint)
     if isinstance(error, InvalidArgumentError):
         return Problem(USAGE, "usage", one_line(str(error)), "nothing was sent; --help shows what is accepted")
     if isinstance(error, TradeError):
@@ -123,16 +112,14 @@ def problem_of(error: BaseException, program: str = "trade") -> Problem:
     return Problem(OTHER, "internal", one_line(message), "run it again with -v to see where")
 
 
-def _request_problem(error: Any, program: str) -> Problem:
+def _request_problem(error: Any) -> Problem:
     from tradesdk import AmbiguousOutcomeError, APIConnectionError, APIResponseError, APITimeoutError
 
     message = one_line(str(error))
     if isinstance(error, AmbiguousOutcomeError):
-        return Problem(
-            OTHER, "outcome_unknown", message, f"look before you send it again: {_lister(error.url, program)}"
-        )
+        return Problem(OTHER, "outcome_unknown", message, f"look before you send it again: {_lister(error.url)}")
     if error.outcome == "unknown":
-        hint = f"it may have been carried out; look before you send it again: {_lister(error.url, program)}"
+        hint = f"it may have been carried out; look before you send it again: {_lister(error.url)}"
     elif isinstance(error, APIConnectionError):
         hint = f"check the network and the base URL ({_address_of(error.url)})"
         if error.code == "proxy_failed":
@@ -142,7 +129,7 @@ def _request_problem(error: Any, program: str) -> Problem:
             message = nobody
             address = _address_of(error.url)
             start = "start the service, or " if error.code == "connection_refused" else ""
-            hint = f"{start}correct {address}; see where it is set: trade config list --sources"
+            hint = f"{start}correct {address}; see where it is set: {TRADE} config list --sources"
     else:
         hint = _CHECK_URL
     if isinstance(error, APITimeoutError):
@@ -183,47 +170,42 @@ def _exit_code(status: int) -> int:
     return _STATUS_EXIT.get(status, INVALID if 400 <= status < 500 else SERVER)
 
 
-def _status_problem(error: Any, program: str) -> Problem:
+def _status_problem(error: Any) -> Problem:
     status: int = error.status
     code = one_line(error.service_code, 80) if error.service_code else f"http_{status}"
     if error.response is None:  # held back here
         code = error.code
     message = one_line(error.message or f"the service answered {status}")
     retryable = status in (429, 503)
-    return Problem(_exit_code(status), code, message, _status_hint(error, program), status, retryable)
+    return Problem(_exit_code(status), code, message, _status_hint(error), status, retryable)
 
 
-def _status_hint(error: Any, program: str) -> str:
+def _status_hint(error: Any) -> str:
     status: int = error.status
     if error.outcome == "unknown":
-        return f"it may have been carried out; look before you send it again: {_lister(error.url, program)}"
+        return f"it may have been carried out; look before you send it again: {_lister(error.url)}"
     if status == 401 and _market(error.url):
         return "the service wants the API key of the account as well: add --send-api-key"
     if status == 401:
-        if _embedded(program):
-            return (
-                "the mock takes keys like mock_full_NAME and mock_read_NAME, and those of its own making; "
-                "unset TRADE_API_KEY to use its usual one"
-            )
-        return "check TRADE_API_KEY, or log in again (trade login): keys are made in the dashboard, Settings, API Keys"
+        return _CHECK_KEY
     if status == 402:
-        return f"the service wants to be paid for this, or another plan; see the plan: {program} account show"
+        return f"the service wants to be paid for this, or another plan; see the plan: {TRADE} account show"
     if status == 403:
-        return f"{error.hint}; see the plan: {program} account show"
+        return f"{error.hint}; see the plan: {TRADE} account show"
     if status == 404:
         if _market(error.url):
-            return f"not found; see what there is: {_lister(error.url, program)}"
+            return f"not found; see what there is: {_lister(error.url)}"
         if error.service_code is None:
             return _CHECK_URL
         if not any(f"/v1/{noun}" in error.url for noun in _NOUNS):
-            return f"there are {_PATHS}; for examples: {program} api --help"
-        return f"see what there is: {_missing(error, program)}"
+            return f"there are {_PATHS}; for examples: {TRADE} api --help"
+        return f"see what there is: {_missing(error)}"
     if status == 409:
-        return f"look at its present state: {_lister(error.url, program)}"
+        return f"look at its present state: {_lister(error.url)}"
     if status == 429:
         wait = error.retry_after
         when = f"wait {wait:.0f} s and run it again" if wait is not None else "wait a minute and run it again"
-        return f"{when}; see the limits: {program} account usage"
+        return f"{when}; see the limits: {TRADE} account usage"
     if status < 400:
         return f"redirects are not followed: {_CHECK_URL}"
     if status < 500:
@@ -231,23 +213,23 @@ def _status_hint(error: Any, program: str) -> str:
     return "the service has a problem; run it again in a while"
 
 
-def _missing(error: Any, program: str) -> str:
+def _missing(error: Any) -> str:
     """The command that shows what there is instead of what a 404 says there is not."""
     if error.method == "POST" and error.url.endswith("/v1/agents"):
-        return f"{program} wallets list"
+        return f"{TRADE} wallets list"
     if error.method == "PATCH":  # the agent, or the wallet that it would get
-        return f"{program} agents list; {program} wallets list"
-    return _lister(error.url, program)
+        return f"{TRADE} agents list; {TRADE} wallets list"
+    return _lister(error.url)
 
 
-def _lister(url: str, program: str) -> str:
+def _lister(url: str) -> str:
     """The command that shows the things a URL is about."""
     if _market(url):
-        return f"{program} market tokens --limit 500"
+        return f"{TRADE} market tokens --limit 500"
     for noun in _NOUNS:
         if f"/v1/{noun}" in url:
-            return f"{program} {noun} list"
-    return f"{program} account show"
+            return f"{TRADE} {noun} list"
+    return f"{TRADE} account show"
 
 
 def _market(url: str) -> bool:
@@ -262,7 +244,7 @@ _NOT_TYPEABLE = Decimal(10) ** 12
 """Dollars that no --max-price takes."""
 
 
-def payment_problem(error: PaymentError, program: str) -> Problem:
+def payment_problem(error: PaymentError) -> Problem:
     """What a payment's error means."""
     from tradesdk import (
         LedgerError,
@@ -276,39 +258,39 @@ def payment_problem(error: PaymentError, program: str) -> Problem:
     if isinstance(error, LedgerError):
         code, hint = CONFIG, error.hint
         if error.payment is not None:
-            code, hint = OUTCOME_UNKNOWN, _unknown(error.payment, program)
+            code, hint = OUTCOME_UNKNOWN, _unknown(error.payment)
         return _problem(error, code, message, hint, retryable=error.code == "ledger_locked")
     if isinstance(error, PaymentOutcomeUnknownError):
         over = error.code == "time_is_up"
-        hint = error.hint if error.payment is None else _unknown(error.payment, program, over=over)
+        hint = error.hint if error.payment is None else _unknown(error.payment, over=over)
         return _problem(error, OUTCOME_UNKNOWN, message, hint)
     if isinstance(error, PaymentUndeliveredError):
         hint = error.hint
         if error.payment is not None:
-            hint = f"see what came: {program} pay show {error.payment.id}; {_once_more(error.payment, program)}"
+            hint = f"see what came: {TRADE} pay show {error.payment.id}; {_once_more(error.payment)}"
             if error.code == "taken_elsewhere":
-                hint = f"its answer is where it was paid for; {_once_more(error.payment, program)}"
+                hint = f"its answer is where it was paid for; {_once_more(error.payment)}"
         return _problem(error, OUTCOME_UNKNOWN, message, hint)
     if isinstance(error, PaymentRejectedError):
-        return _problem(error, REJECTED, message, _rejected(error, program))
+        return _problem(error, REJECTED, message, _rejected(error))
     if isinstance(error, PaymentRefusedError):
         code = NOT_FOUND if error.code in ("no_such_payment", "unknown_token") else REFUSED
         message = _over_total(error.details) or message
-        return _problem(error, code, message, _refused(error, program), retryable=error.code in _RETRYABLE)
+        return _problem(error, code, message, _refused(error), retryable=error.code in _RETRYABLE)
     return _problem(error, OTHER, message, error.hint)
 
 
-def _once_more(payment: Payment, program: str) -> str:
+def _once_more(payment: Payment) -> str:
     """How to buy again what was paid for and did not arrive: another purchase has another name."""
     if payment.purchase is not None:
         return "to buy it again, give it another --purchase name (another --job name for batches)"
-    mark = f"{program} pay reconcile --mark paid {payment.id}"
+    mark = f"{TRADE} pay reconcile --mark paid {payment.id}"
     return (
         f"to buy it again: add --purchase NAME, or first {mark}; 10 minutes after the first try the same command does"
     )
 
 
-def with_payment(problem: Problem, error: APIError, program: str) -> Problem:
+def with_payment(problem: Problem, error: APIError) -> Problem:
     """The problem of an ordinary error that followed a payment."""
     payment = error.payment
     if payment is None:
@@ -317,10 +299,10 @@ def with_payment(problem: Problem, error: APIError, program: str) -> Problem:
     if payment.charged is False:
         told = f"nothing was paid ({payment.id})"
     elif payment.charged is True:
-        told = f"{amount} was paid: {program} pay show {payment.id}"
+        told = f"{amount} was paid: {TRADE} pay show {payment.id}"
     else:
         doubt = f"{amount} was sent, and stays held, as nothing proves that it was not taken"
-        told = f"{doubt}: {program} pay show {payment.id}"
+        told = f"{doubt}: {TRADE} pay show {payment.id}"
     hint = f"{told}; {problem.hint}" if problem.hint else told
     return replace(problem, hint=hint, about={"charged": payment.charged, "payment": of_error(payment)})
 
@@ -332,79 +314,79 @@ def _problem(error: PaymentError, exit_code: int, message: str, hint: str, *, re
     return Problem(exit_code, code, message, one_line(hint) or None, retryable=retryable, about=about)
 
 
-def _unknown(payment: Payment, program: str, *, over: bool = False) -> str:
+def _unknown(payment: Payment, *, over: bool = False) -> str:
     """What to do about a payment of which nobody knows whether it was taken."""
-    mark = f"look at the wallet, then {program} pay reconcile --mark paid|unpaid {payment.id}"
+    mark = f"look at the wallet, then {TRADE} pay reconcile --mark paid|unpaid {payment.id}"
     if payment.stage.value == "taken":
         return mark
     if over or payment.stage.value != "sent":
         return f"run the command again: it signs the same nonce again, which is taken only once; or {mark}"
     return (
-        f"run the command again, or until {payment.expires_at:%H:%M:%S} UTC {program} pay resume {payment.id}: both "
+        f"run the command again, or until {payment.expires_at:%H:%M:%S} UTC {TRADE} pay resume {payment.id}: both "
         "resend the same payment; after that the same command signs its nonce again, which is taken only once"
     )
 
 
-def _rejected(error: PaymentError, program: str) -> str:
+def _rejected(error: PaymentError) -> str:
     payment = error.payment
     if error.code == "insufficient_funds" and payment is not None:
-        add, play = error.hint, f"{program} mock payments set-balance {payment.payer} 10"
+        add, play = error.hint, f"{TRADE} mock payments set-balance {payment.payer} 10"
         if is_loopback(urlsplit(payment.url).hostname or ""):  # nobody should send real money to a mock's payer
             add = f"on a mock, give it play money: {play}; elsewhere {add}"
         return f"{add}; then run the same command again"
     if payment is None or error.code != "payment_rejected":
         return error.hint
     return (
-        f"see it: {program} pay show {payment.id}; until {payment.expires_at:%H:%M:%S} UTC the same command "
+        f"see it: {TRADE} pay show {payment.id}; until {payment.expires_at:%H:%M:%S} UTC the same command "
         "resends the same payment"
     )
 
 
-def _refused(error: PaymentError, program: str) -> str:
+def _refused(error: PaymentError) -> str:
     code, payment = error.code, error.payment
     if isinstance(error.details, BudgetDetails):
-        return _budget(error.details, program)
+        return _budget(error.details)
     if isinstance(error.details, TokenDetails):
         near = error.details.suggestions
         meant = f"did you mean {' or '.join(near)}? " if near else ""
-        tokens = f"{program} market tokens --limit 500"
+        tokens = f"{TRADE} market tokens --limit 500"
         return f"{meant}a token that is not listed is bought by its address; see the list: {tokens}"
     earlier = payment is not None and payment.stage.value != "reserved"  # else it is this call's own, and never sent
     if isinstance(error.details, PriceDetails | RecipientDetails) and payment is not None and earlier:
-        return f"{program} pay resume {payment.id} resends it anyway; or wait until it has expired"
+        return f"{TRADE} pay resume {payment.id} resends it anyway; or wait until it has expired"
     if isinstance(error.details, PriceDetails) and error.details.price < _NOT_TYPEABLE:
         return f"to pay that anyway: --max-price {plain_dollars(error.details.price)}"
     if isinstance(error.details, RecipientDetails):
-        return f"ask the service whether that is right; if it is: {program} pay trust {error.details.address}"
+        return f"ask the service whether that is right; if it is: {TRADE} pay trust {error.details.address}"
     if code == "no_signer":
-        return f"export TRADE_WALLET_KEY, or make a wallet: {program} pay key new"
+        return f"export TRADE_WALLET_KEY, or make a wallet: {TRADE} pay key new"
     if code == "insecure_url":
         return f"{error.hint}: TRADE_MARKET_BASE_URL"
     if code == "no_such_payment":
-        return f"see what there is: {program} pay history"
+        return f"see what there is: {TRADE} pay history"
     if code == "reservation_lost":
         return "run the command again"
     if code == "in_progress":
-        return "wait for that call to end, then look again" + (f": {program} pay show {payment.id}" if payment else "")
+        return "wait for that call to end, then look again" + (f": {TRADE} pay show {payment.id}" if payment else "")
     if code == "purchase_secret_changed":
         return (
             "take the same wallet or TRADE_PURCHASE_SECRET as before; or continue with this one: "
-            f"{program} pay key accept-secret; names that only another ledger has can then be paid for once more"
+            f"{TRADE} pay key accept-secret; names that only another ledger has can then be paid for once more"
         )
     if payment is None:
         return error.hint
     if code == "not_unresolved":
-        return f"{program} pay {'resume' if payment.stage.value == 'sent' else 'show'} {payment.id}"
+        return f"{TRADE} pay {'resume' if payment.stage.value == 'sent' else 'show'} {payment.id}"
     if code == "unresolved_payment":
-        show = f"look at it: {program} pay show {payment.id}"
+        show = f"look at it: {TRADE} pay show {payment.id}"
         if payment.purchase is not None:
-            return f"{show}; {_once_more(payment, program)}"
-        mark = f"{program} pay reconcile --mark {'paid' if payment.charged is True else 'paid|unpaid'} {payment.id}"
+            return f"{show}; {_once_more(payment)}"
+        mark = f"{TRADE} pay reconcile --mark {'paid' if payment.charged is True else 'paid|unpaid'} {payment.id}"
         return f"{show}; say what it was: {mark}; after that it can be bought again"
     if code == "already_delivered" and payment.purchase is not None:
-        return f"look at it: {program} pay show {payment.id}; {_once_more(payment, program)}"
+        return f"look at it: {TRADE} pay show {payment.id}; {_once_more(payment)}"
     if code in ("already_delivered", "not_live", "not_submitted"):  # of trade pay resume
-        return f"look at it: {program} pay show {payment.id}; what it was for can be bought again"
+        return f"look at it: {TRADE} pay show {payment.id}; what it was for can be bought again"
     return error.hint
 
 
@@ -416,10 +398,10 @@ def _over_total(details: object) -> str | None:
     return f"the next batch costs {dollars(details.cost)}, and of --max-price {dollars(limit)} {dollars(left)} is left"
 
 
-def _budget(details: BudgetDetails, program: str) -> str:
+def _budget(details: BudgetDetails) -> str:
     if details.limit is None:
         return (
-            f"allow this one: --max-price {plain_dollars(details.cost)}; or set a budget: {program} pay budget set "
+            f"allow this one: --max-price {plain_dollars(details.cost)}; or set a budget: {TRADE} pay budget set "
             "--per-day 5 (or TRADE_BUDGET_PER_DAY=5)"
         )
     if details.limit == "max_total":
@@ -428,14 +410,14 @@ def _budget(details: BudgetDetails, program: str) -> str:
     if details.room_at is not None:
         room = f"there is room from {details.room_at:%Y-%m-%d %H:%M:%S} UTC on; "
     look = (
-        f"find out what of it was taken: {program} pay reconcile"
+        f"find out what of it was taken: {TRADE} pay reconcile"
         if details.held
-        else f"see what is left: {program} pay budget"
+        else f"see what is left: {TRADE} pay budget"
     )
-    return f"{room}{look}; {_raise_it(details.limit, details.limit_amount, program)}"
+    return f"{room}{look}; {_raise_it(details.limit, details.limit_amount)}"
 
 
-def _raise_it(name: str, amount: Decimal | None, program: str) -> str:
+def _raise_it(name: str, amount: Decimal | None) -> str:
     """How to raise the budget that is in the way, where it was set. --max-price only ever makes one stricter."""
     from tradesdk import Budget, TradeError
 
@@ -445,7 +427,7 @@ def _raise_it(name: str, amount: Decimal | None, program: str) -> str:
         of_environment = None
     if amount is not None and of_environment == amount:
         return f"to raise it: TRADE_BUDGET_{name.upper()} in the environment, which is {plain_dollars(amount)}"
-    return f"to raise it, for it is kept in the ledger: {program} pay budget set --{name.replace('_', '-')} USD"
+    return f"to raise it, for it is kept in the ledger: {TRADE} pay budget set --{name.replace('_', '-')} USD"
 
 
 def of_error(payment: Payment) -> dict[str, Any]:

@@ -369,47 +369,33 @@ def mcp() -> list[Finding]:
 
 MARKS = {"ok": "✓", "warning": "!", "problem": "✗", "skipped": "-"}
 STYLES = {"ok": "green", "warning": "yellow", "problem": "bold red", "skipped": "dim"}
-_LEAST = 20
 
 
 def show(out: Output, findings: Sequence[Finding]) -> None:
-    """Draws them, wrapped to the terminal."""
+    """Draws them; what to do next stands on a line of its own, unbroken, so that it can be pasted."""
     names = max(len(one.check) for one in findings)
     states = max(len(one.status) for one in findings)
     indent = 2 + states + 2 + names + 2
-    width = out.width
+    room = None if out.width is None else max(30, out.width - indent)
 
     def draw(console: Console) -> None:
+        from textwrap import wrap
+
         from rich.text import Text
 
-        from tradesdk_cli.output.stderr import wrapped
         from tradesdk_cli.output.table import print_line
         from tradesdk_cli.text import visible
 
-        # Where little room is left beside the names, what was found stands below them.
-        beside = width is None or width - indent >= 2 * _LEAST
-        room = None if width is None else max(_LEAST, width - (indent if beside else 4))
         for one in findings:
             style = STYLES[one.status]
-            head = Text.assemble(
-                (f"{MARKS[one.status]} {one.status:<{states}}", style), "  ", (f"{one.check:<{names}}", "bold")
-            )
-            first, *rest = wrapped(visible(one.said), room)
-            lead = " " * (indent if beside else 4)
-            if beside:
-                print_line(console, head + Text(f"  {first}"))
-            else:
-                head.rstrip()
-                print_line(console, head)
-                rest = [first, *rest]
+            said = visible(one.said)
+            first, *rest = [said] if room is None else wrap(said, room, break_long_words=False, break_on_hyphens=False)
+            status = f"{MARKS[one.status]} {one.status:<{states}}"
+            print_line(console, Text.assemble((status, style), "  ", (f"{one.check:<{names}}", "bold"), f"  {first}"))
             for line in rest:
-                print_line(console, Text(lead + line))
+                print_line(console, Text(" " * indent + line))
             if one.hint and one.status != "ok":
-                for number, line in enumerate(wrapped(visible(f"next: {one.hint}"), room)):
-                    text = Text(lead + line)
-                    if number == 0:
-                        text.stylize("cyan", len(lead), len(lead) + 5)
-                    print_line(console, text)
+                print_line(console, Text.assemble("    ", ("next:", "cyan"), f" {visible(one.hint)}"))
 
     out.draw(draw)
 

@@ -181,11 +181,12 @@ def _described(kind: Kind, thing: Any) -> str:
 
 
 def _not_there(run: Session, kind: Kind, text: str, things: Sequence[Any]) -> NotThere:
-    from tradesdk_cli.framework.suggest import closest
+    from difflib import get_close_matches
+
     from tradesdk_cli.redact import looks_secret
 
     words = {word.casefold(): word for thing in reversed(things) for word in (thing.id, *_names(kind, thing))}
-    near = to_paste(words[word] for word in closest(text.casefold(), list(words)))
+    near = to_paste(words[word] for word in get_close_matches(text.casefold(), list(words), cutoff=0.7))
     meant = f"did you mean {' or '.join(near)}? " if near else ""
     among = f" among the newest {kind.most:,}" if kind.most is not None and len(things) == kind.most else ""
     named = "id or name" if kind.names else "id"

@@ -84,7 +84,7 @@ def read_request(words: Sequence[str], texts: Sequence[str], typed: Sequence[str
         UsageProblem: it cannot be meant like this; nothing was sent.
     """
     if not 1 <= len(words) <= 2:
-        raise UsageProblem("one method and one path are needed", "for example: trade api GET /v1/account")
+        raise UsageProblem("one method and one path are needed", "for example: {trade} api GET /v1/account")
     if data is not None and (texts or typed):
         raise UsageProblem("-d and -f exclude each other", "put everything into -d, or use -f and -F only")
     fields = [(*_pair("-f", text), False) for text in texts] + [(*_pair("-F", text), True) for text in typed]
@@ -95,7 +95,7 @@ def read_request(words: Sequence[str], texts: Sequence[str], typed: Sequence[str
     path, query = _place(words[-1])
     if method == "GET":
         if data is not None:
-            raise UsageProblem("a GET has no body", "leave -d out, or name the method: trade api POST PATH -d …")
+            raise UsageProblem("a GET has no body", "leave -d out, or name the method: {trade} api POST PATH -d …")
         for name, value, _ in fields:
             _once(query, name, value)
         return RawRequest(method, path, query)
@@ -122,9 +122,9 @@ def origin_of(word: str) -> str | None:
         parts = urlsplit(word)
         host, port = (parts.hostname or "").lower(), parts.port
     except ValueError:
-        raise UsageProblem("this URL cannot be read", "give the path alone: trade api /v1/account") from None
+        raise UsageProblem("this URL cannot be read", "give the path alone: {trade} api /v1/account") from None
     if parts.username or parts.password or not host:
-        raise UsageProblem("this URL cannot be used", "give the path alone: trade api /v1/account")
+        raise UsageProblem("this URL cannot be used", "give the path alone: {trade} api /v1/account")
     scheme = parts.scheme.lower()
     port = port or {"https": 443, "http": 80}.get(scheme)
     before = parts.path[: found.start()] if (found := _VERSION.search(parts.path)) else parts.path

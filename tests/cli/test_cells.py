@@ -10,17 +10,16 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 from rich.console import Console
 
-from tradesdk_cli.board.view import View, draw
 from tradesdk_cli.charts.chart import closed_results, running, spark
 from tradesdk_cli.output import columns as tables_of
 from tradesdk_cli.output.cells import ago, cell, kind_of, moment, price, short_ago
 from tradesdk_cli.output.columns import POSITIONS, Column
-from tradesdk_cli.output.table import GrowingTable, print_line, render_list, render_one
+from tradesdk_cli.output.table import GrowingTable, render_list, render_one
 
 from .._rows import each_of
 from ._services import Scripted, agent
 from ._terminal import Terminal
-from .test_top import NOW, filled
+from .test_top import filled, lines_of
 
 NOON = 1767268800.0
 KINDS = ("id", "text", "state", "number", "share", "usd", "price", "rate", "pnl", "change", "percent", "time", "chain")
@@ -189,8 +188,8 @@ def test_numbers_of_an_answer_are_shown_whole_and_without_exponents(trade: Termi
 
 def drawn(draw: Any) -> list[str]:
     stream = io.StringIO()
-    draw(Console(file=stream, no_color=True, width=80))
-    return stream.getvalue().splitlines()
+    draw(Console(file=stream, no_color=True, width=100_000))
+    return [line.rstrip(" ") for line in stream.getvalue().splitlines()]
 
 
 def test_a_list_on_a_terminal_tells_times_from_now(world: Terminal) -> None:
@@ -245,11 +244,11 @@ def test_a_field_has_one_heading_in_all_tables() -> None:
     for column in (column for table in tables for column in table if isinstance(column, Column)):
         headings.setdefault(column.key, set()).add(column.heading)
     assert {key: found for key, found in headings.items() if len(found) > 1} == {}
-    shown = [line.plain.split() for line in draw(filled(), View(), 200, 60, NOW).lines]
+    shown = [line.split() for line in lines_of(filled(), 200, 60)]
     for keys in (
-        "name status open unrealized_pnl_usd total_pnl_usd total_trades win_rate_pct results chain_id id",
-        "token_symbol agent unrealized_pnl_usd current_price_usd entry_price_usd to_stop to_profit opened_at id",
-        "direction token_symbol price_usd confidence timestamp chain_id token_address",
+        "name status open total_pnl_usd unrealized_pnl_usd win_rate_pct results total_trades chain_id id",
+        "token_symbol unrealized_pnl_usd to_stop to_profit current_price_usd agent opened_at entry_price_usd id",
+        "timestamp direction token_symbol confidence price_usd chain_id token_address",
     ):
         assert [min(headings.get(key, {key})) for key in keys.split()] in shown
 
@@ -270,6 +269,14 @@ def test_no_line_is_wider_than_a_very_narrow_terminal_but_for_what_must_be_whole
         assert (run.code, run.out != "") == (0, True)
         for printed in run.out.splitlines():
             assert cell_len(printed) <= columns or len(printed.split()) <= 2, "only an id or an address may be longer"
+
+
+def test_a_terminal_that_can_little_and_a_pipe_cut_nothing(world: Terminal) -> None:
+    for line in ("agents list -o table", "trades list -n 3 -o table"):
+        whole = world(*line.split()).out
+        assert world(*line.split(), env={"TERM": "dumb", "COLUMNS": "40"}).out == whole
+        for row in world(*line.split()[:-2], "-o", "json").json:
+            assert row["id"] in whole.split()
 
 
 # Straight columns
@@ -330,18 +337,13 @@ def test_rows_that_come_one_by_one_are_straight_below_their_headings(
 
     def all_of_it(console: Console) -> None:
         for line in (table.header(), *(table.row(row) for row in rows)):
-            print_line(console, line)
+            console.print(line)
 
     lines = drawn(all_of_it)
     assert all(line.isprintable() for line in lines)
-    below: list[list[str]] = []
-    for line in lines:
-        if line.endswith("end"):
-            below.append([])
-        below[-1].append(line)
-    for block in below:
-        straight(block)
-    assert sum(map(len, below)) == len(rows) + len(below)
+    assert len(lines) == 1 + len(rows), "one line each; a longer value moves what stands behind it"
+    assert lines[0].endswith("end") or table.left_out
+    assert all(line.endswith("END") for line in lines[1:]) or table.left_out
 
 
 @given(st.dictionaries(TEXTS, st.one_of(TEXTS, st.none(), st.floats(allow_nan=False)), min_size=1, max_size=5))

@@ -189,7 +189,7 @@ def test_usage(trade: Terminal, service: Scripted, line: str, named: str) -> Non
 
 
 def test_a_key_on_the_command_line_is_refused_with_the_way_to_do_it(trade: Terminal) -> None:
-    assert "TRADE_API_KEY" in trade("agents", "list", "--api-key", "hidden").problem["hint"]
+    assert "trade login asks for one" in trade("agents", "list", "--api-key", "hidden").problem["hint"]
 
 
 def test_usage_has_the_format_that_was_asked_for(trade: Terminal) -> None:

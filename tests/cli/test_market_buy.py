@@ -134,11 +134,11 @@ MEANT = [
     ),
     ("history ETH --since 24h --batches --job j --max-price 1", "--job cannot be used with an age", "such as 2026-"),
     ("history ETH --since 2026-01-01 --until 5m --batches --job j", "--job cannot be used with an age", "such as 2"),
-    ("history ETH --signal HOLD", "--signal is BUY, SELL, WAITING FOR SIGNAL or ALL, not 'HOLD'", "--help"),
-    ("top", "trade market top needs --sort", "for example: trade market top --sort winRate"),
-    ("top --sort best", "--sort is winRate or ROI, not 'best'", "--help"),
+    ("history ETH --signal HOLD", "'HOLD' is none of BUY, SELL, WAITING FOR SIGNAL, ALL", "--help"),
+    ("top", "trade market top needs --sort", "trade market top --help"),
+    ("top --sort best", "'best' is none of winRate, ROI", "--help"),
     ("tokens --limit 501", "501 is not from 1 to 500", "--help"),
-    ("prices", "trade market prices needs TOKEN", "TOKEN comes from: trade market tokens"),
+    ("prices", "trade market prices needs TOKEN", "see what there is: trade market tokens"),
 ]
 
 

@@ -19,7 +19,7 @@ from tradesdk import (
     TokenDetails,
 )
 from tradesdk.payments.messages import already_known, blocking_error, in_doubt, not_expired, undelivered
-from tradesdk_cli.explain import payment_problem
+from tradesdk_cli.explain import problem_of
 from tradesdk_cli.purchase.calls import Call
 from tradesdk_cli.purchase.checkout import Checkout, Terms
 from tradesdk_cli.retries import SayingClock
@@ -249,7 +249,7 @@ def test_for_a_person(buyer: Terminal, shop: MockServer) -> None:
 
 def test_hints_name_commands_of_the_mock() -> None:
     lost = LedgerError("gone", code="ledger_failed", hint="look", payment=payment(**MARKED_PAID))
-    told = payment_problem(lost, "trade --mock")
+    told = problem_of(lost, "trade --mock")
     assert (told.exit_code, told.about["charged"]) == (14, True)
     assert told.hint is not None
     assert told.hint.endswith(
@@ -296,7 +296,7 @@ def test_hints_of_refusals(code: Any, about: Any, hint: str) -> None:
     """Where the SDK names a method, the terminal names a command. What it says of neither is shown as it is."""
     earlier, details = (about, None) if about is EARLIER else (None, about)
     refusal = PaymentRefusedError("no", code=code, hint="in the SDK's words", details=details, payment=earlier)
-    told = payment_problem(refusal, "trade --mock")
+    told = problem_of(refusal, "trade --mock")
     assert told.hint is not None
     assert told.hint.startswith(hint)
     assert told.exit_code == (6 if code in ("no_such_payment", "unknown_token") else 12)
@@ -305,16 +305,16 @@ def test_hints_of_refusals(code: Any, about: Any, hint: str) -> None:
 def test_another_price_or_recipient_than_an_earlier_payment_has() -> None:
     for code, details in (("over_price", DEAR), ("recipient_changed", OTHER)):
         refusal = PaymentRefusedError("no", code=cast(Any, code), details=details, payment=EARLIER)
-        told = payment_problem(refusal, "trade --mock")
+        told = problem_of(refusal, "trade --mock")
         assert told.hint == f"trade --mock pay resume {EARLIER.id} resends it anyway; or wait until it has expired"
     own = payment(**RESERVED)
-    told = payment_problem(PaymentRefusedError("no", code="recipient_changed", details=OTHER, payment=own), "trade")
+    told = problem_of(PaymentRefusedError("no", code="recipient_changed", details=OTHER, payment=own))
     assert told.hint is not None
     assert told.hint.endswith(f"trade pay trust {OTHER.address}"), "another call remembered another one meanwhile"
 
 
 def test_a_run_of_batches_names_the_option_that_limits_it() -> None:
-    told = payment_problem(PaymentRefusedError("no", code="over_total", details=TOTAL), "trade")
+    told = problem_of(PaymentRefusedError("no", code="over_total", details=TOTAL))
     assert told.message == "the next batch costs $0.06, and of --max-price $0.10 $0.04 is left"
 
 
@@ -330,7 +330,7 @@ def test_hints_name_no_method(place: dict[str, Any]) -> None:
         undelivered(one, "no JSON"),
     ):
         assert "client.payments" in error.hint or "call again" in error.hint or "purchase=" in error.hint
-        told = payment_problem(error, "trade")
+        told = problem_of(error)
         assert told.hint is not None
         assert not re.search(r"client\.|[a-z_]+=|call again", told.hint)
 

@@ -352,7 +352,7 @@ def test_a_value_in_the_place_of_an_id_is_not_shown(trade: Terminal) -> None:
 def test_agents_have_names_here_too(trade: Terminal) -> None:
     assert trade("--mock", "mock", "agent", "start", "base-slow").json["status"] == "active"
     assert trade("--mock", "agents", "get", "base-slow").json["status"] == "active"
-    assert trade("--mock", "mock", "agent", "stop", "base-sl").problem["hint"].startswith("did you mean base-slow?")
+    assert trade("--mock", "mock", "agent", "stop", "base-sl").problem["hint"].startswith("did you mean base-slow or ")
 
 
 def test_a_purchase_that_was_charged_twice(trade: Terminal, served: MockServer) -> None:

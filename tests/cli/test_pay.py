@@ -151,7 +151,7 @@ def test_budgets_that_are_none(buyer: Terminal) -> None:
         ("set --per-call -1", "--per-call: "),
         ("set --total NaN", "--total: "),
         ("set --per-hour 0.0000001", "--per-hour: "),
-        ("raise", "'raise' is not show or set"),
+        ("raise", "'raise' is none of show, set"),
     ):
         run = buyer("pay", "budget", *line.split())
         assert (run.code, run.problem["code"]) == (2, "usage"), line

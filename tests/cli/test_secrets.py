@@ -163,7 +163,7 @@ def test_keys_that_are_imported(trade: Terminal, keystore: dict[str, str], tmp_p
         run = trade("pay", "key", "import", *argv, "-vv", stdin="")
         assert run.code in (2, 3)
         assert clean(run)
-    assert "trade pay key import asks for it" in trade("pay", "key", "import", "--key", "x").problem["hint"]
+    assert "trade pay key import asks for one" in trade("pay", "key", "import", "--key", "x").problem["hint"]
 
 
 def test_a_traceback_while_something_is_signed(

@@ -18,10 +18,10 @@ OF_OTHERS = {
     "the standard library's: line and column of a mistake in TOML": {
         "re.search(' \\\\(at (?:line (\\\\d+), column (\\\\d+)|end of document)\\\\)$', reason)",
     },
-    "our own hints": {
-        "hint.startswith(WHOLE_LINE)",
-        "_IN_A_PLACE.sub(f'{program} ', hint)",
-        "_OF_A_PROFILE.sub(f'{program} ', hint)",
+    "places in our own hints that are to be filled, and words that somebody typed": {
+        "hint.replace(LOGIN, f'{login} login').replace(TRADE, program)",
+        "hint.replace(LOGIN, f'{login} login')",
+        "message.replace(word, '****')",
     },
 }
 

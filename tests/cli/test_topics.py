@@ -87,11 +87,11 @@ def test_the_help_of_a_command(trade: Terminal, words: tuple[str, ...]) -> None:
 @each_of(
     ("line", "hint"),
     [
-        ("paymnts", "did you mean: trade help payments"),
-        ("agent", "did you mean: trade help agents"),
-        ("agents lst", "did you mean: trade help agents list"),
-        ("agents xyz", "its verbs: list, get, "),
-        ("xyz", "topics: output, options, "),
+        ("paymnts", "did you mean trade help payments"),
+        ("agent", "did you mean trade help agents"),
+        ("agents lst", "did you mean trade help agents list?"),
+        ("agents xyz", "there are: list, get, "),
+        ("xyz", "there are: output, options, "),
         ("demo run", "trade help demo"),
     ],
 )

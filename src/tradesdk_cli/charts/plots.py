@@ -167,10 +167,11 @@ def _is_address(symbol: str) -> bool:
 
 
 def _no_token(run: Session, symbol: str, text: str, see: str, others: dict[str, str]) -> NotThere:
-    from tradesdk_cli.framework.suggest import closest
+    from difflib import get_close_matches
+
     from tradesdk_cli.lookup import NotThere
 
-    near = to_paste(others[word] for word in closest(symbol.strip().casefold(), list(others)))
+    near = to_paste(others[word] for word in get_close_matches(symbol.strip().casefold(), list(others)))
     lines = " or ".join(f"{run.settings.program} plot token {word}" for word in near)
     return NotThere(text, f"did you mean: {lines}" if near else f"see the latest signals: {see}")
 

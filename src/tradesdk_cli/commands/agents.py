@@ -129,7 +129,7 @@ def list_agents(
         from tradesdk_cli.commands.agent_results import show_results
 
         if walk.watch is not None:
-            raise UsageProblem("--watch is for plain lists", "trade top shows results as they change")
+            raise UsageProblem("--watch is for plain lists", "{trade} top shows results as they change")
 
         with session(ctx) as run:
             by = sort.value if sort else None
@@ -214,7 +214,7 @@ def update(
     if not body:
         raise UsageProblem(
             "trade agents update needs at least one option that says what to change",
-            "for example: trade agents update AGENT_ID --name calmer",
+            "for example: {trade} agents update AGENT_ID --name calmer",
         )
     from tradesdk import Agent
     from tradesdk_cli.confirm import check

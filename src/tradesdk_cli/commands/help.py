@@ -107,20 +107,16 @@ def _print_command(ctx: typer.Context, asked: list[str]) -> None:
 
 
 def _unknown(asked: list[str], index: int, command: Any, path: str) -> UsageProblem:
-    from tradesdk_cli.framework.suggest import closest
+    from difflib import get_close_matches
+
     from tradesdk_cli.framework.topics import TOPICS
     from tradesdk_cli.text import one_line
-    from tradesdk_cli.usage_errors import meant_verbs
 
-    word, before = asked[index], asked[:index]
-    names = list(getattr(command, "commands", {}))
+    word, names = asked[index], list(getattr(command, "commands", {}))
     if index and not names:
-        return UsageProblem(f"{path} has no verbs of its own", f"trade help {' '.join(before)}")
-    topics = [] if index else closest(word, list(TOPICS))
-    meant = topics or meant_verbs(word, names)
-    shown = repr(one_line(word, 60))
-    message = f"{path} has no verb {shown}" if index else f"there is no help about {shown}"
-    if meant:
-        lines = [" ".join(["trade help", *before, name]) for name in meant[:3]]
-        return UsageProblem(message, f"did you mean: {' or '.join(lines)}")
-    return UsageProblem(message, f"topics: {', '.join(TOPICS)}" if not index else f"its verbs: {', '.join(names)}")
+        return UsageProblem(f"{path} has no verbs of its own", f"trade help {' '.join(asked[:index])}")
+    known = names if index else [*TOPICS, *names]
+    near = [" ".join(["trade help", *asked[:index], name]) for name in get_close_matches(word, known)]
+    hint = f"did you mean {' or '.join(near)}?" if near else f"there are: {', '.join(names if index else TOPICS)}"
+    message = f"{path} has no verb" if index else "there is no help about"
+    return UsageProblem(f"{message} {one_line(word, 60)!r}", hint)

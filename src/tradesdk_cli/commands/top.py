@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tradesdk_cli.errors import UsageProblem
 from tradesdk_cli.framework.group import single
 from tradesdk_cli.framework.params import AnyChain, parse_span
 from tradesdk_cli.session import session
@@ -35,23 +36,19 @@ def top(
 ) -> None:
     """A live board: agents, positions, signals, money.
 
-    On a terminal it stays until q; ? shows the keys. Signals come live. The rest is read with at most a third of the
-    plan's requests a minute, so perhaps less often than --interval says; its age is shown. Without a terminal it prints
-    everything once, or, with --interval, a line for every change.
+    On a terminal it stays until q. Signals come live. The rest is read with at most a third of the plan's requests a
+    minute, so perhaps less often than --interval says; its age is shown. Without a terminal, and with --once, it prints
+    everything once.
     """
     with session(ctx) as run:
-        if once or (interval is None and not _is_screen(run.out)):
-            from tradesdk_cli.board.plain import once as print_once
+        from tradesdk_cli.top import view
 
-            print_once(run, chain)
-        elif _is_screen(run.out):
-            from tradesdk_cli.board.view import show_board
-
-            show_board(run, chain, interval or _INTERVAL)
+        if not once and _is_screen(run.out):
+            view.show_board(run, chain, interval or _INTERVAL)
+        elif interval is not None:
+            raise UsageProblem("--interval is for the board, which needs a terminal", "leave it out")
         else:
-            from tradesdk_cli.board.plain import follow_changes
-
-            follow_changes(run, chain, interval or _INTERVAL)
+            view.once(run, chain)
 
 
 def _is_screen(out: Output) -> bool:

@@ -118,13 +118,13 @@ def _read(path: Path) -> str | None:
     flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
     try:
         if path.is_symlink():
-            raise ConfigProblem(f"{path} is a link, and a key is not read through one", "trade login makes a new one")
+            raise ConfigProblem(f"{path} is a link, and a key is not read through one", "{login} makes a new one")
         _refuse_open_folder(path.parent, path.parent.stat())
         descriptor = os.open(path, flags)
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
-        raise ConfigProblem(f"cannot read {path}: {error.strerror}", "trade login makes a new one") from None
+        raise ConfigProblem(f"cannot read {path}: {error.strerror}", "{login} makes a new one") from None
     try:
         _refuse_open(path, os.fstat(descriptor))
         with open(descriptor, "rb", closefd=False) as stream:
@@ -134,19 +134,17 @@ def _read(path: Path) -> str | None:
     try:
         return line.decode("ascii").strip() or None
     except UnicodeDecodeError:
-        raise ConfigProblem(
-            f"{path} holds no API key: keys are printable ASCII", "trade login makes a new one"
-        ) from None
+        raise ConfigProblem(f"{path} holds no API key: keys are printable ASCII", "{login} makes a new one") from None
 
 
 def _refuse_open(path: Path, found: os.stat_result) -> None:
     """Refuses what others could have read or put there."""
     if not stat.S_ISREG(found.st_mode):
-        raise ConfigProblem(f"{path} is not a file", "move it away, then: trade login")
+        raise ConfigProblem(f"{path} is not a file", "move it away, then: {login}")
     if os.name == "nt":
         return  # its rights are not told by a mode
     if found.st_uid != os.geteuid():
-        raise ConfigProblem(f"{path} belongs to somebody else", "move it away, then: trade login")
+        raise ConfigProblem(f"{path} belongs to somebody else", "move it away, then: {login}")
     if found.st_mode & 0o077:
         raise ConfigProblem(
             f"{path} can be read by others (mode {stat.S_IMODE(found.st_mode):04o})",

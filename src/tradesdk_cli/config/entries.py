@@ -123,7 +123,7 @@ def check(values: Mapping[str, Any], where: str, *, project: bool) -> tuple[dict
         if is_secret_setting(name):
             raise ConfigProblem(
                 f"{where} has {visible(name)}: keys and passwords do not belong in settings",
-                "remove the line, and keep the key with: trade login",
+                "remove the line, and keep the key with: {login}",
             )
         if project and name in ENTRIES and not ENTRIES[name].project:
             raise ConfigProblem(
@@ -133,7 +133,7 @@ def check(values: Mapping[str, Any], where: str, *, project: bool) -> tuple[dict
         if name not in names:
             warnings.append(_unknown(name, where, names))
         elif not ENTRIES[name].fits(value):
-            hint = "trade login keeps a key" if name == "key" else f"there it is {_kind_of(value)}"
+            hint = "{login} keeps a key" if name == "key" else f"there it is {_kind_of(value)}"
             raise ConfigProblem(f"{name} in {where} is not {ENTRIES[name].rule}", hint)
         else:
             known[name] = value
@@ -176,7 +176,7 @@ def parse(name: str, text: str) -> Any:
         except ValueError:
             value = None
     if not entry.fits(value):
-        raise UsageProblem(f"{name} is {entry.rule}, not {one_line(text, 80)}", f"trade config set {name} VALUE")
+        raise UsageProblem(f"{name} is {entry.rule}, not {one_line(text, 80)}", f"{{trade}} config set {name} VALUE")
     return value
 
 
@@ -193,7 +193,7 @@ def shown_name(name: str) -> str:
     """
     found = plain_name(name)
     if is_secret_setting(found):
-        raise UsageProblem("keys are never shown", "trade whoami says which one it is, and where it comes from")
+        raise UsageProblem("keys are never shown", "{trade} whoami says which one it is, and where it comes from")
     if found not in SHOWN:
         close = nearest(found, SHOWN)
         hint = f"did you mean {close}?" if close else f"there are {', '.join(SHOWN)}"
@@ -209,12 +209,12 @@ def settable_name(name: str) -> str:
     """
     found = plain_name(name)
     if found == "key" or is_secret_setting(found):
-        raise UsageProblem("keys are not kept in settings", "trade login keeps one, trade logout forgets it")
+        raise UsageProblem("keys are not kept in settings", "{login} keeps one, trade logout forgets it")
     names = [known for known in names_in(project=False) if known != "key"]
     if found in names:
         return found
     if found == "mock":
-        raise UsageProblem("a profile is a mock by its kind", "trade config set kind mock")
+        raise UsageProblem("a profile is a mock by its kind", "{trade} config set kind mock")
     if found in ENTRIES:
         raise UsageProblem(f"{found} belongs to a project", f"write it into the project's {PROJECT_FILE}")
     close = nearest(found, names)

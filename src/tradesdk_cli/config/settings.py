@@ -445,7 +445,7 @@ def program_of(flags: Mapping[str, Any]) -> str:
     """How the next command begins: what chose the profile and the mock on the command line is kept."""
     program = "trade"
     if isinstance(flags.get("profile"), str) and NAME.fullmatch(flags["profile"]):
-        program += f" --profile {flags['profile']}"
+        program += f" --profile {'NAME' if looks_secret(flags['profile']) else flags['profile']}"
     if flags.get("world"):
         return f"{program} --world {flags['world']}"
     return f"{program} --mock" if flags.get("mock") else program

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import inspect
 import sys
+from difflib import get_close_matches
 from functools import wraps
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, get_type_hints
@@ -20,19 +21,11 @@ from tradesdk_cli.interrupts import raise_again, say_interrupted
 from tradesdk_cli.text import PLAIN
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping
 
 
 GLOBAL_PANEL = "Global options"
 _WHOLE = 10_000
-
-
-class NotAChoice(typer.BadParameter):
-    """A value that is none of a parameter's choices."""
-
-    def __init__(self, value: str, choices: Sequence[str], ctx: Any, param: Any) -> None:
-        super().__init__(f"{value!r} is none of {', '.join(choices)}", ctx=ctx, param=param)
-        self.value = value
 
 
 class _LightParam:
@@ -47,7 +40,9 @@ class _LightParam:
             known = names if exact else [name.lower() for name in names]
             for word in [value] if isinstance(value, str) else value or ():
                 if isinstance(word, str) and (word if exact else word.lower()) not in known:
-                    raise NotAChoice(word, names, ctx, self)
+                    near = "".join(f"; did you mean {name}?" for name in get_close_matches(word, names, 1))
+                    message = f"{word!r} is none of {', '.join(names)}{near}"
+                    raise typer.BadParameter(message, ctx=ctx, param=self)  # type: ignore[arg-type]  # it is one
         if not text:
             return super().process_value(ctx, value)  # type: ignore[misc]  # the other base class has it
         callback = getattr(self, "callback", None)
@@ -121,6 +116,14 @@ class _Ours:
     _made: tuple[Any, list[Any]] | None = None
     """The root, and the parameters below it."""
 
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        try:
+            left: list[str] = super().parse_args(ctx, args)  # type: ignore[misc]  # from the other base class
+        except typer.TyperException as error:
+            error.__dict__["ctx"] = getattr(error, "ctx", None) or ctx  # Typer does not always say where
+            raise
+        return left
+
     def get_help(self, ctx: Any) -> str:
         """As it can be printed: Typer prints UTF-8 where ASCII was asked for."""
         text: str = super().get_help(ctx)  # type: ignore[misc]  # from the other base class
@@ -162,13 +165,6 @@ class _Ours:
 class TradeCommand(_Ours, TyperCommand):
     """A verb."""
 
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        ctx.allow_extra_args = True  # Typer would say which only in a text
-        left: list[str] = super().parse_args(ctx, args)
-        if left and not ctx.resilient_parsing:
-            raise ExtraArguments(ctx, left)
-        return left
-
     def invoke(self, ctx: Any) -> Any:
         raise_again()
         return super().invoke(ctx)
@@ -202,8 +198,8 @@ class SilentCommand(TradeCommand):
 class TradeGroup(_Ours, TyperGroup):
     """A noun, or the root."""
 
-    sections: Mapping[str, Iterable[str]] | None = None
-    """Of the root: the titles that its nouns stand under."""
+    lines: Mapping[str, str] = {}
+    """Names that share a line of the help, separated by commas, and what it says."""
 
     @property
     def shown(self) -> list[str]:
@@ -211,24 +207,22 @@ class TradeGroup(_Ours, TyperGroup):
         return [name for name, command in self.commands.items() if not command.hidden]
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
-        width = max(map(len, self.shown), default=0)
-        for title, names in (self.sections or {"Commands": self.shown}).items():
-            with formatter.section(title):
-                formatter.write_dl([(name.ljust(width), self.commands[name].get_short_help_str()) for name in names])
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        try:
-            return super().parse_args(ctx, list(args))
-        except typer.TyperException as error:
-            named = any(word in self.commands for word in args)
-            if type(error).__name__ != "NoSuchOption" or named or "list" not in self.shown:
-                raise
-        return super().parse_args(ctx, ["list", *args])  # an option of the list: `trade agents -w 5s`
+        shared = {names.split(", ")[0]: (names, text) for names, text in self.lines.items()}
+        others = {name for names in self.lines for name in names.split(", ")[1:]}
+        rows = [
+            shared.get(name) or (name, self.commands[name].get_short_help_str())
+            for name in self.shown
+            if name not in others
+        ]
+        with formatter.section("Commands"):
+            formatter.write_dl(rows)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
-        if args[0] not in self.commands and not args[0].startswith("-"):
-            raise UnknownCommand(ctx, args)
-        return super().resolve_command(ctx, args)
+        try:
+            return super().resolve_command(ctx, args)
+        except typer.TyperException as error:
+            error.__dict__["unknown"] = args[0]  # Typer says it in a text only
+            raise
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         self.format_commands(ctx, formatter)
@@ -238,39 +232,16 @@ class TradeGroup(_Ours, TyperGroup):
 class RootGroup(TradeGroup):
     """The root. Typer would end with 130 for every `KeyboardInterrupt`, and SIGTERM raises one too."""
 
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        self.format_commands(ctx, formatter)
+        formatter.write_paragraph()
+        formatter.write_text("Options (-o, --mock, --profile, --version, …): trade help options")
+
     def invoke(self, ctx: Any) -> Any:
         try:
             return super().invoke(ctx)
         except KeyboardInterrupt as interrupt:
             raise Interrupted(say_interrupted(interrupt)) from None
-
-
-class UnexpectedWords(UsageProblem):
-    """Words that a command line has no place for.
-
-    Attributes:
-        ctx: where the first of them was found.
-        args_left: they themselves.
-    """
-
-    said = ""
-
-    def __init__(self, ctx: Any, args_left: list[str]) -> None:
-        super().__init__(f"{self.said}: {args_left[0]}")
-        self.ctx = ctx
-        self.args_left = args_left
-
-
-class UnknownCommand(UnexpectedWords):
-    """A word where a noun or a verb should be, and what follows it."""
-
-    said = "no such command"
-
-
-class ExtraArguments(UnexpectedWords):
-    """More arguments than the command takes: those that are too much."""
-
-    said = "too much"
 
 
 class LazyCommand(TyperCommand):

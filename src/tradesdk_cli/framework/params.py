@@ -15,61 +15,6 @@ from tradesdk_cli.choices import CHAINS, Format
 from tradesdk_cli.errors import UsageProblem
 from tradesdk_cli.framework.group import GLOBAL_PANEL, remember
 
-_PERCENT = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+)) ?%")
-_DOLLARS = re.compile(r"\$ ?(\d+\.?\d*|\.\d+)")
-_SHELL = re.compile(r"(?:\S*/|-)?(?:ba|c|da|fi|k|tc|z)?sh(\.\d+)?")
-"""What a shell makes of `$0` and of `$0.05`: its own name comes first."""
-
-
-class NotThisNumber(typer.BadParameter):
-    """A value that cannot be taken as a number is meant.
-
-    Attributes:
-        value: what was typed.
-        meant: the number that is meant, where it can be told.
-    """
-
-    def __init__(self, said: str, value: str, meant: str | None) -> None:
-        super().__init__(said)
-        self.value, self.meant = value, meant
-
-
-def _not_a_number(text: str, *, share: bool) -> NotThisNumber:
-    """A text where a number should be; `share`: 0 to 1."""
-    said, meant = f"{text!r} is not a number", dollars_meant(text)
-    if percent := _PERCENT.fullmatch(text):
-        meant = f"{float(percent[1]) / 100:g}" if share else percent[1]
-        said = f"{said}: {text} is {meant}" if share else f"{said}: write {meant}"
-    elif meant is not None:
-        said = f"{said}: {f'write {meant}' if text.startswith('$') else why_a_shell(meant)}"
-    return NotThisNumber(said, text, meant)
-
-
-def dollars_meant(text: str) -> str | None:
-    """The amount, where the dollar sign is all that is too much, or a shell replaced `$0` by its own name."""
-    if dollars := _DOLLARS.fullmatch(text):
-        return dollars[1]
-    shell = _SHELL.fullmatch(text)
-    return f"0{shell[1] or ''}" if shell else None
-
-
-def dollars_hint(option: str, text: str) -> str:
-    """What to type instead of dollars that cannot be read."""
-    meant = dollars_meant(text)
-    if meant is None:
-        empty = (
-            "leave a dollar sign out, which a shell takes for a variable; " if not text or text.startswith(".") else ""
-        )
-        return f"{empty}for example: {option} 0.10"
-    right = f"{option} {meant}"
-    return f"leave the dollar sign out: {right}" if text.startswith("$") else why_a_shell(right)
-
-
-def why_a_shell(meant: str) -> str:
-    """What happened to the dollar sign."""
-    return f"a shell puts its own name in place of $0, so without the dollar sign: {meant}"
-
-
 _AGO = re.compile(r"(\d{1,6})([smhd])")
 _SPAN = re.compile(r"(\d{1,9}(?:\.\d{1,6})?)([smhd]?)")
 _SECONDS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
@@ -134,18 +79,16 @@ def whole(least: int | None = None, most: int | None = None) -> Callable[[str | 
 
 def number(least: float | None = None, most: float | None = None) -> Callable[[str | float], float]:
     """Reads a finite number within bounds."""
-    share = (least, most) == (0, 1)
 
     def read(value: str | float) -> float:
         try:
             amount = float(value)
         except ValueError:
-            raise _not_a_number(str(value), share=share) from None
+            raise typer.BadParameter(
+                f"{str(value)!r} is not a number: write digits, without a sign of a unit"
+            ) from None
         if not math.isfinite(amount):
             raise typer.BadParameter(f"a finite number is needed, not {value}")
-        if share and 2 <= amount <= 100:
-            meant = f"{amount / 100:g}"
-            raise NotThisNumber(f"{value} is not from 0 to 1: {value}% is {meant}", str(value), meant)
         _within(amount, least, most)
         return amount
 

@@ -164,13 +164,13 @@ SIGNALS = (
 )
 
 STREAM = (
-    Column("id", "id", short=True),
-    Column("token_symbol", title="token"),
+    Column("timestamp", "time", title="time"),
     Column("direction", "state", title="side"),
+    Column("token_symbol", title="token"),
     Column("confidence", "share"),
     Column("price_usd", "price", optional=True, title="price"),
     Column("source", "state", optional=True),
-    Column("timestamp", "time", optional=True, title="time"),
+    Column("id", "id", optional=True, short=True),
     Column("token_address", "id", optional=True),
 )
 """`source` is ours: live, replayed or late."""

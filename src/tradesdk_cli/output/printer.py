@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 _SPOOL = 8 * 1024 * 1024
 _CHUNK = 64 * 1024
 _NAMED = 12
+_LONGEST_LINE = 10**9
 
 
 # A value, as a query leaves it
@@ -282,7 +283,7 @@ class Lines:
         return True
 
     def _draw(self, value: Any, columns: Sequence[Column], shown: Item | None) -> None:
-        from tradesdk_cli.output.table import GrowingTable, print_line
+        from tradesdk_cli.output.table import GrowingTable
 
         out = self._out
         if not isinstance(value, dict):
@@ -292,16 +293,13 @@ class Lines:
         if out.fields or shown is None or not columns:
             row = _flat(out, value)
             columns = self._columns = self._columns or columns_of([row], columns)
-        first = self._table is None
         if self._table is None:
-            self._table = GrowingTable(columns, row, out.width)
-            if self._table.left_out:
-                out.event("not_shown", f"not shown at this width: {self._table.left_out} (-o ndjson has everything)")
+            self._table = growing = GrowingTable(columns, row, out.width)
+            if growing.left_out:
+                out.event("not_shown", f"not shown at this width: {growing.left_out} (-o ndjson has everything)")
+            out.put(lambda console: console.print(growing.header()))
         line = self._table.row(row)
-        if first and "\n" not in line.plain:  # else the headings stand above it already
-            headings = self._table.header()
-            out.put(lambda console: print_line(console, headings))
-        out.put(lambda console: print_line(console, line))
+        out.put(lambda console: console.print(line))
 
 
 @dataclass
@@ -575,21 +573,22 @@ class Output(Notes):
         console = self.console()
         with console.capture() as capture:
             result = draw(console)
-        self.write(capture.get())
+        self.write("\n".join(line.rstrip(" ") for line in capture.get().split("\n")))
         return result
 
     def clear(self) -> None:
         """Empties the terminal."""
         self.put(lambda console: console.clear())
 
-    def console(self) -> Console:
-        """A console on stdout that interprets nothing."""
+    def console(self, width: int | None = _LONGEST_LINE) -> Console:
+        """A console on stdout that interprets nothing. The terminal breaks long lines, so what is copied is whole."""
         from rich.console import Console
 
         color = self._file is None and self.color(self.stdout)
         return Console(
             file=self.stdout,
-            width=shutil.get_terminal_size().columns,  # rich takes COLUMNS=0 at its word, and prints nothing
+            width=width,
+            height=None if width is None else 1,  # without one, rich takes a dumb terminal for 80 columns wide
             force_terminal=True if color else None,
             color_system=("auto" if self.on_terminal else "standard") if color else None,
             no_color=not color,

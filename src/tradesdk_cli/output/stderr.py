@@ -1,9 +1,11 @@
-"""What goes to stderr: notes, events and errors, for people as lines, for programs as JSON objects."""
+"""What goes to stderr: notes, events and errors, for people as lines, for programs as JSON objects.
+
+A line is not broken: the terminal does that, and what is copied from it is whole.
+"""
 
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import sys
 from time import monotonic
@@ -154,18 +156,6 @@ def _per_time(pace: float) -> str:
 
 
 _ANSI = {"red": "31", "yellow": "33", "dim": "2"}
-_PROGRAMS = "trade|export|unset|source|curl|pip|chmod|kill"
-# tests/cli/test_commands_in_texts.py finds what is missing here.
-_PROSE = (
-    "a|after|again|and|asks|at|brings|can|continues|fills|for|forgets|gives|go|goes|has|in|is|keeps|lists|makes|moves"
-    "|must|names|needs|on|or|prints|records|saves|says|serves|shows|shown|starts|the|to|turns|was|what|when|with|writes"
-)
-_COMMAND = re.compile(
-    rf"(?<![^\s(])(?:{_PROGRAMS})(?: (?!(?:{_PROSE})\b)"
-    r"(?:'[^']*'|\"[^\"]*\"|\$\([^)]*\)|[^\s'\";:,)]|[;:,)](?=\S))+)+"
-)
-"""A command within a sentence: up to what ends it, or continues in plain words."""
-_HELD = "\ue000"  # as wide as a space
 
 
 def columns_of(stream: TextIO) -> int:
@@ -176,23 +166,6 @@ def columns_of(stream: TextIO) -> int:
         except (OSError, ValueError):
             pass
     return shutil.get_terminal_size().columns
-
-
-def wrapped(text: str, room: int | None) -> list[str]:
-    """Lines of so many cells, broken between words. A longer word, and a command, are left to the terminal, so that
-    what is copied is whole."""
-    if room is None:
-        return [text]
-    from rich.cells import cell_len
-
-    lines = [""]
-    for word in _COMMAND.sub(lambda found: found[0].replace(" ", _HELD), text).split(" "):
-        longer = f"{lines[-1]} {word}" if lines[-1] else word
-        if not lines[-1] or cell_len(longer) <= room:
-            lines[-1] = longer
-        else:
-            lines.append(word)
-    return [line.replace(_HELD, " ") for line in lines]
 
 
 class Notes:
@@ -218,7 +191,7 @@ class Notes:
         if self.machine_notes:
             self.report({"note": one_line(text), **fields})
         else:
-            self._say(self._paint("dim", self._wrapped(one_line(text))))
+            self._say(self._paint("dim", one_line(text)))
             for key, value in fields.items():
                 self._say(self._paint("dim", f"{key.replace('_', ' ')}: ") + visible(str(value)))
 
@@ -227,14 +200,7 @@ class Notes:
         if self.machine_notes:
             self.report({"type": kind, "note": one_line(text), **fields})
         else:
-            self._say(self._paint("dim", self._wrapped(one_line(text))))
-
-    def _wrapped(self, text: str) -> str:
-        """Broken between words where it is longer than a line of the terminal; a command stays in one piece."""
-        columns = columns_of(self.stderr)
-        if not self.stderr.isatty() or len(text) <= columns:
-            return text
-        return "\n".join(wrapped(text, columns))
+            self._say(self._paint("dim", one_line(text)))
 
     def after_ctrl_c(self) -> None:
         """On a terminal the line already holds ^C; what is said next begins on its own."""
@@ -253,13 +219,9 @@ class Notes:
         if problem.code == "declined":  # an answer, and no error
             self.note(problem.headline)
         else:
-            self._say_titled("error:", "red", problem.headline)
+            self._say(f"{self._paint('red', 'error:')} {problem.headline}")
         if problem.hint:
-            self._say_titled("hint:", "yellow", one_line(problem.hint))
-
-    def _say_titled(self, title: str, style: str, text: str) -> None:
-        line = self._wrapped(f"{title} {text}")
-        self._say(self._paint(style, title) + line.removeprefix(title))
+            self._say(f"{self._paint('yellow', 'hint:')} {one_line(problem.hint)}")
 
     def _say(self, line: str) -> None:
         if self.progress is not None:

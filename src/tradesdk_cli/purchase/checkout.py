@@ -80,12 +80,11 @@ def amount_of(option: str, text: str) -> str:
     try:
         Budget(per_call=text)
     except InvalidArgumentError:
-        from tradesdk_cli.framework.params import dollars_hint
-
         given = one_line(text) if text.strip() else repr(text)
         given = given if len(given) <= _LONGEST_AMOUNT else "that"  # a key may have been pasted there
         said = f"{option}: {given} is not an amount in dollars: write digits, with at most six decimals"
-        raise UsageProblem(said, dollars_hint(option, text)) from None
+        hint = f"without a dollar sign, which a shell takes for a variable: {option} 0.10"
+        raise UsageProblem(said, hint) from None
     return text
 
 

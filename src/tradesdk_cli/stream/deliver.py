@@ -142,7 +142,7 @@ class Delivery:
         if self._out.mixes:
             self._out.line(event)
         else:
-            from tradesdk_cli.output.table import cell
+            from tradesdk_cli.output.cells import cell
 
             self._out.event("heartbeat", f"heartbeat {cell('time', event.get('timestamp')).plain}")
 

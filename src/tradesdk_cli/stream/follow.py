@@ -283,7 +283,7 @@ def _explained() -> Iterator[None]:
         yield
     except StreamEndedError:
         raise StreamOver(
-            "the service ended the stream for good", "what it had is still there: trade signals history"
+            "the service ended the stream for good", "what it had is still there: {trade} signals history"
         ) from None
     except StreamError as error:
         raise NoStream(

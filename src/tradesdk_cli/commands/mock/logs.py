@@ -80,7 +80,7 @@ def log_line(entry: Mapping[str, Any]) -> str:
 
     A key in the query, where it does not belong, is not shown.
     """
-    from tradesdk_cli.output.table import moment
+    from tradesdk_cli.output.cells import moment
 
     query = urlencode(
         {name: "****" if is_secret_field(name) else value for name, value in entry["query"].items()}, safe="*"

@@ -311,7 +311,7 @@ def _sent(each: ControlParameter, value: Any) -> Any:
 
         return int(Decimal(amount_of("USD", value)).scaleb(6))
     if each.types == (dict,):
-        return pairs(value, "trade mock fault add --help")
+        return pairs(value, "{trade} mock fault add --help")
     if each.types == (bool, list):
         return {"all": True, "none": False}.get(value[0], value) if len(value) == 1 else value
     return int(value) if each.types == (int,) else value
@@ -320,12 +320,12 @@ def _sent(each: ControlParameter, value: Any) -> Any:
 def _more(operation: ControlOperation, words: Iterable[str]) -> dict[str, Any]:
     """`NAME=VALUE` words; values of faults have types."""
     fault = operation.path == "faults"
-    look = "trade mock fault kinds" if fault else "trade mock gaps"
+    look = "{trade} mock fault kinds" if fault else "{trade} mock gaps"
     found: dict[str, Any] = dict(pairs(words, look))
     for each in operation.parameters:
         if each.name in found:
             option = "the first argument" if each.required else f"an option: --{_name(each).replace('_', '-')}"
-            raise UsageProblem(f"{each.name} is {option}", "trade mock fault add --help")
+            raise UsageProblem(f"{each.name} is {option}", "{trade} mock fault add --help")
     if not fault:
         return found
     return {name: text if name in _AS_THEY_ARE else value_of(text) for name, text in found.items()}

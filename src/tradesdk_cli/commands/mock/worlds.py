@@ -53,7 +53,7 @@ def remove(
 
     with session(ctx) as run:
         if name not in _names(run.settings):
-            raise UsageProblem(f"there is no world {name!r}", "see what there is: trade mock worlds list")
+            raise UsageProblem(f"there is no world {name!r}", "see what there is: {trade} mock worlds list")
         files = list(_files(run.settings, name))
         _not_in_use(run.settings, name)
         size = sum(file.lstat().st_size for file in files)

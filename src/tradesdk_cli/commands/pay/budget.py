@@ -67,7 +67,7 @@ def budget(
     """
     given = {"per_call": per_call, "per_hour": per_hour, "per_day": per_day, "total": total}
     changes = {name: text for name, text in given.items() if text is not None}
-    hint = "for example: trade pay budget set --per-day 5"
+    hint = "for example: {trade} pay budget set --per-day 5"
     if (changes or release) and action is Action.show:
         raise UsageProblem("to change a limit, use budget set", hint)
     if action is Action.set and not (changes or release):

@@ -70,7 +70,7 @@ def address(ctx: typer.Context, wallet: WalletFile = None) -> None:
         if found is None:
             raise ConfigProblem(
                 f"there is no wallet: neither {KEY} nor {keystore_path(run.settings, wallet)}",
-                "make one: trade pay key new",
+                "make one: {trade} pay key new",
             )
         if run.settings.mock:
             from tradesdk_cli.mockworld import wallet_file

@@ -46,7 +46,7 @@ def quote(
 
     verb = endpoint
     if tokens and verb not in ABOUT_TOKENS:
-        raise UsageProblem(f"the price of {verb} does not depend on tokens", f"trade pay quote {verb}")
+        raise UsageProblem(f"the price of {verb} does not depend on tokens", f"{{trade}} pay quote {verb}")
     call = Call(verb, tokens or (), {"sort_by": "winRate"} if verb == "top" else {})
     with session(ctx) as run:
         client = market_client(run, at=None if run.settings.mock else run.settings.market_url or NO_SERVICE)

@@ -5,19 +5,19 @@ from __future__ import annotations
 import queue
 import threading
 import time
+from collections import deque
 from typing import TYPE_CHECKING, Any
 
-from tradesdk_cli.board.budget import RequestBudget
-from tradesdk_cli.board.state import CONNECTING, Board, Limit, News, after
 from tradesdk_cli.choices import CHAIN_NAMES, CHAINS
 from tradesdk_cli.errors import CliError
 from tradesdk_cli.explain import problem_of
 from tradesdk_cli.output.printer import Output
 from tradesdk_cli.session import wire, wire_all
 from tradesdk_cli.text import one_line
+from tradesdk_cli.top.state import CONNECTING, Board, Limit, News, after
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from tradesdk import TradeClient
     from tradesdk_cli.session import Session
@@ -26,8 +26,80 @@ _PAGE = 100
 _PAGES = 5
 _CLOSED_PAGES = 1
 _STREAM_AGAIN = 30.0
-_TICK = 0.5
+_TICK = 0.2
 _JOIN = 2.0
+
+
+_MINUTE, _SHARE, _RESERVE = 60.0, 3, 10
+_ONCE = 1e12
+_EVERY = {"agents": 20.0, "trades": 60.0, "usage": 120.0, "account": 600.0}
+_AGENT = 60.0
+
+
+class Schedule:
+    """What is read next, and when: never more than a third of the rate limit in a minute. Told the time.
+
+    Where that is too little to read everything on time, everything comes less often.
+    """
+
+    def __init__(self, interval: float, chains: Iterable[int]) -> None:
+        """`interval`: seconds after which positions are read again; nothing else is read more often.
+
+        The latest signals of `chains` are read once: from then on the streams bring them.
+        """
+        self._interval = interval
+        self._every = {"positions": interval, **{kind: max(interval, every) for kind, every in _EVERY.items()}}
+        self._every.update((f"signals {chain}", _ONCE) for chain in chains)
+        self._last: dict[str, float] = {}
+        self._sent: deque[float] = deque()
+        self._allowed = 60 // _SHARE
+        self._not_before, self._failures = 0.0, 0
+
+    def next(self, now: float) -> str | None:
+        """What to read now: `positions`, `agents`, `agent ID` …; None when nothing is due or it is too early."""
+        while self._sent and self._sent[0] <= now - _MINUTE:
+            self._sent.popleft()
+        if now < self._not_before or len(self._sent) >= self._allowed:
+            return None
+        slower = max(1.0, sum(_MINUTE / every for every in self._every.values()) / self._allowed)
+        late = {
+            name: (now - self._last[name]) / (every * slower) if name in self._last else 1e6 - name.startswith("agent ")
+            for name, every in self._every.items()
+        }
+        name = max(late, key=lambda name: late[name])
+        if late[name] < 1:
+            return None
+        self._last[name] = now
+        self.sent(now)
+        return name
+
+    def sent(self, now: float) -> None:
+        """A request was sent."""
+        self._sent.append(now)
+
+    def agents(self, ids: list[str]) -> None:
+        """These agents are to be read one by one as well."""
+        wanted = {f"agent {one}": max(self._interval, _AGENT) for one in ids}
+        kept = {name: every for name, every in self._every.items() if not name.startswith("agent ")}
+        self._every = kept | wanted
+
+    def learn(self, limit: Limit, *, wall: float, now: float) -> None:
+        """What an answer said of the rate limit. When others have nearly used it up, the rest is left to them."""
+        if limit.limit is not None and limit.limit > 0:
+            self._allowed = max(1, limit.limit // _SHARE)
+            if limit.remaining is not None and limit.reset is not None and limit.remaining * _RESERVE < limit.limit:
+                self._not_before = max(self._not_before, now + min(max(limit.reset - wall, 0.0), _MINUTE))
+
+    def failed(self, now: float, retry_after: float | None) -> float:
+        """A read failed. Returns the seconds until the next one."""
+        self._failures += 1
+        pause: float = max(retry_after or 0.0, min(_MINUTE, 2.0 ** min(self._failures, 6)))
+        self._not_before = max(self._not_before, now + pause)
+        return pause
+
+    def worked(self) -> None:
+        """A read worked."""
+        self._failures = 0
 
 
 class HeldOutput(Output):
@@ -47,16 +119,13 @@ class HeldOutput(Output):
 class Source:
     """Reads while it is entered, and puts what comes into `news`."""
 
-    def __init__(self, run: Session, chain: int | None, interval: float, *, latest: bool = True) -> None:
-        """`interval` is in seconds, `chain` the only one that is looked at; `latest`: begin with past signals."""
+    def __init__(self, run: Session, chain: int | None, interval: float) -> None:
+        """`interval` is in seconds, `chain` the only one that is looked at."""
         self.news: queue.SimpleQueue[News] = queue.SimpleQueue()
-        self.paused = threading.Event()
-        self.wake: Callable[[], object] = lambda: None
-        """Called, from other threads, when there is news; it must be quick."""
         self._run, self._chain = run, chain
         self._over = threading.Event()
         self._chains = [chain] if chain is not None else list(CHAINS.values())
-        self._budget = RequestBudget(interval, self._chains if latest else ())
+        self._schedule = Schedule(interval, self._chains)
         self._streams: list[Any] = []
         self._threads: list[threading.Thread] = []
 
@@ -85,7 +154,6 @@ class Source:
     def put(self, kind: str, data: Any, key: str = "") -> None:
         """Adds news of now."""
         self.news.put(News(kind, data, time.monotonic(), key))
-        self.wake()
 
     def drain(self, board: Board) -> Board:
         """The board with all news that have come since."""
@@ -97,18 +165,14 @@ class Source:
 
     def _read(self) -> None:
         while not self._over.is_set():
-            if self.paused.is_set():
-                self._over.wait(_TICK)
-                continue
-            now = time.monotonic()
-            job = self._budget.next(now)
+            job = self._schedule.next(time.monotonic())
             if job is None:
-                self._over.wait(min(_TICK, max(0.01, self._budget.wait(now))))
+                self._over.wait(_TICK)
                 continue
             try:
                 for news in self._answers(job):
                     self.news.put(news)
-                self._budget.worked()
+                self._schedule.worked()
                 self.put("well", None, "service")
             except Exception as error:
                 if self._over.is_set():
@@ -122,10 +186,10 @@ class Source:
             if news.kind == "page":
                 sent += 1
                 if sent > 1:
-                    self._budget.also_sent(news.at)
+                    self._schedule.sent(news.at)
                 continue
             if news.kind == "agents":
-                self._budget.agents([agent["id"] for agent in news.data if self._shown(agent)])
+                self._schedule.agents([agent["id"] for agent in news.data if self._shown(agent)])
             yield news
 
     def _shown(self, agent: dict[str, Any]) -> bool:
@@ -137,12 +201,12 @@ class Source:
             # Deleted since the list was read, and the next list says so; or nobody can ask for it.
             self.put("agent", {}, job.removeprefix("agent "))
             return
-        pause = self._budget.failed(time.monotonic(), getattr(error, "retry_after", None))
+        pause = self._schedule.failed(time.monotonic(), getattr(error, "retry_after", None))
         self.put("problem", f"{problem.headline}; trying again in {pause:.0f} s", "service")
 
     def _learn(self) -> None:
         limit = limit_of(self._run.client)
-        self._budget.learn(limit, wall=self._run.now(), now=time.monotonic())
+        self._schedule.learn(limit, wall=self._run.now(), now=time.monotonic())
         self.put("limit", limit)
 
     def _follow(self, chain: int) -> None:

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tradesdk_cli.charts.chart import closed_results
-from tradesdk_cli.output.cells import price
 from tradesdk_cli.output.columns import to_profit, to_stop
 from tradesdk_cli.text import one_line
 
@@ -193,57 +192,3 @@ def snapshot(board: Board, target: Item, now: float) -> dict[str, Any]:
         "positions": list(board.positions),
         "signals": list(board.signals),
     }
-
-
-def changes(before: Board, now: Board) -> list[tuple[str, str, Item]]:
-    """What is new between two boards, for people who cannot see them: kind, a line, and what it is about."""
-    found: list[tuple[str, str, Item]] = []
-    if "agents" in before.read_at:
-        found += _of_agents(before, now)
-    if "positions" in before.read_at:
-        found += _of_positions(before, now)
-    known = {signal["id"] for signal in before.signals}
-    for signal in reversed([signal for signal in now.signals if signal["id"] not in known]):
-        text = f"{signal['direction']} {signal['token_symbol']} at {price(signal['price_usd'])} USD"
-        found.append(("signal", f"{text}, confidence {signal['confidence']}", signal))
-    for key, told in now.streams.items():
-        if told not in (before.streams.get(key), CONNECTING):
-            found.append(("stream", f"signals of {key}: {told}", {"chain": key, "state": told}))
-    for key, (text, _) in now.problems.items():
-        if before.problems.get(key, ("", 0.0))[0] != text:
-            found.append(("problem", f"{key}: {text}", {"about": key, "message": text}))
-    return found
-
-
-def _of_agents(before: Board, now: Board) -> list[tuple[str, str, Item]]:
-    found: list[tuple[str, str, Item]] = []
-    old = {agent["id"]: agent for agent in before.agents}
-    for agent in now.agents:
-        was = old.pop(agent["id"], None)
-        if was is None:
-            found.append(("agent", f"{agent['name']} is new: {agent['status']}", agent))
-        elif was["status"] != agent["status"]:
-            found.append(("agent", f"{agent['name']}: {was['status']} -> {agent['status']}", agent))
-    found += [("agent", f"{agent['name']} is gone", agent) for agent in old.values()]
-    for key, detail in now.details.items():
-        stats, were = detail.get("stats") or {}, (before.details.get(key) or {}).get("stats")
-        if were is not None and stats.get("total_pnl_usd") != were.get("total_pnl_usd"):
-            text = f"{detail['name']}: result {were.get('total_pnl_usd')} -> {stats.get('total_pnl_usd')} USD"
-            found.append(("result", text, detail))
-    return found
-
-
-def _of_positions(before: Board, now: Board) -> list[tuple[str, str, Item]]:
-    names = {agent["id"]: agent["name"] for agent in now.agents}
-    old = {position["id"]: position for position in before.positions}
-    found: list[tuple[str, str, Item]] = []
-    for position in now.positions:
-        if old.pop(position["id"], None) is None:
-            who = names.get(position["agent_id"], position["agent_id"])
-            text = f"{who} opened {position['token_symbol']} at {price(position['entry_price_usd'])} USD"
-            found.append(("opened", text, position))
-    for position in old.values():
-        who = names.get(position["agent_id"], position["agent_id"])
-        text = f"{who} closed {position['token_symbol']}, last seen at {position['unrealized_pnl_usd']:+} USD"
-        found.append(("closed", text, position))
-    return found

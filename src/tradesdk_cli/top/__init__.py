@@ -1,0 +1,1 @@
+"""The live board of `trade top`: what it knows, reading, drawing."""

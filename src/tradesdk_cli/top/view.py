@@ -1,0 +1,312 @@
+"""The board: what is drawn of it, on a terminal until somebody quits, or once."""
+
+from __future__ import annotations
+
+import os
+import select
+import sys
+import time
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from textwrap import wrap
+from typing import TYPE_CHECKING, Any
+
+from rich.cells import cell_len
+from rich.console import Group
+from rich.live import Live
+from rich.text import Text
+
+from tradesdk import TradeError
+from tradesdk_cli.charts.chart import shows_ascii_only, spark
+from tradesdk_cli.choices import CHAINS
+from tradesdk_cli.errors import ClosedPipe, Interrupted
+from tradesdk_cli.explain import problem_of
+from tradesdk_cli.interrupts import exit_code_of, told_to_stop
+from tradesdk_cli.output.cells import ago, cell, moment
+from tradesdk_cli.output.columns import Column
+from tradesdk_cli.output.table import fitted
+from tradesdk_cli.text import counted, one_line, visible
+from tradesdk_cli.top.reader import Source, is_about_one, limit_of, quiet, read
+from tradesdk_cli.top.state import Board, Item, News, after, agent_rows, position_rows, snapshot
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from rich.console import RenderableType
+
+    from tradesdk_cli.session import Session
+
+_OLD = 60.0
+_SPARK, _BAR = 12, 8
+_BREATH = 0.5
+_WIDTH = 120
+_SHARE, _SIGNALS = 3, 10
+
+
+@dataclass(frozen=True)
+class Moment:
+    """Now: `mono` as the board's news count it, `wall` in Unix seconds."""
+
+    mono: float
+    wall: float
+
+
+def _read(name: str) -> Callable[[Mapping[str, Any]], Any]:
+    return lambda agent: agent.get(name) if agent["read"] else "…"
+
+
+def _agents(ascii_only: bool) -> tuple[Column, ...]:
+    return (
+        Column("name"),
+        Column("status", "state"),
+        Column("open", "number"),
+        Column("total_pnl", "pnl", of=_read("total_pnl_usd")),
+        Column("unrealized", "pnl", optional=True, of=lambda agent: agent["unrealized_pnl_usd"]),
+        Column("win_rate", "percent", optional=True, of=_read("win_rate_pct")),
+        Column(
+            "results", "id", optional=True, of=lambda one: spark(one["results"] or [], _SPARK, ascii_only=ascii_only)
+        ),
+        Column("trades", "number", optional=True, of=_read("total_trades")),
+        Column("chain_id", "chain", optional=True, title="chain"),
+        Column("id", "id", optional=True),
+    )
+
+
+_POSITIONS = (
+    Column("token_symbol", title="token"),
+    Column("unrealized_pnl_usd", "pnl", title="unrealized"),
+    Column("to_stop_pct", "to_stop", title="to_stop"),
+    Column("to_profit_pct", "to_profit", optional=True, title="to_profit"),
+    Column("current_price_usd", "price", optional=True, title="price"),
+    Column("agent", optional=True),
+    Column("opened_at", "time", optional=True, title="opened"),
+    Column("entry_price_usd", "price", optional=True, title="entry"),
+    Column("id", "id", optional=True),
+)
+_LATEST = (
+    Column("timestamp", "time", title="time"),
+    Column("direction", "state", title="side"),
+    Column("token_symbol", title="token"),
+    Column("confidence", "share"),
+    Column("price_usd", "price", title="price"),
+    Column("chain_id", "chain", optional=True, title="chain"),
+    Column("token_address", "id", optional=True),
+)
+
+
+def draw(board: Board, width: int, height: int, now: Moment, *, ascii_only: bool = False, keys: bool = True) -> Group:
+    """The board in at most `height` lines of at most `width` cells, as long as that is enough for its headings."""
+    head, foot = header(board, width, now, ascii_only=ascii_only), _foot(board, now, width, keys=keys)
+    parts: dict[str, tuple[Sequence[Column], Sequence[Item]]] = {
+        "agents": (_agents(ascii_only), agent_rows(board)),
+        "positions": (_POSITIONS, position_rows(board)),
+        "signals": (_LATEST, board.signals),
+    }
+    room = divide(
+        height - len(head) - len(foot) - 2 * len(parts), {part: len(rows) for part, (_, rows) in parts.items()}
+    )
+    lines: list[RenderableType] = [*head]
+    for part, (columns, rows) in parts.items():
+        lines.append(_title(board, part, len(rows), room[part], now, width))
+        grid = [[cell(column.kind, column.value(row), now.wall) for column in columns] for row in rows[: room[part]]]
+        if grid:
+            lines.append(fitted(columns, grid, width)[0] or Text("the terminal is too narrow", style="dim"))
+    return Group(*lines, *foot)
+
+
+def divide(height: int, wanted: Mapping[str, int]) -> dict[str, int]:
+    """Rows for each part out of `height`: an equal share, and what one does not want goes to the others."""
+    room, left = {}, max(0, height)
+    for number, part in enumerate(sorted(wanted, key=lambda part: wanted[part])):
+        room[part] = min(wanted[part], left // (len(wanted) - number))
+        left -= room[part]
+    return room
+
+
+def header(board: Board, width: int, now: Moment, *, ascii_only: bool = False) -> list[Text]:
+    """Where this is, the time, the plan; the rate limit, the requests of the period, and the money."""
+    dot = " - " if ascii_only else " · "
+    first = [Text(visible(board.target, 60), style="bold"), Text(moment(now.wall)[11:])]
+    if board.account is not None:
+        first.append(Text(f"plan {visible(str(board.account.get('plan')), 20)}"))
+    if board.chain is not None:
+        first.append(Text("chain ") + cell("chain", board.chain))
+    used = _budgets(board, now, ascii_only=ascii_only)
+    rows = [first, used]
+    if cell_len(Text(dot).join(used).plain) > width:
+        rows = [first, used[:-1], used[-1:]]
+    return [_cut(Text(dot).join(row), width) for row in rows if row]
+
+
+def _budgets(board: Board, now: Moment, *, ascii_only: bool) -> list[Text]:
+    parts = []
+    limit = board.limit
+    if limit.limit and limit.remaining is not None:
+        # A window that is over left nothing behind: until the next answer, all of it is there again.
+        left = limit.remaining if limit.reset is None or limit.reset > now.wall else limit.limit
+        bar = _bar(left, limit.limit, ascii_only=ascii_only)
+        parts.append(Text.assemble("left ", bar, f" {left}/{limit.limit} a minute"))
+    quota = (board.usage or {}).get("requests") or {}
+    if quota.get("limit"):
+        resets = (board.usage or {}).get("reset_at")
+        until = f", resets {ago(resets, now.wall)}" if isinstance(resets, (int, float)) else ""
+        parts.append(Text(f"used {quota.get('used'):,}/{quota['limit']:,} requests{until}"))
+    money = board.money
+    if money is not None and "problem" in money:
+        parts.append(Text("market data: what was spent cannot be read (trade doctor)", style="red"))
+    elif money is not None:
+        left_today = money.get("left_today_usd")
+        left_text = f", ${left_today} left" if left_today is not None else ", no daily budget"
+        held = money.get("held_today_usd") or "0.00"
+        held_text = f", ${held} held" if held != "0.00" else ""
+        parts.append(Text(f"market data today ${money.get('spent_today_usd')} spent{held_text}{left_text}"))
+    return parts
+
+
+def _bar(left: int, whole: int, *, ascii_only: bool) -> Text:
+    full = min(_BAR, max(0, round(left / whole * _BAR)))
+    style = "green" if left * 4 >= whole else "yellow" if left * 10 >= whole else "red"
+    on, off = ("#", "-") if ascii_only else ("█", "░")
+    return Text.assemble((on * full, style), (off * (_BAR - full), "dim"))
+
+
+def _title(board: Board, part: str, count: int, room: int, now: Moment, width: int) -> Text:
+    text = Text.assemble((part, "bold"), "  ")
+    age = board.age(part, now.mono)
+    if part == "signals":
+        states = [f"{name}: {visible(state, 60)}" for name, state in board.streams.items()]
+        calm = all(state == "live" for state in board.streams.values())
+        text.append(", ".join(states), style="green" if calm else "yellow")
+    elif age is None:
+        text.append("reading …", style="dim")
+    else:
+        text.append(f"{counted(count, 'agents' if part == 'agents' else 'open positions')}, ")
+        text.append(f"{age:.0f} s ago" if age >= 1 else "now", style="yellow" if age > _OLD else "dim")
+        if count > room:
+            text.append(f", the first {room}", style="dim")
+    return _cut(text, width)
+
+
+def _foot(board: Board, now: Moment, width: int, *, keys: bool) -> list[Text]:
+    said, style = visible(board.note), "dim"
+    if board.problems:
+        text, at = list(board.problems.values())[-1]
+        said, style = f"error, {max(0.0, now.mono - at):.0f} s ago: {visible(text)}", "red"
+    lines = [Text(line, style=style) for line in wrap(said, max(width, 20))]  # all of the reason
+    return [*lines, *([Text("q quits", style="dim")] if keys else [])]
+
+
+def _cut(line: Text, width: int) -> Text:
+    line.truncate(width, overflow="ellipsis")
+    return line
+
+
+# Live
+
+
+def show_board(run: Session, chain: int | None, interval: float) -> None:
+    """Shows the board until somebody quits.
+
+    Raises:
+        Interrupted: Ctrl-C, SIGTERM or SIGHUP; the terminal is as it was.
+    """
+    out = run.out
+    source = Source(run, chain, interval)
+    quiet(run, lambda text: source.put("note", text))
+    board = source.first()
+    console, ascii_only = out.console(width=None), shows_ascii_only(out)
+    try:
+        with told_to_stop(), source, _keys() as pressed, Live(console=console, screen=True, auto_refresh=False) as live:
+            while not set(pressed(_BREATH)) & set("qQ\x04"):
+                board = source.drain(board)
+                now = Moment(time.monotonic(), run.now())
+                live.update(draw(board, *console.size, now, ascii_only=ascii_only), refresh=True)
+    except KeyboardInterrupt as interrupt:
+        raise Interrupted(exit_code_of(interrupt)) from None
+
+
+@contextmanager
+def _keys() -> Iterator[Callable[[float], str]]:
+    """What waits so many seconds for keys, which come without Enter. Ctrl-Z and Ctrl-\\ do nothing meanwhile."""
+    try:
+        import termios
+        import tty
+
+        end = sys.stdin.fileno()
+        before = termios.tcgetattr(end)
+    except (ImportError, OSError, ValueError, AttributeError, termios.error):  # Windows, a pipe, nothing at all
+
+        def no_keys(seconds: float) -> str:
+            time.sleep(seconds)
+            return ""
+
+        yield no_keys
+        return
+
+    def pressed(seconds: float) -> str:
+        if not select.select([end], [], [], seconds)[0]:
+            return ""
+        data = os.read(end, 1024)
+        if not data:  # the terminal has gone
+            raise ClosedPipe
+        return data.decode("utf-8", "replace")
+
+    try:
+        tty.setcbreak(end, termios.TCSANOW)
+        modes = termios.tcgetattr(end)
+        modes[6][termios.VSUSP] = modes[6][termios.VQUIT] = b"\0"
+        termios.tcsetattr(end, termios.TCSANOW, modes)
+        yield pressed
+    finally:
+        termios.tcsetattr(end, termios.TCSANOW, before)
+
+
+# Once
+
+
+def once(run: Session, chain: int | None) -> None:
+    """Reads everything once and prints it: one object for programs, tables for people."""
+    out = run.out.readable()
+    board = _read_all(run, chain)
+    if not out.draws(many=False):
+        run.out.one(snapshot(board, run.target().fields, run.now()))
+        return
+    board = replace(board, signals=board.signals[:_SIGNALS])
+    rows = 40 + len(board.agents) + len(board.positions) + len(board.signals)
+    now = Moment(time.monotonic(), run.now())
+    drawn = draw(board, out.width or _WIDTH, 3 * rows, now, ascii_only=shows_ascii_only(out), keys=False)
+    out.draw(lambda console: console.print(drawn))
+
+
+def _read_all(run: Session, chain: int | None) -> Board:
+    """The board after reading everything once. Of many agents only so many results as a third of the limit allows."""
+    board = Board(target=run.target().text, chain=chain)
+    chains = [chain] if chain is not None else list(CHAINS.values())
+    for job in ("account", "agents", "positions", "trades", "usage", *(f"signals {each}" for each in chains)):
+        board = _with(run, board, job)
+    limit = limit_of(run.client)
+    room = max(1, (limit.limit or 60) // _SHARE)
+    active = sorted(board.agents, key=lambda agent: agent["status"] != "active")
+    for agent in active[:room]:
+        try:
+            board = _with(run, board, f"agent {agent['id']}")
+        except TradeError as error:
+            if not is_about_one(error):
+                raise
+            headline = problem_of(error).headline
+            run.out.note(f"the results of {one_line(agent['name'], 60)} could not be read: {headline}")
+            board = after(board, News("agent", {}, time.monotonic(), agent["id"]))
+    if len(active) > room:
+        program = run.settings.program
+        run.out.note(
+            f"results were read of {room} of {len(active)} agents, to leave most of the rate limit; "
+            f"all: {program} agents list --results --all"
+        )
+    return after(board, News("limit", limit_of(run.client), time.monotonic()))
+
+
+def _with(run: Session, board: Board, job: str) -> Board:
+    for news in read(run, job, board.chain):
+        if news.kind != "page":
+            board = after(board, news)
+    return board
