@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+import pytest
 from tests._pages import ROOT
 
 from tradesdk_cli.output.stderr import wrapped
@@ -60,6 +61,7 @@ def too_long(command: str) -> str | None:
     return None
 
 
+@pytest.mark.long
 def test_a_command_ends_where_its_words_do() -> None:
     texts = {text for file in SOURCES for text in texts_in(file.read_text(encoding="utf-8")) if "trade " in text}
     commands = {command for text in texts for command in held(text)}

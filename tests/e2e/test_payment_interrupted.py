@@ -157,6 +157,7 @@ def reaches_its_end(of: Callable[[Shop], Calls], at: int, kinds: Sequence[str] =
     return False
 
 
+@pytest.mark.long
 @each_of("of", [a_call, a_batch, a_batch_of_a_job, resume, reconcile, a_kept_answer])
 def test_some_lines(of: Callable[[Shop], Calls]) -> None:
     at, step = 1, 251 if of is a_call else 601
