@@ -5,23 +5,20 @@ from __future__ import annotations
 import contextlib
 import gc
 import importlib.util
-import itertools
 import os
 import random
+import re
 import signal
-import sqlite3
 import sys
 import tempfile
 from collections.abc import Generator, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
-from _pytest.runner import runtestprotocol
-from hypothesis import HealthCheck, find, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, settings
 
 from ._postgres import Postgres
-from ._seeds import one_of
 
 # Shells ignore SIGINT for what they start in the background, and nohup ignores SIGHUP: what the tests start would, too.
 with contextlib.suppress(ValueError):  # only the main thread may, and elsewhere nobody sends them
@@ -42,12 +39,6 @@ slow = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("the same", slow, derandomize=True, database=None, max_examples=15)
 settings.register_profile("anew", slow, print_blob=True, max_examples=EXAMPLES)
 settings.load_profile("anew" if SEED else "the same")
-if not SEED:
-    # Constants of what is loaded are drawn too: each worker would read all sources for them, and not draw the same.
-    with contextlib.suppress(ImportError):  # the lowest version of hypothesis draws none
-        from hypothesis.internal.conjecture import providers
-
-        providers._get_local_constants = lambda: providers._local_constants
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -57,6 +48,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Write the tests of the blocking flavour from those of the async one, before workers look for tests."""
     if hasattr(config, "workerinput"):
+        config.option.markexpr = config.workerinput["markexpr"]
         return
     spec = importlib.util.spec_from_file_location("unasync", Path(__file__).parent.parent / "scripts" / "unasync.py")
     assert spec is not None
@@ -65,13 +57,14 @@ def pytest_configure(config: pytest.Config) -> None:
     spec.loader.exec_module(unasync)
     if problems := unasync.write_tests():
         raise pytest.UsageError("tests/_sync: " + "; ".join(problems))
+    if config.args_source is not pytest.Config.ArgsSource.ARGS and not config.option.markexpr:
+        config.option.markexpr = "not long and not peers"  # who names a file means all of it
 
 
 @pytest.hookimpl(optionalhook=True)
-def pytest_testnodeready() -> None:
-    """In a new checkout hypothesis makes a table of all characters: once, instead of in each worker."""
-    if not Path(".hypothesis").exists():
-        find(st.text(), lambda text: True, settings=settings(max_examples=1))
+def pytest_configure_node(node: Any) -> None:
+    """Workers of xdist get the command's options, and not what was made of them."""
+    node.workerinput["markexpr"] = node.config.option.markexpr
 
 
 @pytest.hookimpl(wrapper=True)
@@ -80,57 +73,7 @@ def pytest_runtestloop() -> Generator[None, object, object]:
     with pytest.MonkeyPatch.context() as patch, tempfile.TemporaryDirectory() as home:
         # Not the home of who runs the tests: a ledger of another version there would be refused.
         patch.setenv("TRADE_HOME", home)
-        make_tables_once(patch)
-        make_prices_once(patch)
         return (yield)
-
-
-def make_tables_once(patch: pytest.MonkeyPatch) -> None:
-    """Mocks and ledgers in memory begin with a copy of the first one's empty tables: SQL takes four times as long."""
-    from tradesdk.payments.ledger import opening
-    from tradesdk_mock.state.database import Database
-
-    prepare, create, mock, ledger = Database._prepare, opening._create_tables, b"", b""
-
-    def prepare_or_copy(database: Database) -> None:
-        nonlocal mock
-        if mock and database.path is None:
-            database._db.deserialize(mock)
-        prepare(database)
-        if not mock and database.path is None:
-            mock = database._db.serialize()
-
-    def create_or_copy(db: sqlite3.Connection, path: str, consequence: str) -> None:
-        nonlocal ledger
-        if ledger and path == "in memory":
-            db.deserialize(ledger)
-        create(db, path, consequence)
-        if not ledger and path == "in memory":
-            ledger = db.serialize()
-
-    patch.setattr(Database, "_prepare", prepare_or_copy)
-    patch.setattr(opening, "_create_tables", create_or_copy)
-
-
-def make_prices_once(patch: pytest.MonkeyPatch) -> None:
-    """Many tests fill a world of the same seed: the caches hold a whole history, which takes half of filling it."""
-    from tradesdk_mock.market import price_model
-
-    for name in ("_HOURS", "_DAYS"):
-        patch.setattr(price_model, name, 4 * getattr(price_model, name))
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
-    """A worker tells how a test ended, and of its fixtures only what failed: telling takes longer than most tests."""
-    wanted = any(item.config.getoption(name, None) is not None for name in ("durations", "xmlpath"))
-    if wanted or not hasattr(item.config, "workerinput"):
-        return None
-    for report in runtestprotocol(item, log=False, nextitem=nextitem):
-        if report.when == "call" or not report.passed:
-            report.keywords = {}
-            item.ihook.pytest_runtest_logreport(report=report)
-    return True
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
@@ -144,87 +87,15 @@ def pytest_runtest_teardown() -> None:
         answers.SCRIPTED.stop(clear=True, reset=True)
 
 
-# Under trio these are the same decisions once more: connections, deadlines, cancellation and the rest stay in the quick
-# run, and these are played by scripts/long.
-SAME_UNDER_TRIO = {
-    "_async": (
-        *("test_chain_witness", "test_client", "test_log_fields", "test_market_", "test_named_"),
-        *("test_paying_", "test_purchases", "test_throttle", "test_unreadable", "test_waits"),
-    ),
-    "e2e": ("test_stream_",),
-}
-
-# Slow, and seldom broken: whole files that are played by scripts/long.
-STEADY = {
-    # Their blocking twins are played at once.
-    "_async": (
-        *("test_create_lookup", "test_errors", "test_hostile_answers", "test_market_guards"),
-        "test_market_hostile",
-        *(
-            "test_market_hostile_answers",
-            "test_market_options",
-            "test_market_raw",
-            "test_paying_scenarios",
-            "test_paying_strict",
-            "test_requests",
-            "test_retries",
-        ),
-        *("test_chain_witness", "test_named_purchases", "test_purchases", "test_paying_hostile"),
-        *("test_market_batches", "test_market_payments", "test_paying_interrupted", "test_paying_schedules"),
-        *("test_pager", "test_market_client"),
-        *("test_stream_behavior_history", "test_stream_outage", "test_stream_promise", "test_stream_bad_input"),
-        *("test_stream_behavior_checkpoint", "test_stream_behavior_clocks", "test_shared_rate_limit", "test_relay"),
-    ),
-    "cli": (
-        *("test_demo", "test_mockworld", "test_mock_journal", "test_mock_serve", "test_mock_world"),
-        *("test_processes", "test_stream_ends", "test_stream_processes", "test_stream_resume"),
-    ),
-    "e2e": (
-        *("test_first_failure", "test_many_streams", "test_stream_kills"),
-        "test_gaps",
-        "test_in_process",
-        "test_ledger_processes",
-        "test_mock_kills",
-        "test_mock_processes",
-        "test_payment_budget_shared",
-        "test_payment_kills",
-        "test_stream_closing",
-        "test_stream_faults",
-        "test_stream_surroundings",
-        "test_two_terminals",
-    ),
-    "mock": (
-        *("test_background_tenant", "test_crossovers", "test_determinism", "test_ledger", "test_market_port"),
-        *("test_market_signals", "test_market_strangers", "test_openapi_answers", "test_pages", "test_plugin"),
-        *("test_population", "test_prices", "test_raw_http", "test_scenarios", "test_signals"),
-        *("test_snapshots", "test_state_files", "test_strangers", "test_stream_life", "test_stream_trouble"),
-        *("test_threads", "test_transport", "test_transport_time"),
-    ),
-    "tests": (*("test_backtest", "test_backtest_runs", "test_package", "test_pictures", "test_stream_examples"),),
-    "unit": ("test_deduplicator_walks", "test_unasync"),
-}
-
-
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """The quick run doesn't read what it leaves out: rewriting its assertions takes as long as many tests."""
-    folder, wanted = collection_path.parent.name, config.option.markexpr
-    if collection_path.stem in STEADY.get(folder, ()):
-        return True if "not long" in wanted else None
-    return True if collection_path.match("tests/peers/test_official_*.py") and "not peers" in wanted else None
-
-
-modules_made = itertools.count()
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_pycollect_makemodule(parent: pytest.Collector) -> Generator[None, pytest.Module, pytest.Module]:
-    """Each worker first imports its share of a folder: what it rewrites and compiles, the others find on the disk."""
-    module = yield
-    worker = getattr(parent.config, "workerinput", None)
-    if worker is not None and f"gw{next(modules_made) % worker['workercount']}" == worker["workerid"]:
-        with contextlib.suppress(parent.CollectError, pytest.skip.Exception):  # raised again when it is collected
-            _ = module.obj
-    return module
+    """The quick run doesn't import files that it plays nothing of: rewriting their assertions takes long."""
+    if collection_path.suffix != ".py" or collection_path.stem == "conftest":
+        return None
+    left_out = [name for name in ("long", "peers") if f"not {name}" in config.option.markexpr]
+    if "long" in left_out and collection_path.parent.name == "_async":
+        left_out.append("twin")
+    mark = re.search(r"^pytestmark = \[?\s*pytest\.mark\.(\w+)", collection_path.read_text(), re.MULTILINE)
+    return True if mark and mark[1] in left_out else None
 
 
 @pytest.hookimpl(wrapper=True)
@@ -252,20 +123,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for place, item in enumerate(examples):  # quick: the first of two; no mock, demo or payment
         if place % 2 or any(noun in item.name for noun in ("trade mock", "trade demo", "market", "pay ")):
             item.add_marker(pytest.mark.long)
-    drawn = one_of(["[asyncio", "[trio"])
-    left_out: set[pytest.Item] = set()
     for item in items:
-        folder, name = item.path.parent.name, item.path.name
-        steady = name.removesuffix(".py") in STEADY.get(folder, ())
-        same = name.startswith(SAME_UNDER_TRIO.get(folder, ())) and ("[trio" in item.name or "[asyncio" in item.name)
-        if steady or (same and "[trio" in item.name):
+        # What decides is the same in both flavours, and under both loops: the quick run plays one.
+        if "[trio" in item.name or (item.path.parent.name == "_async" and item.get_closest_marker("twin")):
             item.add_marker(pytest.mark.long)
-        # The quick run plays neither, and scripts/long one of the two: the decisions are the same.
-        if steady and same and not any(loop in item.name for loop in drawn):
-            left_out.add(item)
-    if left_out:
-        config.hook.pytest_deselected(items=list(left_out))
-        items[:] = [item for item in items if item not in left_out]
 
 
 @pytest.fixture(scope="session")

@@ -139,6 +139,7 @@ def alive() -> list[Import]:
     return [one for one in every_import() if not one.typing_only]
 
 
+@pytest.mark.long
 def test_imports_are_found() -> None:
     """The tests below judge what this file finds; so it must find something of each kind."""
     assert any(one.lazy for one in every_import())

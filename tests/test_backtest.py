@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 from tradesdk import Signal, TradeClient
 from tradesdk_mock import MockClock, MockService
 
+pytestmark = pytest.mark.long
+
 example = importlib.import_module("backtest_a_rule")
 BORN, DAY, MONEY = example.BORN, example.DAY, example.MONEY
 Purse, Rule = example.Purse, example.Rule

@@ -16,6 +16,8 @@ from tradesdk_mock import SCENARIOS, MockServer
 from ._pages import ROOT
 from .test_examples import EXAMPLES, start
 
+pytestmark = pytest.mark.long
+
 example = importlib.import_module("backtest_a_rule")
 Rule = example.Rule
 

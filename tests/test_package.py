@@ -19,6 +19,8 @@ import pytest
 import tradesdk
 from tradesdk_mock import MockServer
 
+pytestmark = pytest.mark.long
+
 ROOT = Path(__file__).parent.parent
 PACKAGES = {"tradesdk", "tradesdk_cli", "tradesdk_mock"}
 

@@ -14,6 +14,8 @@ from tradesdk_mock import SCENARIOS
 
 from ._pages import ROOT
 
+pytestmark = pytest.mark.long
+
 SCRIPT = ROOT / "scripts" / "pictures.py"
 FOLDER = ROOT / "docs" / "assets" / "scenarios"
 SVG = "{http://www.w3.org/2000/svg}"

@@ -6,6 +6,8 @@ from functools import cache
 from types import ModuleType
 from typing import get_args
 
+import pytest
+
 import tradesdk
 import tradesdk.errors
 import tradesdk_mock
@@ -94,6 +96,7 @@ def texts(*nodes: ast.AST | None) -> set[str]:
     }
 
 
+@pytest.mark.long
 def test_the_table_of_codes_has_every_code_once_with_its_class() -> None:
     codes = get_args(tradesdk.ErrorCode)
     assert sorted(code for code, _ in CODE_ROWS) == sorted(codes)

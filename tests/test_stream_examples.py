@@ -17,6 +17,8 @@ from tradesdk_mock import MockServer
 
 from .test_examples import EXAMPLES, run
 
+pytestmark = pytest.mark.long
+
 FOLLOWED = """\
 connected
 SELL BLUE    98%

@@ -166,6 +166,7 @@ def test_type_checkers_and_programs_find_a_name_in_the_same_place() -> None:
     }
 
 
+@pytest.mark.long
 def test_a_star_brings_the_public_names_and_nothing_else() -> None:
     """In a fresh interpreter, as the first line: nothing is loaded then that could be there by chance."""
     program = "before = set(globals()); from tradesdk import *; print(*sorted(set(globals()) - before - {'before'}))"
@@ -183,6 +184,7 @@ def test_help_begins_with_a_page() -> None:
     assert unknown == set()
 
 
+@pytest.mark.long
 @each_of("name", ["TradeClient", "AsyncTradeClient", "MarketClient", "AsyncMarketClient"])
 @each_of("instance", [True, False])
 def test_autospec_sees_the_methods_of_a_clients_parts(name: str, instance: bool) -> None:

@@ -125,6 +125,7 @@ def test_what_both_flavours_give_is_one_class() -> None:
         assert not home.startswith("tradesdk._async"), f"{name} is the async flavour's own"
 
 
+@pytest.mark.long
 def test_an_account_client_loads_nothing_about_money() -> None:
     make = "from tradesdk import TradeClient; TradeClient(api_key='k', base_url='https://service.example')"
     loaded = loaded_by(make, given=LIBRARIES)

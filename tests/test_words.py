@@ -9,6 +9,8 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
 from ._pages import PAGES, ROOT, blocks, name_of
 from ._rows import each_of
 
@@ -133,6 +135,7 @@ def files() -> Iterator[Path]:
                 yield file
 
 
+@pytest.mark.long
 def test_plain_words_everywhere() -> None:
     texts = {name_of(file): file.read_text(encoding="utf-8") for file in files()}
     for name in ("mock_server/tradesdk_mock/api/openapi.yaml", "README.md"):

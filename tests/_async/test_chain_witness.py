@@ -42,6 +42,8 @@ from .._rows import each_of
 from ..unit._offers import encoded, offer_2
 from ._market import buyer_of
 
+pytestmark = pytest.mark.twin
+
 FINALITY = 1_200
 KEY = "a-marked-node-key-0123456789"
 

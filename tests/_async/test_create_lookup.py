@@ -24,6 +24,8 @@ from .._clock import START, VirtualClock, http_date
 from .._rows import each_of
 from ._client import client_of
 
+pytestmark = pytest.mark.twin
+
 ADDRESS = "0x" + "Ab" * 20
 LISTED = "GET /v1/agents?limit=100"
 POSTED = "POST /v1/agents"

@@ -25,6 +25,7 @@ ENDLESS = {
 }
 
 
+@pytest.mark.long
 @each_of("what", ENDLESS)
 async def test_what_never_ends_ends_at_the_deadline(what: str) -> None:
     first, again = ENDLESS[what]

@@ -24,6 +24,8 @@ from .._ports import free_port
 from .._rows import each_of
 from ._client import client_of, connected
 
+pytestmark = pytest.mark.twin
+
 
 async def error_after(*answers: Any, **options: Any) -> APIError:
     with pytest.raises(APIError) as caught:

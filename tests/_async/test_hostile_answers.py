@@ -25,6 +25,8 @@ from .._hostile import Visit, always, answer
 from .._rows import each_of
 from ._client import facing
 
+pytestmark = pytest.mark.twin
+
 MIB = 1024 * 1024
 GOOD = answer(json.dumps(ACCOUNT).encode())
 
@@ -158,6 +160,7 @@ async def test_a_refusal_cut_short_is_still_a_refusal() -> None:
     assert (error.retries, error.code, error.service_code) == (0, "not_found", None)
 
 
+@pytest.mark.long
 async def test_a_refusal_whose_explanation_never_comes_is_still_a_refusal() -> None:
     def answering(visit: Visit) -> None:
         visit.send(answer(status="404 Not Found", length=500))
@@ -169,6 +172,7 @@ async def test_a_refusal_whose_explanation_never_comes_is_still_a_refusal() -> N
         assert len(server.visits) == 1
 
 
+@pytest.mark.long
 async def test_dripping_does_not_outlast_the_deadline() -> None:
     """Every piece comes within the read timeout, and yet the call ends."""
     drops = []
@@ -184,6 +188,7 @@ async def test_dripping_does_not_outlast_the_deadline() -> None:
     assert 0 < drops[0] < 1000
 
 
+@pytest.mark.long
 async def test_silence_and_slowness_end_at_the_read_timeout() -> None:
     def answering(visit: Visit) -> None:
         if visit.number == 1:

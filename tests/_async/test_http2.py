@@ -32,6 +32,7 @@ def answer(path: str) -> tuple[str, list[Step]]:
     return "application/json", [0.25 if content is ACCOUNT else 0.0, json.dumps(content).encode()]
 
 
+@pytest.mark.long
 @each_of("library", [httpx, httpx2])
 async def test_a_limit_of_the_stream_is_none_of_other_calls(library: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Silence of a tenth of the learned interval is too long here, for the stream and for nothing else."""

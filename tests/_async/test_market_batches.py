@@ -31,6 +31,8 @@ from ..unit._offers import offer_2, requirement_2
 from ._client import collected
 from ._market import buyer_of, market_of
 
+pytestmark = pytest.mark.twin
+
 TOKEN = 30_000
 JOB = "prices of today"
 

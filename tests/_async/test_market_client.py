@@ -31,6 +31,8 @@ from ..unit._ledger import set_budget
 from ..unit._offers import prices
 from ._market import market_of, refused
 
+pytestmark = pytest.mark.twin
+
 WALLET_KEY = "0x" + "01" * 32
 VARIABLES = ("TRADE_BUDGET_PER_CALL", "TRADE_BUDGET_PER_HOUR", "TRADE_BUDGET_PER_DAY", "TRADE_BUDGET_TOTAL")
 FREE = {"success": True, "data": {"total": 0, "tokens": []}, "error": None}

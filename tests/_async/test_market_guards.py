@@ -30,6 +30,8 @@ from .._seller import BASE, PRICE, TWO, Seller, settled
 from ..unit._offers import PAY_TO, offer_2, requirement_2
 from ._market import buyer_of, market_of, refused
 
+pytestmark = pytest.mark.twin
+
 OTHER = "0x" + "Ab" * 20
 TEN_YEARS = 10 * 365 * 86_400
 

@@ -20,6 +20,8 @@ from ..unit._hostile_offers import HOSTILE, OTHER
 from ..unit._offers import MISSING, encoded, offer_2, requirement_2
 from ._market import market_of, refused
 
+pytestmark = pytest.mark.twin
+
 FIRST = {code: fields for fields, code in reversed(HOSTILE)}
 """One of each kind; `tests/unit/test_payment_guards.py` has them all."""
 

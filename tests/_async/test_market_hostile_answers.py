@@ -20,6 +20,8 @@ from .._seller import BASE, PRICE, TWO, Seller, asks_2, settled
 from ..unit._offers import encoded, offer_2, prices
 from ._market import market_of, refused
 
+pytestmark = pytest.mark.twin
+
 REDIRECTS = (301, 302, 303, 307, 308)
 OTHER = "0x" + "Ab" * 20
 

@@ -29,6 +29,8 @@ from .._seller import BASE, PRICE, TWO, Seller, asks_2
 from ..unit._offers import PAYER, offer_2, prices, requirement_2
 from ._market import buyer_of, market_of
 
+pytestmark = pytest.mark.twin
+
 # Copies with other settings.
 
 

@@ -32,6 +32,8 @@ from .._seller import PRICE, TWO, Seller
 from ..unit._ledger import draft, set_budget, submitted, told
 from ._market import buyer_of, market_of
 
+pytestmark = pytest.mark.twin
+
 USED_UP = 200
 """Seconds after which no payment of these tests is valid any more."""
 

@@ -7,6 +7,8 @@ from tradesdk_mock import MockService
 
 from ._market import buyer_of
 
+pytestmark = pytest.mark.twin
+
 TOKENS = {"tokens": [{"identifier": "ETH"}, {"identifier": "BRETT"}]}
 
 

@@ -41,6 +41,8 @@ from .._seller import BASE, PRICE, TWO, Seller
 from ._client import collected
 from ._market import buyer_of, market_of
 
+pytestmark = pytest.mark.twin
+
 NAME = "2026-11-22/prices"
 KEY = "0x" + "01" * 32
 USDC = "833589fcd6edb6e08f4c7c32d4f71b54bda02913"

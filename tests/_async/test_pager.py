@@ -24,6 +24,8 @@ from .._clock import VirtualClock
 from .._rows import each_of
 from ._client import client_of, connected
 
+pytestmark = pytest.mark.twin
+
 LIST = "GET /v1/trades?limit=100"
 
 
@@ -215,6 +217,7 @@ def looping(tail: int, period: int, size: int, limit: int) -> Callable[[httpx.Re
     return answering
 
 
+@pytest.mark.long
 @each_of(
     ("tail", "period", "size", "limit"),
     [

@@ -18,6 +18,8 @@ from .._rows import each_of
 from .._seeds import drawn
 from .._seller import BASE
 
+pytestmark = pytest.mark.twin
+
 DAY = 86_400
 COURSES = 30
 COURSES = 5  # the decisions are those of the blocking flavour, which plays more  # async only

@@ -19,6 +19,8 @@ from .._rows import each_of
 from ..unit._ledger import mark
 from ._paidshop import ANSWERS, EVERY_ANSWER, SILENT, WHEN, Shop, lost, outcome, steps_of
 
+pytestmark = pytest.mark.twin
+
 
 @EVERY_ANSWER
 @WHEN

@@ -13,6 +13,8 @@ from .._paidscenarios import PRICE, SCENARIOS, Scenario
 from .._rows import each_of
 from ._paidrun import LIMIT, AsyncPlay
 
+pytestmark = pytest.mark.twin
+
 
 @pytest.fixture(scope="module")
 def shop() -> Iterator[MockServer]:

@@ -19,6 +19,8 @@ from .._payments import how
 from .._seeds import drawn
 from ._network import networked
 
+pytestmark = pytest.mark.twin
+
 CONTINUED_FOR = 600
 CALLS = {"call": "ETH", "other call": "BRETT"}
 SCHEDULES = 300

@@ -34,6 +34,8 @@ from ..unit._ledger import draft, submitted, trusted
 from ..unit._offers import PAY_TO, decoded, encoded, offer_2, prices, requirement_2
 from ._market import market_of
 
+pytestmark = pytest.mark.twin
+
 OTHER = "0x" + "42" * 20
 
 

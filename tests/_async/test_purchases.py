@@ -32,6 +32,8 @@ from ..unit._ledger import NOW, PLENTY, at, claim, draft, release, submit, told,
 from ..unit._offers import encoded, offer_2, requirement_2
 from ._market import buyer_of, market_of
 
+pytestmark = pytest.mark.twin
+
 EXPIRED = 200
 """Seconds after which no signature of these tests is valid any more."""
 ONE = 30_000

@@ -27,6 +27,8 @@ from .._answers import (
 from .._rows import each_of
 from ._client import client_of
 
+pytestmark = pytest.mark.twin
+
 Act = Callable[[AsyncTradeClient], Any]
 
 # Call, method and target, body (None: none at all), answer; tests/contract has one of each method.

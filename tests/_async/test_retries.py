@@ -22,6 +22,8 @@ from .._clock import VirtualClock
 from .._rows import each_of
 from ._client import client_of
 
+pytestmark = pytest.mark.twin
+
 Act = Callable[[AsyncTradeClient], Any]
 READ: Act = lambda c: c.account.get()  # noqa: E731 - a table of calls reads best as lambdas
 PATCH: Act = lambda c: c.agents.update("a1", name="n")  # noqa: E731

@@ -31,6 +31,8 @@ from .._streamscript import SILENCE, Life, StreamScript, beat, event, fields, li
 from .._streamservice_plan import BACKEND
 from ._following import followed, opened
 
+pytestmark = pytest.mark.twin
+
 
 @pytest.fixture
 def anyio_backend() -> str:

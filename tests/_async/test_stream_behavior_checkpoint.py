@@ -23,6 +23,8 @@ from .._streamscript import Life, StreamScript, fields, live
 from .._streamservice_plan import BACKEND
 from ._following import Followed, followed, opened
 
+pytestmark = pytest.mark.twin
+
 
 @pytest.fixture
 def anyio_backend() -> str:

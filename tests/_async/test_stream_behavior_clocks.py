@@ -10,6 +10,8 @@ from .._streamscript import Life, StreamScript, beat, fields, live
 from .._streamservice_plan import BACKEND
 from ._following import followed
 
+pytestmark = pytest.mark.twin
+
 
 @pytest.fixture
 def anyio_backend() -> str:

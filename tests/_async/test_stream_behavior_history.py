@@ -19,6 +19,8 @@ from .._streamscript import History, Life, StreamScript, beat, event, fields, li
 from .._streamservice_plan import BACKEND
 from ._following import followed
 
+pytestmark = pytest.mark.twin
+
 Answer = Callable[[], httpx.Response]
 
 

@@ -11,6 +11,8 @@ from .._streamservice_outages import BEGIN, END, KINDS, Outage, during, most_wit
 from .._streamservice_plan import BACKEND
 from ._streamrun import AsyncStreamRun
 
+pytestmark = pytest.mark.twin
+
 
 @pytest.fixture(scope="module")
 def anyio_backend() -> str:

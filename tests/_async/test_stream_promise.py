@@ -15,6 +15,8 @@ from .._streamservice_outages import most_within
 from .._streamservice_plan import BACKEND, Plan
 from ._streamrun import AsyncStreamRun
 
+pytestmark = pytest.mark.twin
+
 PLANS = 6
 PLANS = 3  # what is decided is the same in the blocking flavour, which plays more  # async only
 FLAVOUR = 0
@@ -48,6 +50,7 @@ async def played(plan: Plan, patch: pytest.MonkeyPatch | None = None) -> AsyncSt
     return run
 
 
+@pytest.mark.long
 async def test_a_plan() -> None:
     await played(Plan.of(0, signals=3000, disconnects=30, stalls=10))
 

@@ -102,6 +102,7 @@ async def test_rate_limit_is_a_snapshot_of_the_last_answer() -> None:
         await client.account.get()
 
 
+@pytest.mark.long
 async def test_many_at_once_share_one_limit(mock: MockService) -> None:
     """Each that waits moves the mock's clock on by its own wait, so some meet a 429; all get through."""
     http = httpx.AsyncClient(transport=mock.transport(), base_url=mock.url)

@@ -143,6 +143,7 @@ def test_in_a_list_what_is_far_away_is_a_date() -> None:
     assert moment(1e20) == "1e+20"
 
 
+@pytest.mark.long
 @given(st.one_of(st.floats(allow_nan=False, allow_infinity=False), st.integers()), st.sampled_from(KINDS))
 def test_no_number_is_too_much(value: float, kind: Any) -> None:
     shown = cell(kind, value, NOON).plain

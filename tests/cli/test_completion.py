@@ -88,6 +88,7 @@ def test_completion(trade: Terminal, words: str, offered: list[str] | None) -> N
         assert found == offered
 
 
+@pytest.mark.long
 def test_the_file_of_commands_is_current_and_holds_nothing_of_the_machine_where_it_is_made(tmp_path: Path) -> None:
     (tmp_path / "mock").mkdir()
     (tmp_path / "mock" / "secretplan.sqlite3").touch()

@@ -34,6 +34,8 @@ from tradesdk_mock import MockClock, MockServer, MockService
 
 from ._terminal import Terminal
 
+pytestmark = pytest.mark.long
+
 
 @pytest.fixture(autouse=True)
 def never_really_waits(monkeypatch: pytest.MonkeyPatch) -> None:

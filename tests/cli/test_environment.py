@@ -49,6 +49,7 @@ def one(trade: Terminal, service: Scripted) -> Terminal:
 # Streams
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("line", "code", "said"),
     [
@@ -242,6 +243,7 @@ def ended(process: subprocess.Popen[str]) -> tuple[int, str, str]:
     return process.returncode, out, err
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("number", "codes"), [(signal.SIGTERM, (143, -15)), pytest.param(signal.SIGHUP, (129, -1), marks=long)]
 )

@@ -164,6 +164,7 @@ def through(victim: Terminal, hostile: Spoiled, line: str, form: str) -> None:
     check(run, line, form, CALLS[line])
 
 
+@pytest.mark.long
 @each_of("line", QUICK)
 def test_nothing_acts(victim: Terminal, hostile: Spoiled, line: str) -> None:
     through(victim, hostile, line, "terminal")

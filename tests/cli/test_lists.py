@@ -224,6 +224,7 @@ def test_ndjson_comes_page_by_page(trade: Terminal, service: Scripted) -> None:
     assert (run.code, len(run.lines)) == (6, 1)
 
 
+@pytest.mark.long
 @each_of("argv", ["agents list", "wallets list", "trades list", "positions list", "signals latest --chain base"])
 def test_ids_can_be_pasted_at_any_width(world: Terminal, argv: str) -> None:
     items = world(*argv.split(), "-o", "json").json

@@ -57,6 +57,7 @@ sqlite3.connect = loud
 """
 
 
+@pytest.mark.long
 def test_over_stdio_the_tools_are_there_though_a_library_prints(home: Path, stock: MockServer) -> None:
     from mcp import Client, StdioServerParameters
     from mcp.client.stdio import stdio_client
@@ -77,6 +78,7 @@ def test_over_stdio_the_tools_are_there_though_a_library_prints(home: Path, stoc
         assert "printed by a library" in errors.read()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("mode", VERSIONS)
 def test_the_client_uses_every_tool_in_process(home: Path, stock: MockServer, mode: str) -> None:
     async def drive() -> None:

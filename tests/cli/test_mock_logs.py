@@ -174,6 +174,7 @@ def test_the_mock_stops_while_it_is_followed(
     assert "nothing listens at" in run.err
 
 
+@pytest.mark.long
 @pytest.mark.skipif(os.name != "posix", reason="signals and pipes as POSIX has them")
 def test_following_ends_with_its_reader(trade: Terminal, served: MockServer) -> None:
     ask(served, 1)

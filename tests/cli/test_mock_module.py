@@ -32,6 +32,7 @@ def module(*argv: str) -> Iterator[subprocess.Popen[str]]:
         process.communicate(timeout=300)
 
 
+@pytest.mark.long
 @pytest.mark.skipif(os.name != "posix", reason="signals as POSIX has them")
 def test_options() -> None:
     with module("--scripted", "--speed", "60", "--freeze", "--gap", "b_port=another") as process:

@@ -236,6 +236,7 @@ def test_what_a_value_stands_for(text: str, value: object) -> None:
     assert type(value_of(text)) is type(value)
 
 
+@pytest.mark.long
 @given(st.text())
 def test_any_value_can_be_sent(text: str) -> None:
     json.dumps(value_of(text), allow_nan=False)
@@ -310,6 +311,7 @@ OUTCOMES: list[tuple[str, int, Any]] = [
 """The line, the exit code, and what the answer has; or else what the hint ends with, or says."""
 
 
+@pytest.mark.long
 def test_outcomes(trade: Terminal, served: MockServer) -> None:
     stocked_worlds(trade.home, "w")
     trade("--world", "w", "mock", "clock", "--freeze")
@@ -400,6 +402,7 @@ def test_a_reset_is_asked_about(trade: Terminal, served: MockServer) -> None:
         assert "hidden" not in asked.err
 
 
+@pytest.mark.long
 def test_after_a_reset_the_embedded_world_is_a_new_one(trade: Terminal) -> None:
     """What was paid there is forgotten on both sides: another seed is paid at another address."""
     stocked_worlds(trade.home, "default")
@@ -418,6 +421,7 @@ def test_after_a_reset_the_embedded_world_is_a_new_one(trade: Terminal) -> None:
 # How it looks
 
 
+@pytest.mark.long
 @each_of("columns", [60, 80, 120])
 def test_a_terminal_explains_all_of_it(trade: Terminal, columns: int) -> None:
     def words(*argv: str) -> str:
@@ -455,6 +459,7 @@ def test_it_fits_a_terminal(trade: Terminal, served: MockServer, columns: int) -
     assert trade("mock", "fault", "list").lines[1]["parameters"]["message"] == long["message"]
 
 
+@pytest.mark.long
 def test_nothing_in_an_answer_moves_a_cursor(trade: Terminal, asked: Scripted) -> None:
     texts = dict.fromkeys(("id", "kind", "route", "name", "value", "default", "text", "on", "path", "payer"), HOSTILE)
     item: dict[str, Any] = {**texts, "query": {HOSTILE: HOSTILE}, "parameters": {HOSTILE: HOSTILE}, "others": [HOSTILE]}

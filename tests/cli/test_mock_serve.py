@@ -25,6 +25,8 @@ from tradesdk_mock.serving import uvicorn_server as mock_server
 from ._terminal import Run, Stream, Terminal
 from .test_processes import started
 
+pytestmark = pytest.mark.long
+
 
 class Serving:
     """What `mock serve` serves, asked while it serves."""

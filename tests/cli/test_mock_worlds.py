@@ -61,6 +61,7 @@ def test_worlds_side_by_side(trade: Terminal) -> None:
     assert len(trade("--world", "a", "pay", "history").lines) == 1
 
 
+@pytest.mark.long
 def test_one_is_removed(trade: Terminal) -> None:
     stocked_worlds(trade.home, "a", "b")
     trade("--world", "a", "market", "prices", "ETH", "--max-price", "0.10")

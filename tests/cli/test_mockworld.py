@@ -12,6 +12,8 @@ from tradesdk_mock import MockServer
 from .._rows import each_of
 from ._terminal import Terminal
 
+pytestmark = pytest.mark.long
+
 LOOK = """
 import sys, threading
 from tradesdk_cli.__main__ import main

@@ -14,7 +14,10 @@ import pytest
 from ._services import Scripted, agent
 from ._terminal import TRADE, Terminal
 
-pytestmark = pytest.mark.skipif(os.name != "posix", reason="signals and pseudo-terminals as POSIX has them")
+pytestmark = [
+    pytest.mark.long,
+    pytest.mark.skipif(os.name != "posix", reason="signals and pseudo-terminals as POSIX has them"),
+]
 
 
 @contextlib.contextmanager

@@ -191,6 +191,7 @@ def test_cutting() -> None:
     ]
 
 
+@pytest.mark.long
 def test_a_list_says_how_far_it_is(world: Terminal, slow: None) -> None:
     person = world("trades", "list", "--limit", "230", tty=True, columns=200, env={"NO_COLOR": "1"})
     assert f"{WIPE}100 of 230 trades, " in person.err

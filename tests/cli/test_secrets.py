@@ -24,6 +24,7 @@ def clean(run: Run) -> bool:
     return not any(mark in run.out + run.err for mark in MARKS)
 
 
+@pytest.mark.long
 @each_of("look", [("-o", "table"), ("-v", "-o", "json"), ("-vv", "-o", "table")])
 @each_of("status", [200, 401, 403, 429, 500, 503])
 def test_whatever_the_service_answers(trade: Terminal, service: Scripted, status: int, look: tuple[str, ...]) -> None:

@@ -121,6 +121,7 @@ def test_key_from_stdin_needs_one(trade: Terminal, service: Scripted) -> None:
     assert service.seen == []
 
 
+@pytest.mark.long
 def test_how_often_a_call_is_sent(trade: Terminal, service: Scripted) -> None:
     service.fails(503, "service_unavailable", "later", Retry_After="0")
     for most in (0, 2):

@@ -147,6 +147,7 @@ def verbs_of(group: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str
             yield (*path, name), real
 
 
+@pytest.mark.long
 def test_what_each_step_needs(world: Terminal, shop: MockServer) -> None:
     """Each step loads more than those before it: what is not loaded after one, none of them has loaded."""
     keystore = world.home / "wallet.json"

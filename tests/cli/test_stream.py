@@ -46,6 +46,7 @@ def test_live_signals(trade: Terminal, market: MockServer) -> None:
     assert said(run, "replayed") == []
 
 
+@pytest.mark.long
 def test_what_is_asked_for(trade: Terminal, market: MockServer) -> None:
     wanted = market.emit_signal(token="BRETT", direction="BUY", confidence=0.9).id
     market.emit_signal(token="BRETT", direction="SELL", confidence=0.9)
@@ -58,6 +59,7 @@ def test_what_is_asked_for(trade: Terminal, market: MockServer) -> None:
     assert said(run, "summary")[0]["filtered"] == 3
 
 
+@pytest.mark.long
 def test_it_is_cut_and_nothing_is_lost_or_doubled(trade: Terminal, market: MockServer) -> None:
     market.add_fault("drop", route=ROUTE, after=2, how="reset", count=3)
     market.add_fault("duplicate", route=ROUTE, each=3)
@@ -97,6 +99,7 @@ def test_a_gap_is_said(trade: Terminal, market: MockServer, monkeypatch: pytest.
     assert said(run, "summary")[0]["gaps"] == 1
 
 
+@pytest.mark.long
 def test_it_ends_after_a_time_or_when_nothing_comes(trade: Terminal, market: MockServer) -> None:
     for end in (("--duration", "0.2s"), ("--until-idle", "0.2s")):
         run = trade(*STREAM, *end)
@@ -108,6 +111,7 @@ def test_it_ends_after_a_time_or_when_nothing_comes(trade: Terminal, market: Moc
     assert ids(trade(*recent(market), "--until-idle", "0.3s")) == emitted
 
 
+@pytest.mark.long
 def test_a_command_that_takes_long_is_no_idleness(trade: Terminal, market: MockServer) -> None:
     emitted = emit(market, 3)
     run = trade(*recent(market), "--until-idle", "0.2s", "--exec", "sleep 0.3")

@@ -31,6 +31,8 @@ from ._streams import (
 )
 from ._terminal import Terminal
 
+pytestmark = pytest.mark.long
+
 HISTORY = "/v1/signals/history"
 
 

@@ -160,6 +160,7 @@ def test_a_program_that_has_gone_since(tmp_path: Path) -> None:
     assert command.run(event()) == {"error": "it cannot be run: No such file or directory"}
 
 
+@pytest.mark.long
 @pytest.mark.skipif(os.name != "posix", reason="process groups as POSIX has them")
 def test_a_child_that_hangs_is_ended_with_all_that_it_started(tmp_path: Path) -> None:
     written = tmp_path / "pid"
@@ -184,6 +185,7 @@ def alive(pid: int) -> bool:
     return stat.rpartition(")")[2].split()[0] != "Z"
 
 
+@pytest.mark.long
 def test_one_that_does_not_listen_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(executing, "_GRACE", 0.1)
     code = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print(1, flush=True); time.sleep(60)"

@@ -32,6 +32,7 @@ def in_file(file: Path) -> list[str]:
 LONG = pytest.mark.long
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("ending", ["ndjson", pytest.param("csv", marks=LONG)])
 def test_runs_go_on_in_one_file(trade: Terminal, market: MockServer, ending: str) -> None:
     file = trade.home / f"signals.{ending}"
@@ -57,6 +58,7 @@ def test_strong_buy_signals_into_a_file(trade: Terminal, market: MockServer) -> 
     assert (run.code, in_file(file)) == (0, [wanted])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("ending", ["csv", *(pytest.param(form, marks=LONG) for form in ("ndjson", "tsv"))])
 def test_what_a_killed_run_wrote_is_not_written_again(trade: Terminal, market: MockServer, ending: str) -> None:
     """It was killed when the line was in the file and not acknowledged."""
@@ -102,6 +104,7 @@ def test_a_row_that_a_killed_run_did_not_write_whole(
         assert file.read_bytes() == whole
 
 
+@pytest.mark.long
 def test_what_a_killed_run_wrote_may_come_after_something_older(trade: Terminal, market: MockServer) -> None:
     file, place = trade.home / "signals.ndjson", trade.home / "place.json"
     resume = (*STREAM, "--checkpoint", str(place), "--until-idle", "0.1s", "--out", str(file))
@@ -120,6 +123,7 @@ def test_what_a_killed_run_wrote_may_come_after_something_older(trade: Terminal,
     assert in_file(file) == [written, older, held(255)["id"]], "whatever else was written meanwhile"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("ending", ["ndjson", pytest.param("csv", marks=LONG)])
 def test_ordinary_runs_and_those_that_go_on_in_one_file(
     trade: Terminal, market: MockServer, monkeypatch: pytest.MonkeyPatch, ending: str

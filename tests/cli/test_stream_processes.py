@@ -20,7 +20,10 @@ from ._streams import publishing
 from ._terminal import Terminal
 from .test_processes import on_a_terminal, started
 
-pytestmark = pytest.mark.skipif(os.name != "posix", reason="signals and pseudo-terminals as POSIX has them")
+pytestmark = [
+    pytest.mark.long,
+    pytest.mark.skipif(os.name != "posix", reason="signals and pseudo-terminals as POSIX has them"),
+]
 
 STREAM = ("signals", "stream", "--chain", "base")
 

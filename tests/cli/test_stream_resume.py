@@ -14,6 +14,8 @@ from tradesdk_mock import MockServer
 from ._streams import STREAM, emit, ids, recent, said
 from ._terminal import Terminal
 
+pytestmark = pytest.mark.long
+
 
 def test_the_next_run_goes_on_where_the_last_one_ended(trade: Terminal, market: MockServer) -> None:
     resume = (*STREAM, "--since", "last", "--until-idle", "0.3s")

@@ -7,6 +7,8 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
 SOURCE = Path(__file__).parent.parent.parent / "src" / "tradesdk_cli"
 TEXTS = {"message", "hint", "reason", "getMessage", "format_message"}
 MENTIONED = re.compile(rf"str\(|{'|'.join(TEXTS)}")
@@ -69,6 +71,7 @@ def searched(source: str) -> Iterator[ast.AST]:
                 yield node
 
 
+@pytest.mark.long
 def test_no_text_of_the_sdk_is_searched() -> None:
     """What is searched is of others, who have no other way to tell, and the list of it is whole."""
     found = {

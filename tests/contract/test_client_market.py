@@ -83,6 +83,7 @@ PAID: list[tuple[Act, type, int]] = [
 ]
 
 
+@pytest.mark.long
 @each_of("flavour", ["blocking", "async"])
 def test_every_call_is_paid_as_published(clean: MockServer, flavour: str) -> None:
     before = len(clean.payments.settlements())

@@ -59,6 +59,7 @@ def history(wire: Wire, **fields: Any) -> list[dict[str, Any]]:
     return found
 
 
+@pytest.mark.long
 @pytest.mark.rule("market.paths", "market.wrapper.success", "market.wrapper.statuses", "market.results")
 @each_of("path", ALL)
 def test_every_path_answers_a_post_with_a_json_body(bazaar: Wire, path: str) -> None:

@@ -46,6 +46,7 @@ def leaves(value: Any, at: str = "") -> Iterator[tuple[str, Any]]:
         yield from leaves(each, at if isinstance(value, list) else f"{at}.{key}")
 
 
+@pytest.mark.long
 @pytest.mark.rule("market.signals.averages", "market.win-rate.null", "market.avg-prices.null", "market.signals.none")
 @each_of(("name", "path", "body"), CASES)
 def test_market_data_has_the_golden_shape(bazaar: Wire, name: str, path: str, body: Json) -> None:

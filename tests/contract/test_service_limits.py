@@ -71,6 +71,7 @@ def test_the_limit_and_the_way_back(still: MockServer, free: Wire, tenant: str) 
     assert numbers(free.get("/account")) == (60, 59, int(still.clock.now()) + 60)
 
 
+@pytest.mark.long
 @pytest.mark.rule("limit.rate.pro", "error.429")
 def test_the_pro_plan_allows_three_hundred(pro: Wire) -> None:
     assert [pro.get("/account").status_code for _ in range(301)] == [200] * 300 + [429]

@@ -7,6 +7,8 @@ import sys
 
 import pytest
 
+pytestmark = pytest.mark.long
+
 # A new process shows what a first failure loads.
 SCRIPT = """
 import asyncio, sys

@@ -41,6 +41,7 @@ client.close()
 """
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork on this system")
 def test_answers_are_never_mixed_up() -> None:
     def answering(visit: Visit) -> None:

@@ -16,6 +16,8 @@ from .._clock import START
 from .._seeds import EVERY_STEP
 from .._sync._tour import Tour
 
+pytestmark = pytest.mark.long
+
 VALUES = [("order", "newest")] + [(gap.name, other) for gap in GapOptions.describe() for other in gap.others]
 # Of the stream and of market data, where the tour does not come: under these it is a walk like any other, so that a run
 # draws a quarter of them. All together come below.

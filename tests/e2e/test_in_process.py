@@ -25,6 +25,8 @@ from .._async._tour import AsyncTour
 from .._clock import START
 from .._sync._tour import Tour
 
+pytestmark = pytest.mark.long
+
 KEY = "mock_full_bot"
 
 

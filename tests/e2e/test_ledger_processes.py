@@ -9,7 +9,7 @@ import pytest
 
 from ._ledger import LOOK, end, start
 
-pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork on this system")
+pytestmark = [pytest.mark.long, pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork on this system")]
 
 SPENDERS = """
 number, threads, tries, cancelling, sync = (int(value) for value in sys.argv[2:])

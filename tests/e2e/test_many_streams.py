@@ -17,6 +17,8 @@ from collections.abc import Iterator
 import httpx
 import pytest
 
+pytestmark = pytest.mark.long
+
 STREAMS = 1_000
 SECONDS = int(os.environ.get("TRADE_STREAM_SECONDS", "12"))
 AT_ONCE = 50

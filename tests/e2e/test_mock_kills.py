@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork on this system")
+pytestmark = [pytest.mark.long, pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork on this system")]
 
 ROOT = Path(__file__).parents[2]
 KILLS = int(os.environ.get("TRADE_MOCK_KILLS", "15"))

@@ -18,6 +18,8 @@ from tradesdk_mock import MockClock, MockService
 
 from ._mockserved import KEY, START, begin, served
 
+pytestmark = pytest.mark.long
+
 SEED = 5
 STEP = 900
 

@@ -13,6 +13,8 @@ import pytest
 from tradesdk import Budget, Ledger, LocalSigner, MarketClient, PaymentRefusedError
 from tradesdk_mock import MockServer
 
+pytestmark = pytest.mark.long
+
 ROOT = Path(__file__).parents[2]
 PRICE = 30_000
 KEY = "0x" + "4d" * 32

@@ -34,6 +34,7 @@ class Late:
         return self._signer.sign_digest(digest)
 
 
+@pytest.mark.long
 def test_the_service_stops_while_it_is_signed() -> None:
     clock, ledger = MockClock(START), Ledger.memory()
     server = MockServer(seed=5, clock=clock).start()

@@ -17,7 +17,7 @@ from tradesdk_mock import MockServer
 
 from .._seeds import EVERY_STEP
 
-pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork on this system")
+pytestmark = [pytest.mark.long, pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork on this system")]
 ROOT = Path(__file__).parents[2]
 PRICE = 30_000
 

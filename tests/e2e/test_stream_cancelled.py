@@ -51,6 +51,7 @@ def anyio_backend() -> str:
     return "asyncio"
 
 
+@pytest.mark.long
 @each_of("each", [1, 2, 3, 10])
 async def test_reads_that_are_cancelled_lose_nothing_and_cause_no_storm(each: int) -> None:
     """Before every signal, before every second one, …; for a service that sends one in seven seconds."""
@@ -151,6 +152,7 @@ async def test_cancelled_while_it_connects_for_the_first_time() -> None:
     assert script.open == 0
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("anyio_backend", ["asyncio", "trio"])
 async def test_leaving_it_leaves_nothing_to_the_garbage_collector() -> None:
     """Warnings are errors here: trio warns of generators that nobody ended."""
@@ -252,6 +254,7 @@ HOW: dict[str, tuple[Driver, str]] = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("how", ["a task, early", "a task, again and again"])
 async def test_cancelled_where_it_waits(tmp_path: Path, how: str) -> None:
     """At some of the waits, and at all with which it ends."""

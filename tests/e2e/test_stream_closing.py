@@ -27,6 +27,8 @@ from .._hostile import HostileServer, Visit, hostile
 from ._streamplaces import EMPTY, OPEN, PLACES, Place, signal_event
 from ._streamrelay import relay, tls_contexts
 
+pytestmark = pytest.mark.long
+
 AT_ONCE = 20.0  # it takes milliseconds; what else would end the waits here takes 30 seconds
 PLACES_IN_MIND = [pytest.param(make, id=name) for name, make in PLACES.items()]
 # Where somebody else's blocking client has taken a connection once more, its library doesn't say which.

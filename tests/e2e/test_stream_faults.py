@@ -12,6 +12,8 @@ from tradesdk_mock import MockServer
 
 from ._streamhouse import HISTORY, STREAM, Enough, Publisher, afollow, follow, key_of, server_of
 
+pytestmark = pytest.mark.long
+
 SIGNALS = 500
 """At least; more where many are published while the last faults have yet to come."""
 OPTIONS: dict[str, Any] = {"settle": 0.1, "idle_timeout": 0.3}

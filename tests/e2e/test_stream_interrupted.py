@@ -87,6 +87,7 @@ with TradeClient(api_key="key", base_url=sys.argv[1]) as client:
 """
 
 
+@pytest.mark.long
 def test_nothing_is_left_to_be_built_when_the_first_event_comes() -> None:
     """While pydantic builds, it makes an error of its own of what a signal's handler raises."""
 

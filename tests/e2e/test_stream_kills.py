@@ -14,7 +14,7 @@ import pytest
 
 from ._streamhouse import HISTORY, STREAM, key_of, publishing, server_of
 
-pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork on this system")
+pytestmark = [pytest.mark.long, pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork on this system")]
 ROOT = Path(__file__).parents[2]
 KILLS = int(os.environ.get("TRADE_STREAM_KILLS", "18"))
 

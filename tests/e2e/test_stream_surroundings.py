@@ -18,6 +18,8 @@ from .._hostile import Visit, answer, hostile
 from ._streamhouse import QUICKLY, key_of, publishing, server_of, soon
 from ._streamrelay import Relay, relay
 
+pytestmark = pytest.mark.long
+
 OPTIONS: dict[str, Any] = {"chain": 8453, "settle": 0.05}
 
 

@@ -33,6 +33,7 @@ def server() -> Iterator[MockServer]:
         yield running
 
 
+@pytest.mark.long
 async def test_two_chains_at_once(server: MockServer) -> None:
     """Each has what is of its chain, and only that, though one of them is cut again and again."""
     server.add_fault("drop", route=STREAM, query={"chain": 56}, after=8, how="reset", count=5)

@@ -15,6 +15,8 @@ from typing import IO
 import httpx
 import pytest
 
+pytestmark = pytest.mark.long
+
 TRADE = (sys.executable, "-m", "tradesdk_cli")
 
 

@@ -11,6 +11,8 @@ from .._pace import pace
 from ._buyer import Shop, open_shop
 from ._http import START
 
+pytestmark = pytest.mark.long
+
 DAY = 86_400
 
 

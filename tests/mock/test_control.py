@@ -299,6 +299,7 @@ def untouched() -> Iterator[tuple[httpx.Client, str, str]]:
         yield http, agent, ok(http.get("/_mock/keys"))["data"][0]["id"]
 
 
+@pytest.mark.long
 @each_of("what", MISTAKES)
 def test_mistakes_are_answered_plainly_and_change_nothing(untouched: tuple[httpx.Client, str, str], what: str) -> None:
     api, agent, key = untouched

@@ -19,6 +19,8 @@ from tradesdk_mock.market.tokens import Token, lively
 
 from ._http import BASE, BNB, DAY, HOUR, START
 
+pytestmark = pytest.mark.long
+
 Found = dict[str, object]
 CHAINS = [BASE, BNB]
 

@@ -23,6 +23,8 @@ from tradesdk_mock import GapOptions, MockClock, MockServer, MockService
 
 from ._http import FULL, OTHER, READ, START, client, connection, in_process
 
+pytestmark = pytest.mark.long
+
 BRETT = {"tokens": [{"identifier": "BRETT"}]}
 # Money is asked for under the name of the host, and that is another one for every server.
 HOST = {"Host": "localhost"}

@@ -57,6 +57,7 @@ def test_the_look_ahead_finds_the_first_second(
 CUTS = ([SPAN], [60, SPAN], [1, SPAN], [59, 61, SPAN], [3_600, SPAN], [7, 700, 3_599, 3_601, 9_000, SPAN])
 
 
+@pytest.mark.long
 def test_every_way_to_end_is_met_and_may_be_looked_for_in_parts() -> None:
     course, token = prices(3, "whipsaw", BORN), lively(3, 8453)[4]
     met = Counter[str | None]()

@@ -126,6 +126,7 @@ VALUES: list[tuple[str, str, list[Any], list[Any], str]] = [
 # fmt: on
 
 
+@pytest.mark.long
 @each_of(("kind", "name", "accepted", "refused", "words"), VALUES, ids=[f"{kind}-{name}" for kind, name, *_ in VALUES])
 def test_values(mock: MockService, kind: str, name: str, accepted: list[Any], refused: list[Any], words: str) -> None:
     """Of a kind's parameter, or of a condition. What is refused leaves the rules as they were."""

@@ -399,6 +399,7 @@ def test_every_kind_is_in_the_table() -> None:
 # Chance
 
 
+@pytest.mark.long
 @each_of(
     ("given", "at", "name"),
     [

@@ -492,6 +492,7 @@ def test_history_lag(mock: MockService, http: httpx.Client, lag: int) -> None:
     assert emitted in shown(http)
 
 
+@pytest.mark.long
 def test_history_lag_spread(mock: MockService, http: httpx.Client) -> None:
     """By a time of its own, on top of the lag; it grows with the option and follows from seed and id."""
     emitted = emit(mock, 40)

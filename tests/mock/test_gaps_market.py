@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import httpx
+import pytest
 
 from tradesdk_mock import GapOptions, MockClock, MockServer
 
@@ -80,6 +81,7 @@ def test_what_a_wrong_request_would_cost() -> None:
         assert decode(answer.headers["payment-required"])["accepts"][0]["amount"] == str(PRICE)
 
 
+@pytest.mark.long
 @each_of("value", ["none", "60"])
 def test_b_rate(value: str) -> None:
     """It comes before everything else, and counts by address."""

@@ -29,6 +29,8 @@ from ._http import BASE, BNB, DAY, HOUR, START, add_agent, add_wallet, ok
 from ._ledger_sums import Accountant, judged
 from ._observer import BACKGROUND_TENANT, Observer, service
 
+pytestmark = pytest.mark.long
+
 # Tenants: one with a past, one whose agents begin now, and those that market data is mostly about.
 MAIN, FRESH = "main", "fresh"
 SEED = 3

@@ -15,6 +15,8 @@ from ._buyer import good_body
 from ._http import FULL, START, client, error, in_process, ok
 from ._paying import ALL
 
+pytestmark = pytest.mark.long
+
 KEY = {"Authorization": f"Bearer {FULL}"}
 FREE = "/v1/supported-tokens"
 ACCOUNT_PATHS = ("/v1/account", "/v1/agents", "/v1/trades", "/v1/signals?chain=56", "/v1/signals/stream?chain=56")

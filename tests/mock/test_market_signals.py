@@ -17,6 +17,8 @@ from tradesdk_mock.market.tokens import Token, lively, tokens
 from ._buyer import Shop, open_shop
 from ._http import START
 
+pytestmark = pytest.mark.long
+
 DAY = 86_400
 WAITING = "WAITING FOR SIGNAL"
 

@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 from ._buyer import Answer, Shop, good_body, open_shop, tokens
 from ._paying import ALL, JSON, PER_TOKEN, Headers, decode
 
+pytestmark = pytest.mark.long
+
 
 def test_unknown_fields() -> None:
     """Ignored, or refused by gap option; what nobody knows in an item of `tokens` as well."""

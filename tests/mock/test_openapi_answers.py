@@ -16,6 +16,8 @@ from .._openapi import described, document, header_problems, problems, response
 from ._http import READ, START, add_wallet, connection, in_process
 from ._paying import offer_of, pay
 
+pytestmark = pytest.mark.long
+
 MARKET = {
     path: item["post"]["x-price"] for path, item in document()["paths"].items() if "x-price" in item.get("post", {})
 }

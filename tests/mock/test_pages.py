@@ -11,6 +11,8 @@ from tradesdk_mock import MockClock, MockServer
 
 from ._http import START, client, error, ok
 
+pytestmark = pytest.mark.long
+
 
 def flip(text: str, place: int) -> str:
     raw = bytearray(base64.urlsafe_b64decode(text))

@@ -6,6 +6,8 @@ import re
 
 import pytest
 
+pytestmark = pytest.mark.long
+
 OPTIONS = "seed, start, frozen, signals, scenario, gaps, populate"
 
 

@@ -19,6 +19,8 @@ from ._ledger_rules import Levels
 from ._ledger_sums import judged
 from ._observer import BACKGROUND_TENANT, Observer, Record, service
 
+pytestmark = pytest.mark.long
+
 PASTS: list[list[tuple[int, int, str | None, float]]] = [
     [(7, 250, None, 0.75), (1, 8, None, 2.1 * DAY), (4, 250, "crash", 5 * DAY + 1.7)],
     [(9, 1_500, None, 0), (2, 9, None, 2.2 * DAY), (5, 250, "whipsaw", 3 * DAY)],

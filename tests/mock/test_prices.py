@@ -21,6 +21,8 @@ from tradesdk_mock.market.tokens import Token, find, lively, tokens
 
 from ._http import START
 
+pytestmark = pytest.mark.long
+
 HOUR, DAY = 3_600, 86_400
 EVERY = tokens(7, 8453) + tokens(7, 56)
 any_token = st.sampled_from(EVERY)

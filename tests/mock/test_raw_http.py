@@ -19,6 +19,8 @@ from tradesdk_mock.serving import uvicorn_server
 
 from ._http import FULL, START, add_wallet, client, ok
 
+pytestmark = pytest.mark.long
+
 HOST = b"Host: a\r\n"
 KEY = f"Authorization: Bearer {FULL}\r\n".encode()
 JSON = b"Content-Type: application/json\r\n"

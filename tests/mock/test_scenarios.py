@@ -17,6 +17,8 @@ from tradesdk_mock.market.tokens import Token, lively
 
 from ._http import START
 
+pytestmark = pytest.mark.long
+
 HOUR, DAY = 3_600, 86_400
 NAMED = [name for name in SCENARIOS if name != ORDINARY]
 # Not at a full minute.

@@ -249,6 +249,7 @@ def test_what_a_crash_undoes_is_not_published(mock: MockService) -> None:
         assert mock.emit_signal().confidence == other.emit_signal().confidence
 
 
+@pytest.mark.long
 def test_several_processes_on_one_file_publish_each_once(tmp_path: Path) -> None:
     clock = MockClock(START)
     mocks = [service(seed=7, db=tmp_path / "state.db", clock=clock) for _ in range(3)]

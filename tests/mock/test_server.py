@@ -85,6 +85,7 @@ def test_stopping_does_not_wait_for_answers_that_are_held_back(
     assert capfd.readouterr() == ("", "")
 
 
+@pytest.mark.long
 def test_stopping_while_a_library_is_loaded_is_quiet(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -21,6 +21,8 @@ from tradesdk_mock.trading import signal_feed
 
 from ._http import BASE, BNB, DAY, HOUR, START, client, in_process, ok, walk
 
+pytestmark = pytest.mark.long
+
 WEEK = 7 * DAY
 
 

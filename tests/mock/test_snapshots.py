@@ -15,6 +15,8 @@ from tradesdk_mock import GapOptions, MockClock, MockServer, MockServerError, Mo
 
 from ._http import START, add_agent, add_wallet, client, error, in_process, ok, walk
 
+pytestmark = pytest.mark.long
+
 FILLED = START + 3_700
 LISTS = ("/v1/account", "/v1/account/usage", "/v1/wallets", "/v1/agents", "/v1/trades", "/v1/positions")
 STREAM = "/v1/signals/stream?chain=8453"

@@ -24,6 +24,8 @@ from tradesdk_mock import GapOptions, MockClock, MockServer, MockServerError, Mo
 
 from ._http import START, add_agent, add_wallet, client, error, in_process, ok, walk
 
+pytestmark = pytest.mark.long
+
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:

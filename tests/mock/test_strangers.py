@@ -17,6 +17,8 @@ from tradesdk_mock.core.messages import Request
 
 from ._http import START, client, connection, in_process, ok
 
+pytestmark = pytest.mark.long
+
 CODES = {
     400: {"invalid_request", "invalid_signature"},
     401: {"unauthorized"},

@@ -22,6 +22,8 @@ from tradesdk_mock.serving import uvicorn_server
 from ._http import CARRIERS, START, carried, client, error, ok, walk
 from ._streams import STREAM, listening
 
+pytestmark = pytest.mark.long
+
 
 @pytest.fixture(params=CARRIERS)
 def mock(request: pytest.FixtureRequest) -> Iterator[MockService]:

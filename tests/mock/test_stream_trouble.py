@@ -16,6 +16,8 @@ from tradesdk_mock import MockServerError, MockService
 from ._http import CARRIERS, START, carried, client, error, ok, walk
 from ._streams import STREAM, listening
 
+pytestmark = pytest.mark.long
+
 HISTORY = "/v1/signals/history"
 ASK: dict[str, Any] = {"chain": 8453}
 PAGE: dict[str, Any] = {**ASK, "from": START}

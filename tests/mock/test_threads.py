@@ -15,6 +15,8 @@ from tradesdk_mock import GapOptions, MockClock, MockServer, MockServerError, Mo
 
 from ._http import START, add_agent, add_wallet, client, error, in_process, ok
 
+pytestmark = pytest.mark.long
+
 THREADS = 8
 ROUNDS = 12
 OPTIONS = GapOptions(enterprise_limit=10**9, quotas="enterprise=1000000/1000000")

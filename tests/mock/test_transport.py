@@ -25,6 +25,8 @@ from tradesdk_mock.core.subscribers import Notifier
 from ._http import START
 from ._scripted import FLAVOURS, FOR_EVER, Bell, Body, Scripted, fetch, in_process, once, over_a_socket, plain, seen
 
+pytestmark = pytest.mark.long
+
 BIG = bytes(range(256)) * 1024
 BROKEN = httpx.RemoteProtocolError
 CLOSE, CHUNK, RESET = Disconnect.CLOSE, Disconnect.CHUNK, Disconnect.RESET

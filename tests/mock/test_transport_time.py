@@ -19,6 +19,8 @@ from tradesdk_mock.core.subscribers import Notifier
 from ._http import START
 from ._scripted import FLAVOURS, FOR_EVER, Bell, fetch, in_process, once, plain
 
+pytestmark = pytest.mark.long
+
 
 def at(clock: MockClock, due: float, bell: Notifier) -> Iterator[BodyStep]:
     """Says when it is due, and after that the time."""

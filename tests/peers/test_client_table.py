@@ -50,6 +50,7 @@ class InProcess:
         return self._bought
 
 
+@pytest.mark.long
 def test_our_column() -> None:
     """Every row that ends no process; the others are compared below."""
     found = shown()

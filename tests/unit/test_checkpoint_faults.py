@@ -445,6 +445,7 @@ with tempfile.TemporaryDirectory() as name:
 """
 
 
+@pytest.mark.long
 @posix
 def test_where_nothing_can_be_written() -> None:
     assert script(READ_ONLY).splitlines() == [
@@ -485,6 +486,7 @@ assert sorted(os.listdir(disk)) == ["checkpoint", "checkpoint.lock", "new", "new
 """
 
 
+@pytest.mark.long
 def test_a_disk_that_is_really_full(tmp_path: Path) -> None:
     if not possible(tmp_path):
         pytest.skip("only root may mount a file system here")
@@ -545,6 +547,7 @@ print(*killed)
 """
 
 
+@pytest.mark.long
 @posix
 def test_killed_at_every_step(tmp_path: Path) -> None:
     # Before and after each call of the system; the rename decides.

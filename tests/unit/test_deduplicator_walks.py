@@ -12,6 +12,8 @@ from tradesdk._stream.deduplication import MOST_HELD, HistoryWalk
 from .._clock import START
 from ._replays import Follows, History, listed
 
+pytestmark = pytest.mark.long
+
 HELD = 1_000
 FAR = 99_999_999_999 - START
 

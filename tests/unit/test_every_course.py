@@ -232,6 +232,7 @@ def steps_of(*cases: Case) -> dict[str, dict[tuple[Any, ...], courses.Result]]:
     return courses.STEPS
 
 
+@pytest.mark.long
 def test_the_picture_of_the_stages() -> None:
     """Whatever a step does to the stage of a payment is an arrow of the picture, and each arrow is seen."""
     chain, void = Case(1, "a", budget(1), MARGINAL, witness=True), Case(2, "a", budget(1), (0,), once=True, void=True)
@@ -316,6 +317,7 @@ def compare(most: int, *cases: Case) -> int:
     return count
 
 
+@pytest.mark.long
 def test_the_model_takes_the_steps_of_a_ledger() -> None:
     assert compare(90, *(replace(case, clock=(0, 56)) for case, _ in QUICK.values())) > 250
 

@@ -33,6 +33,7 @@ def test_courses(data: st.DataObject) -> None:
     Course(Ledger.memory(), pick).play(40)
 
 
+@pytest.mark.long
 @each_of("seed", range(10))
 def test_a_course_that_ledgers_of_others_pass_too(seed: int) -> None:
     check_ledger_course(Ledger.memory, seed)

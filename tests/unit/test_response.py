@@ -226,6 +226,7 @@ CALLS: list[Act] = [
 ]
 
 
+@pytest.mark.long
 @settings(max_examples=40)
 @given(anything.map(lambda value: json.dumps(value).encode()) | st.binary(max_size=100))
 def test_no_bytes_raise_anything_else(content: bytes) -> None:

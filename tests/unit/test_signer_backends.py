@@ -47,6 +47,7 @@ def without_coincurve() -> Iterator[None]:
         yield
 
 
+@pytest.mark.long
 @needs_coincurve
 @settings(max_examples=30)
 @given(keys, digests)
@@ -62,6 +63,7 @@ def test_both_ways_sign_digests_alike(key: bytes, digest: bytes) -> None:
         assert Account.from_key(key).unsafe_sign_hash(digest).signature == signed[1]
 
 
+@pytest.mark.long
 @settings(max_examples=15)
 @given(keys, st.binary(min_size=20, max_size=20), st.tuples(words, words), digests, st.text(max_size=40))
 def test_both_ways_sign_payments_and_texts_as_eth_account_does(

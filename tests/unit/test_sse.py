@@ -315,6 +315,7 @@ def test_the_usual_limits(size: int) -> None:
     assert error_of(decoder) == ("line", MAX_LINE, b"data: " + b"x" * (HEAD - 6))
 
 
+@pytest.mark.long
 def test_a_long_line_byte_by_byte_takes_time_in_proportion() -> None:
     def per_byte(length: int) -> float:
         taken = []

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 import httpx
+import pytest
 
 from tradesdk import InvalidEvent, StreamSignal, UnknownEvent
 
@@ -137,6 +138,7 @@ def test_the_judge_accepts_what_is_right() -> None:
     assert judged(lambda items: None) == ""
 
 
+@pytest.mark.long
 @each_of(
     ("change", "found"),
     [

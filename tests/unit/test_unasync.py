@@ -10,6 +10,8 @@ from types import ModuleType
 
 import pytest
 
+pytestmark = pytest.mark.long
+
 ROOT = Path(__file__).resolve().parents[2]
 PARTS = ("src/tradesdk/_async", "src/tradesdk/_sync", "tests/_async", "tests/_sync")
 
