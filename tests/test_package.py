@@ -252,7 +252,7 @@ def test_everything_works_from_a_zip_archive(built: Path, tmp_path: Path, option
     env = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "TRADE_HOME": str(tmp_path)}
     done = run(sys.executable, option, "-c", code, *lines, cwd=tmp_path, env=env)
     assert done.returncode == 0, done.stderr
-    assert "Trading agents, signals and market data from the terminal." in done.stdout
+    assert "Agents, signals, market data." in done.stdout
     assert "\n  List agents" in done.stdout
     code = f"import sys; sys.path.insert(0, {str(wheel_in(built))!r}); from tradesdk_cli.__main__ import main; main([])"
     completing = env | {"_TRADE_COMPLETE": "complete_bash", "_TRADE_WORDS": "trade\x1fagen"}
