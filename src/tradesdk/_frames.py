@@ -34,11 +34,7 @@ class _Column(NamedTuple):
 
 
 def load(package: str) -> Any:
-    """Import an optional package.
-
-    Raises:
-        ConfigError: it is not installed (`missing_package`).
-    """
+    """Import an optional package."""
     try:
         return import_module(package)
     except ModuleNotFoundError as error:

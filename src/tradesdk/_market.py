@@ -199,16 +199,7 @@ def raw(path: str, body: Mapping[str, Any] | None = None) -> MarketRequest[RawRe
 
 
 def price(path: str, tokens: int) -> int:
-    """The published price of one request, in micro-dollars; 0 when it is free.
-
-    Args:
-        path: the endpoint, such as `/v1/token-prices`.
-        tokens: the number of tokens; ignored when the price does not depend on it.
-
-    Raises:
-        KeyError: the path has no published price.
-        ValueError: the price is per token, and there are fewer than one.
-    """
+    """The published price of one request, in micro-dollars; 0 when it is free."""
     sold = ENDPOINTS[path]
     if not sold.per_token:
         return sold.price
@@ -371,11 +362,7 @@ def _one_of(name: str, value: str, known: tuple[str, ...]) -> str:
 
 
 def decode_answer(data: type[D], method: str, url: str, response: RawResponse) -> D:
-    """The data in an answer's wrapper.
-
-    Raises:
-        APIResponseError: not JSON, another shape, or a contradictory wrapper. The bytes are kept.
-    """
+    """The data in an answer's wrapper."""
     answer: MarketAnswer[D] = validated(_validator(data), data.__name__, method, url, response)
     if answer.success and answer.data is not None and answer.error is None:
         return answer.data
@@ -401,12 +388,7 @@ def is_sold(path: str) -> bool:
 
 
 def decode_by_path(path: str, method: str, url: str, response: RawResponse) -> Any:
-    """The data in an answer of the endpoint at `path`.
-
-    Raises:
-        InvalidArgumentError: the path is not an endpoint of market data.
-        APIResponseError: as `decode_answer`.
-    """
+    """The data in an answer of the endpoint at `path`."""
     if path not in ENDPOINTS:
         raise InvalidArgumentError(f"{display(path)} is not an endpoint of market data")
     return decode_answer(ENDPOINTS[path].answer, method, url, response)

@@ -34,9 +34,9 @@ class Recorder:
     def rate_limit(self) -> RateLimit | None:
         return None
 
-    async def claim(self, window: str, /) -> RateClaim:
+    async def claim(self, name: str, /) -> RateClaim:
         number = len([call for call in self.calls if call[0] == "claim"])
-        self.calls.append(("claim", window))
+        self.calls.append(("claim", name))
         return RateClaim(wait=self.wait) if number % 3 == 2 else RateClaim(id=f"claim {number}")
 
     async def answered(self, claim: RateClaim, status: int, headers: Mapping[str, str], /) -> None:
@@ -46,7 +46,7 @@ class Recorder:
         self.calls.append(("failed", claim.id, sent))
 
     @property
-    def windows(self) -> list[str]:
+    def names(self) -> list[str]:
         return [call[1] for call in self.calls if call[0] == "claim"]
 
 
@@ -64,8 +64,8 @@ async def test_what_a_limiter_is_asked_and_told() -> None:
     with pytest.raises(NotFoundError):
         await client.account.get()
     await client.with_options(max_retries=1).account.get()
-    (window,) = set(recorder.windows)
-    claim = ("claim", window)
+    (name,) = set(recorder.names)
+    claim = ("claim", name)
     assert recorder.calls == [
         *(claim, ("answered", "claim 0", 200, "one")),
         *(claim, ("failed", "claim 1", True)),
@@ -80,8 +80,8 @@ async def test_what_a_limiter_is_asked_and_told() -> None:
     assert recorder.calls[-1] == ("answered", "", 200, "four")
 
 
-async def test_a_window_is_named_after_its_key_which_it_does_not_show() -> None:
-    """Programs with the same key share a window, also where the key comes from a function."""
+async def test_a_limit_is_named_after_its_key_which_it_does_not_show() -> None:
+    """Programs with the same key share a limit, also where the key comes from a function."""
     recorder = Recorder()
     keys: list[Any] = [
         KEY,
@@ -91,11 +91,11 @@ async def test_a_window_is_named_after_its_key_which_it_does_not_show() -> None:
     ]
     for key in keys:
         await client_of(Service(ok(ACCOUNT), ok(ACCOUNT)), rate_limiter=recorder, api_key=key).account.get()
-    first, *rest = dict.fromkeys(recorder.windows)
+    first, *rest = dict.fromkeys(recorder.names)
     assert len(rest) == 1
-    for window in (first, *rest):
-        assert len(window) == 16
-        assert not any(window in key for key in (KEY, "another-key-of-32-characters-0001"))
+    for name in (first, *rest):
+        assert len(name) == 16
+        assert not any(name in key for key in (KEY, "another-key-of-32-characters-0001"))
 
 
 async def test_a_wait_past_the_deadline_is_raised_unsent() -> None:
@@ -114,15 +114,15 @@ async def test_the_history_of_a_stream_asks_as_well_and_the_stream_does_not() ->
     found = await followed(script, rate_limiter=recorder)
     assert found.ids == ["a", "b"]
     told = [call for call in recorder.calls if call[0] == "answered"]
-    assert len(recorder.windows) >= len(told) >= 1
-    assert {call[1] for call in told} <= {f"claim {number}" for number in range(len(recorder.windows))}
+    assert len(recorder.names) >= len(told) >= 1
+    assert {call[1] for call in told} <= {f"claim {number}" for number in range(len(recorder.names))}
 
 
 async def test_what_is_no_rate_limiter_is_refused() -> None:
     class Other:
         rate_limit = None
 
-        def claim(self, window: str) -> None: ...
+        def claim(self, name: str) -> None: ...
         def answered(self, claim: object, status: int, headers: object) -> None: ...
         def failed(self, claim: object, *, sent: bool) -> None: ...
 

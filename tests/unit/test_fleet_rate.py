@@ -160,7 +160,7 @@ def test_a_member_continues_alone_with_its_share(
     clock.advance(61)
     assert member.claim(key).wait == 0
     proxy.join()
-    member.answered(RateClaim(window=key), headers(clock, 9, 60, clock.now() + 50))  # says nothing while it is away
+    member.answered(RateClaim(name=key), headers(clock, 9, 60, clock.now() + 50))  # says nothing while it is away
     clock.advance(AWAY)
     assert member.claim(key).wait == 0
     assert [record.event for record in caplog.records] == ["fleet_alone", "fleet_again"]  # type: ignore[attr-defined]

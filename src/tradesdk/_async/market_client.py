@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING, NoReturn, TypeVar
 
 from .._http import settings
 from .._http.retry import RetryPolicy
@@ -32,7 +32,7 @@ if not TYPE_CHECKING:
 if TYPE_CHECKING:
     from functools import cached_property as part  # stands last: documentation tools know this one
 
-    from ..payments.results import DryRun, MarketResult
+    from ..payments.results import MarketResult
     from .batches import AsyncBatches
     from .chain_witness import AsyncChainWitness
     from .httpx_sender import AsyncHttpClient
@@ -186,12 +186,12 @@ class AsyncMarketClient(AsyncMarketMethods):
     @part
     def quote(self) -> AsyncQuotes:
         """Quotes: published prices of calls, and what the budgets leave. No key, no request."""
-        return AsyncQuotes(self._paying.quote)
+        return AsyncQuotes(self._paying)
 
     @part
     def dry_run(self) -> AsyncDryRuns:
         """Dry runs: what calls would sign. Requests the offer; signs, reserves and pays nothing."""
-        return AsyncDryRuns(self._dry_run)
+        return AsyncDryRuns(self._paying)
 
     @part
     def batches(self) -> AsyncBatches:
@@ -227,12 +227,6 @@ class AsyncMarketClient(AsyncMarketMethods):
     ) -> MarketResult[T]:
         most = None if max_price is None else micro_usd("max_price", max_price)
         return await self._paying.buy(request, lambda result: result, max_price=most, purchase=purchase)
-
-    async def _dry_run(
-        self, request: MarketRequest[Any], /, *, max_price: Usd | None = None, purchase: str | None = None
-    ) -> DryRun:
-        most = None if max_price is None else micro_usd("max_price", max_price)
-        return await self._paying.dry_run(request, max_price=most, purchase=purchase)
 
     def with_options(
         self,

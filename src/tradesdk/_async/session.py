@@ -318,7 +318,7 @@ class AsyncSession:
         """Wait until the rate limit allows one request."""
         name = self.limit_name
         if not self.throttle:
-            return RateClaim(window=name) if name else _NO_CLAIM
+            return RateClaim(name=name) if name else _NO_CLAIM
         while wait := (claim := await self.limiter.claim(name)).wait:
             if self.clock.monotonic() + wait > give_up:
                 raise RateLimitError(

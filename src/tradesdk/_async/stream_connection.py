@@ -43,13 +43,7 @@ class AsyncStreamConnection:
         self._pieces: Iterator[bytes] = iter(())
 
     async def open(self, read_timeout: float, last_event_id: str) -> Headers:
-        """Open it. Returns the headers of the answer.
-
-        Raises:
-            APIConnectionError: no answer came.
-            APIStatusError: the service answered with an error status.
-            StreamError: the answer is a success, but not a stream.
-        """
+        """Open it. Returns the headers of the answer."""
         session = self._session
         if session.sender.is_closed:
             raise TradeError("this client is closed; make a new one")
@@ -128,11 +122,7 @@ class AsyncStreamConnection:
         self._interruptible.watch(None if self._answer is None else self._answer.connection)
 
     async def read(self, patience: float) -> bytes | None:
-        """The next bytes; None at the end. `patience`: seconds to wait for them.
-
-        Raises:
-            APIConnectionError: the connection was lost. `APITimeoutError`: nothing came.
-        """
+        """The next bytes; None at the end. `patience`: seconds to wait for them."""
         if patience != self._patience and self._answer is not None:
             self._answer.wait_for(patience)
             self._patience = patience

@@ -131,20 +131,20 @@ class SharedWindow:
                 wait = self._claim(key)
             except FleetError as error:
                 wait = self._claim_alone(key, error)
-        return RateClaim(wait=wait, window=key, id="" if wait else "granted")
+        return RateClaim(wait=wait, name=key, id="" if wait else "granted")
 
     def answered(self, claim: RateClaim, headers: Mapping[str, str]) -> None:
         """Note what an answer says of the window."""
         self._latest.observe(headers, now=self._clock.now(), monotonic=self._clock.monotonic())
         with self._lock, suppress(FleetError):  # the next claim says so
-            self._observe(claim.window, headers)
+            self._observe(claim.name, headers)
 
     def failed(self, claim: RateClaim, *, sent: bool) -> None:
         """Give a claim back whose request was not sent."""
         if claim.id and not sent:
             with self._lock, suppress(FleetError):
-                self._known.pop(claim.window, None)
-                self._run([(_RETURN, (claim.window,))])
+                self._known.pop(claim.name, None)
+                self._run([(_RETURN, (claim.name,))])
 
     def close(self) -> None:
         """Close the connection. The next use opens another one."""

@@ -31,11 +31,7 @@ class Proxy:
 
 
 def proxy_for(origin: Origin, environ: Mapping[str, str]) -> Proxy | None:
-    """The proxy for requests to `origin`. This machine needs none.
-
-    Raises:
-        ConfigError: the variable that applies is not the URL of a proxy. Its value is not shown.
-    """
+    """The proxy for requests to `origin`. This machine needs none."""
     host, scheme = origin.host.decode(), origin.scheme.decode()
     if is_loopback(host):
         return None

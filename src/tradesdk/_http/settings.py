@@ -275,11 +275,7 @@ def check_base_url(url: str, *, allow_insecure: bool, why_https: str = KEY_IN_TH
 
 
 def rpc_url(given: object) -> tuple[str, SecretPath]:
-    """Scheme and host of a node's URL, and its path with its query, which may contain a key.
-
-    Raises:
-        ConfigError: it cannot be used. The error shows the host only.
-    """
+    """Scheme and host of a node's URL, and its path with its query, which may contain a key."""
     if not isinstance(given, str) or not given.strip():
         raise ConfigError("an RPC URL must be the URL of a node, such as https://mainnet.base.org")
     url = given.strip()
@@ -376,11 +372,7 @@ def policy(given: RetryPolicy, max_retries: int | None) -> RetryPolicy:
 
 
 def data_folder(of: str) -> Path:
-    """`TRADE_HOME`, else the platform's data folder for `trade`. It may not exist yet.
-
-    Raises:
-        ConfigError: the user has no home folder; `of` names what needs it.
-    """
+    """`TRADE_HOME`, else the platform's data folder for `trade`. It may not exist yet."""
     from pathlib import Path
 
     home = os.environ.get("TRADE_HOME")

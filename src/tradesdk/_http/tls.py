@@ -15,11 +15,7 @@ _HASHED = re.compile(r"[0-9a-f]{8}\.\d+")
 
 
 def check_tls_variables() -> None:
-    """Refuse unusable variables before anything is sent. Without them nothing is read: that takes 20 ms.
-
-    Raises:
-        ConfigError: it names the variable and its path.
-    """
+    """Refuse unusable variables before anything is sent. Without them nothing is read: that takes 20 ms."""
     if any(map(os.environ.get, _VARIABLES)):
         tls_context()
 

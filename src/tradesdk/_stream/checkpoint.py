@@ -10,8 +10,8 @@ import hashlib
 import json
 import os
 import threading
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
@@ -74,11 +74,7 @@ def hash_of_key(key: str) -> str:
 
 
 def default_path(base_url: str, key_hash: str, chain: int) -> Path:
-    """A file of its own for each service, key and chain: `checkpoints/HOST-CHAIN-HASH.json`.
-
-    Raises:
-        ConfigError: there is no home folder.
-    """
+    """A file of its own for each service, key and chain: `checkpoints/HOST-CHAIN-HASH.json`."""
     service = _service(base_url)
     host = "".join(ch if ch.isascii() and (ch.isalnum() or ch in ".-") else "_" for ch in urlsplit(service).netloc)
     told = hashlib.sha256("\0".join((service, key_hash, str(chain))).encode()).hexdigest()[:12]
@@ -116,29 +112,23 @@ class CheckpointFile:
         return f"CheckpointFile({self.path!r})"
 
     def open(self) -> CheckpointState | None:
-        """Take the lock and read. None: there is no file yet. Missing folders are made, private.
-
-        Raises:
-            CheckpointError: in use, not writable, damaged, of a newer release, or of another service, key or chain.
-        """
+        """Take the lock and read. None: there is no file yet. Missing folders are made, private."""
         if self._lock is not None and self._lock.forked:
             self._lock, self._guard = None, threading.RLock()  # a thread of the parent may hold the old one
         with self._guard:
             if self._lock is not None:
                 raise self._in_use("another stream of this process")
-            try:
+            with self._refusing("used"):
                 self._real = os.path.realpath(self.path)
                 private_files.prepare(self._real)
-            except OSError as error:
-                raise self._failed(error, "used") from error
-            except ValueError as error:
-                raise self._damaged(str(error)) from None
             lock = FileLock(f"{self._real}.lock")
             self._take(lock)
             try:
-                self._must_have_one_name()
-                state = self._read()
-                self._try_to_write()
+                with self._refusing("read"):
+                    self._must_have_one_name()
+                    state = self._read()
+                with self._refusing("written"):  # now rather than at the first signal
+                    private_files.try_to_replace(self._real)
             except BaseException:
                 lock.release()
                 raise
@@ -148,9 +138,7 @@ class CheckpointFile:
     def save(self, state: Callable[[], CheckpointState]) -> None:
         """Replace the file, whole or not at all; on disk when this returns.
 
-        Raises:
-            CheckpointError: it cannot be written, another program has changed it, or it is not open in this process.
-                The file is unchanged, and the next `save` tries again.
+        If it cannot be written, the file is unchanged, and the next `save` tries again.
         """
         self._taken()  # before waiting: in a forked child, the thread that holds the guard may not exist
         with self._guard:
@@ -159,16 +147,15 @@ class CheckpointFile:
             self.behind = False  # before `state` is called: an acknowledgment that comes later sets it again
             try:
                 data = self._encoded(state())
-                if lock.lost():  # its file was removed: two could write here
-                    lock.release()
-                    self._take(lock)  # if it fails, the next save tries again
-                self._must_be_as_it_was()
-                self._ours.append(data)
-                private_files.replace(self._real, data)
-            except BaseException as error:
+                with self._refusing("written"):
+                    if lock.lost():  # its file was removed: two could write here
+                        lock.release()
+                        self._take(lock)  # if it fails, the next save tries again
+                    self._must_be_as_it_was()
+                    self._ours.append(data)
+                    private_files.replace(self._real, data)
+            except BaseException:
                 self.behind = True
-                if isinstance(error, OSError):
-                    raise self._failed(error, "written") from error
                 raise
             self._ours = [data]
             self._written = monotonic()
@@ -177,9 +164,6 @@ class CheckpointFile:
         """Save within half a second, in a thread. False: the last write is longer ago, and the caller has to `save`.
 
         Does not wait for a write.
-
-        Raises:
-            CheckpointError: it is not open in this process.
         """
         self._taken()
         left = self._written + WAIT - monotonic()
@@ -223,25 +207,13 @@ class CheckpointFile:
 
     def _take(self, lock: FileLock) -> None:
         try:
-            lock.take()
+            with self._refusing("locked"):
+                lock.take()
         except InUseError as error:
             raise self._in_use(str(error)) from None
-        except OSError as error:
-            raise self._failed(error, "locked") from error
-
-    def _try_to_write(self) -> None:
-        """Fail now rather than at the first signal; and remove what a killed process left behind."""
-        try:
-            private_files.try_to_replace(self._real)
-        except OSError as error:
-            raise self._failed(error, "written") from error
 
     def _must_have_one_name(self) -> None:
-        try:
-            names = private_files.names(self._real)
-        except OSError as error:
-            raise self._failed(error, "read") from error
-        if names > 1:
+        if (names := private_files.names(self._real)) > 1:
             raise self._error(
                 f"has {names} names (hard links), and only one of them would be kept up to date",
                 "copy it and use the copy, or remove the other names",
@@ -265,26 +237,19 @@ class CheckpointFile:
 
     def _read(self) -> CheckpointState | None:
         self._ours = []
-        try:
-            data = private_files.content(self._real, LARGEST)
-            if data is None:
-                return None
-            self._ours = [data]
-            found = parse_json(data)
-            version = found.get("version") if isinstance(found, dict) else None
-            if isinstance(version, int) and version > VERSION:
-                raise self._error(
-                    f"has version {printable(str(version), 20)}, and this release knows versions up to {VERSION}",
-                    "use a newer release of tradesdk, or choose another file",
-                    "checkpoint_mismatch",
-                )
-            content = _Content.model_validate_json(data)
-        except OSError as error:
-            raise self._failed(error, "read") from error
-        except ValidationError as error:
-            raise self._damaged(explained(error)) from None
-        except ValueError as error:
-            raise self._damaged(str(error)) from None
+        data = private_files.content(self._real, LARGEST)
+        if data is None:
+            return None
+        self._ours = [data]
+        found = parse_json(data)
+        version = found.get("version") if isinstance(found, dict) else None
+        if isinstance(version, int) and version > VERSION:
+            raise self._error(
+                f"has version {printable(str(version), 20)}, and this release knows versions up to {VERSION}",
+                "use a newer release of tradesdk, or choose another file",
+                "checkpoint_mismatch",
+            )
+        content = _Content.model_validate_json(data)
         self._must_be_ours(content.service, content.key, content.chain)
         if content.position < content.begin:
             raise self._damaged("position is before begin")
@@ -341,6 +306,18 @@ class CheckpointFile:
         return self._error(
             f"is damaged or not a checkpoint ({printable(what, 150)})", _START_OVER, "checkpoint_damaged"
         )
+
+    @contextmanager
+    def _refusing(self, doing: str) -> Iterator[None]:
+        """Raise our error for what a file system or a content does."""
+        try:
+            yield
+        except OSError as error:
+            raise self._failed(error, doing) from error
+        except ValidationError as error:
+            raise self._damaged(explained(error)) from None
+        except ValueError as error:
+            raise self._damaged(str(error)) from None
 
     def _failed(self, error: OSError, doing: str) -> CheckpointError:
         code = errno.errorcode.get(error.errno or 0, "no number")

@@ -83,11 +83,7 @@ class SSEDecoder:
         self._id = ""
 
     def feed(self, chunk: bytes) -> list[bytes]:
-        """The data of the events that `chunk` completes: their lines joined by LF. A CR ends its line at once.
-
-        Raises:
-            RuntimeError: after `close`.
-        """
+        """The data of the events that `chunk` completes: their lines joined by LF. A CR ends its line at once."""
         if not self._only_lines:
             chunk = self._lines_of(chunk)
         if not chunk:

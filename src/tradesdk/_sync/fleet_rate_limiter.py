@@ -46,10 +46,10 @@ class FleetRateLimiter:
         """The rate limit in the last answer that this member got; None before that."""
         return self._window.rate_limit
 
-    def claim(self, window: str, /) -> RateClaim:
+    def claim(self, name: str, /) -> RateClaim:
         """Take one request from the window of an API key."""
-        claim = in_thread(lambda: self._window.claim(window))
-        return RateClaim(with_jitter(claim.wait), window, "") if claim.wait else claim
+        claim = in_thread(lambda: self._window.claim(name))
+        return RateClaim(with_jitter(claim.wait), name, "") if claim.wait else claim
 
     def answered(self, claim: RateClaim, status: int, headers: Mapping[str, str], /) -> None:
         """Note what an answer says of the window."""

@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING, NoReturn, TypeVar
 
 from .._http import settings
 from .._http.retry import RetryPolicy
@@ -33,7 +33,7 @@ if not TYPE_CHECKING:
 if TYPE_CHECKING:
     from functools import cached_property as part  # stands last: documentation tools know this one
 
-    from ..payments.results import DryRun, MarketResult
+    from ..payments.results import MarketResult
     from .batches import Batches
     from .chain_witness import ChainWitness
     from .httpx_sender import HttpClient
@@ -187,12 +187,12 @@ class MarketClient(MarketMethods):
     @part
     def quote(self) -> Quotes:
         """Quotes: published prices of calls, and what the budgets leave. No key, no request."""
-        return Quotes(self._paying.quote)
+        return Quotes(self._paying)
 
     @part
     def dry_run(self) -> DryRuns:
         """Dry runs: what calls would sign. Requests the offer; signs, reserves and pays nothing."""
-        return DryRuns(self._dry_run)
+        return DryRuns(self._paying)
 
     @part
     def batches(self) -> Batches:
@@ -228,12 +228,6 @@ class MarketClient(MarketMethods):
     ) -> MarketResult[T]:
         most = None if max_price is None else micro_usd("max_price", max_price)
         return self._paying.buy(request, lambda result: result, max_price=most, purchase=purchase)
-
-    def _dry_run(
-        self, request: MarketRequest[Any], /, *, max_price: Usd | None = None, purchase: str | None = None
-    ) -> DryRun:
-        most = None if max_price is None else micro_usd("max_price", max_price)
-        return self._paying.dry_run(request, max_price=most, purchase=purchase)
 
     def with_options(
         self,

@@ -6,7 +6,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from .. import _market as market
 from .._market import MarketRequest, TokenQuery
@@ -23,8 +23,11 @@ from ..models.market import (
     TokenWinRate,
     TopPerformers,
 )
-from ..payments.money import Usd
+from ..payments.money import Usd, micro_usd
 from ..payments.results import DryRun, MarketResult, Quote
+
+if TYPE_CHECKING:
+    from .payment_flow import PaymentFlow
 
 T = TypeVar("T")
 
@@ -245,12 +248,6 @@ class MarketMethods(ABC):
         return self._buy(market.raw(path, json), max_price=max_price, purchase=purchase)
 
 
-class QuoteFunction(Protocol):
-    """Quotes a request."""
-
-    def __call__(self, request: MarketRequest[Any], /) -> Quote: ...
-
-
 class Quotes:
     """`client.quote`: published prices of calls, and what the budgets leave. No key, no request.
 
@@ -258,8 +255,8 @@ class Quotes:
     `InvalidArgumentError` for the same values.
     """
 
-    def __init__(self, quote: QuoteFunction) -> None:
-        self._quote = quote
+    def __init__(self, flow: PaymentFlow) -> None:
+        self._quote = flow.quote
 
     def token_signals(self, tokens: Sequence[str | TokenQuery], *, limit: int | None = None) -> Quote:
         """Quote the newest signals of 1 to 5 tokens (`POST /v1/token-signals`, $0.05 a token)."""
@@ -305,22 +302,20 @@ class Quotes:
         return self._quote(market.raw(path, json))
 
 
-class DryRunFunction(Protocol):
-    """Does a dry run of a request."""
-
-    def __call__(
-        self, request: MarketRequest[Any], /, *, max_price: Usd | None = None, purchase: str | None = None
-    ) -> DryRun: ...
-
-
 class DryRuns:
     """`client.dry_run`: what calls would sign. Requests the offer; signs, reserves and pays nothing.
 
     Each method takes the arguments of the client's method of the same name, including `max_price` and `purchase`.
     """
 
-    def __init__(self, dry_run: DryRunFunction) -> None:
-        self._dry_run = dry_run
+    def __init__(self, flow: PaymentFlow) -> None:
+        self._flow = flow
+
+    def _dry_run(
+        self, request: MarketRequest[Any], *, max_price: Usd | None = None, purchase: str | None = None
+    ) -> DryRun:
+        most = None if max_price is None else micro_usd("max_price", max_price)
+        return self._flow.dry_run(request, max_price=most, purchase=purchase)
 
     def token_signals(
         self,

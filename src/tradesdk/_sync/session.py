@@ -319,7 +319,7 @@ class Session:
         """Wait until the rate limit allows one request."""
         name = self.limit_name
         if not self.throttle:
-            return RateClaim(window=name) if name else _NO_CLAIM
+            return RateClaim(name=name) if name else _NO_CLAIM
         while wait := (claim := self.limiter.claim(name)).wait:
             if self.clock.monotonic() + wait > give_up:
                 raise RateLimitError(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 from .._http.log_events import log_retry
 from .._http.response import failure_of
 from .._http.retry import Operation, Retries
-from .._stream.checkpoint import CheckpointFile, CheckpointState
+from .._stream.checkpoint import CheckpointFile
 from .._stream.events import signal_reader
 from .._stream.state_machine import NextAction, StreamState
 from ..errors import APIError, APITimeoutError, CheckpointError, InvalidArgumentError, StreamError, TradeError
@@ -234,18 +234,15 @@ class SignalStream(Generic[ItemT]):
     def _begin(self) -> None:
         state = None
         if self._checkpoint is not None:
-            state = self._open_checkpoint(self._checkpoint)
+            try:
+                state = always_in_thread(self._checkpoint.open)
+            except BaseException:  # the next attempt opens it again
+                self._release()
+                raise
         self._state.begin(state)
         self._begun = True
         if state is None and self._options.since is None:
             self._backfill.before()
-
-    def _open_checkpoint(self, checkpoint: CheckpointFile) -> CheckpointState | None:
-        try:
-            return always_in_thread(checkpoint.open)
-        except BaseException:  # the next attempt opens it again
-            always_in_thread(checkpoint.close)
-            raise
 
     def _connect(self) -> None:
         clock = self._session.clock

@@ -29,12 +29,7 @@ class FileLock:
         self._process = 0
 
     def take(self) -> None:
-        """Take it, or fail at once.
-
-        Raises:
-            InUseError: another stream has it.
-            OSError: the file cannot be made, or there are no locks here (ENOLCK and the like).
-        """
+        """Take it, or fail at once."""
         from filelock import FileLock, Timeout
 
         # First: where a lock belongs to the process, opening and closing the file again would release ours.

@@ -16,26 +16,14 @@ _CANNOT_SYNC = {errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, err
 
 
 def prepare(path: str) -> None:
-    """Make the folder of a file if it is missing, and check that nothing else than a file is there.
-
-    Raises:
-        OSError: the folder cannot be made.
-        ValueError: something else than a file is there.
-    """
+    """Make the folder of a file if it is missing, and check that nothing else than a file is there (ValueError)."""
     with contextlib.suppress(FileNotFoundError):
         _must_be_file(os.stat(path).st_mode)
     make_folder(os.path.dirname(path))
 
 
 def make_folder(folder: str) -> None:
-    """Make a folder, and those above it, with mode 0700. One that is there keeps its mode.
-
-    Args:
-        folder: its absolute path.
-
-    Raises:
-        OSError: it cannot be made.
-    """
+    """Make a folder, and those above it, with mode 0700. One that is there keeps its mode."""
     if os.path.isdir(folder):
         return
     above = os.path.dirname(folder)
@@ -50,12 +38,7 @@ def make_folder(folder: str) -> None:
 
 
 def create(path: str) -> int:
-    """Make a file with mode 0600, whatever the umask is, and open it for writing.
-
-    Raises:
-        FileExistsError: the name is taken, by a link as well.
-        OSError: it cannot be made.
-    """
+    """Make a file with mode 0600, whatever the umask is, and open it for writing. A link takes the name, too."""
     file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _FLAGS, 0o600)
     try:
         if os.name != "nt":
@@ -70,8 +53,7 @@ def create(path: str) -> int:
 def write(file: int, data: bytes) -> None:
     """Write all of `data` and sync it. `sync_folder` syncs the name of the file.
 
-    Raises:
-        OSError: it failed. A part of `data` may be written.
+    After an OSError, a part of `data` may be written.
     """
     view = memoryview(data)
     while view:
@@ -86,11 +68,7 @@ def write(file: int, data: bytes) -> None:
 
 
 def sync_folder(folder: str) -> None:
-    """Make new names in a folder durable, where the system can do so.
-
-    Raises:
-        OSError: the disk failed, or there is no such folder.
-    """
+    """Make new names in a folder durable, where the system can do so."""
     if os.name == "nt":
         return
     try:
@@ -105,11 +83,7 @@ def sync_folder(folder: str) -> None:
 
 
 def try_to_replace(path: str) -> None:
-    """Check whether `replace` may write here, and remove what a killed process left behind.
-
-    Raises:
-        OSError: it may not.
-    """
+    """Check that `replace` may write here, and remove what a killed process left behind."""
     temp = f"{path}.tmp"
     os.close(_new(temp))
     os.unlink(temp)
@@ -120,8 +94,7 @@ def replace(path: str, data: bytes) -> None:
 
     One writer at a time: the caller holds a lock.
 
-    Raises:
-        OSError: it failed. The old file is unchanged; if only the last step failed, it is the new one.
+    After an OSError the old file is unchanged; if only the last step failed, it is the new one.
     """
     temp = f"{path}.tmp"
     file = _new(temp)
@@ -142,10 +115,6 @@ def create_whole(path: str, data: bytes) -> None:
     """Make a file of `data`, readable for its owner only: complete and on disk when this returns, or missing.
 
     Where there are no hard links, a killed process may leave it empty.
-
-    Raises:
-        FileExistsError: the name is taken, by a link as well.
-        OSError: it failed, or the file system does not keep other users out.
     """
     temp = f"{path}.{os.urandom(8).hex()}.tmp"  # others may be making the same file
     file = create(temp)
@@ -176,11 +145,7 @@ def create_whole(path: str, data: bytes) -> None:
 
 
 def names(path: str) -> int:
-    """The number of names (hard links) of a file; 0 when it is missing.
-
-    Raises:
-        OSError: the file cannot be looked up.
-    """
+    """The number of names (hard links) of a file; 0 when it is missing."""
     try:
         return os.stat(path).st_nlink
     except FileNotFoundError:
@@ -188,12 +153,7 @@ def names(path: str) -> int:
 
 
 def content(path: str, largest: int) -> bytes | None:
-    """The bytes of a file; None when it is missing.
-
-    Raises:
-        OSError: it cannot be read.
-        ValueError: it is not a file, or has more than `largest` bytes.
-    """
+    """The bytes of a file; None when it is missing. ValueError: it is no file, or has more than `largest` bytes."""
     try:
         # Without O_NONBLOCK, opening a pipe would wait for a writer.
         file = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | _FLAGS)

@@ -81,12 +81,12 @@ class RateClaim:
 
     Attributes:
         wait: seconds until the request may ask again, with jitter; 0 when it may be sent now.
-        window: which rate limit it is: a hash of the API key. Empty for a limiter that one client has alone.
+        name: which rate limit it is: a hash of the API key. Empty for a limiter that one client has alone.
         id: what the limiter knows the claim by; empty when none was made.
     """
 
     wait: float = 0.0
-    window: str = ""
+    name: str = ""
     id: str = ""
 
 
