@@ -16,14 +16,14 @@ from statistics import median
 
 from _measure import Bar, Figures, finish, in_process, measure, report
 
-from tradesdk._values.payment import Payment, PaymentStage, ReasonCode, Receipt, SignedHeader
+from tradesdk._values.payment import Payment, PaymentStage, Receipt, SignedHeader
 from tradesdk.payments.budget import Budget
 from tradesdk.payments.ledger import schema
 from tradesdk.payments.ledger.changes import Record, Submit
 from tradesdk.payments.ledger.rules import DAY, Reservation
 from tradesdk.payments.ledger.schema import to_row
 from tradesdk.payments.ledger.store import Ledger
-from tradesdk.payments.state_machine import Report
+from tradesdk.payments.state_machine import DELIVERED, Report
 
 ROUNDS = 60
 TIMES = 5
@@ -67,7 +67,7 @@ def written(ledger: Ledger) -> None:
     wanted = Reservation(payment=payment(), budget=BUDGET, owner="me", until=NOW + 60, over=NOW, now=NOW)
     one, _ = ledger.reserve(wanted)
     ledger.update(one.id, Submit(terms=one, header=HEADER, owner="me", now=NOW))
-    report = Report(ReasonCode.DELIVERED, "delivered", receipt=RECEIPT)
+    report = Report(DELIVERED, "delivered", receipt=RECEIPT)
     done = ledger.update(one.id, Record(report=report, signatures=1, owner="me", now=NOW)).payment
     assert done.stage is PaymentStage.ANSWERED
 

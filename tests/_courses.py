@@ -36,11 +36,24 @@ from tradesdk import (
     SignedHeader,
     Spending,
 )
-from tradesdk._values.payment import NOT_TAKEN
 from tradesdk.payments.ledger import rules
 from tradesdk.payments.ledger.changes import Claim, Mark, Record, Resubmit, Submit
 from tradesdk.payments.ledger.leases import LONGEST_CLAIM
-from tradesdk.payments.state_machine import MARGIN, PaymentStateMachine, Report
+from tradesdk.payments.ledger.rules import NextStep
+from tradesdk.payments.state_machine import (
+    BARE,
+    DELIVERED,
+    MARGIN,
+    NOT_RECEIVED,
+    OPEN,
+    REFUSED,
+    REJECTED,
+    UNDELIVERED,
+    UNSETTLED,
+    Meaning,
+    PaymentStateMachine,
+    Report,
+)
 
 from .unit._ledger import ADDRESS, NOW, draft
 
@@ -83,8 +96,9 @@ def entry(payment: Payment) -> Entry:
         "created": 0.0,
         "updated": payment.updated if stage is ANSWERED else 0.0,
         "reply": payment.reply if stage is ANSWERED else None,
-        "code": _CODES.get(stage) or (ReasonCode.REJECTED if payment.code in NOT_TAKEN else ReasonCode.UNKNOWN),
+        "code": ReasonCode.NONE,
         "reason": "",
+        "refused": payment.refused and stage is SENT,
         "proof": PaymentProof.PERSON if payment.paid is False or closed else PaymentProof.NONE,
         "receipt": PAID if payment.receipt is not None and payment.receipt.success else None,
         "submissions": min(payment.submissions, 2 if stage is SENT else 1),
@@ -93,9 +107,6 @@ def entry(payment: Payment) -> Entry:
         "valid_before": payment.counts_until if closed else payment.valid_before,
     }
     return _ENTRIES.setdefault(tuple(values.values()), Entry(**values))
-
-
-_CODES = {RESERVED: ReasonCode.NONE, ANSWERED: ReasonCode.DELIVERED, TAKEN: ReasonCode.ALREADY_USED}
 
 
 def is_closed(payment: Payment) -> bool:
@@ -342,28 +353,32 @@ def _no_jitter() -> float:
 
 
 @functools.cache
-def machine_of(payment: Entry, before: Entry) -> PaymentStateMachine:
-    return _same(PaymentStateMachine(POLICY, payment, before, random=_no_jitter), payment)
+def machine_of(payment: Entry, before: Entry, expired: bool = False) -> PaymentStateMachine:
+    return _same(PaymentStateMachine(POLICY, payment, before, expired=expired, random=_no_jitter), payment)
 
 
-def _report(code: ReasonCode, receipt: Receipt | None) -> Report:
-    lost = code is ReasonCode.UNKNOWN
+def _report(meaning: Meaning, receipt: Receipt | None) -> Report:
+    lost = meaning is OPEN
     failure = Failure(FailureCause.LOST) if lost else Failure(FailureCause.STATUS, 402, {})
-    return Report(code, "", failure, receipt, sent=code is not ReasonCode.NOT_RECEIVED)
+    return Report(meaning, "", failure, receipt, sent=meaning is not NOT_RECEIVED)
 
 
-_TOLD = [
-    code
-    for code in ReasonCode
-    if code not in (ReasonCode.NONE, ReasonCode.UNUSABLE, ReasonCode.SUSPECT, ReasonCode.TAKEN_ELSEWHERE)
-]
+MEANINGS = {
+    "delivered": DELIVERED,
+    "no answer": OPEN,
+    "402 without a reason": BARE,
+    "settlement failed": UNSETTLED,
+    "not received": NOT_RECEIVED,
+    "rejected": REJECTED,
+    "refused": REFUSED,
+    "already used": UNDELIVERED,
+}
 ANSWERS = {
-    f"{code}{' with a receipt' if receipt else ''}": _report(code, receipt)
-    for code in _TOLD
+    f"{name}{' with a receipt' if receipt else ''}": _report(meaning, receipt)
+    for name, meaning in MEANINGS.items()
     for receipt in (None, PAID)
 }
-NOT_SENT = (ReasonCode.NOT_RECEIVED.value,)
-DELIVERED = (ReasonCode.DELIVERED.value,)
+NOT_SENT = ("not received",)
 SENT_ONES = tuple(name for name, answer in ANSWERS.items() if answer.sent)
 
 
@@ -383,9 +398,9 @@ def outcomes(
         again = None if step.wait is None else _same(went_on, machine._payment)
         report = replace(step.report, failure=Failure(FailureCause.LOST))
         report = report if receipts else replace(report, receipt=None)
-        if report.code is ReasonCode.DELIVERED:
+        if report.meaning is DELIVERED:
             found.setdefault((None, replace(report, reply=REPLY)), name)
-            report, name = replace(report, code=ReasonCode.UNUSABLE), f"{name}, not usable"
+            report, name = replace(report, meaning=UNDELIVERED), f"{name}, not usable"
         found.setdefault((again, report), name)
     return [(name, *after) for after, name in found.items()]
 
@@ -575,12 +590,12 @@ class _Call:
             return
         if found.stage is ANSWERED:
             yield self.to(f"claims the answer of {found.id}", Caller("collects", found.id), book)
-        elif found.header is not None:
-            at_hand = Caller("resends", found.id, str(found.header), machine_of(found, found), found.signatures)
-            if not rules.is_signable(found, self.now + MARGIN):
-                yield self.to(f"claims {found.id}", at_hand, book)
-            elif found.identified:
-                yield self.to(f"claims {found.id}", at_hand._replace(step="asks_for_kept"), book)
+            return
+        step = rules.next_step(found, self.now + MARGIN)
+        if step in (NextStep.RESEND, NextStep.ASK):
+            machine = machine_of(found, found, step is NextStep.ASK)
+            at_hand = Caller("resends", found.id, str(found.header), machine, found.signatures)
+            yield self.to(f"claims {found.id}, to {step} it", at_hand, book)
 
     def releases(self, told: str, book: Book | None = None) -> Move:
         """The end of a call that gets no answer."""
@@ -592,7 +607,7 @@ class _Call:
 
     def reports(self, told: str, report: Report) -> Move:
         """It writes down a report, and ends."""
-        return self.releases(f"{told}: writes down {report.code}", self.recorded(report))
+        return self.releases(f"{told}: writes down {report.meaning.code}", self.recorded(report))
 
     def reserved(self) -> Iterator[Move]:
         """It signs, and writes that down."""
@@ -644,7 +659,7 @@ class _Call:
 
     @property
     def in_doubt(self) -> Report:
-        return Report(ReasonCode.UNKNOWN, "", settle_failed=self.machine.settle_failed)
+        return Report(OPEN, "", settle_failed=self.machine.settle_failed)
 
     def sends(self) -> Iterator[Move]:
         yield self.reports("is canceled before it sends", self.not_sent)
@@ -664,13 +679,15 @@ class _Call:
     def told(self, answers: tuple[str, ...]) -> Iterator[Move]:
         """It is told something, and writes that down."""
         for told, machine, report in outcomes(self.machine, self.now, answers, self.case.receipts):
-            if report.code is ReasonCode.DELIVERED:
+            if report.meaning is DELIVERED:
                 yield self.delivered(told, report)
             elif machine is None:
                 yield self.reports(f"is told: {told}", report)
             elif report.sent:
                 waits = self.caller._replace(step="pauses", machine=machine)
-                yield self.to(f"is told: {told}: writes down {report.code}, and waits", waits, self.recorded(report))
+                yield self.to(
+                    f"is told: {told}: writes down {report.meaning.code}, and waits", waits, self.recorded(report)
+                )
             else:
                 waits = self.caller._replace(step="pauses", machine=machine, last=report)
                 yield self.to(f"is told: {told}, and waits", waits)
@@ -694,16 +711,6 @@ class _Call:
         book, _ = update(self.book, self.caller.payment, Reopen(owner=self.owner, reply=REPLY))
         yield self.to("is canceled before it returns: puts the answer back", IDLE, book)
         yield self.to("returns the answer", IDLE, has_answer=True)
-
-    def asks_for_kept(self) -> Iterator[Move]:
-        """It has claimed an expired payment, and sends it once more for the answer that the service may keep."""
-        yield self.releases("is canceled")
-        yield self.to("sends it once more", self.caller._replace(step="is_asked_for_kept"), cheque=self.handed_over())
-
-    def is_asked_for_kept(self) -> Iterator[Move]:
-        yield self.releases("gets no answer, or is canceled")
-        yield self.delivered("delivered", Report(ReasonCode.DELIVERED, "", reply=REPLY))
-        yield self.reports("gets an answer that is not usable", Report(ReasonCode.UNUSABLE, ""))
 
 
 # States

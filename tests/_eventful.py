@@ -72,7 +72,7 @@ def agree(service: PaidService, ledger: Ledger) -> None:
         if nonce in service.taken:
             assert payment.charged is not False, f"taken, and the ledger says {how(payment)}"
             assert payment.in_doubt or payment.stage in (PaymentStage.ANSWERED, PaymentStage.TAKEN), how(payment)
-        elif payment.code in (ReasonCode.UNUSABLE, ReasonCode.ALREADY_USED) or payment.charged is True:
+        elif payment.code is ReasonCode.UNDELIVERED or payment.charged is True:
             raise AssertionError(f"not taken, and the ledger says {how(payment)}")
         if nonce in service.authorizations:
             assert payment.stage is not PaymentStage.RESERVED or payment.code is ReasonCode.NOT_RECEIVED, how(payment)

@@ -68,16 +68,16 @@ LOST: dict[str, Any] = {
     "error": "PaymentUndeliveredError",
     "code": "paid_undelivered",
     "charged": "unknown",
-    "state": "taken, already_used",
+    "state": "taken, undelivered",
     "again": "unresolved_payment",
 }
-LOST_WITH_RECEIPT: dict[str, Any] = LOST | {"charged": True, "state": "taken, unusable"}
+LOST_WITH_RECEIPT: dict[str, Any] = LOST | {"charged": True, "state": "taken, undelivered"}
 OPEN: dict[str, Any] = {"error": "PaymentOutcomeUnknownError", "charged": "unknown", "state": "sent, unknown"}
 SAFE: dict[str, Any] = {"state": "sent, rejected", "charged": "unknown", "settled": 0, "again": "delivered"}
 
-BARE: dict[str, Any] = OPEN | {"state": "sent, no_reason"}
+BARE: dict[str, Any] = OPEN | {"state": "sent, unknown"}
 REFUSED: dict[str, Any] = SAFE | {"state": "sent, refused"}
-STILL_PENDING: dict[str, Any] = OPEN | {"state": "sent, pending"}
+STILL_PENDING: dict[str, Any] = OPEN | {"state": "sent, unknown"}
 
 SCENARIOS = (
     Scenario(name="clean"),
@@ -128,7 +128,7 @@ SCENARIOS = (
     ),
     Scenario(
         name="settlement pending forever", faults=[fault("settlement", reason="settlement_pending")],
-        code="settlement_pending", settled=0, again="delivered", **STILL_PENDING,
+        code="outcome_unknown", settled=0, again="delivered", **STILL_PENDING,
     ),
     Scenario(name="settlement failed, once", faults=[fault("settlement", count=1)]),
     Scenario(name="settlement failed, and taken", faults=[fault("settlement", charged=True, count=1)], **LOST),

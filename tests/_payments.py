@@ -34,8 +34,8 @@ def payment(number: int = 1, amount: int = 30_000, **changes: Any) -> Payment:
 
 SENT: dict[str, Any] = {"stage": PaymentStage.SENT, "code": ReasonCode.NONE}
 UNKNOWN: dict[str, Any] = {"stage": PaymentStage.SENT, "code": ReasonCode.UNKNOWN}
-REJECTED: dict[str, Any] = {"stage": PaymentStage.SENT, "code": ReasonCode.REJECTED}
-UNUSABLE: dict[str, Any] = {"stage": PaymentStage.TAKEN, "code": ReasonCode.UNUSABLE}
+REJECTED: dict[str, Any] = {"stage": PaymentStage.SENT, "code": ReasonCode.REJECTED, "refused": True}
+UNUSABLE: dict[str, Any] = {"stage": PaymentStage.TAKEN, "code": ReasonCode.UNDELIVERED}
 RESERVED: dict[str, Any] = {
     "stage": PaymentStage.RESERVED,
     "code": ReasonCode.NONE,

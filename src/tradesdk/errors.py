@@ -157,7 +157,6 @@ ErrorCode = Literal[
     "validity_rejected",
     "payment_rejected",
     # payments that were sent
-    "settlement_pending",
     "outcome_unknown",
     "suspect_paid",
     "time_is_up",

@@ -242,10 +242,10 @@ async def test_a_service_that_says_used_and_did_not_take_it(mock: MockService) -
     with pytest.raises(PaymentError) as caught:
         await doubted.client.token_prices(["BRETT"])
     assert caught.value.payment is not None
-    assert how(caught.value.payment) == "taken, already_used"
+    assert how(caught.value.payment) == "taken, undelivered"
     mock.clock.advance(120 + FINALITY)
     ((settled, _),) = (await doubted.client.payments.reconcile()).witnessed
-    assert (how(settled), settled.charged) == ("sent, already_used, unpaid by chain", False)
+    assert (how(settled), settled.charged) == ("sent, undelivered, unpaid by chain", False)
 
 
 async def test_a_canceled_payment_counts_as_paid_until_a_person_says_otherwise(mock: MockService) -> None:
@@ -256,12 +256,12 @@ async def test_a_canceled_payment_counts_as_paid_until_a_person_says_otherwise(m
     with pytest.raises(PaymentError) as caught:
         await doubted.client.payments.resume(payment.id)  # the mock's contract refuses the nonce now
     assert caught.value.payment is not None
-    assert how(caught.value.payment) == "taken, already_used"
+    assert how(caught.value.payment) == "taken, undelivered"
     mock.clock.advance(120 + FINALITY)
     ((settled, verdict),) = (await doubted.client.payments.reconcile()).witnessed
     assert (verdict.outcome, settled.charged) == ("paid", True)
     marked = await doubted.client.payments.mark(payment.id, paid=False)
-    assert how(marked) == "sent, already_used, unpaid by person"
+    assert how(marked) == "sent, undelivered, unpaid by person"
     assert (await doubted.client.payments.spending()).total == 0
     mock.payments.assert_not_charged()
 

@@ -268,7 +268,7 @@ async def test_reconcile_goes_through_more_than_a_page(mock: MockService) -> Non
     for number in range(205):
         one = draft(f"call {number}", url=f"{mock.url}/v1/token-prices", valid_before=int(START) + 60)
         made = submitted(ledger, one, budget=Budget.unlimited(), now=START)
-        told(ledger, made, ReasonCode.UNUSABLE, now=START)
+        told(ledger, made, ReasonCode.UNDELIVERED, now=START)
     client = buyer_of(mock, ledger=ledger)
     found = (await client.payments.reconcile()).unresolved
     assert len({one.id for one in found}) == len(found) == 205

@@ -40,6 +40,7 @@ from .._seeds import drawn
 from .._seller import BASE, PRICE, TWO, Seller
 from ._client import collected
 from ._market import buyer_of, market_of
+from ._network import networked
 
 pytestmark = pytest.mark.twin
 
@@ -415,10 +416,11 @@ async def never_sent(client: AsyncMarketClient, mock: MockService, **purchase: s
             raise httpx.ConnectError("refused")
         return await inside.handle_async_request(request)
 
-    http = httpx.AsyncClient(transport=httpx.MockTransport(handle))
-    other = buyer_of(mock, ledger=client._paying.authorizer.store, http_client=http, base_url=mock.url)
-    with pytest.raises(APIConnectionError) as caught:
-        await other.with_options(max_retries=0).token_prices(TWO, **purchase)
+    with pytest.MonkeyPatch.context() as patch:
+        networked(patch, httpx.MockTransport(handle))
+        other = buyer_of(mock, ledger=client._paying.authorizer.store, http_client=None)
+        with pytest.raises(APIConnectionError) as caught:
+            await other.with_options(max_retries=0).token_prices(TWO, **purchase)
     assert caught.value.payment is not None
     assert (caught.value.payment.signatures, caught.value.charged) == (1, False)
     return caught.value.payment.id

@@ -134,7 +134,7 @@ async def test_closed_by_somebody_else_it_is_not_sent_again() -> None:
     _, error = await outcome(shop)
     assert isinstance(error, PaymentOutcomeUnknownError)
     assert error.payment is not None
-    assert how(error.payment) == "sent, no_reason, unpaid by person"
+    assert how(error.payment) == "sent, unknown, unpaid by person"
     assert shop.service.requests == 2  # the offer, and the payment once
     shop.clock.advance(60)
     await shop.end()

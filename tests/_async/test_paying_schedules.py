@@ -144,13 +144,16 @@ async def test_many_schedules(seeds: range) -> None:
 
 
 async def play(seeds: Iterable[int]) -> None:
-    """By an httpx client; every third one again by our own connections, where everything happens likewise."""
+    """By an httpx client; every third one again by our own connections, where everything happens likewise.
+
+    But only our own say that a connection was refused before anything was sent.
+    """
     for seed in seeds:
         injected = await course(Run(seed))
         if seed % 3 == 0:
             with pytest.MonkeyPatch.context() as patch:
                 own = Run(seed, patch=patch)
-                assert await course(own) == injected, f"schedule {seed}"
+                assert await course(own) == injected or "refused" in own.schedule.kinds, f"schedule {seed}"
             assert own.network is not None
             assert own.network.connections > 0
 

@@ -262,9 +262,17 @@ async def test_an_error_out_of_somebody_elses_client_proves_nothing(raised: Exce
     assert (await client.payments.spending()).held == PRICE
 
 
-@each_of("raised", [httpx.LocalProtocolError("late"), UnicodeError("late"), httpx.InvalidURL("late")])
+@each_of(
+    "raised",
+    [
+        httpx.ConnectError("refused, at its own second try"),
+        httpx.LocalProtocolError("late"),
+        UnicodeError("late"),
+        httpx.InvalidURL("late"),
+    ],
+)
 async def test_nor_does_one_out_of_its_transport(raised: Exception) -> None:
-    """Such errors mean that nothing was sent only where the transport is ours. This one has no hooks."""
+    """Such errors mean that nothing was sent only where the transport is ours: another may retry by itself."""
     buyer = Buyer()
 
     def paid_and_lost(request: httpx.Request) -> httpx.Response:

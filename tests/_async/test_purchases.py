@@ -31,6 +31,7 @@ from .._seller import PRICE, TWO, Seller, asks_2, settled
 from ..unit._ledger import NOW, PLENTY, at, claim, draft, release, submit, told, wanted
 from ..unit._offers import encoded, offer_2, requirement_2
 from ._market import buyer_of, market_of
+from ._network import networked
 
 pytestmark = pytest.mark.twin
 
@@ -137,14 +138,17 @@ async def test_a_service_that_kept_nothing_gets_the_same_nonce_with_another_iden
 
 
 @each_of("resume", [False, True])
-async def test_what_was_never_sent_is_not_sent_in_its_last_seconds(resume: bool) -> None:
+async def test_what_was_never_sent_is_not_sent_in_its_last_seconds(
+    resume: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """No answer is kept for it. It could still be taken, and the ledger would say that it was never submitted."""
 
     def unreachable(request: httpx.Request) -> httpx.Response:
         raise httpx.ConnectError("refused", request=request)
 
     seller = Seller(offer=offer_2(extensions={"payment-identifier": {"info": {"required": False}}}), sold=unreachable)
-    client = market_of(seller).with_options(max_retries=0)
+    networked(monkeypatch, httpx.MockTransport(seller))
+    client = market_of(seller, http_client=None).with_options(max_retries=0)
     with pytest.raises(APIConnectionError) as caught:
         await client.token_prices(TWO)
     first = caught.value.payment
@@ -392,7 +396,7 @@ async def test_a_mark_waits_until_nothing_can_be_taken(mock: MockService) -> Non
     assert "may still be taken until" in refused.value.message
     mock.clock.advance(EXPIRED)
     marked = await client.payments.mark(caught.value.payment.id, paid=False)
-    assert how(marked) == "sent, already_used, unpaid by person"
+    assert how(marked) == "sent, undelivered, unpaid by person"
 
 
 async def test_who_lost_the_claim_undoes_nothing() -> None:

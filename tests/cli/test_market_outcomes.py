@@ -48,7 +48,7 @@ def about_money(run: Run) -> tuple[int, str, Any, Any]:
         ({"kind": "status", "status": 429}, (14, "outcome_unknown", "unknown", "sent"), "trade pay resume pay_"),
         (
             {"kind": "settlement", "reason": "settlement_pending"},
-            (14, "settlement_pending", "unknown", "sent"),
+            (14, "outcome_unknown", "unknown", "sent"),
             "trade pay resume pay_",
         ),
         ({"kind": "malformed_json"}, (14, "paid_undelivered", True, "taken"), "trade pay show pay_"),

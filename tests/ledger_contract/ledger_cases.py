@@ -23,7 +23,7 @@ from tradesdk import (
     ReasonCode,
     Receipt,
 )
-from tradesdk._values.payment import GRACE
+from tradesdk._values.payment import GRACE, LONGEST_VALIDITY
 
 from .expectations import case, over, raises
 from .ledger_payments import (
@@ -301,6 +301,20 @@ def a_name_is_found_for_ever(store: LedgerStore, place: str) -> None:
 
 
 @case
+def a_reservation_from_the_future_is_void(store: LedgerStore) -> None:
+    """It was made before the clock was set back: none lasts longer than the longest validity."""
+    year = 31_536_000
+    first = reserve(store, draft("call", valid_before=int(NOW) + year + 60), now=NOW + year)
+    assert store.spending(PLENTY, now=NOW + year).held == 30_000
+    assert store.spending(PLENTY, now=NOW).total == 0
+    assert store.find("call", now=NOW) is None
+    with raises(PaymentRefusedError, "reservation_lost"):
+        submit(store, first)
+    reserve(store, draft("other", valid_before=int(NOW) + LONGEST_VALIDITY + GRACE))
+    assert store.spending(PLENTY, now=NOW).total == 30_000
+
+
+@case
 @over("name", [None, "tuesday"])
 @over("place", NEVER_SENT)
 def what_was_never_handed_over_counts_nothing(store: LedgerStore, place: str, name: str | None) -> None:
@@ -419,6 +433,28 @@ def a_payment_stays_in_its_run_until_another_one_has_signed_it(store: LedgerStor
 
 
 @case
+@over("signs", [True, False])
+def a_run_counts_every_nonce_that_it_ever_handed_over(store: LedgerStore, signs: bool) -> None:
+    """Also those that another run has signed or resent since: either submission may be taken. Each counts once."""
+    payment = submitted(store, of_run(fingerprint="call"), max_total=30_000)
+    for later, run in ((200, "another"), (400, "r")):
+        now = NOW + later if signs else NOW
+        if signs:
+            wanted_now = of_run(run, fingerprint="call", valid_before=int(now) + 60)
+            again = reserve(store, wanted_now, now=now, over=now, max_total=30_000)
+            payment = submit(store, replace(again, run=run, valid_before=int(now) + 60), now=now)
+        else:
+            payment = resubmit(store, payment, run=run, max_total=30_000)
+        assert payment.run == run
+        for each in ("r", "another"):
+            assert store.spending(PLENTY, now=now, run=each).total == 30_000
+            with raises(PaymentRefusedError, "over_total"):
+                reserve(store, of_run(each), max_total=59_999, now=now, over=now)
+    with raises(PaymentRefusedError, "over_total"):
+        resubmit(store, payment, run="third", max_total=29_999, now=NOW + 400)
+
+
+@case
 def there_is_room_when_hour_and_day_both_have_it(store: LedgerStore) -> None:
     """Also the next day counts what may still be taken in its first minute."""
     budget = Budget(per_hour="0.05", per_day="0.05")
@@ -464,7 +500,7 @@ def what_is_resubmitted_may_be_taken(store: LedgerStore, place: str) -> None:
     payment = at(store, place)
     again = resubmit(store, payment, now=NOW + 1)
     assert again.in_doubt
-    assert again.code is (ReasonCode.NONE if place in NOT_TAKEN else payment.code)
+    assert (again.code, again.refused) == (payment.code, False)
     assert (again.submissions, again.header) == (payment.submissions + 1, HEADER)
     assert store.get(payment.id) == again
 
@@ -486,17 +522,17 @@ def that_it_was_not_taken_says_only_its_call(store: LedgerStore) -> None:
     payment = submitted(store, draft(), owner="me", until=NOW + 300)
     for code in (ReasonCode.REJECTED, ReasonCode.REFUSED, ReasonCode.NOT_RECEIVED):
         assert told(store, payment, code, owner="you") == payment
-    assert told(store, payment, ReasonCode.PENDING, owner="you").code is ReasonCode.PENDING
+    assert told(store, payment, ReasonCode.UNKNOWN, "pending", owner="you").reason == "pending"
     older = replace(payment, signatures=0)
-    assert told(store, older, ReasonCode.UNKNOWN, owner="me").code is ReasonCode.PENDING
-    assert told(store, older, ReasonCode.UNUSABLE, owner="you").stage is PaymentStage.TAKEN
+    assert told(store, older, ReasonCode.UNKNOWN, "lost", owner="me").reason == "pending"
+    assert told(store, older, ReasonCode.UNDELIVERED, owner="you").stage is PaymentStage.TAKEN
     assert told(store, older, ReasonCode.DELIVERED, owner="you").stage is PaymentStage.ANSWERED
-    assert told(store, payment, ReasonCode.UNUSABLE, owner="me").stage is PaymentStage.ANSWERED
+    assert told(store, payment, ReasonCode.UNDELIVERED, owner="me").stage is PaymentStage.ANSWERED
 
 
 @case
 @over("place", ["marked unpaid", "unpaid by the chain"])
-@over("code", [ReasonCode.DELIVERED, ReasonCode.UNUSABLE])
+@over("code", [ReasonCode.DELIVERED, ReasonCode.UNDELIVERED])
 def an_answer_overrules_whoever_said_that_it_was_not_taken(store: LedgerStore, place: str, code: ReasonCode) -> None:
     payment = at(store, place)
     after = told(store, payment, code)

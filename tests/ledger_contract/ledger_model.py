@@ -18,7 +18,7 @@ from tradesdk import (
     ReasonCode,
     Receipt,
 )
-from tradesdk._values.payment import GRACE, NOT_TAKEN
+from tradesdk._values.payment import GRACE, LONGEST_VALIDITY
 from tradesdk.payments.budget import LIMITS, Release
 
 from .expectations import raises
@@ -70,11 +70,10 @@ TERMS = ("amount", "pay_to", "identified", "valid_before", "counts_until")
 RESERVED, SENT, ANSWERED, TAKEN = PaymentStage
 STAGES = {
     ReasonCode.DELIVERED: ANSWERED,
-    **dict.fromkeys(
-        (ReasonCode.UNUSABLE, ReasonCode.ALREADY_USED, ReasonCode.SUSPECT, ReasonCode.TAKEN_ELSEWHERE), TAKEN
-    ),
+    **dict.fromkeys((ReasonCode.UNDELIVERED, ReasonCode.SUSPECT, ReasonCode.TAKEN_ELSEWHERE), TAKEN),
 }
-CONCLUSIVE = (ReasonCode.DELIVERED, ReasonCode.UNUSABLE, ReasonCode.ALREADY_USED)
+CONCLUSIVE = (ReasonCode.DELIVERED, ReasonCode.UNDELIVERED)
+REFUSALS = (ReasonCode.REJECTED, ReasonCode.REFUSED, ReasonCode.NOT_RECEIVED)
 CODES = [code for code in ReasonCode if code is not ReasonCode.NONE]
 NEEDLESS = ("reserve", "trust", "pass_time", "set_budget")
 NEEDY = ("submit", "resubmit", "record", "collect", "reopen", "claim", "release", "mark")
@@ -103,6 +102,7 @@ class Course:
         self.claims: dict[str, tuple[str, float]] = {}
         self.known: dict[str, list[str]] = {}
         self.terms: dict[str, dict[str, Any]] = {}
+        self.runs: set[tuple[str | None, str]] = set()
 
     # The model
 
@@ -121,17 +121,20 @@ class Course:
         return found
 
     def is_reserved(self, payment: Payment) -> bool:
-        return payment.reserved > 0 and payment.reserved_until + GRACE > self.now
+        lasts = payment.reserved_until - self.now
+        return payment.reserved > 0 and -GRACE < lasts <= LONGEST_VALIDITY + GRACE
 
     def is_expired(self, payment: Payment) -> bool:
         return max(payment.valid_before, payment.counts_until) + GRACE <= self.now
 
     def is_released(self, payment: Payment) -> bool:
         is_open = payment.stage is SENT and payment.paid is None
-        return is_open and payment.code in NOT_TAKEN and self.is_expired(payment)
+        return is_open and payment.refused and self.is_expired(payment)
 
     def of_run(self, run: str | None) -> list[Payment]:
-        return [one for one in self.payments if run and one.run == run]
+        """All that ever belonged to a run. What is reserved counts in the run that signed last."""
+        mine = [one for one in self.payments if run and (run, one.id) in self.runs]
+        return [one if one.run == run else replace(one, reserved=0) for one in mine]
 
     def held(self, release: str) -> dict[str, int]:
         return self.sums([one for one in self.payments if one.paid is None or self.is_reserved(one)], release)
@@ -175,6 +178,7 @@ class Course:
         if changed.stage is not payment.stage or proven or changed.signatures > payment.signatures:
             changed = replace(changed, updated=self.now)
         self.payments[self.payments.index(payment)] = changed
+        self.runs.add((changed.run, changed.id))
         return changed
 
     def renewed(self, earlier: Payment, asked: Payment, owner: str) -> Payment | None:
@@ -256,7 +260,7 @@ class Course:
         again = made if earlier is None else self.renewed(earlier, asked, owner)
         others = [one for one in self.payments if one is not earlier]
         spent = self.sums(others, budget.strictest(self.own).release)
-        spent_by_run = self.sums([one for one in self.of_run(run) if one is not earlier], "proof")
+        spent_by_run = self.sums([one for one in self.of_run(run) if earlier is None or one.id != earlier.id], "proof")
         if again is None:
             assert earlier is not None
             expected = (earlier, False)
@@ -274,6 +278,7 @@ class Course:
         else:
             if earlier is None:
                 self.payments.append(made)
+                self.runs.add((run, made.id))
             else:
                 self.payments[self.payments.index(earlier)] = again
             self.claims[again.id] = (owner, self.now + claim_for)
@@ -323,6 +328,7 @@ class Course:
                 paid=None,
                 code=ReasonCode.NONE,
                 reason="",
+                refused=False,
                 counted=payment.reserved,
                 reserved=0,
                 reserved_until=0,
@@ -347,8 +353,7 @@ class Course:
             with raises(PaymentError):
                 resubmit(self.store, payment, signatures=signatures, owner=owner, now=self.now)
             return
-        code = ReasonCode.NONE if payment.code in NOT_TAKEN else payment.code
-        expected = self.put(payment, code=code, submissions=payment.submissions + 1)
+        expected = self.put(payment, refused=False, submissions=payment.submissions + 1)
         assert resubmit(self.store, payment, signatures=signatures, owner=owner, now=self.now) == expected
 
     def record(self) -> None:
@@ -368,10 +373,10 @@ class Course:
             counts = not (payment.stage is ANSWERED and stage is TAKEN)
         else:
             counts = payment.stage is SENT and payment.paid is None and not older
-            counts = counts and (own or (sent and code not in NOT_TAKEN))
+            counts = counts and (own or code not in REFUSALS)
         expected = payment
         if counts:
-            changes: dict[str, Any] = {"stage": stage, "code": code, "reason": reason}
+            changes: dict[str, Any] = {"stage": stage, "code": code, "reason": reason, "refused": code in REFUSALS}
             changes["settle_failed"] = max(payment.settle_failed, settle_failed)
             if not sent:
                 changes["submissions"] = payment.submissions - 1

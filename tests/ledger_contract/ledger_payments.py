@@ -21,7 +21,17 @@ from tradesdk import (
 )
 from tradesdk.payments.ledger.changes import Claim, Mark, Record, Resubmit, Submit
 from tradesdk.payments.ledger.settings import BUDGET, addresses, recipients_of, with_address
-from tradesdk.payments.state_machine import Report
+from tradesdk.payments.state_machine import (
+    DELIVERED,
+    NOT_RECEIVED,
+    OPEN,
+    REFUSED,
+    REJECTED,
+    SUSPECT,
+    TAKEN_ELSEWHERE,
+    UNDELIVERED,
+    Report,
+)
 
 NOW = 1_760_000_000.0
 """Not the start of an hour, nor of a day."""
@@ -32,6 +42,11 @@ OTHER = "0x1a642f0E3c3aF545E7AcBD38b07251B3990914F1"
 HEADER = SignedHeader("c2lnbmVkIGNoZXF1ZQ==")
 PLENTY = Budget(total="1000")
 REPLY = b"prices"
+
+MEANINGS = {
+    meaning.code: meaning
+    for meaning in (DELIVERED, OPEN, NOT_RECEIVED, REJECTED, REFUSED, UNDELIVERED, SUSPECT, TAKEN_ELSEWHERE)
+}
 
 _numbers = itertools.count(1)
 
@@ -101,7 +116,9 @@ def told(
     """Write down what an answer to its newest signature means."""
     if code is ReasonCode.NOT_RECEIVED:
         report = {"sent": False, **report}
-    change = Record(report=Report(code, reason, **report), signatures=payment.signatures, owner=owner, now=now)
+    change = Record(
+        report=Report(MEANINGS[code], reason, **report), signatures=payment.signatures, owner=owner, now=now
+    )
     return store.update(payment.id, change).payment
 
 
@@ -148,15 +165,9 @@ def trusted(store: LedgerStore, origin: str) -> list[str]:
 
 # Wherever one may be
 
-IN_DOUBT = (
-    "sent",
-    *(code.value for code in (ReasonCode.PENDING, ReasonCode.UNKNOWN, ReasonCode.SETTLE_FAILED, ReasonCode.REDIRECTED)),
-)
+IN_DOUBT = ("sent", ReasonCode.UNKNOWN.value)
 NOT_TAKEN = (ReasonCode.REJECTED.value, ReasonCode.REFUSED.value)
-TAKEN = tuple(
-    code.value
-    for code in (ReasonCode.UNUSABLE, ReasonCode.ALREADY_USED, ReasonCode.SUSPECT, ReasonCode.TAKEN_ELSEWHERE)
-)
+TAKEN = tuple(code.value for code in (ReasonCode.UNDELIVERED, ReasonCode.SUSPECT, ReasonCode.TAKEN_ELSEWHERE))
 MARKED = ("marked paid", "marked unpaid", "paid by the chain", "unpaid by the chain")
 NEVER_SENT = ("released", ReasonCode.NOT_RECEIVED.value)
 PLACES = ("reserved", *NEVER_SENT, *IN_DOUBT, *NOT_TAKEN, "delivered", *TAKEN, *MARKED)

@@ -147,7 +147,7 @@ def test_a_settlement_that_nobody_hears_of(buyer: Buyer) -> None:
         buyer.call("token_prices", *TWO)
     payment = caught.value.payment
     assert payment is not None
-    assert how(payment) == "taken, already_used"
+    assert how(payment) == "taken, undelivered"
     assert payment.charged == "unknown"  # there is no receipt
     assert payment.submissions == 2
     assert "nonce_already_used" in payment.reason

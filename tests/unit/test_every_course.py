@@ -139,7 +139,7 @@ def _way_out(case: Case, call: str, book: Book, used: frozenset[str]) -> str | N
             if made is None:
                 return "it cannot be signed"
             machine = courses.machine_of(made, before)
-            honest = "already_used" if made.nonce in used else "delivered"
+            honest = "already used" if made.nonce in used else "delivered"
             _, _, report = courses.outcomes(machine, now, (honest,), False)[0]
             book, made = courses.record(book, made.id, report, made.signatures, "2", now)
             book, _ = courses.update(book, made.id, ReleaseClaim(owner="2"))

@@ -89,11 +89,11 @@ def test_a_long_past_makes_nothing_slower() -> None:
 @each_of(
     ("statement", "values", "index"),
     [
-        (schema.FIND, ("a", 0, 0, 0, 0, 0), "standing"),
+        (schema.FIND, ("a", 0, 0, 0, 0, 0, 0), "standing"),
         (schema.IN_HOUR, (0,), "COVERING INDEX counted"),
         (schema.RELEASED, (0, 0, 0), "not_taken"),
-        (schema.BY_RUN, ("r",), "by_run"),
-        (schema.RESERVED, (0,), "reserved"),
+        (schema.BY_RUN, ("r", ""), "runs"),
+        (schema.RESERVED, (0, 0), "reserved"),
         (schema.COUNTED, (0, 0), "counted"),
         (schema.FORGET, (0,), "kept"),
         (schema.newest_of(2)[0], ("answered", 9, 9) * 3 + ("sent", 9, 9) * 3 + (9,), "by_stage"),

@@ -7,9 +7,21 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tradesdk import Failure, FailureCause, RawResponse, ReasonCode
+from tradesdk import Failure, FailureCause, RawResponse
 from tradesdk._values.http import Headers
-from tradesdk.payments.state_machine import classify, classify_failure
+from tradesdk.payments.state_machine import (
+    BARE,
+    DELIVERED,
+    NOT_RECEIVED,
+    OPEN,
+    REFUSED,
+    REJECTED,
+    UNDELIVERED,
+    UNSETTLED,
+    Meaning,
+    classify,
+    classify_failure,
+)
 
 from .._rows import each_of
 
@@ -36,35 +48,35 @@ def receipt(reason: str | None, status: int = 402, success: bool = False) -> Raw
     return RawResponse(status, Headers([("PAYMENT-RESPONSE", packed(told))]), b"{}")
 
 
-def verdict(response: RawResponse) -> ReasonCode:
-    return classify(response, BROKEN).code
+def verdict(response: RawResponse) -> Meaning:
+    return classify(response, BROKEN).meaning
 
 
 @each_of(
     ("status", "expected"),
     [
-        (200, ReasonCode.DELIVERED),
-        (204, ReasonCode.DELIVERED),
-        (302, ReasonCode.REDIRECTED),
-        (400, ReasonCode.REFUSED),
-        (401, ReasonCode.REFUSED),
-        (404, ReasonCode.REFUSED),
-        (408, ReasonCode.UNKNOWN),
-        (409, ReasonCode.UNKNOWN),
-        (422, ReasonCode.REFUSED),
-        (425, ReasonCode.UNKNOWN),
-        (429, ReasonCode.UNKNOWN),
-        (499, ReasonCode.UNKNOWN),
-        (500, ReasonCode.UNKNOWN),
-        (501, ReasonCode.REFUSED),
-        (502, ReasonCode.UNKNOWN),
-        (503, ReasonCode.UNKNOWN),
-        (504, ReasonCode.UNKNOWN),
-        (505, ReasonCode.REFUSED),
-        (520, ReasonCode.UNKNOWN),
+        (200, DELIVERED),
+        (204, DELIVERED),
+        (302, OPEN),
+        (400, REFUSED),
+        (401, REFUSED),
+        (404, REFUSED),
+        (408, OPEN),
+        (409, OPEN),
+        (422, REFUSED),
+        (425, OPEN),
+        (429, OPEN),
+        (499, OPEN),
+        (500, OPEN),
+        (501, OPEN),
+        (502, OPEN),
+        (503, OPEN),
+        (504, OPEN),
+        (505, OPEN),
+        (520, OPEN),
     ],
 )
-def test_by_status(status: int, expected: ReasonCode) -> None:
+def test_by_status(status: int, expected: Meaning) -> None:
     assert verdict(RawResponse(status, Headers(), b"")) is expected
 
 
@@ -99,18 +111,18 @@ SETTLEMENTS = [
 
 @each_of("reason", LOOKS)
 def test_a_refusal_at_a_look(reason: str) -> None:
-    assert verdict(offer(reason)) is ReasonCode.REJECTED
+    assert verdict(offer(reason)) is REJECTED
     assert classify(offer(reason), BROKEN).reason == reason
 
 
 @each_of("reason", SETTLEMENTS)
 def test_a_failure_after_the_look_or_one_that_nobody_knows(reason: str) -> None:
-    assert verdict(offer(reason)) is ReasonCode.UNKNOWN
+    assert verdict(offer(reason)) is OPEN
 
 
 @each_of("reason", [*LOOKS, *SETTLEMENTS, "", None])
 def test_a_receipt_comes_after_the_look_whatever_it_says(reason: str | None) -> None:
-    assert verdict(receipt(reason)) is ReasonCode.SETTLE_FAILED
+    assert verdict(receipt(reason)) is UNSETTLED
 
 
 @each_of(
@@ -118,13 +130,13 @@ def test_a_receipt_comes_after_the_look_whatever_it_says(reason: str | None) -> 
     [receipt("settlement_pending"), offer("settlement_pending")],
 )
 def test_pending(response: RawResponse) -> None:
-    assert verdict(response) is ReasonCode.PENDING
+    assert verdict(response) is OPEN
 
 
 @each_of("reason", ["invalid_exact_evm_nonce_already_used", "nonce_already_used"])
 def test_spent(reason: str) -> None:
     for response in (receipt(reason), offer(reason)):
-        assert verdict(response) is ReasonCode.ALREADY_USED
+        assert verdict(response) is UNDELIVERED
 
 
 @each_of(
@@ -141,18 +153,18 @@ def test_spent(reason: str) -> None:
     ],
 )
 def test_bare(response: RawResponse) -> None:
-    assert verdict(response) is ReasonCode.NO_REASON
+    assert verdict(response) is BARE
 
 
 @each_of("status", [301, 400, 404, 408, 409, 425, 429, 499])
 def test_a_settled_receipt_beside_an_answer_of_no_use(status: int) -> None:
     """Whatever the status says: the money is gone. A receipt of a failure says no such thing."""
-    assert verdict(receipt(None, status, success=True)) is ReasonCode.ALREADY_USED
+    assert verdict(receipt(None, status, success=True)) is UNDELIVERED
     assert verdict(receipt(None, status)) is verdict(RawResponse(status, Headers(), b""))
 
 
 def test_a_settled_receipt_beside_an_error_of_the_server() -> None:
-    assert verdict(receipt(None, 502, success=True)) is ReasonCode.UNKNOWN
+    assert verdict(receipt(None, 502, success=True)) is OPEN
 
 
 def test_a_receipt_is_kept_and_a_damaged_one_is_named() -> None:
@@ -167,13 +179,13 @@ def test_a_receipt_is_kept_and_a_damaged_one_is_named() -> None:
 @each_of(
     ("cause", "expected"),
     [
-        (FailureCause.LOST, ReasonCode.UNKNOWN),
-        (FailureCause.NOT_SENT, ReasonCode.NOT_RECEIVED),
-        (FailureCause.HOPELESS, ReasonCode.NOT_RECEIVED),
+        (FailureCause.LOST, OPEN),
+        (FailureCause.NOT_SENT, NOT_RECEIVED),
+        (FailureCause.HOPELESS, NOT_RECEIVED),
     ],
 )
-def test_no_answer(cause: FailureCause, expected: ReasonCode) -> None:
-    assert classify_failure(Failure(cause), "lost").code is expected
+def test_no_answer(cause: FailureCause, expected: Meaning) -> None:
+    assert classify_failure(Failure(cause), "lost").meaning is expected
 
 
 @given(
@@ -187,9 +199,9 @@ def test_whatever_comes_is_judged_and_its_reason_can_be_printed(
 ) -> None:
     found = classify(RawResponse(status, Headers([(header, value)]), body), BROKEN)
     assert found.reason.isprintable()
-    assert (found.code is ReasonCode.DELIVERED) == (200 <= status < 300)
+    assert (found.meaning is DELIVERED) == (200 <= status < 300)
 
 
 @each_of("status", [500, 501, 503, 505])
 def test_an_error_of_the_service_with_a_receipt_of_success_is_not_taken_for_a_refusal(status: int) -> None:
-    assert verdict(receipt(None, status, success=True)) is ReasonCode.UNKNOWN
+    assert verdict(receipt(None, status, success=True)) is OPEN

@@ -27,7 +27,7 @@ class AsyncBatchRun(Generic[T]):
     After an error the run stays at the same batch: the next step tries it again, and for 10 minutes a payment that may
     have been taken is resent instead of a new one being made; with a job, always. With a job, a batch that was paid for
     and whose answer is out of reach (another machine bought it, or it never arrived) is passed over: its name is never
-    paid for again.
+    paid for again. The error of one that is lost now is raised first.
 
     Attributes:
         count: the number of batches.

@@ -109,8 +109,8 @@ class HttpxSender:
         return HttpxAnswer((opening.__enter__()).response, outgoing, owned=self._owned, opening=opening)
 
     def tells_if_sent(self, error: Exception) -> bool:
-        # A response hook may raise anything, after the request was sent.
-        return before_sending(error) and not self._client.event_hooks.get("response")
+        # The transport of a given client may retry by itself, and a hook may raise anything after the request was sent.
+        return self._owned and before_sending(error)
 
     def close(self) -> None:
         if self._owned:

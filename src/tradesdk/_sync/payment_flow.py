@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import copy
+import logging
 import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -12,7 +13,7 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from .._http.log_events import log_fields, logger
+from .._http.log_events import event
 from .._http.request import Request
 from .._http.retry import Operation
 from .._market import (
@@ -30,7 +31,7 @@ from ..errors import APIError, APIStatusError, ConfigError, LedgerError, Payment
 from ..payments.authorizer import Earlier, PaymentAuthorizer
 from ..payments.ledger.changes import Collect, ReleaseClaim, Reopen
 from ..payments.ledger.leases import owner_name
-from ..payments.ledger.rules import kept_answer
+from ..payments.ledger.rules import NextStep, kept_answer
 from ..payments.messages import blocking_error
 from ..payments.protocol import Offer, parse_offer
 from ..payments.purchases import PurchaseIntent, call_key, item_name, purchase_name
@@ -174,7 +175,7 @@ class PaymentFlow:
             found = self.authorizer.look(purchase)
         except PaymentRefusedError:  # it was for other data
             return None
-        return found if found is not None and found.reply is not None and _is_answered(found) else None
+        return found if self.authorizer.next_step(found) is NextStep.COLLECT else None
 
     def dry_run(self, call: MarketRequest[Any], *, max_price: int | None, purchase: str | None) -> DryRun:
         """What would be signed."""
@@ -215,33 +216,16 @@ class PaymentFlow:
         context = SubmissionContext(request, owner_name(), self._deadline(), keep=True)
         context.quote = Quote(path=path, tokens=None, amount=payment.amount, spending=spending)
         key, busy = call_key(payment.method, payment.url, payment.body), f"another call is sending payment {payment.id}"
+
+        def find() -> Payment:
+            return kept_answer(self.authorizer.store.get(payment.id) or payment, self.session.clock.now())
+
         with self._alone(key, context, busy, payment):
-            return finish(self._resume(payment, context))
-
-    def _resume(self, payment: Payment, context: SubmissionContext[Any]) -> MarketResult[Any]:
-        authorizer = self.authorizer
-        current = in_thread(lambda: authorizer.store.get(payment.id)) or payment
-        current = kept_answer(current, self.session.clock.now())
-        if _is_answered(current) and current.reply is not None:
-            return self._collect(context, current)
-        _check_resendable(current, is_over=authorizer.is_signable(current))
-
-        def claim() -> Payment | None:
-            context.claimed = payment  # before it is: if this is interrupted, the claim is released
-            is_ours = authorizer.claim(payment.id, context.owner)
-            context.claimed = (authorizer.store.get(payment.id) or payment) if is_ours else None
-            return context.claimed
-
-        claimed = always_in_thread(claim)
-        if claimed is None:
-            raise _in_progress(f"another call is sending payment {payment.id}", payment)
-        is_over = authorizer.is_signable(claimed)
-        _check_resendable(claimed, is_over=is_over)
-        submission = Submission(self.paid, authorizer, context, claimed)
-        delivered = (submission.replay if is_over else submission.resend)()
-        if delivered is None:
-            raise blocking_error(claimed)
-        return delivered
+            current = self._take(context, find, busy, patient=False) or payment
+            result = self._continue(context, current)
+            if result is None:  # it would have to be signed
+                raise blocking_error(context.claimed or current)
+            return finish(result)
 
     def reopen(self, results: Sequence[MarketResult[Any]]) -> None:
         """Note that the caller of `resume` did not get these answers."""
@@ -256,8 +240,8 @@ class PaymentFlow:
         try:
             response = self.session.exchange(free, self._deadline())
         except APIError as error:
-            extra = log_fields("service_time_unknown", error)
-            logger.debug("the service's time is not known: %s", error, extra=extra)
+            text = "the service's time is not known: %(reason)s"
+            event("service_time_unknown", text, error, level=logging.DEBUG)
         else:
             self.authorizer.observe(response.headers)
 
@@ -289,8 +273,16 @@ class PaymentFlow:
         self, call: MarketRequest[T], purchase: PurchaseIntent, context: SubmissionContext[T]
     ) -> MarketResult[T] | None:
         """The answer, by one step after the other; None: another call was faster, so this starts again."""
-        earlier = self._take(purchase, context)
-        if earlier is not None and (result := self._continue(purchase, context, earlier)) is not None:
+
+        def find() -> Payment | None:
+            context.quote, found = self.authorizer.quote(purchase), self.authorizer.look(purchase)
+            if found is None:
+                self.authorizer.check_total(purchase)
+            return found
+
+        busy = "the same call is in progress in another process and did not end before the deadline"
+        earlier = self._take(context, find, busy)
+        if earlier is not None and (result := self._continue(context, earlier, purchase)) is not None:
             return result
         found = self._offer(call, purchase, context.quote, context.give_up)
         if isinstance(found, MarketResult):
@@ -298,37 +290,37 @@ class PaymentFlow:
         if self._check is not None:
             self._check.check(call, self.session, context.give_up)
         submission = in_thread(partial(self._authorized, purchase, found, context))
-        if submission is None:
-            return None
-        result = submission.run()
-        if self._reuse:
+        result = None if submission is None else submission.run()
+        if result is not None and self._reuse:
             self._offers[purchase.path, purchase.tokens] = found
         return result
 
-    def _take(self, purchase: PurchaseIntent, context: SubmissionContext[T]) -> Payment | None:
-        """The earlier payment for the purchase, claimed. Waits while another process works on it."""
+    def _take(
+        self,
+        context: SubmissionContext[Any],
+        find: Callable[[], Payment | None],
+        busy: str,
+        *,
+        patient: bool = True,
+    ) -> Payment | None:
+        """The earlier payment that `find` finds, claimed. Waits, if `patient`, while another process works on it."""
         clock, authorizer, pause = self.session.clock, self.authorizer, 0.05
         while True:
 
             def take() -> Earlier:
-                context.quote, earlier = authorizer.quote(purchase), authorizer.take(purchase, context.owner)
+                earlier = authorizer.take(find, context.owner)
                 if earlier.is_claimed and earlier.payment is not None:
                     context.claimed = earlier.payment
-                elif earlier.payment is None:
-                    authorizer.check_total(purchase)
                 return earlier
 
-            earlier = in_thread(take)
-            payment = earlier.payment
-            if not earlier.is_busy:
-                is_open = payment is not None and _is_open(payment) and authorizer.is_signable(payment)
-                if is_open and not authorizer.time.is_known:
+            payment, _, is_busy = in_thread(take)
+            if not is_busy:
+                is_open = payment is not None and payment.stage is PaymentStage.SENT and payment.paid is None
+                if is_open and authorizer.next_step(payment) is not NextStep.RESEND and not authorizer.time.is_known:
                     self.sync_clock()  # whether it has expired depends on the service's time
                 return payment
-            if clock.monotonic() + pause > context.give_up:
-                raise _in_progress(
-                    "the same call is in progress in another process and did not end before the deadline", payment
-                )
+            if not patient or clock.monotonic() + pause > context.give_up:
+                raise _in_progress(busy, payment)
             sleep(clock, pause)
             pause = min(2 * pause, _LONGEST_PAUSE)
 
@@ -350,20 +342,23 @@ class PaymentFlow:
         return submission
 
     def _continue(
-        self, purchase: PurchaseIntent, context: SubmissionContext[T], earlier: Payment
+        self, context: SubmissionContext[T], earlier: Payment, purchase: PurchaseIntent | None = None
     ) -> MarketResult[T] | None:
-        """What an earlier payment bought: its answer is kept, or is sent for the same bytes. None: to be signed."""
-        authorizer = self.authorizer
-        if _is_answered(earlier) and earlier.reply is not None:
-            return self._collect(context, earlier)
-        if not authorizer.is_signable(earlier):
-            if not _is_open(earlier):
+        """What an earlier payment bought: its answer is kept, or is sent for the same bytes. None: to be signed.
+
+        The payment of a `purchase` must be within the limits of this call.
+        """
+        step = self.authorizer.next_step(earlier)
+        match step:
+            case NextStep.SIGN:
+                return None
+            case NextStep.COLLECT:
+                return self._collect(context, earlier)
+            case NextStep.REFUSE:
                 raise blocking_error(earlier)
-            authorizer.check_existing(earlier, purchase)
-            return Submission(self.paid, authorizer, context, earlier).resend()
-        if authorizer.may_have_kept_answer(earlier):
-            return Submission(self.paid, authorizer, context, earlier).replay()
-        return None
+        if purchase is not None:
+            self.authorizer.check_existing(earlier, purchase)
+        return Submission(self.paid, self.authorizer, context, earlier, expired=step is NextStep.ASK).run()
 
     def _collect(self, context: SubmissionContext[T], payment: Payment) -> MarketResult[T]:
         """Return a stored answer. With a name, every call gets it."""
@@ -421,9 +416,8 @@ class TokenCheck:
         """
         lock, now = self._locks.of(""), session.clock.monotonic()
         if not lock.acquire(min(max(give_up - now, 0.0), _TOKENS_WAIT)):
-            reason = "another call is reading the list of tokens"
-            extra = log_fields("tokens_unchecked", reason=reason)
-            logger.warning("the symbols were not checked: %s", reason, extra=extra)
+            text = "the symbols were not checked: %(reason)s"
+            event("tokens_unchecked", text, reason="another call is reading the list of tokens")
             return
         try:
             now = session.clock.monotonic()
@@ -452,27 +446,11 @@ class TokenCheck:
         try:
             found = session.attempt(supported_tokens(MAX_SUPPORTED).request, give_up)
         except APIError as error:
-            extra = log_fields("tokens_unchecked", error)
-            logger.warning(
-                "the symbols were not checked, because the list of tokens cannot be read: %s", error, extra=extra
-            )
+            text = "the symbols were not checked, because the list of tokens cannot be read: %(reason)s"
+            event("tokens_unchecked", text, error)
         else:
             if len(found.tokens) >= max(1, min(found.total, MAX_SUPPORTED)):  # else the list is not complete
                 self._names, self._read_at = TokenNames(found.tokens, found.total), self._tried_at
-
-
-def _is_answered(payment: Payment) -> bool:
-    return payment.stage is PaymentStage.ANSWERED
-
-
-def _is_open(payment: Payment) -> bool:
-    return payment.stage is PaymentStage.SENT and payment.paid is None
-
-
-def _check_resendable(payment: Payment, *, is_over: bool) -> None:
-    """One that has expired is only sent for the answer that a service may keep by its identifier."""
-    if payment.header is None or not _is_open(payment) or (is_over and not payment.identified):
-        raise blocking_error(payment)
 
 
 def _in_progress(message: str, payment: Payment | None = None) -> PaymentRefusedError:

@@ -7,18 +7,26 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from .._http.log_events import log_fields, logger
+from .._http.log_events import event
 from .._http.request import Request
 from .._http.response import failure_of
 from .._http.retry import Failure, FailureCause
 from .._values.http import RawResponse
-from .._values.payment import Payment, ReasonCode
+from .._values.payment import Payment
 from ..errors import APIConnectionError, APIError, APIResponseError, LedgerError, PaymentRefusedError, TradeError
 from ..payments.ledger.changes import Collect, Resubmit, Submit
 from ..payments.messages import in_doubt, outcome_error
 from ..payments.protocol import receipt_warnings
 from ..payments.results import MarketResult, Quote
-from ..payments.state_machine import PaymentStateMachine, Report, classify, classify_failure
+from ..payments.state_machine import (
+    DELIVERED,
+    OPEN,
+    UNDELIVERED,
+    PaymentStateMachine,
+    Report,
+    classify,
+    classify_failure,
+)
 from .concurrency import always_in_thread, sleep
 
 if TYPE_CHECKING:
@@ -60,13 +68,9 @@ class SubmissionContext(Generic[T]):
 
 
 class Submission(Generic[T]):
-    """One payment in one call, which has claimed it. The bytes are the same every time.
+    """One payment in one call, as it was claimed: what was handed over before may have been taken.
 
-    Args:
-        session: sends paid requests.
-        authorizer: writes down what happens.
-        context: the call.
-        payment: the payment as it was claimed: what was handed over before may have been taken.
+    The bytes are the same every time. An `expired` one is sent for an answer that the service may have kept.
     """
 
     def __init__(
@@ -75,12 +79,14 @@ class Submission(Generic[T]):
         authorizer: PaymentAuthorizer,
         context: SubmissionContext[T],
         payment: Payment,
+        *,
+        expired: bool = False,
     ) -> None:
         self._session = session
         self._authorizer = authorizer
         self._context = context
         self._payment = self._signed = payment  # `_signed` keeps its header, which the ledger deletes at the end
-        self._machine = PaymentStateMachine(session.policy, payment, payment)
+        self._machine = PaymentStateMachine(session.policy, payment, payment, expired=expired)
         self._unreported = False
         """Whether the ledger may count a submission that is not reported yet."""
         self._sending = False
@@ -110,70 +116,43 @@ class Submission(Generic[T]):
     def end(self) -> None:
         """Report a submission whose call was canceled, or failed unexpectedly."""
         if self._unreported:
-            unknown = Report(ReasonCode.UNKNOWN, "interrupted", settle_failed=self._machine.settle_failed)
-            report = unknown if self._sending else self._machine.unsent("interrupted")
+            report = self._machine.unsent("interrupted")
+            if self._sending:
+                report = replace(report, meaning=OPEN, sent=True)
             self._payment, _ = self._authorizer.record(self._payment, report, self._context.owner)
 
-    def resend(self) -> MarketResult[T]:
-        """Write down one more submission of the same bytes, and submit them."""
-        always_in_thread(lambda: self.write_down(self._resubmit()))
-        return self.run()
-
-    def replay(self) -> MarketResult[T] | None:
-        """Submit an expired payment once, for the answer that the service may keep. None: it keeps none.
-
-        Raises:
-            PaymentError: there is no response that says so, or the answer is not usable.
-        """
-        if not self._payment.is_expired(self._authorizer.clock.now()):  # it has only by the service's word
-            always_in_thread(lambda: self.write_down(self._resubmit()))
-        report, response, problem = self._submit()
-        if report.code is ReasonCode.DELIVERED and response is not None:
-            return self._delivered(report, response)
-        if report.code in (ReasonCode.UNKNOWN, ReasonCode.NOT_RECEIVED):
-            raise in_doubt(self._payment, report.reason, response) from problem
-        if report.is_settled or report.code is ReasonCode.ALREADY_USED:
-            report = replace(report, code=ReasonCode.ALREADY_USED)
-            self._report(report)
-            raise self._final_error(report, response, problem)
-        return None
-
-    def run(self) -> MarketResult[T]:
-        """Submit what is written down, and resubmit it where that is right.
+    def run(self) -> MarketResult[T] | None:
+        """Submit it, and resubmit it where that is right. None: it has expired, and the service kept no answer.
 
         Raises:
             PaymentError: it was refused, its outcome is unknown, or the answer is not usable; see `payment`.
             APIError: the request itself failed; it has the `payment` too.
         """
-        clock, machine = self._authorizer.clock, self._machine
+        clock, context = self._authorizer.clock, self._context
         while True:
-            report, response, problem = self._submit()
-            now, time_left = clock.now(), self._context.give_up - clock.monotonic()
-            step = machine.next(report, at=self._latest(), now=now, time_left=time_left)
-            if step.report.code is ReasonCode.DELIVERED and response is not None:
-                return self._delivered(step.report, response)
-            if step.wait is None:
-                self._report(step.report)
-                raise self._final_error(step.report, response, problem)
-            if report.sent and (failed := self._report(step.report)) is not None:
-                raise self._ledger_failed(
-                    failed, f"{report.reason}; and the ledger failed: {failed.message}"
-                ) from failed
-            logger.warning(
-                "payment %s: %s; resending it in %.1f s",
-                self._payment.id,
-                report.reason,
-                step.wait,
-                extra=log_fields("payment_resent", payment_id=self._payment.id, reason=report.reason, wait=step.wait),
-            )
-            self._sending = False
-            sleep(clock, step.wait)
-            if not machine.can_submit(self._latest()):  # the wait took longer than planned
-                if self._unreported:
-                    self._report(step.report)
-                raise self._final_error(step.report, response, problem)
             if not self._unreported:
                 always_in_thread(lambda: self.write_down(self._resubmit()))
+            report, response, problem = self._submit()
+            now, time_left = clock.now(), context.give_up - clock.monotonic()
+            step = self._machine.next(report, at=self._latest(), now=now, time_left=time_left)
+            if step.report.meaning is DELIVERED and response is not None:
+                return self._delivered(step.report, response)
+            if step.wait is not None:
+                if report.sent and (failed := self._report(step.report)) is not None:
+                    raise self._ledger_failed(
+                        failed, f"{report.reason}; and the ledger failed: {failed.message}"
+                    ) from failed
+                text = "payment %(payment_id)s: %(reason)s; resending it in %(wait).1f s"
+                event("payment_resent", text, payment_id=self._payment.id, reason=report.reason, wait=step.wait)
+                self._sending = False
+                sleep(clock, step.wait)
+                if self._machine.can_submit(self._latest()):  # else the wait took longer than planned
+                    continue
+            if self._unreported:
+                self._report(step.report)
+            if step.signs:
+                return None
+            raise self._final_error(step.report, response, problem)
 
     def _latest(self) -> float:
         """The latest estimate of the service's time. Setting the clock back does not revive a payment."""
@@ -218,7 +197,7 @@ class Submission(Generic[T]):
         try:
             data = self._session.read(self._context.request, response)
         except APIResponseError as unusable:
-            report = replace(report, code=ReasonCode.UNUSABLE, reason=unusable.message)
+            report = replace(report, meaning=UNDELIVERED, reason=unusable.message)
             self._report(report)
             raise outcome_error(self._payment, report, response) or unusable from unusable
         context, authorizer = self._context, self._authorizer
@@ -243,8 +222,8 @@ class Submission(Generic[T]):
         if report.receipt_problem is not None:
             warnings += (report.receipt_problem,)
         for warning in warnings:
-            extra = log_fields("payment_warning", payment_id=self._payment.id, reason=warning)
-            logger.warning("payment %s: %s", self._payment.id, warning, extra=extra)
+            text = "payment %(payment_id)s: %(reason)s"
+            event("payment_warning", text, payment_id=self._payment.id, reason=warning)
         payment, kept = self._payment, self._context.keep or self._payment.purchase is not None
         return MarketResult(
             data=data,

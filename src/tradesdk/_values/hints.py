@@ -110,7 +110,6 @@ HINTS: dict[str, str] = {
     "validity_rejected": "correct this machine's clock",
     "payment_rejected": "see error.reason; the same call resends the same payment while it is valid",
     # payments that were sent
-    "settlement_pending": _SAME_CALL,
     "outcome_unknown": _SAME_CALL,
     "suspect_paid": "check the wallet and mark the payment: client.payments.mark(error.payment.id, paid=…)",
     "time_is_up": _SAME_CALL,

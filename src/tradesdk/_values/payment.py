@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import binascii
 import json
+import math
 import re
 from collections.abc import Callable
 from copy import deepcopy
@@ -23,6 +24,8 @@ PAYMENT_HEADER = "PAYMENT-SIGNATURE"
 """The request header of a payment."""
 GRACE = 30
 """Seconds after `valid_before` until an authorization counts as expired."""
+LONGEST_VALIDITY = 3600
+"""Seconds. Nothing is signed that is valid for longer."""
 
 _PART_SIZE = 20
 _PIECE = re.compile(rf"[0-9A-Za-z+/=]{{{_PART_SIZE},}}")
@@ -64,20 +67,13 @@ class PaymentProof(StrEnum):
 
 
 class ReasonCode(StrEnum):
-    """What the last answer to a payment means, or its absence. It explains; it proves nothing about money."""
+    """What the last answer to a payment means, or its absence. It explains; it decides nothing about money."""
 
     NONE = ""
     """There is no answer yet."""
-    PENDING = "pending"
-    """The service is settling it."""
     UNKNOWN = "unknown"
-    """Maybe taken: no answer, a server error, or a refusal of what may have been taken before."""
-    SETTLE_FAILED = "settle_failed"
-    """The service says that it could not settle it: maybe it did."""
-    NO_REASON = "no_reason"
-    """402 without a reason: maybe the service did not see the payment, maybe it took it before."""
-    REDIRECTED = "redirected"
-    """A redirect: it is not followed, and the payment may have been taken."""
+    """Maybe taken: no answer, a server error, a redirect, 402 without a reason, a failed or pending settlement, or a
+    refusal of what may have been taken before."""
     REJECTED = "rejected"
     """Refused by verification, before anything was taken."""
     REFUSED = "refused"
@@ -86,18 +82,12 @@ class ReasonCode(StrEnum):
     """The newest signature did not reach the service."""
     DELIVERED = "delivered"
     """A success."""
-    UNUSABLE = "unusable"
-    """A success whose answer cannot be read."""
-    ALREADY_USED = "already_used"
-    """Taken before, or settled together with an error."""
+    UNDELIVERED = "undelivered"
+    """Taken before, settled together with an error, or a success whose answer cannot be read."""
     SUSPECT = "suspect"
     """The service failed to settle two signatures of the same nonce: probably taken. A person has to check."""
     TAKEN_ELSEWHERE = "taken_elsewhere"
     """A named purchase whose nonce was used before this ledger sent it: another machine, or a lost ledger, paid."""
-
-
-NOT_TAKEN = frozenset({ReasonCode.REJECTED, ReasonCode.REFUSED, ReasonCode.NOT_RECEIVED})
-"""By the service's word it was not taken. After it has expired, `release="service"` trusts that."""
 
 
 _TAKEN = {ReasonCode.SUSPECT: "probably paid", ReasonCode.TAKEN_ELSEWHERE: "paid elsewhere"}
@@ -144,6 +134,11 @@ class Receipt:
         )
 
 
+def reservation_ends(now: float) -> tuple[int, int]:
+    """When a reservation that holds at a local time may end: after the first moment, and not after the second."""
+    return math.floor(now) - GRACE, math.floor(now) + LONGEST_VALIDITY + GRACE
+
+
 def origin_of(url: str) -> str:
     """Scheme, host and port."""
     parts = urlsplit(url)
@@ -163,6 +158,7 @@ class Payment:
         paid: what the proof says: True, False, or None without one.
         code: what the last answer means.
         reason: the same in words: the service's, if it gave a reason.
+        refused: the service says that it was not taken, and it was not sent since. `release="service"` trusts that.
         fingerprint: what it pays for: a hash of payer and, if it has one, the purchase's name; else of method, URL and
             body.
         method: the HTTP method.
@@ -195,7 +191,7 @@ class Payment:
         reply: the body of the answer, while it is kept: until the caller has it; for 30 days with a name and after
             `resume`; longer if it is not usable.
         waits: its caller did not get the answer yet. Without a name, the next equal call within 60 s gets it.
-        run: the id of the batch run that signed it last; None for a single call.
+        run: the id of the batch run that handed it over last; None for a single call. It counts in all those that did.
     """
 
     id: str
@@ -218,6 +214,7 @@ class Payment:
     paid: bool | None = None
     code: ReasonCode = ReasonCode.NONE
     reason: str = ""
+    refused: bool = False
     counted: int = 0
     reserved: int = 0
     reserved_until: int = 0
@@ -250,11 +247,15 @@ class Payment:
     @property
     def in_doubt(self) -> bool:
         """Whether it was handed over, and neither a proof nor the service's word says what became of it."""
-        return self.stage is PaymentStage.SENT and self.paid is None and self.code not in NOT_TAKEN
+        return self.stage is PaymentStage.SENT and self.paid is None and not self.refused
 
     def is_reserved(self, now: float) -> bool:
-        """Whether a call may be about to sign it, at a local time in Unix seconds."""
-        return self.reserved > 0 and self.reserved_until + GRACE > now
+        """Whether a call may be about to sign it, at a local time in Unix seconds.
+
+        A reservation that ends later than any may was made before the clock was set back. It is void.
+        """
+        after, until = reservation_ends(now)
+        return self.reserved > 0 and after < self.reserved_until <= until
 
     def is_expired(self, now: float) -> bool:
         """Whether nothing that was signed for its nonce can be taken any more, at a local time in Unix seconds."""
@@ -291,7 +292,7 @@ class Payment:
             return ("paid, no answer" if self.needs_proof else "paid") if self.paid else "not paid"
         if self.stage is PaymentStage.TAKEN:
             return _TAKEN.get(self.code, "paid, unproven")
-        word = "rejected" if self.code in NOT_TAKEN else "unknown"
+        word = "rejected" if self.refused else "unknown"
         return word if self.is_live(now) else f"{word}, expired"
 
     @property

@@ -6,17 +6,18 @@ here sends anything.
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 from uuid import uuid4
 
-from .._http.log_events import log_fields, logger
+from .._http.log_events import event
 from .._http.service_time import MAX_DIFFERENCE, REPORTED, ServiceClock
 from .._system.clock import Clock
 from .._values.money import shown_usd, usd
-from .._values.payment import GRACE, Payment, PaymentStage, SignedHeader, origin_of
+from .._values.payment import GRACE, Payment, SignedHeader, origin_of
 from ..errors import (
     ErrorCode,
     LedgerError,
@@ -31,10 +32,11 @@ from .guards import Guards, check_url, choose, validity
 from .ledger.changes import Claim, Collect, LedgerRow, Record, ReleaseClaim, Reopen, Submit, with_terms
 from .ledger.leases import LONGEST_CLAIM, ended
 from .ledger.rules import (
+    NextStep,
     Reservation,
     budget_refusal,
-    is_signable,
     kept_answer,
+    next_step,
     reserved,
     spending_before,
     total_refusal,
@@ -50,8 +52,6 @@ from .state_machine import MARGIN, Report
 
 if TYPE_CHECKING:
     from .ledger.protocol import LedgerStore
-
-_A_DAY = 86_400
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,17 +80,7 @@ class Earlier(NamedTuple):
 
 
 class PaymentAuthorizer:
-    """Authorizes payments: signer, budgets and guards of a client.
-
-    Args:
-        store: the ledger.
-        signer: the signer, or a function that returns it when it is first needed; None: quotes only.
-        budget: the limits of the client.
-        guards: the guards.
-        pay_to: the only recipients to pay; if empty, the one that was paid first.
-        continue_for: seconds from its first signing in which an equal unnamed call continues a payment.
-        clock: the clock.
-    """
+    """Authorizes payments: signer, budgets and guards of a client. A `signer` may be a function that returns it."""
 
     def __init__(
         self,
@@ -115,16 +105,10 @@ class PaymentAuthorizer:
 
     @property
     def has_signer(self) -> bool:
-        """Whether there is a signer."""
         return self._signer is not None
 
     @property
     def signer(self) -> Signer:
-        """The signer.
-
-        Raises:
-            PaymentRefusedError: `no_signer`.
-        """
         signer = self._signer
         if signer is None:
             raise PaymentRefusedError(
@@ -161,11 +145,7 @@ class PaymentAuthorizer:
         return Quote(path=purchase.path, tokens=purchase.tokens, amount=purchase.amount, spending=spending)
 
     def look(self, purchase: PurchaseIntent) -> Payment | None:
-        """An earlier payment for the same purchase: it is not closed, or its answer can be returned.
-
-        Raises:
-            PaymentRefusedError: `purchase_changed`: the name was used for other data.
-        """
+        """An earlier payment for the same purchase: it is not closed, or its answer can be returned."""
         now = self.clock.now()
         found = self.store.find(purchase.fingerprint(self.payer), now=now, since=self._since(now))
         if found is not None and not purchase.is_for(found):
@@ -176,16 +156,16 @@ class PaymentAuthorizer:
         """When an unnamed payment must have been created to be continued. The clock may have been put forward since."""
         return now - self._continue_for - min(max(0.0, -self.time.difference), MAX_DIFFERENCE)
 
-    def take(self, purchase: PurchaseIntent, owner: str) -> Earlier:
-        """Find the earlier payment for a purchase, and claim it if it can be continued."""
-        found = self.look(purchase)
-        is_shared = found is not None and found.purchase is not None and found.stage is PaymentStage.ANSWERED
-        if found is None or found.stage is PaymentStage.TAKEN or is_shared:
+    def take(self, find: Callable[[], Payment | None], owner: str) -> Earlier:
+        """The payment that `find` finds, claimed if this call can go on with it."""
+        found = find()
+        step = self.next_step(found)
+        if found is None or step is NextStep.REFUSE or (step is NextStep.COLLECT and found.purchase is not None):
             return Earlier(found)
         try:
             if not self.claim(found.id, owner):
                 return Earlier(found, is_busy=True)
-            current = self.look(purchase)
+            current = find()
         except BaseException as error:
             ended(owner)
             if isinstance(error, LedgerError):
@@ -196,12 +176,12 @@ class PaymentAuthorizer:
             return Earlier(found, is_busy=True)
         return Earlier(current, is_claimed=True)
 
-    def check_total(self, purchase: PurchaseIntent) -> None:
-        """Check the published price against what is left of a run's `max_total`, before anything is requested.
+    def next_step(self, payment: Payment | None) -> NextStep:
+        """What a call does about an earlier payment, by the latest estimate of the service's time."""
+        return next_step(payment, self.latest() + MARGIN)
 
-        Raises:
-            PaymentRefusedError: `over_total`.
-        """
+    def check_total(self, purchase: PurchaseIntent) -> None:
+        """Check the published price against what is left of a run's `max_total`, before anything is requested."""
         if purchase.max_total is not None and purchase.run is not None:
             run = self.store.spending(Budget(), now=self.clock.now(), run=purchase.run)
             if (refusal := total_refusal(purchase.amount, purchase.max_total, run)) is not None:
@@ -212,11 +192,9 @@ class PaymentAuthorizer:
         return self.time.latest(self.clock.now(), self.clock.monotonic())
 
     def check_existing(self, payment: Payment, purchase: PurchaseIntent) -> None:
-        """Check an earlier payment against the limits of this call before it is resent.
-
-        Raises:
-            PaymentRefusedError: `over_price` or `recipient_changed`.
-        """
+        """Check an earlier payment that may still be taken against the limits of this call before it is resent."""
+        if payment.is_expired(self.clock.now()):
+            return
         most = purchase.amount if purchase.max_price is None else purchase.max_price
         code: ErrorCode
         details: PriceDetails | RecipientDetails
@@ -236,15 +214,6 @@ class PaymentAuthorizer:
             details=details,
             payment=payment,
         )
-
-    def may_have_kept_answer(self, payment: Payment) -> bool:
-        """Whether the service may have stored the answer of an expired payment by its identifier, for a day at most."""
-        is_identified = payment.header is not None and payment.identified
-        return is_identified and self.clock.now() < payment.counts_until + _A_DAY
-
-    def is_signable(self, payment: Payment) -> bool:
-        """Whether the same call signs the nonce of an earlier payment (again): it can no longer be sent."""
-        return is_signable(payment, self.latest() + MARGIN)
 
     def is_surely_expired(self, payment: Payment) -> bool:
         """Whether it has expired by the earliest estimate of its service's time."""
@@ -272,8 +241,8 @@ class PaymentAuthorizer:
             ended(change.owner or "")  # else its claim would delay the next equal call
             if not isinstance(problem, LedgerError):
                 raise
-            extra = log_fields("ledger_failed", problem, payment_id=payment_id)
-            logger.warning("payment %s: %s: %s", payment_id, change.consequence, problem, extra=extra)
+            text = f"payment %(payment_id)s: {change.consequence}: %(reason)s"
+            event("ledger_failed", text, problem, payment_id=payment_id)
 
     def record(self, payment: Payment, report: Report, owner: str) -> tuple[Payment, LedgerError | None]:
         """Write down what `owner` was told of a payment.
@@ -285,18 +254,12 @@ class PaymentAuthorizer:
         try:
             return self.store.update(payment.id, change).payment, None
         except LedgerError as problem:
-            extra = log_fields("ledger_failed", problem, payment_id=payment.id)
-            logger.error(
-                "payment %s: %s, and the ledger cannot be written: %s", payment.id, report.reason, problem, extra=extra
-            )
+            text = f"payment %(payment_id)s: {change.consequence}: %(reason)s"
+            event("ledger_failed", text, problem, level=logging.ERROR, payment_id=payment.id)
             return change(LedgerRow(payment, owner)).payment, problem
 
     def order(self, purchase: PurchaseIntent, offer: Offer) -> Order:
-        """Check an offer, and draft its payment.
-
-        Raises:
-            PaymentRefusedError: a guard refused, or the purchase secret is another one than before.
-        """
+        """Check an offer, and draft its payment."""
         secret: PurchaseSecret | None = None
         if purchase.name is not None:
             secret = purchase_secret(self.signer)  # before the validity begins: a person may type a password
@@ -306,18 +269,14 @@ class PaymentAuthorizer:
             draft = replace(draft, nonce=secret.nonce(purchase.name, payer=draft.payer, asset=draft.asset))
         if abs(difference := self.time.difference) > REPORTED:
             side = "ahead of" if difference > 0 else "behind"
-            extra = log_fields("clock_difference", seconds=round(difference, 1))
-            logger.warning("the service's clock is %.0f s %s this machine's", abs(difference), side, extra=extra)
+            text = f"the service's clock is {abs(difference):.0f} s {side} this machine's"
+            event("clock_difference", text, seconds=round(difference, 1))
         return Order(offer, requirement, draft, None if secret is None else secret.id)
 
     def reserve(self, purchase: PurchaseIntent, order: Order, owner: str) -> Payment | None:
         """Reserve what an order costs, and claim the payment; None if another call was faster.
 
         An earlier payment for the same purchase that can no longer be sent is reserved again, with its nonce.
-
-        Raises:
-            PaymentRefusedError: a budget refused.
-            LedgerError: it could not be written.
         """
         now = self.clock.now()
         wanted = Reservation(
@@ -344,11 +303,7 @@ class PaymentAuthorizer:
         return payment if is_reserved else None
 
     def sign(self, order: Order, reserved: Payment, owner: str) -> Submit:
-        """Sign a reserved payment. Returns the change that writes it down.
-
-        Raises:
-            PaymentRefusedError: `signer_failed` or `signer_too_slow`.
-        """
+        """Sign a reserved payment. Returns the change that writes it down."""
         terms = with_terms(reserved, order.draft)
         header = self._signed(order.offer, order.requirement, terms)
         now, secret_id = self.clock.now(), order.secret_id
@@ -360,37 +315,38 @@ class PaymentAuthorizer:
             return DryRun(quote=quote)
         try:
             existing = self.look(purchase)
-            if existing is not None and existing.stage is PaymentStage.ANSWERED and existing.reply is not None:
+            step = self.next_step(existing)
+            if step is NextStep.COLLECT:
                 return DryRun(quote=quote, existing=existing)
             requirement, draft = self._draft(purchase, offer)
         except PaymentRefusedError as error:
             return DryRun(quote=quote, refusal=error.with_traceback(None))
+        if existing is not None and step in (NextStep.RESEND, NextStep.REFUSE):
+            blocked: PaymentError | None = None
+            try:
+                if step is NextStep.REFUSE:
+                    raise blocking_error(existing)
+                self.check_existing(existing, purchase)
+            except PaymentError as error:
+                blocked = error.with_traceback(None)
+            authorization = _authorization(existing).wire()
+            return DryRun(quote=quote, authorization=authorization, existing=existing, refusal=blocked)
         now, spending = self.clock.now(), quote.spending
-        if existing is None or self.is_signable(existing):
-            if existing is not None:
-                again = replace(existing, reserved=max(existing.counted, draft.amount))
-                spending = spending_before(again, draft.amount, existing, spending, now)
-                draft = with_terms(existing, draft)
+        if existing is not None:
+            again = replace(existing, reserved=max(existing.counted, draft.amount))
+            spending = spending_before(again, draft.amount, existing, spending, now)
+            draft = with_terms(existing, draft)
+        authorization = _authorization(draft).wire()
+        if purchase.name is not None and existing is None:
+            del authorization["nonce"]  # it takes the key
+        return DryRun(
+            quote=quote,
+            authorization=authorization,
+            requirement=requirement.raw,
+            existing=existing,
             # When the hour leaves room again is not known here: the last hour's payments are not read.
-            refusal = budget_refusal(draft.amount, spending, now=now, counted=())
-            authorization = _authorization(draft).wire()
-            if purchase.name is not None and existing is None:
-                del authorization["nonce"]  # it takes the key
-            return DryRun(
-                quote=quote,
-                authorization=authorization,
-                requirement=requirement.raw,
-                existing=existing,
-                refusal=refusal,
-            )
-        blocked: PaymentError | None = None
-        try:
-            if existing.stage is not PaymentStage.SENT:
-                raise blocking_error(existing)
-            self.check_existing(existing, purchase)
-        except PaymentError as error:
-            blocked = error.with_traceback(None)
-        return DryRun(quote=quote, authorization=_authorization(existing).wire(), existing=existing, refusal=blocked)
+            refusal=budget_refusal(draft.amount, spending, now=now, counted=()),
+        )
 
     def _draft(self, purchase: PurchaseIntent, offer: Offer) -> tuple[Requirement, Payment]:
         check_url(purchase.url)

@@ -8,7 +8,7 @@ from decimal import Decimal
 from typing import Generic, TypeVar
 from uuid import uuid4
 
-from .._http.log_events import log_fields, logger
+from .._http.log_events import event
 from .._http.request import wrong_argument
 from .._market import MAX_BATCH, MarketRequest, TokenQuery, price
 from .._values.money import show_usd, usd
@@ -159,8 +159,8 @@ class BatchPlan(Generic[T]):
         self.done = number
         self.passed_over.append(self.tokens_of(number))
         payment_id = "" if error.payment is None else error.payment.id
-        extra = log_fields("batch_passed_over", error, payment_id=payment_id)
-        logger.warning("batch %d of job %r is passed over: %s", number, self.options.job, error, extra=extra)
+        text = f"batch {number} of the job is passed over: %(reason)s"
+        event("batch_passed_over", text, error, payment_id=payment_id)
         return True
 
     def _see(self, payment: Payment | None) -> None:

@@ -13,6 +13,7 @@ from .._http.service_time import MAX_DIFFERENCE
 from .._http.settings import is_loopback
 from .._values.hints import HINTS
 from .._values.money import shown_usd, usd
+from .._values.payment import LONGEST_VALIDITY
 from .._values.text import printable, wrong_number
 from ..errors import ConfigError, ErrorCode, PaymentDetails, PaymentRefusedError, PriceDetails, RecipientDetails
 from .protocol import Offer, Requirement
@@ -28,7 +29,6 @@ _CHAIN = (8453, "8453")
 
 SHORTEST = 7
 """Seconds. Verifiers refuse payments that are valid for less than six."""
-LONGEST = 3600
 
 _AMOUNT = re.compile(r"[0-9]{1,78}")  # 2^256 has 78 digits
 _ADDRESS = re.compile(r"0x[0-9a-fA-F]{40}")
@@ -51,8 +51,10 @@ class Guards:
 
     def __post_init__(self) -> None:
         for name, value in (("max_validity", self.max_validity), ("min_validity", self.min_validity)):
-            if not isinstance(value, int) or not SHORTEST <= value <= LONGEST:
-                message, hint = wrong_number(name, f"a whole number of seconds from {SHORTEST} to {LONGEST}", value)
+            if not isinstance(value, int) or not SHORTEST <= value <= LONGEST_VALIDITY:
+                message, hint = wrong_number(
+                    name, f"a whole number of seconds from {SHORTEST} to {LONGEST_VALIDITY}", value
+                )
                 raise ConfigError(message, hint=hint)
         if self.min_validity > self.max_validity:
             raise ConfigError(f"min_validity ({self.min_validity} s) is above max_validity ({self.max_validity} s)")

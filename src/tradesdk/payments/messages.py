@@ -16,7 +16,7 @@ from ..errors import (
     PaymentRejectedError,
     PaymentUndeliveredError,
 )
-from .state_machine import Report
+from .state_machine import REJECTED, Report
 
 _REJECTIONS: dict[str, ErrorCode] = {
     "insufficient_funds": "insufficient_funds",
@@ -51,7 +51,7 @@ def in_doubt(payment: Payment, reason: str, response: RawResponse | None = None)
     """It was sent, and its outcome is unknown."""
     return PaymentOutcomeUnknownError(
         _maybe_paid(payment, reason),
-        code="settlement_pending" if payment.code is ReasonCode.PENDING else "outcome_unknown",
+        code="outcome_unknown",
         hint="make the same call again: it resends the same payment, and after "
         f"{payment.expires_at:%H:%M:%S} UTC it signs the same nonce again, which is taken only once; or "
         f"client.payments.resume({payment.id!r})",
@@ -155,7 +155,7 @@ def outcome_error(payment: Payment, report: Report, response: RawResponse | None
         return no_answer(payment, report.reason, response)
     if payment.in_doubt or payment.stage is PaymentStage.ANSWERED:
         return in_doubt(payment, report.reason, response)
-    return rejected(payment, report.reason, response) if report.code is ReasonCode.REJECTED else None
+    return rejected(payment, report.reason, response) if report.meaning is REJECTED else None
 
 
 def no_answer(payment: Payment, reason: str, response: RawResponse | None = None) -> PaymentError:

@@ -10,12 +10,50 @@ import random
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from .._http.retry import Failure, FailureCause, RetryPolicy
 from .._values.http import RawResponse
-from .._values.payment import NOT_TAKEN, Payment, ReasonCode, Receipt
+from .._values.payment import Payment, PaymentStage, ReasonCode, Receipt
 from .._values.text import printable
 from .protocol import offer_error, read_receipt
+
+MAX_RESENDS = 5
+MAX_RESENDS_NO_REASON = 2
+MARGIN = 6
+"""Verifiers refuse an authorization that is valid for less than this many seconds."""
+
+
+class Meaning(NamedTuple):
+    """What an answer to a payment means, or its absence. This decides; the code only explains.
+
+    Attributes:
+        code: the same for people.
+        stage: where it leaves a payment that was handed over. With a receipt of success, SENT becomes TAKEN.
+        resends: how often one call may resend the same bytes after such answers.
+        refused: by the service's word it was not taken.
+        unsettled: the service could not settle this signature: maybe it did.
+        is_final: it counts whichever signature it is about, and whoever reports it: the nonce is used.
+    """
+
+    code: ReasonCode
+    stage: PaymentStage = PaymentStage.SENT
+    resends: int = 0
+    refused: bool = False
+    unsettled: bool = False
+    is_final: bool = False
+
+
+DELIVERED = Meaning(ReasonCode.DELIVERED, PaymentStage.ANSWERED, is_final=True)
+OPEN = Meaning(ReasonCode.UNKNOWN, resends=MAX_RESENDS)
+BARE = Meaning(ReasonCode.UNKNOWN, resends=MAX_RESENDS_NO_REASON)
+UNSETTLED = Meaning(ReasonCode.UNKNOWN, resends=MAX_RESENDS, unsettled=True)
+NOT_RECEIVED = Meaning(ReasonCode.NOT_RECEIVED, resends=MAX_RESENDS, refused=True)
+REJECTED = Meaning(ReasonCode.REJECTED, refused=True)
+REFUSED = Meaning(ReasonCode.REFUSED, refused=True)
+UNDELIVERED = Meaning(ReasonCode.UNDELIVERED, PaymentStage.TAKEN, is_final=True)
+SUSPECT = Meaning(ReasonCode.SUSPECT, PaymentStage.TAKEN)
+TAKEN_ELSEWHERE = Meaning(ReasonCode.TAKEN_ELSEWHERE, PaymentStage.TAKEN)
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +61,7 @@ class Report:
     """What a call was told of its payment. It goes from the answer to the row in the ledger.
 
     Attributes:
-        code: what the answer means.
+        meaning: what the answer means.
         reason: the service's reason, or ours if it gave none.
         failure: the failure as the retry policy needs it.
         receipt: the receipt of the settlement.
@@ -33,7 +71,7 @@ class Report:
         settle_failed: the number of the newest signature that the service failed to settle; 0: none.
     """
 
-    code: ReasonCode
+    meaning: Meaning
     reason: str
     failure: Failure = Failure(FailureCause.LOST)  # noqa: RUF009 - it is frozen
     receipt: Receipt | None = None
@@ -46,6 +84,12 @@ class Report:
     def is_settled(self) -> bool:
         """Whether a receipt says that the money was taken."""
         return self.receipt is not None and self.receipt.success
+
+    @property
+    def stage(self) -> PaymentStage:
+        """Where it leaves a payment that was handed over."""
+        is_taken = self.is_settled and self.meaning.stage is PaymentStage.SENT
+        return PaymentStage.TAKEN if is_taken else self.meaning.stage
 
     def without(self, payment: Payment) -> Report:
         """The same without the signed payment, which a service may repeat."""
@@ -81,65 +125,42 @@ def classify(response: RawResponse, failure: Failure) -> Report:
     status = response.status
     receipt, problem = read_receipt(response.headers)
     if 200 <= status < 300:
-        return Report(ReasonCode.DELIVERED, "delivered", failure, receipt, problem, response.content)
-    reason = (receipt.error_reason or "") if receipt is not None and not receipt.success else ""
-
-    def result(code: ReasonCode, text: str = "") -> Report:
-        return Report(code, printable(text or reason or f"status {status}", 200), failure, receipt, problem)
-
+        return Report(DELIVERED, "delivered", failure, receipt, problem, response.content)
     settled = receipt is not None and receipt.success
-    if settled and status != 402 and status < 500:
-        return result(ReasonCode.ALREADY_USED, f"status {status}")  # whatever the status is, it was settled
-    if status < 400:
-        return result(ReasonCode.REDIRECTED)  # servers settle responses below 400
-    refused_before = status in (501, 505) and not settled
-    if status in _GATEWAY_STATUSES or (status >= 500 and not refused_before):
-        return result(ReasonCode.UNKNOWN)
-    if status != 402:
-        return result(ReasonCode.REFUSED)
+    reason = (receipt.error_reason or "") if receipt is not None and not settled else ""
+    if status == 402:
+        if receipt is None:
+            reason = (offer_error(response) or "").strip()
+        meaning = _refusal(reason, of_settlement=receipt is not None)
+        reason = reason or ("payment required" if receipt is None else "settlement failed")
+    elif settled and status < 500:
+        meaning = UNDELIVERED  # whatever the status is, it was settled
+    elif 400 <= status < 500 and status not in _GATEWAY_STATUSES:
+        meaning = REFUSED
+    else:
+        meaning = OPEN  # servers settle responses below 400
+    return Report(meaning, printable(reason or f"status {status}", 200), failure, receipt, problem)
+
+
+def _refusal(reason: str, *, of_settlement: bool) -> Meaning:
+    """What a 402 with a payment means. A receipt comes from the settlement: the payment passed verification."""
     if reason == "settlement_pending":
-        return result(ReasonCode.PENDING)
-    if receipt is not None:
-        # A receipt comes from the settlement, so the payment passed verification.
-        return result(
-            ReasonCode.ALREADY_USED if _is_already_used(reason) else ReasonCode.SETTLE_FAILED,
-            reason or "settlement failed",
-        )
-    code = (offer_error(response) or "").strip()
-    if code == "settlement_pending":
-        return result(ReasonCode.PENDING, code)
-    if _is_already_used(code):
-        return result(ReasonCode.ALREADY_USED, code)
-    if _is_verify_reason(code):
-        return result(ReasonCode.REJECTED, code)
-    if re.fullmatch(r"[a-z0-9_]{3,100}", code):
-        return result(ReasonCode.UNKNOWN, code)  # an unknown reason may mean anything
-    return result(ReasonCode.NO_REASON, code or "payment required")
-
-
-def _is_verify_reason(code: str) -> bool:
-    if code.lower() in _VERIFY_REASONS:
-        return True
-    return code.startswith(_EVM_PREFIX) and not code.endswith(_EVM_SETTLE_SUFFIXES)
+        return OPEN
+    if reason.lower().endswith(_USED_SUFFIXES):
+        return UNDELIVERED
+    if of_settlement:
+        return UNSETTLED
+    is_evm = reason.startswith(_EVM_PREFIX) and not reason.endswith(_EVM_SETTLE_SUFFIXES)
+    if is_evm or reason.lower() in _VERIFY_REASONS:
+        return REJECTED
+    # An unknown reason may mean anything.
+    return OPEN if re.fullmatch(r"[a-z0-9_]{3,100}", reason) else BARE
 
 
 def classify_failure(failure: Failure, reason: str) -> Report:
     """What it means that there is no response."""
     sent = failure.cause is FailureCause.LOST
-    code = ReasonCode.UNKNOWN if sent else ReasonCode.NOT_RECEIVED
-    return Report(code, printable(reason, 200), failure, sent=sent)
-
-
-def _is_already_used(reason: str) -> bool:
-    return reason.lower().endswith(_USED_SUFFIXES)
-
-
-MAX_RESENDS = 5
-MAX_RESENDS_NO_REASON = 2
-MARGIN = 6
-"""Verifiers refuse an authorization that is valid for less than this many seconds."""
-
-_DOUBTS = frozenset({ReasonCode.PENDING, ReasonCode.UNKNOWN, ReasonCode.SETTLE_FAILED, ReasonCode.NO_REASON})
+    return Report(OPEN if sent else NOT_RECEIVED, printable(reason, 200), failure, sent=sent)
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,11 +169,13 @@ class Step:
 
     Attributes:
         report: what to write down.
-        wait: seconds until the same bytes are resent; None: the call ends.
+        wait: seconds until the same bytes are resent; None: the call ends, or signs.
+        signs: the payment has expired, and no answer is kept for it: its nonce may be signed again.
     """
 
     report: Report
     wait: float | None = None
+    signs: bool = False
 
 
 class PaymentStateMachine:
@@ -163,17 +186,25 @@ class PaymentStateMachine:
         payment: the payment as it is signed.
         before: the same before this call signed it or wrote down that it resends it. What was handed over then may
             have been taken.
+        expired: it is sent only for an answer that the service may keep.
         random: for jitter.
     """
 
     def __init__(
-        self, policy: RetryPolicy, payment: Payment, before: Payment, *, random: Callable[[], float] = random.random
+        self,
+        policy: RetryPolicy,
+        payment: Payment,
+        before: Payment,
+        *,
+        expired: bool = False,
+        random: Callable[[], float] = random.random,
     ) -> None:
         self._policy = policy
         self._payment = payment
         self._random = random
         self._most = min(MAX_RESENDS, policy.max_retries)
         self._no_reason = 0
+        self._expired = expired
         self.resends = 0
         self.settle_failed = payment.settle_failed
         self._failed_before = payment.settle_failed not in (0, payment.signatures)
@@ -183,8 +214,8 @@ class PaymentStateMachine:
 
     def unsent(self, reason: str) -> Report:
         """The report of a submission that did not reach the service."""
-        code = ReasonCode.UNKNOWN if self.in_doubt else ReasonCode.NOT_RECEIVED
-        return Report(code, reason, sent=False, settle_failed=self.settle_failed)
+        meaning = OPEN if self.in_doubt else NOT_RECEIVED
+        return Report(meaning, reason, sent=False, settle_failed=self.settle_failed)
 
     def can_submit(self, at: float) -> bool:
         """Whether a verifier would accept its validity at the service's time `at`."""
@@ -199,31 +230,33 @@ class PaymentStateMachine:
             now: the local time in Unix seconds.
             time_left: seconds until the call's deadline.
         """
-        code, handed_over, wait = report.code, self.handed_over, None
+        meaning, handed_over, wait, signatures = report.meaning, self.handed_over, None, self._payment.signatures
+        says_no = meaning.refused or report.failure.status == 402
         self.handed_over |= report.sent
-        if code is ReasonCode.SETTLE_FAILED:
-            self.settle_failed = self._payment.signatures
-        if code is ReasonCode.ALREADY_USED and not (handed_over or report.is_settled):
+        if meaning.unsettled and not self._expired:
+            self.settle_failed = signatures
+        if meaning is UNDELIVERED and not (handed_over or report.is_settled):
             # A random nonce cannot be used: the service contradicts itself.
-            code = ReasonCode.UNKNOWN if self._payment.purchase is None else ReasonCode.TAKEN_ELSEWHERE
-        elif code in _DOUBTS or not report.sent:
+            meaning = OPEN if self._payment.purchase is None else TAKEN_ELSEWHERE
+        elif meaning.resends:
             self.in_doubt |= report.sent
             wait = self._wait(report, at=at, now=now, time_left=time_left)
-            failed = self._failed_before and self.settle_failed == self._payment.signatures
-            if failed and wait is None and code is not ReasonCode.PENDING:
-                code = ReasonCode.SUSPECT
-        if code in NOT_TAKEN and self.in_doubt:
-            code = ReasonCode.UNKNOWN  # it may be refused because it was taken
+            if self._failed_before and self.settle_failed == signatures and wait is None:
+                meaning = SUSPECT
+        if meaning.refused and self.in_doubt:
+            meaning = OPEN  # it may be refused because it was taken
         if report.is_settled:
             self._receipt = report.receipt
         # While the answer may still come, a receipt of success is kept back: with it, nothing would be resent.
         receipt = (self._receipt or report.receipt) if wait is None else None
-        return Step(replace(report, code=code, receipt=receipt, settle_failed=self.settle_failed), wait)
+        report = replace(report, meaning=meaning, receipt=receipt, settle_failed=self.settle_failed)
+        signs = self._expired and says_no and report.sent and report.stage is PaymentStage.SENT
+        return Step(report, wait, signs)
 
     def _wait(self, report: Report, *, at: float, now: float, time_left: float) -> float | None:
         if report.failure.cause is FailureCause.HOPELESS:
             return None
-        self._no_reason += report.code is ReasonCode.NO_REASON
+        self._no_reason += report.meaning is BARE
         if self.resends >= self._most or self._no_reason > MAX_RESENDS_NO_REASON:
             return None
         wait = self._policy.wait(self.resends + 1, report.failure, now=now, random=self._random)

@@ -196,7 +196,6 @@ STEPS: dict[str, tuple[str, str]] = {
         "do not buy it under another name; tell the person",
     ),
     "outcome_unknown": ("it may have been paid", "payments with action=resume and this id, or the same call again"),
-    "settlement_pending": ("it is being paid", "payments with action=resume and this id, or the same call again"),
     "time_is_up": ("it may have been paid", "repeat the same call: it cannot be charged twice"),
     "suspect_paid": ("it was probably paid", "tell the person: it must be checked before anything is bought again"),
     "unresolved_payment": ("an earlier payment for it must be checked", "tell the person"),
@@ -205,7 +204,7 @@ STEPS: dict[str, tuple[str, str]] = {
 }
 """The SDK's codes that tools meet most: what they mean for a client, and its next step."""
 _OTHERWISE = ("it did not work", "tell the person")
-_AFTER_MONEY = frozenset({"outcome_unknown", "settlement_pending", "time_is_up"})
+_AFTER_MONEY = frozenset({"outcome_unknown", "time_is_up"})
 
 
 def own(code: str, message: str | None = None, **more: Any) -> Fault:

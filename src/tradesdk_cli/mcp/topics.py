@@ -24,7 +24,7 @@ TOPICS = {
         "wallet. Repeating market_buy with the same arguments returns the answer again, unpaid, for 30 days."
     ),
     "recover": (
-        "When market_buy ends with outcome_unknown, settlement_pending or time_is_up, the payment may have been taken. "
+        "When market_buy ends with outcome_unknown or time_is_up, the payment may have been taken. "
         "Never buy the same under another name. Call payments with action=resume and the payment's id, or repeat "
         "market_buy with the same arguments: both continue the same payment, which cannot be charged twice."
     ),

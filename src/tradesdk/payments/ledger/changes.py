@@ -19,7 +19,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
-from ..._values.payment import NOT_TAKEN, Payment, PaymentProof, PaymentStage, ReasonCode, SignedHeader
+from ..._values.payment import Payment, PaymentProof, PaymentStage, ReasonCode, SignedHeader
 from ...errors import PaymentRefusedError
 from ..budget import Spending
 from ..messages import already_known, blocking_error, in_doubt, not_expired, purchase_secret_changed
@@ -30,16 +30,6 @@ from .rules import recipient_refusal, total_refusal
 from .settings import addresses, addresses_text, recipients_of, secret_of
 
 RESERVED, SENT, ANSWERED, TAKEN = PaymentStage
-_STAGES = {
-    ReasonCode.DELIVERED: ANSWERED,
-    ReasonCode.UNUSABLE: TAKEN,
-    ReasonCode.ALREADY_USED: TAKEN,
-    ReasonCode.SUSPECT: TAKEN,
-    ReasonCode.TAKEN_ELSEWHERE: TAKEN,
-}
-"""The stage that a report leads to; any other code leaves a payment sent, unless a receipt says that it is settled."""
-_CONCLUSIVE = frozenset({ReasonCode.DELIVERED, ReasonCode.UNUSABLE, ReasonCode.ALREADY_USED})
-"""What counts whichever signature it is about, and whoever reports it: the nonce is used."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +41,7 @@ class LedgerRow:
         owner: the call that has claimed it.
         until: when the claim ends, in Unix seconds by the local clock.
         settings: the settings that the change compares, by name; those that it changes are written.
-        run: what the payments of the change's `run` count.
+        run: what the other payments of the change's `run` count.
     """
 
     payment: Payment
@@ -178,6 +168,7 @@ class Submit(LedgerChange):
             paid=None,
             code=ReasonCode.NONE,
             reason="",
+            refused=False,
             counted=payment.reserved,
             reserved=0,
             reserved_until=0,
@@ -228,15 +219,12 @@ class Resubmit(LedgerChange):
             raise blocking_error(payment)
         if not self.is_of(row) or payment.signatures != self.signatures or payment.header is None:
             raise in_doubt(payment, "another call has continued it")
-        run = payment.run
-        if self.run is not None and self.run != run:
-            refusal = total_refusal(payment.counted, self.max_total, row.run)
-            if refusal is not None:
-                raise refusal
-            run = self.run
+        refusal = total_refusal(payment.counted, self.max_total, row.run)
+        if refusal is not None:
+            raise refusal
         # From now on it may be taken, whatever the service said before.
-        code = ReasonCode.NONE if payment.code in NOT_TAKEN else payment.code
-        return replace(row, payment=replace(payment, code=code, submissions=payment.submissions + 1, run=run))
+        run, submissions = self.run or payment.run, payment.submissions + 1
+        return replace(row, payment=replace(payment, refused=False, submissions=submissions, run=run))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -248,17 +236,16 @@ class Record(LedgerChange):
     signatures: int
 
     def __call__(self, row: LedgerRow) -> LedgerRow:
-        payment, report = row.payment, self.report
-        stage = _STAGES.get(report.code, TAKEN if report.is_settled else SENT)
-        if report.code not in _CONCLUSIVE and not report.is_settled:
+        payment, report, meaning, stage = row.payment, self.report, self.report.meaning, self.report.stage
+        if not (meaning.is_final or report.is_settled):
             is_open = payment.stage is SENT and payment.paid is None and payment.signatures == self.signatures
             # That it was not taken says only the call that has claimed it: another one may have sent it since.
-            is_cautious = report.sent and report.code not in NOT_TAKEN
+            is_cautious = report.sent and not meaning.refused
             if not (is_open and (is_cautious or self.is_of(row))):
                 return row
         elif payment.stage is ANSWERED is not stage:
             return row
-        changes: dict[str, Any] = {"code": report.code, "reason": storable(report.reason)}
+        changes: dict[str, Any] = {"code": meaning.code, "reason": storable(report.reason), "refused": meaning.refused}
         changes["settle_failed"] = max(payment.settle_failed, report.settle_failed)
         if not report.sent:
             changes["submissions"] = payment.submissions - 1

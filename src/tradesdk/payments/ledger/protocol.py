@@ -50,7 +50,10 @@ class LedgerStore(Protocol):
         ...
 
     def spending(self, budget: Budget, *, now: float, run: str | None = None) -> Spending:
-        """What is spent and held, and what `budget` and the store's own budget leave; with `run`, by that batch run."""
+        """What is spent and held, and what `budget` and the store's own budget leave.
+
+        With `run`, by all payments that ever belonged to that batch run, also those that another run has signed since.
+        """
         ...
 
     def reserve(self, wanted: Reservation) -> tuple[Payment, bool]:
@@ -64,8 +67,9 @@ class LedgerStore(Protocol):
            claimed it: then it is reserved (again), one nonce for one purchase.
         3. The recipient must be one of `pay_to`. If that is empty, it must be known for the origin; if none is known,
            any recipient is accepted.
-        4. `max_total` for all payments with its `run`, the budget and the store's own budget must all leave room for
-           its amount, in all windows. For an earlier payment, `rules.spending_before` is what was spent before.
+        4. `max_total` for all payments that ever had its `run`, the budget and the store's own budget must all leave
+           room for its amount, in all windows. For an earlier payment, `rules.spending_before` is what was spent
+           before.
 
         Raises:
             PaymentRefusedError: `recipient_changed`, `no_budget`, `over_budget` or `over_total`. Nothing is reserved.

@@ -6,10 +6,11 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from enum import StrEnum
 from typing import Literal
 
 from ..._values.money import shown_usd, usd
-from ..._values.payment import NOT_TAKEN, Payment, PaymentStage
+from ..._values.payment import Payment, PaymentStage
 from ..._values.text import printable
 from ...errors import BudgetDetails, InvalidArgumentError, PaymentRefusedError, RecipientDetails
 from ..budget import SUMS, Budget, Release, Spending
@@ -83,16 +84,41 @@ def kept_answer(payment: Payment, now: float) -> Payment:
     return replace(payment, reply=None) if is_answered and payment.updated <= now - KEPT else payment
 
 
-def is_signable(payment: Payment, over: float) -> bool:
-    """Whether the nonce of an earlier payment may be signed again: nothing else can come of it.
+class NextStep(StrEnum):
+    """What a call does about the earlier payment for its purchase."""
+
+    SIGN = "sign"
+    """Nothing else can come of it: its nonce is signed (again)."""
+    RESEND = "resend"
+    """The same bytes may still bring the answer."""
+    ASK = "ask"
+    """It has expired. The same bytes once more: the service may have kept the answer. If not, as SIGN."""
+    COLLECT = "collect"
+    """The answer is kept here."""
+    REFUSE = "refuse"
+    """It is not paid for again."""
+
+
+def next_step(payment: Payment | None, over: float) -> NextStep:
+    """What a call does about an earlier payment for the same purchase.
 
     Args:
-        payment: a payment for the same purchase.
+        payment: the earlier payment; None: there is none.
         over: the service's time in Unix seconds until which a signature is too old to be sent.
     """
+    if payment is None or payment.stage is PaymentStage.RESERVED:
+        return NextStep.SIGN
     if payment.stage is PaymentStage.SENT:
-        return payment.paid is False or (payment.paid is None and payment.valid_before <= over)
-    return payment.stage is PaymentStage.RESERVED
+        if payment.paid is None and payment.valid_before > over:
+            return NextStep.RESEND
+        return NextStep.ASK if payment.paid is None and payment.identified else NextStep.SIGN
+    is_kept = payment.stage is PaymentStage.ANSWERED and payment.reply is not None
+    return NextStep.COLLECT if is_kept else NextStep.REFUSE
+
+
+def is_signable(payment: Payment, over: float) -> bool:
+    """Whether the nonce of an earlier payment may be signed again."""
+    return next_step(payment, over) in (NextStep.SIGN, NextStep.ASK)
 
 
 # What counts
@@ -108,7 +134,7 @@ def signed(payment: Payment | None) -> tuple[int, int]:
 def is_released(payment: Payment, now: float) -> bool:
     """Whether `release="service"` leaves it out: the service says that it was not taken, and it has expired."""
     is_open = payment.stage is PaymentStage.SENT and payment.paid is None
-    return is_open and payment.code in NOT_TAKEN and payment.is_expired(now)
+    return is_open and payment.refused and payment.is_expired(now)
 
 
 def counted(payment: Payment, now: float, release: Release) -> Spending:

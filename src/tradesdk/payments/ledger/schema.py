@@ -13,7 +13,7 @@ from functools import cache
 from operator import attrgetter
 from typing import Any
 
-from ..._values.payment import NOT_TAKEN, Payment, PaymentProof, PaymentStage, ReasonCode, Receipt, SignedHeader
+from ..._values.payment import Payment, PaymentProof, PaymentStage, ReasonCode, Receipt, SignedHeader
 
 _COUNTS = "counted > 0 AND (paid IS NULL OR paid = 1)"
 # Not `stage = …`: an index on stages would be taken then, and not the one that is made for the question.
@@ -21,8 +21,8 @@ _COLLECTED = "reply IS NOT NULL AND stage NOT IN ('sent', 'taken') AND (waits = 
 _WAS_SIGNED = "(stage <> 'reserved' OR signatures > 0)"
 _OPEN = f"(stage <> 'answered' AND {_WAS_SIGNED})"
 _STANDING = f"(purchase IS NOT NULL OR waits = 1 OR reserved > 0 OR {_OPEN})"
-_NOT_TAKEN = ", ".join(sorted(repr(code.value) for code in NOT_TAKEN))
-_REFUSED = f"paid IS NULL AND code IN ({_NOT_TAKEN})"
+_REFUSED = "paid IS NULL AND refused = 1"
+_RESERVED = "(reserved > 0 AND reserved_until > ? AND reserved_until <= ?)"
 
 VERSION = 1
 TABLES = (
@@ -50,6 +50,7 @@ TABLES = (
         paid INTEGER,
         code TEXT NOT NULL,
         reason TEXT NOT NULL,
+        refused INTEGER NOT NULL,
         counted INTEGER NOT NULL CHECK (typeof(counted) = 'integer' AND counted >= 0),
         reserved INTEGER NOT NULL CHECK (typeof(reserved) = 'integer' AND reserved >= 0),
         reserved_until INTEGER NOT NULL,
@@ -72,12 +73,13 @@ TABLES = (
     "CREATE INDEX reserved ON payments (reserved_until) WHERE reserved > 0",
     f"CREATE INDEX counted ON payments (counts_until, counted, paid) WHERE {_COUNTS}",
     f"CREATE INDEX not_taken ON payments (counts_until, counted) WHERE {_REFUSED}",
-    f"CREATE INDEX by_run ON payments (run) WHERE run IS NOT NULL AND {_COUNTS}",
     f"CREATE INDEX kept ON payments (updated) WHERE {_COLLECTED}",
     # What all signatures count on the UTC day of their `counts_until`, and the part without proof, so that no sum reads
     # more payments than those of an hour. Past 2**63, SQLite would continue with a float.
     "CREATE TABLE days (day INTEGER PRIMARY KEY, "
     "counted INTEGER NOT NULL CHECK (typeof(counted) = 'integer'), held INTEGER NOT NULL)",
+    # Every batch run that a payment ever belonged to: its `run` is the last one.
+    "CREATE TABLE runs (run TEXT NOT NULL, payment TEXT NOT NULL, PRIMARY KEY (run, payment))",
     "CREATE TABLE settings (name TEXT PRIMARY KEY, value TEXT NOT NULL)",
 )
 
@@ -91,12 +93,13 @@ COUNT = (
     "INSERT INTO days VALUES (?, ?, ?) ON CONFLICT (day) DO UPDATE "
     "SET counted = days.counted + excluded.counted, held = days.held + excluded.held"
 )
+ADD_RUN = "INSERT INTO runs VALUES (?, ?) ON CONFLICT DO NOTHING"
 BY_ID = f"SELECT {_ROW} FROM payments WHERE id = ?"  # noqa: S608
-# Parameters: fingerprint, over, since, over, and the two moments of `rules.reply_window`. `over` is GRACE seconds ago:
-# what expired before is over.
+# Parameters: fingerprint, the two moments of `reservation_ends`, since, over, and those of `rules.reply_window`. `over`
+# is GRACE seconds ago: what expired before is over.
 FIND = (
     f"SELECT {_ROW} FROM payments WHERE fingerprint = ? AND {_STANDING} AND ("  # noqa: S608
-    "(reserved > 0 AND reserved_until > ?) "
+    f"{_RESERVED} "
     f"OR (purchase IS NOT NULL AND {_WAS_SIGNED}) "
     f"OR ({_OPEN} AND NOT (proof = 'person' AND paid = 1) "
     "AND (created >= ? OR (stage = 'sent' AND paid IS NULL AND counts_until > ?))) "
@@ -131,7 +134,8 @@ def newest_of(stages: int, *, unproven: bool = False) -> tuple[str, int]:
 # Sums of what counts, each with the part without proof.
 _SUMS = "SELECT coalesce(sum(counted), 0), coalesce(sum(CASE WHEN paid IS NULL THEN counted END), 0) FROM payments"
 IN_HOUR = f"{_SUMS} WHERE counts_until >= ? AND {_COUNTS}"
-BY_RUN = f"{_SUMS} WHERE run = ? AND {_COUNTS}"
+# By all payments of a run but one. Parameters: run, id.
+BY_RUN = f"{_SUMS} WHERE id IN (SELECT payment FROM runs WHERE run = ? AND payment <> ?) AND {_COUNTS}"  # noqa: S608
 # Today and in total. Parameters: the day, twice.
 BY_DAY = (
     "SELECT coalesce(sum(CASE WHEN day >= ? THEN counted END), 0), coalesce(sum(CASE WHEN day >= ? THEN held END), 0), "
@@ -144,7 +148,7 @@ RELEASED = (
     "coalesce(sum(CASE WHEN counts_until >= ? THEN counted END), 0), coalesce(sum(counted), 0) "
     f"FROM payments WHERE {_RELEASED}"
 )
-RESERVED = f"SELECT {_ROW} FROM payments WHERE reserved > 0 AND reserved_until > ?"  # noqa: S608
+RESERVED = f"SELECT {_ROW} FROM payments WHERE {_RESERVED}"  # noqa: S608
 # Parameters: since when, and `over` for release="service", or 0.
 COUNTED = (
     "SELECT id, counts_until, counted FROM payments "  # noqa: S608
@@ -195,6 +199,7 @@ def to_payment(row: Sequence[Any]) -> Payment:
     values["code"] = ReasonCode(values["code"])
     if values["paid"] is not None:
         values["paid"] = bool(values["paid"])
+    values["refused"] = bool(values["refused"])
     values["identified"] = bool(values["identified"])
     values["waits"] = bool(values["waits"])
     if values["receipt"] is not None:

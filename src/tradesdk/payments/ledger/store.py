@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..._fleet.server import SCHEMA, Row, server
 from ..._http.request import seconds
-from ..._values.payment import GRACE, Payment, PaymentStage
+from ..._values.payment import GRACE, Payment, PaymentStage, reservation_ends
 from ...errors import InvalidArgumentError, PaymentRefusedError
 from ..budget import Budget, Spending
 from . import errors, rules
@@ -154,13 +154,14 @@ class Ledger:
     def spending(self, budget: Budget, *, now: float, run: str | None = None) -> Spending:
         """What is spent and held, and what `budget` and the store's own budget leave; with `run`, by that batch run.
 
+        A payment belongs to every run that ever handed it over.
         A payment counts in the last hour if it may be taken after `now - 3600`, and today if it may be taken after
         midnight UTC: until `counts_until`, by the largest amount that was signed for its nonce.
         """
-        accounts = _Accounts(budget, now, run)
+        accounts = _Accounts(budget, now)
         with self._engine.transaction() as db:
             accounts.read(db.read(*accounts.statements))
-        return accounts.spending if run is None else accounts.of_run()
+            return accounts.spending if run is None else accounts.of_run(db, run)
 
     def reserve(self, wanted: Reservation) -> tuple[Payment, bool]:
         """Reserve an amount, and claim its payment, unless another payment blocks the same purchase.
@@ -174,7 +175,7 @@ class Ledger:
             LedgerError: the ledger cannot be written.
         """
         payment, now = wanted.payment, wanted.now
-        accounts = _Accounts(wanted.budget, now, payment.run, recipients_of(payment.origin))
+        accounts = _Accounts(wanted.budget, now, recipients_of(payment.origin))
         with self._engine.transaction(write=True, owner=wanted.owner) as db:
             asked = (sql.FORGET, (now - rules.KEPT,)), _finding(payment.fingerprint, now, wanted.since)
             _, rows, *more = db.read(*asked, *accounts.statements)
@@ -206,7 +207,7 @@ class Ledger:
             LedgerError: the ledger cannot be written, or has no payment with that id.
         """
         names = change.reads()
-        accounts = None if change.run is None else _Accounts(Budget(), change.now, change.run)
+        accounts = None if change.run is None else _Accounts(Budget(), change.now)
         with self._engine.transaction(change.consequence, write=True, owner=change.owner) as db:
             rows, known, *more = db.read(
                 (sql.BY_ID, (payment_id,)),
@@ -216,8 +217,8 @@ class Ledger:
             if not rows:
                 raise errors.gone(payment_id, change.consequence, "another ledger may have taken its place")
             row = replace(_row(rows[0]), settings=dict(known))
-            if accounts is not None:
-                row = replace(row, run=accounts.read(more).of_run())
+            if accounts is not None and change.run is not None:
+                row = replace(row, run=accounts.read(more).of_run(db, change.run, without=payment_id))
             after = change(row)
             if after.payment.header is not None:
                 self._engine.sign(change.consequence)
@@ -258,8 +259,8 @@ class Ledger:
 class _Accounts:
     """What is spent at a moment, and the settings that matter for it, in one read."""
 
-    def __init__(self, budget: Budget, now: float, run: str | None = None, recipients: str = "") -> None:
-        self._budget, self._now, self._run = budget, now, run
+    def __init__(self, budget: Budget, now: float, recipients: str = "") -> None:
+        self._budget, self._now = budget, now
         # Whole numbers, as the columns have them: PostgreSQL would use no index for others.
         self._hour, day, over = math.floor(now - rules.HOUR) + 1, math.floor(now // rules.DAY), math.floor(now - GRACE)
         self._midnight = day * rules.DAY
@@ -269,13 +270,12 @@ class _Accounts:
             (sql.IN_HOUR, (self._hour,)),
             (sql.BY_DAY, (day, day)),
             (sql.RELEASED, (self._hour, self._midnight, self._released)),
-            (sql.RESERVED, (over,)),
-            (sql.BY_RUN, (run,)),
+            (sql.RESERVED, reservation_ends(now)),
         ]
 
     def read(self, rows: Sequence[list[Row]]) -> Self:
         """Take the rows of the statements."""
-        settings, ((hour, held_in_hour),), ((day, held_in_day, total, held),), released, reserved, of_run = rows
+        settings, ((hour, held_in_hour),), ((day, held_in_day, total, held),), released, reserved = rows
         self.settings: dict[str, str] = dict(settings)
         limits = self._budget.strictest(Budget.from_json(self.settings.get(BUDGET)))
         less_in_hour, less_in_day, less = released[0] if limits.release == "service" else (0, 0, 0)
@@ -290,27 +290,24 @@ class _Accounts:
             budget=limits,
         )
         self.spending = rules.with_reservations(signed, self._reserved, self._now)
-        self._of_run = of_run[0]
         return self
 
-    def of_run(self) -> Spending:
-        """What the payments of the batch run count: `total` and `held`."""
-        total, held = self._of_run
+    def of_run(self, db: Transaction, run: str, *, without: str = "") -> Spending:
+        """What the payments that ever belonged to a batch run count, without one: `total` and `held`."""
+        (((total, held),),) = db.read((sql.BY_RUN, (run, without)))
         spending = replace(rules.reserved(0), total=int(total), held=int(held))
-        return rules.with_reservations(spending, (one for one in self._reserved if one.run == self._run), self._now)
+        reserved = (one for one in self._reserved if one.run == run and one.id != without)
+        return rules.with_reservations(spending, reserved, self._now)
 
     def refusal(
         self, db: Transaction, wanted: Reservation, again: Payment, earlier: Payment | None
     ) -> PaymentRefusedError | None:
         """Why a reservation has no room in a budget: `again` in place of `earlier`."""
-        amount, spending = wanted.payment.amount, self.spending
-        of_run = None if self._run is None else self.of_run()
+        amount, spending, run = wanted.payment.amount, self.spending, wanted.payment.run
+        others = None if run is None else self.of_run(db, run, without=again.id)
         if earlier is not None:
-            if of_run is not None:
-                own = earlier if earlier.run == self._run else replace(earlier, counted=0, reserved=0)
-                of_run = rules.spending_before(again, amount, own, of_run, self._now)
             spending = rules.spending_before(again, amount, earlier, spending, self._now)
-        return rules.total_refusal(amount, wanted.max_total, of_run) or rules.budget_refusal(
+        return rules.total_refusal(again.reserved, wanted.max_total, others) or rules.budget_refusal(
             amount,
             spending,
             now=self._now,
@@ -332,7 +329,7 @@ class _Accounts:
 def _finding(fingerprint: str, now: float, since: float) -> tuple[str, Sequence[object]]:
     """The payment that blocks another one for the purchase, or has its answer."""
     over = math.floor(now - GRACE)
-    return sql.FIND, (fingerprint, over, since, over, *rules.reply_window(now))
+    return sql.FIND, (fingerprint, *reservation_ends(now), since, over, *rules.reply_window(now))
 
 
 def _save(db: Transaction, before: LedgerRow | None, after: LedgerRow) -> LedgerRow:
@@ -346,6 +343,8 @@ def _save(db: Transaction, before: LedgerRow | None, after: LedgerRow) -> Ledger
             values |= {"owner": after.owner, "until": after.until}
         if values:
             db.write(sql.save(tuple(values)), [*values.values(), payment.id])
+    if payment.run is not None and (before is None or payment.run != before.payment.run):
+        db.write(sql.ADD_RUN, (payment.run, payment.id))
     old, new = _counted_on(before), _counted_on(after)
     if old != new:
         for day in sorted({*old, *new}):
