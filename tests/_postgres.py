@@ -43,6 +43,9 @@ class Postgres:
             package = self.folder / package.name
             os.chown(self.folder, _NOBODY, _NOBODY)
         self.programs = package / "pginstall18" / "bin"
+        # Ends the server if this process is killed: its input ends then.
+        command = f"read nothing; kill -QUIT $(head -n 1 {self.data}/postmaster.pid) && rm -r {self.folder}"
+        self._guard = subprocess.Popen(["/bin/sh", "-c", command], stdin=subprocess.PIPE, stderr=subprocess.DEVNULL)
         self._run("initdb", "-D", str(self.data), "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C", "-N")
         self.start()
 
@@ -68,6 +71,8 @@ class Postgres:
         return int((self.data / "postmaster.pid").read_text().splitlines()[0])
 
     def stop(self) -> None:
+        self._guard.kill()
+        self._guard.communicate()
         self._run("pg_ctl", "-D", str(self.data), "-m", "immediate", "-w", "stop")
         shutil.rmtree(self.folder)
 
@@ -99,10 +104,18 @@ def new_schema() -> str:
 
 
 class Proxy:
-    """A way to a server that can be cut, as a cable is, and be there again."""
+    """A way to a server that can be cut, as a cable is, and be there again.
 
-    def __init__(self, port: int) -> None:
+    Args:
+        port: of the server.
+        cut_at: with which of its replies the way is cut, counted from 1 over all connections; 0: none.
+        after: whether that reply still arrives.
+    """
+
+    def __init__(self, port: int, cut_at: int = 0, *, after: bool = False) -> None:
         self._to = port
+        self._cut_at, self._after = cut_at, after
+        self.replies = 0
         self._open: list[socket.socket] = []
         self.port = free_port()
         self.join()
@@ -115,16 +128,26 @@ class Proxy:
         with suppress(OSError):
             while True:
                 here, _ = listening.accept()
-                there = socket.create_connection(("127.0.0.1", self._to))
+                try:
+                    there = socket.create_connection(("127.0.0.1", self._to))
+                except OSError:  # the server is away
+                    here.close()
+                    continue
                 self._open += [here, there]
-                for source, target in ((here, there), (there, here)):
-                    threading.Thread(target=self._copy, args=(source, target), daemon=True).start()
+                threading.Thread(target=self._copy, args=(here, there, False), daemon=True).start()
+                threading.Thread(target=self._copy, args=(there, here, True), daemon=True).start()
 
-    def _copy(self, source: socket.socket, target: socket.socket) -> None:
+    def _copy(self, source: socket.socket, target: socket.socket, is_reply: bool) -> None:
         with suppress(OSError):
             while data := source.recv(65536):
-                target.sendall(data)
+                self.replies += is_reply
+                is_last = is_reply and self.replies == self._cut_at
+                if self._after or not is_last:
+                    target.sendall(data)
+                if is_last:
+                    break
         self._end(target)
+        self._end(source)
 
     def cut(self) -> None:
         """End all connections, and take no new ones."""

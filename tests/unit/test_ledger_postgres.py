@@ -17,6 +17,7 @@ from tradesdk import ConfigError, FleetError, Ledger, LedgerError, ReasonCode, T
 from tradesdk.fleet import create_tables
 
 from .._pages import ROOT, blocks
+from .._ports import free_port
 from .._postgres import Postgres, new_schema
 from .._rows import each_of
 from .._seeds import drawn
@@ -24,7 +25,7 @@ from ..ledger_contract import LEDGER_CHECKS, check_ledger_course
 from ._ledger import NOW, PLENTY, draft, reserve, submit, submitted, told
 
 pytestmark = pytest.mark.filterwarnings("error")
-SOME = random.Random(7).sample(sorted(LEDGER_CHECKS), 25)
+SOME = random.Random(7).sample(sorted(LEDGER_CHECKS), 12)
 
 
 @pytest.fixture
@@ -64,7 +65,7 @@ def test_it_does_what_every_ledger_does(postgres: Postgres, schema: str, names: 
 
 
 def test_a_random_course(postgres: Postgres, schema: str) -> None:
-    check_ledger_course(Emptied(postgres, schema), 3)
+    check_ledger_course(Emptied(postgres, schema), 3, steps=25)
 
 
 @pytest.mark.long
@@ -134,10 +135,15 @@ def refused(url: str, code: str, *says: str, schema: str = "nowhere", hint: str 
     assert str(error).isprintable()
 
 
-def test_a_server_that_is_not_there(postgres: Postgres) -> None:
+@pytest.mark.long  # two seconds pass
+def test_a_server_that_says_nothing() -> None:
     with closing(socket.create_server(("127.0.0.1", 0), backlog=1)) as silent:  # it accepts, and says nothing
         port = silent.getsockname()[1]
         refused(f"postgresql://me@127.0.0.1:{port}/bots", "unreachable", f"127.0.0.1:{port}/bots", hint="runs")
+
+
+def test_a_server_that_is_not_there() -> None:
+    port = free_port()
     refused(f"postgresql://me@127.0.0.1:{port}/bots", "unreachable", "refused", hint="can be reached")
     with pytest.raises(FleetError) as caught:
         create_tables(f"postgresql://me@127.0.0.1:{port}/bots")
@@ -243,6 +249,7 @@ def test_one_that_ends_a_connection_is_used_again(postgres: Postgres, ledger: Le
     assert ledger.spending(PLENTY, now=NOW).total == 30_000
 
 
+@pytest.mark.long  # a second passes
 def test_one_that_another_program_has_locked(postgres: Postgres, schema: str) -> None:
     with (
         psycopg.connect(postgres.url()) as other,
