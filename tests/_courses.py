@@ -39,7 +39,7 @@ from tradesdk import (
 from tradesdk._values.payment import NOT_TAKEN
 from tradesdk.payments.ledger import rules
 from tradesdk.payments.ledger.changes import Claim, Mark, Record, Resubmit, Submit
-from tradesdk.payments.ledger.leases import LONGEST_CLAIM
+from tradesdk.payments.ledger.claims import LONGEST_CLAIM
 from tradesdk.payments.state_machine import MARGIN, PaymentStateMachine, Report
 
 from .unit._ledger import ADDRESS, NOW, draft
