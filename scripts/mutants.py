@@ -68,7 +68,7 @@ COMPUTED: dict[type[ast.operator], type[ast.operator]] = {
 }
 CALLED = {"min": "max", "max": "min", "any": "all", "all": "any"}
 DROPPED = {"lower", "casefold", "strip"}  # methods whose result is much like the value itself
-SAID = {"log_fields", "debug", "info", "warning", "error", "display", "printable"}  # what is said decides nothing
+SAID = {"event", "debug", "info", "warning", "error", "display", "printable"}  # what is said decides nothing
 
 
 @dataclass(frozen=True)

@@ -168,6 +168,32 @@ async def test_what_was_never_sent_is_not_sent_in_its_last_seconds(
     assert len(seller.paid) == 1
 
 
+async def test_what_may_still_be_taken_is_sent_within_the_limits_of_the_call() -> None:
+    """Also when it is over by the service's date only. Once nothing can be taken, its answer is free."""
+
+    def failing(request: httpx.Request) -> httpx.Response:
+        return httpx.Response(503)
+
+    offer = offer_2(extensions={"payment-identifier": {"info": {"required": False}}})
+    seller = Seller(offer=offer, sold=failing, ahead=0)
+    client = market_of(seller).with_options(max_retries=0)
+    with pytest.raises(PaymentOutcomeUnknownError):
+        await client.token_prices(TWO)
+    seller.ahead = 200
+    with pytest.raises(PaymentRefusedError, match="clock_difference"):  # it learns the time
+        await client.token_prices(["AERO", "DEGEN"])
+    seller.sold = None
+    with pytest.raises(PaymentRefusedError, match="over_price") as refused:
+        await client.token_prices(TWO, max_price="0.01")
+    assert (refused.value.charged, len(seller.paid)) == ("unknown", 1)
+    seller.ahead = 0
+    seller.clock.advance(EXPIRED)
+    result = await client.token_prices(TWO, max_price="0.01")
+    assert result.payment is not None
+    assert (result.payment.signatures, len(seller.paid)) == (1, 2)
+    assert seller.payments[0] == seller.payments[1]
+
+
 async def test_a_receipt_for_an_expired_payment_is_proof(mock: MockService) -> None:
     """It says that it was paid, though with an error: nothing is signed again."""
     mock.set_gaps(payment_identifier="optional")

@@ -24,6 +24,7 @@ from tradesdk import (
     Receipt,
 )
 from tradesdk._values.payment import GRACE, LONGEST_VALIDITY
+from tradesdk.payments.budget import SUMS
 
 from .expectations import case, over, raises
 from .ledger_payments import (
@@ -298,6 +299,60 @@ def without_a_name_what_is_settled_is_another_purchase(store: LedgerStore, place
 def a_name_is_found_for_ever(store: LedgerStore, place: str) -> None:
     first = at(store, place, fingerprint="call", purchase="tuesday")
     assert store.find("call", now=NOW + 9e8, since=NOW + 9e8) == store.get(first.id)
+
+
+@case
+@over("sent", [False, True])
+@over("way", ["another call has claimed it", "it was released", "it was answered"])
+def a_reservation_that_is_lost_is_not_signed(store: LedgerStore, way: str, sent: bool) -> None:
+    """Neither a first signature nor another one of the same nonce."""
+    now, over = (NOW + 200, NOW + 200) if sent else (NOW, 0.0)
+    if sent:
+        submitted(store, draft("call"))
+    asked = draft("call", valid_before=int(now) + 60)
+    mine = reserve(store, asked, owner="me", until=now + 10, now=now, over=over)
+    if way == "another call has claimed it":
+        assert claim(store, mine, "you", until=now + 60, now=now + 11)
+    elif way == "it was released":
+        release(store, mine, "me")
+    else:
+        told(store, mine, ReasonCode.DELIVERED)
+    before = store.get(mine.id)
+    with raises(PaymentRefusedError, "reservation_lost"):
+        submit(store, replace(asked, id=mine.id), owner="me", now=now + 12)
+    assert store.get(mine.id) == before
+
+
+@case
+@over("window", ["per_hour", "per_day", "total"])
+@over("proven", [False, True])
+def a_refusal_to_sign_again_says_what_is_spent_and_held_besides(store: LedgerStore, window: str, proven: bool) -> None:
+    """The largest amount that was signed stays counted: what it adds to the new one is held with the rest."""
+    submitted(store, draft("call"))
+    other = submitted(store, draft("other", valid_before=int(NOW) + 400))
+    if proven:
+        told(store, other, ReasonCode.DELIVERED, receipt=PAID, now=NOW + 200)
+    asked = draft("call", amount=20_000, valid_before=int(NOW) + 300)
+    later: dict[str, Any] = {"now": NOW + 200, "over": NOW + 200}
+    release(store, reserve(store, asked, Budget.from_micro({window: 60_000}), **later))
+    with raises(PaymentRefusedError, "over_budget") as caught:
+        reserve(store, asked, Budget.from_micro({window: 59_999}), **later)
+    details = caught.value.details
+    assert isinstance(details, BudgetDetails)
+    held = Decimal("0.01") + (0 if proven else Decimal("0.03"))
+    assert (details.spent, details.held) == (Decimal("0.03") if proven else 0, held)
+    assert details.left == Decimal("0.019999")
+
+
+@case
+@over("hours", [0.5, 2, 30])
+def a_nonce_that_is_reserved_again_counts_in_the_hour_and_day_of_now(store: LedgerStore, hours: float) -> None:
+    """Once, and all of it is held, whenever it was signed before."""
+    submitted(store, draft("call"))
+    now = NOW + hours * 3600
+    reserve(store, draft("call", valid_before=int(now) + 60), now=now, over=now)
+    spending = store.spending(PLENTY, now=now)
+    assert {getattr(spending, name) for name in SUMS} == {30_000}
 
 
 @case

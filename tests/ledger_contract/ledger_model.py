@@ -313,7 +313,7 @@ class Course:
             terms["counts_until"] = max(terms["counts_until"], payment.counts_until)
         expected: str | Payment
         lost = payment.stage in (ANSWERED, TAKEN) or not self.is_reserved(payment)
-        if lost or self.is_of_another(payment, owner):
+        if lost or not self.is_own(payment, owner):
             expected = "reservation_lost"
         elif not pay_to and self.is_refused(payment.origin, terms["pay_to"], ()):
             expected = "recipient_changed"

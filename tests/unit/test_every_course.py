@@ -178,14 +178,14 @@ LONG = {
     "two names, and the ledger is lost": (Case(2, "ab", budget(1), SHORT, named=True, lost=True), 28_558),
     "a name, and two copies": (Case(2, "a", budget(1), (0,), named=True, copied=True), 31_564),
     "two prices": (Case(1, "a", budget(2), SHORT, (1, 2)), 10_513),
-    "answers by identifier": (Case(1, "a", budget(1), MARGINAL, identified=True, stalls=True), 3_199),
+    "answers by identifier": (Case(1, "a", budget(1), MARGINAL, identified=True, stalls=True), 3_214),
     "claims that do not count": (Case(2, "a", budget(1), (0,), once=True, marks=False, void=True), 8_737),
 }
 DRAWN = {
     "two prices, and the last seconds": (Case(1, "a", budget(2), MARGINAL, (1, 2)), 41_564),
     "answers by identifier, for two": (
         Case(2, "a", budget(1), MARGINAL, identified=True, stalls=True),
-        44_535,
+        47_966,
     ),
     "claims that do not count, and payments expire": (
         Case(2, "a", budget(1), SHORT, once=True, marks=False, void=True),

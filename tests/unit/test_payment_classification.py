@@ -163,6 +163,30 @@ def test_a_settled_receipt_beside_an_answer_of_no_use(status: int) -> None:
     assert verdict(receipt(None, status)) is verdict(RawResponse(status, Headers(), b""))
 
 
+@each_of(
+    ("status", "reason", "expected"),
+    [
+        (402, None, UNSETTLED),
+        (402, "nonce_already_used", UNSETTLED),
+        (402, "settlement_pending", UNSETTLED),
+        (403, "nonce_already_used", UNDELIVERED),
+        (500, "nonce_already_used", OPEN),
+    ],
+)
+def test_a_receipt_of_success_has_no_reason(status: int, reason: str | None, expected: Meaning) -> None:
+    """What it says beside that counts for nothing: the answer to the same bytes may still come."""
+    found = classify(receipt(reason, status, success=True), BROKEN)
+    assert (found.meaning, found.is_settled) == (expected, True)
+    assert reason is None or reason not in found.reason
+
+
+@each_of("reason", ["insufficient_funds", "nonce_already_used", "settlement_pending"])
+def test_only_a_402_says_why(reason: str) -> None:
+    said = offer(reason)
+    assert verdict(RawResponse(403, said.headers, said.content)) is REFUSED
+    assert verdict(receipt(reason, 403)) is REFUSED
+
+
 def test_a_settled_receipt_beside_an_error_of_the_server() -> None:
     assert verdict(receipt(None, 502, success=True)) is OPEN
 

@@ -161,21 +161,6 @@ class AsyncPaymentFlow:
         if context.claimed is not None:
             self.authorizer.end(context.claimed.id, change)
 
-    async def recall(self, call: MarketRequest[T], job: str) -> MarketResult[T] | None:
-        """The result that a job already has for a call, or None."""
-        if not self.authorizer.has_signer:
-            return None
-        purchase = self._purchase(call, job=job)
-        earlier, quote = await in_thread(lambda: (self._kept(purchase), self.authorizer.quote(purchase)))
-        return None if earlier is None else self._stored_result(call.request, quote, earlier)
-
-    def _kept(self, purchase: PurchaseIntent) -> Payment | None:
-        try:
-            found = self.authorizer.look(purchase)
-        except PaymentRefusedError:  # it was for other data
-            return None
-        return found if self.authorizer.next_step(found) is NextStep.COLLECT else None
-
     async def dry_run(self, call: MarketRequest[Any], *, max_price: int | None, purchase: str | None) -> DryRun:
         """What would be signed."""
         intent = self._purchase(call, max_price=max_price, name=purchase)
@@ -192,12 +177,7 @@ class AsyncPaymentFlow:
         return plan
 
     async def resume(self, payment: Payment, finish: Callable[[MarketResult[Any]], R]) -> R:
-        """Resend a payment, or read its stored answer. Returns the result of `finish`.
-
-        Raises:
-            PaymentError: it cannot be resent; the error says what is known.
-            ConfigError: it is for another service than this client's.
-        """
+        """Resend a payment, or read its stored answer. Returns the result of `finish`."""
         base = self.session.base_url
         if payment.origin != origin_of(base) or not payment.url.startswith(base + "/"):
             raise ConfigError(f"payment {payment.id} is for {payment.origin}, and this client is for {base}")
@@ -408,11 +388,7 @@ class AsyncTokenCheck:
         self._locks = AsyncKeyedLock()
 
     async def check(self, call: MarketRequest[Any], session: AsyncSession, give_up: float) -> None:
-        """Check the symbols of a request; read the list first if necessary.
-
-        Raises:
-            PaymentRefusedError: `unknown_token`.
-        """
+        """Check the symbols of a request; read the list first if necessary."""
         lock, now = self._locks.of(""), session.clock.monotonic()
         if not await lock.acquire(min(max(give_up - now, 0.0), _TOKENS_WAIT)):
             text = "the symbols were not checked: %(reason)s"

@@ -62,14 +62,6 @@ class LogFields(TypedDict, total=False):
     type: str
 
 
-def log_fields(event: LogEvent, error: TradeError | None = None, **fields: Unpack[LogFields]) -> dict[str, object]:
-    """The `extra=` of a record; `error` fills in `code` and `reason`."""
-    if error is None:
-        return {"event": event, **fields}
-    reason = error.headline if isinstance(error, APIError) else error.message
-    return {"event": event, "code": error.code, "reason": printable(reason, 300), **fields}
-
-
 def event(
     name: LogEvent,
     text: str,
@@ -78,8 +70,12 @@ def event(
     level: int = logging.WARNING,
     **fields: Unpack[LogFields],
 ) -> None:
-    """Log a record. Its `text` names the fields, as in `%(chain)d`."""
-    values = log_fields(name, error, **fields)
+    """Log a record. Its `text` names the fields, as in `%(chain)d`; `error` fills in `code` and `reason`."""
+    values: dict[str, object] = {"event": name}
+    if error is not None:
+        reason = error.headline if isinstance(error, APIError) else error.message
+        values |= {"code": error.code, "reason": printable(reason, 300)}
+    values |= fields
     logger.log(level, text, values, extra=values, stacklevel=2)
 
 

@@ -72,9 +72,6 @@ class BatchRun(Generic[T]):
             number = plan.done + 1
             call, delivered = plan.call(number), partial(plan.delivered, number)
             try:
-                had = None if self.job is None else self._flow.recall(call, self.job)
-                if had is not None:
-                    return delivered(had)
                 return self._flow.buy(
                     call, delivered, max_price=options.max_price, job=self.job, run=plan.id, max_total=options.max_total
                 )

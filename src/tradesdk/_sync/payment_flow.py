@@ -162,21 +162,6 @@ class PaymentFlow:
         if context.claimed is not None:
             self.authorizer.end(context.claimed.id, change)
 
-    def recall(self, call: MarketRequest[T], job: str) -> MarketResult[T] | None:
-        """The result that a job already has for a call, or None."""
-        if not self.authorizer.has_signer:
-            return None
-        purchase = self._purchase(call, job=job)
-        earlier, quote = in_thread(lambda: (self._kept(purchase), self.authorizer.quote(purchase)))
-        return None if earlier is None else self._stored_result(call.request, quote, earlier)
-
-    def _kept(self, purchase: PurchaseIntent) -> Payment | None:
-        try:
-            found = self.authorizer.look(purchase)
-        except PaymentRefusedError:  # it was for other data
-            return None
-        return found if self.authorizer.next_step(found) is NextStep.COLLECT else None
-
     def dry_run(self, call: MarketRequest[Any], *, max_price: int | None, purchase: str | None) -> DryRun:
         """What would be signed."""
         intent = self._purchase(call, max_price=max_price, name=purchase)
@@ -193,12 +178,7 @@ class PaymentFlow:
         return plan
 
     def resume(self, payment: Payment, finish: Callable[[MarketResult[Any]], R]) -> R:
-        """Resend a payment, or read its stored answer. Returns the result of `finish`.
-
-        Raises:
-            PaymentError: it cannot be resent; the error says what is known.
-            ConfigError: it is for another service than this client's.
-        """
+        """Resend a payment, or read its stored answer. Returns the result of `finish`."""
         base = self.session.base_url
         if payment.origin != origin_of(base) or not payment.url.startswith(base + "/"):
             raise ConfigError(f"payment {payment.id} is for {payment.origin}, and this client is for {base}")
@@ -409,11 +389,7 @@ class TokenCheck:
         self._locks = KeyedLock()
 
     def check(self, call: MarketRequest[Any], session: Session, give_up: float) -> None:
-        """Check the symbols of a request; read the list first if necessary.
-
-        Raises:
-            PaymentRefusedError: `unknown_token`.
-        """
+        """Check the symbols of a request; read the list first if necessary."""
         lock, now = self._locks.of(""), session.clock.monotonic()
         if not lock.acquire(min(max(give_up - now, 0.0), _TOKENS_WAIT)):
             text = "the symbols were not checked: %(reason)s"

@@ -122,12 +122,7 @@ class Submission(Generic[T]):
             self._payment, _ = self._authorizer.record(self._payment, report, self._context.owner)
 
     def run(self) -> MarketResult[T] | None:
-        """Submit it, and resubmit it where that is right. None: it has expired, and the service kept no answer.
-
-        Raises:
-            PaymentError: it was refused, its outcome is unknown, or the answer is not usable; see `payment`.
-            APIError: the request itself failed; it has the `payment` too.
-        """
+        """Submit it, and resubmit it where that is right. None: it has expired, and the service kept no answer."""
         clock, context = self._authorizer.clock, self._context
         while True:
             if not self._unreported:

@@ -263,7 +263,9 @@ class PaymentAuthorizer:
         secret: PurchaseSecret | None = None
         if purchase.name is not None:
             secret = purchase_secret(self.signer)  # before the validity begins: a person may type a password
-            self._check_secret(secret)
+            known = self.store.setting(secret_of(self.payer))
+            if known not in (None, secret.id):  # names that only other ledgers have would be paid for again
+                raise purchase_secret_changed(self.payer, known or "", secret.id)
         requirement, draft = self._draft(purchase, offer)
         if purchase.name is not None and secret is not None:
             draft = replace(draft, nonce=secret.nonce(purchase.name, payer=draft.payer, asset=draft.asset))
@@ -380,12 +382,6 @@ class PaymentAuthorizer:
             run=purchase.run,
         )
         return requirement, payment
-
-    def _check_secret(self, secret: PurchaseSecret) -> None:
-        """With another secret, names that only other ledgers have would be paid for again."""
-        known = self.store.setting(secret_of(self.payer))
-        if known not in (None, secret.id):
-            raise purchase_secret_changed(self.payer, known or "", secret.id)
 
     def secret_ids(self) -> tuple[str | None, str]:
         """The id of the purchase secret in the ledger, if there is one, and that of this client's."""

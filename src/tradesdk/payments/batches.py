@@ -87,13 +87,7 @@ _LOST = frozenset({"taken_elsewhere", "unresolved_payment"})
 
 
 class BatchPlan(Generic[T]):
-    """The batches of a run, its progress, and what it has spent.
-
-    Args:
-        tokens: all tokens, without duplicates.
-        ask: makes the request for some of them.
-        options: the caller's options.
-    """
+    """The batches of a run, its progress, and what it has spent."""
 
     def __init__(
         self,

@@ -90,19 +90,7 @@ def choose(
 ) -> Requirement:
     """The cheapest acceptable requirement; the first of those with the same price.
 
-    Args:
-        offer: the service's offer.
-        url: the URL of the request.
-        payer: the address that would pay.
-        most: micro-dollars that it may cost: the published price, or the caller's `max_price`.
-        pay_to: the only acceptable recipients; empty: any.
-        guards: the settings.
-
-    Raises:
-        PaymentRefusedError: none is acceptable. The code is that of the closest one: `no_offer`,
-            `unsupported_scheme`, `unsupported_network`, `unsupported_asset`, `unsupported_domain`,
-            `unsupported_method`, `upfront_flow`, `unsupported_flow`, `foreign_resource`, `bad_amount`, `over_price`,
-            `bad_recipient`, `recipient_is_payer`, `recipient_changed`, `bad_validity` or `short_validity`.
+    If none is acceptable, the refusal of the one that passed most checks is raised.
     """
     limits = _Limits(url, payer, most, {address.lower(): address for address in pay_to}, guards)
     best: Requirement | None = None
@@ -135,9 +123,6 @@ def validity(requirement: Requirement, guards: Guards, *, local: float, service:
     """The `validBefore` to sign: at most `max_validity` seconds ahead, by the local clock and by the service's.
 
     So a service whose clock is ahead, or that says so, has less time.
-
-    Raises:
-        PaymentRefusedError: `clock_difference`: the service would have less than `min_validity`, or is too far behind.
     """
     until = min(int(service) + window(requirement, guards), int(local) + guards.max_validity)
     if until - int(service) < guards.min_validity or local - service > MAX_DIFFERENCE:
@@ -152,11 +137,7 @@ def validity(requirement: Requirement, guards: Guards, *, local: float, service:
 
 
 def check_url(url: str) -> None:
-    """A signed payment is as good as money, so it is sent only by https or to this machine.
-
-    Raises:
-        PaymentRefusedError: `insecure_url`.
-    """
+    """A signed payment is as good as money, so it is sent only by https or to this machine."""
     try:
         parts = urlsplit(url)
         scheme, host = parts.scheme, parts.hostname or ""

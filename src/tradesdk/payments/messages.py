@@ -50,7 +50,7 @@ def rejected(payment: Payment, reason: str, response: RawResponse | None) -> Pay
 def in_doubt(payment: Payment, reason: str, response: RawResponse | None = None) -> PaymentError:
     """It was sent, and its outcome is unknown."""
     return PaymentOutcomeUnknownError(
-        _maybe_paid(payment, reason),
+        f"{shown_usd(payment.most)} may have been paid ({reason}); nonce {payment.nonce}",
         code="outcome_unknown",
         hint="make the same call again: it resends the same payment, and after "
         f"{payment.expires_at:%H:%M:%S} UTC it signs the same nonce again, which is taken only once; or "
@@ -59,10 +59,6 @@ def in_doubt(payment: Payment, reason: str, response: RawResponse | None = None)
         payment=payment,
         response=response,
     )
-
-
-def _maybe_paid(payment: Payment, reason: str) -> str:
-    return f"{shown_usd(payment.most)} may have been paid ({reason}); nonce {payment.nonce}"
 
 
 def _how_to_mark(payment: Payment) -> str:
@@ -152,32 +148,22 @@ def suspect(payment: Payment, reason: str, response: RawResponse | None = None) 
 def outcome_error(payment: Payment, report: Report, response: RawResponse | None) -> PaymentError | None:
     """The error that ends a call; None where the error of the response itself is the right one."""
     if payment.stage is PaymentStage.TAKEN:
-        return no_answer(payment, report.reason, response)
+        if payment.code is ReasonCode.SUSPECT:
+            return suspect(payment, report.reason, response)
+        if payment.code is ReasonCode.TAKEN_ELSEWHERE:
+            return taken_elsewhere(payment, response)
+        return undelivered(payment, report.reason, response)
     if payment.in_doubt or payment.stage is PaymentStage.ANSWERED:
         return in_doubt(payment, report.reason, response)
     return rejected(payment, report.reason, response) if report.meaning is REJECTED else None
 
 
-def no_answer(payment: Payment, reason: str, response: RawResponse | None = None) -> PaymentError:
-    """It is taken, by what the service says."""
-    if payment.code is ReasonCode.SUSPECT:
-        return suspect(payment, reason, response)
-    if payment.code is ReasonCode.TAKEN_ELSEWHERE:
-        return taken_elsewhere(payment, response)
-    return undelivered(payment, reason, response)
-
-
-def _expired_from(payment: Payment) -> str:
-    """The time from which it has surely expired."""
-    until = max(payment.valid_before, payment.counts_until) + GRACE
-    return f"{datetime.fromtimestamp(until, UTC):%H:%M:%S} UTC"
-
-
 def not_expired(payment: Payment) -> PaymentRefusedError:
     """It cannot be marked before it has expired."""
+    until = datetime.fromtimestamp(max(payment.valid_before, payment.counts_until) + GRACE, UTC)
     return PaymentRefusedError(
         f"payment {payment.id} may still be taken until {payment.expires_at:%H:%M:%S} UTC, so it cannot be "
-        f"marked before {_expired_from(payment)}",
+        f"marked before {until:%H:%M:%S} UTC",
         code="not_unresolved",
         hint=f"try client.payments.resume({payment.id!r}) (trade pay resume {payment.id})"
         if payment.stage is PaymentStage.SENT

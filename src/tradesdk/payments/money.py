@@ -19,12 +19,7 @@ _AMOUNT = re.compile(r"([0-9]{1,12})(?:\.([0-9]{1,6}))?")
 
 
 def micro_usd(name: str, value: Usd) -> int:
-    """An amount in dollars as micro-dollars.
-
-    Raises:
-        InvalidArgumentError: it is an int or a float, or has a sign, an exponent, more than six decimals or more than
-            twelve digits before the point.
-    """
+    """An amount in dollars as micro-dollars."""
     if isinstance(value, float):
         raise InvalidArgumentError(f'{name} must not be a float, which is not exact: write "{value}" in quotes')
     if isinstance(value, int) and not isinstance(value, bool):

@@ -107,11 +107,7 @@ class Authorization(NamedTuple):
 
 
 def parse_offer(response: RawResponse) -> Offer:
-    """The offer of a 402.
-
-    Raises:
-        PaymentRefusedError: `unsupported_payment`, `offer_too_large` or `malformed_offer`, with the response.
-    """
+    """The offer of a 402."""
     header, where = response.headers.get(OFFER_HEADER), "its PAYMENT-REQUIRED header"
 
     def refused(code: ErrorCode, why: str) -> PaymentRefusedError:
@@ -163,10 +159,6 @@ def encode_payment(
 
     The requirement, the resource and the extensions are returned to the service unchanged. `identifier` is added to
     the extension that the offer has for it.
-
-    Raises:
-        InvalidArgumentError: the offer takes no identifier, or it is not 16 to 128 of `[A-Za-z0-9_-]`.
-        ValueError: the signature does not have 65 bytes.
     """
     if len(signature) != 65:
         raise ValueError(f"a signature must have 65 bytes, not {len(signature)}")
@@ -181,11 +173,7 @@ def encode_payment(
 
 
 def read_receipt(headers: Mapping[str, str]) -> tuple[Receipt | None, str | None]:
-    """The receipt of a response, or why it cannot be read; two Nones if there is none. Never raises.
-
-    Args:
-        headers: the response's headers, with case-insensitive names.
-    """
+    """The receipt of a response, or why it cannot be read; two Nones if there is none. Never raises."""
     text = headers.get(RECEIPT_HEADER)
     if text is None:
         return None, None
@@ -238,9 +226,6 @@ def read_header(text: str) -> dict[str, Any]:
     """The JSON object in a header: base64 of the standard alphabet, with padding, at most `MAX_OFFER` long.
 
     Every parser reads it the same: no name twice in an object, only finite numbers.
-
-    Raises:
-        ValueError: it is anything else.
     """
     if len(text) > MAX_OFFER:
         raise ValueError(f"it is {_TOO_LARGE}")

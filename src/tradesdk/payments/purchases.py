@@ -9,7 +9,6 @@ import os
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
 from urllib.parse import urlsplit
 
 from .._http.request import comparable, required_text
@@ -24,7 +23,7 @@ _NAMED = b"\x01"
 _SECRET = re.compile(r"(?:0[xX])?([0-9a-fA-F]{64})")
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PurchaseIntent:
     """A call that may have to be paid for.
 
@@ -59,18 +58,9 @@ class PurchaseIntent:
 
     def fingerprint(self, payer: str) -> str:
         """Identifies this purchase in a ledger."""
-        found = self._fingerprints.get(payer)
-        if found is None:
-            if self.name is not None:
-                found = named_fingerprint(self.name, payer)
-            else:
-                found = _hash(self.method.encode(), self.url.encode(), self.body, payer.lower().encode())
-            self._fingerprints[payer] = found
-        return found
-
-    @cached_property
-    def _fingerprints(self) -> dict[str, str]:
-        return {}
+        if self.name is not None:
+            return named_fingerprint(self.name, payer)
+        return _hash(self.method.encode(), self.url.encode(), self.body, payer.lower().encode())
 
     def is_for(self, payment: Payment) -> bool:
         """Whether a payment asks the same service for the same data, in any order of the fields in the body."""
@@ -84,11 +74,7 @@ def call_key(method: str, url: str, body: bytes) -> str:
 
 
 def purchase_name(name: str | None, argument: str = "purchase") -> str | None:
-    """A name that a caller gave, so that the same text gives the same nonce on every machine.
-
-    Raises:
-        InvalidArgumentError: it cannot be used.
-    """
+    """A name that a caller gave, so that the same text gives the same nonce on every machine."""
     if name is None:
         return None
     name = comparable(required_text(argument, name))
@@ -132,11 +118,7 @@ class PurchaseSecret:
 
 
 def purchase_secret(signer: object) -> PurchaseSecret:
-    """The secret of TRADE_PURCHASE_SECRET, else the signer's.
-
-    Raises:
-        PaymentRefusedError: `no_purchase_secret`; `signer_failed`. It never shows the secret.
-    """
+    """The secret of TRADE_PURCHASE_SECRET, else the signer's."""
     given = os.environ.get(SECRET_VARIABLE, "").strip()
     if given:
         digits = _SECRET.fullmatch(given)

@@ -179,15 +179,10 @@ class Step:
 
 
 class PaymentStateMachine:
-    """The submissions of one payment in one call.
+    """The submissions of one payment in one call, as it is signed.
 
-    Args:
-        policy: how often and when something is resent.
-        payment: the payment as it is signed.
-        before: the same before this call signed it or wrote down that it resends it. What was handed over then may
-            have been taken.
-        expired: it is sent only for an answer that the service may keep.
-        random: for jitter.
+    `before`: the same before this call signed it or wrote down that it resends it; what was handed over then may have
+    been taken. `expired`: it is sent only for an answer that the service may keep.
     """
 
     def __init__(
@@ -222,14 +217,7 @@ class PaymentStateMachine:
         return at + MARGIN < self._payment.valid_before
 
     def next(self, report: Report, *, at: float, now: float, time_left: float) -> Step:
-        """What to do after an answer.
-
-        Args:
-            report: the answer, or its absence.
-            at: the latest estimate of the service's time, in Unix seconds.
-            now: the local time in Unix seconds.
-            time_left: seconds until the call's deadline.
-        """
+        """What to do after an answer: `at` the latest estimate of the service's time, and `now` by the local clock."""
         meaning, handed_over, wait, signatures = report.meaning, self.handed_over, None, self._payment.signatures
         says_no = meaning.refused or report.failure.status == 402
         self.handed_over |= report.sent

@@ -135,11 +135,7 @@ class Submit(LedgerChange):
 
     def __call__(self, row: LedgerRow) -> LedgerRow:
         payment = row.payment
-        if (
-            payment.stage not in (RESERVED, SENT)
-            or not payment.is_reserved(self.now)
-            or not (self.owner is None or row.owner in (None, self.owner))
-        ):
+        if not (payment.is_reserved(self.now) and self.is_of(row)):
             raise PaymentRefusedError(
                 "its reservation has expired or was canceled, so it was not sent",
                 code="reservation_lost",

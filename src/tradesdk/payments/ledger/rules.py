@@ -100,12 +100,7 @@ class NextStep(StrEnum):
 
 
 def next_step(payment: Payment | None, over: float) -> NextStep:
-    """What a call does about an earlier payment for the same purchase.
-
-    Args:
-        payment: the earlier payment; None: there is none.
-        over: the service's time in Unix seconds until which a signature is too old to be sent.
-    """
+    """What a call does about an earlier payment. `over`: until which service's time a signature is too old to send."""
     if payment is None or payment.stage is PaymentStage.RESERVED:
         return NextStep.SIGN
     if payment.stage is PaymentStage.SENT:
@@ -221,12 +216,8 @@ def budget_refusal(
 ) -> PaymentRefusedError | None:
     """The refusal of an amount for which the budgets leave no room.
 
-    Args:
-        amount: micro-dollars.
-        spending: what is spent and held, and the limits.
-        now: the local clock in Unix seconds.
-        counted: until when they may be taken, and amounts, of the payments that count in the last hour or today.
-        has_total: there is a `max_total`, which serves as the budget if there is no other.
+    `counted`: until when they may be taken, and amounts, of the payments that count in the last hour or today. A
+    `max_total` (`has_total`) serves as the budget if there is no other.
     """
     budget = spending.budget
     if not (budget.is_set or has_total):

@@ -83,11 +83,7 @@ def _keccak() -> Callable[[bytes], bytes]:
 
 
 def checksummed(address: str) -> str:
-    """The address with the checksum of EIP-55 (capital letters).
-
-    Raises:
-        ConfigError: it is not 40 hexadecimal digits after 0x.
-    """
+    """The address with the checksum of EIP-55 (capital letters)."""
     match = _ADDRESS.fullmatch(address) if isinstance(address, str) else None
     if match is None:
         raise ConfigError("the address must be 40 hexadecimal digits after 0x", code="invalid_signer")
