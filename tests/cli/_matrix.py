@@ -73,8 +73,6 @@ CALLS = {
     "config set": "timeout 10 --profile LOGGED_IN",
     "config unset": "timeout --profile TIMED",
     "config path": "",
-    "config profiles": "PROFILES_BEFORE",
-    "config use": "LOGGED_IN",
     "doctor": "",
     "mock status": "",
     "mock worlds list": "WORLD_BEFORE",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
@@ -117,12 +116,6 @@ def stream(
         Any,
         typer.Option("--since", parser=_parse_since, metavar="last|TIME", help="Where the last run ended, or a time."),
     ] = None,
-    checkpoint: Annotated[
-        Path | None,
-        typer.Option(
-            "--checkpoint", metavar="FILE", help="Save the position there; an existing file overrides --since."
-        ),
-    ] = None,
     min_confidence: Confidence = None,
     direction: Annotated[
         str | None,
@@ -145,7 +138,6 @@ def stream(
             help="Stop when no signal came for this long, such as 30s.",
         ),
     ] = None,
-    heartbeats: Annotated[bool, typer.Option("--heartbeats", help="Include heartbeats.")] = False,
 ) -> None:
     """Print signals as they come, each once, until Ctrl-C.
 
@@ -157,21 +149,16 @@ def stream(
     """
     from functools import partial
 
-    from tradesdk_cli.stream.bookmark import BookmarkKind, FilePlace, RunPlace, StreamSource, last_place
+    from tradesdk_cli.stream.bookmark import FilePlace, RunPlace, StreamSource, last_place
     from tradesdk_cli.stream.deliver import Delivery
     from tradesdk_cli.stream.follow import SETTLE, follow
 
     with session(ctx) as run:
-        if checkpoint is not None:
-            from tradesdk_cli.files import refuse_same
-
-            refuse_same({"--out": run.settings.out, "--checkpoint": checkpoint})
         filters = {"min_confidence": min_confidence, "direction": direction, "token": token}
-        place, begin = checkpoint, since if isinstance(since, float) else None
-        if place is None and since == LAST:
+        place, begin = None, since if isinstance(since, float) else None
+        if since == LAST:
             place, begin = last_place(run, chain, filters)
-        purpose = None if checkpoint is None else BookmarkKind(checkpoint, run, filters)
-        delivery = Delivery(run, wanted, resumes=place is not None, purpose=purpose)
+        delivery = Delivery(run, wanted, resumes=place is not None)
         open_stream = partial(
             run.client.signals.stream,
             chain=chain,
@@ -179,7 +166,6 @@ def stream(
             min_confidence=min_confidence,
             direction=cast("Any", direction),  # Typer has checked it
             token=token,
-            heartbeats=heartbeats,
             reports=True,
             settle=SETTLE,
         )

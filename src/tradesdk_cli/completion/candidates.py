@@ -305,7 +305,6 @@ _OFFERS: Mapping[str, Offer] = {
     "--world": _worlds,
     "WORLD": _worlds,
     "--profile": _profiles,
-    "PROFILE": _profiles,
     "--fields": _fields,
     "TOPIC": _topics,
     "ENDPOINT": _endpoints,

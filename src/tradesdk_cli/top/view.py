@@ -233,8 +233,10 @@ def _keys() -> Iterator[Callable[[float], str]]:
         import tty
 
         end = sys.stdin.fileno()
-        before = termios.tcgetattr(end)
-    except (ImportError, OSError, ValueError, AttributeError, termios.error):  # Windows, a pipe, nothing at all
+        before = termios.tcgetattr(end) if sys.stdin.isatty() else None
+    except (ImportError, OSError, ValueError, AttributeError):  # Windows, or nothing at all
+        before = None
+    if before is None:
 
         def no_keys(seconds: float) -> str:
             time.sleep(seconds)
