@@ -75,8 +75,6 @@ CALLS = {
     "config path": "",
     "doctor": "",
     "mock status": "",
-    "mock worlds list": "WORLD_BEFORE",
-    "mock worlds remove": "WORLD --yes",
     "mock reset": "--dry-run",
     "mock snapshot": "SNAPSHOT",
     "mock restore": "TAKEN --dry-run",

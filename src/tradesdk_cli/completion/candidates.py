@@ -303,7 +303,6 @@ _OFFERS: Mapping[str, Offer] = {
     "TOKEN": _known("tokens"),
     "SYMBOL": _known("tokens"),
     "--world": _worlds,
-    "WORLD": _worlds,
     "--profile": _profiles,
     "--fields": _fields,
     "TOPIC": _topics,
