@@ -8,9 +8,12 @@ import typer
 
 from tradesdk_cli.framework.group import noun
 from tradesdk_cli.framework.params import (
+    FIRST,
     Chain,
     Confidence,
+    Direction,
     Since,
+    Token,
     Until,
     check_period,
     pages,
@@ -37,18 +40,24 @@ def latest(
     ctx: typer.Context,
     chain: Chain,
     min_confidence: Confidence = None,
+    direction: Direction = None,
+    token: Token = None,
     limit: Annotated[
         int | None,
         typer.Option("--limit", "-n", parser=whole(1, 100), metavar="N", help="How many, 1 to 100 (default 20)."),
     ] = None,
 ) -> None:
     """Show the latest signals of a chain, at most 100."""
+    from tradesdk_cli.lists.paging import keeping
     from tradesdk_cli.output.columns import SIGNALS
     from tradesdk_cli.session import wire_all
 
+    keep = keeping(token, direction=direction)
     with session(ctx) as run:
-        found = run.client.signals.latest(chain=chain, limit=limit, min_confidence=min_confidence)
-        run.out.many(SIGNALS, [wire_all(found)], empty="no signals like this")
+        asked = limit if keep is None else 100  # of all that there are, then cut
+        found = run.client.signals.latest(chain=chain, limit=asked, min_confidence=min_confidence)
+        kept = list(found) if keep is None else [one for one in found if keep(one)][: limit or FIRST]
+        run.out.many(SIGNALS, [wire_all(kept)], empty="no signals like this")
 
 
 @app.verb(
@@ -63,10 +72,7 @@ def history(
     chain: Chain,
     since: Since = None,
     until: Until = None,
-    token: Annotated[
-        str | None,
-        typer.Option("--token", "--token-address", metavar="TOKEN", help="Only this token: its address or symbol."),
-    ] = None,
+    token: Token = None,
     min_confidence: Confidence = None,
     walk: Walk,
 ) -> None:
@@ -96,12 +102,6 @@ def _parse_since(value: str) -> float | str:
     return LAST if value.strip().lower() == LAST else parse_moment(value)
 
 
-def _parse_direction(value: str) -> str:
-    if value.strip().upper() not in ("BUY", "SELL"):
-        raise typer.BadParameter("a direction is BUY or SELL")
-    return value.strip().upper()
-
-
 @app.verb(
     "stream",
     "trade signals stream --chain base --since 24h --count 5",
@@ -117,13 +117,8 @@ def stream(
         typer.Option("--since", parser=_parse_since, metavar="last|TIME", help="Where the last run ended, or a time."),
     ] = None,
     min_confidence: Confidence = None,
-    direction: Annotated[
-        str | None,
-        typer.Option("--direction", parser=_parse_direction, metavar="BUY|SELL", help="Only this side."),
-    ] = None,
-    token: Annotated[
-        str | None, typer.Option("--token", metavar="TOKEN", help="Only this token: its address or symbol.")
-    ] = None,
+    direction: Direction = None,
+    token: Token = None,
     wanted: Actions,
     duration: Annotated[
         float | None,
