@@ -40,8 +40,6 @@ class Session:
     def __init__(self, settings: Settings, output: Output) -> None:
         self.settings = settings
         self.out = output
-        self.keys: set[str] = set()
-        """The API keys that this command uses, to keep them out of what it prints."""
         output.now = self.now
         self._stack = ExitStack()
 
@@ -115,8 +113,6 @@ class Session:
             from tradesdk_cli.config.credentials import service_key
 
             found = service_key(self.settings, address, market=market)
-        if found is not None:
-            self.keys.add(found[0])
         return found
 
     def _base_url(self) -> str:

@@ -149,5 +149,5 @@ def test_lines_are_drawn_only_of_what_is_shown(many: Terminal, service: Scripted
 def test_a_rank_has_no_place_to_go_on_at(trade: Terminal, service: Scripted, option: str) -> None:
     run = trade("agents", "list", option, "--cursor", "there")
     assert run.code == 2
-    assert "ranks all agents" in run.problem["message"]
+    assert "looks at all agents" in run.problem["message"]
     assert service.seen == []

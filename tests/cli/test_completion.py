@@ -164,7 +164,6 @@ def test_worlds_and_profiles(trade: Terminal) -> None:
     for name in ("default", "second", "second.ledger"):
         (trade.home / "mock" / f"{name}.sqlite3").touch()
     assert complete(trade, "trade --world ") == ["default", "second"]
-    assert complete(trade, "trade mock worlds remove s") == ["second"]
     (trade.home / "config.toml").write_text('[profiles.work]\nkind = "mock"\n[profiles.home]\nkind = "mock"\n')
     assert complete(trade, "trade --profile w") == ["work"]
 

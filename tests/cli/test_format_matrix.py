@@ -18,7 +18,6 @@ COSTLY = (
     "pay reconcile",
     "top",
     "doctor",
-    "mock worlds",
     "mock snapshot",
     "mock restore",
     "mock tenant",

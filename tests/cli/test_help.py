@@ -175,8 +175,6 @@ def test_example(trade: Terminal, request: pytest.FixtureRequest, monkeypatch: p
         values["before.sqlite3"] = str(own.home / "before.sqlite3")
         if "snapshot" not in line or "--force" in line:
             own(*same, "mock", "snapshot", values["before.sqlite3"])  # of the same world, which others go on using
-    if "worlds remove" in line:
-        own("--world", "side", "mock", "clock")
     if "KEY_ID" in line:
         values["KEY_ID"] = own(*same, "mock", "key", "create", "--name", "example").json["id"]
     if "FAULT_ID" in line:

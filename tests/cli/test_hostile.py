@@ -342,8 +342,6 @@ def test_words_that_are_not_utf8(trade: Terminal, service: Scripted) -> None:
             "stream",
             "--chain",
             "base",
-            "--checkpoint",
-            str(trade.home / odd),
             "--duration",
             "1s",
             "--token",

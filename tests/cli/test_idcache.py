@@ -235,9 +235,6 @@ def test_a_mock_that_is_empty_again_has_nothing_to_offer(trade: Terminal) -> Non
     assert "agt_" in path.read_text()
     assert trade("--mock", "mock", "reset", "--yes").code == 0
     assert "agt_" not in path.read_text()
-    trade("--world", "side", "agents", "list")
-    assert trade("mock", "worlds", "remove", "side", "--yes").code == 0
-    assert list((trade.home / "completion").iterdir()) == [path]
 
 
 def test_a_command_that_failed_keeps_what_it_had_seen(own: Terminal) -> None:

@@ -1,6 +1,7 @@
 """How much of a list comes, what is said about the rest, and what fits into a terminal."""
 
 import json
+from typing import Any
 
 import pytest
 from rich.cells import cell_len
@@ -268,3 +269,41 @@ def test_a_cursor_is_printed_so_that_it_can_be_pasted(trade: Terminal, service: 
     assert trade("agents", "list", "--limit", "1").notes[-1]["next_cursor"] == "x; $(id)"
     seen = trade("agents", "list", "--limit", "1", tty=True, env={"NO_COLOR": "1"})
     assert "next cursor: 'x; $(id)'\n" in seen.err
+
+
+FILTERS = [
+    ("agents list --chain bnb", "agents list", lambda row: row["chain_id"] == 56),
+    ("positions list --chain base --token {symbol}", "positions list", None),
+    ("trades list --direction buy --chain base", "trades list", lambda row: row["chain_id"] == 8453),
+    ("trades list --token {symbol} --status closed", "trades list --status closed", None),
+    (
+        "signals latest --chain base --direction sell",
+        "signals latest --chain base -n 100",
+        lambda row: row["direction"] == "SELL",
+    ),
+    ("signals latest --chain base --token {symbol}", "signals latest --chain base -n 100", None),
+]
+
+
+@each_of(("line", "everything", "wanted"), FILTERS)
+def test_what_the_service_does_not_filter_is_filtered_before_it_is_cut(
+    world: Terminal, line: str, everything: str, wanted: Any
+) -> None:
+    every = world(*everything.split(), *(() if "signals" in everything else ("--all",)), "-o", "json").json
+    symbol = every[-1]["token_symbol"] if "{symbol}" in line else ""
+    keep = wanted or (lambda row: row["token_symbol"] == symbol)
+    if "--chain base" in line and not wanted:
+        kept = [row for row in every if keep(row) and row["chain_id"] == 8453]
+    else:
+        kept = [row for row in every if keep(row)]
+    words = line.format(symbol=symbol.lower()).split()
+    limit = ("-n", "100") if "signals" in line else ("--all",)
+    assert [row["id"] for row in world(*words, *limit, "-o", "json").json] == [row["id"] for row in kept]
+    assert [row["id"] for row in world(*words, "-n", "1", "-o", "json").json] == [row["id"] for row in kept[:1]]
+
+
+def test_a_sum_stands_below_a_whole_list_only(world: Terminal) -> None:
+    whole, part = (world("positions", "list", *more, tty=True) for more in (("--all",), ("-n", "2")))
+    assert "unrealized profit" in whole.err
+    assert "unrealized profit" not in part.err
+    assert "the first 2" in part.err

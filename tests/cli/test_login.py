@@ -158,7 +158,7 @@ def test_a_second_profile_leaves_the_first_alone(shell: Terminal, service: Scrip
     run = piped(shell, "--base-url", service.url, "--profile", "other")
     assert shell("config", "set", "market_url", "http://127.0.0.1:1/", "--profile", "other", "--yes").code == 0
     assert run.json["default"] is False
-    assert "trade config use other" in run.err
+    assert "trade config set profile other" in run.err
     assert config(shell) == {
         "profile": "work",
         "profiles": {
@@ -395,7 +395,7 @@ def test_the_way_back_from_a_mock_is_named_and_works(echoing: Terminal, service:
     made, out = echoing("login", "--mock"), echoing("logout")
     for run in (made, out):
         assert "to remove the mock from default: trade config unset kind --profile default" in run.err
-        assert "trade login --profile NAME, then trade config use NAME" in run.err
+        assert "trade login --profile NAME, then trade config set profile NAME" in run.err
     assert echoing("config", "unset", "kind", "--profile", "default").code == 0
     assert echoing("login", "--api-key-stdin", "--base-url", service.url, stdin=ECHOED).code == 0
     assert echoing("whoami").json["mode"] == "local"

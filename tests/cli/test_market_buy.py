@@ -94,7 +94,7 @@ def test_without_a_budget_a_person_is_asked(buyer: Terminal, shop: MockServer) -
     assert "token-prices for 2 tokens costs $0.06. Pay? [y/N]" in no.err
     said = [line.removeprefix("\x1b[2m").removesuffix("\x1b[0m") for line in no.err.splitlines()]
     assert said[0] == f"{shop.url.removeprefix('http://')} · this machine"
-    assert said[1] == f"token-prices for 2 tokens, paid by {BUYER}"
+    assert said[1] == f"token-prices for 2 tokens, wallet {BUYER}"
     assert "nothing was paid" in no.err
     shop.payments.assert_not_charged()
     assert shop.payments.signatures() == 0

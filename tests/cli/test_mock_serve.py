@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import shlex
 import signal
 import socket
 import sys
-import threading
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +40,7 @@ class Serving:
             served.append(server)
             return original(server)
 
-        def meanwhile(stop: object, show: object) -> None:
+        def meanwhile(stop: object) -> None:
             for path in ask:
                 self.answers[path] = httpx.get(
                     f"http://127.0.0.1:{served[0].port}/_mock/{path}", trust_env=False
@@ -128,7 +124,7 @@ def test_what_it_says_is_enough_to_buy(serve: Serving, trade: Terminal, monkeypa
     """Its lines, pasted into another terminal, buy market data there, and not from the ledger that is there."""
     bought: list[Run] = []
 
-    def in_another_terminal(stop: object, show: object) -> None:
+    def in_another_terminal(stop: object) -> None:
         assert isinstance(sys.stderr, Stream)
         said = "\n".join(notes(Run(0, "", sys.stderr.written())))
         exported = dict(word.split("=", 1) for word in said.split() if word.startswith("TRADE_"))
@@ -205,84 +201,6 @@ def test_it_refuses_a_file(serve: Serving, tmp_path: Path) -> None:
     damaged = tmp_path / "damaged.db"
     damaged.write_bytes(b"garbage")
     assert serve("--db", str(damaged)).problem["hint"] == folder.problem["hint"]
-
-
-def test_requests_scroll_by_on_a_terminal(trade: Terminal, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    printed: list[list[str]] = []
-
-    def meanwhile(stop: object, show: Callable[[], None]) -> None:
-        assert isinstance(sys.stdout, Stream)
-        assert isinstance(sys.stderr, Stream)
-        url = re.findall(r"http://127\.0\.0\.1:\d+", sys.stdout.written())[0]
-        for key in ("mock_full_me", "mock_read_\x1b", None):
-            before = sys.stderr.written()
-            headers = [] if key is None else [(b"authorization", f"Bearer {key}".encode())]
-            httpx.get(f"{url}/v1/agents?limit=1", headers=headers, trust_env=False)
-            show()
-            show()
-            printed.append(sys.stderr.written().removeprefix(before).splitlines())
-
-    serving_ = ("mock", "serve", "--port", "0", "--db", str(tmp_path / "kept.db"))
-    plain = {"NO_COLOR": "1"}
-    monkeypatch.setattr(serving, "_wait_for", meanwhile)
-    assert trade(*serving_, tty=True, columns=200, env=plain).code == 0
-    words = [[line.split()[1:] for line in lines] for lines in printed]
-    assert words == [
-        [["me", "GET", "/v1/agents?limit=1", "200", "-", "-"]],
-        [["-", "GET", "/v1/agents?limit=1", "401", "unauthorized", "-"]],
-        [["-", "GET", "/v1/agents?limit=1", "401", "unauthorized", "-"]],
-    ]
-    for argv, tty in (((*serving_, "--quiet"), True), (serving_, False), ((*serving_, "-o", "json"), True)):
-        printed.clear()
-        assert trade(*argv, tty=tty, columns=200, env=plain).code == 0
-        assert printed == [[], [], []], argv
-
-
-def test_a_printed_request_is_whole_and_without_keys_and_the_last_one_is_not_lost(
-    trade: Terminal, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    original = serving._wait_for
-
-    def asked_and_told_to_stop(stop: threading.Event, show: Callable[[], None]) -> None:
-        assert isinstance(sys.stdout, Stream)
-        url = re.findall(r"http://127\.0\.0\.1:\d+", sys.stdout.written())[0]
-        query = {"api_key": "sk_live_1", "X-Secret": "s3", "password": "p4", "token": "0xabc", "a": "b" * 700}
-        httpx.get(f"{url}/v1/account", params=query, trust_env=False)
-        stop.set()
-        original(stop, show)
-
-    monkeypatch.setattr(serving, "_wait_for", asked_and_told_to_stop)
-    run = trade("mock", "serve", "--port", "0", tty=True, env={"NO_COLOR": "1"})
-    assert run.code == 0
-    path = f"/v1/account?api_key=****&X-Secret=****&password=****&token=0xabc&a={'b' * 700}"
-    assert run.err.splitlines()[-1].split()[1:] == ["-", "GET", path, "401", "unauthorized", "-"]
-
-
-@pytest.mark.skipif(os.name != "posix", reason="terminals as POSIX has them")
-@pytest.mark.long
-@pytest.mark.parametrize(
-    ("number", "code", "asked"), [(signal.SIGTERM, 0, True), (signal.SIGINT, 130, True), (signal.SIGINT, 130, False)]
-)
-def test_it_ends_on_a_terminal_that_is_paused(trade: Terminal, number: signal.Signals, code: int, asked: bool) -> None:
-    import pty
-    import termios
-
-    main, side = pty.openpty()
-    try:
-        with started(trade, "mock", "serve", "--port", "0", "--empty", stderr=side) as process:
-            screen = ""
-            while "/openapi.json" not in screen:
-                screen += os.read(main, 65536).decode()
-            url = re.findall(r"http://127\.0\.0\.1:\d+", screen)[0]
-            termios.tcflow(side, termios.TCOOFF)  # Ctrl-S
-            if asked:
-                httpx.get(f"{url}/v1/account", trust_env=False)
-                time.sleep(2 * serving._EVERY)  # it begins to print
-            process.send_signal(number)
-            assert process.wait(20) == code
-    finally:
-        os.close(main)
-        os.close(side)
 
 
 @pytest.mark.skipif(os.name != "posix", reason="signals as POSIX has them")

@@ -21,7 +21,7 @@ from tradesdk_mock import MockServer
 
 from .._rows import each_of
 from ._services import Scripted, agent
-from ._streams import STREAM, event, sends
+from ._streams import event, sends
 from ._terminal import TRADE, Terminal
 
 FULL = Path("/dev/full")
@@ -303,13 +303,6 @@ def test_what_came_is_kept_beside_when_it_is_not_all(tmp_path: Path) -> None:
 
 
 # Other files
-
-
-def test_the_checkpoint_of_a_stream_is_another_file(trade: Terminal, service: Scripted, files: Path) -> None:
-    file = files / "x.ndjson"
-    run = trade(*STREAM, "--out", str(file), "--checkpoint", str(file))
-    assert (run.code, run.problem["message"]) == (2, f"--out and --checkpoint are the same file: {file}")
-    assert (service.seen, list(files.iterdir())) == ([], [])
 
 
 def test_which_files_are_the_same(files: Path) -> None:

@@ -10,6 +10,7 @@ from tradesdk_cli.charts.chart import Chart, Mark, draw, value_ticks
 from .. import _answers
 from .._rows import each_of
 from ._services import HOSTILE, Scripted, agent
+from ._settings import configured
 from ._terminal import Terminal
 
 BEGIN = 1767225600
@@ -278,3 +279,11 @@ def test_a_folder_that_is_not_there(trade: Terminal, prices: Scripted) -> None:
     run = trade("plot", "token", "BRETT", "--out", str(trade.home / "missing" / "points.csv"))
     assert run.code == 2
     assert "there is no folder" in run.err
+
+
+def test_a_format_of_a_profile_does_not_turn_a_picture_off(own: Terminal) -> None:
+    configured(own, '[profiles.default]\noutput = "json"\n')
+    line = ("plot", "agent", own("agents", "list").json[-1]["id"])
+    assert "└" in own(*line, tty=True, env={"NO_COLOR": "1"}).out
+    assert own(*line).out.startswith("["), "a program gets data"
+    assert own(*line, "-o", "json", tty=True).out.startswith("[")

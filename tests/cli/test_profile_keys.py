@@ -86,7 +86,7 @@ def test_a_project_cannot_have_the_key_sent_elsewhere(
             service.seen.clear()
         else:
             assert run.code == 3
-            assert "a project may not say where requests and keys go" in run.problem["message"]
+            assert "a project says only profile, mock, output" in run.problem["message"]
     assert service.seen == []
 
 

@@ -20,15 +20,15 @@ WORK = "profile work (/home/me/config.toml)"
 
 
 def test_flag_environment_project_profile_default() -> None:
-    found = files({"output": "tsv", "retries": 1, "timeout": 5}, work={"output": "csv", "retries": 2, "world": "w"})
-    settings = resolve({"output": "json"}, {"TRADE_MAX_RETRIES": "3"}, found)
+    found = files({"output": "tsv"}, work={"output": "csv", "retries": 2, "timeout": 5, "world": "w"})
+    settings = resolve({}, {"TRADE_MAX_RETRIES": "3"}, found)
     told = (settings.output, settings.retries, settings.timeout, settings.world, settings.verbose)
-    assert told == ("json", 3, 5, "w", 0)
+    assert told == ("tsv", 3, 5, "w", 0)
     sources = settings.sources
     assert {name: sources[name] for name in ("output", "retries", "timeout", "world", "verbose", "profile")} == {
-        "output": "flag --output",
+        "output": ".trade.toml (/project/.trade.toml)",
         "retries": "TRADE_MAX_RETRIES",
-        "timeout": ".trade.toml (/project/.trade.toml)",
+        "timeout": WORK,
         "world": WORK,
         "verbose": "default",
         "profile": "/home/me/config.toml",

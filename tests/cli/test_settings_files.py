@@ -29,7 +29,7 @@ def test_an_unknown_profile(trade: Terminal) -> None:
     assert run.problem["message"] == "there is no profile wrok; known: paper, work"
     assert run.problem["hint"] == "did you mean work?"
     assert trade("account", "show", env={"TRADE_PROFILE": "nothing-like-it"}).problem["hint"] == (
-        "trade config profiles shows them"
+        "trade config list shows them"
     )
     assert trade("account", "show", "--profile", "../x").code == 2
     assert trade("account", "show", env={"TRADE_PROFILE": "../x"}).code == 3
@@ -107,10 +107,10 @@ def test_a_profile_whose_name_is_a_path_is_left_alone(trade: Terminal) -> None:
     run = trade("logout")
     assert (run.code, "is not a name" in run.problem["message"]) == (3, True)
     file.write_text(f"{profile}[profiles.default]\n")
-    used = trade("config", "use", "../config.toml")
+    used = trade("config", "set", "profile", "../config.toml")
     assert (used.code, used.problem["message"]) == (3, "there is no profile ../config.toml; known: default")
     assert "a profile with no usable name, left alone" in used.err
-    assert trade("config", "profiles").lines[0]["name"] == "default"
+    assert trade("config", "get", "profiles").out == "default\n"
     assert trade("logout").code == 0
     assert file.read_text() == f"{profile}[profiles.default]\n"
 

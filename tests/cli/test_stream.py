@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import httpx
 import pytest
 from rich.cells import cell_len
@@ -129,22 +127,6 @@ def test_a_time_that_is_over_ends_the_wait_for_another_try(
     assert run.code == 0
     assert said(run, "disconnected")[0]["wait"] > 50
     assert run.notes[-1]["seconds"] < 10
-
-
-def test_heartbeats(trade: Terminal, market: MockServer) -> None:
-    beat = {"type": "heartbeat", "timestamp": 1_767_268_800}
-    market.add_fault("inject", route=ROUTE, after=0, text=f"data: {json.dumps(beat)}\n\n")
-    with publishing(market, {}) as published:
-        run = trade(*STREAM, "--count", "1", "--heartbeats")
-    assert run.code == 0
-    assert beat in run.lines
-    assert [line["id"] for line in run.lines if line["type"] == "signal"] == published
-    with publishing(market, {}):
-        assert len(trade(*STREAM, "--count", "1").lines) == 1
-    with publishing(market, {}):
-        screen = trade(*STREAM, "--count", "1", "--heartbeats", tty=True, env=PLAIN)
-    assert "heartbeat 2026-01-01 12:00:00Z" in screen.err
-    assert "heartbeat" not in screen.out
 
 
 # On a terminal

@@ -193,15 +193,6 @@ def test_a_wait_of_the_service_is_said_once(
     assert told[0].count(" in 6") == 1, "the wait, once"
 
 
-def test_notices_are_broken_between_words(trade: Terminal, market: MockServer) -> None:
-    market.add_fault("status", route=HISTORY, status=403, count=1)
-    run = trade(*recent(market), "--until-idle", "0.2s", tty=True, env={"NO_COLOR": "1"}, columns=40)
-    lines = run.err.splitlines()
-    assert "the history cannot be read: " in run.err.replace("\n", " ") + " "
-    assert len(lines) > 3
-    assert all(len(line) <= 40 or " " not in line for line in lines), run.err
-
-
 def test_watch_counts_from_the_last_moment_that_was_busy() -> None:
     stopped, busy = threading.Event(), threading.Event()
     busy.set()

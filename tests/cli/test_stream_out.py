@@ -6,6 +6,7 @@ import csv
 import json
 import os
 import re
+import shutil
 import signal as signals
 import subprocess
 from pathlib import Path
@@ -63,17 +64,18 @@ def test_strong_buy_signals_into_a_file(trade: Terminal, market: MockServer) -> 
 def test_what_a_killed_run_wrote_is_not_written_again(trade: Terminal, market: MockServer, ending: str) -> None:
     """It was killed when the line was in the file and not acknowledged."""
     file = trade.home / f"signals.{ending}"
-    resume = (*STREAM, "--checkpoint", str(trade.home / "place.json"), "--until-idle", "0.1s", "--out", str(file))
+    resume = (*STREAM, "--since", "last", "--until-idle", "0.1s", "--out", str(file))
     assert trade(*resume).code == 0
-    place = (trade.home / "place.json").read_bytes()
+    (place,) = (trade.home / "checkpoints").glob("*.json")
+    before = place.read_bytes()
     emit(market, 1)
     assert trade(*resume).code == 0
     once = file.read_bytes()
-    (trade.home / "place.json").write_bytes(place)
+    place.write_bytes(before)
     assert trade(*resume).code == 0
     assert file.read_bytes() == once
     emit(market, 1)
-    (trade.home / "place.json").write_bytes(place)
+    place.write_bytes(before)
     assert trade(*resume).code == 0
     assert file.read_bytes().startswith(once)
     assert len(file.read_text().splitlines()) == len(once.splitlines()) + 1
@@ -87,9 +89,10 @@ def test_a_row_that_a_killed_run_did_not_write_whole(
     trade: Terminal, market: MockServer, ending: str, torn: int, comes_again: bool
 ) -> None:
     """The kernel may end a write between two pages: the row is replaced when its signal comes again."""
-    file, place = trade.home / f"signals.{ending}", trade.home / "place.json"
-    resume = (*STREAM, "--checkpoint", str(place), "--until-idle", "0.1s", "--out", str(file))
+    file = trade.home / f"signals.{ending}"
+    resume = (*STREAM, "--since", "last", "--until-idle", "0.1s", "--out", str(file))
     assert trade(*resume).code == 0
+    (place,) = (trade.home / "checkpoints").glob("*.json")
     first = emit(market, 2)
     assert trade(*resume).code == 0
     before = place.read_bytes()
@@ -106,10 +109,12 @@ def test_a_row_that_a_killed_run_did_not_write_whole(
 
 @pytest.mark.long
 def test_what_a_killed_run_wrote_may_come_after_something_older(trade: Terminal, market: MockServer) -> None:
-    file, place = trade.home / "signals.ndjson", trade.home / "place.json"
-    resume = (*STREAM, "--checkpoint", str(place), "--until-idle", "0.1s", "--out", str(file))
-    assert trade(*resume, "--since", "1m").code == 0
+    file = trade.home / "signals.ndjson"
+    resume = (*STREAM, "--since", "last", "--until-idle", "0.1s", "--out", str(file))
+    assert trade(*resume).code == 0
+    (place,) = (trade.home / "checkpoints").glob("*.json")
     before = place.read_bytes()
+    market.clock.advance(60)
     (written,) = emit(market, 1)
     assert trade(*resume).code == 0
     place.write_bytes(before)  # it was killed before it could say so
@@ -162,7 +167,8 @@ def test_without_a_place_it_begins_with_the_last_signal_of_the_file(trade: Termi
     published = emit(market, 2)
     market.clock.advance(60)
     published += emit(market, 2)
-    assert trade(*STREAM, "--since", since, "--checkpoint", str(trade.home / "mine"), *out, "--count", "3").code == 0
+    assert trade(*STREAM, "--since", since, *out, "--count", "3").code == 0
+    shutil.rmtree(trade.home / "checkpoints")
     market.clock.advance(60)
     published += emit(market, 1)
     run = trade(*STREAM, "--since", "last", *out)

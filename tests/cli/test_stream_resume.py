@@ -1,4 +1,4 @@
-"""`signals stream --since last` and `--checkpoint`: going on where the last run ended."""
+"""`signals stream --since last`: going on where the last run ended."""
 
 from __future__ import annotations
 
@@ -52,21 +52,12 @@ def test_another_filter_or_file_has_a_place_of_its_own(trade: Terminal, market: 
     assert inside(buys) == wanted
 
 
-def test_a_file_of_ones_own_remembers_it(trade: Terminal, market: MockServer) -> None:
-    file = trade.home / "mine.json"
-    first = emit(market, 2)
-    run = (*recent(market), "--checkpoint", str(file), "--until-idle", "0.3s")
-    assert ids(trade(*run)) == first
-    second = emit(market, 1)
-    assert ids(trade(*run)) == second
-    assert not (trade.home / "checkpoints").exists()
-
-
 def test_a_place_in_a_time_to_come_is_said_and_loses_nothing(trade: Terminal, market: MockServer) -> None:
-    file = trade.home / "mine.json"
+    run = (*STREAM, "--since", "last", "--until-idle", "0.3s")
+    trade(*run)
     first = emit(market, 2)
-    run = (*recent(market), "--checkpoint", str(file), "--until-idle", "0.3s")
     assert ids(trade(*run)) == first
+    (file,) = (trade.home / "checkpoints").glob("*.json")
     kept = json.loads(file.read_text())
     file.write_text(json.dumps(kept | {"position": kept["position"] + 3_600, "handled": []}))
     second = emit(market, 1)
@@ -75,53 +66,6 @@ def test_a_place_in_a_time_to_come_is_said_and_loses_nothing(trade: Terminal, ma
     (note,) = said(again, "position_reset")
     assert said(again, "not_looked") == []
     assert note["position"] - note["start"] >= 3_600
-
-
-def test_a_file_for_other_filters_is_refused(trade: Terminal, market: MockServer) -> None:
-    """What they left out is done for that file, and would never come."""
-    file, out = trade.home / "mine.ck", trade.home / "buys.ndjson"
-    idle = ("--checkpoint", str(file), "--until-idle", "0.1s")
-    kept = (*STREAM, *idle, "--direction", "buy", "--out", str(out))
-    assert trade(*kept).code == 0
-    market.emit_signal(direction="SELL")
-    before = file.read_bytes()
-    for options, says in (
-        (("--out", str(out)), "is of a stream with --direction buy, and this would be one with no filters"),
-        (("--direction", "SELL", "--out", str(out)), "and this would be one with --direction sell"),
-        (
-            ("--direction", "BUY", "--min-confidence", "0.5", "--out", str(out)),
-            "and this would be one with --min-confidence 0.5 --direction buy",
-        ),
-        (("--direction", "BUY"), f"is of a stream to {out}, and this would go to stdout"),
-    ):
-        run = trade(*STREAM, *idle, *options)
-        assert (run.code, run.out) == (2, "")
-        assert says in run.problem["message"]
-        assert run.problem["hint"] == "use the same options, or choose another file for it"
-        assert file.read_bytes() == before
-    assert trade(*kept).code == 0
-    file.unlink()
-    wanted = market.emit_signal(direction="SELL").id
-    anew = (*recent(market), *idle)
-    assert wanted in ids(trade(*anew)), "without the file it starts over, for whatever it is"
-    assert trade(*anew).code == 0
-    assert trade(*kept).code == 2
-
-
-def test_a_file_that_does_not_say_what_it_is_for_goes_on(trade: Terminal, market: MockServer) -> None:
-    file, beside = trade.home / "mine.ck", trade.home / "mine.ck.for"
-    line = (*STREAM, "--checkpoint", str(file), "--until-idle", "0.1s")
-    assert trade(*line).code == 0
-    assert beside.read_text() == "{}\n"
-    beside.unlink()
-    wanted = market.emit_signal(direction="BUY").id
-    run = trade(*line, "--direction", "BUY")
-    assert (run.code, ids(run)) == (0, [wanted])
-    assert trade(*line).code == 2
-    beside.write_text("{")
-    run = trade(*line)
-    assert (run.code, run.problem["code"]) == (3, "checkpoint")
-    assert f"{beside}, which says what it is for, is damaged" in run.problem["message"]
 
 
 def test_what_failed_was_said_and_does_not_come_again(trade: Terminal, market: MockServer) -> None:
@@ -134,9 +78,11 @@ def test_what_failed_was_said_and_does_not_come_again(trade: Terminal, market: M
 
 
 def test_a_checkpoint_that_is_damaged(trade: Terminal, market: MockServer) -> None:
-    file = trade.home / "mine.json"
+    line = (*STREAM, "--since", "last", "--duration", "0.1s")
+    trade(*line)
+    (file,) = (trade.home / "checkpoints").glob("*.json")
     file.write_text("{")
-    run = trade(*STREAM, "--checkpoint", str(file))
+    run = trade(*line)
     assert run.code == 3
     problem = run.problem
     assert problem["code"] == "checkpoint"

@@ -15,7 +15,7 @@ from .test_help import LEAVES, in_doubt, keystores_cost_nothing
 
 ASKS = (
     "agents create, agents update, agents delete, wallets connect, pay trust, pay key accept-secret, api, "
-    "mock reset, mock restore, mock worlds remove"
+    "mock reset, mock restore"
 )
 """Ask at a terminal; elsewhere they want --yes."""
 ASKS_AT_A_TERMINAL = "pay budget, pay reconcile"

@@ -220,7 +220,7 @@ def _signals(run: Session, chain: int, address: str, wanted: Wanted) -> list[dic
 def _show(run: Session, chart: Chart, columns: Sequence[Column], rows: list[dict[str, Any]], wanted: Wanted) -> None:
     from tradesdk_cli.charts.chart import draw
 
-    if not run.out.on_stdout or run.out.selection is not None or run.settings.output not in ("auto", "table"):
+    if not run.out.pictures:
         run.out.many(columns, [rows], empty="")
         return
     size = shutil.get_terminal_size()

@@ -42,19 +42,32 @@ SORTS: dict[str, Callable[[Mapping[str, Any]], Any]] = {
 """Numbers highest first, names from a to z."""
 
 
-def show_results(run: Session, walk: Walk, *, status: str | None, losing: bool, sort: str | None) -> None:
+def show_results(
+    run: Session,
+    walk: Walk,
+    *,
+    status: str | None,
+    losing: bool,
+    sort: str | None,
+    keep: Callable[[Any], bool] | None = None,
+) -> None:
     """Prints agents with their results; `losing`: only those with a result below zero.
 
     With `losing` or `sort` all agents are read and ranked, and then cut to as many as are wanted. A request for each
     agent that has to be read, and for people one more for each that is shown: its latest closed trades.
     """
-    ranked = losing or sort is not None
+    ranked = losing or sort is not None or keep is not None
     if ranked and walk.cursor is not None:
-        name = "--losing" if losing else "--sort"
-        raise UsageProblem(f"--cursor and {name} exclude each other: {name} ranks all agents", "leave one of them out")
+        name = "--losing" if losing else "--sort" if sort else "--chain"
+        raise UsageProblem(
+            f"--cursor and {name} exclude each other: {name} looks at all agents", "leave one of them out"
+        )
     summaries = _summaries(run, walk, status, ranked=ranked)
+    summaries = [one for one in summaries if keep is None or keep(one)]
     there = len(summaries)
-    if sort == "name" and not losing:  # the names are known, so only those that are shown have to be read
+    if sort is None and not losing:
+        summaries = summaries[: walk.total]
+    elif sort == "name" and not losing:  # the names are known, so only those that are shown have to be read
         summaries = sorted(summaries, key=lambda one: one.name.casefold())[: walk.total]
     agents, lines = _read(run, summaries, walk.total, losing=losing, sort=sort)
     kind = f" with the status {status}" if status else ""

@@ -10,7 +10,7 @@ import typer
 from tradesdk_cli.choices import CHAIN_NAMES
 from tradesdk_cli.errors import CONFLICT, CliError, ConfigProblem, UsageProblem
 from tradesdk_cli.framework.group import noun
-from tradesdk_cli.framework.params import AgentId, Chain, Confidence, DryRun, Yes, number, pages, whole
+from tradesdk_cli.framework.params import AgentId, AnyChain, Chain, Confidence, DryRun, Yes, number, pages, whole
 from tradesdk_cli.session import session, wire
 from tradesdk_cli.text import one_line
 
@@ -106,6 +106,7 @@ def list_agents(
     ctx: typer.Context,
     *,
     status: Annotated[Status | None, typer.Option("--status", help="Only agents in this state.")] = None,
+    chain: AnyChain = None,
     results: Annotated[
         bool, typer.Option("--results", help="Add each agent's results; one or two requests per agent.")
     ] = False,
@@ -123,8 +124,9 @@ def list_agents(
     its own scale. --losing and --sort rank all agents, then --limit cuts the list.
     """
     from tradesdk_cli.lists.listing import show_list
-    from tradesdk_cli.lists.paging import Source
+    from tradesdk_cli.lists.paging import Source, keeping
 
+    keep = keeping(chain_id=chain)
     if results or losing or sort is not None:
         from tradesdk_cli.commands.agent_results import show_results
 
@@ -133,13 +135,13 @@ def list_agents(
 
         with session(ctx) as run:
             by = sort.value if sort else None
-            show_results(run, walk, status=status.value if status else None, losing=losing, sort=by)
+            show_results(run, walk, status=status.value if status else None, losing=losing, sort=by, keep=keep)
         return
     from tradesdk_cli.output.columns import AGENTS
 
     with session(ctx) as run:
         filters = {"status": status.value if status else None}
-        found = Source("agents", run.client.agents.list, filters)
+        found = Source("agents", run.client.agents.list, filters, keep)
         show_list(run, AGENTS, walk, found, empty="no agents" + (f" with the status {status.value}" if status else ""))
 
 

@@ -1,14 +1,29 @@
-"""`trade api`: any request, by hand."""
+"""`trade api`: any request, by hand, with the same key and retries. It pays nothing."""
 
 from __future__ import annotations
 
-from typing import Annotated
+import json
+import math
+import re
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+from urllib.parse import parse_qsl, quote, unquote
 
 import typer
 
+from tradesdk_cli.errors import SERVER, CliError, UsageProblem
 from tradesdk_cli.framework.group import single
 from tradesdk_cli.framework.params import Yes
 from tradesdk_cli.session import session
+from tradesdk_cli.text import one_line, visible
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from tradesdk import RawResponse
+    from tradesdk_cli.output.printer import Output
 
 app = single("Send any request, with the same key and retries.")
 
@@ -25,6 +40,38 @@ Data = Annotated[
     str | None, typer.Option("--data", "-d", metavar="JSON|@FILE|-", help="The whole body; - is standard input.")
 ]
 
+_METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
+_STREAM, _FREE = "/v1/signals/stream", "tokens"
+_VERSION = re.compile(r"/v\d{1,3}/.")
+_SAFE = "/%:@!$&'()*+,;=~"
+_LARGEST = 1024 * 1024
+_KIND = re.compile(r"[a-z]{1,20}/[a-z]{1,20}\b", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class RawRequest:
+    """One request: `path` is quoted, from `/v1/` on; `body` is sent as JSON, None: nothing."""
+
+    method: str
+    path: str
+    query: dict[str, str] = field(default_factory=dict)
+    body: Any = None
+
+    @property
+    def market_verb(self) -> str | None:
+        """The verb of `trade market` that sends the same; None when it is not about market data."""
+        from tradesdk_cli.purchase.calls import ENDPOINTS
+
+        found = (verb for verb, endpoint in ENDPOINTS.items() if self.path == f"/v1/{endpoint}")
+        return next(found, None) if self.method == "POST" else None
+
+
+class BadAnswer(CliError):
+    """What came is not what was asked for."""
+
+    exit_code = SERVER
+    code = "bad_response"
+
 
 @app.verb("api", "trade --mock api GET /v1/agents -f status=active", "trade --mock api /v1/supported-tokens -F limit=3")
 def api(
@@ -33,19 +80,174 @@ def api(
     field: Texts = None,
     typed: Typed = None,
     data: Data = None,
-    include: Annotated[bool, typer.Option("--include", "-i", help="Status and headers too, on stderr.")] = False,
     yes: Yes = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the request; send nothing that writes.")] = False,
 ) -> None:
     """Send any request, with the same key and retries. Print the answer as JSON.
 
     The method is GET by default, or POST with a body. -f sends text; -F sends numbers, true, false, null or JSON. Dots
-    make nested fields, [] adds to a list: -F risk.stop_loss_pct=4, -f tags[]=calm. In a GET, -f is the query. Other
-    methods show the request and ask first, or need --yes. Nothing is paid: market data is bought with trade market.
+    make nested fields: -F risk.stop_loss_pct=4. In a GET, -f is the query. Other methods show the request and ask
+    first, or need --yes. Nothing is paid: market data is bought with trade market. --debug shows headers.
     """
-    from tradesdk_cli.raw_request import read_request, refuse_elsewhere, send
-
     asked = read_request(words, field or (), typed or (), data)
+    verb = asked.market_verb
+    if asked.path == _STREAM:
+        raise UsageProblem("the stream never ends", "{trade} signals stream --help")
+    if verb not in (None, _FREE):
+        raise UsageProblem(f"{asked.path} is paid for, and nothing is paid here", f"{{trade}} market {verb} --help")
     with session(ctx) as run:
-        refuse_elsewhere(run, words[-1], market=asked.market_verb is not None)
-        send(run, asked, include=include, yes=yes, dry_run=dry_run)
+        if verb is None and asked.method != "GET":
+            from tradesdk_cli.confirm import Change, approve
+
+            change = Change(f"{asked.method} {asked.path}", asked.method, asked.path, asked.body, query=asked.query)
+            if not approve(run, change, yes=yes, dry_run=dry_run):
+                return
+        elif dry_run:
+            shown: dict[str, Any] = {"method": asked.method, "path": asked.path}
+            shown |= {"query": asked.query} if asked.query else {}
+            run.out.one(shown if asked.body is None else {**shown, "body": asked.body}, whole=True)
+            run.out.note("nothing was sent (--dry-run)")
+            return
+        if verb is None:
+            answer = run.client.request(asked.method, asked.path, query=asked.query, json=asked.body)
+        else:
+            from tradesdk_cli.purchase.checkout import market_client
+
+            answer = market_client(run).request(path=asked.path, json=asked.body).data
+        _show(run.out, answer)
+
+
+def read_request(words: Sequence[str], texts: Sequence[str], typed: Sequence[str], data: str | None) -> RawRequest:
+    """The request that a command line means.
+
+    Args:
+        words: `PATH`, or `METHOD PATH`; without a method it is a GET, or a POST when there is a body.
+        texts: `name=value` whose values are text.
+        typed: the same whose values are JSON where they can be.
+        data: the body as JSON, `@file`, or `-` for standard input.
+
+    Raises:
+        UsageProblem: it cannot be meant like this; nothing was sent.
+    """
+    if not 1 <= len(words) <= 2:
+        raise UsageProblem("one method and one path are needed", "for example: {trade} api GET /v1/account")
+    if data is not None and (texts or typed):
+        raise UsageProblem("-d and -f exclude each other", "put everything into -d, or use -f and -F only")
+    fields = [_pair("-f", text) for text in texts]
+    values = [_pair("-F", text) for text in typed]
+    method = words[0].upper() if len(words) == 2 else "POST" if fields or values or data is not None else "GET"
+    if method not in _METHODS:
+        raise UsageProblem(f"{one_line(words[0], 40)!r} is not a method", f"it is one of {', '.join(_METHODS)}")
+    path, query = _place(words[-1])
+    if method == "GET":
+        if data is not None:
+            raise UsageProblem("a GET has no body", "leave -d out, or name the method: {trade} api POST PATH -d …")
+        return RawRequest(method, path, _once([*query, *fields, *values]))
+    if data is not None:
+        return RawRequest(method, path, _once(query), _json_of(data))
+    body: dict[str, Any] = {}
+    for name, value in [*fields, *((name, _typed(text)) for name, text in values)]:
+        place, (*way, last) = body, name.split(".")
+        for part in way:
+            place = place.setdefault(part, {})
+            if not isinstance(place, dict):
+                raise UsageProblem(f"{one_line(name, 60)} is two things at once", _FORM)
+        if not all((*way, last)) or last in place:
+            said = "is given twice" if last in place else "is not a name of a field"
+            raise UsageProblem(f"{one_line(name, 60)} {said}", _FORM)
+        place[last] = value
+    return RawRequest(method, path, _once(query), body if fields or values else None)
+
+
+_FORM = "for example: -f name=calm, -F risk.stop_loss_pct=4; lists: -d '{\"tokens\": []}'"
+
+
+def _pair(option: str, text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals or not name:
+        raise UsageProblem(f"{option} takes name=value, not {one_line(text, 60)!r}", _FORM)
+    return name, value
+
+
+def _place(word: str) -> tuple[str, list[tuple[str, str]]]:
+    """Path and query. The key goes where the settings say, so a URL with a host is not taken."""
+    rest, _, fragment = word.partition("#")
+    path, _, query = rest.partition("?")
+    path = path if path.startswith("/") else f"/{path}"
+    if fragment or not _VERSION.match(path):
+        told = "a URL" if "://" in word else repr(one_line(word, 80))
+        raise UsageProblem(f"{told} is not a path of the API", "paths begin with the version: /v1/agents")
+    if "\\" in path or any(part in (".", "..") for part in unquote(path).split("/")):
+        raise UsageProblem("a path has no . or .. or backslash", "write the path as the service knows it: /v1/agents")
+    return quote(path, safe=_SAFE), parse_qsl(query, keep_blank_values=True)
+
+
+def _once(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
+    query: dict[str, str] = {}
+    for name, value in pairs:
+        if name in query:
+            raise UsageProblem(f"{one_line(name, 60)} is twice in the query", "leave one of them out")
+        query[name] = value
+    return query
+
+
+def _typed(text: str) -> Any:
+    """JSON where it is JSON, else text: `4`, `true`, `null`, `[1,2]`, `calm`."""
+    try:
+        return json.loads(text, parse_constant=_finite, parse_float=_finite)
+    except (ValueError, RecursionError):
+        return text
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError(text)
+    return number
+
+
+def _json_of(data: str) -> Any:
+    text, where = data, "-d"
+    try:
+        if data in ("-", "@-"):
+            text, where = sys.stdin.read(_LARGEST + 1), "standard input"
+        elif data.startswith("@"):
+            where = one_line(data[1:], 200)
+            with open(Path(data[1:]).expanduser(), encoding="utf-8") as stream:
+                text = stream.read(_LARGEST + 1)
+        if len(text) > _LARGEST:
+            raise UsageProblem(f"{where} is longer than {_LARGEST // 1024} KiB", "send less at a time")
+        return json.loads(text, parse_constant=_finite, parse_float=_finite)
+    except OSError as error:
+        raise UsageProblem(f"cannot read {where}: {error.strerror}", "-d @FILE, or -d -") from None
+    except (ValueError, RecursionError) as error:
+        told = f": line {error.lineno}, column {error.colno}" if isinstance(error, json.JSONDecodeError) else ""
+        raise UsageProblem(
+            f"{where} is not JSON{told}", 'for example: -d \'{"name": "calm"}\', -d @body.json'
+        ) from None
+
+
+def _show(out: Output, answer: RawResponse) -> None:
+    """Prints a body: JSON, or the format that was asked for; anything else as it is, on a terminal made visible."""
+    if not answer.content.strip():
+        out.note(f"{answer.status}: the answer has no body, so nothing is printed")
+        return
+    try:
+        found = answer.json()
+    except ValueError:
+        if out.settings.output not in ("auto", "table") or out.selection is not None:
+            # Of the text nothing is repeated: it may hold the key that was sent.
+            kind = _KIND.match(answer.headers.get("content-type", ""))
+            what = f"{kind[0]}, {len(answer.content)} bytes" if kind else f"{len(answer.content)} bytes"
+            hint = "leave -o, --fields and --query out to see it all"
+            raise BadAnswer(f"the answer is not JSON but {what}", hint) from None
+        with out.result():
+            lines = (f"{visible(line)}\n" for line in answer.text.splitlines())
+            out.write("".join(lines) if out.on_terminal else answer.text)
+        return
+    out = out.usually("json")
+    if isinstance(found, list):
+        rows = [item if isinstance(item, dict) else {"value": item} for item in found]
+        out.many((), [rows], empty="the list is empty")
+    else:
+        out.one(found if isinstance(found, dict) else {"value": found})

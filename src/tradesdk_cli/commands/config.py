@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from tradesdk_cli.output.printer import Output
     from tradesdk_cli.session import Session
 
-app = noun("config", "Settings and profiles: list, get, set, unset, path, profiles, use.")
+app = noun("config", "Settings and profiles: list, get, set, unset, path.")
 
 _CHANGED = ("name", "value", "profile", "file")
 
@@ -113,7 +113,7 @@ def unset(ctx: typer.Context, name: SettingName) -> None:
         settings = run.settings
         name = plain_name(name)
         if name == "profile":
-            raise UsageProblem("the default profile is changed, not removed", "trade config use NAME")
+            raise UsageProblem("the default profile is changed, not removed", "{trade} config set profile NAME")
         name = settable_name(name)
         if settings.profile is None:
             run.out.one({"name": name, "was": None, "profile": None, "file": None})
@@ -149,47 +149,6 @@ def path(ctx: typer.Context) -> None:
         _bare(out, shown, shown["config"])
 
 
-@app.verb("profiles", "trade config profiles", "trade config profiles -o json")
-def profiles(ctx: typer.Context) -> None:
-    """List profiles, their services and where their keys are saved."""
-    from tradesdk_cli.config.credentials import without_password
-    from tradesdk_cli.output.columns import Column
-    from tradesdk_cli.session import mode_of
-
-    with session(ctx, new_profile=True) as run:
-        files = run.settings.files
-        rows = []
-        for name, table in files.profiles.items():
-            address = table.get("base_url")
-            row = {
-                "name": name,
-                "default": name == files.default_profile,
-                "mode": mode_of(table),
-                "base_url": without_password(address) if isinstance(address, str) else None,
-                "world": table.get("world"),
-                "key": table.get("key") if table.get("key") in ("file", "keyring") else None,
-            }
-            rows.append(row)
-        columns = [
-            Column("name", "id"),
-            Column("default"),
-            Column("mode"),
-            Column("base_url", "id"),
-            Column("world", optional=True),
-            Column("key", title="key kept in"),
-        ]
-        run.out.many(columns, [rows], empty="no profiles yet: trade login makes one")
-
-
-@app.verb("use", "trade config use work", "trade config use paper -o json")
-def use(ctx: typer.Context, name: Annotated[str, typer.Argument(metavar="PROFILE", help="Its name.")]) -> None:
-    """Make a profile the default one."""
-
-    with session(ctx, new_profile=True) as run:
-        run.out.expect_fields(_CHANGED)
-        _use(run, name)
-
-
 def _use(run: Session, name: str) -> None:
     _must_exist(run.settings, name)
     file = run.settings.config_folder() / "config.toml"
@@ -208,7 +167,10 @@ def _must_exist(settings: Settings, name: str) -> None:
 
 
 def _row(settings: Settings, name: str, *, sources: bool) -> dict[str, Any]:
-    value: Any = getattr(settings, name)
+    if name == "profiles":
+        value: Any = ", ".join(settings.files.profiles) or None
+        return {"name": name, "value": value} | ({"source": str(settings.files.config_file)} if sources else {})
+    value = getattr(settings, name)
     if name == "api_key":  # whether there is one, never which
         value = None if settings.sources[name] == "default" else "set"
     elif name in ("base_url", "market_url") and value is not None:

@@ -216,12 +216,12 @@ def _write(run: Session, name: str, values: dict[str, Any]) -> bool:
 
 def _say_default(run: Session, name: str, default: bool) -> None:
     if not default:
-        run.out.note(f"use it with --profile {name}, or always: trade config use {name}")
+        run.out.note(f"use it with --profile {name}, or always: trade config set profile {name}")
 
 
 def say_way_back(run: Session, name: str) -> None:
     """Says of a profile that is a mock how commands go to a service again."""
     run.out.note(
-        f"profile {name} is a mock world; for a service: trade login --profile NAME, then trade config use NAME"
+        f"profile {name} is a mock world; for a service: trade login --profile NAME, then trade config set profile NAME"
     )
     run.out.note(f"to remove the mock from {name}: trade config unset kind --profile {name}")

@@ -125,6 +125,10 @@ def config(
         words += ["--auto-spend", plain_dollars(usd(scope.auto))] if scope.auto else []
         print(configuration(client.value, shutil.which("trade") or "trade", words))
         run.out.note(CLIENTS[client.value])
+        if not _has_mcp():
+            run.out.note(
+                "the package mcp is not installed here, so the client cannot start it: pip install 'tradesdk[mcp]'"
+            )
 
 
 @app.verb("tools", "trade mcp tools", "trade mcp tools --write --spend 0.50 -o json", scope=scope_of)
@@ -147,8 +151,12 @@ def tools(ctx: typer.Context, *, scope: Scope) -> None:
         run.out.note(told, **({"tokens": total} if run.out.machine_notes else {}))
 
 
-def _needs_mcp() -> None:
+def _has_mcp() -> bool:
     from importlib.util import find_spec
 
-    if find_spec("mcp") is None:
+    return find_spec("mcp") is not None
+
+
+def _needs_mcp() -> None:
+    if not _has_mcp():
         raise ConfigProblem("this needs the package mcp, which is not installed", "pip install 'tradesdk[mcp]'")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from tradesdk_cli.framework.group import noun
-from tradesdk_cli.framework.params import AgentFilter, pages
+from tradesdk_cli.framework.params import AgentFilter, AnyChain, Token, pages
 from tradesdk_cli.session import session
 
 if TYPE_CHECKING:
@@ -24,22 +24,28 @@ def list_positions(
     ctx: typer.Context,
     *,
     agent_id: AgentFilter = None,
+    chain: AnyChain = None,
+    token: Token = None,
     walk: Walk,
 ) -> None:
-    """List open positions; the first 20 by default."""
+    """List open positions; the first 20 by default.
+
+    The service has no filter by chain and token, so with one all pages are read.
+    """
     from tradesdk_cli.lists.agent_names import with_names
     from tradesdk_cli.lists.listing import show_list
-    from tradesdk_cli.lists.paging import Source
+    from tradesdk_cli.lists.paging import Source, keeping
     from tradesdk_cli.lookup import AGENTS, id_of
     from tradesdk_cli.output.columns import POSITIONS
 
     with session(ctx) as run:
         agent_id = None if agent_id is None else id_of(run, AGENTS, agent_id)
         filters = {"agent_id": agent_id}
-        found = Source("positions", run.client.positions.list, filters)
+        keep = keeping(token, chain_id=chain)
+        found = Source("positions", run.client.positions.list, filters, keep)
         show_list(
             *(run, with_names(run, POSITIONS, filters), walk, found),
-            empty="no open positions" + (" of this agent" if agent_id else ""),
+            empty="no open positions" + (" like this" if keep else " of this agent" if agent_id else ""),
             total=_total,
         )
 

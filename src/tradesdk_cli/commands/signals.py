@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
 from tradesdk_cli.framework.group import noun
 from tradesdk_cli.framework.params import (
+    FIRST,
     Chain,
     Confidence,
+    Direction,
     Since,
+    Token,
     Until,
     check_period,
     pages,
@@ -38,18 +40,24 @@ def latest(
     ctx: typer.Context,
     chain: Chain,
     min_confidence: Confidence = None,
+    direction: Direction = None,
+    token: Token = None,
     limit: Annotated[
         int | None,
         typer.Option("--limit", "-n", parser=whole(1, 100), metavar="N", help="How many, 1 to 100 (default 20)."),
     ] = None,
 ) -> None:
     """Show the latest signals of a chain, at most 100."""
+    from tradesdk_cli.lists.paging import keeping
     from tradesdk_cli.output.columns import SIGNALS
     from tradesdk_cli.session import wire_all
 
+    keep = keeping(token, direction=direction)
     with session(ctx) as run:
-        found = run.client.signals.latest(chain=chain, limit=limit, min_confidence=min_confidence)
-        run.out.many(SIGNALS, [wire_all(found)], empty="no signals like this")
+        asked = limit if keep is None else 100  # of all that there are, then cut
+        found = run.client.signals.latest(chain=chain, limit=asked, min_confidence=min_confidence)
+        kept = list(found) if keep is None else [one for one in found if keep(one)][: limit or FIRST]
+        run.out.many(SIGNALS, [wire_all(kept)], empty="no signals like this")
 
 
 @app.verb(
@@ -64,10 +72,7 @@ def history(
     chain: Chain,
     since: Since = None,
     until: Until = None,
-    token: Annotated[
-        str | None,
-        typer.Option("--token", "--token-address", metavar="TOKEN", help="Only this token: its address or symbol."),
-    ] = None,
+    token: Token = None,
     min_confidence: Confidence = None,
     walk: Walk,
 ) -> None:
@@ -97,12 +102,6 @@ def _parse_since(value: str) -> float | str:
     return LAST if value.strip().lower() == LAST else parse_moment(value)
 
 
-def _parse_direction(value: str) -> str:
-    if value.strip().upper() not in ("BUY", "SELL"):
-        raise typer.BadParameter("a direction is BUY or SELL")
-    return value.strip().upper()
-
-
 @app.verb(
     "stream",
     "trade signals stream --chain base --since 24h --count 5",
@@ -117,20 +116,9 @@ def stream(
         Any,
         typer.Option("--since", parser=_parse_since, metavar="last|TIME", help="Where the last run ended, or a time."),
     ] = None,
-    checkpoint: Annotated[
-        Path | None,
-        typer.Option(
-            "--checkpoint", metavar="FILE", help="Save the position there; an existing file overrides --since."
-        ),
-    ] = None,
     min_confidence: Confidence = None,
-    direction: Annotated[
-        str | None,
-        typer.Option("--direction", parser=_parse_direction, metavar="BUY|SELL", help="Only this side."),
-    ] = None,
-    token: Annotated[
-        str | None, typer.Option("--token", metavar="TOKEN", help="Only this token: its address or symbol.")
-    ] = None,
+    direction: Direction = None,
+    token: Token = None,
     wanted: Actions,
     duration: Annotated[
         float | None,
@@ -145,7 +133,6 @@ def stream(
             help="Stop when no signal came for this long, such as 30s.",
         ),
     ] = None,
-    heartbeats: Annotated[bool, typer.Option("--heartbeats", help="Include heartbeats.")] = False,
 ) -> None:
     """Print signals as they come, each once, until Ctrl-C.
 
@@ -157,21 +144,16 @@ def stream(
     """
     from functools import partial
 
-    from tradesdk_cli.stream.bookmark import BookmarkKind, FilePlace, RunPlace, StreamSource, last_place
+    from tradesdk_cli.stream.bookmark import FilePlace, RunPlace, StreamSource, last_place
     from tradesdk_cli.stream.deliver import Delivery
     from tradesdk_cli.stream.follow import SETTLE, follow
 
     with session(ctx) as run:
-        if checkpoint is not None:
-            from tradesdk_cli.files import refuse_same
-
-            refuse_same({"--out": run.settings.out, "--checkpoint": checkpoint})
         filters = {"min_confidence": min_confidence, "direction": direction, "token": token}
-        place, begin = checkpoint, since if isinstance(since, float) else None
-        if place is None and since == LAST:
+        place, begin = None, since if isinstance(since, float) else None
+        if since == LAST:
             place, begin = last_place(run, chain, filters)
-        purpose = None if checkpoint is None else BookmarkKind(checkpoint, run, filters)
-        delivery = Delivery(run, wanted, resumes=place is not None, purpose=purpose)
+        delivery = Delivery(run, wanted, resumes=place is not None)
         open_stream = partial(
             run.client.signals.stream,
             chain=chain,
@@ -179,7 +161,6 @@ def stream(
             min_confidence=min_confidence,
             direction=cast("Any", direction),  # Typer has checked it
             token=token,
-            heartbeats=heartbeats,
             reports=True,
             settle=SETTLE,
         )

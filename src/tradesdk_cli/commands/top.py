@@ -53,5 +53,4 @@ def top(
 
 def _is_screen(out: Output) -> bool:
     """True where a board can be drawn: a terminal that can move its cursor, and no other format was asked for."""
-    usual = out.settings.output in ("auto", "table") and out.settings.out is None and out.selection is None
-    return usual and out.on_terminal and out.environ.get("TERM", "") not in ("", "dumb", "unknown")
+    return out.pictures and out.on_terminal and out.environ.get("TERM", "") not in ("", "dumb", "unknown")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tradesdk_cli.framework.group import noun
-from tradesdk_cli.framework.params import AgentFilter, Since, Until, check_period, pages
+from tradesdk_cli.framework.params import AgentFilter, AnyChain, Direction, Since, Token, Until, check_period, pages
 from tradesdk_cli.session import session
 
 if TYPE_CHECKING:
@@ -36,31 +36,38 @@ def list_trades(
     *,
     agent_id: AgentFilter = None,
     status: Annotated[Status | None, typer.Option("--status", help="Only trades in this state.")] = None,
+    direction: Direction = None,
+    token: Token = None,
+    chain: AnyChain = None,
     since: Since = None,
     until: Until = None,
     walk: Walk,
 ) -> None:
     """List trades; the first 20 by default.
 
-    --since and --until select by opening time. The service has no such filter, so all pages are read.
+    --since and --until select by opening time. The service has no filter by time, side, token or chain, so with one all
+    pages are read.
     """
     from tradesdk_cli.lists.agent_names import with_names
     from tradesdk_cli.lists.listing import show_list
-    from tradesdk_cli.lists.paging import Source
+    from tradesdk_cli.lists.paging import Source, keeping
     from tradesdk_cli.lookup import AGENTS, id_of
     from tradesdk_cli.output.columns import TRADES
 
     check_period(since, until)
     period = None if since is None and until is None else (since or 0, inf if until is None else until)
 
+    like = keeping(token, direction=direction, chain_id=chain)
+
     def keep(trade: Any) -> bool:
-        return period is None or period[0] <= trade.opened_at.timestamp() <= period[1]
+        in_time = period is None or period[0] <= trade.opened_at.timestamp() <= period[1]
+        return in_time and (like is None or like(trade))
 
     with session(ctx) as run:
         agent_id = None if agent_id is None else id_of(run, AGENTS, agent_id)
         filters = {"agent_id": agent_id, "status": status.value if status else None}
-        found = Source(*("trades", run.client.trades.list, filters), keep=None if period is None else keep)
-        filtered = agent_id or status or period
+        found = Source(*("trades", run.client.trades.list, filters), keep=keep if period or like else None)
+        filtered = agent_id or status or period or like
         columns = with_names(run, TRADES, filters)
         show_list(run, columns, walk, found, empty="no trades" + (" like this" if filtered else ""))
 

@@ -62,18 +62,18 @@ class Entry:
     fits: Callable[[Any], bool]
     rule: str
     profile: bool = True
-    project: bool = True
+    project: bool = False
 
 
 ENTRIES: dict[str, Entry] = {
-    "base_url": Entry(_is_text, 'an address, such as "https://api.example.com"', project=False),
-    "market_url": Entry(_is_text, 'an address, such as "https://market.example.com"', project=False),
-    "kind": Entry(_one_of(KINDS), '"live" or "mock"', project=False),
-    "key": Entry(_one_of(KEY_PLACES), '"file" or "keyring": where the key is kept, not the key itself', project=False),
-    "profile": Entry(is_name, f"a name: {NAME_RULE}", profile=False),
-    "mock": Entry(_is_true, "true: a project can turn the mock on, not off", profile=False),
+    "base_url": Entry(_is_text, 'an address, such as "https://api.example.com"'),
+    "market_url": Entry(_is_text, 'an address, such as "https://market.example.com"'),
+    "kind": Entry(_one_of(KINDS), '"live" or "mock"'),
+    "key": Entry(_one_of(KEY_PLACES), '"file" or "keyring": where the key is kept, not the key itself'),
+    "profile": Entry(is_name, f"a name: {NAME_RULE}", profile=False, project=True),
+    "mock": Entry(_is_true, "true: a project can turn the mock on, not off", profile=False, project=True),
     "world": Entry(is_name, f"a name: {NAME_RULE}"),
-    "output": Entry(_one_of(FORMATS), f"one of {', '.join(FORMATS)}"),
+    "output": Entry(_one_of(FORMATS), f"one of {', '.join(FORMATS)}", project=True),
     "timeout": Entry(_is_seconds, "seconds above 0, at most 3600"),
     "retries": Entry(_is_retries, MOST_RETRIES),
     "verbose": Entry(_is_level, "0, 1 or 2"),
@@ -83,6 +83,7 @@ ENTRIES: dict[str, Entry] = {
 
 SHOWN = (
     "profile",
+    "profiles",
     "mock",
     "world",
     "base_url",
@@ -127,7 +128,7 @@ def check(values: Mapping[str, Any], where: str, *, project: bool) -> tuple[dict
             )
         if project and name in ENTRIES and not ENTRIES[name].project:
             raise ConfigProblem(
-                f"{where} has {name}: a project may not say where requests and keys go",
+                f"{where} has {name}: a project says only {', '.join(names)}",
                 'put it into a profile (trade config set), and name that: profile = "NAME"',
             )
         if name not in names:

@@ -105,7 +105,7 @@ def unknown_profile(name: str, files: Files) -> ConfigProblem:
         )
     close = nearest(name, known)
     listed = ", ".join(one_line(other, 60) for other in known)
-    hint = f"did you mean {close}?" if close else "trade config profiles shows them"
+    hint = f"did you mean {close}?" if close else "trade config list shows them"
     return ConfigProblem(f"there is no profile {shown}; known: {listed}", hint)
 
 
@@ -158,7 +158,7 @@ def profile_name(
     named = environ.get("TRADE_PROFILE", "").strip()
     if named:
         if not NAME.fullmatch(named):
-            raise ConfigProblem(f"TRADE_PROFILE is not a name: {NAME_RULE}", "trade config profiles shows them")
+            raise ConfigProblem(f"TRADE_PROFILE is not a name: {NAME_RULE}", "trade config list shows them")
         return named, "TRADE_PROFILE"
     if project is not None and "profile" in project.values:
         return project.values["profile"], project.source
@@ -379,7 +379,7 @@ def _check_flags(flags: Mapping[str, Any]) -> None:
     if world is not None and not NAME.fullmatch(world):
         raise UsageProblem(f"--world takes {NAME_RULE}", "for example: --world test-1")
     if flags.get("profile") is not None and not NAME.fullmatch(flags["profile"]):
-        raise UsageProblem(f"--profile takes a name: {NAME_RULE}", "trade config profiles shows them")
+        raise UsageProblem(f"--profile takes a name: {NAME_RULE}", "trade config list shows them")
     timeout = flags.get("timeout")
     if timeout is not None and not 0 < timeout <= 3600:
         raise UsageProblem("--timeout takes seconds above 0, at most 3600", "for example: --timeout 10")

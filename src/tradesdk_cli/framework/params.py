@@ -159,6 +159,21 @@ Confidence = Annotated[
 ]
 
 
+def _parse_direction(value: str) -> str:
+    if value.strip().upper() not in ("BUY", "SELL"):
+        raise typer.BadParameter("a direction is BUY or SELL")
+    return value.strip().upper()
+
+
+Direction = Annotated[
+    str | None, typer.Option("--direction", parser=_parse_direction, metavar="BUY|SELL", help="Only this side.")
+]
+Token = Annotated[
+    str | None,
+    typer.Option("--token", "--token-address", metavar="TOKEN", help="Only this token: its address or symbol."),
+]
+
+
 def parse_span(value: str | float) -> float:
     """`90`, `30s`, `10m`, `1.5h` or `2d` in seconds."""
     found = _SPAN.fullmatch(str(value).strip().lower())

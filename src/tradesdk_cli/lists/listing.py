@@ -33,7 +33,7 @@ def show_list(
 ) -> None:
     """Prints a list as far as it was asked for, and says on stderr where it continues.
 
-    `total` makes the line below a table on a terminal from the items. With `--watch` the list is read and shown again.
+    `total` makes the line below a whole table on a terminal from the items. With `--watch` it is shown again.
 
     When Ctrl-C, SIGTERM or an error ends it on the way, what has come is printed first. Nothing is printed when not
     even the first page came.
@@ -73,9 +73,10 @@ def _walk(
             progress.clear()
             out.note("interrupted" if pages.count or again else "interrupted before anything came")
             raise Interrupted(exit_code_of(interrupt)) from None
-    if total is not None and pages.items:
+    whole = walk.cursor is None and walk.next_cursor is None and not pages.cut and pages.ended is None
+    if total is not None and pages.items and whole:  # else it would be a sum of some of them
         out.note(total(pages.items))
-    if walk.cursor is None and walk.next_cursor is None and not source.filtered:
+    if whole and not source.filtered:
         idcache.all_seen(source.what)
     if pages.ended is not None:
         _tell_ended(out, walk, source, pages)

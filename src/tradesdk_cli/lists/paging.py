@@ -53,3 +53,21 @@ class Source:
         # The last page asks for what is missing, so that its cursor continues right there.
         most = walk.total if self.keep is None else None
         return self.find(**self.filters, limit=walk.page_size, cursor=walk.cursor, max_items=most)
+
+
+def keeping(token: str | None = None, **wanted: object) -> Callable[[Any], bool] | None:
+    """Which items are shown where the service has no such filter: those with these values, in upper or lower case.
+
+    `token` is an address or a symbol. None: all are.
+    """
+    symbol = None if token is None else token.strip().casefold()
+    given = {name: str(value).casefold() for name, value in wanted.items() if value is not None}
+    if symbol is None and not given:
+        return None
+
+    def keep(item: Any) -> bool:
+        if symbol is not None and symbol not in (item.token_symbol.casefold(), item.token_address.casefold()):
+            return False
+        return all(str(getattr(item, name)).casefold() == value for name, value in given.items())
+
+    return keep

@@ -323,17 +323,26 @@ NESTED = {
 
 DOCTOR = (Column("status", "state"), Column("check"), Column("said"), Column("next"))
 
-WORLDS = (
-    Column("world", "id"),
-    Column("seed", "number", optional=True),
-    Column("scenario", optional=True),
-    Column("now", "moment"),
-    Column("frozen", "state"),
-    Column("speed", "number"),
-    Column("agents", "number"),
-    Column("trades", "number"),
-    Column("bytes", "number"),
-    Column("problem"),
+
+def _path(entry: Mapping[str, Any]) -> str:
+    """The path with its query; a key in that, where it does not belong, is not shown."""
+    from urllib.parse import quote, urlencode
+
+    from tradesdk_cli.redact import is_secret_field
+
+    query = {name: "****" if is_secret_field(name) else value for name, value in entry["query"].items()}
+    path = quote(entry["path"], safe="/:@!$&'()*+,;=~", errors="replace")
+    return path + (f"?{urlencode(query, safe='*')}" if query else "")
+
+
+LOG = (
+    Column("at", "moment", title="time"),
+    Column("tenant", "id"),
+    Column("method", "id"),
+    Column("status", "number"),
+    Column("path", "id", of=_path),
+    Column("error", "id", optional=True),
+    Column("faults", "id", optional=True, of=lambda entry: ",".join(map(str, entry["faults"])) or None),
 )
 
 

@@ -397,6 +397,13 @@ class Output(Notes):
         """True when a command may draw a table of its own: nothing is selected from what is in it."""
         return self.format_for(many=many) == "table" and self.selection is None
 
+    @property
+    def pictures(self) -> bool:
+        """True where a picture may be drawn: the command line asks for no data, whatever a profile says."""
+        typed = self.settings.sources.get("output", "flag").startswith("flag")
+        data = self.settings.output not in ("auto", "table") and (typed or not self.on_terminal)
+        return self.on_stdout and self.selection is None and not data
+
     # Results
 
     def one(self, item: Item, *, whole: bool = False) -> None:

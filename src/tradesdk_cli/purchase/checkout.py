@@ -208,7 +208,7 @@ class Checkout:
             from tradesdk_cli.confirm import say_target
 
             say_target(self.run.out, self.target)
-            self.run.out.note(f"{what}, paid by {self.wallet.address}")
+            self.run.out.note(f"{what}, wallet {self.wallet.address}")
         if not asking:
             return most
         if not ask(f"{what} costs {dollars(price)}. Pay?"):

@@ -1,4 +1,4 @@
-"""Where `signals stream` remembers how far it got: a file for each kind of run, or a given one."""
+"""Where `signals stream` remembers how far it got: a file for each kind of run."""
 
 from __future__ import annotations
 
@@ -9,10 +9,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from tradesdk_cli.errors import ConfigProblem, UsageProblem
-from tradesdk_cli.files import atomic_write
-from tradesdk_cli.output.outfile import FULL
-from tradesdk_cli.text import one_line
+from tradesdk_cli.errors import ConfigProblem
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -21,7 +18,6 @@ if TYPE_CHECKING:
     from tradesdk import StreamSignal, StreamStats
     from tradesdk_cli.session import Session
 
-_LARGEST = 64 * 1024
 _RUN = ".run-"
 
 
@@ -63,7 +59,7 @@ def last_place(run: Session, chain: int, filters: Mapping[str, object]) -> tuple
 
 
 class FilePlace:
-    """A run whose place is kept in a file that was given, or that of `--since last`."""
+    """A run with `--since last`."""
 
     goes_on = "the same command"
 
@@ -171,90 +167,12 @@ def _kept_by_runs(stem: Path) -> list[Path]:
     return sorted((file for file in _of_runs(stem) if file.suffix == ".json"), key=lambda file: file.stat().st_mtime_ns)
 
 
-class BookmarkKind:
-    """What a `--checkpoint FILE` of a stream is for, in `FILE.for` beside it.
-
-    What a run with other filters left out, or wrote into another file, is done as well: it would never come here.
-    """
-
-    def __init__(self, file: Path, run: Session, filters: Mapping[str, object]) -> None:
-        """Looks what the checkpoint is for. One that does not say so is for whatever comes.
-
-        Raises:
-            UsageProblem: it is for something else.
-            CheckpointProblem: what it is for cannot be read.
-        """
-        self._shown = one_line(str(file), 200)
-        self._beside = f"{os.path.realpath(file)}.for"
-        self._kind = _kind(run, filters)
-        self._kept = self._read() if file.exists() else None
-        different = None if self._kept is None else _different(self._kept, self._kind)
-        if different is not None:
-            raise UsageProblem(
-                f"--checkpoint: {self._shown} {different}", "use the same options, or choose another file for it"
-            )
-
-    def keep(self) -> None:
-        """Writes it down. The checkpoint is locked by then, so nobody else does.
-
-        Raises:
-            CheckpointProblem: it cannot be written.
-        """
-        if self._kept == self._kind:
-            return
-        try:
-            atomic_write(Path(self._beside), json.dumps(self._kind) + "\n")
-        except OSError as error:
-            raise self._failed("written", error) from None
-
-    def _read(self) -> dict[str, str] | None:
-        from tradesdk import RawResponse
-
-        try:
-            with open(self._beside, "rb") as file:
-                found = RawResponse(200, {}, file.read(_LARGEST)).json()
-        except FileNotFoundError:
-            return None
-        except OSError as error:
-            raise self._failed("read", error) from None
-        except ValueError:
-            found = None
-        if not isinstance(found, dict) or not all(isinstance(value, str) for value in found.values()):
-            raise CheckpointProblem(
-                f"--checkpoint: {one_line(self._beside, 200)}, which says what it is for, is damaged",
-                "choose another file for --checkpoint; or remove that one, when the options are the same as before",
-            )
-        return found
-
-    def _failed(self, what: str, error: OSError) -> CheckpointProblem:
-        full = "make room on that disk; the same command continues"
-        hint = full if error.errno in FULL else "choose another file, or another folder"
-        return CheckpointProblem(
-            f"--checkpoint: {one_line(self._beside, 200)} cannot be {what}: {error.strerror}", hint
-        )
-
-
 def _kind(run: Session, filters: Mapping[str, object]) -> dict[str, str]:
     """Filters and the file of `--out`, where there are any: what makes a run one of its kind."""
     kind = {name: str(value).lower() for name, value in filters.items() if value is not None}
     if not run.out.on_stdout and run.settings.out is not None:
         kind["out"] = os.path.realpath(run.settings.out)
     return kind
-
-
-def _different(was: Mapping[str, str], now: Mapping[str, str]) -> str | None:
-    """How they differ, in words; None when they do not."""
-
-    def asked(kind: Mapping[str, str]) -> str:
-        words = (f"--{name.replace('_', '-')} {value}" for name, value in kind.items() if name != "out")
-        return one_line(" ".join(words), 200) or "no filters"
-
-    def where(kind: Mapping[str, str]) -> str:
-        return one_line(kind.get("out", "stdout"), 200)
-
-    if asked(was) != asked(now):
-        return f"is of a stream with {asked(was)}, and this would be one with {asked(now)}"
-    return None if was == now else f"is of a stream to {where(was)}, and this would go to {where(now)}"
 
 
 def _short(kind: dict[str, str]) -> str:

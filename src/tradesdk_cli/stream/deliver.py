@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from tradesdk_cli.output.outfile import Written
     from tradesdk_cli.output.printer import Output
     from tradesdk_cli.session import Session
-    from tradesdk_cli.stream.bookmark import BookmarkKind
     from tradesdk_cli.stream.exec import Command
 
 _EXEC_TIMEOUT = 60.0
@@ -70,9 +69,8 @@ class Delivery:
         wanted: Actions,
         *,
         resumes: bool = False,
-        purpose: BookmarkKind | None = None,
     ) -> None:
-        """`resumes`: it continues after an earlier run. `purpose` is written down when it begins.
+        """`resumes`: it continues after an earlier run.
 
         Raises:
             UsageProblem: a format or the file of --out cannot serve.
@@ -95,7 +93,6 @@ class Delivery:
             if resumes:
                 self._resumed = run.settings.out
         self._begin = time.monotonic()
-        self._purpose = purpose
         self.signals = self.replayed = self.late = self.commands_failed = 0
 
     @property
@@ -109,19 +106,13 @@ class Delivery:
         return not self._out.on_stdout and not self._wanted.commands
 
     def begin(self) -> None:
-        """There is something to deliver from now on.
-
-        Raises:
-            CheckpointProblem: what the checkpoint is for cannot be written.
-        """
+        """There is something to deliver from now on."""
         self._begin = time.monotonic()
         self._out.begin_lines(resumed=self._resumed is not None)
         if self._resumed is not None:
             from tradesdk_cli.output.outfile import Written
 
             self._written = Written(self._resumed, self._out.format_for(many=True))
-        if self._purpose is not None:
-            self._purpose.keep()
 
     def signal(self, event: Mapping[str, Any]) -> None:
         """Does everything that is wanted with one signal: its wire fields, then what the SDK says of it."""
@@ -136,15 +127,6 @@ class Delivery:
                 self.commands_failed += 1
                 text = f"{command.program} failed for {event['id']}: {problem['error']}"
                 self._out.event("exec_failed", text, program=command.program, id=event["id"], **problem)
-
-    def heartbeat(self, event: Mapping[str, Any]) -> None:
-        """Prints a heartbeat: among the signals where every line says what it is, else beside them."""
-        if self._out.mixes:
-            self._out.line(event)
-        else:
-            from tradesdk_cli.output.cells import cell
-
-            self._out.event("heartbeat", f"heartbeat {cell('time', event.get('timestamp')).plain}")
 
     def summary(self, *more: str, **fields: Any) -> None:
         """Says on stderr how much there was; `more` and `fields` are added where the others stand."""

@@ -124,7 +124,7 @@ def _deliver(
     idle: float | None,
 ) -> str | None:
     """Why it ended: as `Watchdog.reason`, or None when there was enough."""
-    from tradesdk import Connected, Disconnected, Heartbeat, StreamSignal
+    from tradesdk import Connected, Disconnected, StreamSignal
 
     def stop() -> None:
         end.comes()
@@ -151,10 +151,6 @@ def _deliver(
                 if delivery.complete:
                     break
                 watch.idle()
-            elif isinstance(item, Heartbeat):
-                with told.shut():
-                    event = item.model_dump(mode="json", exclude_unset=True)
-                delivery.heartbeat(event)
             elif watch.reason is None:  # after that, what breaks off was broken off by us
                 if isinstance(item, Disconnected):
                     end.back = True

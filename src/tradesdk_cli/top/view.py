@@ -228,13 +228,7 @@ def show_board(run: Session, chain: int | None, interval: float) -> None:
 @contextmanager
 def _keys() -> Iterator[Callable[[float], str]]:
     """What waits so many seconds for keys, which come without Enter. Ctrl-Z and Ctrl-\\ do nothing meanwhile."""
-    try:
-        import termios
-        import tty
-
-        end = sys.stdin.fileno()
-        before = termios.tcgetattr(end)
-    except (ImportError, OSError, ValueError, AttributeError, termios.error):  # Windows, a pipe, nothing at all
+    if os.name != "posix" or not sys.stdin.isatty():
 
         def no_keys(seconds: float) -> str:
             time.sleep(seconds)
@@ -242,6 +236,11 @@ def _keys() -> Iterator[Callable[[float], str]]:
 
         yield no_keys
         return
+    import termios
+    import tty
+
+    end = sys.stdin.fileno()
+    before = termios.tcgetattr(end)
 
     def pressed(seconds: float) -> str:
         if not select.select([end], [], [], seconds)[0]:

@@ -22,11 +22,10 @@ VERBS = {
     "reset": "Delete everything but the clock and the gap options.",
     "snapshot": "Write the mock's state into a file.",
     "restore": "Restore a snapshot, or load a state file.",
-    "worlds": "Embedded worlds on this machine: list, remove.",
 }
 FILES = {
     **dict.fromkeys(VERBS, "operations"),
-    **{name: name for name in ("serve", "logs", "worlds")},
+    **{name: name for name in ("serve", "logs")},
     **dict.fromkeys(("snapshot", "restore"), "state"),
 }
 """The file of each."""

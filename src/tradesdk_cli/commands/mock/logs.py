@@ -6,7 +6,7 @@ import select
 import time
 from itertools import chain
 from typing import TYPE_CHECKING, Annotated
-from urllib.parse import quote, urlencode
+from urllib.parse import urlencode
 
 import typer
 
@@ -14,12 +14,11 @@ from tradesdk_cli.commands.mock.control import ask, no_mock
 from tradesdk_cli.errors import ClosedPipe, UsageProblem
 from tradesdk_cli.framework.group import single
 from tradesdk_cli.framework.params import whole
-from tradesdk_cli.redact import is_secret_field
+from tradesdk_cli.output.columns import LOG
 from tradesdk_cli.session import session
-from tradesdk_cli.text import visible
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
     from typing import Any
 
     from tradesdk_cli.output.printer import Output
@@ -52,8 +51,7 @@ def logs(
 ) -> None:
     """Print the requests that the mock receives, a line each.
 
-    Time, tenant, method, path, status, error, faults; a dash for what is missing. The status is 0 where a fault broke
-    the connection. -o json has queries and bodies. Requests to the control API are left out.
+    The status is 0 where a fault broke the connection. -o json has bodies. Requests to the control API are left out.
     """
     if limit is not None and everything:
         raise UsageProblem("--limit and --all exclude each other", "leave one of them out")
@@ -66,30 +64,11 @@ def logs(
             out.many((), [[]], empty=_EMBEDDED)
             return
         pages = _pages(run, tenant, None if everything else limit or _USUAL, follow=follow)
-        if out.draws(many=True):
-            _print(out, pages)
-        elif follow:
-            for entry in chain.from_iterable(pages):
-                out.line(entry)
-        else:
-            out.many((), pages, empty="no requests")
-
-
-def log_line(entry: Mapping[str, Any]) -> str:
-    """One request as seven words: time, tenant, method, path with its query, status, error, faults.
-
-    A key in the query, where it does not belong, is not shown.
-    """
-    from tradesdk_cli.output.cells import moment
-
-    query = urlencode(
-        {name: "****" if is_secret_field(name) else value for name, value in entry["query"].items()}, safe="*"
-    )
-    path = quote(entry["path"], safe="/:@!$&'()*+,;=~", errors="replace") + (f"?{query}" if query else "")
-    faults = ",".join(map(str, entry["faults"]))
-    when = moment(entry["at"]).replace(" ", "T")
-    words = (when, entry["tenant"], entry["method"], path, entry["status"], entry["error"], faults)
-    return visible(" ".join("-" if word in (None, "") else str(word) for word in words))
+        if not follow:
+            out.many(LOG, pages, empty="no requests yet")
+            return
+        for entry in chain.from_iterable(pages):
+            out.line(entry, LOG, entry)
 
 
 def _pages(run: Session, tenant: str | None, count: int | None, *, follow: bool) -> Iterator[list[dict[str, Any]]]:
@@ -125,19 +104,6 @@ def _answers(run: Session, tenant: str | None, after: int = 0) -> Iterator[dict[
         if not answer["data"] or answer["data"][-1]["n"] >= answer["last"]:
             return
         after = answer["data"][-1]["n"]
-
-
-def _print(out: Output, pages: Iterator[list[dict[str, Any]]]) -> None:
-    from rich.text import Text
-
-    from tradesdk_cli.output.table import print_line
-
-    for number, page in enumerate(pages):
-        lines = Text("\n").join(Text(log_line(entry)) for entry in page)
-        if page:
-            out.draw(lambda console, lines=lines: print_line(console, lines))
-        elif number == 0:
-            out.note("no requests yet")
 
 
 def _pause(out: Output) -> None:

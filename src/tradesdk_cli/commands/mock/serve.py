@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import errno
-import os
-import select
 import signal
-import sys
 import threading
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 from urllib.parse import urlsplit
@@ -17,15 +14,12 @@ import typer
 
 from tradesdk_cli.commands.mock.control import PORT, pairs
 from tradesdk_cli.errors import CliError, UsageProblem
-from tradesdk_cli.files import forget
 from tradesdk_cli.framework.group import single
 from tradesdk_cli.framework.params import number, whole
 from tradesdk_cli.session import session
-from tradesdk_cli.text import PLAIN
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-    from typing import TextIO
+    from collections.abc import Iterator, Sequence
 
     from tradesdk_cli.output.printer import Output
     from tradesdk_cli.session import Session
@@ -41,7 +35,6 @@ app = single("Serve the mock on a port until Ctrl-C.")
 
 FIRST_SIGNAL_WITHIN = 2.0
 _EVERY = 0.25
-_LAST_WITHIN = 0.5
 _MARKETS: dict[bool | None, Literal["live", "scripted"] | None] = {None: None, True: "scripted", False: "live"}
 PLAY_MONEY = "0x" + "01" * 32
 _ANY = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}  # noqa: S104  # compared with, not listened on
@@ -94,13 +87,12 @@ def serve(
     allow_remote_control: Annotated[
         bool, typer.Option("--allow-remote-control", help="Let other machines control the mock, too.")
     ] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Print no requests.")] = False,
 ) -> None:
     """Serve the mock on a port until Ctrl-C.
 
     A key creates its tenant on first use: mock_full_NAME, mock_read_NAME, and with a plan mock_full_free_NAME. With
-    --world NAME, that embedded world is served; commands with the same --world still work on it. On a terminal, the
-    requests that it receives are printed, a line each, as by trade mock logs.
+    --world NAME, that embedded world is served; commands with the same --world still work on it. trade mock logs shows
+    the requests that it receives.
     """
     from tradesdk_cli.mockworld import mock_server_class
 
@@ -130,7 +122,7 @@ def serve(
                 if not empty:
                     server.populate(tenant)
                 _say(run.out, server, host, tenant, remote=allow_remote_control)
-                _wait_for(stop, _requests_of(server, run.out, quiet=quiet))
+                _wait_for(stop)
         except MockServerError as error:
             given = [f"--{name}" for name, value in (("seed", seed), ("scenario", scenario)) if value is not None]
             raise CliError(f"the mock cannot serve: {error}", _serving_hint(error, db, given)) from None
@@ -214,73 +206,13 @@ def _told_to_stop() -> Iterator[threading.Event]:
     try:
         yield stop
     finally:
-        if _is_paused(sys.stderr):
-            forget(sys.stderr)  # "interrupted" would wait until somebody reads it
         signal.signal(signal.SIGTERM, before)
 
 
-def _wait_for(stop: threading.Event, show: Callable[[], None]) -> None:
-    """Waits until it is told to stop. A thread of its own shows requests: a paused terminal holds up whoever writes."""
-    over = threading.Event()
-
-    def print_requests() -> None:
-        with suppress(OSError):  # the terminal is gone
-            while not over.wait(_EVERY):
-                show()
-            show()
-
-    printer = threading.Thread(target=print_requests, daemon=True)
-    printer.start()
-    try:
-        # In short turns: Python looks for signals between them, and one that came just before a wait can't end it.
-        while not stop.wait(_EVERY):
-            pass
-    finally:
-        over.set()
-        try:
-            printer.join(_LAST_WITHIN)
-        finally:
-            if printer.is_alive():
-                forget(sys.stderr)
-
-
-def _is_paused(stream: TextIO) -> bool:
-    """Whether it is a terminal that takes nothing now."""
-    try:
-        return stream.isatty() and not select.select((), (stream.fileno(),), (), 0)[1]
-    except (OSError, ValueError):  # no real stream, or a system where only sockets can be asked
-        return False
-
-
-def _requests_of(server: MockServer, out: Output, *, quiet: bool) -> Callable[[], None]:
-    """What prints the requests since its last call, on stderr where a person reads it."""
-    from dataclasses import asdict
-
-    from tradesdk_cli.commands.mock.logs import log_line
-
-    if quiet or out.machine_notes or not out.stderr.isatty():
-        return lambda: None
-    last = 0
-
-    def show() -> None:
-        nonlocal last
-        for entry in server.journal(after=last):
-            last = entry.n
-            _write_line(out.stderr, log_line(asdict(entry)))
-
-    return show
-
-
-def _write_line(stream: TextIO, line: str) -> None:
-    """Past the stream's buffer, whose lock would be missing at the end when the terminal is paused meanwhile."""
-    rest = f"{line}\n".encode(stream.encoding or "utf-8", PLAIN)
-    try:
-        number = stream.fileno()
-    except OSError:  # a stream in memory
-        stream.write(rest.decode(stream.encoding or "utf-8"))
-        return
-    while rest:
-        rest = rest[os.write(number, rest) :]
+def _wait_for(stop: threading.Event) -> None:
+    """Waits until it is told to stop, in short turns: Python looks for signals between them."""
+    while not stop.wait(_EVERY):
+        pass
 
 
 def _gap_options(words: list[str]) -> dict[str, Any]:

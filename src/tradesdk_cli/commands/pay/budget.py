@@ -9,7 +9,7 @@ import typer
 
 from tradesdk_cli.errors import UsageProblem
 from tradesdk_cli.framework.group import single
-from tradesdk_cli.framework.params import DryRun, Yes
+from tradesdk_cli.framework.params import DryRun
 from tradesdk_cli.session import session
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def budget(
             "rejected is free once it has expired, and a dishonest service can take more than the budget.",
         ),
     ] = None,
-    yes: Yes = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Skip the question of a terminal.")] = False,
     dry_run: DryRun = False,
 ) -> None:
     """Show what may be spent and what is left, or set it.
