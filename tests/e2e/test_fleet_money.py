@@ -170,7 +170,7 @@ def test_members_that_are_killed_stopped_and_cut_pass_no_budget(own_server: Post
         create_tables(own_server.url(), schema=schema)
         with MockServer(seed=5) as market:
             fleet = Fleet(market.market_url, own_server, schema, 8, 100, PRICE * (most + 1) - 10_000)
-            happened = []
+            happened: list[str] = []
             while any(process.poll() is None for process in fleet.running) and len(happened) < 30:
                 time.sleep(chance.uniform(0.2, 1))
                 happened.append(fleet.disturb(chance))
