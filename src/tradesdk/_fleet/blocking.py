@@ -9,6 +9,7 @@ import psycopg
 
 from .server import ANSWER, CHECK, Row, Server, check, check_version, numbered
 
+_RAW: Any = psycopg.RawCursor  # parameters are $1, as the server has them
 Statement = tuple[str, Sequence[object]]
 
 
@@ -27,6 +28,10 @@ class Connection(psycopg.Connection[Row]):
 
     def run(self, statements: Sequence[Statement]) -> list[list[Row]]:
         """Run statements in one round trip, and return their rows."""
+        if len(statements) == 1:  # a pipeline of one would cost more
+            ((statement, values),) = statements
+            cursor = self.execute(numbered(statement), values)
+            return [cursor.fetchall() if cursor.description else []]
         first: psycopg.Error | None = None
         cursors: list[psycopg.Cursor[Row]] = []
         try:
@@ -50,9 +55,7 @@ def connect(server: Server, answer: float = ANSWER) -> Connection:
         psycopg.Error: there is no connection.
         UnusableServerError: the server must not be used.
     """
-    db = Connection.connect(
-        server.url, autocommit=True, row_factory=_rows, cursor_factory=psycopg.RawCursor, prepare_threshold=2
-    )
+    db = Connection.connect(server.url, autocommit=True, row_factory=_rows, cursor_factory=_RAW, prepare_threshold=2)
     try:
         check_version(server, db.info.server_version)
         check(server, db.execute(CHECK, [server.schema]).fetchone())

@@ -225,7 +225,7 @@ _CODES: dict[Kind, ErrorCode] = {
 
 
 @cache
-def numbered(statement: str) -> str:
+def numbered(statement: str) -> bytes:
     """A statement with PostgreSQL's parameters: `$1` for the first `?`."""
     first, *rest = statement.split("?")
-    return first + "".join(f"${number}{part}" for number, part in enumerate(rest, 1))
+    return (first + "".join(f"${number}{part}" for number, part in enumerate(rest, 1))).encode()

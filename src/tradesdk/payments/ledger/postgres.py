@@ -55,9 +55,9 @@ def create(server: Server) -> bool:
         db.execute("SELECT pg_advisory_xact_lock(hashtext('tradesdk ' || $1))", [server.schema])
         if db.execute("SELECT to_regclass($1)", [f"{server.schema}.ledger"]).fetchone() != (None,):
             return False
-        db.execute(f"CREATE SCHEMA IF NOT EXISTS {server.schema}")
+        db.execute(f"CREATE SCHEMA IF NOT EXISTS {server.schema}".encode())
         for statement in (*tables(), *rate.TABLES):
-            db.execute(statement)
+            db.execute(statement.encode())
     return True
 
 

@@ -1,0 +1,185 @@
+"""What a fleet costs in PostgreSQL: a payment's three steps, a claim of the rate limit, growth, round trips.
+
+The peers are SQLite's ledger, synced, and psycopg alone with the same commits, on the same disk. By the wall, because a
+server does most of the work. The server is TRADE_FLEET, or else the one that the tests start.
+"""
+
+import itertools
+import os
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import psycopg
+from _measure import Bar, finish, in_process, measure, report
+
+from tradesdk import Budget, Ledger, Payment, PaymentStage, Receipt, SignedHeader, SystemClock
+from tradesdk._fleet.blocking import Connection
+from tradesdk._fleet.rate import CLAIM, SharedWindow
+from tradesdk._fleet.server import numbered, server
+from tradesdk.fleet import create_tables
+from tradesdk.payments.ledger import schema
+from tradesdk.payments.ledger.changes import Record, Submit
+from tradesdk.payments.ledger.rules import DAY, Reservation
+from tradesdk.payments.state_machine import DELIVERED, Report
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from tests._postgres import Postgres, new_schema
+
+ROUNDS, TIMES = 60, 3
+SIZES = (1_000, 100_000)
+NOW = 1_795_276_800.0
+BUDGET = Budget(per_call="1", per_hour="1000000", per_day="10000000", total="1000000000")
+HEADER = SignedHeader("A" * 1_200)
+RECEIPT = Receipt(success=True, transaction="0x" + "ab" * 32, network="eip155:8453", raw={"success": True})
+numbers = itertools.count()
+
+
+def payment(created: float = NOW) -> Payment:
+    number = next(numbers)
+    return Payment(
+        id=f"pay_{number:024x}",
+        fingerprint=f"{number:064x}",
+        method="POST",
+        url="https://market.example/v1/token-prices",
+        body=b'{"tokens":[{"identifier":"ETH"},{"identifier":"BRETT"}]}',
+        network="eip155:8453",
+        asset="0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913",
+        payer="0x" + "1a" * 20,
+        pay_to="0x" + "2b" * 20,
+        amount=60_000,
+        nonce=f"0x{number:064x}",
+        valid_before=int(created) + 60,
+        counts_until=int(created) + 60,
+        created=created,
+        updated=created,
+    )
+
+
+def written(ledger: Ledger) -> None:
+    """One payment, from its reservation to its end."""
+    wanted = Reservation(payment=payment(), budget=BUDGET, owner="me", until=NOW + 60, over=NOW, now=NOW)
+    one, _ = ledger.reserve(wanted)
+    ledger.update(one.id, Submit(terms=one, header=HEADER, owner="me", now=NOW))
+    report = Report(DELIVERED, "delivered", receipt=RECEIPT)
+    done = ledger.update(one.id, Record(report=report, signatures=1, owner="me", now=NOW)).payment
+    assert done.stage is PaymentStage.ANSWERED
+
+
+def bare(url: str) -> Callable[[], None]:
+    """The same three commits without anything around them."""
+    db = psycopg.connect(url, autocommit=True, prepare_threshold=2)
+    db.execute("CREATE TABLE IF NOT EXISTS bare (id TEXT PRIMARY KEY, state TEXT, row TEXT, header TEXT)")
+    row = "r" * len(repr(schema.to_row(payment())))
+
+    def write() -> None:
+        name = f"pay_{next(numbers):024x}_{os.getpid()}"
+        db.execute("INSERT INTO bare VALUES (%s, 'reserved', %s, NULL)", (name, row))
+        db.execute("UPDATE bare SET state = 'sent', header = %s WHERE id = %s", (str(HEADER), name))
+        db.execute("UPDATE bare SET state = 'answered', header = NULL WHERE id = %s", (name,))
+
+    return write
+
+
+def bare_claim(url: str, name: str) -> Callable[[], object]:
+    """The statement of a claim by psycopg alone."""
+    db = psycopg.connect(url, autocommit=True, cursor_factory=psycopg.RawCursor, prepare_threshold=2)
+    db.execute(b"SET search_path TO " + name.encode())
+    db.execute("SET synchronous_commit = off")
+    return lambda: db.execute(CLAIM, ("bare", NOW)).fetchall()
+
+
+def grown(url: str, size: int) -> Ledger:
+    """A ledger with so many payments, 20 seconds apart."""
+    name = new_schema()
+    create_tables(url, schema=name)
+    created = [NOW - 20 * (size - number) for number in range(size)]
+    with psycopg.connect(url, cursor_factory=psycopg.RawCursor) as db:
+        db.execute(b"SET search_path TO " + name.encode())
+        done = (replace(payment(at), stage=PaymentStage.ANSWERED, paid=True, counted=60_000) for at in created)
+        rows: list[Any] = [[*schema.to_row(one), None, 0.0] for one in done]
+        cursor = db.cursor()
+        cursor.executemany(numbered(schema.ADD), rows)
+        days = Counter(int(at + 60) // DAY for at in created)
+        cursor.executemany(numbered(schema.COUNT), [(day, 60_000 * number, 0) for day, number in days.items()])
+        db.commit()
+        db.autocommit = True
+        db.execute("ANALYZE")
+    ledger = Ledger.postgres(url, schema=name)
+    assert ledger.spending(BUDGET, now=NOW).total == 60_000 * size
+    return ledger
+
+
+def round_trips(ledger: Ledger) -> int:
+    """Of the three steps."""
+    count, run = 0, Connection.run
+
+    def counted(*args: Any) -> Any:
+        nonlocal count
+        count += 1
+        return run(*args)
+
+    Connection.run = counted  # type: ignore[method-assign,assignment]
+    try:
+        written(ledger)
+    finally:
+        Connection.run = run  # type: ignore[method-assign]
+    return count
+
+
+def main(url: str, place: Path) -> bool:
+    name = new_schema()
+    create_tables(url, schema=name)
+    ledger, sqlite = Ledger.postgres(url, schema=name), Ledger(place / "ledger.sqlite3")
+    calls: dict[str, Callable[[], object]] = {
+        "PostgreSQL": partial(written, ledger),
+        "SQLite, synced": partial(written, sqlite),
+        "psycopg, three commits": bare(url),
+    }
+    figures = measure({one: in_process(call, times=TIMES) for one, call in calls.items()}, rounds=ROUNDS)
+    bars = [Bar("PostgreSQL", "SQLite, synced", 2, by_wall=True), Bar("PostgreSQL", "psycopg, three commits", 3, True)]
+    held = report("A payment in the ledger: three steps", figures, bars, unit="µs", peers=["psycopg"])
+    written(ledger)
+    trips = round_trips(ledger)
+    print(f"{'ok  ' if trips <= 4 else 'MISS'}  {trips} round trips for the three steps  (bar 4)\n")
+    held &= trips <= 4
+
+    window = SharedWindow(server(url, name), SystemClock(), follows_server=False)
+    claims: dict[str, Callable[[], object]] = {
+        "a claim": lambda: window.claim("ours"),
+        "psycopg's UPDATE": bare_claim(url, name),
+    }
+    with psycopg.connect(url) as db:
+        for key in ("ours", "bare"):
+            values = f"('{key}', '1000000000', 'x', FALSE, 1000000000, 1e12)"
+            db.execute(f"INSERT INTO {name}.windows VALUES {values}".encode())  # noqa: S608
+    figures = measure({one: in_process(call, times=20) for one, call in claims.items()}, rounds=ROUNDS)
+    bars = [Bar("a claim", "psycopg's UPDATE", 1.5, by_wall=True)]
+    held &= report("A request of the rate limit", figures, bars, unit="µs", peers=["psycopg"])
+
+    few, many = (f"{size:,} payments" for size in SIZES)
+    ledgers = {few: grown(url, SIZES[0]), many: grown(url, SIZES[1])}
+    probes = {one: in_process(partial(written, each), times=TIMES) for one, each in ledgers.items()}
+    figures = measure(probes, rounds=ROUNDS)
+    held &= report("In a ledger that holds already", figures, [Bar(many, few, 1.25, True)], unit="µs", peers=[])
+    for each in (ledger, sqlite, *ledgers.values()):
+        each.close()
+    window.close()
+    return held
+
+
+with tempfile.TemporaryDirectory() as folder:
+    if given := os.environ.get("TRADE_FLEET"):
+        held = main(given, Path(folder))
+    else:
+        own = Postgres()
+        try:
+            held = main(own.url(), Path(folder))
+        finally:
+            own.stop()
+finish(held)
