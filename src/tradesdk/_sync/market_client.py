@@ -82,7 +82,8 @@ class MarketClient(MarketMethods):
             limit of a key. It is never closed.
         allow_insecure: allow plain http to other machines. Nothing is paid there.
         clock: Clock to use (tests pass their own).
-        http_client: an httpx or httpx2 client to send with; it is never closed or changed.
+        http_client: an httpx or httpx2 client to send with; it is never closed or changed. A payment whose connection
+            failed counts as sent then, because its transport may have tried before.
 
     Raises:
         ConfigError: a setting is missing or unusable; the message names it.
