@@ -78,6 +78,7 @@ ENVIRONMENT: tuple[tuple[str, str], ...] = (
         "TRADE_RPC_URL",
         "nodes of Base, with spaces between them: pay reconcile asks them what was paid; never shown whole",
     ),
+    ("TRADE_FLEET", "the PostgreSQL database that the programs of a fleet share"),
     ("TRADE_MAX_RETRIES", "how often a call is sent again, 0 to 5; 0: every request is sent once"),
     ("TRADE_HOME", "one folder for settings, keys, ledger and mock worlds, instead of the platform's"),
     ("NO_COLOR", "set to anything: no colors"),

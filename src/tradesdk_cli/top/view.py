@@ -97,8 +97,9 @@ _LATEST = (
 def draw(board: Board, width: int, height: int, now: Moment, *, ascii_only: bool = False, keys: bool = True) -> Group:
     """The board in at most `height` lines of at most `width` cells, as long as that is enough for its headings."""
     head, foot = header(board, width, now, ascii_only=ascii_only), _foot(board, now, width, keys=keys)
+    agents = sorted(agent_rows(board), key=lambda one: one["status"] != "active")  # what is cut off is idle
     parts: dict[str, tuple[Sequence[Column], Sequence[Item]]] = {
-        "agents": (_agents(ascii_only), agent_rows(board)),
+        "agents": (_agents(ascii_only), agents),
         "positions": (_POSITIONS, position_rows(board)),
         "signals": (_LATEST, board.signals),
     }
