@@ -12,8 +12,8 @@ from tradesdk import (
     LedgerStore,
     LocalSigner,
 )
-from tradesdk.payments.ledger import leases
-from tradesdk.payments.ledger.leases import is_dead, owner_name
+from tradesdk.payments.ledger import claims
+from tradesdk.payments.ledger.claims import is_dead, owner_name
 
 from .._rows import each_of
 from ..ledger_contract import LEDGER_CHECKS, LEDGER_WALLET
@@ -66,7 +66,7 @@ def test_memory_keeps_what_it_knows_when_it_is_closed() -> None:
 @pytest.fixture
 def dead() -> str:
     """The owner of a process that has ended."""
-    code = "from tradesdk.payments.ledger.leases import owner_name; print(owner_name())"
+    code = "from tradesdk.payments.ledger.claims import owner_name; print(owner_name())"
     return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip()
 
 
@@ -109,33 +109,33 @@ def test_somebody_elses_process_is_alive(
             raise answer
 
     name = owner_name()
-    monkeypatch.setattr("tradesdk.payments.ledger.leases.os.kill", kill)
+    monkeypatch.setattr("tradesdk.payments.ledger.claims.os.kill", kill)
     assert is_dead(name) is dead
     assert asked == [(os.getpid(), 0)]
 
 
 def test_where_signals_cannot_ask_everybody_is_alive(monkeypatch: pytest.MonkeyPatch, dead: str) -> None:
-    monkeypatch.setattr("tradesdk.payments.ledger.leases.os.name", "nt")
-    monkeypatch.setattr("tradesdk.payments.ledger.leases.os.kill", None)
+    monkeypatch.setattr("tradesdk.payments.ledger.claims.os.name", "nt")
+    monkeypatch.setattr("tradesdk.payments.ledger.claims.os.kill", None)
     assert not is_dead(dead)
 
 
 def test_two_machines_of_one_name_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     hosts = set()
     for boot, space in (("one", "a"), ("two", "a"), ("one", "b")):
-        leases._host.cache_clear()
-        monkeypatch.setattr(leases, "_boot_id", lambda boot=boot: boot)
-        monkeypatch.setattr(leases, "_pid_namespace", lambda space=space: space)
+        claims._host.cache_clear()
+        monkeypatch.setattr(claims, "_boot_id", lambda boot=boot: boot)
+        monkeypatch.setattr(claims, "_pid_namespace", lambda space=space: space)
         hosts.add(owner_name().split(":")[0])
-    leases._host.cache_clear()
+    claims._host.cache_clear()
     assert len(hosts) == 3
 
 
 def test_a_host_name_cannot_break_the_form(monkeypatch: pytest.MonkeyPatch) -> None:
-    leases._host.cache_clear()
-    monkeypatch.setattr("tradesdk.payments.ledger.leases.socket.gethostname", lambda: "odd:name \n" + "x" * 300)
+    claims._host.cache_clear()
+    monkeypatch.setattr("tradesdk.payments.ledger.claims.socket.gethostname", lambda: "odd:name \n" + "x" * 300)
     name = owner_name()
-    leases._host.cache_clear()
+    claims._host.cache_clear()
     assert name.count(":") == 2
     assert name.isprintable()
     assert len(name) < 120

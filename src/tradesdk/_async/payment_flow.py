@@ -29,7 +29,7 @@ from .._values.payment import Payment, PaymentStage, origin_of
 from ..errors import APIError, APIStatusError, ConfigError, LedgerError, PaymentRefusedError
 from ..payments.authorizer import Earlier, PaymentAuthorizer
 from ..payments.ledger.changes import Collect, ReleaseClaim, Reopen
-from ..payments.ledger.leases import owner_name
+from ..payments.ledger.claims import owner_name
 from ..payments.ledger.rules import NextStep, kept_answer
 from ..payments.messages import blocking_error
 from ..payments.protocol import Offer, parse_offer

@@ -30,7 +30,7 @@ from ..errors import (
 from .budget import Budget
 from .guards import Guards, check_url, choose, validity
 from .ledger.changes import Claim, Collect, LedgerRow, Record, ReleaseClaim, Reopen, Submit, with_terms
-from .ledger.leases import LONGEST_CLAIM, ended
+from .ledger.claims import LONGEST_CLAIM, ended
 from .ledger.rules import (
     NextStep,
     Reservation,

@@ -25,7 +25,7 @@ from ..budget import Spending
 from ..messages import already_known, blocking_error, in_doubt, not_expired, purchase_secret_changed
 from ..state_machine import Report
 from . import errors
-from .leases import holds
+from .claims import holds
 from .rules import recipient_refusal, total_refusal
 from .settings import addresses, addresses_text, recipients_of, secret_of
 
