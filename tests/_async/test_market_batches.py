@@ -258,6 +258,30 @@ async def test_another_job_or_none_pays_for_itself(mock: MockService) -> None:
     mock.payments.assert_charged(times=5)
 
 
+@pytest.mark.parametrize("closed", ["marked", "too old"])
+async def test_a_job_continues_past_a_batch_that_has_no_answer_any_more(closed: str, mock: MockService) -> None:
+    """A person found out that it was paid; or its answer was kept for 30 days."""
+    client = buyer_of(mock)
+    tokens = ["ETH", "BRETT", "TOSHI"]
+    run = client.batches.token_prices(tokens, size=1, job=JOB)
+    await run.__anext__()
+    if closed == "marked":
+        mock.add_fault("status", paid="only", status=503, count=20)
+        with pytest.raises(PaymentOutcomeUnknownError) as caught:
+            await run.__anext__()
+        mock.clear_faults()
+        mock.clock.advance(1000)
+        await client.payments.mark(caught.value.payment.id, paid=True)
+    else:
+        mock.clock.advance(31 * 86400)
+    again = client.batches.token_prices(tokens, size=1, job=JOB)
+    batches = await collected(again)
+    assert again.passed_over == ((("BRETT",),) if closed == "marked" else (("ETH",),))
+    assert [one.symbol for batch in batches for one in batch.data.results] == (
+        ["ETH", "TOSHI"] if closed == "marked" else ["BRETT", "TOSHI"]
+    )
+
+
 def name(one: Any) -> str:
     found: str = one.symbol if isinstance(one, TokenPrice) else one.token_symbol
     return found

@@ -7,12 +7,22 @@ from typing import Any
 import httpx
 import pytest
 
-from tradesdk import AsyncMarketClient, Budget, Ledger, Payment, PaymentOutcomeUnknownError, PaymentRefusedError
+from tradesdk import (
+    AsyncMarketClient,
+    Budget,
+    Ledger,
+    Payment,
+    PaymentError,
+    PaymentOutcomeUnknownError,
+    PaymentRefusedError,
+    PaymentStage,
+)
 from tradesdk.payments.signing.secp256k1 import checksummed
 
+from .._clock import VirtualClock
 from .._rows import each_of
-from .._seller import PAYMENT_HEADER, PRICE, TWO, Seller
-from ..unit._offers import PAY_TO, offer_2, requirement_2
+from .._seller import PAYMENT_HEADER, PRICE, TWO, Seller, settled
+from ..unit._offers import PAY_TO, encoded, offer_2, requirement_2
 from ._market import market_of
 
 HOUR = 3600
@@ -122,3 +132,25 @@ async def test_what_a_person_marked_as_unpaid_is_signed_anew_and_not_handed_over
     assert result.payment.nonce == lost.nonce
     (handed_over,) = seller.paid
     assert handed_over.headers[PAYMENT_HEADER] != old
+
+
+class Oversleeping(VirtualClock):
+    """Every wait takes longer than a payment is valid: the machine was suspended."""
+
+    def _reach(self, end: float) -> None:
+        super()._reach(end + 300)
+
+
+async def test_a_receipt_of_success_is_not_lost_where_a_wait_takes_too_long() -> None:
+    """While the answer may still come it is kept back; then it says what became of the money."""
+    headers = {"PAYMENT-RESPONSE": encoded(settled())}
+    seller = Seller(clock=Oversleeping(), sold=lambda request: httpx.Response(500, json={}, headers=headers))
+    client = market_of(seller)
+    with pytest.raises(PaymentError) as caught:
+        await client.token_prices(TWO)
+    assert len(seller.paid) == 1
+    (payment,) = await client.payments.list()
+    assert caught.value.payment == payment
+    assert payment.receipt is not None
+    assert (payment.stage, payment.charged) == (PaymentStage.TAKEN, True)
+    assert (await client.payments.spending()).held == 0

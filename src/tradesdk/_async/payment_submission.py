@@ -140,8 +140,10 @@ class AsyncSubmission(Generic[T]):
                 event("payment_resent", text, payment_id=self._payment.id, reason=report.reason, wait=step.wait)
                 self._sending = False
                 await sleep(clock, step.wait)
-                if self._machine.can_submit(self._latest()):  # else the wait took longer than planned
+                if self._machine.can_submit(self._latest()):
                     continue
+                step = self._machine.overslept(step)  # the wait took longer than planned
+                self._unreported = step.report.is_settled
             if self._unreported:
                 await self._report(step.report)
             if step.signs:

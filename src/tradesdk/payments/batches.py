@@ -82,8 +82,8 @@ class BatchOptions:
         )
 
 
-_LOST = frozenset({"taken_elsewhere", "unresolved_payment"})
-"""Codes of errors of a named purchase that was paid for, and that no call gets an answer for."""
+_LOST = frozenset({"taken_elsewhere", "unresolved_payment", "already_delivered"})
+"""Codes of errors of a named purchase that was paid for, and that no call gets an answer for (any more)."""
 
 
 class BatchPlan(Generic[T]):

@@ -241,6 +241,10 @@ class PaymentStateMachine:
         signs = self._expired and says_no and report.sent and report.stage is PaymentStage.SENT
         return Step(report, wait, signs)
 
+    def overslept(self, step: Step) -> Step:
+        """The end instead of a resend for which it is too late: with the receipt that was kept back for that."""
+        return replace(step, report=replace(step.report, receipt=self._receipt or step.report.receipt))
+
     def _wait(self, report: Report, *, at: float, now: float, time_left: float) -> float | None:
         if report.failure.cause is FailureCause.HOPELESS:
             return None
