@@ -10,7 +10,8 @@ from functools import cache, partial
 from itertools import islice
 from typing import Any, Generic, TypeVar, cast, get_args
 
-from ._http.request import Request, encode_body, moment, wrong_argument
+from ._http.arguments import moment, wrong_argument
+from ._http.request import Request, encode_body
 from ._http.response import decode_raw, validated
 from ._http.retry import Operation
 from ._values.http import RawResponse

@@ -13,7 +13,7 @@ import anyio
 import anyio.to_thread
 from anyio.lowlevel import checkpoint_if_cancelled, current_token
 
-from .._http import request
+from .._http import arguments
 from .._system.clock import Clock
 from .._system.forks import bind
 from ..errors import TradeError
@@ -23,10 +23,10 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def argument_called(right: str, *, not_: str) -> Callable[[F], F]:
-    """`request.argument_called` for a method; a coroutine function stays one."""
+    """`arguments.argument_called` for a method; a coroutine function stays one."""
 
     def named(method: F) -> F:
-        checked = request.argument_called(right, not_=not_)(method)
+        checked = arguments.argument_called(right, not_=not_)(method)
 
         @wraps(method)
         async def awaited(*args: Any, **given: Any) -> Any:

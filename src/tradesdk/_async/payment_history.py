@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from .._http.request import optional_identifier, seconds, wrong_argument
+from .._http.arguments import optional_identifier, seconds, wrong_argument
 from .._values.payment import Payment, PaymentStage, origin_of
 from .._values.text import printable, without_keys
 from ..errors import InvalidArgumentError, PaymentError, PaymentRefusedError, TradeError

@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
+from .._http.arguments import MAX_PAGE
 from .._http.log_events import event, log_rate_limit_wait, log_retry
-from .._http.request import MAX_PAGE, endpoint, request
+from .._http.request import endpoint, request
 from .._http.response import failure_of
 from .._http.retry import FailureCause
 from .._stream.deduplication import HistoryWalk

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 from pydantic import ValidationError
 from pydantic_core import TzInfo, from_json
 
-from .._http.request import MAX_PAGE
+from .._http.arguments import MAX_PAGE
 from .._http.response import decode_page
 from .._values.http import RawResponse, parse_json
 from .._values.text import printable

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 
-from .._http.request import chain as checked_chain
-from .._http.request import confidence, moment, required_text, seconds, wrong_argument
+from .._http.arguments import chain as checked_chain
+from .._http.arguments import confidence, moment, required_text, seconds, wrong_argument
 from .._http.settings import ApiKey
 from .._values.text import display
 from ..errors import InvalidArgumentError

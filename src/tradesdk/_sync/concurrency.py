@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import Any, TypeVar
 from weakref import WeakValueDictionary
 
-from .._http import request
+from .._http import arguments
 from .._system.clock import Clock, SystemClock
 from .._system.forks import bind
 from .._system.sockets import cut_off
@@ -20,8 +20,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def argument_called(right: str, *, not_: str) -> Callable[[F], F]:
-    """`request.argument_called`: a blocking method is an ordinary function."""
-    return request.argument_called(right, not_=not_)
+    """`arguments.argument_called`: a blocking method is an ordinary function."""
+    return arguments.argument_called(right, not_=not_)
 
 
 class Semaphore:

@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from operator import attrgetter
 from typing import TYPE_CHECKING, Generic, TypeVar
 
+from .._http.arguments import MAX_PAGE, optional_text, page_size, total
 from .._http.repeated_pages import Repeats
-from .._http.request import MAX_PAGE, Listing, optional_text, page_size, total
+from .._http.request import Listing
 from ..errors import APIResponseError
 from ..models._base import Page
 

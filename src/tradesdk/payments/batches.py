@@ -8,8 +8,8 @@ from decimal import Decimal
 from typing import Generic, TypeVar
 from uuid import uuid4
 
+from .._http.arguments import wrong_argument
 from .._http.log_events import event
-from .._http.request import wrong_argument
 from .._market import MAX_BATCH, MarketRequest, TokenQuery, price
 from .._values.money import show_usd, usd
 from .._values.payment import Payment

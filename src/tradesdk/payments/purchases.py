@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-from .._http.request import comparable, required_text
+from .._http.arguments import comparable, required_text
 from .._values.payment import Payment
 from .._values.text import printable
 from ..errors import InvalidArgumentError, PaymentRefusedError, TradeError

@@ -4,23 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal, NoReturn
 
-from ..._http.request import (
-    CreateLookup,
-    Listing,
-    Request,
+from ..._http.arguments import (
     chain,
     comparable,
     confidence,
-    endpoint,
     identifier,
     integer,
-    model_request,
     optional_identifier,
     optional_text,
-    request,
     required_text,
     settings,
 )
+from ..._http.request import CreateLookup, Listing, Request, endpoint, model_request, request
 from ..._http.response import decode_nothing
 from ...errors import InvalidArgumentError
 from ...models.agents import Agent, AgentSummary, Risk, RiskDict

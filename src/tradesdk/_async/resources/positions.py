@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from ..._http.request import Listing, endpoint, optional_identifier
+from ..._http.arguments import optional_identifier
+from ..._http.request import Listing, endpoint
 from ...models.positions import Position
 from ..pagination import AsyncPager
 from ..session import AsyncSession

@@ -6,8 +6,9 @@ import os
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal, overload
 
-from ..._http.request import Listing, confidence, endpoint, model_request, optional_identifier, page_size, period
-from ..._http.request import chain as checked_chain
+from ..._http.arguments import chain as checked_chain
+from ..._http.arguments import confidence, optional_identifier, page_size, period
+from ..._http.request import Listing, endpoint, model_request
 from ...models.signals import Signal, SignalList
 from ..concurrency import argument_called
 from ..pagination import AsyncPager

@@ -5,7 +5,8 @@ from __future__ import annotations
 
 from typing import Literal
 
-from ..._http.request import Listing, endpoint, identifier, model_request, optional_identifier, optional_text
+from ..._http.arguments import identifier, optional_identifier, optional_text
+from ..._http.request import Listing, endpoint, model_request
 from ...models.trades import Trade, TradeDetail
 from ..pagination import Pager
 from ..session import Session

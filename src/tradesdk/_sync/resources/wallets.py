@@ -3,15 +3,8 @@
 
 from __future__ import annotations
 
-from ..._http.request import (
-    CreateLookup,
-    Listing,
-    chain,
-    endpoint,
-    identifier,
-    model_request,
-    required_text,
-)
+from ..._http.arguments import chain, identifier, required_text
+from ..._http.request import CreateLookup, Listing, endpoint, model_request
 from ...models.wallets import Wallet, WalletBalance
 from ...payments.signing.secp256k1 import checksummed
 from ...payments.signing.signer import Signer, checked_signer, sign_message, wallet_message

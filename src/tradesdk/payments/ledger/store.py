@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from ..._fleet.server import SCHEMA, Row, server
-from ..._http.request import seconds
+from ..._http.arguments import seconds
 from ..._values.payment import GRACE, Payment, PaymentStage, reservation_ends
 from ...errors import InvalidArgumentError, PaymentRefusedError
 from ..budget import Budget, Spending

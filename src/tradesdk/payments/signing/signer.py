@@ -14,7 +14,7 @@ import threading
 from collections.abc import Callable
 from typing import Any, NoReturn, Protocol, TypeAlias, runtime_checkable
 
-from ..._http.request import argument_called
+from ..._http.arguments import argument_called
 from ...errors import ConfigError, InvalidArgumentError
 from .secp256k1 import ORDER, Opened, checksummed, eth_account, keccak256, opened
 

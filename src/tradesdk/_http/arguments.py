@@ -1,0 +1,172 @@
+"""Checks of arguments. Limits that the service does not document are not checked here."""
+
+from __future__ import annotations
+
+import math
+import sys
+import unicodedata
+from collections.abc import Callable, Mapping
+from datetime import UTC, date, datetime, timedelta
+from functools import wraps
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+from .._values.text import display, printable, wrong_number
+from ..errors import InvalidArgumentError
+
+if TYPE_CHECKING:
+    from ..models._base import Model
+
+M = TypeVar("M", bound="Model")
+F = TypeVar("F", bound=Callable[..., Any])
+
+MAX_PAGE = 100
+CHAINS = (8453, 56)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_LAST_SECOND = 253402300799  # of the year 9999
+
+
+def wrong_argument(name: str, expected: str, value: object) -> InvalidArgumentError:
+    """The error for an argument that is not the value it must be."""
+    message, hint = wrong_number(name, expected, value)
+    return InvalidArgumentError(message, hint=hint)
+
+
+def argument_called(right: str, *, not_: str) -> Callable[[F], F]:
+    """A function whose TypeError names `right` when `not_` is given: the service calls a chain one or the other."""
+
+    def named(function: F) -> F:
+        @wraps(function)
+        def called(*args: Any, **given: Any) -> Any:
+            if not_ in given:
+                raise TypeError(f"{function.__qualname__}() has no argument {not_}=; here it is called {right}=")
+            return function(*args, **given)
+
+        return cast(F, called)
+
+    return named
+
+
+def identifier(name: str, value: str) -> str:
+    """An id that is safe as a path segment: HTTP libraries would resolve `..` to another path."""
+    if not isinstance(value, str):
+        raise InvalidArgumentError(f"{name} must be a string, not {type(value).__name__}")
+    if not value or value in (".", ".."):
+        raise InvalidArgumentError(f"{name} must not be empty, . or ..")
+    if len(value) > 256:
+        raise InvalidArgumentError(f"{name} is {len(value)} characters long; an id has at most 256")
+    if "/" in value or "\\" in value:
+        raise InvalidArgumentError(f"{name} must not contain slashes: {printable(value, 60)}")
+    if not value.isprintable():
+        raise InvalidArgumentError(f"{name} must not contain control characters: {printable(value, 60)}")
+    return value
+
+
+def optional_identifier(name: str, value: str | None) -> str | None:
+    return None if value is None else identifier(name, value)
+
+
+def required_text(name: str, value: str) -> str:
+    if not isinstance(value, str):
+        raise InvalidArgumentError(f"{name} must be a string, not {type(value).__name__}")
+    if not value:
+        raise InvalidArgumentError(f"{name} must not be empty")
+    _refuse_surrogates(name, value)
+    return value
+
+
+def optional_text(name: str, value: str | None) -> str | None:
+    return None if value is None else required_text(name, value)
+
+
+def _refuse_surrogates(name: str, value: str) -> None:
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise InvalidArgumentError(f"{name} cannot be sent as UTF-8") from None
+
+
+def comparable(text: str) -> str:
+    """A name for comparing: the service may trim it or normalize its accents."""
+    return unicodedata.normalize("NFC", text).strip()
+
+
+def chain(name: str, value: int) -> int:
+    if isinstance(value, bool) or value not in CHAINS:
+        raise wrong_argument(name, "8453 (Base) or 56 (BNB Chain)", value)
+    return int(value)
+
+
+def page_size(value: int | None) -> int | None:
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= MAX_PAGE:
+        raise wrong_argument("limit", f"a whole number from 1 to {MAX_PAGE}", value)
+    return value
+
+
+def total(value: int | None) -> int | None:
+    if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 0):
+        raise wrong_argument("max_items", "a whole number, 0 or more", value)
+    return value
+
+
+def confidence(value: float | None) -> float | None:
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
+        raise wrong_argument("min_confidence", "a number from 0.0 to 1.0", value)
+    return float(value)
+
+
+def integer(name: str, value: int | None) -> int | None:
+    if value is not None and (isinstance(value, bool) or not isinstance(value, int)):
+        raise wrong_argument(name, "a whole number", value)
+    return value
+
+
+def seconds(name: str, value: float, *, least: float = 0.0, most: float = sys.float_info.max) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value <= most:
+        expected = f"{least:g} to {most:g}" if most < sys.float_info.max else "more than 0" if least else "0 or more"
+        raise wrong_argument(name, f"{expected} seconds", value)
+    return float(value)
+
+
+def settings(name: str, model: type[M], value: M | Mapping[str, Any] | None) -> dict[str, Any] | None:
+    """The fields of `value` that are set. An unknown field is refused: it would silently do nothing."""
+    if value is None:
+        return None
+    if isinstance(value, Mapping):
+        value = model(**{str(field): setting for field, setting in value.items()})
+    if not isinstance(value, model):
+        raise InvalidArgumentError(f"{name} must be a {model.__name__} or a dict, not {type(value).__name__}")
+    known = ", ".join(model.model_fields)
+    for extra in value.model_extra or ():
+        raise InvalidArgumentError(f"{name} has no field {printable(extra, 60)}; it has {known}")
+    return value.model_dump(mode="json", exclude_none=True)
+
+
+def period(start: datetime | float | None, end: datetime | float | None) -> tuple[int | None, int | None]:
+    """Start and end in Unix seconds."""
+    first, last = moment("start", start), moment("end", end)
+    if first is not None and last is not None and first > last:
+        raise InvalidArgumentError("start is later than end")
+    return first, last
+
+
+def moment(name: str, value: datetime | float | None) -> int | None:
+    """Whole Unix seconds. A naive datetime is refused: it could mean any time zone."""
+    if value is None:
+        return None
+    if isinstance(value, datetime):
+        if value.tzinfo is None or value.utcoffset() is None:
+            raise InvalidArgumentError(
+                f"{name} has no time zone: use datetime.now(UTC), or {name}.astimezone() if it is local time"
+            )
+        return (value - _EPOCH) // timedelta(seconds=1)
+    if isinstance(value, date):
+        raise InvalidArgumentError(f"{name} is a date without a time; use datetime(…, tzinfo=UTC)")
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= _LAST_SECOND:
+        raise InvalidArgumentError(
+            f"{name} must be an aware datetime or Unix seconds (not milliseconds), not {display(value)}"
+        )
+    return math.floor(value)
