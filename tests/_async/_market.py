@@ -18,7 +18,7 @@ from .._seller import BASE, TWO, Seller
 Call = Callable[[AsyncMarketClient], Any]
 
 
-def market_of(seller: Callable[[httpx.Request], httpx.Response], **options: Any) -> AsyncMarketClient:
+def market_of(seller: Callable[[httpx.Request], Any], **options: Any) -> AsyncMarketClient:
     """It needs no closing: no connection is ever opened."""
     settings: dict[str, Any] = {
         "base_url": BASE,

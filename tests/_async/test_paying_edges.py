@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import httpx
@@ -17,9 +18,11 @@ from tradesdk import (
     PaymentRefusedError,
     PaymentStage,
 )
+from tradesdk.payments.ledger.settings import BUDGET
 from tradesdk.payments.signing.secp256k1 import checksummed
 
-from .._clock import VirtualClock
+from .._clock import VirtualClock, http_date
+from .._paidservice import JumpingClock
 from .._rows import each_of
 from .._seller import PAYMENT_HEADER, PRICE, TWO, Seller, settled
 from ..unit._offers import PAY_TO, encoded, offer_2, requirement_2
@@ -154,3 +157,75 @@ async def test_a_receipt_of_success_is_not_lost_where_a_wait_takes_too_long() ->
     assert payment.receipt is not None
     assert (payment.stage, payment.charged) == (PaymentStage.TAKEN, True)
     assert (await client.payments.spending()).held == 0
+
+
+def dated_by(clock: JumpingClock, seller: Seller) -> Callable[[httpx.Request], httpx.Response]:
+    """The service's own clock is right, whatever becomes of the local one."""
+
+    def answering(request: httpx.Request) -> httpx.Response:
+        answer = seller(request)
+        answer.headers["Date"] = http_date(clock.truth)
+        return answer
+
+    return answering
+
+
+@each_of("put", [300, 700, 3000, -700])
+async def test_a_known_offer_is_not_used_after_the_clock_was_changed(put: float) -> None:
+    """It comes without a date: by the local clock alone, the ten minutes would be over and a validity any length."""
+    clock = JumpingClock()
+    seller = Seller(clock=clock)
+    client = market_of(dated_by(clock, seller), clock=clock, reuse_offers=True, max_retries=0)
+    await client.token_prices(["ETH", "USDC"])
+    seller.sold = down
+    with pytest.raises(PaymentOutcomeUnknownError):
+        await client.token_prices(TWO)
+    seller.sold = None
+    await client.token_prices(["ETH", "USDC"])  # so that the offer is known
+    clock.off = put
+    clock.advance(1)
+    for symbols in (TWO, ["ETH", "TOSHI"]):
+        try:
+            await client.token_prices(symbols)
+        except PaymentRefusedError as refused:
+            assert refused.code == "clock_difference"  # noqa: PT017 - smaller ones are not refused
+    signed = [payment["payload"]["authorization"] for payment in seller.payments]
+    nonces = {one["nonce"] for one, sent in zip(signed, seller.paid, strict=True) if b"BRETT" in sent.content}
+    assert len(nonces) == 1
+    assert all(int(one["validBefore"]) - clock.truth <= 120 for one in signed)
+
+
+@each_of("limit", [{"budget": Budget(per_call="0.05")}, {"ledger budget": "0.05"}])
+async def test_what_one_call_may_cost_holds_for_an_earlier_payment_too(limit: dict[str, Any]) -> None:
+    ledger, seller = Ledger.memory(), Seller(sold=down, ahead=0)
+    await unknown(market_of(seller, ledger=ledger))
+    seller.sold = None
+    other = market_of(seller, ledger=ledger, budget=limit.get("budget", Budget()))
+    if "ledger budget" in limit:
+        ledger.set_setting(BUDGET, lambda known: Budget(per_call=limit["ledger budget"]).to_json())
+    with pytest.raises(PaymentRefusedError, match="over_price"):
+        await other.token_prices(TWO)
+    assert len(seller.paid) == 1
+
+
+async def test_no_claim_stays_on_a_payment_whose_ten_minutes_end_meanwhile() -> None:
+    """While this call asks for an offer, another one buys the same anew."""
+    ledger, seller = Ledger.memory(), Seller(sold=down, ahead=0)
+    other = market_of(seller, ledger=ledger, max_retries=0)
+    first = await unknown(other)
+    seller.clock.advance(595)
+    bought: list[Payment] = []
+
+    async def answering(request: httpx.Request) -> httpx.Response:
+        if not bought:
+            seller.clock.advance(10)
+            bought.append(await unknown(other))
+            seller.sold = None
+        return seller(request)
+
+    result = await market_of(answering, ledger=ledger, clock=seller.clock, max_retries=0).token_prices(TWO)
+    assert result.payment is not None
+    assert first.id != result.payment.id == bought[0].id
+    with pytest.raises(PaymentError) as caught:
+        await other.payments.resume(first.id)
+    assert caught.value.code != "in_progress"

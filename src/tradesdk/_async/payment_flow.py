@@ -310,11 +310,11 @@ class AsyncPaymentFlow:
         authorizer, owner, before = self.authorizer, context.owner, context.claimed
         order = authorizer.order(purchase, offer)
         reserved = authorizer.reserve(purchase, order, owner)
+        context.claimed = reserved
+        if before is not None and (reserved is None or before.id != reserved.id):  # its 10 minutes are over
+            authorizer.release(before.id, owner)
         if reserved is None:
             return None
-        context.claimed = reserved
-        if before is not None and before.id != reserved.id:  # its 10 minutes are over
-            authorizer.release(before.id, owner)
         submit = authorizer.sign(order, reserved, owner)
         submission = AsyncSubmission(self.paid, authorizer, context, reserved)
         submission.write_down(submit)
@@ -336,7 +336,7 @@ class AsyncPaymentFlow:
             case NextStep.REFUSE:
                 raise blocking_error(earlier)
         if purchase is not None:
-            self.authorizer.check_existing(earlier, purchase)
+            self.authorizer.check_existing(earlier, purchase, context.quote)
         return await AsyncSubmission(self.paid, self.authorizer, context, earlier, expired=step is NextStep.ASK).run()
 
     async def _collect(self, context: AsyncSubmissionContext[T], payment: Payment) -> MarketResult[T]:
@@ -354,6 +354,8 @@ class AsyncPaymentFlow:
     ) -> Offer | MarketResult[T]:
         # Removed, and stored again after a success: an offer that the service no longer accepts is used once at most.
         known = self._offers.pop((purchase.path, purchase.tokens), None) if self._reuse else None
+        if self.authorizer.time.has_parted(self.session.clock.now(), self.session.clock.monotonic()):
+            known = None
         return known or await self._request_offer(call, quote, give_up)
 
     async def _request_offer(self, call: MarketRequest[T], quote: Quote, give_up: float) -> Offer | MarketResult[T]:

@@ -19,7 +19,7 @@ A_DAY = 86_400.0
 MAX_DIFFERENCE = 900.0
 """Seconds by which the service may be behind. It may be ahead only as far as a payment may be valid."""
 REPORTED = 15.0
-"""Seconds of difference that are logged as a warning when a payment is signed."""
+"""Seconds of difference that are logged as a warning when a payment is signed, and that show that a clock was changed."""
 TOLERANCE = 5.0
 """Seconds of difference that are ignored: a `Date` has no fractions, and networks are slow."""
 
@@ -123,6 +123,10 @@ class ServiceClock:
     def now(self, now: float) -> float:
         """The best estimate: the local clock, corrected if it differs by more than 5 s."""
         return now + self.difference
+
+    def has_parted(self, now: float, monotonic: float) -> bool:
+        """Whether the local clock was changed since the last date: only an answer tells the service's time then."""
+        return self.is_known and abs(self.now(now) - self.at(monotonic)) > REPORTED
 
     def latest(self, now: float, monotonic: float) -> float:
         """The latest estimate."""

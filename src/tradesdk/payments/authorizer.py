@@ -191,11 +191,18 @@ class PaymentAuthorizer:
         """The latest estimate of the service's time, in Unix seconds."""
         return self.time.latest(self.clock.now(), self.clock.monotonic())
 
-    def check_existing(self, payment: Payment, purchase: PurchaseIntent) -> None:
+    def check_existing(self, payment: Payment, purchase: PurchaseIntent, quote: Quote) -> None:
         """Check an earlier payment that may still be taken against the limits of this call before it is resent."""
         if payment.is_expired(self.clock.now()):
             return
-        most = purchase.amount if purchase.max_price is None else purchase.max_price
+        limit = quote.spending.budget.per_call  # `max_price` is in it
+        most = (
+            purchase.amount
+            if limit is None
+            else limit
+            if purchase.max_price is not None
+            else min(limit, purchase.amount)
+        )
         code: ErrorCode
         details: PriceDetails | RecipientDetails
         if payment.amount > most:
@@ -328,7 +335,7 @@ class PaymentAuthorizer:
             try:
                 if step is NextStep.REFUSE:
                     raise blocking_error(existing)
-                self.check_existing(existing, purchase)
+                self.check_existing(existing, purchase, quote)
             except PaymentError as error:
                 blocked = error.with_traceback(None)
             authorization = _authorization(existing).wire()
