@@ -414,6 +414,7 @@ def test_a_raw_answer_is_a_value_whose_repr_shows_neither_body_nor_headers() -> 
     with pytest.raises(AttributeError):
         response.status = 500  # type: ignore[misc]  # that it is refused is the point
     assert repr(raw(b"hidden")) == "RawResponse(status=200, 6 bytes)"
+    assert repr(Headers([("Date", "x"), ("X-Echo", "a signed payment")])) == "Headers(date, x-echo)"
     assert raw(b"caf\xe9").text == "caf\N{REPLACEMENT CHARACTER}"
 
 

@@ -9,7 +9,10 @@ from typing import Any
 
 
 class Headers(Mapping[str, str]):
-    """Headers of an answer: names in any case; repeated headers are joined by commas."""
+    """Headers of an answer: names in any case; repeated headers are joined by commas.
+
+    Its `repr` has no values: a service may send back the signed payment that it got.
+    """
 
     __slots__ = ("_values",)
 
@@ -38,7 +41,7 @@ class Headers(Mapping[str, str]):
         return len(self._values)
 
     def __repr__(self) -> str:
-        return f"Headers({self._values!r})"
+        return f"Headers({', '.join(self._values)})"
 
 
 class SentHeaders(list[tuple[bytes, bytes]]):
