@@ -29,6 +29,7 @@ from tradesdk import (
     Signal,
     TradeClient,
 )
+from tradesdk._values.http import Headers
 
 from .._answers import ACCOUNT, BASE, Service, agent, signal
 from .._clock import START, http_date
