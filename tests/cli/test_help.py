@@ -160,7 +160,7 @@ def test_example(trade: Terminal, request: pytest.FixtureRequest, monkeypatch: p
     def ctrl_c(out: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(serve_command, "_wait_for", lambda stop, show: None)
+    monkeypatch.setattr(serve_command, "_wait_for", lambda stop: None)
     monkeypatch.setattr(logs_command, "_pause", ctrl_c)
     in_the_world = "--mock" in line
     changes = "AGENT_ID" in line or line.startswith(("trade agents create", "trade wallets connect"))

@@ -143,7 +143,7 @@ def test_scenarios(trade: Terminal, served: MockServer) -> None:
 def test_serve_with_a_scenario(trade: Terminal, monkeypatch: pytest.MonkeyPatch, file: Path) -> None:
     import tradesdk_cli.commands.mock.serve as serving
 
-    monkeypatch.setattr(serving, "_wait_for", lambda stop, show: None)
+    monkeypatch.setattr(serving, "_wait_for", lambda stop: None)
     serve = ("mock", "serve", "--port", "0", "--empty", "--db", str(file))
     assert "scenario" not in trade("mock", "serve", "--port", "0", "--empty").json
     assert trade(*serve, "--scenario", "whipsaw").json["scenario"] == "whipsaw"

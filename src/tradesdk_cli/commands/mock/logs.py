@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import select
 import time
-from itertools import chain
 from typing import TYPE_CHECKING, Annotated
 from urllib.parse import urlencode
 
@@ -67,8 +66,11 @@ def logs(
         if not follow:
             out.many(LOG, pages, empty="no requests yet")
             return
-        for entry in chain.from_iterable(pages):
-            out.line(entry, LOG, entry)
+        for number, page in enumerate(pages):
+            if not number and not page:
+                out.note("no requests yet")
+            for entry in page:
+                out.line(entry, LOG, entry)
 
 
 def _pages(run: Session, tenant: str | None, count: int | None, *, follow: bool) -> Iterator[list[dict[str, Any]]]:
