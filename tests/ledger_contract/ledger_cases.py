@@ -561,6 +561,27 @@ def what_is_resubmitted_may_be_taken(store: LedgerStore, place: str) -> None:
 
 
 @case
+@over("place", NOT_TAKEN)
+def what_is_released_is_asked_for_and_stays_released(store: LedgerStore, place: str) -> None:
+    """Once the service's time says too that it can't be taken; before that, it has to be reserved again."""
+    payment = at(store, place, fingerprint="call")
+    now, until = payment.counts_until + GRACE, payment.valid_before
+    budget = Budget(total="0.03", release="service")
+    with raises(PaymentRefusedError, "reservation_lost"):
+        resubmit(store, payment, now=now, over=until - 1)
+    assert store.get(payment.id) == payment
+    other = reserve(store, draft(valid_before=int(now) + 60), budget, now=now)
+    with raises(PaymentRefusedError, "over_budget"):
+        reserve(store, draft("call", valid_before=int(now) + 60), budget, now=now, over=until - 1)
+    asked = resubmit(store, payment, now=now, over=until)
+    assert told(store, asked, ReasonCode.UNKNOWN, now=now).refused
+    assert store.spending(budget, now=now).total == 3 * CENT
+    release(store, other)
+    again = reserve(store, draft("call", valid_before=int(now) + 60), budget, now=now, over=until - 1)
+    assert again.nonce == payment.nonce
+
+
+@case
 def only_the_call_that_has_claimed_it_resubmits_it(store: LedgerStore) -> None:
     payment = submitted(store, draft(), owner="me", until=NOW + 300)
     for change in ({"owner": "you"}, {"owner": "me", "signatures": 2}):

@@ -184,7 +184,7 @@ class Ledger:
             if (
                 found is not None
                 and earlier is not None
-                and not (rules.is_signable(earlier, wanted.over) and found.is_free_for(wanted.owner, now))
+                and not (rules.is_signable(earlier, wanted.over, now) and found.is_free_for(wanted.owner, now))
             ):
                 return earlier, False
             accounts.read(more)
