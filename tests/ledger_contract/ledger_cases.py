@@ -644,6 +644,22 @@ def what_may_be_marked(store: LedgerStore, place: str, paid: bool, evidence: str
 
 
 @case
+@over("place", ["marked unpaid", "unpaid by the chain"])
+@over("code, free", [(ReasonCode.NOT_RECEIVED, True), (ReasonCode.REJECTED, False), (ReasonCode.UNKNOWN, False)])
+def what_is_proven_unpaid_stays_so_until_another_signature_leaves(
+    store: LedgerStore, place: str, code: ReasonCode, free: bool
+) -> None:
+    at(store, place, fingerprint="call")
+    asked = draft("call", valid_before=int(NOW) + 400)
+    again = reserve(store, asked, now=NOW + 200, over=NOW + 200)
+    signed = submit(store, replace(asked, id=again.id, nonce=again.nonce), now=NOW + 200)
+    assert (signed.charged, store.spending(PLENTY, now=NOW + 200).held) == ("unknown", 30_000)
+    after = told(store, signed, code, now=NOW + 200)
+    assert after.charged == (False if free else "unknown")
+    assert store.spending(PLENTY, now=NOW + 200).total == (0 if free else 30_000)
+
+
+@case
 def what_the_chain_says_paid_a_person_closes(store: LedgerStore) -> None:
     payment = at(store, "paid by the chain", fingerprint="call")
     assert store.find("call", now=NOW) == payment

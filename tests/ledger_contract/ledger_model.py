@@ -334,7 +334,7 @@ class Course:
                 reserved=0,
                 reserved_until=0,
                 header=HEADER,
-                submissions=payment.submissions + 1,
+                submissions=(0 if payment.paid is False else payment.submissions) + 1,
                 signatures=payment.signatures + 1,
             )
         found: str | Payment

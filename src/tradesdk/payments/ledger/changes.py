@@ -169,7 +169,8 @@ class Submit(LedgerChange):
             reserved=0,
             reserved_until=0,
             header=self.header,
-            submissions=payment.submissions + 1,
+            # What was handed over before it was proven unpaid can no longer be taken.
+            submissions=(0 if payment.paid is False else payment.submissions) + 1,
             signatures=payment.signatures + 1,
         )
         return replace(row, payment=after, settings=written)
