@@ -435,6 +435,35 @@ async def test_a_payment_that_was_handed_over_again_is_not_free_by_an_earlier_wo
     assert (await client.payments.spending()).held == 2 * PRICE
 
 
+class SlowSigner(CountingSigner):
+    """Something happens while it signs."""
+
+    meanwhile: Callable[[], object] | None = None
+
+    def sign_digest(self, digest: bytes, /) -> bytes:
+        meanwhile, self.meanwhile = self.meanwhile, None
+        if meanwhile is not None:
+            meanwhile()
+        return super().sign_digest(digest)
+
+
+@each_of("off", [300, -5000])
+async def test_a_clock_that_moves_while_it_is_signed_gives_no_room_away_twice(off: int) -> None:
+    clock, ledger, signer = JumpingClock(), Ledger.memory(), SlowSigner()
+    seller = Seller(clock=clock, receipt=settled())
+    options: dict[str, Any] = {"clock": clock, "ledger": ledger, "budget": Budget(total="0.06")}
+
+    def meanwhile() -> None:
+        clock.off = off
+        submitted(ledger, draft(amount=60_000, valid_before=int(clock.now()) + 60), now=clock.now())
+        clock.off = 0
+
+    signer.meanwhile = meanwhile
+    with pytest.raises(PaymentRefusedError, match="reservation_lost"):
+        await market_of(seller, signer=signer, **options).token_prices(TWO)
+    assert not seller.paid
+
+
 class PoorSeller(Seller):
     """It rejects whatever it is sent until it is `rich`, and then takes what is valid by the time that it tells."""
 

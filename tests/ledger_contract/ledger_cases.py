@@ -370,6 +370,18 @@ def a_reservation_from_the_future_is_void(store: LedgerStore) -> None:
 
 
 @case
+@over("seconds", [200, -4000])
+def a_reservation_that_another_one_has_ignored_is_void(store: LedgerStore, seconds: int) -> None:
+    """The clock was put forward or back, and right again, while a slow signer signed."""
+    budget, now = Budget(total="0.03"), NOW + seconds
+    slow = reserve(store, draft(), budget, owner="slow", until=NOW + 300)
+    submitted(store, draft(valid_before=int(now) + 60), budget=budget, now=now)
+    with raises(PaymentRefusedError, "reservation_lost"):
+        submit(store, slow, owner="slow")
+    assert store.spending(budget, now=NOW).total == 30_000
+
+
+@case
 @over("name", [None, "tuesday"])
 @over("place", NEVER_SENT)
 def what_was_never_handed_over_counts_nothing(store: LedgerStore, place: str, name: str | None) -> None:

@@ -250,7 +250,9 @@ class Course:
         for payment in list(self.payments):
             collected = payment.stage is ANSWERED and (not payment.waits or payment.purchase is not None)
             if collected and payment.updated < self.now - 30 * 86400:
-                self.put(payment, reply=None)
+                payment = self.put(payment, reply=None)
+            if payment.reserved and not self.is_reserved(payment):
+                self.put(payment, reserved=0, reserved_until=0)
         expected: str | tuple[Payment, bool]
         blocking = self.blocking(asked.fingerprint, since)
         limits = {

@@ -177,8 +177,9 @@ class Ledger:
         payment, now = wanted.payment, wanted.now
         accounts = _Accounts(wanted.budget, now, recipients_of(payment.origin))
         with self._engine.transaction(write=True, owner=wanted.owner) as db:
-            asked = (sql.FORGET, (now - rules.KEPT,)), _finding(payment.fingerprint, now, wanted.since)
-            _, rows, *more = db.read(*asked, *accounts.statements)
+            void = (sql.VOID, reservation_ends(now))
+            asked = (sql.FORGET, (now - rules.KEPT,)), void, _finding(payment.fingerprint, now, wanted.since)
+            _, _, rows, *more = db.read(*asked, *accounts.statements)
             found = _row(rows[0]) if rows else None
             earlier = None if found is None else found.payment
             if (
