@@ -25,6 +25,7 @@ from tradesdk import (
     TradeError,
 )
 
+from .._clock import http_date
 from .._flavour_async import at_once
 from .._paidservice import BASE, PRICE, CountingSigner, JumpingClock, PaidService
 from .._payments import how
@@ -432,6 +433,100 @@ async def test_a_payment_that_was_handed_over_again_is_not_free_by_an_earlier_wo
         await client.token_prices(TWO)
     seller.clock.advance(200)
     assert (await client.payments.spending()).held == 2 * PRICE
+
+
+class SlowSigner(CountingSigner):
+    """Something happens while it signs."""
+
+    meanwhile: Callable[[], object] | None = None
+
+    def sign_digest(self, digest: bytes, /) -> bytes:
+        meanwhile, self.meanwhile = self.meanwhile, None
+        if meanwhile is not None:
+            meanwhile()
+        return super().sign_digest(digest)
+
+
+@each_of("off", [300, -5000])
+async def test_a_clock_that_moves_while_it_is_signed_gives_no_room_away_twice(off: int) -> None:
+    clock, ledger, signer = JumpingClock(), Ledger.memory(), SlowSigner()
+    seller = Seller(clock=clock, receipt=settled())
+    options: dict[str, Any] = {"clock": clock, "ledger": ledger, "budget": Budget(total="0.06")}
+
+    def meanwhile() -> None:
+        clock.off = off
+        submitted(ledger, draft(amount=60_000, valid_before=int(clock.now()) + 60), now=clock.now())
+        clock.off = 0
+
+    signer.meanwhile = meanwhile
+    with pytest.raises(PaymentRefusedError, match="reservation_lost"):
+        await market_of(seller, signer=signer, **options).token_prices(TWO)
+    assert not seller.paid
+
+
+class PoorSeller(Seller):
+    """It rejects whatever it is sent until it is `rich`, and then takes what is valid by the time that it tells."""
+
+    rich = False
+    clock: JumpingClock
+
+    def __call__(self, request: httpx.Request) -> httpx.Response:
+        answer = super().__call__(request)
+        answer.headers["Date"] = http_date(self.clock.truth)
+        return answer
+
+    def _answer(self, request: httpx.Request) -> httpx.Response:
+        if request not in self.paid:
+            return asks_2(self.offer)
+        if not self.rich:
+            return asks_2(offer_2(error="insufficient_funds"))
+        until = int(self.payments[-1]["payload"]["authorization"]["validBefore"])
+        return super()._answer(request) if until > self.clock.truth + 6 else asks_2()
+
+
+@each_of(
+    ("limit", "bought"),
+    [("0.06", [["ETH", "USDC"]]), ("0.12", [["ETH", "USDC"], TWO])],
+)
+async def test_a_clock_that_is_put_forward_releases_nothing_that_is_sent_again(
+    limit: str, bought: list[list[str]]
+) -> None:
+    """By the service's time the same bytes may be taken; by the local clock they count no more: they need room."""
+    clock = JumpingClock()
+    seller = PoorSeller(clock=clock, receipt=settled(), offer=offer_2(extensions=IDENTIFIER))
+    client = market_of(seller, clock=clock, budget=Budget(total=limit, release="service"), max_retries=0)
+    with pytest.raises(PaymentRejectedError):
+        await client.token_prices(TWO)
+    clock.off, seller.rich = 200, True
+    got = []
+    for tokens in (["ETH", "USDC"], TWO):
+        try:
+            await client.token_prices(tokens)
+            got.append(tokens)
+        except PaymentRefusedError as refused:
+            assert refused.code == "over_budget"  # noqa: PT017
+    assert got == bought
+    assert (await client.payments.spending()).total == len(bought) * 2 * PRICE
+    nonces = {one["payload"]["authorization"]["nonce"] for one in seller.payments[1:]}
+    assert len(nonces) == len(bought)
+
+
+@each_of("status", [503, 402])
+async def test_what_is_released_stays_so_when_its_answer_is_asked_for(status: int) -> None:
+    """Expired bytes cannot be taken, whatever the service says of them."""
+    seller = Seller(offer=offer_2(extensions=IDENTIFIER), receipt=settled(), ahead=0)
+    seller.sold = lambda request: asks_2(offer_2(error="insufficient_funds"))
+    client = market_of(seller, max_retries=0, budget=Budget(total="0.06", release="service"))
+    with pytest.raises(PaymentRejectedError):
+        await client.token_prices(TWO)
+    seller.clock.advance(100)
+    seller.sold = None
+    await client.token_prices(["ETH", "USDC"])
+    seller.sold = lambda request: httpx.Response(status, json={})
+    with pytest.raises(TradeError):
+        await client.token_prices(TWO)
+    assert len(seller.paid) == 3
+    assert (await client.payments.spending()).total == 2 * PRICE
 
 
 async def test_a_clock_that_is_put_forward_buys_nothing_twice() -> None:

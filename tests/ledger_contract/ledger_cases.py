@@ -370,6 +370,18 @@ def a_reservation_from_the_future_is_void(store: LedgerStore) -> None:
 
 
 @case
+@over("seconds", [200, -4000])
+def a_reservation_that_another_one_has_ignored_is_void(store: LedgerStore, seconds: int) -> None:
+    """The clock was put forward or back, and right again, while a slow signer signed."""
+    budget, now = Budget(total="0.03"), NOW + seconds
+    slow = reserve(store, draft(), budget, owner="slow", until=NOW + 300)
+    submitted(store, draft(valid_before=int(now) + 60), budget=budget, now=now)
+    with raises(PaymentRefusedError, "reservation_lost"):
+        submit(store, slow, owner="slow")
+    assert store.spending(budget, now=NOW).total == 30_000
+
+
+@case
 @over("name", [None, "tuesday"])
 @over("place", NEVER_SENT)
 def what_was_never_handed_over_counts_nothing(store: LedgerStore, place: str, name: str | None) -> None:
@@ -561,6 +573,27 @@ def what_is_resubmitted_may_be_taken(store: LedgerStore, place: str) -> None:
 
 
 @case
+@over("place", NOT_TAKEN)
+def what_is_released_is_asked_for_and_stays_released(store: LedgerStore, place: str) -> None:
+    """Once the service's time says too that it can't be taken; before that, it has to be reserved again."""
+    payment = at(store, place, fingerprint="call")
+    now, until = payment.counts_until + GRACE, payment.valid_before
+    budget = Budget(total="0.03", release="service")
+    with raises(PaymentRefusedError, "reservation_lost"):
+        resubmit(store, payment, now=now, over=until - 1)
+    assert store.get(payment.id) == payment
+    other = reserve(store, draft(valid_before=int(now) + 60), budget, now=now)
+    with raises(PaymentRefusedError, "over_budget"):
+        reserve(store, draft("call", valid_before=int(now) + 60), budget, now=now, over=until - 1)
+    asked = resubmit(store, payment, now=now, over=until)
+    assert told(store, asked, ReasonCode.UNKNOWN, now=now).refused
+    assert store.spending(budget, now=now).total == 3 * CENT
+    release(store, other)
+    again = reserve(store, draft("call", valid_before=int(now) + 60), budget, now=now, over=until - 1)
+    assert again.nonce == payment.nonce
+
+
+@case
 def only_the_call_that_has_claimed_it_resubmits_it(store: LedgerStore) -> None:
     payment = submitted(store, draft(), owner="me", until=NOW + 300)
     for change in ({"owner": "you"}, {"owner": "me", "signatures": 2}):
@@ -620,6 +653,22 @@ def what_may_be_marked(store: LedgerStore, place: str, paid: bool, evidence: str
         assert after.proof is (PaymentProof.CHAIN if evidence else PaymentProof.PERSON)
         assert store.spending(PLENTY, now=NOW).total == (30_000 if paid else 0)
         break
+
+
+@case
+@over("place", ["marked unpaid", "unpaid by the chain"])
+@over("code, free", [(ReasonCode.NOT_RECEIVED, True), (ReasonCode.REJECTED, False), (ReasonCode.UNKNOWN, False)])
+def what_is_proven_unpaid_stays_so_until_another_signature_leaves(
+    store: LedgerStore, place: str, code: ReasonCode, free: bool
+) -> None:
+    at(store, place, fingerprint="call")
+    asked = draft("call", valid_before=int(NOW) + 400)
+    again = reserve(store, asked, now=NOW + 200, over=NOW + 200)
+    signed = submit(store, replace(asked, id=again.id, nonce=again.nonce), now=NOW + 200)
+    assert (signed.charged, store.spending(PLENTY, now=NOW + 200).held) == ("unknown", 30_000)
+    after = told(store, signed, code, now=NOW + 200)
+    assert after.charged == (False if free else "unknown")
+    assert store.spending(PLENTY, now=NOW + 200).total == (0 if free else 30_000)
 
 
 @case

@@ -183,7 +183,8 @@ class Course:
 
     def renewed(self, earlier: Payment, asked: Payment, owner: str) -> Payment | None:
         """The same payment, reserved again; None where it can still be sent, or somebody else has claimed it."""
-        over = earlier.paid is False or (earlier.paid is None and earlier.valid_before <= self.now + 6)
+        is_late = earlier.valid_before <= self.now + 6 or self.is_released(earlier)
+        over = earlier.paid is False or (earlier.paid is None and is_late)
         may_be_signed = earlier.stage is RESERVED or (earlier.stage is SENT and over)
         if not may_be_signed or self.is_claimed_by_another(earlier, owner):
             return None
@@ -249,7 +250,9 @@ class Course:
         for payment in list(self.payments):
             collected = payment.stage is ANSWERED and (not payment.waits or payment.purchase is not None)
             if collected and payment.updated < self.now - 30 * 86400:
-                self.put(payment, reply=None)
+                payment = self.put(payment, reply=None)
+            if payment.reserved and not self.is_reserved(payment):
+                self.put(payment, reserved=0, reserved_until=0)
         expected: str | tuple[Payment, bool]
         blocking = self.blocking(asked.fingerprint, since)
         limits = {
@@ -333,7 +336,7 @@ class Course:
                 reserved=0,
                 reserved_until=0,
                 header=HEADER,
-                submissions=payment.submissions + 1,
+                submissions=(0 if payment.paid is False else payment.submissions) + 1,
                 signatures=payment.signatures + 1,
             )
         found: str | Payment
@@ -349,12 +352,15 @@ class Course:
         payment = self.any_payment()
         signatures = payment.signatures - older
         is_open = payment.stage is SENT and payment.paid is None
-        if not is_open or older or not self.is_own(payment, owner):
+        over = self.now + self.pick((6, -1000))
+        changes = {"signatures": signatures, "over": over, "owner": owner, "now": self.now}
+        released = self.is_released(payment)
+        if not is_open or older or not self.is_own(payment, owner) or (released and payment.valid_before > over):
             with raises(PaymentError):
-                resubmit(self.store, payment, signatures=signatures, owner=owner, now=self.now)
+                resubmit(self.store, payment, **changes)
             return
-        expected = self.put(payment, refused=False, submissions=payment.submissions + 1)
-        assert resubmit(self.store, payment, signatures=signatures, owner=owner, now=self.now) == expected
+        expected = self.put(payment, refused=released, submissions=payment.submissions + 1)
+        assert resubmit(self.store, payment, **changes) == expected
 
     def record(self) -> None:
         code = self.pick([*CODES, *[ReasonCode.DELIVERED, ReasonCode.REJECTED] * 3])
@@ -376,7 +382,8 @@ class Course:
             counts = counts and (own or code not in REFUSALS)
         expected = payment
         if counts:
-            changes: dict[str, Any] = {"stage": stage, "code": code, "reason": reason, "refused": code in REFUSALS}
+            changes: dict[str, Any] = {"stage": stage, "code": code, "reason": reason}
+            changes["refused"] = code in REFUSALS or (stage is SENT and self.is_released(payment))
             changes["settle_failed"] = max(payment.settle_failed, settle_failed)
             if not sent:
                 changes["submissions"] = payment.submissions - 1

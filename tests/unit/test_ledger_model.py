@@ -96,6 +96,7 @@ def test_a_long_past_makes_nothing_slower() -> None:
         (schema.RESERVED, (0, 0), "reserved"),
         (schema.COUNTED, (0, 0), "counted"),
         (schema.FORGET, (0,), "kept"),
+        (schema.VOID, (0, 0), "SCAN payments USING INDEX reserved"),  # which has only what is reserved
         (schema.newest_of(2)[0], ("answered", 9, 9) * 3 + ("sent", 9, 9) * 3 + (9,), "by_stage"),
         (schema.newest_of(1, unproven=True)[0], ("answered", 9, 9, 9), "by_stage"),
         (schema.BY_ID, ("a",), "autoindex"),
@@ -108,4 +109,4 @@ def test_no_question_reads_the_whole_ledger(statement: str, values: tuple[object
     plan = " / ".join(row[3] for row in db.execute(f"EXPLAIN QUERY PLAN {statement}", values))
     db.close()
     assert index in plan
-    assert "SCAN payments" not in plan
+    assert "SCAN payments" not in plan.replace(index, "")

@@ -20,6 +20,7 @@ from ..payments.protocol import receipt_warnings
 from ..payments.results import MarketResult, Quote
 from ..payments.state_machine import (
     DELIVERED,
+    MARGIN,
     OPEN,
     UNDELIVERED,
     PaymentStateMachine,
@@ -244,7 +245,10 @@ class Submission(Generic[T]):
     def _resubmit(self) -> Resubmit:
         context, now = self._context, self._authorizer.clock.now()
         signatures, total = self._payment.signatures, context.max_total
-        return Resubmit(signatures=signatures, owner=context.owner, run=context.run, max_total=total, now=now)
+        over = self._latest() + MARGIN
+        return Resubmit(
+            signatures=signatures, over=over, owner=context.owner, run=context.run, max_total=total, now=now
+        )
 
     def _ledger_failed(self, problem: LedgerError, reason: str) -> TradeError:
         """The error if the ledger fails: nothing is resent. Only a payment in doubt may have been paid."""

@@ -178,7 +178,7 @@ class PaymentAuthorizer:
 
     def next_step(self, payment: Payment | None) -> NextStep:
         """What a call does about an earlier payment, by the latest estimate of the service's time."""
-        return next_step(payment, self.latest() + MARGIN)
+        return next_step(payment, self.latest() + MARGIN, self.clock.now())
 
     def check_total(self, purchase: PurchaseIntent) -> None:
         """Check the published price against what is left of a run's `max_total`, before anything is requested."""

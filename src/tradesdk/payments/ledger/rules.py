@@ -99,21 +99,22 @@ class NextStep(StrEnum):
     """It is not paid for again."""
 
 
-def next_step(payment: Payment | None, over: float) -> NextStep:
+def next_step(payment: Payment | None, over: float, now: float) -> NextStep:
     """What a call does about an earlier payment. `over`: until which service's time a signature is too old to send."""
     if payment is None or payment.stage is PaymentStage.RESERVED:
         return NextStep.SIGN
     if payment.stage is PaymentStage.SENT:
         if payment.paid is None and payment.valid_before > over:
-            return NextStep.RESEND
+            # What is released counts nothing: to be sent, it needs room in the budget first, which a reservation takes.
+            return NextStep.SIGN if is_released(payment, now) else NextStep.RESEND
         return NextStep.ASK if payment.paid is None and payment.identified else NextStep.SIGN
     is_kept = payment.stage is PaymentStage.ANSWERED and payment.reply is not None
     return NextStep.COLLECT if is_kept else NextStep.REFUSE
 
 
-def is_signable(payment: Payment, over: float) -> bool:
+def is_signable(payment: Payment, over: float, now: float) -> bool:
     """Whether the nonce of an earlier payment may be signed again."""
-    return next_step(payment, over) in (NextStep.SIGN, NextStep.ASK)
+    return next_step(payment, over, now) in (NextStep.SIGN, NextStep.ASK)
 
 
 # What counts

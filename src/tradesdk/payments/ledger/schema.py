@@ -107,6 +107,11 @@ FIND = (
     "ORDER BY seq DESC LIMIT 1"
 )
 FORGET = f"UPDATE payments SET reply = NULL WHERE {_COLLECTED} AND updated < ?"  # noqa: S608
+# What does not hold at this moment is void for good: its room may be given away. Parameters: of `reservation_ends`.
+VOID = (
+    "UPDATE payments SET reserved = 0, reserved_until = 0 "
+    "WHERE reserved > 0 AND (reserved_until <= ? OR reserved_until > ?)"
+)
 SEQ = "SELECT seq FROM payments WHERE id = ?"
 NEWEST = f"SELECT {_ROW} FROM payments WHERE seq < ? ORDER BY seq DESC LIMIT ?"  # noqa: S608
 

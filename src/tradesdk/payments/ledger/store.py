@@ -177,14 +177,15 @@ class Ledger:
         payment, now = wanted.payment, wanted.now
         accounts = _Accounts(wanted.budget, now, recipients_of(payment.origin))
         with self._engine.transaction(write=True, owner=wanted.owner) as db:
-            asked = (sql.FORGET, (now - rules.KEPT,)), _finding(payment.fingerprint, now, wanted.since)
-            _, rows, *more = db.read(*asked, *accounts.statements)
+            void = (sql.VOID, reservation_ends(now))
+            asked = (sql.FORGET, (now - rules.KEPT,)), void, _finding(payment.fingerprint, now, wanted.since)
+            _, _, rows, *more = db.read(*asked, *accounts.statements)
             found = _row(rows[0]) if rows else None
             earlier = None if found is None else found.payment
             if (
                 found is not None
                 and earlier is not None
-                and not (rules.is_signable(earlier, wanted.over) and found.is_free_for(wanted.owner, now))
+                and not (rules.is_signable(earlier, wanted.over, now) and found.is_free_for(wanted.owner, now))
             ):
                 return earlier, False
             accounts.read(more)
