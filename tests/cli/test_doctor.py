@@ -99,7 +99,7 @@ def test_without_any_configuration(bare: Terminal) -> None:
     assert status(run)["market data"] == status(run)["wallet"] == status(run)["ledger"] == "skipped"
 
 
-@pytest.mark.parametrize("columns", [pytest.param(24, marks=LONG), 60, pytest.param(140, marks=LONG)])
+@pytest.mark.parametrize("columns", [60, pytest.param(140, marks=LONG)])
 def test_the_table(bare: Terminal, columns: int) -> None:
     run = bare("--mock", "doctor", tty=True, columns=columns, env={"NO_COLOR": "1"})
     assert run.code == 0

@@ -19,7 +19,7 @@ A_DAY = 86_400.0
 MAX_DIFFERENCE = 900.0
 """Seconds by which the service may be behind. It may be ahead only as far as a payment may be valid."""
 REPORTED = 15.0
-"""Seconds of difference that are logged as a warning when a payment is signed, and that show that a clock was changed."""
+"""Seconds of difference that are logged as a warning when a payment is signed, and show that a clock was changed."""
 TOLERANCE = 5.0
 """Seconds of difference that are ignored: a `Date` has no fractions, and networks are slow."""
 
