@@ -154,9 +154,9 @@ RELEASED = (
     f"FROM payments WHERE {_RELEASED}"
 )
 RESERVED = f"SELECT {_ROW} FROM payments WHERE {_RESERVED}"  # noqa: S608
-# Parameters: since when, and `over` for release="service", or 0.
+# And whether the service says that it was not taken. Parameters: since when, and `over` for release="service", or 0.
 COUNTED = (
-    "SELECT id, counts_until, counted FROM payments "  # noqa: S608
+    f"SELECT id, counts_until, counted, CASE WHEN {_REFUSED} THEN 1 ELSE 0 END FROM payments "  # noqa: S608
     f"WHERE counts_until >= ? AND {_COUNTS} AND NOT ({_RELEASED}) ORDER BY counts_until"
 )
 
