@@ -243,7 +243,7 @@ class Ledger:
                 db.write(sql.SET_SETTING, (name, value))
 
     def check(self) -> None:
-        """Read the whole ledger.
+        """Read the whole ledger, and compare its sums by day with its payments.
 
         Raises:
             LedgerError: it is damaged or cannot be read.
@@ -251,6 +251,11 @@ class Ledger:
         if problems := self._engine.problems():
             raise errors.damaged(self._engine.shown, "; ".join(problems), errors.NOTHING_SENT)
         self.history(limit=_NEWEST)
+        with self._engine.transaction() as db:
+            (wrong,) = db.read((sql.WRONG_DAYS, ()))
+        if wrong:
+            problem = f"the sums of {len(wrong)} days are not those of its payments"
+            raise errors.damaged(self._engine.shown, problem, errors.NOTHING_SENT)
 
     def close(self) -> None:
         """Close the file or connection. The next use opens it again. A ledger in memory keeps its content."""
