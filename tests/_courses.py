@@ -187,9 +187,9 @@ def find(book: Book, call: str, now: float) -> Result:
 @_step
 def reserve(book: Book, draft: Entry, budget: Budget, owner: str, now: float) -> Result:
     wanted = reservation(draft, budget, owner, now)
-    for row in book:
-        if row.payment.reserved and not row.payment.is_reserved(now):
-            book = _put(book, row, payment=entry(replace(row.payment, reserved=0, reserved_until=0)))
+    for one in book:
+        if one.payment.reserved and not one.payment.is_reserved(now):
+            book = _put(book, one, payment=entry(replace(one.payment, reserved=0, reserved_until=0)))
     _, earlier = find(book, draft.fingerprint, now)
     row = None if earlier is None else row_of(book, earlier.id)
     if row is not None and not (rules.is_signable(row.payment, wanted.over, now) and row.whole.is_free_for(owner, now)):

@@ -537,6 +537,59 @@ def there_is_room_when_hour_and_day_both_have_it(store: LedgerStore) -> None:
     reserve(store, draft(valid_before=int(room) + 60), budget, now=room)
 
 
+def room_at(store: LedgerStore, payment: Payment, budget: Budget, now: float) -> float | None:
+    """When the refusal says that there is room; it is true, and a second before there is none."""
+    with raises(PaymentRefusedError, "over_budget") as caught:
+        reserve(store, payment, budget, now=now, over=now)
+    details = caught.value.details
+    assert isinstance(details, BudgetDetails)
+    if details.room_at is None:
+        return None
+    room = details.room_at.timestamp()
+    with raises(PaymentRefusedError, "over_budget"):
+        reserve(store, payment, budget, now=room - 1, over=now)
+    later = replace(payment, valid_before=int(room) + 60, counts_until=int(room) + 60)
+    reserve(store, later, budget, now=room, over=now)
+    return room
+
+
+@case
+@over("signed, room", [(6 * CENT, 7210), (CENT, 7200), (9 * CENT, None)])
+def there_is_room_for_all_that_a_nonce_counts(store: LedgerStore, signed: int, room: int | None) -> None:
+    """Also for what was signed for it before, if that is more than it costs now."""
+    submitted(store, draft("call", amount=signed))
+    now = NOW + 3700
+    for second in (3600, 3610):
+        spend(store, 3 * CENT, NOW + second)
+    budget = Budget(per_hour="0.08")
+    assert room_at(store, draft("call", amount=4 * CENT), budget, now) == (room and NOW + room)
+
+
+@case
+def a_limit_below_the_price_leaves_room_never(store: LedgerStore) -> None:
+    """Whatever the other limits do: it is the one to raise."""
+    spend(store, CENT, NOW)
+    error = refusal(store, 3 * CENT, Budget(per_hour="0.02", per_day="0.03", total="0.03"))
+    details = error.details
+    assert isinstance(details, BudgetDetails)
+    assert (details.limit, details.room_at, error.hint) == ("per_hour", None, "raise that budget")
+
+
+@case
+@over("release", ["proof", "service"])
+@over("place", ["unknown", *NOT_TAKEN])
+@over("window", ["per_hour", "per_day"])
+def there_is_room_when_what_was_not_taken_is_released(
+    store: LedgerStore, window: str, place: str, release: Literal["proof", "service"]
+) -> None:
+    payment = at(store, place)
+    released = payment.counts_until + GRACE
+    kept = payment.counts_until + 3600 if window == "per_hour" else MIDNIGHT + 86400
+    budget = Budget.from_micro({window: 3 * CENT}, release)
+    expected = released if release == "service" and place in NOT_TAKEN else kept
+    assert room_at(store, draft(), budget, NOW) == expected
+
+
 @case
 def another_purchase_secret_is_refused_where_it_is_written(store: LedgerStore) -> None:
     """Two programs may look at the same moment; the transaction that writes it has the last word."""

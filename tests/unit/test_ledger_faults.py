@@ -16,6 +16,7 @@ from tradesdk import Ledger, LedgerError, Payment, ReasonCode
 from tradesdk.payments.ledger.errors import from_sqlite
 from tradesdk.payments.ledger.sqlite import _after_fork, _before_fork
 
+from .._rows import each_of
 from ._ledger import NOW, PLENTY, draft, reserve, resubmit, submit, submitted, told
 from ._small_disk import on_a_small_disk, possible
 
@@ -303,6 +304,21 @@ def test_one_that_is_whole(tmp_path: Path) -> None:
         reserve(ledger)
         ledger.check()
     Ledger.memory().check()
+
+
+@each_of("change", ["counted = 0", "held = held - 1", "day = day + 1"])
+def test_sums_that_are_not_those_of_the_payments(tmp_path: Path, change: str) -> None:
+    path = tmp_path / f"{change[:4]}.sqlite3"
+    with Ledger(path, sync=False) as ledger:
+        submitted(ledger)
+        ledger.check()
+    db = sqlite3.connect(path)
+    with db:
+        db.execute(f"UPDATE days SET {change}")  # noqa: S608
+    db.close()
+    with Ledger(path, sync=False) as ledger, pytest.raises(LedgerError, match="the sums of") as caught:
+        ledger.check()
+    assert caught.value.code == "ledger_damaged"
 
 
 # The file is taken away or replaced while it is in use

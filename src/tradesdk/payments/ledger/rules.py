@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from ..._values.money import shown_usd, usd
 from ..._values.payment import Payment, PaymentStage
@@ -212,13 +212,27 @@ def total_refusal(amount: int, max_total: int | None, run: Spending | None) -> P
     )
 
 
+class Counted(NamedTuple):
+    """A payment that counts in the last hour or today: until when it may be taken, and when it is released, if ever."""
+
+    until: float
+    micro: int
+    released: float = math.inf
+
+
 def budget_refusal(
-    amount: int, spending: Spending, *, now: float, counted: Iterable[tuple[float, int]], has_total: bool = False
+    amount: int,
+    spending: Spending,
+    *,
+    now: float,
+    counted: Iterable[Counted],
+    counts: int = 0,
+    has_total: bool = False,
 ) -> PaymentRefusedError | None:
     """The refusal of an amount for which the budgets leave no room.
 
-    `counted`: until when they may be taken, and amounts, of the payments that count in the last hour or today. A
-    `max_total` (`has_total`) serves as the budget if there is no other.
+    `counted`: the other payments of the last hour and today. `counts`: what the payment will count, if more than
+    `amount`. A `max_total` (`has_total`) serves as the budget if there is no other.
     """
     budget = spending.budget
     if not (budget.is_set or has_total):
@@ -236,10 +250,11 @@ def budget_refusal(
         ("per_day", budget.per_day, spending.today, spending.held_today),
         ("per_hour", budget.per_hour, spending.last_hour, spending.held_last_hour),
     )
-    for name, limit, spent, held in limits:
+    # And before them those that are too small for it at any time.
+    for name, limit, spent, held in sorted(limits, key=lambda one: one[1] is None or max(amount, counts) <= one[1]):
         if limit is not None and spent + amount > limit:
-            frees_up = name in ("per_day", "per_hour") and amount <= limit
-            room_at = _room_at(amount, budget, now, counted) if frees_up else None
+            frees_up = name in ("per_day", "per_hour")
+            room_at = _room_at(max(amount, counts), budget, now, list(counted)) if frees_up else None
             return _over(amount, name, limit, spent, held, room_at)
     return None
 
@@ -277,29 +292,23 @@ def _over(
     )
 
 
-def _room_at(amount: int, budget: Budget, now: float, counted: Iterable[tuple[float, int]]) -> datetime | None:
+def _room_at(amount: int, budget: Budget, now: float, payments: list[Counted]) -> datetime | None:
     """When the hour and the day both leave room for `amount`, if nothing else is paid; None: never, or unknown."""
-    moments, payments = [now], list(counted)
-    if budget.per_hour is not None:
-        moments += _first(amount, budget.per_hour, payments, [now, *(until + HOUR for until, _ in payments)], HOUR)
-    if budget.per_day is not None:
-        today = now // DAY
-        moments += _first(amount, budget.per_day, payments, [now, (today + 1) * DAY, (today + 2) * DAY], None)
+
+    def first(limit: int | None, moments: Iterable[float], since: Callable[[float], float]) -> float:
+        """The first of `moments` at which there is room beside what may be taken at `since(moment)` or later."""
+        for moment in sorted({now, *moments, *(one.released for one in payments)} - {math.inf}):
+            spent = sum(one.micro for one in payments if one.until >= since(moment) and one.released > moment)
+            if limit is None or spent + amount <= limit:
+                return moment
+        return math.inf
+
+    today = now // DAY
+    room = max(
+        first(budget.per_hour, (one.until + HOUR for one in payments), lambda moment: math.floor(moment - HOUR) + 1),
+        first(budget.per_day, ((today + 1) * DAY, (today + 2) * DAY), lambda moment: moment // DAY * DAY),
+    )
     try:
-        return datetime.fromtimestamp(math.ceil(max(moments)), UTC) if max(moments) > now else None
+        return datetime.fromtimestamp(math.ceil(room), UTC) if room > now else None
     except (OverflowError, ValueError, OSError):
         return None
-
-
-def _first(
-    amount: int, limit: int, payments: list[tuple[float, int]], moments: list[float], length: float | None
-) -> list[float]:
-    """The first of `moments` at which a window leaves room: of so many seconds before it, or the day that it is in."""
-    for moment in sorted(moments):
-        if length is None:
-            spent = sum(micro for until, micro in payments if until >= moment // DAY * DAY)
-        else:
-            spent = sum(micro for until, micro in payments if until > moment - length)
-        if spent + amount <= limit:
-            return [moment]
-    return []

@@ -146,6 +146,13 @@ BY_DAY = (
     "SELECT coalesce(sum(CASE WHEN day >= ? THEN counted END), 0), coalesce(sum(CASE WHEN day >= ? THEN held END), 0), "
     "coalesce(sum(counted), 0), coalesce(sum(held), 0) FROM days"
 )
+# Days of which the sums are not those of the payments.
+WRONG_DAYS = (
+    "SELECT day FROM (SELECT day, counted, held FROM days UNION ALL "  # noqa: S608
+    "SELECT counts_until / 86400, -counted, CASE WHEN paid IS NULL THEN -counted ELSE 0 END "
+    f"FROM payments WHERE {_COUNTS}) AS both_sides "
+    "GROUP BY day HAVING sum(counted) <> 0 OR sum(held) <> 0 ORDER BY day"
+)
 # What release="service" leaves out of the hour, the day and the total. Parameters: when hour and day begin, and `over`.
 _RELEASED = f"{_REFUSED} AND counts_until <= ?"
 RELEASED = (
@@ -154,9 +161,9 @@ RELEASED = (
     f"FROM payments WHERE {_RELEASED}"
 )
 RESERVED = f"SELECT {_ROW} FROM payments WHERE {_RESERVED}"  # noqa: S608
-# Parameters: since when, and `over` for release="service", or 0.
+# And whether the service says that it was not taken. Parameters: since when, and `over` for release="service", or 0.
 COUNTED = (
-    "SELECT id, counts_until, counted FROM payments "  # noqa: S608
+    f"SELECT id, counts_until, counted, CASE WHEN {_REFUSED} THEN 1 ELSE 0 END FROM payments "  # noqa: S608
     f"WHERE counts_until >= ? AND {_COUNTS} AND NOT ({_RELEASED}) ORDER BY counts_until"
 )
 

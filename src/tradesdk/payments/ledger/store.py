@@ -243,7 +243,7 @@ class Ledger:
                 db.write(sql.SET_SETTING, (name, value))
 
     def check(self) -> None:
-        """Read the whole ledger.
+        """Read the whole ledger, and compare its sums by day with its payments.
 
         Raises:
             LedgerError: it is damaged or cannot be read.
@@ -251,6 +251,11 @@ class Ledger:
         if problems := self._engine.problems():
             raise errors.damaged(self._engine.shown, "; ".join(problems), errors.NOTHING_SENT)
         self.history(limit=_NEWEST)
+        with self._engine.transaction() as db:
+            (wrong,) = db.read((sql.WRONG_DAYS, ()))
+        if wrong:
+            problem = f"the sums of {len(wrong)} days are not those of its payments"
+            raise errors.damaged(self._engine.shown, problem, errors.NOTHING_SENT)
 
     def close(self) -> None:
         """Close the file or connection. The next use opens it again. A ledger in memory keeps its content."""
@@ -313,18 +318,21 @@ class _Accounts:
             spending,
             now=self._now,
             counted=self._counted(db, earlier),
+            counts=again.reserved,
             has_total=wanted.max_total is not None,
         )
 
-    def _counted(self, db: Transaction, without: Payment | None) -> Iterator[tuple[float, int]]:
-        """Until when the payments of the last hour and of today may be taken, and their amounts, without one."""
-        released = self._released if self.spending.budget.release == "service" else 0
-        (rows,) = db.read((sql.COUNTED, (min(self._hour, self._midnight), released)))
+    def _counted(self, db: Transaction, without: Payment | None) -> Iterator[rules.Counted]:
+        """The payments of the last hour and of today, without one."""
+        is_free = self.spending.budget.release == "service"
+        (rows,) = db.read((sql.COUNTED, (min(self._hour, self._midnight), self._released if is_free else 0)))
         skipped = {one.id for one in self._reserved} | ({without.id} if without is not None else set())
-        yield from ((until, amount) for payment_id, until, amount in rows if payment_id not in skipped)
+        for payment_id, until, amount, refused in rows:
+            if payment_id not in skipped:
+                yield rules.Counted(until, amount, until + GRACE if is_free and refused else math.inf)
         for one in self._reserved:
             if without is None or one.id != without.id:
-                yield one.reserved_until, one.reserved
+                yield rules.Counted(one.reserved_until, one.reserved)
 
 
 def _finding(fingerprint: str, now: float, since: float) -> tuple[str, Sequence[object]]:
