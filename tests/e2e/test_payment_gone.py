@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import httpx
 import pytest
 
 from tradesdk import APIConnectionError, Budget, Ledger, LocalSigner, MarketClient, PaymentRefusedError
@@ -39,19 +38,9 @@ def test_the_service_stops_while_it_is_signed() -> None:
     clock, ledger = MockClock(START), Ledger.memory()
     server = MockServer(seed=5, clock=clock).start()
     signer = Late(server.stop)
-    # One connection for each request: a kept one that the end of the server breaks would leave a doubt.
-    http = httpx.Client(limits=httpx.Limits(max_keepalive_connections=0))
-    with (
-        http,
-        MarketClient(
-            base_url=server.market_url,
-            signer=signer,
-            budget=Budget(total="0.03"),
-            ledger=ledger,
-            clock=clock,
-            http_client=http,
-        ) as client,
-    ):
+    with MarketClient(
+        base_url=server.market_url, signer=signer, budget=Budget(total="0.03"), ledger=ledger, clock=clock
+    ) as client:
         with pytest.raises(APIConnectionError) as caught:
             client.token_prices(["ETH"])
         assert not caught.value.sent
