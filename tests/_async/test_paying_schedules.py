@@ -12,7 +12,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tradesdk import AsyncMarketClient, Budget, Ledger, LedgerStore, Payment, PaymentStage, TradeError
+from tradesdk import AsyncMarketClient, Budget, Ledger, LedgerStore, Payment, PaymentStage, ReasonCode, TradeError
 
 from .._paidservice import BASE, PRICE, CountingSigner, JumpingClock, PaidService, Schedule
 from .._payments import how
@@ -123,7 +123,8 @@ class Run:
         assert not found.failed
         for payment in found.unresolved:
             paid = payment.nonce in self.service.taken
-            if payment.stage is PaymentStage.TAKEN:
+            # Two signatures that could not be settled are held as taken: whether they were, only the chain knows.
+            if payment.stage is PaymentStage.TAKEN and payment.code is not ReasonCode.SUSPECT:
                 assert paid
             await self.client.payments.mark(payment.id, paid=paid)
         assert (await self.client.payments.spending()).total == self.service.total

@@ -162,6 +162,7 @@ def own_server() -> Iterator[Postgres]:
 
 
 @pytest.mark.long
+@pytest.mark.skipif("TRADE_FLEET_RUNS" not in os.environ, reason="played by scripts/soak fleet")
 @pytest.mark.parametrize("seeds", drawn("TRADE_FLEET_RUNS", 1, together=1))
 def test_members_that_are_killed_stopped_and_cut_pass_no_budget(own_server: Postgres, seeds: range) -> None:
     for seed in seeds:
