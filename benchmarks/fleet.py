@@ -4,7 +4,6 @@ The peers are SQLite's ledger, synced, and psycopg alone with the same commits, 
 server does most of the work. The server is TRADE_FLEET, or else the one that the tests start.
 """
 
-import itertools
 import os
 import sys
 import tempfile
@@ -14,61 +13,26 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import psycopg
 from _measure import Bar, finish, in_process, measure, report
+from _payments import BUDGET, HEADER, NOW, numbers, payment, written
+from psycopg.sql import SQL, Identifier
 
-from tradesdk import Budget, Ledger, Payment, PaymentStage, Receipt, SignedHeader, SystemClock
+from tradesdk import Ledger, PaymentStage, SystemClock
 from tradesdk._fleet.blocking import Connection
 from tradesdk._fleet.rate import CLAIM, SharedWindow
 from tradesdk._fleet.server import numbered, server
 from tradesdk.fleet import create_tables
 from tradesdk.payments.ledger import schema
-from tradesdk.payments.ledger.changes import Record, Submit
-from tradesdk.payments.ledger.rules import DAY, Reservation
-from tradesdk.payments.state_machine import DELIVERED, Report
+from tradesdk.payments.ledger.rules import DAY
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from tests._postgres import Postgres, new_schema
 
 ROUNDS, TIMES = 60, 3
 SIZES = (1_000, 100_000)
-NOW = 1_795_276_800.0
-BUDGET = Budget(per_call="1", per_hour="1000000", per_day="10000000", total="1000000000")
-HEADER = SignedHeader("A" * 1_200)
-RECEIPT = Receipt(success=True, transaction="0x" + "ab" * 32, network="eip155:8453", raw={"success": True})
-numbers = itertools.count()
-
-
-def payment(created: float = NOW) -> Payment:
-    number = next(numbers)
-    return Payment(
-        id=f"pay_{number:024x}",
-        fingerprint=f"{number:064x}",
-        method="POST",
-        url="https://market.example/v1/token-prices",
-        body=b'{"tokens":[{"identifier":"ETH"},{"identifier":"BRETT"}]}',
-        network="eip155:8453",
-        asset="0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913",
-        payer="0x" + "1a" * 20,
-        pay_to="0x" + "2b" * 20,
-        amount=60_000,
-        nonce=f"0x{number:064x}",
-        valid_before=int(created) + 60,
-        counts_until=int(created) + 60,
-        created=created,
-        updated=created,
-    )
-
-
-def written(ledger: Ledger) -> None:
-    """One payment, from its reservation to its end."""
-    wanted = Reservation(payment=payment(), budget=BUDGET, owner="me", until=NOW + 60, over=NOW, now=NOW)
-    one, _ = ledger.reserve(wanted)
-    ledger.update(one.id, Submit(terms=one, header=HEADER, owner="me", now=NOW))
-    report = Report(DELIVERED, "delivered", receipt=RECEIPT)
-    done = ledger.update(one.id, Record(report=report, signatures=1, owner="me", now=NOW)).payment
-    assert done.stage is PaymentStage.ANSWERED
 
 
 def bare(url: str) -> Callable[[], None]:
@@ -117,19 +81,9 @@ def grown(url: str, size: int) -> Ledger:
 
 def round_trips(ledger: Ledger) -> int:
     """Of the three steps."""
-    count, run = 0, Connection.run
-
-    def counted(*args: Any) -> Any:
-        nonlocal count
-        count += 1
-        return run(*args)
-
-    Connection.run = counted  # type: ignore[method-assign,assignment]
-    try:
+    with patch.object(Connection, "run", autospec=True, side_effect=Connection.run) as run:
         written(ledger)
-    finally:
-        Connection.run = run  # type: ignore[method-assign]
-    return count
+    return run.call_count
 
 
 def main(url: str, place: Path) -> bool:
@@ -156,8 +110,8 @@ def main(url: str, place: Path) -> bool:
     }
     with psycopg.connect(url) as db:
         for key in ("ours", "bare"):
-            values = f"('{key}', '1000000000', 'x', FALSE, 1000000000, 1e12)"
-            db.execute(f"INSERT INTO {name}.windows VALUES {values}".encode())  # noqa: S608
+            statement = SQL("INSERT INTO {}.windows VALUES (%s, '1000000000', 'x', FALSE, 1000000000, 1e12)")
+            db.execute(statement.format(Identifier(name)), (key,))
     figures = measure({one: in_process(call, times=20) for one, call in claims.items()}, rounds=ROUNDS)
     bars = [Bar("a claim", "psycopg's UPDATE", 1.5, by_wall=True)]
     held &= report("A request of the rate limit", figures, bars, unit="µs", peers=["psycopg"])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 
 import pytest
 
@@ -90,13 +89,9 @@ CROWDED = [kind for half in one_of(HALVES) for kind in half]
 CROWDED = ["refused"]  # what is decided is the same in the blocking flavour, which plays more  # async only
 
 
-# Of other seeds one in thirty yields a signal twice, which came live again long after: 5011, for example.
-CROWDED_SEEDS = drawn("TRADE_OUTAGE_SEEDS", 1, together=1) if "TRADE_OUTAGE_SEEDS" in os.environ else [range(100, 101)]
-
-
 @pytest.mark.long
 @pytest.mark.parametrize("kind", CROWDED)
-@pytest.mark.parametrize("seeds", CROWDED_SEEDS)
+@pytest.mark.parametrize("seeds", drawn("TRADE_OUTAGE_SEEDS", 1, together=1))
 async def test_a_crowded_outage(kind: str, seeds: range) -> None:
     """Eighteen thousand signals are missed, and come in order."""
     for seed in seeds:

@@ -123,6 +123,23 @@ def test_ids_are_forgotten_with_the_position_once_they_were_audited() -> None:
     assert one.live("s5999", 5999, now=6000) == one.live("s5100", 5100, now=6000) == []
 
 
+@each_of("shown_by", ["a signal", "a heartbeat", "nothing"])
+def test_what_an_audit_found_may_still_come_live_long_after(shown_by: str) -> None:
+    """The consumer is so far behind that its connection holds what audits have yielded meanwhile."""
+    one = Follows.begun(history=History((f"s{number}", number) for number in range(1, 3_000)))
+    if shown_by == "a signal":
+        one.live("s1", 1)
+    elif shown_by == "a heartbeat":
+        one.beat(0.5)
+    for now in range(300, 3_001, 300):
+        one.audit(now)
+    seen = len(one.ids)
+    assert seen > 2 * REMEMBERED
+    for number in range(1, seen):
+        assert one.live(f"s{number}", number, now=3_000) == []
+    assert len(one.ids) == seen
+
+
 def test_what_no_audit_has_read_yet_is_remembered() -> None:
     one = Follows.begun(history=History((f"s{number}", number) for number in range(3_000)))
     for number in range(3_000):

@@ -23,7 +23,7 @@ from .events import content_hash, marked, unix, utc
 OVERLAP = 10.0
 """Seconds before the position that every walk includes: signals may arrive out of the order of their times."""
 REMEMBERED = 900.0
-"""Seconds that ids are remembered, counted back from the position: on a quiet chain the last signal may be days old."""
+"""Seconds that ids are remembered, counted back from the position, or from what came live if that is older."""
 MOST_REMEMBERED = 50_000
 """Ids; the newer half of them is kept when there are more."""
 MOST_HELD = 10_000
@@ -325,7 +325,8 @@ class Deduplicator:
     def _forget(self) -> None:
         """Forget ids that no walk can find any more, and the oldest if there are too many."""
         position = self._acknowledged() if self._acknowledging else self.position
-        bound = min(position - REMEMBERED, self._audited - OVERLAP)
+        # What an audit found may still come live: a consumer may be behind what the connection holds.
+        bound = min(min(position, self._complete) - REMEMBERED, self._audited - OVERLAP)
         kept = [each for each, when in self._seen.items() if when >= bound][-MOST_REMEMBERED // 2 :]
         gone = self._seen.keys() - kept
         past = (self._seen[each] for each in gone if self._seen[each] <= self._newest)

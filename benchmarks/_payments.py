@@ -1,0 +1,51 @@
+"""Payments that the ledger's benchmarks write."""
+
+import itertools
+
+from tradesdk._values.payment import Payment, PaymentStage, Receipt, SignedHeader
+from tradesdk.payments.budget import Budget
+from tradesdk.payments.ledger.changes import Record, Submit
+from tradesdk.payments.ledger.rules import Reservation
+from tradesdk.payments.ledger.store import Ledger
+from tradesdk.payments.state_machine import DELIVERED, Report
+
+NOW = 1_795_276_800.0
+ORIGIN = "https://market.example"
+HEADER = SignedHeader("A" * 1_200)
+BUDGET = Budget(per_call="1", per_hour="1000000", per_day="10000000", total="1000000000")
+RECEIPT = Receipt(
+    success=True, transaction="0x" + "ab" * 32, network="eip155:8453", payer="0x" + "1a" * 20, raw={"success": True}
+)
+
+numbers = itertools.count()
+
+
+def payment(created: float = NOW) -> Payment:
+    number = next(numbers)
+    return Payment(
+        id=f"pay_{number:024x}",
+        fingerprint=f"{number:064x}",
+        method="POST",
+        url=f"{ORIGIN}/v1/token-prices",
+        body=b'{"tokens":[{"identifier":"ETH"},{"identifier":"BRETT"}]}',
+        network="eip155:8453",
+        asset="0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913",
+        payer="0x" + "1a" * 20,
+        pay_to="0x" + "2b" * 20,
+        amount=60_000,
+        nonce=f"0x{number:064x}",
+        valid_before=int(created) + 60,
+        counts_until=int(created) + 60,
+        created=created,
+        updated=created,
+    )
+
+
+def written(ledger: Ledger) -> None:
+    """One payment, from its reservation to its end."""
+    wanted = Reservation(payment=payment(), budget=BUDGET, owner="me", until=NOW + 60, over=NOW, now=NOW)
+    one, _ = ledger.reserve(wanted)
+    ledger.update(one.id, Submit(terms=one, header=HEADER, owner="me", now=NOW))
+    report = Report(DELIVERED, "delivered", receipt=RECEIPT)
+    done = ledger.update(one.id, Record(report=report, signatures=1, owner="me", now=NOW)).payment
+    assert done.stage is PaymentStage.ANSWERED
