@@ -87,6 +87,7 @@ class PostgresEngine(Engine):
             found = error.problem
         except psycopg.Error as error:
             found = problem(error, self._server)
+            self.drop()  # of a pipeline that failed, psycopg takes statements for prepared that are not
         finally:
             self.reset()
         if found is not None:  # outside of the handler: errors of psycopg may show what was to be written
@@ -169,9 +170,9 @@ class PostgresTransaction:
             try:
                 return engine.run(statements)
             except psycopg.errors.LockNotAvailable:
+                engine.drop()
                 if SystemClock.monotonic() >= self._deadline:
                     raise
-                engine.reset()
             except psycopg.OperationalError:
                 engine.drop()
                 if not is_old:
