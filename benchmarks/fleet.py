@@ -26,7 +26,7 @@ from tradesdk._fleet.rate import CLAIM, SharedWindow
 from tradesdk._fleet.server import numbered, server
 from tradesdk.fleet import create_tables
 from tradesdk.payments.ledger import schema
-from tradesdk.payments.ledger.rules import DAY
+from tradesdk.payments.ledger.rules import last_day
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from tests._postgres import Postgres, new_schema
@@ -69,7 +69,7 @@ def grown(url: str, size: int) -> Ledger:
         rows: list[Any] = [[*schema.to_row(one), None, 0.0] for one in done]
         cursor = db.cursor()
         cursor.executemany(numbered(schema.ADD), rows)
-        days = Counter(int(at + 60) // DAY for at in created)
+        days = Counter(last_day(int(at) + 60) for at in created)
         cursor.executemany(numbered(schema.COUNT), [(day, 60_000 * number, 0) for day, number in days.items()])
         db.commit()
         db.autocommit = True

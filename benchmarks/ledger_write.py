@@ -18,7 +18,7 @@ from _payments import BUDGET, HEADER, NOW, numbers, payment, written
 
 from tradesdk._values.payment import Payment, PaymentStage
 from tradesdk.payments.ledger import schema
-from tradesdk.payments.ledger.rules import DAY
+from tradesdk.payments.ledger.rules import last_day
 from tradesdk.payments.ledger.schema import to_row
 from tradesdk.payments.ledger.store import Ledger
 
@@ -60,7 +60,7 @@ def grown(path: Path, size: int) -> Ledger:
     with sqlite3.connect(path) as database:
         rows = [[*to_row(delivered(at)), None, 0.0] for at in created]
         database.executemany(schema.ADD, rows)
-        days = Counter(int(at + 60) // DAY for at in created)
+        days = Counter(last_day(int(at) + 60) for at in created)
         database.executemany(schema.COUNT, [(day, 60_000 * payments, 0) for day, payments in days.items()])
     database.close()
     assert ledger.spending(BUDGET, now=NOW).total == 60_000 * (size + 1)

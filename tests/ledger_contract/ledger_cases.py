@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Callable
 from dataclasses import replace
@@ -477,6 +478,26 @@ def a_receipt_says_in_which_hour_and_day_it_counts(store: LedgerStore) -> None:
     assert store.spending(PLENTY, now=MIDNIGHT + 1).today == 0
     assert store.spending(PLENTY, now=late + 3600).last_hour == 30_000
     assert store.spending(PLENTY, now=late + 3602).last_hour == 0
+
+
+@case
+@over("window", ["per_hour", "per_day"])
+@over("proven", [True, False])
+@over("beside", [-1, -0.999, -0.5, -0.001, 0, 0.001, 0.5, 0.999, 1])
+def a_payment_counts_in_no_window_that_begins_after_it(
+    store: LedgerStore, window: str, proven: bool, beside: float
+) -> None:
+    """A receipt in a day's last second counts on that day only. So does what expires at midnight, by whole seconds."""
+    taken = MIDNIGHT + 86_400 + beside
+    ends = math.floor(taken) + 1
+    first = submitted(store, draft(valid_before=ends + 60 * proven), now=taken - 30)
+    if proven:
+        told(store, first, ReasonCode.DELIVERED, receipt=PAID, now=taken)
+    leaves = ends + 3600 if window == "per_hour" else (taken // 86_400 + 1) * 86_400
+    for moment, counts in ((taken, 30_000), (leaves - 0.001, 30_000), (leaves, 0)):
+        spending = store.spending(PLENTY, now=moment)
+        assert (spending.last_hour if window == "per_hour" else spending.today) == counts
+    assert room_at(store, draft(), Budget.from_micro({window: 30_000}), taken) == leaves
 
 
 @case
@@ -956,7 +977,7 @@ def the_hour_frees_when_enough_of_it_has_passed(store: LedgerStore) -> None:
 @case
 def a_day_is_a_day_of_utc(store: LedgerStore) -> None:
     spend(store, CENT, MIDNIGHT - 1)
-    spend(store, 2 * CENT, MIDNIGHT + 0.0)
+    spend(store, 2 * CENT, MIDNIGHT + 1.0)
     spend(store, 4 * CENT, MIDNIGHT + 86399.75)
     assert store.spending(Budget(), now=MIDNIGHT + 86399.9).today == 6 * CENT
     assert store.spending(Budget(), now=MIDNIGHT + 86400.0).today == 0

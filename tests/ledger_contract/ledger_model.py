@@ -117,7 +117,7 @@ class Course:
                 amount = 0
             found["total"] += amount
             found["per_hour"] += amount * (until > self.now - 3600)
-            found["per_day"] += amount * (until >= day)
+            found["per_day"] += amount * (until > day)
         return found
 
     def is_reserved(self, payment: Payment) -> bool:
@@ -410,7 +410,7 @@ class Course:
     def proof_of(self, payment: Payment, receipt: Receipt | None, stage: PaymentStage) -> dict[str, Any]:
         if receipt is not None and receipt.success:
             first: dict[str, Any] = {"proof": PaymentProof.RECEIPT, "paid": True}
-            first["counts_until"] = min(payment.counts_until, math.ceil(max(self.now, payment.updated)))
+            first["counts_until"] = min(payment.counts_until, math.floor(max(self.now, payment.updated)) + 1)
             return {"receipt": receipt} | ({} if payment.paid else first)
         before = payment.receipt
         kept = before if receipt is None or (before is not None and before.success) else receipt

@@ -25,7 +25,7 @@ from tradesdk import (
 )
 from tradesdk.payments.ledger import schema
 from tradesdk.payments.ledger.changes import Mark
-from tradesdk.payments.ledger.rules import DAY, signed
+from tradesdk.payments.ledger.rules import last_day, signed
 
 from .. import _courses as courses
 from .._courses import ANSWERED, START, TAKEN, Book, Case, Cheque, Row, World, entry, search
@@ -271,7 +271,7 @@ class Real:
             db.write("DELETE FROM days", ())
             for row in book:
                 db.write(schema.ADD, [*schema.to_row(row.payment), row.owner, row.until])
-                db.write(schema.COUNT, (row.payment.counts_until // DAY, *signed(row.payment)))
+                db.write(schema.COUNT, (last_day(row.payment.counts_until), *signed(row.payment)))
 
     def book(self) -> Book:
         with self.ledger._engine.transaction() as db:

@@ -172,8 +172,8 @@ class Payment:
         nonce: 32 bytes as hexadecimal digits after 0x. It stays the same when the payment is signed again, and the
             chain takes a nonce only once.
         valid_before: Unix seconds, by the service's clock; then the newest signature expires.
-        counts_until: when the newest signature expires, in Unix seconds by the local clock; with a receipt, when that
-            came. It counts in every hour and day up to there.
+        counts_until: when the newest signature expires, in Unix seconds by the local clock; with a receipt, the second
+            after that came. It counts in every hour and day that has begun before.
         counted: micro-dollars, the largest amount that was signed for this nonce. It counts in budgets until it is
             proven that it was not taken.
         reserved: micro-dollars that it will count once a call has signed it; 0: no call is about to.

@@ -273,7 +273,7 @@ class Record(LedgerChange):
             if payment.paid:
                 return {"receipt": receipt}
             # Not before it was signed: the clock may have been set back since.
-            until = min(payment.counts_until, math.ceil(max(self.now, payment.updated)))
+            until = min(payment.counts_until, math.floor(max(self.now, payment.updated)) + 1)
             return {"receipt": receipt, "proof": PaymentProof.RECEIPT, "paid": True, "counts_until": until}
         before = payment.receipt
         kept = before if receipt is None or (before is not None and before.success) else receipt

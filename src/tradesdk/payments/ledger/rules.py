@@ -133,10 +133,15 @@ def is_released(payment: Payment, now: float) -> bool:
     return is_open and payment.refused and payment.is_expired(now)
 
 
+def last_day(counts_until: int) -> int:
+    """The last UTC day on which a payment counts, in days since 1970. At that second it counts no more."""
+    return (counts_until - 1) // DAY
+
+
 def counted(payment: Payment, now: float, release: Release) -> Spending:
     """What a payment counts by its signatures."""
     total, held = (0, 0) if release == "service" and is_released(payment, now) else signed(payment)
-    in_hour, in_day = payment.counts_until > now - HOUR, payment.counts_until // DAY >= now // DAY
+    in_hour, in_day = payment.counts_until > now - HOUR, last_day(payment.counts_until) >= now // DAY
     return Spending(
         last_hour=total * in_hour,
         today=total * in_day,
@@ -213,7 +218,7 @@ def total_refusal(amount: int, max_total: int | None, run: Spending | None) -> P
 
 
 class Counted(NamedTuple):
-    """A payment that counts in the last hour or today: until when it may be taken, and when it is released, if ever."""
+    """A payment that counts in the last hour or today: until before when, and when it is released, if ever."""
 
     until: float
     micro: int
@@ -296,16 +301,16 @@ def _room_at(amount: int, budget: Budget, now: float, payments: list[Counted]) -
     """When the hour and the day both leave room for `amount`, if nothing else is paid; None: never, or unknown."""
 
     def first(limit: int | None, moments: Iterable[float], since: Callable[[float], float]) -> float:
-        """The first of `moments` at which there is room beside what may be taken at `since(moment)` or later."""
+        """The first of `moments` at which there is room beside what may be taken after `since(moment)`."""
         for moment in sorted({now, *moments, *(one.released for one in payments)} - {math.inf}):
-            spent = sum(one.micro for one in payments if one.until >= since(moment) and one.released > moment)
+            spent = sum(one.micro for one in payments if one.until > since(moment) and one.released > moment)
             if limit is None or spent + amount <= limit:
                 return moment
         return math.inf
 
     today = now // DAY
     room = max(
-        first(budget.per_hour, (one.until + HOUR for one in payments), lambda moment: math.floor(moment - HOUR) + 1),
+        first(budget.per_hour, (one.until + HOUR for one in payments), lambda moment: moment - HOUR),
         first(budget.per_day, ((today + 1) * DAY, (today + 2) * DAY), lambda moment: moment // DAY * DAY),
     )
     try:

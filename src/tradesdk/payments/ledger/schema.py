@@ -74,8 +74,8 @@ TABLES = (
     f"CREATE INDEX counted ON payments (counts_until, counted, paid) WHERE {_COUNTS}",
     f"CREATE INDEX not_taken ON payments (counts_until, counted) WHERE {_REFUSED}",
     f"CREATE INDEX kept ON payments (updated) WHERE {_COLLECTED}",
-    # What all signatures count on the UTC day of their `counts_until`, and the part without proof, so that no sum reads
-    # more payments than those of an hour. Past 2**63, SQLite would continue with a float.
+    # What all signatures count on the last UTC day before their `counts_until`, and the part without proof, so that no
+    # sum reads more payments than those of an hour. Past 2**63, SQLite would continue with a float.
     "CREATE TABLE days (day INTEGER PRIMARY KEY, "
     "counted INTEGER NOT NULL CHECK (typeof(counted) = 'integer'), held INTEGER NOT NULL)",
     # Every batch run that a payment ever belonged to: its `run` is the last one.
@@ -149,7 +149,7 @@ BY_DAY = (
 # Days of which the sums are not those of the payments.
 WRONG_DAYS = (
     "SELECT day FROM (SELECT day, counted, held FROM days UNION ALL "  # noqa: S608
-    "SELECT counts_until / 86400, -counted, CASE WHEN paid IS NULL THEN -counted ELSE 0 END "
+    "SELECT (counts_until - 1) / 86400, -counted, CASE WHEN paid IS NULL THEN -counted ELSE 0 END "
     f"FROM payments WHERE {_COUNTS}) AS both_sides "
     "GROUP BY day HAVING sum(counted) <> 0 OR sum(held) <> 0 ORDER BY day"
 )

@@ -156,7 +156,7 @@ class Ledger:
 
         A payment belongs to every run that ever handed it over.
         A payment counts in the last hour if it may be taken after `now - 3600`, and today if it may be taken after
-        midnight UTC: until `counts_until`, by the largest amount that was signed for its nonce.
+        midnight UTC: before `counts_until`, by the largest amount that was signed for its nonce.
         """
         accounts = _Accounts(budget, now)
         with self._engine.transaction() as db:
@@ -269,7 +269,7 @@ class _Accounts:
         self._budget, self._now = budget, now
         # Whole numbers, as the columns have them: PostgreSQL would use no index for others.
         self._hour, day, over = math.floor(now - rules.HOUR) + 1, math.floor(now // rules.DAY), math.floor(now - GRACE)
-        self._midnight = day * rules.DAY
+        self._midnight = day * rules.DAY + 1
         self._released = 0 if budget.is_set and budget.release == "proof" else over
         self.statements: list[tuple[str, Sequence[object]]] = [
             (sql.settings(2), (BUDGET, recipients)),
@@ -366,7 +366,7 @@ def _counted_on(row: LedgerRow | None) -> dict[int, tuple[int, int]]:
     """What a payment counts by its signatures, and the part that is held, by its day."""
     if row is None or not row.payment.counted:
         return {}
-    return {row.payment.counts_until // rules.DAY: rules.signed(row.payment)}
+    return {rules.last_day(row.payment.counts_until): rules.signed(row.payment)}
 
 
 def _setting(db: Transaction, name: str) -> str | None:
