@@ -17,6 +17,7 @@ from tradesdk import (
     PaymentOutcomeUnknownError,
     PaymentRefusedError,
     PaymentStage,
+    PaymentUndeliveredError,
 )
 from tradesdk.payments.ledger.settings import BUDGET
 from tradesdk.payments.signing.secp256k1 import checksummed
@@ -24,7 +25,7 @@ from tradesdk.payments.signing.secp256k1 import checksummed
 from .._clock import VirtualClock, http_date
 from .._paidservice import JumpingClock
 from .._rows import each_of
-from .._seller import PAYMENT_HEADER, PRICE, TWO, Seller, settled
+from .._seller import PAYMENT_HEADER, PRICE, TWO, Seller, asks_2, settled
 from ..unit._offers import PAY_TO, encoded, offer_2, requirement_2
 from ._market import market_of
 
@@ -193,6 +194,39 @@ async def test_a_known_offer_is_not_used_after_the_clock_was_changed(put: float)
     nonces = {one["nonce"] for one, sent in zip(signed, seller.paid, strict=True) if b"BRETT" in sent.content}
     assert len(nonces) == 1
     assert all(int(one["validBefore"]) - clock.truth <= 120 for one in signed)
+
+
+def used(request: httpx.Request) -> httpx.Response:
+    return asks_2(offer_2(error="invalid_exact_evm_nonce_already_used"))
+
+
+@each_of("ahead", [2 * HOUR, 3 * 24 * HOUR])
+@each_of("taken", [False, True])
+async def test_a_clock_that_was_ahead_blocks_an_equal_call_no_longer_than_a_right_one(taken: bool, ahead: int) -> None:
+    """Without a date of the service, nobody noticed. The payment counts as before: it may be taken for days."""
+    clock = JumpingClock()
+    seller = Seller(clock=clock, sold=cut)
+    client = market_of(seller, max_retries=0, budget=Budget(per_hour="0.18"))
+    clock.off = ahead
+    first = await unknown(client)
+    seller.sold = used if taken else cut
+    if taken:
+        with pytest.raises(PaymentUndeliveredError):
+            await client.token_prices(TWO)
+    clock.off = 0
+    for passed in (0, 590):  # ten minutes begin when it is found by the right clock
+        clock.advance(passed)
+        with pytest.raises(PaymentError) as caught:
+            await client.token_prices(TWO)
+        assert caught.value.payment is not None
+        assert (caught.value.payment.id, caught.value.payment.signatures) == (first.id, 1)
+    clock.advance(11)
+    seller.sold = None
+    again = (await client.token_prices(TWO)).payment
+    assert again is not None
+    assert again.nonce != first.nonce
+    spending = await client.payments.spending()
+    assert (spending.last_hour, spending.total) == (2 * PRICE, 2 * PRICE)
 
 
 @each_of("limit", [{"budget": Budget(per_call="0.05")}, {"ledger budget": "0.05"}])

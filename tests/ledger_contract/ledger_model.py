@@ -149,7 +149,8 @@ class Course:
 
     def is_open(self, payment: Payment, since: float) -> bool:
         """Whether it is continued without a name: a call is about to sign it, it is recent, or may still be taken."""
-        alive = payment.stage is SENT and payment.paid is None and payment.counts_until + GRACE > self.now
+        lasts = payment.counts_until - self.now
+        alive = payment.stage is SENT and payment.paid is None and -GRACE < lasts <= LONGEST_VALIDITY + GRACE
         closed = payment.proof is PaymentProof.PERSON and payment.paid
         was_signed = payment.stage in (SENT, TAKEN) or (payment.stage is RESERVED and payment.signatures > 0)
         recent = was_signed and not closed and payment.created >= since

@@ -89,7 +89,7 @@ def test_a_long_past_makes_nothing_slower() -> None:
 @each_of(
     ("statement", "values", "index"),
     [
-        (schema.FIND, ("a", 0, 0, 0, 0, 0, 0), "standing"),
+        (schema.FIND, ("a", 0, 0, 0, 0, 0, 0, 0), "standing"),
         (schema.IN_HOUR, (0,), "COVERING INDEX counted"),
         (schema.RELEASED, (0, 0, 0), "not_taken"),
         (schema.BY_RUN, ("r", ""), "runs"),

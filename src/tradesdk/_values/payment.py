@@ -134,8 +134,11 @@ class Receipt:
         )
 
 
-def reservation_ends(now: float) -> tuple[int, int]:
-    """When a reservation that holds at a local time may end: after the first moment, and not after the second."""
+def possible_ends(now: float) -> tuple[int, int]:
+    """When what is valid at a local time may end: after the first moment, and not after the second.
+
+    What ends later was reserved or signed before the clock was set back.
+    """
     return math.floor(now) - GRACE, math.floor(now) + LONGEST_VALIDITY + GRACE
 
 
@@ -255,7 +258,7 @@ class Payment:
 
         A reservation that ends later than any may was made before the clock was set back. It is void.
         """
-        after, until = reservation_ends(now)
+        after, until = possible_ends(now)
         return self.reserved > 0 and after < self.reserved_until <= until
 
     def is_expired(self, now: float) -> bool:

@@ -17,7 +17,7 @@ from .._http.log_events import event
 from .._http.service_time import MAX_DIFFERENCE, REPORTED, ServiceClock
 from .._system.clock import Clock
 from .._values.money import shown_usd, usd
-from .._values.payment import GRACE, Payment, SignedHeader, origin_of
+from .._values.payment import GRACE, Payment, SignedHeader, origin_of, possible_ends
 from ..errors import (
     ErrorCode,
     LedgerError,
@@ -29,7 +29,7 @@ from ..errors import (
 )
 from .budget import Budget
 from .guards import Guards, check_url, choose, validity
-from .ledger.changes import Claim, Collect, LedgerRow, Record, ReleaseClaim, Reopen, Submit, with_terms
+from .ledger.changes import Claim, Collect, LedgerRow, Record, Redate, ReleaseClaim, Reopen, Submit, with_terms
 from .ledger.claims import LONGEST_CLAIM, ended
 from .ledger.rules import (
     NextStep,
@@ -158,7 +158,9 @@ class PaymentAuthorizer:
 
     def take(self, find: Callable[[], Payment | None], owner: str) -> Earlier:
         """The payment that `find` finds, claimed if this call can go on with it."""
-        found = find()
+        found, now = find(), self.clock.now()
+        if found is not None and found.created > possible_ends(now)[1]:
+            found = self.store.update(found.id, Redate(now=now)).payment
         step = self.next_step(found)
         if found is None or step is NextStep.REFUSE or (step is NextStep.COLLECT and found.purchase is not None):
             return Earlier(found)

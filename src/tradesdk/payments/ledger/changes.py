@@ -116,6 +116,14 @@ def _released(row: LedgerRow, payment: Payment) -> LedgerRow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Redate(LedgerChange):
+    """Treat it as created now, not in the future: the clock was set back since, or was ahead."""
+
+    def __call__(self, row: LedgerRow) -> LedgerRow:
+        return replace(row, payment=replace(row.payment, created=min(row.payment.created, self.now)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Submit(LedgerChange):
     """Write down a signature before it is sent: a reserved payment is sent, with one more submission.
 

@@ -25,7 +25,8 @@ class LedgerStore(Protocol):
 
         None that was never signed, unless a call may be about to. With a name any other, forever. Without a name:
 
-        - any that has no answer, unless a person says that it was paid, and `created` at `since` or later, or live;
+        - any that has no answer, unless a person says that it was paid, and `created` at `since` or later, or live, but
+          for one that ends later than any can, as a clock was ahead;
         - answered, while its answer `waits`, and if it was `updated` after `now - 60`. One `updated` more than 5
           seconds after `now` is ignored: the clock was set back since.
         """

@@ -95,19 +95,19 @@ COUNT = (
 )
 ADD_RUN = "INSERT INTO runs VALUES (?, ?) ON CONFLICT DO NOTHING"
 BY_ID = f"SELECT {_ROW} FROM payments WHERE id = ?"  # noqa: S608
-# Parameters: fingerprint, the two moments of `reservation_ends`, since, over, and those of `rules.reply_window`. `over`
-# is GRACE seconds ago: what expired before is over.
+# Parameters: fingerprint, the two moments of `possible_ends`, since, those of `possible_ends` again, and those of
+# `rules.reply_window`. What ends later than anything may was signed by a clock that was ahead.
 FIND = (
     f"SELECT {_ROW} FROM payments WHERE fingerprint = ? AND {_STANDING} AND ("  # noqa: S608
     f"{_RESERVED} "
     f"OR (purchase IS NOT NULL AND {_WAS_SIGNED}) "
     f"OR ({_OPEN} AND NOT (proof = 'person' AND paid = 1) "
-    "AND (created >= ? OR (stage = 'sent' AND paid IS NULL AND counts_until > ?))) "
+    "AND (created >= ? OR (stage = 'sent' AND paid IS NULL AND counts_until > ? AND counts_until <= ?))) "
     "OR (waits = 1 AND reply IS NOT NULL AND updated > ? AND updated <= ?)) "
     "ORDER BY seq DESC LIMIT 1"
 )
 FORGET = f"UPDATE payments SET reply = NULL WHERE {_COLLECTED} AND updated < ?"  # noqa: S608
-# What does not hold at this moment is void for good: its room may be given away. Parameters: of `reservation_ends`.
+# What does not hold at this moment is void for good: its room may be given away. Parameters: of `possible_ends`.
 VOID = (
     "UPDATE payments SET reserved = 0, reserved_until = 0 "
     "WHERE reserved > 0 AND (reserved_until <= ? OR reserved_until > ?)"

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..._fleet.server import SCHEMA, Row, server
 from ..._http.arguments import seconds
-from ..._values.payment import GRACE, Payment, PaymentStage, reservation_ends
+from ..._values.payment import GRACE, Payment, PaymentStage, possible_ends
 from ...errors import InvalidArgumentError, PaymentRefusedError
 from ..budget import Budget, Spending
 from . import errors, rules
@@ -177,7 +177,7 @@ class Ledger:
         payment, now = wanted.payment, wanted.now
         accounts = _Accounts(wanted.budget, now, recipients_of(payment.origin))
         with self._engine.transaction(write=True, owner=wanted.owner) as db:
-            void = (sql.VOID, reservation_ends(now))
+            void = (sql.VOID, possible_ends(now))
             asked = (sql.FORGET, (now - rules.KEPT,)), void, _finding(payment.fingerprint, now, wanted.since)
             _, _, rows, *more = db.read(*asked, *accounts.statements)
             found = _row(rows[0]) if rows else None
@@ -276,7 +276,7 @@ class _Accounts:
             (sql.IN_HOUR, (self._hour,)),
             (sql.BY_DAY, (day, day)),
             (sql.RELEASED, (self._hour, self._midnight, self._released)),
-            (sql.RESERVED, reservation_ends(now)),
+            (sql.RESERVED, possible_ends(now)),
         ]
 
     def read(self, rows: Sequence[list[Row]]) -> Self:
@@ -337,8 +337,8 @@ class _Accounts:
 
 def _finding(fingerprint: str, now: float, since: float) -> tuple[str, Sequence[object]]:
     """The payment that blocks another one for the purchase, or has its answer."""
-    over = math.floor(now - GRACE)
-    return sql.FIND, (fingerprint, *reservation_ends(now), since, over, *rules.reply_window(now))
+    ends = possible_ends(now)
+    return sql.FIND, (fingerprint, *ends, since, *ends, *rules.reply_window(now))
 
 
 def _save(db: Transaction, before: LedgerRow | None, after: LedgerRow) -> LedgerRow:
