@@ -51,10 +51,10 @@ def script(folder: Path, name: str, code: str, entry: str = "main") -> str:
     """A console script like the one that was installed for `trade`, in front of other code."""
     (folder / f"{name}_module.py").write_text(code)
     path = folder / name
-    installed_line = "from tradesdk_cli.__main__ import main"
+    installed_line = "from tradesdk_cli.__main__ import trade"
     text = TRADE.read_text()
     assert installed_line in text
-    path.write_text(text.replace(installed_line, f"from {name}_module import {entry} as main"))
+    path.write_text(text.replace(installed_line, f"from {name}_module import {entry} as trade"))
     path.chmod(0o755)
     return str(path)
 

@@ -66,6 +66,10 @@ if TYPE_CHECKING:  # `as` makes the names public to type checkers
     from ._sync.signal_stream import SignalStream as SignalStream
     from ._system.clock import Clock as Clock
     from ._system.clock import SystemClock as SystemClock
+    from ._values.details import BudgetDetails as BudgetDetails
+    from ._values.details import PriceDetails as PriceDetails
+    from ._values.details import RecipientDetails as RecipientDetails
+    from ._values.details import TokenDetails as TokenDetails
     from ._values.http import RateClaim as RateClaim
     from ._values.http import RateLimit as RateLimit
     from ._values.http import RawResponse as RawResponse
@@ -83,7 +87,6 @@ if TYPE_CHECKING:  # `as` makes the names public to type checkers
     from .errors import APITimeoutError as APITimeoutError
     from .errors import AuthenticationError as AuthenticationError
     from .errors import BadGatewayError as BadGatewayError
-    from .errors import BudgetDetails as BudgetDetails
     from .errors import CheckpointError as CheckpointError
     from .errors import ConfigError as ConfigError
     from .errors import ConflictError as ConflictError
@@ -101,13 +104,10 @@ if TYPE_CHECKING:  # `as` makes the names public to type checkers
     from .errors import PaymentRejectedError as PaymentRejectedError
     from .errors import PaymentUndeliveredError as PaymentUndeliveredError
     from .errors import PermissionDeniedError as PermissionDeniedError
-    from .errors import PriceDetails as PriceDetails
     from .errors import RateLimitError as RateLimitError
-    from .errors import RecipientDetails as RecipientDetails
     from .errors import ServiceUnavailableError as ServiceUnavailableError
     from .errors import StreamEndedError as StreamEndedError
     from .errors import StreamError as StreamError
-    from .errors import TokenDetails as TokenDetails
     from .errors import TradeError as TradeError
     from .errors import UnprocessableEntityError as UnprocessableEntityError
     from .models._base import Page as Page
@@ -167,167 +167,64 @@ if TYPE_CHECKING:  # `as` makes the names public to type checkers
     from .payments.signing.signer import TypedDataSigner as TypedDataSigner
     from .payments.signing.signer import wallet_message as wallet_message
 
-# Modules are imported at first use.
+# The same names by module, which is imported at first use.
 _HOMES = {
-    "_async.batches": ("AsyncBatchRun",),
-    "_async.chain_witness": ("AsyncChainWitness",),
-    "_async.client": ("AsyncTradeClient",),
-    "_async.market_client": ("AsyncMarketClient",),
-    "_async.pagination": ("AsyncPager",),
-    "_async.session": ("AsyncRateLimiter",),
-    "_async.signal_stream": ("AsyncSignalStream",),
-    "_frames": ("arrow_table",),
-    "_http.retry": (
-        "Failure",
-        "FailureCause",
-        "Operation",
-        "RetryAction",
-        "RetryPolicy",
-        "RetryWait",
-    ),
-    "_http.settings": ("Timeout",),
-    "_market": ("TokenQuery",),
-    "_sync.batches": ("BatchRun",),
-    "_sync.chain_witness": ("ChainWitness",),
-    "_sync.client": ("TradeClient",),
-    "_sync.market_client": ("MarketClient",),
-    "_sync.pagination": ("Pager",),
-    "_sync.session": ("RateLimiter",),
-    "_sync.signal_stream": ("SignalStream",),
-    "_system.clock": (
-        "Clock",
-        "SystemClock",
-    ),
-    "_values.http": (
-        "RateClaim",
-        "RateLimit",
-        "RawResponse",
-    ),
-    "_values.payment": (
-        "Payment",
-        "PaymentProof",
-        "PaymentStage",
-        "ReasonCode",
-        "Receipt",
-        "SignedHeader",
-    ),
-    "errors": (
-        "AmbiguousOutcomeError",
-        "APIConnectionError",
-        "APIError",
-        "APIResponseError",
-        "APIStatusError",
-        "APITimeoutError",
-        "AuthenticationError",
-        "BadGatewayError",
-        "BudgetDetails",
-        "CheckpointError",
-        "ConfigError",
-        "ConflictError",
-        "ErrorCode",
-        "FleetError",
-        "InternalServerError",
-        "InvalidArgumentError",
-        "InvalidRequestError",
-        "InvalidSignatureError",
-        "LedgerError",
-        "NotFoundError",
-        "PaymentError",
-        "PaymentOutcomeUnknownError",
-        "PaymentRefusedError",
-        "PaymentRejectedError",
-        "PaymentUndeliveredError",
-        "PermissionDeniedError",
-        "PriceDetails",
-        "RateLimitError",
-        "RecipientDetails",
-        "ServiceUnavailableError",
-        "StreamEndedError",
-        "StreamError",
-        "TokenDetails",
-        "TradeError",
-        "UnprocessableEntityError",
-    ),
-    "models._base": ("Page",),
-    "models.account": (
-        "Account",
-        "Quota",
-        "Usage",
-    ),
-    "models.agents": (
-        "Agent",
-        "AgentStats",
-        "AgentSummary",
-        "Risk",
-    ),
-    "models.market": (
-        "AggregateMetrics",
-        "SignalRecord",
-        "SupportedToken",
-        "TokenAvgPrices",
-        "TokenPrice",
-        "TokenSignals",
-        "TokenWinRate",
-        "TopPerformer",
-    ),
-    "models.positions": ("Position",),
-    "models.signals": ("Signal",),
-    "models.stream": (
-        "Connected",
-        "Disconnected",
-        "Gap",
-        "Heartbeat",
-        "InvalidEvent",
-        "PositionReset",
-        "StreamItem",
-        "StreamSignal",
-        "StreamStats",
-        "UnknownEvent",
-    ),
-    "models.trades": (
-        "Trade",
-        "TradeDetail",
-    ),
-    "models.wallets": (
-        "TokenBalance",
-        "Wallet",
-        "WalletBalance",
-    ),
-    "payments.batches": ("Batch",),
-    "payments.budget": (
-        "Budget",
-        "Spending",
-    ),
-    "payments.ledger.changes": (
-        "Collect",
-        "LedgerChange",
-        "LedgerRow",
-        "ReleaseClaim",
-        "Reopen",
-    ),
-    "payments.ledger.protocol": ("LedgerStore",),
-    "payments.ledger.rules": ("Reservation",),
-    "payments.ledger.store": ("Ledger",),
-    "payments.results": (
-        "ChainVerdict",
-        "DryRun",
-        "MarketResult",
-        "Quote",
-        "Reconciliation",
-    ),
-    "payments.signing.keystore": (
-        "keystore_address",
-        "create_keystore",
-    ),
-    "payments.signing.signer": (
-        "DigestSigner",
-        "LocalSigner",
-        "Signer",
-        "TypedDataSigner",
-        "wallet_message",
-    ),
+    "_async.batches": "AsyncBatchRun",
+    "_async.chain_witness": "AsyncChainWitness",
+    "_async.client": "AsyncTradeClient",
+    "_async.market_client": "AsyncMarketClient",
+    "_async.pagination": "AsyncPager",
+    "_async.session": "AsyncRateLimiter",
+    "_async.signal_stream": "AsyncSignalStream",
+    "_frames": "arrow_table",
+    "_http.retry": "Failure FailureCause Operation RetryAction RetryPolicy RetryWait",
+    "_http.settings": "Timeout",
+    "_market": "TokenQuery",
+    "_sync.batches": "BatchRun",
+    "_sync.chain_witness": "ChainWitness",
+    "_sync.client": "TradeClient",
+    "_sync.market_client": "MarketClient",
+    "_sync.pagination": "Pager",
+    "_sync.session": "RateLimiter",
+    "_sync.signal_stream": "SignalStream",
+    "_system.clock": "Clock SystemClock",
+    "_values.details": "BudgetDetails PriceDetails RecipientDetails TokenDetails",
+    "_values.http": "RateClaim RateLimit RawResponse",
+    "_values.payment": "Payment PaymentProof PaymentStage ReasonCode Receipt SignedHeader",
+    "errors": """
+        AmbiguousOutcomeError APIConnectionError APIError APIResponseError APIStatusError APITimeoutError
+        AuthenticationError BadGatewayError CheckpointError ConfigError ConflictError ErrorCode FleetError
+        InternalServerError InvalidArgumentError InvalidRequestError InvalidSignatureError LedgerError
+        NotFoundError PaymentError PaymentOutcomeUnknownError PaymentRefusedError PaymentRejectedError
+        PaymentUndeliveredError PermissionDeniedError RateLimitError ServiceUnavailableError StreamEndedError
+        StreamError TradeError UnprocessableEntityError
+    """,
+    "models._base": "Page",
+    "models.account": "Account Quota Usage",
+    "models.agents": "Agent AgentStats AgentSummary Risk",
+    "models.market": """
+        AggregateMetrics SignalRecord SupportedToken TokenAvgPrices TokenPrice TokenSignals TokenWinRate
+        TopPerformer
+    """,
+    "models.positions": "Position",
+    "models.signals": "Signal",
+    "models.stream": """
+        Connected Disconnected Gap Heartbeat InvalidEvent PositionReset StreamItem StreamSignal StreamStats
+        UnknownEvent
+    """,
+    "models.trades": "Trade TradeDetail",
+    "models.wallets": "TokenBalance Wallet WalletBalance",
+    "payments.batches": "Batch",
+    "payments.budget": "Budget Spending",
+    "payments.ledger.changes": "Collect LedgerChange LedgerRow ReleaseClaim Reopen",
+    "payments.ledger.protocol": "LedgerStore",
+    "payments.ledger.rules": "Reservation",
+    "payments.ledger.store": "Ledger",
+    "payments.results": "ChainVerdict DryRun MarketResult Quote Reconciliation",
+    "payments.signing.keystore": "create_keystore keystore_address",
+    "payments.signing.signer": "DigestSigner LocalSigner Signer TypedDataSigner wallet_message",
 }
-_HOME = {name: module for module, names in _HOMES.items() for name in names}
+_HOME = {name: module for module, names in _HOMES.items() for name in names.split()}
 
 if not TYPE_CHECKING:  # type checkers take the names above; with `__getattr__`, they would accept any misspelled one
     __all__ = sorted(_HOME)

@@ -14,9 +14,10 @@ from ._http.arguments import moment, wrong_argument
 from ._http.request import Request, encode_body
 from ._http.response import decode_raw, validated
 from ._http.retry import Operation
+from ._values.details import TokenDetails
 from ._values.http import RawResponse
 from ._values.text import display, printable, without_keys
-from .errors import APIResponseError, InvalidArgumentError, TokenDetails
+from .errors import APIResponseError, InvalidArgumentError
 from .models.market import (
     AggregateMetrics,
     MarketAnswer,

@@ -40,20 +40,18 @@ secrets; its text may change. All errors can be pickled.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Literal
 
 from ._values.hints import HINTS, UNKNOWN_OUTCOME
-from ._values.money import show_usd
 from ._values.text import printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from datetime import datetime
-    from decimal import Decimal
     from typing import Any
 
+    from ._values.details import PaymentDetails
     from ._values.http import RateLimit, RawResponse
     from ._values.payment import Charged, Payment
 
@@ -181,73 +179,6 @@ ErrorCode = Literal[
     "fleet_failed",
 ]
 """Every code that an error of the SDK can have. A release may add codes; it never renames one."""
-
-
-@show_usd("cost", "limit_amount", "spent", "held", "left")
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BudgetDetails:
-    """`details` of `no_budget`, `over_budget` and `over_total`. Amounts are in dollars.
-
-    Attributes:
-        cost: cost of the call or of the next batch.
-        limit: the limit that is exceeded; None when no budget is set.
-        limit_amount: the amount of that limit.
-        spent: spent within that limit.
-        held: held within that limit: it was sent, and nothing proves that it was not taken.
-        left: left of that limit.
-        room_at: when the call will fit (aware, UTC); None when it will not by itself.
-    """
-
-    cost: Decimal
-    limit: Literal["per_call", "per_hour", "per_day", "total", "max_total"] | None = None
-    limit_amount: Decimal | None = None
-    spent: Decimal | None = None
-    held: Decimal | None = None
-    left: Decimal | None = None
-    room_at: datetime | None = None
-
-
-@show_usd("price", "allowed")
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PriceDetails:
-    """`details` of `over_price`. Amounts are in dollars.
-
-    Attributes:
-        price: the service's price, or the amount of the earlier payment.
-        allowed: the most that the call may cost.
-    """
-
-    price: Decimal
-    allowed: Decimal
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RecipientDetails:
-    """`details` of `recipient_changed`.
-
-    Attributes:
-        address: the address of the offer.
-        trusted: the accepted addresses.
-    """
-
-    address: str
-    trusted: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TokenDetails:
-    """`details` of `unknown_token`.
-
-    Attributes:
-        unknown: the tokens that the service does not list.
-        suggestions: symbols of listed tokens with similar names.
-    """
-
-    unknown: tuple[str, ...]
-    suggestions: tuple[str, ...]
-
-
-PaymentDetails = BudgetDetails | PriceDetails | RecipientDetails | TokenDetails
 
 
 def _rebuild(cls: type[TradeError], message: str, state: dict[str, Any]) -> TradeError:
@@ -403,29 +334,24 @@ class APIError(TradeError):
     Attributes:
         method: the HTTP method.
         url: the full URL.
+        response: the answer behind the error, with its bytes, as far as it was read; None when there was none.
         outcome: `"unknown"` when a write may have been carried out; otherwise `"none"`.
         retries: number of retries before this was raised.
         payment: the payment that was sent with the request; None when there was none.
     """
 
     code: ErrorCode = "connection_failed"
+    outcome: Outcome = "none"
+    retries: int = 0
     payment: Payment | None = None
 
     def __init__(
-        self,
-        message: str,
-        *,
-        method: str,
-        url: str,
-        code: ErrorCode | None = None,
-        outcome: Outcome = "none",
-        retries: int = 0,
+        self, message: str, *, method: str, url: str, response: RawResponse | None = None, code: ErrorCode | None = None
     ) -> None:
         super().__init__(message, code=code)
         self.method = method
         self.url = url
-        self.outcome: Outcome = outcome
-        self.retries = retries
+        self.response = response
 
     @property
     def hint(self) -> str:
@@ -475,10 +401,8 @@ class APIConnectionError(APIError):
         sent: bool,
         temporary: bool = True,
         code: ErrorCode | None = None,
-        outcome: Outcome = "none",
-        retries: int = 0,
     ) -> None:
-        super().__init__(message, method=method, url=url, code=code, outcome=outcome, retries=retries)
+        super().__init__(message, method=method, url=url, code=code)
         self.sent = sent
         self.temporary = temporary
 
@@ -515,19 +439,15 @@ class APIStatusError(APIError):
         status: int,
         service_code: str | None = None,
         response: RawResponse | None = None,
-        headers: Mapping[str, str] | None = None,
         retry_after: float | None = None,
         retry_at: datetime | None = None,
         rate_limit: RateLimit | None = None,
-        outcome: Outcome = "none",
-        retries: int = 0,
     ) -> None:
-        super().__init__(message, method=method, url=url, outcome=outcome, retries=retries)
+        super().__init__(message, method=method, url=url, response=response)
         self.status = status
         self.service_code = service_code
-        self.response = response
-        self.headers: Mapping[str, str] = headers if headers is not None else {}
-        self.body: bytes = response.content if response is not None else b""
+        self.headers: Mapping[str, str] = {} if response is None else response.headers
+        self.body = b"" if response is None else response.content
         self.retry_after = retry_after
         self.retry_at = retry_at
         self.rate_limit = rate_limit
@@ -617,51 +537,15 @@ class ServiceUnavailableError(APIStatusError):
 
 
 class APIResponseError(APIError):
-    """An answer that is not as documented: not JSON, another shape, too large, or a list that never ends.
-
-    Attributes:
-        response: the answer as far as it was read, with its bytes; None when there is none.
-    """
+    """An answer that is not as documented: not JSON, another shape, too large, or a list that never ends."""
 
     code: ErrorCode = "invalid_response"
 
-    def __init__(
-        self,
-        message: str,
-        *,
-        method: str,
-        url: str,
-        response: RawResponse | None = None,
-        code: ErrorCode | None = None,
-        outcome: Outcome = "none",
-        retries: int = 0,
-    ) -> None:
-        super().__init__(message, method=method, url=url, code=code, outcome=outcome, retries=retries)
-        self.response = response
-
 
 class StreamError(APIError):
-    """The answer is not a stream of events (other content type or encoding), or the stream could not be resumed.
-
-    Attributes:
-        response: the answer as far as it was read; None when there is none.
-    """
+    """The answer is not a stream of events (other content type or encoding), or the stream could not be resumed."""
 
     code: ErrorCode = "not_a_stream"
-
-    def __init__(
-        self,
-        message: str,
-        *,
-        method: str,
-        url: str,
-        response: RawResponse | None = None,
-        code: ErrorCode | None = None,
-        outcome: Outcome = "none",
-        retries: int = 0,
-    ) -> None:
-        super().__init__(message, method=method, url=url, code=code, outcome=outcome, retries=retries)
-        self.response = response
 
 
 class StreamEndedError(StreamError):
@@ -679,11 +563,10 @@ class AmbiguousOutcomeError(APIError):
     """
 
     code: ErrorCode = "ambiguous_outcome"
+    outcome: Outcome = "unknown"
 
-    def __init__(
-        self, message: str, *, method: str, url: str, candidates: Sequence[str] = (), retries: int = 0
-    ) -> None:
-        super().__init__(message, method=method, url=url, outcome="unknown", retries=retries)
+    def __init__(self, message: str, *, method: str, url: str, candidates: Sequence[str] = ()) -> None:
+        super().__init__(message, method=method, url=url)
         self.candidates = tuple(candidates)
 
 

@@ -1,8 +1,7 @@
-"""From bytes to signals, heartbeats and what cannot be read: on the stream, in the history, and under gzip."""
+"""From bytes to signals, heartbeats and what cannot be read: on the stream and in the history."""
 
 from __future__ import annotations
 
-import gzip
 import json
 from datetime import datetime, timedelta, timezone
 from typing import Any
@@ -15,7 +14,6 @@ from pydantic import ValidationError
 from tradesdk import APIResponseError, Heartbeat, InvalidEvent, RawResponse, StreamSignal, UnknownEvent
 from tradesdk._stream.events import (
     Event,
-    Gzip,
     HistoryPage,
     conflict,
     decode_history,
@@ -161,18 +159,6 @@ def test_what_is_no_page(body: Any) -> None:
 def test_a_page_of_nothing_but_bad_items_is_still_a_page() -> None:
     page = history({"data": [5, None, {}], "next_cursor": "c"})
     assert (page.signals, page.next_cursor, len(page.invalid)) == ([], "c", 3)
-
-
-# gzip
-
-
-def test_a_bomb_comes_in_pieces() -> None:
-    coding = Gzip()
-    size = 0
-    for piece in coding.undo(gzip.compress(bytes(10_000_000)), 64 * 1024):
-        assert len(piece) <= 64 * 1024
-        size += len(piece)
-    assert size == 10_000_000
 
 
 # times

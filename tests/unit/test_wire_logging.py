@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tradesdk._http.wire_logging import HIDDEN, LoggedExchange, cut, is_secret, redacted, wire
+from tradesdk._http.log_events import wire
+from tradesdk._http.wire_logging import HIDDEN, LoggedExchange, cut, is_secret, redacted
 
 KEYS = st.text(st.characters(min_codepoint=0x21, max_codepoint=0x7E), min_size=8, max_size=40)
 SIGNATURE = "0x" + "ab" * 64 + "1b"

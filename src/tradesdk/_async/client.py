@@ -9,7 +9,6 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from .._http import settings
-from .._http.proxies import proxy_for
 from .._http.request import raw_request
 from .._http.response import decode_raw
 from .._http.retry import RetryPolicy
@@ -220,7 +219,11 @@ def open_sender(
         from .httpx_sender import AsyncHttpxSender
 
         return AsyncHttpxSender(base_url, http_client, secret_path=secret_path)
-    proxy = proxy_for(origin, os.environ)
+    proxy = None
+    if not settings.is_loopback(origin.host.decode()):
+        from .._http.proxies import proxy_for
+
+        proxy = proxy_for(origin, os.environ)
     if origin.scheme == b"https":
         check_tls_variables()
     if proxy is not None:

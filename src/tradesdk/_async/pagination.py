@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Iterator
 from operator import attrgetter
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from .._http.arguments import MAX_PAGE, optional_text, page_size, total
+from .._http.arguments import MAX_PAGE, count, optional_text, page_size
 from .._http.repeated_pages import Repeats
 from .._http.request import Listing
 from ..errors import APIResponseError
@@ -53,7 +53,7 @@ class AsyncPager(Generic[M]):
         self._listing = listing
         self._limit = page_size(limit) or MAX_PAGE
         self._cursor = optional_text("cursor", cursor)
-        self._max_items = total(max_items)
+        self._max_items = count("max_items", max_items)
 
     def __aiter__(self) -> AsyncIterator[M]:
         return _AsyncItems(self._pages())

@@ -9,14 +9,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol, TypeVar, runtime_checkable
 
-from .._http.log_events import event, log_rate_limit_wait, logger
+from .._http.log_events import event, log_rate_limit_wait, logger, wire
 from .._http.rate_limit import RateWindow
 from .._http.request import Request
 from .._http.response import BodyReader, decode_nothing, moment_after, status_error
 from .._http.retry import Operation, RetryBudget, RetryPolicy, with_jitter
 from .._http.settings import USER_AGENT, ApiKey, Timeout
-from .._http.transport_errors import connection_error, root_cause, transport_error
-from .._http.wire_logging import LoggedExchange, wire
+from .._http.transport_errors import connection_error, transport_error
 from .._system.clock import Clock
 from .._values.http import RateClaim, RateLimit, RawResponse, SentHeaders
 from ..errors import APIError, APIResponseError, APIStatusError, RateLimitError, TradeError
@@ -24,6 +23,7 @@ from .concurrency import sleep
 from .sending import AsyncAnswer, AsyncSender, Outgoing
 
 if TYPE_CHECKING:
+    from .._http.wire_logging import LoggedExchange
     from .._values.payment import Payment
 
 T = TypeVar("T")
@@ -211,22 +211,25 @@ class AsyncSession:
         started = clock.monotonic()
         exchange: LoggedExchange | None = None
         try:
-            outgoing = self._outgoing(request, give_up - started, payment)
-            if wire.level:
-                exchange = LoggedExchange(
-                    request.method, url, outgoing.headers, request.body, clock.monotonic, self.secrets
-                )
+            headers = self._headers if request.body is None else self._headers_json
+            if headers is None:
+                headers = self.header_list(request.body)
+            if payment is not None:
+                headers = SentHeaders([*headers, payment.sent()])
+            timeout = self.timeout.within(give_up - started)
+            outgoing = Outgoing(
+                request.method, request.target, headers, request.body, timeout, give_up - started, self.watch
+            )
+            exchange = self.log(outgoing)
             answer = await self.sender.send(outgoing)
             body = await self.receive(answer, give_up)
-            status, headers, content = answer.status, answer.headers, body.content()
+            status, content = answer.status, body.content()
             success = 200 <= status < 300
             if payment is not None:
                 content = _without(payment, content, success)
             if body.cut_short and success:
                 raise ConnectionError("the gzip of the answer is cut short")
         except Exception as error:
-            if not transport_error(error):
-                raise
             lost = connection_error(error, request.method, url, proxy=self.sender.proxy)
             if payment is not None and not self.sender.tells_if_sent(error):
                 lost.sent = lost.temporary = True  # a payment that may have arrived counts as sent
@@ -235,16 +238,16 @@ class AsyncSession:
             event("request_failed", text, lost, level=logging.DEBUG, method=request.method, url=url)
             if exchange is not None:
                 exchange.failed(lost.message)
-            raise lost from root_cause(error)
-        response = RawResponse(status, headers, content)
+            raise lost from lost.__cause__
+        response = RawResponse(status, answer.headers, content)
         logged = logger.isEnabledFor(logging.DEBUG)
         seconds = clock.monotonic() - started if logged else 0.0
-        await self.limiter.answered(claim, status, headers)
+        await self.limiter.answered(claim, status, answer.headers)
         if logged:
             text, method = f"%(method)s %(url)s: %(status)d in {seconds * 1000:.0f} ms", request.method
             event("request_answered", text, level=logging.DEBUG, method=method, url=url, status=status, seconds=seconds)
         if exchange is not None:
-            exchange.answered(response.status, headers, content)
+            exchange.answered(status, answer.headers, content)
         if body.problem is not None and success and request.decode is not decode_nothing:
             raise APIResponseError(
                 f"the answer cannot be read: {body.problem}", method=request.method, url=url, response=response
@@ -277,30 +280,19 @@ class AsyncSession:
         if late and cut:
             raise TimeoutError("the answer was not complete at the deadline")
 
-    def _outgoing(self, request: Request[T], time_left: float, payment: Payment | None) -> Outgoing:
-        headers = self._headers if request.body is None else self._headers_json
-        if headers is None:
-            headers = self.header_list(request.body)
-        if payment is not None:
-            headers = SentHeaders([*headers, payment.sent()])
-        return Outgoing(
-            request.method,
-            request.target,
-            headers,
-            request.body,
-            timeout=self.timeout.within(time_left),
-            deadline=time_left,
-            watch=self.watch,
-        )
+    def log(self, outgoing: Outgoing) -> LoggedExchange | None:
+        """Log a whole request; None when that is off."""
+        if not wire.level:
+            return None
+        from .._http.wire_logging import LoggedExchange
 
-    def header_list(self, body: bytes | None) -> SentHeaders:
-        headers = SentHeaders(
-            [
-                (b"Accept", b"application/json"),
-                (b"Accept-Encoding", b"gzip"),
-                (b"User-Agent", USER_AGENT),
-            ]
-        )
+        url = self.base_url + outgoing.target
+        return LoggedExchange(outgoing.method, url, outgoing.headers, outgoing.body, self.clock.monotonic, self.secrets)
+
+    def header_list(
+        self, body: bytes | None, *, accept: bytes = b"application/json", coding: bytes = b"gzip"
+    ) -> SentHeaders:
+        headers = SentHeaders([(b"Accept", accept), (b"Accept-Encoding", coding), (b"User-Agent", USER_AGENT)])
         if self.key is not None:
             headers.append((b"Authorization", self.key.header()))
         if body is not None:

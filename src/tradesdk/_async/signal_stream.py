@@ -194,13 +194,10 @@ class AsyncSignalStream(Generic[ItemT]):
                 reason, silent = problem, True
         await self._connection.aclose()
         if not state.disconnected(reason, clock.monotonic(), clock.now(), silent=silent):
-            raise StreamError(
-                f"gave up reconnecting: {reason}",
-                method="GET",
-                url=self._connection.url,
-                code="stream_lost",
-                retries=state.watchdog.tries - 1,
-            )
+            message, url = f"gave up reconnecting: {reason}", self._connection.url
+            lost = StreamError(message, method="GET", url=url, code="stream_lost")
+            lost.retries = state.watchdog.tries - 1
+            raise lost
 
     # opening
 

@@ -3,27 +3,22 @@
 from __future__ import annotations
 
 import math
-import zlib
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from .._http.request import endpoint, request
 from .._http.response import decode_nothing
-from .._http.transport_errors import connection_error, root_cause, transport_error
-from .._http.wire_logging import LoggedExchange, wire
-from .._stream.events import Gzip, split
-from .._values.http import Headers, RawResponse, SentHeaders
+from .._http.transport_errors import connection_error, transport_error
+from .._values.http import Headers, RawResponse
 from .._values.text import printable
-from ..errors import APIConnectionError, StreamEndedError, StreamError, TradeError
+from ..errors import StreamEndedError, StreamError, TradeError
 from .concurrency import AsyncInterruptible, run_to_completion
 from .sending import AsyncAnswer, Outgoing
 
 if TYPE_CHECKING:
+    from .._http.wire_logging import LoggedExchange
     from .session import AsyncSession
 
-_CODINGS = ("", "identity", "gzip", "x-gzip")
 _LONGEST_ID = 1_024  # the id is only a hint: gaps are filled from the history
-_AT_ONCE = 16 * 1024  # bytes; small portions do not trigger the garbage collector
 _ERROR_BODY = 30.0  # seconds for the body of an error
 
 
@@ -33,14 +28,11 @@ class AsyncStreamConnection:
     def __init__(self, session: AsyncSession, interruptible: AsyncInterruptible, chain: int) -> None:
         self._session = session
         self._interruptible = interruptible
-        self._query = {"chain": chain}
-        self._request = request("GET", endpoint("signals", "stream"), decode_nothing, query=self._query)
+        self._request = request("GET", endpoint("signals", "stream"), decode_nothing, query={"chain": chain})
         self.url = session.base_url + self._request.target
         self._answer: AsyncAnswer | None = None
         self._patience = 0.0  # as the answer has it
         self._chunks: Any = None  # a generator, which has to be closed
-        self._coding: Gzip | None = None
-        self._pieces: Iterator[bytes] = iter(())
 
     async def open(self, read_timeout: float, last_event_id: str) -> Headers:
         """Open it. Returns the headers of the answer."""
@@ -48,15 +40,11 @@ class AsyncStreamConnection:
         if session.sender.is_closed:
             raise TradeError("this client is closed; make a new one")
         # With gzip, the service's buffers would hold events back.
-        ours = {b"Accept": b"text/event-stream", b"Accept-Encoding": b"identity"}
-        headers = SentHeaders((name, ours.get(name, value)) for name, value in session.header_list(None))
+        headers = session.header_list(None, accept=b"text/event-stream", coding=b"identity")
         headers.append((b"Cache-Control", b"no-store"))
         if last_event_id.isprintable() and 0 < len(last_event_id.strip()) == len(last_event_id) <= _LONGEST_ID:
             headers.append((b"Last-Event-ID", last_event_id.encode()))
         timeout = session.timeout
-        exchange: LoggedExchange | None = None
-        if wire.level:
-            exchange = LoggedExchange("GET", self.url, headers, None, session.clock.monotonic)
         outgoing = Outgoing(
             "GET",
             self._request.target,
@@ -67,24 +55,22 @@ class AsyncStreamConnection:
             watch=self._interruptible.watch,
             is_stream=True,
         )
+        exchange = session.log(outgoing)
         try:
             answer = await session.sender.send(outgoing)
         except Exception as error:
-            if not transport_error(error):
-                raise
             lost = connection_error(error, "GET", self.url, proxy=session.sender.proxy)
             if exchange is not None:
                 exchange.failed(lost.message)
-            raise lost from root_cause(error)
+            raise lost from lost.__cause__
         self._answer, self._patience = answer, 0.0
         self.watch()
         kind = answer.headers.get("content-type", "").partition(";")[0].strip().lower()
         coding = answer.coding.strip().lower()
-        if answer.status != 200 or kind != "text/event-stream" or coding not in _CODINGS:
+        if answer.status != 200 or kind != "text/event-stream" or coding not in ("", "identity"):
             await self._refuse(answer, kind, coding, exchange)
         elif exchange is not None:
             exchange.answered(200, answer.headers, None)  # events are not logged
-        self._coding = Gzip() if "gzip" in coding else None
         self._chunks = aiter(answer)
         return answer.headers
 
@@ -111,7 +97,7 @@ class AsyncStreamConnection:
             raise session.refusal(self._request, answer)
         reason = f"its content type is {printable(kind, 60) or 'missing'}, not text/event-stream"
         if kind == "text/event-stream":
-            encoding = f"its content encoding is {printable(coding, 60)}; only gzip is accepted"
+            encoding = f"its content encoding is {printable(coding, 60)}, and none is accepted"
             reason = encoding if status == 200 else "its status is not 200"
         raise StreamError(
             f"the answer ({status}) is not a stream of events: {reason}", method="GET", url=self.url, response=answer
@@ -127,29 +113,16 @@ class AsyncStreamConnection:
             self._answer.wait_for(patience)
             self._patience = patience
         try:
-            for piece in self._pieces:
-                return piece
             chunk: bytes | None = await anext(self._chunks, None)
-            if chunk is None or (self._coding is None and len(chunk) <= _AT_ONCE):
-                return chunk
-            self._pieces = split(chunk, _AT_ONCE) if self._coding is None else self._coding.undo(chunk, _AT_ONCE)
-            for piece in self._pieces:
-                return piece
-            return b""  # nothing yet: waiting here for more would hide that no event comes
-        except zlib.error:
-            raise APIConnectionError(
-                "the gzip of the stream is damaged", method="GET", url=self.url, sent=True
-            ) from None
         except Exception as error:
-            if not transport_error(error):
-                raise
-            raise connection_error(error, "GET", self.url) from root_cause(error)
+            lost = connection_error(error, "GET", self.url)
+            raise lost from lost.__cause__
+        return chunk
 
     async def aclose(self) -> None:
         """Close it. Closing again does nothing."""
         answer, self._answer = self._answer, None
         chunks, self._chunks = self._chunks, None
-        self._pieces = iter(())
         self.watch()
         if answer is not None:
             await run_to_completion(lambda: self._close(answer, chunks))

@@ -5,19 +5,17 @@ from __future__ import annotations
 import math
 import sys
 import unicodedata
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from datetime import UTC, date, datetime, timedelta
-from functools import wraps
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeGuard, TypeVar
 
 from .._values.text import display, printable, wrong_number
-from ..errors import InvalidArgumentError
+from ..errors import ConfigError, InvalidArgumentError
 
 if TYPE_CHECKING:
     from ..models._base import Model
 
 M = TypeVar("M", bound="Model")
-F = TypeVar("F", bound=Callable[..., Any])
 
 MAX_PAGE = 100
 CHAINS = (8453, 56)
@@ -31,19 +29,18 @@ def wrong_argument(name: str, expected: str, value: object) -> InvalidArgumentEr
     return InvalidArgumentError(message, hint=hint)
 
 
-def argument_called(right: str, *, not_: str) -> Callable[[F], F]:
-    """A function whose TypeError names `right` when `not_` is given: the service calls a chain one or the other."""
+def wrong_setting(name: str, expected: str, value: object) -> ConfigError:
+    """The same for a setting."""
+    message, hint = wrong_number(name, expected, value)
+    return ConfigError(message, hint=hint)
 
-    def named(function: F) -> F:
-        @wraps(function)
-        def called(*args: Any, **given: Any) -> Any:
-            if not_ in given:
-                raise TypeError(f"{function.__qualname__}() has no argument {not_}=; here it is called {right}=")
-            return function(*args, **given)
 
-        return cast(F, called)
+def is_number(value: object) -> TypeGuard[float]:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
-    return named
+
+def is_whole(value: object) -> TypeGuard[int]:
+    return isinstance(value, int) and not isinstance(value, bool)
 
 
 def identifier(name: str, value: str) -> str:
@@ -70,19 +67,15 @@ def required_text(name: str, value: str) -> str:
         raise InvalidArgumentError(f"{name} must be a string, not {type(value).__name__}")
     if not value:
         raise InvalidArgumentError(f"{name} must not be empty")
-    _refuse_surrogates(name, value)
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise InvalidArgumentError(f"{name} cannot be sent as UTF-8") from None
     return value
 
 
 def optional_text(name: str, value: str | None) -> str | None:
     return None if value is None else required_text(name, value)
-
-
-def _refuse_surrogates(name: str, value: str) -> None:
-    try:
-        value.encode()
-    except UnicodeEncodeError:
-        raise InvalidArgumentError(f"{name} cannot be sent as UTF-8") from None
 
 
 def comparable(text: str) -> str:
@@ -97,35 +90,31 @@ def chain(name: str, value: int) -> int:
 
 
 def page_size(value: int | None) -> int | None:
-    if value is None:
-        return None
-    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= MAX_PAGE:
+    if value is not None and not (is_whole(value) and 1 <= value <= MAX_PAGE):
         raise wrong_argument("limit", f"a whole number from 1 to {MAX_PAGE}", value)
     return value
 
 
-def total(value: int | None) -> int | None:
-    if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 0):
-        raise wrong_argument("max_items", "a whole number, 0 or more", value)
+def count(name: str, value: int | None) -> int | None:
+    if value is not None and not (is_whole(value) and value >= 0):
+        raise wrong_argument(name, "a whole number, 0 or more", value)
     return value
 
 
-def confidence(value: float | None) -> float | None:
-    if value is None:
-        return None
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
-        raise wrong_argument("min_confidence", "a number from 0.0 to 1.0", value)
-    return float(value)
-
-
 def integer(name: str, value: int | None) -> int | None:
-    if value is not None and (isinstance(value, bool) or not isinstance(value, int)):
+    if value is not None and not is_whole(value):
         raise wrong_argument(name, "a whole number", value)
     return value
 
 
+def confidence(value: float | None) -> float | None:
+    if value is not None and not (is_number(value) and 0 <= value <= 1):
+        raise wrong_argument("min_confidence", "a number from 0.0 to 1.0", value)
+    return None if value is None else float(value)
+
+
 def seconds(name: str, value: float, *, least: float = 0.0, most: float = sys.float_info.max) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value <= most:
+    if not (is_number(value) and least <= value <= most):
         expected = f"{least:g} to {most:g}" if most < sys.float_info.max else "more than 0" if least else "0 or more"
         raise wrong_argument(name, f"{expected} seconds", value)
     return float(value)
@@ -165,7 +154,7 @@ def moment(name: str, value: datetime | float | None) -> int | None:
         return (value - _EPOCH) // timedelta(seconds=1)
     if isinstance(value, date):
         raise InvalidArgumentError(f"{name} is a date without a time; use datetime(…, tzinfo=UTC)")
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= _LAST_SECOND:
+    if not (is_number(value) and 0 <= value <= _LAST_SECOND):
         raise InvalidArgumentError(
             f"{name} must be an aware datetime or Unix seconds (not milliseconds), not {display(value)}"
         )

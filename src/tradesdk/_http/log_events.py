@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from ..errors import ErrorCode, TradeError
 
 logger = logging.getLogger("tradesdk")
+wire = logging.getLogger("tradesdk.wire")
+"""For whole requests and answers: see `wire_logging`, which is imported only when it is on."""
 
 LogEvent = Literal[
     "request_answered",

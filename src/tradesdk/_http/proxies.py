@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ipaddress
 import re
 import sys
@@ -10,7 +11,7 @@ from dataclasses import dataclass, field
 from urllib.parse import unquote
 
 from ..errors import ConfigError
-from .settings import Origin, is_loopback
+from .settings import Origin
 
 _PLACE = re.compile(r"(\[[0-9a-fA-F:.]+\]|[^\s\[\]:]+)(?::(\d{1,5}))?")
 
@@ -31,10 +32,8 @@ class Proxy:
 
 
 def proxy_for(origin: Origin, environ: Mapping[str, str]) -> Proxy | None:
-    """The proxy for requests to `origin`. This machine needs none."""
+    """The proxy for requests to `origin`, which is another machine."""
     host, scheme = origin.host.decode(), origin.scheme.decode()
-    if is_loopback(host):
-        return None
     no_proxy = environ.get("no_proxy") or environ.get("NO_PROXY", "")
     for name in (f"{scheme}_proxy", f"{scheme}_proxy".upper(), "all_proxy", "ALL_PROXY"):
         value = environ.get(name, "").strip()
@@ -50,65 +49,29 @@ def proxy_for(origin: Origin, environ: Mapping[str, str]) -> Proxy | None:
 
 
 def excluded(host: str, port: int, no_proxy: str) -> bool:
-    """Whether a word of NO_PROXY means this host. Words that mean nothing are passed over, as everywhere."""
+    """Whether a word of NO_PROXY means this host. Words that mean nothing are skipped, as everywhere."""
     host = host.lower().rstrip(".")
-    address = _address(host)
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        address = None
     for word in re.split(r"[\s,]+", no_proxy.lower()):
         if word == "*":
             return True
-        if "/" in word:
-            if address is not None and _in_network(address, word):
-                return True
-            continue
-        name, at = _split_port(word)
+        with_port = re.fullmatch(r"(\[.*\]|[^\[:]*):([^:]*)", word)
+        name, at = with_port.groups() if with_port else (word, "")
         if at and at != str(port):
             continue
         if address is not None:
-            if _address(name) == address:
-                return True
+            with contextlib.suppress(ValueError):
+                if address in ipaddress.ip_network(name.replace("[", "").replace("]", ""), strict=False):
+                    return True
         elif name.startswith("*."):
-            if host.endswith(_ascii(name[1:])):
+            if host.endswith(name[1:]):
                 return True
-        elif (name := _ascii(name.strip("."))) and (host == name or host.endswith(f".{name}")):
+        elif (name := name.strip(".")) and f".{host}".endswith(f".{name}"):
             return True
     return False
-
-
-def _split_port(word: str) -> tuple[str, str]:
-    bracket = re.fullmatch(r"\[(.*)\](?::(.*))?", word)
-    if bracket is not None:
-        return bracket[1], bracket[2] or ""
-    if word.count(":") > 1:  # an IPv6 address
-        return word, ""
-    name, _, port = word.partition(":")
-    return name, port
-
-
-def _address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
-    try:
-        found = ipaddress.ip_address(text)
-    except ValueError:
-        return None
-    return (found.ipv4_mapped or found) if isinstance(found, ipaddress.IPv6Address) else found
-
-
-def _in_network(address: ipaddress.IPv4Address | ipaddress.IPv6Address, word: str) -> bool:
-    try:
-        return address in ipaddress.ip_network(word.replace("[", "").replace("]", ""), strict=False)
-    except ValueError:
-        return False
-
-
-def _ascii(name: str) -> str:
-    if name.isascii():
-        return name
-    import idna
-
-    dot = name[: len(name) - len(name.lstrip("."))]
-    try:
-        return dot + idna.encode(name.lstrip("."), uts46=True).decode()
-    except ValueError:
-        return name
 
 
 def _parsed(name: str, value: str) -> Proxy:

@@ -136,7 +136,6 @@ def status_error(method: str, url: str, response: RawResponse, *, now: float) ->
         status=response.status,
         service_code=service_code,
         response=response,
-        headers=response.headers,
         retry_after=wait,
         retry_at=moment_after(now, wait),
         rate_limit=rate_limit(response.headers),

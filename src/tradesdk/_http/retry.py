@@ -12,8 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from .._values.text import wrong_number
-from ..errors import ConfigError
+from .arguments import is_number, is_whole, wrong_setting
 from .service_time import server_wait
 
 
@@ -120,14 +119,12 @@ class RetryPolicy:
     def __post_init__(self) -> None:
         for name in ("max_retries", "max_server_errors"):
             value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= 5:
-                message, hint = wrong_number(name, "a whole number from 0 to 5", value)
-                raise ConfigError(message, hint=hint or "the service allows at most 5 retries")
+            if not (is_whole(value) and 0 <= value <= 5):
+                raise wrong_setting(name, "a whole number from 0 to 5", value)
         for name in ("base", "cap", "jitter", "max_server_wait"):
             value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < math.inf:
-                message, hint = wrong_number(name, "a finite number, 0 or more", value)
-                raise ConfigError(message, hint=hint)
+            if not (is_number(value) and 0 <= value < math.inf):
+                raise wrong_setting(name, "a finite number, 0 or more", value)
 
     def action(self, operation: Operation, failure: Failure, retries: int, *, server_errors: int = 0) -> RetryAction:
         """What to do after `failure` and `retries` earlier retries, `server_errors` of them after a 500."""

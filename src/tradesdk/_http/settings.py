@@ -8,14 +8,15 @@ import math
 import os
 import re
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NoReturn
 from urllib.parse import quote, unquote, urlsplit
 
-from .._values.text import bare_key, printable, wrong_number
+from .._values.text import bare_key, printable
 from .._version import __version__
 from ..errors import ConfigError
+from .arguments import is_number, wrong_setting
 from .retry import RetryPolicy
 
 if TYPE_CHECKING:
@@ -51,9 +52,8 @@ class Timeout:
     def __post_init__(self) -> None:
         for name in ("connect", "read", "write", "pool"):
             value = getattr(self, name)
-            if value is not None and not (_is_number(value) and 0 < value < math.inf):
-                message, hint = wrong_number(name, "more than 0 seconds", value)
-                raise ConfigError(f"timeout: {message}", hint=hint)
+            if value is not None and not (is_number(value) and 0 < value < math.inf):
+                raise wrong_setting(f"timeout: {name}", "more than 0 seconds", value)
 
     @classmethod
     def of(cls, value: float | Timeout | None) -> Timeout:
@@ -62,24 +62,15 @@ class Timeout:
             return cls()
         if isinstance(value, Timeout):
             return value
-        if not _is_number(value):
-            message, hint = wrong_number("timeout", "a number of seconds or a Timeout", value)
-            raise ConfigError(message, hint=hint)
+        if not is_number(value):
+            raise wrong_setting("timeout", "a number of seconds or a Timeout", value)
         return cls(connect=value, read=value, write=value, pool=value)
 
     def within(self, seconds: float) -> dict[str, float | None]:
         """The seconds of each part, at most `seconds`."""
-        seconds = min(max(seconds, 0.001), _A_DAY)
-
-        def least(value: float | None) -> float:
-            return seconds if value is None or value > seconds else value
-
-        return {
-            "connect": least(self.connect),
-            "read": least(self.read),
-            "write": least(self.write),
-            "pool": least(self.pool),
-        }
+        most = min(max(seconds, 0.001), _A_DAY)
+        parts = {"connect": self.connect, "read": self.read, "write": self.write, "pool": self.pool}
+        return {name: most if value is None or value > most else value for name, value in parts.items()}
 
 
 class SecretPath(str):
@@ -203,9 +194,9 @@ def check_api_key(key: object) -> str:
     return key
 
 
-def api_key(given: str | Callable[[], str] | None, environ: Mapping[str, str] | None = None) -> ApiKey:
+def api_key(given: str | Callable[[], str] | None) -> ApiKey:
     """The key from the argument or TRADE_API_KEY."""
-    source = given if given is not None else (os.environ if environ is None else environ).get("TRADE_API_KEY")
+    source = given if given is not None else os.environ.get("TRADE_API_KEY")
     if source is None:
         raise _bad_key("no API key: set TRADE_API_KEY or pass api_key=")
     return ApiKey(source)
@@ -223,7 +214,6 @@ def base_url(
     given: str | None,
     *,
     allow_insecure: bool,
-    environ: Mapping[str, str] | None = None,
     of_client: str = "",
     why_https: str = KEY_IN_THE_OPEN,
 ) -> str:
@@ -233,7 +223,7 @@ def base_url(
     """
     url = given
     if url is None:
-        url = (os.environ if environ is None else environ).get("TRADE_BASE_URL", "").strip() or of_client
+        url = os.environ.get("TRADE_BASE_URL", "").strip() or of_client
     if not isinstance(url, str):
         raise _bad_url(f"the base URL must be a string, not {type(url).__name__}")
     if not url.strip():
@@ -307,10 +297,6 @@ def market_base_url(given: str | None) -> str | None:
     return os.environ.get("TRADE_MARKET_BASE_URL", "").strip() or None
 
 
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
 def is_loopback(host: str) -> bool:
     if host.lower() == "localhost":
         return True
@@ -322,17 +308,15 @@ def is_loopback(host: str) -> bool:
 
 def deadline(seconds: float) -> float:
     """The checked `deadline`: seconds for one call with its retries."""
-    if not _is_number(seconds) or not seconds > 0:
-        message, hint = wrong_number("deadline", "more than 0 seconds", seconds)
-        raise ConfigError(message, hint=hint)
+    if not (is_number(seconds) and seconds > 0):
+        raise wrong_setting("deadline", "more than 0 seconds", seconds)
     return float(seconds) if seconds <= sys.float_info.max else math.inf
 
 
 def continue_for(seconds: float) -> float:
     """Check how long an unnamed purchase is continued."""
-    if not _is_number(seconds) or not 0 <= seconds <= sys.float_info.max:
-        message, hint = wrong_number("continue_for", "0 or more seconds", seconds)
-        raise ConfigError(message, hint=hint)
+    if not (is_number(seconds) and 0 <= seconds <= sys.float_info.max):
+        raise wrong_setting("continue_for", "0 or more seconds", seconds)
     return float(seconds)
 
 
@@ -366,9 +350,7 @@ def rate_limiter(given: object, kind: type) -> None:
 
 def policy(given: RetryPolicy, max_retries: int | None) -> RetryPolicy:
     """The policy, with `max_retries` replaced if given."""
-    if max_retries is None:
-        return given
-    return replace(given, max_retries=max_retries)
+    return given if max_retries is None else replace(given, max_retries=max_retries)
 
 
 def data_folder(of: str) -> Path:

@@ -27,11 +27,19 @@ def before_sending(error: Exception) -> bool:
 
 
 def connection_error(error: Exception, method: str, url: str, *, proxy: str = "") -> APIConnectionError:
-    """The SDK's error for an attempt without a complete answer. `proxy`: the variable that names the proxy, if any."""
+    """The SDK's error for an attempt without a complete answer; an error of something else is raised as it is.
+
+    Its cause is the first one, such as the refused connection; the layers between only repeat it. `proxy`: the variable
+    that names the proxy, if any.
+    """
+    if not transport_error(error):
+        raise error
     sent, temporary, message, code = _explain(error, f" of {proxy}" if proxy else "")
     late = isinstance(error, TimeoutError) or "TimeoutException" in _names(error)
     kind = APITimeoutError if late else APIConnectionError
-    return kind(message, method=method, url=url, sent=sent, temporary=temporary, code=code)
+    lost = kind(message, method=method, url=url, sent=sent, temporary=temporary, code=code)
+    lost.__cause__ = list(_causes(error))[-1]
+    return lost
 
 
 def _names(error: Exception) -> Iterator[str]:
@@ -99,11 +107,6 @@ def _unconnected(causes: list[BaseException], reason: str, of_proxy: str) -> tup
             case _:
                 pass
     return True, f"could not connect: {reason}", None
-
-
-def root_cause(error: BaseException) -> BaseException:
-    """The first cause, such as the refused connection; the layers between only repeat it."""
-    return list(_causes(error))[-1]
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:

@@ -15,13 +15,12 @@ enough, because bodies are large and show what an account has and does. `record.
 from __future__ import annotations
 
 import json
-import logging
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 from urllib.parse import quote
 
-wire = logging.getLogger("tradesdk.wire")
+from .log_events import wire
 
 HIDDEN = "****"
 LONGEST_BODY = 4 * 1024

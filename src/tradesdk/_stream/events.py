@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cache
@@ -141,31 +140,6 @@ def _item_by_item(response: RawResponse) -> tuple[list[Signal], str | None, list
         except ValidationError as error:
             invalid.append(InvalidEvent(printable(explained(error), 300), content.encode()[:MAX_RAW], "history"))
     return signals, cursor or None, invalid
-
-
-def split(chunk: bytes, size: int) -> Iterator[bytes]:
-    """`chunk` in pieces of at most `size`."""
-    return (chunk[start : start + size] for start in range(0, len(chunk), size))
-
-
-class Gzip:
-    """Decompresses gzip as it arrives."""
-
-    def __init__(self) -> None:
-        self._gzip = zlib.decompressobj(zlib.MAX_WBITS | 16)
-
-    def undo(self, chunk: bytes, size: int) -> Iterator[bytes]:
-        """`chunk` decompressed, in pieces of at most `size`. Raises `zlib.error` when it is damaged."""
-        while chunk:
-            piece = self._gzip.decompress(chunk, size)
-            chunk = self._gzip.unconsumed_tail
-            if piece:
-                yield piece
-            if self._gzip.eof:  # another member may follow
-                chunk = self._gzip.unused_data
-                self._gzip = zlib.decompressobj(zlib.MAX_WBITS | 16)
-            elif not piece:
-                return
 
 
 def unix(moment: datetime) -> float:

@@ -6,22 +6,15 @@ import os
 import threading
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any, TypeVar
+from typing import TypeVar
 from weakref import WeakValueDictionary
 
-from .._http import arguments
 from .._system.clock import Clock, SystemClock
 from .._system.forks import bind
 from .._system.sockets import cut_off
 from ..errors import TradeError
 
 T = TypeVar("T")
-F = TypeVar("F", bound=Callable[..., Any])
-
-
-def argument_called(right: str, *, not_: str) -> Callable[[F], F]:
-    """`arguments.argument_called`: a blocking method is an ordinary function."""
-    return arguments.argument_called(right, not_=not_)
 
 
 class Semaphore:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from operator import attrgetter
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from .._http.arguments import MAX_PAGE, optional_text, page_size, total
+from .._http.arguments import MAX_PAGE, count, optional_text, page_size
 from .._http.repeated_pages import Repeats
 from .._http.request import Listing
 from ..errors import APIResponseError
@@ -52,7 +52,7 @@ class Pager(Generic[M]):
         self._listing = listing
         self._limit = page_size(limit) or MAX_PAGE
         self._cursor = optional_text("cursor", cursor)
-        self._max_items = total(max_items)
+        self._max_items = count("max_items", max_items)
 
     def __iter__(self) -> Iterator[M]:
         return _Items(self._pages())

@@ -16,6 +16,7 @@ from uuid import uuid4
 from .._http.log_events import event
 from .._http.service_time import MAX_DIFFERENCE, REPORTED, ServiceClock
 from .._system.clock import Clock
+from .._values.details import PriceDetails, RecipientDetails
 from .._values.money import shown_usd, usd
 from .._values.payment import GRACE, Payment, SignedHeader, origin_of, possible_ends
 from ..errors import (
@@ -23,8 +24,6 @@ from ..errors import (
     LedgerError,
     PaymentError,
     PaymentRefusedError,
-    PriceDetails,
-    RecipientDetails,
     TradeError,
 )
 from .budget import Budget

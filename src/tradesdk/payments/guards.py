@@ -11,11 +11,12 @@ from urllib.parse import urlsplit
 
 from .._http.service_time import MAX_DIFFERENCE
 from .._http.settings import is_loopback
+from .._values.details import PaymentDetails, PriceDetails, RecipientDetails
 from .._values.hints import HINTS
 from .._values.money import shown_usd, usd
 from .._values.payment import LONGEST_VALIDITY
 from .._values.text import printable, wrong_number
-from ..errors import ConfigError, ErrorCode, PaymentDetails, PaymentRefusedError, PriceDetails, RecipientDetails
+from ..errors import ConfigError, ErrorCode, PaymentRefusedError
 from .protocol import Offer, Requirement
 
 SCHEME = "exact"

@@ -9,10 +9,11 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Literal, NamedTuple
 
+from ..._values.details import BudgetDetails, RecipientDetails
 from ..._values.money import shown_usd, usd
 from ..._values.payment import Payment, PaymentStage
 from ..._values.text import printable
-from ...errors import BudgetDetails, InvalidArgumentError, PaymentRefusedError, RecipientDetails
+from ...errors import InvalidArgumentError, PaymentRefusedError
 from ..budget import SUMS, Budget, Release, Spending
 
 HOUR = 3600.0
