@@ -93,7 +93,7 @@ def test_wheel_says_what_it_is(wheel: zipfile.ZipFile) -> None:
     info = f"tradesdk-{tradesdk.__version__}.dist-info"
     assert b"MIT License" in wheel.read(f"{info}/licenses/LICENSE")
     for name in ("trade", "tradesdk"):
-        assert re.search(rf"^{name} = \S+:main$", wheel.read(f"{info}/entry_points.txt").decode(), re.MULTILINE)
+        assert re.search(rf"^{name} = \S+:trade$", wheel.read(f"{info}/entry_points.txt").decode(), re.MULTILINE)
 
 
 def test_server_libraries_come_with_an_extra_only(wheel: zipfile.ZipFile) -> None:

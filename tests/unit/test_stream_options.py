@@ -11,8 +11,8 @@ import pytest
 
 from tradesdk import InvalidArgumentError
 from tradesdk._http.settings import ApiKey
-from tradesdk._stream.checkpoint import CheckpointFile, hash_of_key
-from tradesdk._stream.options import StreamOptions, stream_options
+from tradesdk._stream.checkpoint import hash_of_key
+from tradesdk._stream.options import StreamOptions
 
 from .._answers import BASE, KEY
 from .._clock import START
@@ -37,8 +37,10 @@ USUAL: dict[str, Any] = {
 }
 
 
-def options(**changes: Any) -> tuple[StreamOptions, CheckpointFile | None]:
-    return stream_options(BASE, ApiKey(KEY), **USUAL | changes)
+def options(**changes: Any) -> StreamOptions:
+    asked = StreamOptions(**USUAL | changes)
+    asked.checkpoint_file(BASE, ApiKey(KEY))
+    return asked
 
 
 REFUSED: dict[str, list[Any]] = {
@@ -67,12 +69,12 @@ def test_what_cannot_be_meant_is_refused_by_name(name: str, value: Any) -> None:
     [("idle_timeout", 5), ("idle_timeout", 0.01), ("settle", 0), ("recovery_timeout", 0), ("max_reconnects", 0)],
 )
 def test_the_least_that_can_be_asked_for(name: str, value: Any) -> None:
-    assert getattr(options(**{name: value})[0], name) == value
+    assert getattr(options(**{name: value}), name) == value
 
 
 @each_of("since", [START, START + 0.7, datetime.fromtimestamp(START, UTC)])
 def test_since_is_a_whole_second(since: Any) -> None:
-    assert options(since=since)[0].since == START
+    assert options(since=since).begin == START
 
 
 @each_of(
@@ -88,16 +90,16 @@ def test_since_is_a_whole_second(since: Any) -> None:
     ],
 )
 def test_filters(changes: dict[str, Any], yes: dict[str, Any], no: dict[str, Any] | None) -> None:
-    wanted = options(**changes)[0].predicate
+    wanted = options(**changes).predicate
     assert wanted is not None
     assert wanted(listed("s", 1, **yes))
     assert no is None or not wanted(listed("s", 1, **no))
 
 
 def test_a_checkpoint_of_ones_own(tmp_path: Path) -> None:
-    asked, file = options(checkpoint=tmp_path / "place.json", manual_ack=True)
+    file = options(checkpoint=tmp_path / "place.json", manual_ack=True).checkpoint_file(BASE, ApiKey(KEY))
     assert file is not None
-    assert (file.path, asked.checkpointed, asked.manual_ack) == (str(tmp_path / "place.json"), True, True)
+    assert file.path == str(tmp_path / "place.json")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -110,8 +112,7 @@ def test_the_usual_place_is_one_for_each_service_key_and_chain(tmp_path: Path, m
         (BASE, KEY + "x", 8453),
         ("https://other.example", KEY, 8453),
     ):
-        settings: dict[str, Any] = USUAL | {"checkpoint": True, "chain": chain}
-        _, file = stream_options(base, ApiKey(key), **settings)
+        file = options(checkpoint=True, chain=chain).checkpoint_file(base, ApiKey(key))
         assert file is not None
         assert KEY not in file.path
         assert file.path.startswith(str(tmp_path / "checkpoints"))
@@ -120,8 +121,7 @@ def test_the_usual_place_is_one_for_each_service_key_and_chain(tmp_path: Path, m
 
 
 def test_without_a_key() -> None:
-    settings: dict[str, Any] = USUAL | {"checkpoint": "x"}
-    _, file = stream_options(BASE, None, **settings)
+    file = options(checkpoint="x").checkpoint_file(BASE, None)
     assert file is not None
     assert KEY not in repr(file)
     assert hash_of_key(KEY) not in repr(file)

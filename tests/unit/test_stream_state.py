@@ -22,7 +22,10 @@ from ._replays import listed
 ASKED = StreamOptions(
     chain=CHAIN,
     since=None,
-    predicate=None,
+    min_confidence=None,
+    direction=None,
+    token=None,
+    checkpoint=False,
     heartbeats=False,
     unknown_events=False,
     reports=False,
@@ -31,7 +34,6 @@ ASKED = StreamOptions(
     recovery_timeout=600.0,
     max_reconnects=None,
     manual_ack=False,
-    checkpointed=False,
 )
 
 

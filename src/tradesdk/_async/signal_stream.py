@@ -49,7 +49,7 @@ class AsyncSignalStream(Generic[ItemT]):
         ```
     """
 
-    def __init__(self, session: AsyncSession, options: StreamOptions, checkpoint: CheckpointFile | None) -> None:
+    def __init__(self, session: AsyncSession, options: StreamOptions) -> None:
         self.chain = options.chain
         self._options = options
         self._interruptible = AsyncInterruptible()
@@ -61,7 +61,7 @@ class AsyncSignalStream(Generic[ItemT]):
         self._backfill = AsyncBackfill(
             self._session, self._interruptible, self._state, options, throttle=session.throttle
         )
-        self._checkpoint = checkpoint
+        self._checkpoint = options.checkpoint_file(session.base_url, session.key)
         self._taken: StreamSignal | None = None  # the consumer has it and may not be done with it
         self._saved_begin = -math.inf  # where the stream begins, as saved in the checkpoint
         self._begun = self._opened = self._entered = False
@@ -239,7 +239,7 @@ class AsyncSignalStream(Generic[ItemT]):
                 raise
         self._state.begin(state)
         self._begun = True
-        if state is None and self._options.since is None:
+        if state is None and self._options.begin is None:
             await self._backfill.before()
 
     async def _connect(self) -> None:

@@ -7,16 +7,18 @@ difference whether bytes are decoded before or after splitting.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 MAX_LINE = 1024 * 1024
 MAX_EVENT = 4 * 1024 * 1024
 HEAD = 64 * 1024
 LONGEST_RETRY = 10**15  # milliseconds; a server could send a megabyte of digits
 
 _MARK = b"\xef\xbb\xbf"  # a byte order mark
-_LF, _CR, _SPACE = b"\n\r "
+_CR, _SPACE = b"\r "
 
 
-class SSELimitError(ValueError):
+class TooLong(NamedTuple):
     """A line or an event is too long. Its end is unknown, so the rest of the stream cannot be read.
 
     Attributes:
@@ -25,11 +27,9 @@ class SSELimitError(ValueError):
         head: its first bytes, at most 64 KiB.
     """
 
-    def __init__(self, what: str, limit: int, head: bytes) -> None:
-        super().__init__(what, limit, head)  # all arguments, for pickling
-        self.what = what
-        self.limit = limit
-        self.head = head
+    what: str
+    limit: int
+    head: bytes
 
     def __str__(self) -> str:
         return f"{'an event' if self.what == 'event' else 'a line'} of the stream is longer than {self.limit:,} bytes"
@@ -49,102 +49,47 @@ class SSEDecoder:
         error: set when a limit was exceeded. Events before it were returned; there will be no more.
     """
 
-    __slots__ = (
-        "_after_cr",
-        "_begun",
-        "_data",
-        "_ended",
-        "_id",
-        "_line",
-        "_max_event",
-        "_max_line",
-        "_only_lines",
-        "_short",
-        "_start",
-        "error",
-        "last_event_id",
-        "retry",
-    )
-
     def __init__(self, *, max_line: int = MAX_LINE, max_event: int = MAX_EVENT) -> None:
         self.last_event_id = ""
         self.retry: int | None = None
-        self.error: SSELimitError | None = None
+        self.error: TooLong | None = None
         self._max_line = max_line
         self._max_event = max_event
-        self._short = min(max_line - len(b"data: "), max_event)  # data of one line up to this keeps both limits
-        self._only_lines = False  # past the byte order mark, and neither closed nor failed
-        self._start = b""  # the first bytes, while they may still become a byte order mark
-        self._ended = False
+        self._start: bytes | None = b""  # the first bytes, while they may still become a byte order mark
         self._after_cr = False  # the next LF belongs to the CR before it
         self._line = bytearray()  # the unfinished line
-        self._begun = False  # whether lines came after the last empty one
         self._data: bytes | bytearray | None = None  # of the unfinished event; None without a data line
         self._id = ""
 
     def feed(self, chunk: bytes) -> list[bytes]:
         """The data of the events that `chunk` completes: their lines joined by LF. A CR ends its line at once."""
-        if not self._only_lines:
-            chunk = self._lines_of(chunk)
-        if not chunk:
+        if self._start is not None:
+            chunk = self._start + chunk
+            if _MARK.startswith(chunk):
+                self._start = chunk
+                return []
+            self._start = None
+            chunk = chunk.removeprefix(_MARK)
+        if not chunk or self.error is not None:
             return []
         if self._after_cr:
             self._after_cr = False
-            if chunk[0] == _LF:
-                chunk = chunk[1:]
+            chunk = chunk.removeprefix(b"\n")
         if _CR in chunk:
             self._after_cr = chunk[-1] == _CR
             chunk = chunk.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
-        # From here on only LF ends a line.
-        if self._line:
-            if _LF not in chunk:
-                self._keep(chunk)
-                return []
+        events: list[bytes] = []
+        lines = chunk.split(b"\n")  # from here on only LF ends a line
+        if len(lines) == 1:
             self._line += chunk
-            chunk = bytes(self._line)
-            self._line.clear()
-        if not self._begun and chunk[:6] == b"data: " and len(chunk) <= self._short:
-            # The usual case: whole events of one data line each. With another line end it is something else.
-            whole = chunk[-2:] == b"\n\n"
-            events = chunk[6 : -2 if whole else None].split(b"\n\ndata: ")
-            rest = b"" if whole else b"data: " + events.pop()
-            if chunk.count(b"\n") == 2 * len(events):
-                if rest:
-                    self._keep(rest)
-                return events
-        events = []
-        lines = chunk.split(b"\n")
-        rest = lines.pop()
-        if lines:
+        else:
+            if self._line:
+                lines[0] = bytes(self._line) + lines[0]
+            self._line = bytearray(lines.pop())
             self._read(lines, events)
-        if rest and self.error is None:
-            self._keep(rest)
-        return events
-
-    def close(self) -> None:
-        """End the stream; an unfinished event is dropped."""
-        self._ended = True
-        self._stop()
-
-    def _lines_of(self, chunk: bytes) -> bytes:
-        """`chunk` without a byte order mark; empty while it may be part of one, or after an error."""
-        if self._ended:
-            raise RuntimeError("the stream has ended; use a new decoder for a new stream")
-        if self.error is not None:
-            return b""
-        chunk = self._start + chunk
-        if _MARK.startswith(chunk):
-            self._start = chunk
-            return b""
-        self._start = b""
-        self._only_lines = True
-        return chunk.removeprefix(_MARK)
-
-    def _keep(self, part: bytes) -> None:
-        """Add to the unfinished line."""
-        self._line += part
         if len(self._line) > self._max_line:
             self._fail("line", self._max_line, self._line)
+        return events
 
     def _read(self, lines: list[bytes], events: list[bytes]) -> None:
         """Read whole lines, and append the data of the events that they complete."""
@@ -153,11 +98,11 @@ class SSEDecoder:
             if not line:  # the end of an event
                 self.last_event_id = self._id
                 if data is not None:
-                    events.append(data if isinstance(data, bytes) else bytes(data))
+                    events.append(bytes(data))
                     data = None
                 continue
             if len(line) > longest:
-                self._fail("line", self._max_line, line)
+                self._fail("line", longest, line)
                 return
             name, _, value = line.partition(b":")
             if value and value[0] == _SPACE:
@@ -179,17 +124,9 @@ class SSEDecoder:
             elif name == b"retry" and value.isdigit():  # bytes.isdigit: 0 to 9 only
                 self.retry = min(int(value.lstrip(b"0")[:17] or b"0"), LONGEST_RETRY)
         self._data = data
-        self._begun = bool(lines[-1])
 
     def _fail(self, what: str, limit: int, offender: bytes | bytearray) -> None:
-        # At most the limit, so that it does not depend on how the bytes were split.
-        self.error = SSELimitError(what, limit, bytes(offender[: min(HEAD, limit)]))
-        self._stop()
-
-    def _stop(self) -> None:
-        """Drop everything and take no more."""
-        self._only_lines = False
-        self._start = b""
-        self._id = ""
-        self._line = bytearray()
-        self._data = None
+        if self.error is None:
+            # At most the limit, so that it does not depend on how the bytes were split.
+            self.error = TooLong(what, limit, bytes(offender[: min(HEAD, limit)]))
+        self._line, self._data = bytearray(), None

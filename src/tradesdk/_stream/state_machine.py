@@ -138,7 +138,7 @@ class StreamState:
         self._lock = threading.Lock()  # signals may be acknowledged, and states saved, in other threads
         self.items: deque[StreamItem] = deque()
         self.replay = Deduplicator(
-            settle=options.settle, predicate=options.predicate, acknowledging=options.checkpointed
+            settle=options.settle, predicate=options.predicate, acknowledging=options.checkpoint is not False
         )
         self.watchdog = Watchdog(policy, options.idle_timeout)
         self.decoder = SSEDecoder()
@@ -164,7 +164,7 @@ class StreamState:
 
     def begin(self, state: CheckpointState | None) -> None:
         """Set where to begin, before the first connection. With neither checkpoint nor `since`: when it is open."""
-        since = self._options.since
+        since = self._options.begin
         if state is not None:
             if since is not None:
                 self._reports.since_ignored(state.position)
@@ -250,7 +250,6 @@ class StreamState:
     def _detach(self, *, silent: bool = False) -> None:
         self.attached = False
         self.watchdog.broke_off(silent=silent)
-        self.decoder.close()
 
     # what comes
 

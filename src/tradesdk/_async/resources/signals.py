@@ -158,12 +158,10 @@ class AsyncSignalsResource:
         Raises:
             InvalidArgumentError: an argument was refused; nothing was sent.
         """
-        from ..._stream.options import stream_options  # only where there is a stream
+        from ..._stream.options import StreamOptions  # only where there is a stream
         from ..signal_stream import AsyncSignalStream
 
-        options, checkpoint_file = stream_options(
-            self._session.base_url,
-            self._session.key,
+        options = StreamOptions(
             chain=chain,
             since=since,
             min_confidence=min_confidence,
@@ -179,4 +177,4 @@ class AsyncSignalsResource:
             recovery_timeout=recovery_timeout,
             max_reconnects=max_reconnects,
         )
-        return AsyncSignalStream(self._session, options, checkpoint_file)
+        return AsyncSignalStream(self._session, options)
