@@ -3,7 +3,6 @@
 import errno
 import hashlib
 import json
-import math
 import os
 import stat
 import subprocess
@@ -75,7 +74,6 @@ def test_what_is_written_is_found_again(
 
 def test_from_run_to_run(path: Path) -> None:
     file = checkpoint(path)
-    assert repr(file) == f"CheckpointFile({str(path)!r})"
     for number in range(4):
         assert file.open() == (state(number - 1) if number else None)
         assert path.exists() is bool(number)
@@ -109,25 +107,6 @@ def test_the_bytes_of_a_file(path: Path) -> None:
     for neat in (json.dumps(json.loads(first), indent=2) + "\n", json.dumps(json.loads(first))):  # an editor's
         path.write_text(neat)
         assert kept(path) == state(1, ids=1)
-
-
-@each_of(
-    ("begin", "position", "mark"),
-    [
-        *((bad, 0, 0) for bad in (-1, math.nan)),
-        *((0, bad, 0) for bad in (math.nan, math.inf, 253402300800)),
-        *((0, 0, bad) for bad in (math.nan, math.inf, -1e11, 253402300800)),
-    ],
-)
-def test_a_state_that_could_not_be_read_again_is_refused(
-    path: Path, begin: float, position: float, mark: float
-) -> None:
-    path.unlink(missing_ok=True)
-    with opened(path, state(1)) as file:
-        with pytest.raises(ValueError, match=r"begin|position|handled"):
-            save(file, CheckpointState(begin, position, (("id", mark),)))
-        assert file.behind
-    assert kept(path) == state(1)
 
 
 # At most twice a second

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Mapping
 
 from .._values.http import RateLimit
-from .response import rate_limit
+from .response import count, rate_limit
 from .service_time import reset_time, server_now
 
 _WINDOW = 60.0  # limits are per minute
@@ -54,10 +54,8 @@ class RateWindow:
                 if self._limit is None:
                     self._left = None
                     return 0.0
-                self._left, self._guessed = (
-                    max(1, int(self._limit)),
-                    True,
-                )  # with 0, no request would ever get an answer
+                self._left = max(1, int(self._limit))  # with 0, no request would ever get an answer
+                self._guessed = True
                 self._ends += _WINDOW * (1 + (monotonic - self._ends) // _WINDOW)
             if self._left is None or self._left > 0:
                 self._left = None if self._left is None else self._left - 1
@@ -72,15 +70,15 @@ class RateWindow:
 
     def observe(self, headers: Mapping[str, str], *, now: float, monotonic: float) -> None:
         """Read an answer's headers."""
-        left, reset = headers.get("x-ratelimit-remaining"), headers.get("x-ratelimit-reset")
-        if left is None or reset is None or not (left.isascii() and left.isdigit() and len(left) < 10):
+        reset, limit = headers.get("x-ratelimit-reset"), headers.get("x-ratelimit-limit")
+        left = count(headers.get("x-ratelimit-remaining"))
+        if left is None or reset is None:
             return
-        limit = headers.get("x-ratelimit-limit")
         self._latest = headers
         with self._lock:
             if reset == self._reset and limit == self._limit:
-                if not self._guessed and (self._left is None or int(left) < self._left):
-                    self._left = int(left)
+                if not self._guessed and (self._left is None or left < self._left):
+                    self._left = left
                 return
             moment = reset_time({"x-ratelimit-reset": reset})
             if moment is None:
@@ -92,8 +90,6 @@ class RateWindow:
             guessed = self._guessed and limit == self._limit
             if limit == self._limit and self._reset is not None and not guessed and ends < self._ends - 1:
                 return  # a late answer from an older window
-            self._left = min(self._left or 0, int(left)) if guessed else int(left)
-            self._limit = (
-                limit if limit is not None and limit.isascii() and limit.isdigit() and len(limit) < 10 else None
-            )
+            self._left = min(self._left or 0, left) if guessed else left
+            self._limit = None if count(limit) is None else limit
             self._reset, self._ends, self._guessed = reset, ends, False

@@ -31,15 +31,16 @@ _MAX_MEMBERS = 10_000  # of a gzip body: empty ones take time and never reach th
 
 def rate_limit(headers: Mapping[str, str]) -> RateLimit | None:
     """The three `X-RateLimit-*` headers; None when all are missing."""
-    limit = _count(headers.get("x-ratelimit-limit"))
-    remaining = _count(headers.get("x-ratelimit-remaining"))
+    limit = count(headers.get("x-ratelimit-limit"))
+    remaining = count(headers.get("x-ratelimit-remaining"))
     reset = reset_time(headers)
     if limit is None and remaining is None and reset is None:
         return None
     return RateLimit(limit, remaining, None if reset is None else datetime.fromtimestamp(reset, UTC))
 
 
-def _count(text: str | None) -> int | None:
+def count(text: str | None) -> int | None:
+    """The number in a header; None when it is missing or no plausible one."""
     return int(text) if text is not None and text.isascii() and text.isdigit() and len(text) < 16 else None
 
 

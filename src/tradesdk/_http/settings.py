@@ -269,25 +269,22 @@ def rpc_url(given: object) -> tuple[str, SecretPath]:
     if not isinstance(given, str) or not given.strip():
         raise ConfigError("an RPC URL must be the URL of a node, such as https://mainnet.base.org")
     url = given.strip()
+    if not url.isprintable() or " " in url or "\\" in url or "#" in url:
+        raise ConfigError("the RPC URL contains a space, a backslash, a # or a control character")
     try:
-        if not url.isprintable() or " " in url or "\\" in url or "#" in url:
-            raise ConfigError("the RPC URL contains a space, a backslash, a # or a control character")
-        try:
-            parts = urlsplit(url)
-        except ValueError:
-            raise ConfigError("the RPC URL cannot be read") from None
+        parts = urlsplit(url)
         host = check_base_url(
             f"{parts.scheme}://{parts.netloc}",
             allow_insecure=False,
             why_https="keys and answers could be read and changed on the way",
             name="RPC URL",
         )
-    except ConfigError as error:
-        message = error.message
-    else:
-        path = quote(parts.path or "/", safe=_IN_PATH)
-        return host, SecretPath(f"{path}?{quote(parts.query, safe=_IN_PATH + '?')}" if parts.query else path)
-    raise ConfigError(message)
+    except ValueError:
+        raise ConfigError("the RPC URL cannot be read") from None
+    except ConfigError as error:  # with another hint
+        raise ConfigError(error.message) from None
+    path = quote(parts.path or "/", safe=_IN_PATH)
+    return host, SecretPath(f"{path}?{quote(parts.query, safe=_IN_PATH + '?')}" if parts.query else path)
 
 
 def market_base_url(given: str | None) -> str | None:

@@ -40,7 +40,6 @@ _Moment = Annotated[float, Field(ge=0, lt=_YEAR_10000)]
 _AnyMoment = Annotated[float, Field(ge=_YEAR_1, lt=_YEAR_10000)]
 _REFUSED = {errno.EACCES, errno.EPERM, errno.EROFS}
 _NO_SPACE = {errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC)}
-_START_OVER = "move it away to start over, or choose another file"
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,9 +107,6 @@ class CheckpointFile:
         self._written = 0.0
         self._timer: threading.Timer | None = None
 
-    def __repr__(self) -> str:
-        return f"CheckpointFile({self.path!r})"
-
     def open(self) -> CheckpointState | None:
         """Take the lock and read. None: there is no file yet. Missing folders are made, private."""
         if self._lock is not None and self._lock.forked:
@@ -125,7 +121,11 @@ class CheckpointFile:
             self._take(lock)
             try:
                 with self._refusing("read"):
-                    self._must_have_one_name()
+                    if (names := private_files.names(self._real)) > 1:
+                        raise self._error(
+                            f"has {names} names (hard links), and only one of them would be kept up to date",
+                            "copy it and use the copy, or remove the other names",
+                        )
                     state = self._read()
                 with self._refusing("written"):  # now rather than at the first signal
                     private_files.try_to_replace(self._real)
@@ -212,13 +212,6 @@ class CheckpointFile:
         except InUseError as error:
             raise self._in_use(str(error)) from None
 
-    def _must_have_one_name(self) -> None:
-        if (names := private_files.names(self._real)) > 1:
-            raise self._error(
-                f"has {names} names (hard links), and only one of them would be kept up to date",
-                "copy it and use the copy, or remove the other names",
-            )
-
     def _must_be_as_it_was(self) -> None:
         """Do not overwrite what another program wrote. A removed file is written again."""
         try:
@@ -250,45 +243,28 @@ class CheckpointFile:
                 "checkpoint_mismatch",
             )
         content = _Content.model_validate_json(data)
-        self._must_be_ours(content.service, content.key, content.chain)
-        if content.position < content.begin:
-            raise self._damaged("position is before begin")
-        return CheckpointState(content.begin, content.position, tuple(content.handled))
-
-    def _must_be_ours(self, service: str, key: str, chain: int) -> None:
         hint = "choose another file: each service, key and chain needs its own"
-        if service != self._service:
-            raise self._error(f"belongs to another service, {printable(service, 100)}", hint, "checkpoint_mismatch")
-        if chain != self._chain:
-            raise self._error(
-                f"belongs to another chain, {printable(str(chain), 30)}, not {self._chain}", hint, "checkpoint_mismatch"
-            )
-        if key != self._key:
-            raise self._error(
-                "belongs to another API key",
+        other = None
+        if content.service != self._service:
+            other = f"service, {printable(content.service, 100)}"
+        elif content.chain != self._chain:
+            other = f"chain, {printable(str(content.chain), 30)}, not {self._chain}"
+        elif content.key != self._key:
+            other = "API key"
+            hint = (
                 f'if the key was rotated, put "key":"{self._key}" into the file to continue; '
-                "if it belongs to another account, choose another file, or delete this one to start over",
-                "checkpoint_mismatch",
+                "if it belongs to another account, choose another file, or delete this one to start over"
             )
+        if other is not None:
+            raise self._error(f"belongs to another {other}", hint, "checkpoint_mismatch")
+        if content.position < content.begin:
+            raise ValueError("position is before begin")
+        return CheckpointState(content.begin, content.position, tuple(content.handled))
 
     def _encoded(self, state: CheckpointState) -> bytes:
         # Not by the model: pydantic-core has locks that a thread may hold while this process is forked.
-        for name, least, moments in (
-            ("begin", 0, [state.begin]),
-            ("position", 0, [state.position]),
-            ("handled", _YEAR_1, [when for _, when in state.handled]),
-        ):
-            if not all(least <= when < _YEAR_10000 for when in moments):
-                raise ValueError(f"{name} is not a time that could be read again")
-        content = {
-            "version": VERSION,
-            "service": self._service,
-            "key": self._key,
-            "chain": self._chain,
-            "begin": state.begin,
-            "position": state.position,
-            "handled": state.handled,
-        }
+        whose = {"version": VERSION, "service": self._service, "key": self._key, "chain": self._chain}
+        content = whose | {"begin": state.begin, "position": state.position, "handled": state.handled}
         data = json.dumps(content, separators=(",", ":")).encode() + b"\n"
         if len(data) > LARGEST:
             raise self._error("would be too large to be read again", "acknowledge signals roughly in their order")
@@ -302,11 +278,6 @@ class CheckpointFile:
     def _in_use(self, by: str) -> CheckpointError:
         return self._error(f"is in use by {by}", "end that one first, or choose another file", "checkpoint_in_use")
 
-    def _damaged(self, what: str) -> CheckpointError:
-        return self._error(
-            f"is damaged or not a checkpoint ({printable(what, 150)})", _START_OVER, "checkpoint_damaged"
-        )
-
     @contextmanager
     def _refusing(self, doing: str) -> Iterator[None]:
         """Raise our error for what a file system or a content does."""
@@ -314,10 +285,10 @@ class CheckpointFile:
             yield
         except OSError as error:
             raise self._failed(error, doing) from error
-        except ValidationError as error:
-            raise self._damaged(explained(error)) from None
         except ValueError as error:
-            raise self._damaged(str(error)) from None
+            what = printable(explained(error) if isinstance(error, ValidationError) else str(error), 150)
+            start_over = "move it away to start over, or choose another file"
+            raise self._error(f"is damaged or not a checkpoint ({what})", start_over, "checkpoint_damaged") from None
 
     def _failed(self, error: OSError, doing: str) -> CheckpointError:
         code = errno.errorcode.get(error.errno or 0, "no number")

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cache
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from pydantic import ValidationError
 from pydantic_core import TzInfo, from_json
@@ -61,19 +61,22 @@ def read_other(raw: bytes, problem: ValidationError) -> Event:
     return UnknownEvent(kind, body, raw)
 
 
-def of_another_chain(signal: Signal, raw: bytes) -> InvalidEvent:
-    return _invalid(f"a signal of another chain: {signal.chain_id}", raw)
+def of_another_chain(signal: Signal, raw: bytes | None = None) -> InvalidEvent:
+    """The event for a signal of another chain. Without `raw`, the history sent it."""
+    return _about(signal, f"a signal of another chain: {signal.chain_id}", raw)
 
 
 def conflict(signal: Signal, raw: bytes | None = None) -> InvalidEvent:
-    """An event for an id that came again with other content. Without `raw`, the history sent it."""
-    content = signal.model_dump_json().encode() if raw is None else raw
-    reason = f"the id {printable(signal.id, 100)!r} came again with other content"
-    return InvalidEvent(reason, content[:MAX_RAW], "history" if raw is None else "stream")
+    """The event for an id that came again with other content. Without `raw`, the history sent it."""
+    return _about(signal, f"the id {printable(signal.id, 100)!r} came again with other content", raw)
 
 
-def _invalid(reason: str, raw: bytes) -> InvalidEvent:
-    return InvalidEvent(printable(reason, 300), raw[:MAX_RAW])
+def _about(signal: Signal, reason: str, raw: bytes | None) -> InvalidEvent:
+    return _invalid(reason, raw) if raw is not None else _invalid(reason, signal.model_dump_json().encode(), "history")
+
+
+def _invalid(reason: str, raw: bytes, source: Literal["stream", "history"] = "stream") -> InvalidEvent:
+    return InvalidEvent(printable(reason, 300), raw[:MAX_RAW], source)
 
 
 def explained(error: ValidationError) -> str:
@@ -111,14 +114,9 @@ def decode_history(chain: int, method: str, url: str, response: RawResponse) -> 
         signals, cursor, invalid = found
         if not signals and not invalid:
             raise error from None
-    kept = [signal for signal in signals if signal.chain_id == chain]
-    if len(kept) < len(signals):
-        others = (signal for signal in signals if signal.chain_id != chain)
-        invalid += [
-            InvalidEvent(f"a signal of another chain: {each.chain_id}", each.model_dump_json().encode(), "history")
-            for each in others
-        ]
-    return HistoryPage(kept, cursor, response.headers, invalid)
+    invalid += [of_another_chain(signal) for signal in signals if signal.chain_id != chain]
+    signals = [signal for signal in signals if signal.chain_id == chain]
+    return HistoryPage(signals, cursor, response.headers, invalid)
 
 
 def _item_by_item(response: RawResponse) -> tuple[list[Signal], str | None, list[InvalidEvent]] | None:
@@ -138,7 +136,7 @@ def _item_by_item(response: RawResponse) -> tuple[list[Signal], str | None, list
         try:
             signals.append(Signal.model_validate_json(content))
         except ValidationError as error:
-            invalid.append(InvalidEvent(printable(explained(error), 300), content.encode()[:MAX_RAW], "history"))
+            invalid.append(_invalid(explained(error), content.encode(), "history"))
     return signals, cursor or None, invalid
 
 

@@ -50,7 +50,7 @@ class SignalStream(Generic[ItemT]):
         ```
     """
 
-    def __init__(self, session: Session, options: StreamOptions, checkpoint: CheckpointFile | None) -> None:
+    def __init__(self, session: Session, options: StreamOptions) -> None:
         self.chain = options.chain
         self._options = options
         self._interruptible = Interruptible()
@@ -60,7 +60,7 @@ class SignalStream(Generic[ItemT]):
         self._items = self._state.items
         self._connection = StreamConnection(self._session, self._interruptible, options.chain)
         self._backfill = Backfill(self._session, self._interruptible, self._state, options, throttle=session.throttle)
-        self._checkpoint = checkpoint
+        self._checkpoint = options.checkpoint_file(session.base_url, session.key)
         self._taken: StreamSignal | None = None  # the consumer has it and may not be done with it
         self._saved_begin = -math.inf  # where the stream begins, as saved in the checkpoint
         self._begun = self._opened = self._entered = False
@@ -238,7 +238,7 @@ class SignalStream(Generic[ItemT]):
                 raise
         self._state.begin(state)
         self._begun = True
-        if state is None and self._options.since is None:
+        if state is None and self._options.begin is None:
             self._backfill.before()
 
     def _connect(self) -> None:

@@ -157,12 +157,10 @@ class SignalsResource:
         Raises:
             InvalidArgumentError: an argument was refused; nothing was sent.
         """
-        from ..._stream.options import stream_options  # only where there is a stream
+        from ..._stream.options import StreamOptions  # only where there is a stream
         from ..signal_stream import SignalStream
 
-        options, checkpoint_file = stream_options(
-            self._session.base_url,
-            self._session.key,
+        options = StreamOptions(
             chain=chain,
             since=since,
             min_confidence=min_confidence,
@@ -178,4 +176,4 @@ class SignalsResource:
             recovery_timeout=recovery_timeout,
             max_reconnects=max_reconnects,
         )
-        return SignalStream(self._session, options, checkpoint_file)
+        return SignalStream(self._session, options)
