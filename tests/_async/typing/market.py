@@ -1,4 +1,4 @@
-"""What a type checker sees of market data in the async client. Nothing here runs, as in `surface_async`.
+"""What a type checker sees of the client of market data. Nothing here runs, as in `surface`.
 
 A line with an ignore comment must be refused: mypy reports an ignore that has nothing to ignore.
 """
@@ -209,9 +209,9 @@ async def refused(market: AsyncMarketClient) -> None:
     await market.quote.token_prices(["ETH"], max_price="1")  # type: ignore[call-arg]  # a quote buys nothing
     await market.token_prices(["ETH"], dry_run=True)  # type: ignore[call-arg]  # that is market.dry_run
     print((await market.dry_run.token_prices(["ETH"])).data)  # type: ignore[attr-defined]  # nothing was bought
-    await market.batches.token_prices(["ETH"])  # type: ignore[misc]  # a run is walked, not awaited
-    for batch in market.batches.token_prices(["ETH"]):  # type: ignore[attr-defined]  # an async for is missing
-        print(batch)
+    await market.batches.token_prices(["ETH"])  # type: ignore[misc]  # a run is walked, not awaited  # async only
+    for batch in market.batches.token_prices(["ETH"]):  # type: ignore[attr-defined]  # an async for is missing  # async only
+        print(batch)  # async only
     AsyncMarketClient(signer="0x01")  # type: ignore[arg-type]  # a key is no signer
     AsyncMarketClient(budget="5.00")  # type: ignore[arg-type]  # Budget(total="5.00")?
     AsyncMarketClient("https://service.example")  # type: ignore[call-arg, arg-type]  # everything by name
@@ -219,4 +219,4 @@ async def refused(market: AsyncMarketClient) -> None:
     Budget(per_day=5)  # type: ignore[arg-type]  # dollars? or millionths, as its own attributes are?
     await market.payments.mark("pay_1")  # type: ignore[call-arg]  # paid or unpaid?
     market.batches.token_prices(5)  # type: ignore[arg-type]  # no list
-    print(market.token_prices(["ETH"]).data)  # type: ignore[attr-defined]  # an await is missing
+    print(market.token_prices(["ETH"]).data)  # type: ignore[attr-defined]  # an await is missing  # async only
