@@ -4,6 +4,8 @@ import base64
 import json
 from typing import Any
 
+import pytest
+
 from tradesdk import LocalSigner, RawResponse
 from tradesdk._values.http import Headers
 from tradesdk.payments.protocol import (
@@ -63,6 +65,7 @@ def test_a_payment_is_written_to_the_last_character_of_its_signature() -> None:
     assert payment(header=header).sent() == (b"PAYMENT-SIGNATURE", header.encode())
 
 
+@pytest.mark.rule("payment.failed")
 @each_of("name", RECEIPTS)
 def test_a_receipt_is_read_whole(name: str) -> None:
     golden = load(name)
@@ -78,6 +81,7 @@ def test_a_receipt_is_read_whole(name: str) -> None:
     assert bool(receipt_warnings(receipt, payment(amount=30_000))) is not golden["success"]
 
 
+@pytest.mark.rule("payment.identifier")
 def test_the_identifier_is_echoed_with_an_id() -> None:
     golden = load(IDENTIFIER)
     plain = parse_offer(golden_answer())

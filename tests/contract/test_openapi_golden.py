@@ -7,6 +7,8 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import pytest
+
 from .._openapi import header_problems, problems, resolved, response
 from .._rows import each_of
 from ._golden import GOLDEN, LISTS, RECORDS, load
@@ -80,6 +82,7 @@ def test_golden_is_as_described(name: str) -> None:
     assert problems(schema_of(name), load(name)) == []
 
 
+@pytest.mark.rule("error.429.headers", "limit.headers")
 @each_of("name", HEADERS)
 def test_golden_headers_are_as_described(name: str) -> None:
     said, headers = response(*HEADERS[name]), load(name)
@@ -90,6 +93,16 @@ def test_golden_headers_are_as_described(name: str) -> None:
         assert header_problems(said, {**headers, header: "-1" if header != "X-RateLimit-Reset" else str(10**18)}) != []
 
 
+@pytest.mark.rule(
+    "agent.fields agent.fields.created agent.fields.updated agent.fields.summary agent.stats.fields",
+    "risk.fields wallet.fields wallet.balance.fields wallet.balance.tokens trade.fields trade.fields.single",
+    "position.fields signal.fields signals.latest.no-cursor account.fields usage.fields usage.quota.fields",
+    "page.fields page.last error.body error.body.inner market.wrapper market.payment.header payment.header",
+    "payment.payload payment.authorization payment.accepted payment.receipt market.signals.result",
+    "market.signals.record market.prices.record market.win-rate.record market.avg-prices.record",
+    "market.top.record market.aggregate.record market.supported.data market.supported.record",
+    "stream.signal.fields stream.heartbeat.fields",
+)
 @each_of("name", [*ANSWERS, *OTHERS])
 def test_no_other_keys_are_described(name: str) -> None:
     """A key more anywhere, or one less, and it is no longer what the description says."""
