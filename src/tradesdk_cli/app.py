@@ -151,10 +151,16 @@ def run(argv: list[str]) -> int:
 
 
 def _report(problem: Problem, flags: dict[str, Any]) -> int:
-    from tradesdk_cli.output.printer import Output
+    from tradesdk_cli.config.settings import Settings, resolve
+    from tradesdk_cli.errors import CliError
+    from tradesdk_cli.output.stderr import Notes
 
+    try:
+        settings = flags.get("resolved") or resolve(flags, os.environ)
+    except CliError:  # whatever of the settings is usable counts
+        settings = Settings(output=flags.get("output") or "auto")
     with contextlib.suppress(ClosedPipe, BrokenPipeError):
-        Output.from_flags(flags, os.environ).problem(problem)
+        Notes(settings, os.environ).problem(problem)
     return problem.exit_code
 
 

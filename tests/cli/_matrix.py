@@ -254,7 +254,7 @@ def settle_in(trade: Terminal, server: MockServer) -> None:
 def handed(patch: pytest.MonkeyPatch) -> Iterator[list[Handed]]:
     """Notes what is handed over meanwhile; items of a stream are one list."""
     found: list[Handed] = []
-    one, many, put = printing.Output.one, printing.Output.many, printing.Lines.put
+    one, many, line = printing.Output.one, printing.Output.many, printing.Output.line
 
     def print_one(out: Any, item: Any, **options: Any) -> None:
         found.append(Handed(False, plain(item)))
@@ -265,16 +265,16 @@ def handed(patch: pytest.MonkeyPatch) -> Iterator[list[Handed]]:
         found.append(Handed(True, plain([item for page in kept for item in page])))
         return many(out, columns, iter(kept), **options)
 
-    def lines_put(self: Any, item: Any, *more: Any) -> bool:
+    def print_line(out: Any, item: Any, **options: Any) -> None:
         if not found:
             found.append(Handed(True, []))
         found[0].value.append(plain(item))
-        return put(self, item, *more)
+        line(out, item, **options)
 
     with patch.context() as patched:
         patched.setattr(printing.Output, "one", print_one)
         patched.setattr(printing.Output, "many", print_many)
-        patched.setattr(printing.Lines, "put", lines_put)
+        patched.setattr(printing.Output, "line", print_line)
         yield found
 
 

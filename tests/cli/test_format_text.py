@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tradesdk_cli.output.formats import Rows, as_rows, flatten, harmless, names_of, of_ending
+from tradesdk_cli.output.formats import Rows, as_rows, flatten, harmless, names_of
 from tradesdk_cli.text import one_line, to_json, visible
 
 from .._rows import each_of
@@ -107,13 +107,6 @@ def test_flat_names() -> None:
     assert flatten({"a": {"b": {"c": 1}, "d": []}, "e": {}}) == {"a.b.c": 1, "a.d": [], "e": {}}
     assert as_rows([[1, 2], [3]]) == [{"1": 1, "2": 2}, {"1": 3}]
     assert as_rows([1, {"a": 2}]) == [{"value": 1}, {"value": {"a": 2}}]
-
-
-def test_endings() -> None:
-    endings = (".json", ".JSONL", ".ndjson", ".csv", ".tsv", ".txt", "", ".xls")
-    assert [of_ending(ending) for ending in endings] == [
-        *("json", "ndjson", "ndjson", "csv", "tsv", "table", None, None)
-    ]
 
 
 # Text that is visible and JSON that is safe

@@ -273,7 +273,7 @@ def test_a_stream_has_no_end_and_json_has_one(trade: Terminal, stream: tuple[str
 def test_a_line_that_does_not_fit_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     out = OutFile(tmp_path / "a.ndjson")
     out.follow_on()
-    out.line("one\n")
+    out.write("one\n")
 
     def half(file: Any, content: bytes) -> None:
         file.write(content[: len(content) // 2])
@@ -282,9 +282,9 @@ def test_a_line_that_does_not_fit_leaves_nothing(tmp_path: Path, monkeypatch: py
     with monkeypatch.context() as patch:
         patch.setattr("tradesdk_cli.output.outfile._write_all", half)
         with pytest.raises(Unwritable, match="No space left"):
-            out.line("two\n")
-    out.line("three\n")
-    out.close()
+            out.write("two\n")
+    out.write("three\n")
+    out.forget()
     assert (tmp_path / "a.ndjson").read_text() == "one\nthree\n"
 
 

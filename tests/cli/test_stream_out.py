@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tradesdk_cli.output.outfile import last_time, rows_at_end
+from tradesdk_cli.output.outfile import last_time, rows_back
 from tradesdk_mock import MockServer
 
 from ._streams import STREAM, emit, said
@@ -134,7 +134,7 @@ def test_ordinary_runs_and_those_that_go_on_in_one_file(
     trade: Terminal, market: MockServer, monkeypatch: pytest.MonkeyPatch, ending: str
 ) -> None:
     """None is lost, and none is there twice, in whatever order they come."""
-    monkeypatch.setattr("tradesdk_cli.output.outfile._TAIL", 2048)
+    monkeypatch.setattr("tradesdk_cli.output.outfile._BLOCK", 2048)
     file = trade.home / f"signals.{ending}"
     since = str(int(market.clock.now()))
     out = ("--until-idle", "0.1s", "--out", str(file))
@@ -199,9 +199,9 @@ def test_the_rows_at_the_end_of_a_file(tmp_path: Path) -> None:
     ]
     for form, text, found in cases:
         file.write_text(text)
-        assert rows_at_end(file, form) == found, text[:40]
+        assert list(rows_back(file, form)) == found[::-1], text[:40]
         assert last_time(file, form) == max((when for _, when in found if when is not None), default=None)
-    assert rows_at_end(tmp_path / "none", "csv") == []
+    assert list(rows_back(tmp_path / "none", "csv")) == []
 
 
 @LONG

@@ -241,9 +241,8 @@ def _show(out: Output, answer: RawResponse) -> None:
             what = f"{kind[0]}, {len(answer.content)} bytes" if kind else f"{len(answer.content)} bytes"
             hint = "leave -o, --fields and --query out to see it all"
             raise BadAnswer(f"the answer is not JSON but {what}", hint) from None
-        with out.result():
-            lines = (f"{visible(line)}\n" for line in answer.text.splitlines())
-            out.write("".join(lines) if out.on_terminal else answer.text)
+        lines = (f"{visible(line)}\n" for line in answer.text.splitlines())
+        out.text("".join(lines) if out.on_terminal else answer.text)
         return
     out = out.usually("json")
     if isinstance(found, list):

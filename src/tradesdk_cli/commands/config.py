@@ -204,8 +204,7 @@ def _bare(out: Output, item: dict[str, Any], value: Any) -> None:
     if typed or settings.out or settings.query or settings.fields:
         out.one(item)
     elif value is not None:
-        with out.result():
-            out.write(visible("true" if value is True else "false" if value is False else str(value)) + "\n")
+        out.text(visible("true" if value is True else "false" if value is False else str(value)) + "\n")
 
 
 def _place(run: Session, name: str) -> tuple[Path, str]:

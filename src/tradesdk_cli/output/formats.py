@@ -26,11 +26,7 @@ ENDINGS = {
     ".tsv": "tsv",
     ".txt": "table",
 }
-
-
-def of_ending(suffix: str) -> str | None:
-    """The format that a file with this ending is expected to have; None when it says nothing."""
-    return ENDINGS.get(suffix.lower())
+"""The formats that the ending of a file asks for."""
 
 
 def flatten(item: Mapping[str, Any]) -> dict[str, Any]:

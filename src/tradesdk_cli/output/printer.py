@@ -5,17 +5,15 @@ Data goes to stdout, or into the file of `--out`; everything else goes to stderr
 
 from __future__ import annotations
 
-import json
 import shutil
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
-from itertools import chain
 from typing import Any
 
-from tradesdk_cli.errors import ClosedPipe, Unwritable, UsageProblem
+from tradesdk_cli.errors import ClosedPipe, ConfigProblem, Unwritable, UsageProblem
 from tradesdk_cli.output.formats import ROWS, Rows, as_rows, flatten
 from tradesdk_cli.output.stderr import Notes
 from tradesdk_cli.text import counted, is_unicode, one_line, to_json, visible
@@ -23,12 +21,12 @@ from tradesdk_cli.text import counted, is_unicode, one_line, to_json, visible
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-    from typing import IO
+    from typing import Protocol
 
     from rich.console import Console
 
     from tradesdk_cli.config.settings import Settings
-    from tradesdk_cli.output.columns import Column, Kind
+    from tradesdk_cli.output.columns import Column
     from tradesdk_cli.output.outfile import OutFile
     from tradesdk_cli.output.select import Selection
     from tradesdk_cli.output.table import GrowingTable
@@ -36,199 +34,127 @@ if TYPE_CHECKING:
     Item = Mapping[str, Any]
     Page = list[dict[str, Any]]
 
-_SPOOL = 8 * 1024 * 1024
-_CHUNK = 64 * 1024
+    class Writer(Protocol):
+        """One list or stream in one format. `put` gets what is selected, a page at a time; at its end comes `end`."""
+
+        def put(self, items: list[Any]) -> None: ...
+
+        def end(self) -> None: ...
+
+
 _NAMED = 12
 _LONGEST_LINE = 10**9
 
 
-# A value, as a query leaves it
+class _Ndjson:
+    def __init__(self, out: Output) -> None:
+        self._out = out
+
+    def put(self, items: list[Any]) -> None:
+        if items:
+            self._out.write("".join(f"{self._out.json(item)}\n" for item in self._out.picked(items)))
+
+    def end(self) -> None:
+        """Nothing is left to be written."""
 
 
-def _found(out: Output, selection: Selection, value: Any) -> None:
-    _value(out, selection, value)
-    if selection.asks and out.on_terminal and value in (None, [], {}):
-        out.event("nothing_selected", "the query selected nothing")
+class _Array:
+    def __init__(self, out: Output) -> None:
+        self._out, self._begun = out, False
+
+    def put(self, items: list[Any]) -> None:
+        texts = [self._out.json(item, indent=2).replace("\n", "\n  ") for item in self._out.picked(items)]
+        if texts:
+            self._out.write((",\n  " if self._begun else "[\n  ") + ",\n  ".join(texts))
+            self._begun = True
+
+    def end(self) -> None:
+        self._out.write("\n]\n" if self._begun else "[]\n")
 
 
-def _value(out: Output, selection: Selection, value: Any) -> None:
-    many = isinstance(value, list)
-    form = out.format_for(many=many)
-    selection.look_at(value if isinstance(value, list) else [value])
-    with out.result() as told:
-        if not isinstance(value, list):
-            _object(out, form, value, picked=True)
+class _Cells:
+    """CSV and TSV. The columns of a list are those of all items, so it waits for them; a stream's first one decides."""
+
+    def __init__(self, out: Output, form: str, *, grows: bool) -> None:
+        self._out, self._form, self._grows = out, form, grows
+        self._waiting: Page = []
+        self._rows: Rows | None = None
+        self._told = False
+
+    def put(self, items: list[Any]) -> None:
+        flat = self._out.flat(items)
+        if not self._grows:
+            self._waiting += flat
             return
-        told.items = len(value)
-        if value and all(isinstance(inner, dict) for inner in value):
-            _list(out, form, (), [value])
-        elif form in (*ROWS, "table"):
-            _list(out, form, (), [as_rows(value)], picked=False)
-        else:
-            _list(out, form, (), [value])
+        for row in flat:
+            self._grow(row)
 
-
-def _object(out: Output, form: str, value: Any, *, picked: bool = False) -> None:
-    """One object, or whatever else a query found, as a document."""
-    selection = out.selection if picked else None
-    if form in ROWS:
-        flat = selection.flat(value) if selection and isinstance(value, dict) else as_rows([value])[0]
-        rows = Rows(form, list(flat))
-        out.write(rows.header() + rows.row(flat))
-        return
-    if selection is not None:
-        value = selection.pick(value)
-    if form == "table":
-        _object_for_people(out, value)
-    else:
-        out.write(out.json(value, indent=2 if form == "json" else None) + "\n")
-
-
-def _object_for_people(out: Output, value: Any) -> None:
-    if isinstance(value, dict):
-        from tradesdk_cli.output.table import render_one
-
-        out.put(lambda console: render_one(console, value, out.width, out.clock()))
-    else:
-        out.write(_said(value) + "\n")
-
-
-def _said(value: Any) -> str:
-    return visible(value) if isinstance(value, str) else to_json(value)
-
-
-# A list
-
-
-def _list(
-    out: Output,
-    form: str,
-    columns: Sequence[Column],
-    pages: Iterable[list[Any]],
-    *,
-    picked: bool = True,
-) -> int:
-    if picked and out.selection is not None:
-        pages = _looked_at(out.selection, columns, pages)
-    if form == "table":
-        return _table(out, columns, pages, picked=picked)
-    if form in ROWS:
-        return _rows(out, form, ([_flat(out, item) if picked else item for item in page] for page in pages))
-    if form == "ndjson":
-        return _ndjson(out, pages)
-    return _array(out, pages)
-
-
-def _looked_at(selection: Selection, columns: Sequence[Column], pages: Iterable[list[Any]]) -> Iterator[list[Any]]:
-    for page in pages:
-        selection.look_at(page, [column.key for column in columns if column.of is None])
-        yield page
-
-
-def _picked(out: Output, items: list[Any]) -> list[Any]:
-    """The items with the fields that were asked for."""
-    return items if out.selection is None else out.selection.pick_all(items)
-
-
-def _flat(out: Output, item: Item) -> dict[str, Any]:
-    """The same of one item, as a row."""
-    return flatten(item) if out.selection is None else out.selection.flat(item)
-
-
-def _ndjson(out: Output, pages: Iterable[list[Any]]) -> int:
-    count = 0
-    for page in pages:
-        if page:
-            out.write("\n".join(out.jsons(_picked(out, page))) + "\n")
-        count += len(page)
-    return count
-
-
-def _spool() -> IO[str]:
-    # In a file when it is large: a million trades need not fit into memory.
-    import tempfile  # completion and help never need it
-
-    return tempfile.SpooledTemporaryFile(_SPOOL, "w+", encoding="utf-8", newline="")
-
-
-def _array(out: Output, pages: Iterable[list[Any]]) -> int:
-    count = 0
-    with _spool() as spool:
-        for page in pages:
-            for number, text in enumerate(out.jsons(_picked(out, page), indent=2), count):
-                spool.write((",\n  " if number else "[\n  ") + text.replace("\n", "\n  "))
-            count += len(page)
-        spool.write("\n]\n" if count else "[]\n")
-        spool.seek(0)
-        while chunk := spool.read(_CHUNK):
-            out.write(chunk)
-    return count
-
-
-def _rows(out: Output, form: str, pages: Iterable[Page]) -> int:
-    """The columns are those of all items, so they are known only when all of them have come."""
-    names: dict[str, None] = {}
-    count = 0
-    with _spool() as spool:
-        for flat in chain.from_iterable(pages):
-            names.update(dict.fromkeys(flat))
-            spool.write(to_json(flat, ascii_only=True) + "\n")
-            count += 1
-        if names or out.fields:
-            rows = Rows(form, list(names or out.fields))
-            out.write(rows.header())
-            spool.seek(0)
-            while lines := spool.readlines(_CHUNK):
-                out.write("".join(rows.row(json.loads(line)) for line in lines))
-    return count
-
-
-class GrowingRows:
-    """Rows whose columns are decided before most of them are known."""
-
-    def __init__(self, out: Output, form: str, names: Sequence[str]) -> None:
-        """`names` are the columns, unless the file that they go to has some already.
-
-        Raises:
-            UsageProblem: it has others.
-        """
-        self._out, self._told = out, False
-        first, there = out.first_line, None
-        if first is not None:
-            from tradesdk_cli.output.outfile import columns_there
-
-            there = columns_there(form, first, names, place=out.place, chosen=bool(out.fields))
-        self._rows = Rows(form, there or names)
-        if there is None:
-            out.write(self._rows.header())
-
-    def put(self, flat: Item) -> None:
-        """Writes a row. Fields without a column are named once, on stderr."""
-        more = [name for name in flat if name not in self._rows.names]
+    def _grow(self, row: Item) -> None:
+        if self._rows is None:
+            there = self._out.columns_there(row)
+            self._rows = Rows(self._form, there or list(row))
+            if there is None:
+                self._out.write(self._rows.header())
+        more = [name for name in row if name not in self._rows.names]
         if more and not self._told:
             self._told = True
             shown = ", ".join(visible(name, 60) for name in more[:_NAMED])
             self._out.event("left_out", f"left out, because there is no column for it: {one_line(shown)}", fields=more)
-        self._out.write(self._rows.row(flat))
+        self._out.write(self._rows.row(row))
+
+    def end(self) -> None:
+        names = dict.fromkeys(name for row in self._waiting for name in row) or dict.fromkeys(self._out.fields)
+        if names and not self._grows:
+            rows = Rows(self._form, list(names))
+            self._out.write(rows.header() + "".join(map(rows.row, self._waiting)))
 
 
-def _table(out: Output, columns: Sequence[Column], pages: Iterable[Page], *, picked: bool) -> int:
-    from tradesdk_cli.output.table import render_list
+class _Table:
+    """The same for people. A stream's rows are as wide as its first one lets expect."""
 
-    rows = list(chain.from_iterable(pages))
-    if not rows:
-        return 0
-    if not all(isinstance(row, dict) for row in rows):
-        rows = as_rows(rows)
-        picked = False
-    shown = rows
-    if not columns or not picked or out.fields:
-        shown = [_flat(out, row) for row in rows] if picked else rows
-        columns = columns_of(shown, columns)
-    hidden = out.put(lambda console: render_list(console, columns, shown, out.width, now=out.clock()))
-    if hidden:
-        out.event("not_shown", f"not shown at this width: {hidden} (-o json has everything)")
-    return len(rows)
+    def __init__(self, out: Output, columns: Sequence[Column], *, grows: bool) -> None:
+        self._out, self._columns, self._grows = out, columns, grows
+        self._waiting: Page = []
+        self._table: GrowingTable | None = None
+
+    def put(self, items: list[Any]) -> None:
+        if not self._grows:
+            self._waiting += items
+            return
+        for item in items:
+            if isinstance(item, dict):
+                self._grow(item)
+            else:
+                self._out.write(_said(item) + "\n")
+
+    def _grow(self, item: Item) -> None:
+        from tradesdk_cli.output.table import GrowingTable
+
+        out = self._out
+        if out.selection is not None or not self._columns:
+            [item] = out.flat([item])
+        if self._table is None:
+            if out.fields or not self._columns:
+                self._columns = columns_of([item], self._columns)
+            self._table = growing = GrowingTable(self._columns, item, out.width)
+            if growing.left_out:
+                out.event("not_shown", f"not shown at this width: {growing.left_out} (-o ndjson has everything)")
+            out.put(lambda console: console.print(growing.header()))
+        line = self._table.row(item)
+        out.put(lambda console: console.print(line))
+
+    def end(self) -> None:
+        from tradesdk_cli.output.table import render_list
+
+        out, rows, columns = self._out, self._waiting, self._columns
+        if self._grows or not rows:
+            return
+        if not columns or out.fields:
+            rows = out.flat(rows)
+            columns = columns_of(rows, columns)
+        hidden = out.put(lambda console: render_list(console, columns, rows, out.width, now=out.clock()))
+        if hidden:
+            out.event("not_shown", f"not shown at this width: {hidden} (-o json has everything)")
 
 
 def columns_of(rows: Iterable[Item], known: Sequence[Column] = ()) -> list[Column]:
@@ -236,84 +162,22 @@ def columns_of(rows: Iterable[Item], known: Sequence[Column] = ()) -> list[Colum
     from tradesdk_cli.output.cells import kind_of
     from tradesdk_cli.output.columns import Column
 
-    kinds: dict[str, Kind] = {column.key: column.kind for column in known if column.of is None}
+    kinds = {column.key: column.kind for column in known if column.of is None}
     names = dict.fromkeys(name for row in rows for name in row)
     return [
         Column(name, kinds.get(name) or kind_of(name.rpartition(".")[2]), title=visible(name, 60)) for name in names
     ]
 
 
-# A stream
-
-
-class Lines:
-    """Items that are printed as they come. The first one decides which columns and fields there are."""
-
-    def __init__(self, out: Output) -> None:
-        self._out = out
-        self._rows: GrowingRows | None = None
-        self._table: GrowingTable | None = None
-        self._columns: Sequence[Column] = ()
-
-    def put(self, item: Item, columns: Sequence[Column] = (), shown: Item | None = None) -> bool:
-        """Prints one item at once. False when the query did not want it.
-
-        Tables have `columns`, and `shown` instead of the item.
-        """
-        out, selection = self._out, self._out.selection
-        value: Any = item
-        if selection is not None:
-            value = selection.search(item)
-            if value is None or value is False:
-                return False
-            if value is True:
-                value = item  # the query was a condition
-            selection.look_at([value])
-        form = out.format_for(many=True)
-        if form == "table":
-            self._draw(value, columns, shown if value is item else None)
-        elif form in ROWS:
-            flat = _flat(out, value) if isinstance(value, dict) else as_rows([value])[0]
-            if self._rows is None:
-                self._rows = GrowingRows(out, form, list(flat))
-            self._rows.put(flat)
-        else:
-            [picked] = _picked(out, [value])
-            out.write(out.json(picked) + "\n")
-        return True
-
-    def _draw(self, value: Any, columns: Sequence[Column], shown: Item | None) -> None:
-        from tradesdk_cli.output.table import GrowingTable
-
-        out = self._out
-        if not isinstance(value, dict):
-            out.write(_said(value) + "\n")
-            return
-        row = shown or value
-        if out.fields or shown is None or not columns:
-            row = _flat(out, value)
-            columns = self._columns = self._columns or columns_of([row], columns)
-        if self._table is None:
-            self._table = growing = GrowingTable(columns, row, out.width)
-            if growing.left_out:
-                out.event("not_shown", f"not shown at this width: {growing.left_out} (-o ndjson has everything)")
-            out.put(lambda console: console.print(growing.header()))
-        line = self._table.row(row)
-        out.put(lambda console: console.print(line))
-
-
-@dataclass
-class Printed:
-    """One result that is being printed: how many items it has, where it is a list."""
-
-    items: int | None = None
+def _said(value: Any) -> str:
+    return visible(value) if isinstance(value, str) else to_json(value)
 
 
 class Output(Notes):
     """The streams and the format of one run."""
 
-    def __init__(self, settings: Settings, environ: Mapping[str, str], *, results: bool = True) -> None:
-        """Without `results`, only errors are to be printed.
+    def __init__(self, settings: Settings, environ: Mapping[str, str]) -> None:
+        """Opens nothing yet.
 
         Raises:
             UsageProblem: `--query` cannot be read, or `--out` cannot be written. Nothing has been sent by then.
@@ -321,18 +185,16 @@ class Output(Notes):
         super().__init__(settings, environ)
         self.now: Callable[[], float] = time.time
         """Unix seconds by the clock of whoever answers, for how long ago something was."""
-        self._file = _out_file(settings) if results else None
+        self._file = _out_file(settings)
         self.on_stdout = self._file is None
         """True when results go to standard output."""
         self._partly = False
-        self._lines: Lines | None = None
+        self._stream: Writer | None = None
         self._added: int | None = None
-        self.first_line: str | None = None
-        """The first line of a file that a stream continues in; None where there is nothing yet."""
         self._places: set[str] = set()
-        self.asks = results and settings.query is not None
+        self.asks = settings.query is not None
         """True when there is a `--query`."""
-        self.fields = settings.fields if results else ()
+        self.fields = settings.fields
         """What `--fields` names."""
         self.selection: Selection | None = None
         """What both ask for; None when everything is printed as it is."""
@@ -341,17 +203,7 @@ class Output(Notes):
 
             self.selection = Selection(settings.query, settings.fields)
 
-    @classmethod
-    def from_flags(cls, flags: Mapping[str, Any], environ: Mapping[str, str]) -> Output:
-        """For errors: whatever of the settings is usable counts, the rest is left out."""
-        from tradesdk_cli.config.settings import Settings, resolve
-        from tradesdk_cli.errors import CliError
-
-        try:
-            settings = flags.get("resolved") or resolve(flags, environ)
-        except CliError:
-            settings = Settings(output=flags.get("output") or "auto")
-        return cls(settings, environ, results=False)
+    # The format
 
     def readable(self) -> Output:
         """The same for what is a text in a pipe as well, unless a format was asked for."""
@@ -386,9 +238,8 @@ class Output(Notes):
 
     def format_for(self, *, many: bool) -> str:
         """The format of a result, with `auto` decided. `many`: it is a list."""
-        asked = self._asked
-        if asked != "auto":
-            return asked
+        if self._asked != "auto":
+            return self._asked
         if self.on_terminal:
             return "table"
         return "ndjson" if many else "json"
@@ -404,32 +255,103 @@ class Output(Notes):
         data = self.settings.output not in ("auto", "table") and (typed or not self.on_terminal)
         return self.on_stdout and self.selection is None and not data
 
+    @property
+    def in_rows(self) -> bool:
+        """True where lists become rows, and nothing is asked of them as they are."""
+        return self.format_for(many=True) in (*ROWS, "table") and not self.asks
+
     # Results
 
     def one(self, item: Item, *, whole: bool = False) -> None:
         """Prints one object; `whole`: `--query` and `--fields` are not about it."""
-        if whole or self.selection is None:
-            with self.result():
-                _object(self, self.format_for(many=False), item)
-        else:
-            _found(self, self.selection, self.selection.search(item))
+        selection = None if whole else self.selection
+        self._value(item if selection is None else selection.search(item), selection)
 
     def many(self, columns: Sequence[Column], pages: Iterable[Page], *, empty: str) -> int:
         """Prints a list that comes in pages. Returns how many there were; `empty` is said when there are none.
 
-        A page is written before the next one is taken, where the format lets it: in NDJSON.
+        A page is written before the next one is taken, where the format lets it: in JSON and NDJSON.
         """
-        selection = self.selection
-        if selection is not None and selection.asks:
+        if self.selection is not None and self.asks:
             items = [item for page in pages for item in page]
             count = len(items)
-            (_found if items else _value)(self, selection, selection.search(items))
+            self._value(self.selection.search(items), self.selection, told=not items)
         else:
-            with self.result() as told:
-                count = told.items = _list(self, self.format_for(many=True), columns, pages)
+            count = self._list(columns, pages)
         if count == 0:
             self.note(empty)
         return count
+
+    def text(self, text: str) -> None:
+        """Prints text that is no record."""
+        with self._result():
+            self.write(text)
+
+    def draw(self, draw: Any) -> Any:
+        """Lets `draw` print on a console and then prints what came of it, in one piece."""
+        with self._result():
+            return self.put(draw)
+
+    def _value(self, value: Any, selection: Selection | None, *, told: bool = False) -> None:
+        """An object, or whatever a query left; `told`: that there is nothing has been said."""
+        if selection is not None:
+            selection.look_at(value if isinstance(value, list) else [value])
+        if isinstance(value, list):
+            rows = all(isinstance(inner, dict) for inner in value)
+            self._list((), [value if rows or self.format_for(many=True) not in (*ROWS, "table") else as_rows(value)])
+        else:
+            with self._result():
+                self._object(value, selection)
+        if selection is not None and selection.asks and self.on_terminal and not told and value in (None, [], {}):
+            self.event("nothing_selected", "the query selected nothing")
+
+    def _object(self, value: Any, selection: Selection | None) -> None:
+        form = self.format_for(many=False)
+        if form in ROWS:
+            picks = selection is not None and isinstance(value, dict)
+            [row] = self.flat([value]) if picks else as_rows([value])
+            rows = Rows(form, list(row))
+            self.write(rows.header() + rows.row(row))
+            return
+        if selection is not None:
+            value = selection.pick(value)
+        if form != "table":
+            self.write(self.json(value, indent=2 if form == "json" else None) + "\n")
+        elif isinstance(value, dict):
+            from tradesdk_cli.output.table import render_one
+
+            self.put(lambda console: render_one(console, value, self.width, self.clock()))
+        else:
+            self.write(_said(value) + "\n")
+
+    def _list(self, columns: Sequence[Column], pages: Iterable[list[Any]]) -> int:
+        with self._result(many=True) as counts:
+            writer = self._writer(columns, grows=False)
+            for page in pages:
+                if self.selection is not None:
+                    self.selection.look_at(page, [column.key for column in columns if column.of is None])
+                writer.put(page)
+                counts.append(len(page))
+            writer.end()
+        return sum(counts)
+
+    def _writer(self, columns: Sequence[Column], *, grows: bool) -> Writer:
+        form = self.format_for(many=True)
+        if form == "table":
+            return _Table(self, columns, grows=grows)
+        if form in ROWS:
+            return _Cells(self, form, grows=grows)
+        return _Array(self) if form == "json" else _Ndjson(self)
+
+    def picked(self, items: list[Any]) -> list[Any]:
+        """The items with the fields that were asked for."""
+        return items if self.selection is None else self.selection.pick_all(items)
+
+    def flat(self, items: list[Any]) -> Page:
+        """The same as rows."""
+        if not all(isinstance(item, dict) for item in items):
+            return as_rows(items)
+        return [flatten(item) if self.selection is None else self.selection.flat(item) for item in items]
 
     def expect(self, *models: Any) -> None:
         """For commands that pay or change something: what they will print is known before.
@@ -451,23 +373,32 @@ class Output(Notes):
         if self.selection is not None:
             self.selection.expect(names)
 
-    @property
-    def in_rows(self) -> bool:
-        """True where lists become rows, and nothing is asked of them as they are."""
-        return self.format_for(many=True) in (*ROWS, "table") and not self.asks
+    # A stream
 
-    def refuse_an_end(self) -> None:
-        """For streams. Raises UsageProblem when the format has an end, which a stream has not."""
+    def expect_lines(self, names: Iterable[str] = ()) -> None:
+        """A stream will come, of items with these fields.
+
+        Raises:
+            UsageProblem: the format has an end, which a stream has not; or the file has other columns.
+        """
         if self.format_for(many=True) == "json":
             what = "-o json" if self.settings.output == "json" else self.place
             raise UsageProblem(f"{what} is one array, and a stream has no end", "use -o ndjson")
+        if names and not self.asks:
+            self.columns_there(dict.fromkeys(self.fields or names))
 
-    @property
-    def mixes(self) -> bool:
-        """True where items of a stream need not have the same fields."""
-        return self.format_for(many=True) == "ndjson" and not self.fields
+    def columns_there(self, row: Item) -> list[str] | None:
+        """The columns that the file of a stream has already; None: none.
 
-    def begin_lines(self, *, resumed: bool = False) -> None:
+        Raises:
+            UsageProblem: rows like this do not fit below them.
+        """
+        form = self.format_for(many=True)
+        if self._file is None or form not in ROWS:
+            return None
+        return self._file.columns(form, list(row), chosen=bool(self.fields))
+
+    def begin_lines(self, columns: Sequence[Column] = (), *, resumed: bool = False) -> None:
         """What comes now is a stream: `line` prints it. In a file it is appended.
 
         `resumed`: after an earlier run; see `OutFile.follow_on`.
@@ -475,42 +406,53 @@ class Output(Notes):
         Raises:
             UsageProblem: the format has an end, and a stream has none.
         """
-        self.refuse_an_end()
-        if self._lines is None:
-            if self._file is not None:
-                form = self.format_for(many=True) if resumed else None
-                self.first_line, self._added = self._file.follow_on(resumed=form), 0
-            self._lines = Lines(self)
+        self.expect_lines()
+        if self._file is not None:
+            self._file.follow_on(resumed=self.format_for(many=True) if resumed else None)
+            self._added = 0
+        self._stream = self._writer(columns, grows=True)
 
     def line(self, item: Item, columns: Sequence[Column] = (), shown: Item | None = None) -> None:
-        """Prints one item of a stream at once. Tables have `columns`, and `shown` in the place of the item."""
-        if self._lines is None:
-            self.begin_lines()
-        if self._lines is not None and self._lines.put(item, columns, shown) and self._added is not None:
-            self._added += 1
+        """Prints one item of a stream at once, unless the query does not want it.
 
-    def draw(self, draw: Any) -> Any:
-        """Lets `draw` print on a console and then prints what came of it, in one piece."""
-        with self.result():
-            return self.put(draw)
+        Tables have `columns`, and `shown` in the place of the item. The first item decides which fields there are.
+        """
+        if self._stream is None:
+            self.begin_lines(columns)
+        value: Any = item
+        if self.selection is not None:
+            value = self.selection.search(item)
+            if value is None or value is False:
+                return
+            value = item if value is True else value  # the query was a condition
+            self.selection.look_at([value])
+        if shown is not None and value is item and not self.fields and self.format_for(many=True) == "table":
+            value = shown
+        assert self._stream is not None  # noqa: S101  # it has begun
+        self._stream.put([value])
+        if self._added is not None:
+            self._added += 1
 
     # The file
 
     @contextmanager
-    def result(self) -> Iterator[Printed]:
-        """What is written meanwhile is one result: in a file it is there as a whole, or not at all."""
-        told = Printed()
-        if self._file is None or self._lines is not None:
-            yield told
+    def _result(self, *, many: bool = False) -> Iterator[list[int]]:
+        """What is written meanwhile is one result: in a file it is there as a whole, or not at all.
+
+        With `many`, the numbers of its items are collected in the list.
+        """
+        counts: list[int] = []
+        if self._file is None or self._stream is not None:
+            yield counts
             return
         self._file.begin()
         try:
-            yield told
+            yield counts
             place = self._file.commit(partly=self._partly)
         except BaseException:
             self._file.forget()
             raise
-        self._tell_written(place, told.items)
+        self._tell_written(place, sum(counts) if many else None)
 
     def _tell_written(self, place: str, items: int | None) -> None:
         if items is None and place in self._places:
@@ -519,7 +461,7 @@ class Output(Notes):
         much = "" if items is None else f"{counted(items, 'items')} "
         done = "added to" if self._added is not None else "written to"
         fields: dict[str, Any] = {"file": place} if items is None else {"file": place, "items": items}
-        kept = f"; {self.place} is as it was" if self._file is not None and place != self.place else ""
+        kept = f"; {self.place} is as it was" if place != self.place else ""
         self.event("written", f"{much}{done} {place}{kept}", **fields)
 
     def incomplete(self) -> None:
@@ -534,7 +476,7 @@ class Output(Notes):
     def close(self) -> None:
         """Closes the file and says how much of a stream is in it."""
         if self._file is not None:
-            self._file.close()
+            self._file.forget()
             if self._added is not None:
                 self._tell_written(self.place, self._added)
                 self._added = None
@@ -542,23 +484,17 @@ class Output(Notes):
     # Writing
 
     @cached_property
-    def ascii_only(self) -> bool:
-        """True where the result goes to something that takes no other characters."""
+    def _ascii_only(self) -> bool:
         return self._file is None and not is_unicode(self.stdout.encoding)
 
     def json(self, value: Any, indent: int | None = None) -> str:
         """JSON for where results go."""
-        return to_json(value, indent=indent, ascii_only=self.ascii_only)
-
-    def jsons(self, values: Iterable[Any], indent: int | None = None) -> list[str]:
-        """The same for each of several values."""
-        ascii_only = self.ascii_only
-        return [to_json(value, indent=indent, ascii_only=ascii_only) for value in values]
+        return to_json(value, indent=indent, ascii_only=self._ascii_only)
 
     def write(self, text: str) -> None:
         """Writes a part of a result."""
         if self._file is not None:
-            (self._file.write if self._lines is None else self._file.line)(text)
+            self._file.write(text)
             return
         if self.progress is not None:
             self.progress.wipe()
@@ -609,9 +545,6 @@ class Output(Notes):
 def _out_file(settings: Settings) -> OutFile | None:
     if settings.out is None or str(settings.out) == "-":
         return None
-    from contextlib import suppress
-
-    from tradesdk_cli.errors import ConfigProblem
     from tradesdk_cli.files import refuse_own
     from tradesdk_cli.output.outfile import OutFile
 

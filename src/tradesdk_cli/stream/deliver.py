@@ -75,23 +75,16 @@ class Delivery:
         Raises:
             UsageProblem: a format or the file of --out cannot serve.
         """
-        run.out.refuse_an_end()
+        from tradesdk import StreamSignal
+
         run.closing(run.out.close)
+        run.out.expect_lines((*StreamSignal.model_fields, "replayed", "late"))
         self._out: Output = run.out
         self._wanted = wanted
         self._resumed: Path | None = None
         self._written: Written | None = None
-        if run.settings.out is not None and not run.out.on_stdout:
-            from tradesdk import StreamSignal
-            from tradesdk_cli.output.formats import ROWS
-            from tradesdk_cli.output.outfile import refuse_others
-
-            form, fields = run.out.format_for(many=True), run.out.fields
-            if form in ROWS and not run.out.asks:
-                names = fields or (*StreamSignal.model_fields, "replayed", "late")
-                refuse_others(run.settings.out, form, names, place=run.out.place, chosen=bool(fields))
-            if resumes:
-                self._resumed = run.settings.out
+        if resumes and not run.out.on_stdout:
+            self._resumed = run.settings.out
         self._begin = time.monotonic()
         self.signals = self.replayed = self.late = self.commands_failed = 0
 
@@ -107,8 +100,10 @@ class Delivery:
 
     def begin(self) -> None:
         """There is something to deliver from now on."""
+        from tradesdk_cli.output.columns import STREAM
+
         self._begin = time.monotonic()
-        self._out.begin_lines(resumed=self._resumed is not None)
+        self._out.begin_lines(STREAM, resumed=self._resumed is not None)
         if self._resumed is not None:
             from tradesdk_cli.output.outfile import Written
 
@@ -154,9 +149,7 @@ class Delivery:
             raise typer.Exit(OTHER)
 
     def _print(self, event: Mapping[str, Any]) -> None:
-        from tradesdk_cli.output.columns import STREAM
-
         if self._written is not None and self._written.has(event):
             return  # the run that wrote it was killed before it could say so, or did not continue from the last one
         source = next((mark for mark in ("late", "replayed") if event.get(mark) is True), "live")
-        self._out.line(event, STREAM, {**event, "source": source})
+        self._out.line(event, shown={**event, "source": source})

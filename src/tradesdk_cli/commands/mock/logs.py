@@ -57,7 +57,8 @@ def logs(
     with session(ctx) as run:
         out = run.out.readable()
         if follow:
-            out.refuse_an_end()
+            out.expect_lines()
+            out.begin_lines(LOG)
             run.closing(out.close)
         if run.settings.mock:
             out.many((), [[]], empty=_EMBEDDED)
@@ -70,7 +71,7 @@ def logs(
             if not number and not page:
                 out.note("no requests yet")
             for entry in page:
-                out.line(entry, LOG, entry)
+                out.line(entry)
 
 
 def _pages(run: Session, tenant: str | None, count: int | None, *, follow: bool) -> Iterator[list[dict[str, Any]]]:
