@@ -1,9 +1,9 @@
-"""Where the official packages and schemathesis live: environments, made once, then found again. Standard library only.
+"""Where the official packages and other judges live: environments, made once, then found again. Standard library only.
 
     python tests/peers/environments.py [--node] DIRECTORY
 
-makes what is missing there: `v2`, `tx402` and `schemathesis` (Python) and, if asked for, `node`. Several
-processes may do so at once.
+makes what is missing there: `v2`, `tx402`, `schemathesis` and `judges` (Python) and, if asked for, `node`.
+Several processes may do so at once.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ NODE_PROGRAMS = HERE / "programs" / "node"
 SECONDS = 900
 # Not compiled: most of what web3 brings is never imported.
 PIP = ("-qq", "--disable-pip-version-check", "--no-compile")
-NAMES = ("v2", "tx402", "schemathesis", "node")
+NAMES = ("v2", "tx402", "schemathesis", "judges", "node")
 # Its packages are most of what the other Python environments need: they find them there.
 BASE = "v2"
 STAMP = "made-from"
@@ -106,7 +106,7 @@ def locked(file: Path, *, shared: bool = False) -> Iterator[None]:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description="Make the environments of official x402 packages and schemathesis.")
+    parser = argparse.ArgumentParser(description="Make the environments of official packages and of other judges.")
     parser.add_argument("--node", action="store_true", help="the node packages too")
     parser.add_argument("directory", type=Path)
     asked = parser.parse_args()
