@@ -123,6 +123,7 @@ def test_ids_are_forgotten_with_the_position_once_they_were_audited() -> None:
     assert one.live("s5999", 5999, now=6000) == one.live("s5100", 5100, now=6000) == []
 
 
+@pytest.mark.long
 @each_of("shown_by", ["a signal", "a heartbeat", "nothing"])
 def test_what_an_audit_found_may_still_come_live_long_after(shown_by: str) -> None:
     """The consumer is so far behind that its connection holds what audits have yielded meanwhile."""

@@ -224,7 +224,8 @@ print(json.dumps([status, found]))
 
 
 @POSIX
-@pytest.mark.parametrize("links", ["links", pytest.param("no links", marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("links", ["links", "no links"])
 def test_a_kill_leaves_a_whole_keystore_or_none(tmp_path: Path, links: str) -> None:
     """Before each call to the system. Where there are no links, an empty file may have the name."""
     command = [sys.executable, "-c", KILLED, str(tmp_path), links]

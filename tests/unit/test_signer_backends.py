@@ -136,7 +136,7 @@ LOADED = (
     ("code", "loaded"),
     [
         pytest.param(SIGN, {"coincurve"}, marks=needs_coincurve),
-        (WITHOUT + SIGN, {"eth_account"}),
+        pytest.param(WITHOUT + SIGN, {"eth_account"}, marks=pytest.mark.long),
         pytest.param(WITHOUT + SIGN + FOREIGN, {"eth_account"}, marks=pytest.mark.long),
         pytest.param(SIGN + TEXT, {"coincurve", "eth_account"}, marks=[needs_coincurve, pytest.mark.long]),
         pytest.param(SIGN + KEYSTORE, {"coincurve", "eth_account"}, marks=[needs_coincurve, pytest.mark.long]),
