@@ -275,7 +275,6 @@ def payment_problem(error: PaymentError) -> Problem:
         return _problem(error, REJECTED, message, _rejected(error))
     if isinstance(error, PaymentRefusedError):
         code = NOT_FOUND if error.code in ("no_such_payment", "unknown_token") else REFUSED
-        message = _over_total(error.details) or message
         return _problem(error, code, message, _refused(error), retryable=error.code in _RETRYABLE)
     return _problem(error, OTHER, message, error.hint)
 
@@ -283,7 +282,7 @@ def payment_problem(error: PaymentError) -> Problem:
 def _once_more(payment: Payment) -> str:
     """How to buy again what was paid for and did not arrive: another purchase has another name."""
     if payment.purchase is not None:
-        return "to buy it again, give it another --purchase name (another --job name for batches)"
+        return "to buy it again, give it another --purchase name"
     mark = f"{TRADE} pay reconcile --mark paid {payment.id}"
     return (
         f"to buy it again: add --purchase NAME, or first {mark}; 10 minutes after the first try the same command does"
@@ -390,22 +389,12 @@ def _refused(error: PaymentError) -> str:
     return error.hint
 
 
-def _over_total(details: object) -> str | None:
-    """How much of --max-price is left for the next batch; None where that is not the matter."""
-    if not isinstance(details, BudgetDetails) or details.limit != "max_total":
-        return None
-    limit, left = details.limit_amount or Decimal(), details.left or Decimal()
-    return f"the next batch costs {dollars(details.cost)}, and of --max-price {dollars(limit)} {dollars(left)} is left"
-
-
 def _budget(details: BudgetDetails) -> str:
     if details.limit is None:
         return (
             f"allow this one: --max-price {plain_dollars(details.cost)}; or set a budget: {TRADE} pay budget set "
             "--per-day 5 (or TRADE_BUDGET_PER_DAY=5)"
         )
-    if details.limit == "max_total":
-        return "run the command again with a higher --max-price to continue; with --job nothing is paid for twice"
     room = ""
     if details.room_at is not None:
         room = f"there is room from {details.room_at:%Y-%m-%d %H:%M:%S} UTC on; "

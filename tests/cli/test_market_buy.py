@@ -120,10 +120,8 @@ def test_an_amount_that_is_none(buyer: Terminal, shop: MockServer) -> None:
 
 
 MEANT = [
-    ("prices A B C D E F", "6 tokens are more than the 5", "add --batches to buy them 5 at a time, in 2 payments"),
+    ("prices A B C D E F", "6 tokens are more than the 5", "buy them 5 at a time"),
     ("prices ETH eth --max-price 1", "the same token twice", "nothing was sent"),
-    ("prices ETH --job j", "--job belongs to --batches", "it names"),
-    ("prices ETH --batches --purchase a", "exclude each other", "--job NAME gives every batch a name"),
     ("signals ETH:x", "'ETH:x' is not a token", "BRETT:5"),
     ("signals ETH:0 --max-price 1", "must be a whole number from 1 to 100", "nothing was sent"),
     ("signals ETH --limit 101", "101 is not from 1 to 100", "--help"),
@@ -132,8 +130,6 @@ MEANT = [
         "--since is later than --until",
         "nothing was sent",
     ),
-    ("history ETH --since 24h --batches --job j --max-price 1", "--job cannot be used with an age", "such as 2026-"),
-    ("history ETH --since 2026-01-01 --until 5m --batches --job j", "--job cannot be used with an age", "such as 2"),
     ("history ETH --signal HOLD", "'HOLD' is none of BUY, SELL, WAITING FOR SIGNAL, ALL", "--help"),
     ("top", "trade market top needs --sort", "trade market top --help"),
     ("top --sort best", "'best' is none of winRate, ROI", "--help"),
@@ -152,9 +148,8 @@ def test_what_cannot_be_meant(buyer: Terminal, shop: MockServer) -> None:
 
 
 def test_fields_beside_a_receipt_are_checked_before_anything_is_paid(buyer: Terminal, shop: MockServer) -> None:
-    for more in ((), ("--batches",)):
-        run = buyer(*PRICES, "--receipt", *more, "--fields", "payment.idd")
-        assert (run.code, run.problem["hint"][:24]) == (2, "did you mean payment.id,")
+    run = buyer(*PRICES, "--receipt", "--fields", "payment.idd")
+    assert (run.code, run.problem["hint"][:24]) == (2, "did you mean payment.id,")
     shop.payments.assert_charged(times=0)
     run = buyer(*PRICES, "--receipt", "-o", "json")
     assert tuple(run.json["payment"]) == IN_BRIEF
@@ -298,7 +293,7 @@ def test_answers_are_kept_and_the_same_command_buys_anew(buyer: Terminal, shop: 
 
 @pytest.mark.long
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full on this system")
-@pytest.mark.parametrize("line", ["prices ETH BRETT", "top --sort ROI --receipt", "prices ETH BRETT --batches"])
+@pytest.mark.parametrize("line", ["prices ETH BRETT", "top --sort ROI --receipt"])
 def test_what_was_paid_for_is_kept_when_it_cannot_be_printed(buyer: Terminal, shop: MockServer, line: str) -> None:
     """In a process of its own: Python flushes once more at the end, which must not change the exit code."""
     with open("/dev/full", "w") as full:

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import os
 import signal as signals
-from typing import Any
 
 import pytest
 
 from tradesdk import Collect, LedgerChange, LedgerRow
 from tradesdk._sync.payment_history import Payments
-from tradesdk_cli.interrupts import StopRequested
 from tradesdk_cli.ledger import KeepingLedger
 from tradesdk_cli.output.printer import Output
-from tradesdk_cli.purchase.checkout import Checkout
+from tradesdk_cli.purchase import buy as buying
 from tradesdk_cli.retries import SayingClock
 from tradesdk_cli.wallet import Wallet
 from tradesdk_mock import MockServer
@@ -44,87 +42,41 @@ def signed(monkeypatch: pytest.MonkeyPatch) -> list[signals.Signals]:
 
 @ENDS
 def test_what_is_being_paid_is_waited_for(
-    buyer: Terminal,
-    shop: MockServer,
-    tokens: tuple[str, ...],
-    signed: list[signals.Signals],
-    number: signals.Signals,
-    code: int,
+    buyer: Terminal, shop: MockServer, signed: list[signals.Signals], number: signals.Signals, code: int
 ) -> None:
-    line = ("market", "prices", *tokens, "--batches", "--job", "mine", "--max-price", "0.33")
     signed.append(number)
-    first = buyer(*line)
-    assert (first.code, [one["symbol"] for one in first.lines]) == (code, list(tokens[:5]))
+    run = buyer("market", "prices", "ETH", "--max-price", "0.03")
+    assert (run.code, [one["symbol"] for one in run.lines]) == (code, ["ETH"])
     name = "Ctrl-C" if number == signals.SIGINT else "the same signal"
-    assert f"{name} again stops at once" in first.err
-    assert ("Ctrl-C" in first.err) is (number == signals.SIGINT)
-    assert first.notes[-1]["note"] == (
-        "interrupted: 1 of 3 batches were bought and are printed; the same command continues from there"
-    )
+    assert f"{name} again stops at once" in run.err
+    assert ("Ctrl-C" in run.err) is (number == signals.SIGINT)
+    assert run.notes[-1]["note"] == "interrupted, after the answer came"
     shop.payments.assert_charged(times=1)
-    second = buyer(*line)
-    assert (second.code, [one["symbol"] for one in second.lines]) == (0, list(tokens))
-    shop.payments.assert_charged(times=3, amount=330_000)
-
-
-@ENDS
-@pytest.mark.parametrize("more", [(), ("--batches",)])
-def test_the_last_purchase_is_waited_for_too(
-    buyer: Terminal,
-    shop: MockServer,
-    tokens: tuple[str, ...],
-    signed: list[signals.Signals],
-    number: signals.Signals,
-    code: int,
-    more: tuple[str, ...],
-) -> None:
-    signed.append(number)
-    run = buyer("market", "prices", tokens[0], "--max-price", "0.03", *more)
-    assert (run.code, [one["symbol"] for one in run.lines]) == (code, [tokens[0]])
-    assert run.notes[-1]["note"] == "interrupted, after all of it was bought"
-    shop.payments.assert_charged(times=1)
-
-
-@ENDS
-def test_a_signal_while_the_last_batch_is_printed(
-    buyer: Terminal,
-    shop: MockServer,
-    tokens: tuple[str, ...],
-    monkeypatch: pytest.MonkeyPatch,
-    number: signals.Signals,
-    code: int,
-) -> None:
-    monkeypatch.setattr("tradesdk_cli.purchase.buy._tell", lambda *_: signals.raise_signal(number))
-    run = buyer("market", "prices", tokens[0], "--max-price", "0.03", "--batches")
-    assert (run.code, [one["symbol"] for one in run.lines]) == (code, [tokens[0]])
-    assert run.notes[-1]["note"] == "interrupted, after all of it was bought"
+    assert "nothing was paid" not in buyer("market", "prices", "ETH", "--max-price", "0.03").err, "it was printed"
 
 
 @ENDS
 def test_the_second_signal_does_not_wait(
     buyer: Terminal,
     shop: MockServer,
-    tokens: tuple[str, ...],
     signed: list[signals.Signals],
     number: signals.Signals,
     code: int,
 ) -> None:
     signed += [number, number]
-    run = buyer("market", "prices", tokens[0], "--max-price", "0.03")
+    run = buyer("market", "prices", "ETH", "--max-price", "0.03")
     assert (run.code, run.out) == (code, "")
-    assert run.err.splitlines()[-1] == "interrupted"
+    assert run.notes[-1]["note"] == "interrupted"
     shop.payments.assert_not_charged()
 
 
 @ENDS
-@pytest.mark.parametrize("more", [(), ("--batches",)])
 def test_an_answer_that_was_not_printed_is_kept_for_the_same_command(
     buyer: Terminal,
     shop: MockServer,
     monkeypatch: pytest.MonkeyPatch,
     number: signals.Signals,
     code: int,
-    more: tuple[str, ...],
 ) -> None:
     """It was paid for and written down, and a second signal ends the command before the answer is handed over."""
     come = [number, number]
@@ -136,7 +88,7 @@ def test_an_answer_that_was_not_printed_is_kept_for_the_same_command(
         return update(self, payment_id, change)
 
     monkeypatch.setattr(KeepingLedger, "update", interrupted)
-    line = ("market", "prices", "ETH", "--max-price", "0.03", *more)
+    line = ("market", "prices", "ETH", "--max-price", "0.03")
     first = buyer(*line)
     assert (first.code, first.out) == (code, "")
     (payment,) = buyer("pay", "history").lines
@@ -153,26 +105,22 @@ def test_an_answer_that_was_not_printed_is_kept_for_the_same_command(
 
 
 @ENDS
-@pytest.mark.parametrize("more", [(), ("--batches",)])
 def test_an_answer_is_collected_when_it_is_printed(
     buyer: Terminal,
     shop: MockServer,
     monkeypatch: pytest.MonkeyPatch,
     number: signals.Signals,
     code: int,
-    more: tuple[str, ...],
 ) -> None:
     come, write = [number], Output.write
 
     def interrupted(self: Output, text: str) -> None:
-        if come and not more:
+        if come:
             signals.raise_signal(come.pop())
-        elif come:
-            raise StopRequested(come.pop())  # between batches, the first signal waits until all is printed
         write(self, text)
 
     monkeypatch.setattr(Output, "write", interrupted)
-    line = ("market", "prices", "ETH", "--max-price", "0.03", *more)
+    line = ("market", "prices", "ETH", "--max-price", "0.03")
     first = buyer(*line)
     assert (first.code, first.out) == (code, "")
     (payment,) = buyer("pay", "history").lines
@@ -187,43 +135,34 @@ def test_an_answer_is_collected_when_it_is_printed(
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no disk that is always full")
-@pytest.mark.parametrize("more", [(), ("--batches",)])
-def test_what_could_not_be_written_is_not_collected(buyer: Terminal, shop: MockServer, more: tuple[str, ...]) -> None:
-    line = ("market", "prices", "ETH", "--max-price", "0.03", *more)
+def test_what_could_not_be_written_is_not_collected(buyer: Terminal, shop: MockServer) -> None:
+    line = ("market", "prices", "ETH", "--max-price", "0.03")
     assert buyer(*line, "-o", "json", "--out", "/dev/full").problem["charged"] is True
     second = buyer(*line)
     assert (second.code, [one["symbol"] for one in second.lines]) == (0, ["ETH"])
     shop.payments.assert_charged(times=1)
 
 
-def test_a_signal_after_it_is_printed_waits_until_the_cost_is_said(
+def test_a_signal_after_it_is_printed_has_nothing_to_say(
     buyer: Terminal, shop: MockServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    account_for = Checkout.account_for
-
-    def interrupted(self: Checkout, results: list[Any]) -> None:
-        signals.raise_signal(signals.SIGTERM)
-        account_for(self, results)
-
-    monkeypatch.setattr(Checkout, "account_for", interrupted)
+    monkeypatch.setattr(buying, "_tell", lambda *_: signals.raise_signal(signals.SIGTERM))
     run = buyer("market", "prices", "ETH", "--max-price", "0.03")
     assert (run.code, [one["symbol"] for one in run.lines]) == (143, ["ETH"])
-    assert [one["payments"] for one in run.notes[:-1]] == [[buyer("pay", "history").lines[0]["id"]]]
-    assert run.notes[-1]["note"] == "interrupted, after all of it was bought"
+    assert [one["note"] for one in run.notes] == ["interrupted"]
+    assert "nothing was paid" not in buyer("market", "prices", "ETH", "--max-price", "0.03").err
 
 
 @ENDS
-@pytest.mark.parametrize("more", [(), ("--batches",)])
 def test_a_signal_before_anything_is_signed_ends_it_at_once(
     buyer: Terminal,
     shop: MockServer,
     monkeypatch: pytest.MonkeyPatch,
     number: signals.Signals,
     code: int,
-    more: tuple[str, ...],
 ) -> None:
     monkeypatch.setattr(Wallet, "sign_digest", lambda *_: signals.raise_signal(number))
-    run = buyer("market", "prices", "ETH", "--max-price", "0.03", *more)
+    run = buyer("market", "prices", "ETH", "--max-price", "0.03")
     assert (run.code, run.out) == (code, "")
     assert run.err.splitlines()[-1].find("interrupted") >= 0
     assert shop.payments.submissions() == []

@@ -58,7 +58,7 @@ STEPS = [
     ("written down", ()),
     ("handed over", ()),
     ("being printed", ()),
-    ("being printed", ("--batches", "-o", "json")),
+    ("being printed", ("-o", "json")),
     ("printed", ()),
     ("in a file beside", ("--out", "prices.json")),
 ]

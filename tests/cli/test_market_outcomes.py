@@ -10,7 +10,6 @@ import pytest
 
 from tradesdk import (
     Budget,
-    BudgetDetails,
     Ledger,
     LedgerError,
     PaymentRefusedError,
@@ -20,8 +19,7 @@ from tradesdk import (
 )
 from tradesdk.payments.messages import already_known, blocking_error, in_doubt, not_expired, undelivered
 from tradesdk_cli.explain import problem_of
-from tradesdk_cli.purchase.calls import Call
-from tradesdk_cli.purchase.checkout import Checkout, Terms
+from tradesdk_cli.purchase.buy import _bought
 from tradesdk_cli.retries import SayingClock
 from tradesdk_cli.wallet import Wallet
 from tradesdk_mock import MockServer
@@ -259,7 +257,6 @@ def test_hints_name_commands_of_the_mock() -> None:
 
 EARLIER = payment(**REJECTED)
 SHOW = f"trade --mock pay show {EARLIER.id}"
-TOTAL = BudgetDetails(cost=Decimal("0.06"), limit="max_total", limit_amount=Decimal("0.1"), left=Decimal("0.04"))
 DEAR = PriceDetails(price=Decimal("0.09"), allowed=Decimal("0.06"))
 ABSURD = PriceDetails(price=Decimal(10**30), allowed=Decimal("0.06"))
 OTHER = RecipientDetails(address="0x" + "ab" * 20, trusted=("0x" + "cd" * 20,))
@@ -276,7 +273,6 @@ TYPED = TokenDetails(unknown=("BRET",), suggestions=("BRETT", "BERT"))
         ("not_unresolved", EARLIER, f"trade --mock pay resume {EARLIER.id}"),
         ("not_live", EARLIER, f"look at it: {SHOW}; what it was for can be bought again"),
         ("not_submitted", EARLIER, f"look at it: {SHOW}; what it was for can be bought again"),
-        ("over_total", TOTAL, "run the command again with a higher --max-price to continue; with --job nothing is"),
         ("over_price", DEAR, "to pay that anyway: --max-price 0.09"),
         ("over_price", ABSURD, "in the SDK's words"),
         (
@@ -313,11 +309,6 @@ def test_another_price_or_recipient_than_an_earlier_payment_has() -> None:
     assert told.hint.endswith(f"trade pay trust {OTHER.address}"), "another call remembered another one meanwhile"
 
 
-def test_a_run_of_batches_names_the_option_that_limits_it() -> None:
-    told = problem_of(PaymentRefusedError("no", code="over_total", details=TOTAL))
-    assert told.message == "the next batch costs $0.06, and of --max-price $0.10 $0.04 is left"
-
-
 @each_of("place", PLACES)
 def test_hints_name_no_method(place: dict[str, Any]) -> None:
     """Whatever became of an earlier payment: who typed a command has no client."""
@@ -336,8 +327,6 @@ def test_hints_name_no_method(place: dict[str, Any]) -> None:
 
 
 def test_a_password_that_takes_long_costs_another_try_only() -> None:
-    checkout = object.__new__(Checkout)
-    checkout.terms, checkout.call = Terms(), Call("prices", ("ETH",))
     opened: list[int] = []
 
     class Slow(Wallet):
@@ -351,8 +340,8 @@ def test_a_password_that_takes_long_costs_another_try_only() -> None:
             raise PaymentRefusedError("signing took longer", code="signer_too_slow")
         return "bought"
 
-    checkout.wallet = Slow("0x" + "11" * 20, lambda: pytest.fail("nothing is signed here"))
-    assert checkout.signing(buy) == "bought"
+    wallet = Slow("0x" + "11" * 20, lambda: pytest.fail("nothing is signed here"))
+    assert cast(Any, _bought(wallet, cast(Any, buy))) == "bought"
     opened.clear()
 
     def never() -> str:
@@ -360,7 +349,7 @@ def test_a_password_that_takes_long_costs_another_try_only() -> None:
         raise PaymentRefusedError("signing took longer", code="signer_too_slow")
 
     with pytest.raises(PaymentRefusedError):
-        checkout.signing(never)
+        _bought(wallet, cast(Any, never))
     assert len(opened) == 2
 
 
@@ -418,9 +407,8 @@ def test_a_budget_in_the_ledger_counts(buyer: Terminal, shop: MockServer) -> Non
 # After the money has gone
 
 
-@pytest.mark.parametrize("more", [(), ("--batches",), ("--batches", "--job", "mine")])
-def test_a_query_that_does_not_fit_what_was_bought(buyer: Terminal, shop: MockServer, more: tuple[str, ...]) -> None:
-    run = buyer(*PRICES, *more, "-o", "json", "--query", "sum([].symbol)")
+def test_a_query_that_does_not_fit_what_was_bought(buyer: Terminal, shop: MockServer) -> None:
+    run = buyer(*PRICES, "-o", "json", "--query", "sum([].symbol)")
     assert about_money(run) == (1, "not_printed", True, "answered")
     assert run.problem["message"].startswith("--query: sum() takes")
     name = run.problem["payment"]["id"]

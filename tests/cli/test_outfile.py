@@ -201,13 +201,6 @@ def test_a_pipe_is_written_as_it_is(agents: Terminal, tmp_path: Path) -> None:
     assert stat.S_ISFIFO(pipe.stat().st_mode)
 
 
-def test_several_results_of_one_command_stand_below_each_other(buyer: Terminal, tmp_path: Path) -> None:
-    file = tmp_path / "a.txt"
-    run = buyer("market", "prices", "ETH", "BRETT", "--batches", "--receipt", "--max-price", "0.2", "--out", str(file))
-    assert run.code == 0, run.err
-    assert "payment.id" in file.read_text()
-
-
 # Streams
 
 

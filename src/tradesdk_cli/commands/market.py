@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tradesdk_cli.errors import UsageProblem
 from tradesdk_cli.framework.group import noun
 from tradesdk_cli.framework.params import OF_TIME, SINCE, UNTIL, check_period, parse_moment, whole
 from tradesdk_cli.session import session
@@ -21,6 +20,7 @@ if TYPE_CHECKING:
 app = noun("market", "Paid market data: signals, prices, history, win-rate, avg-prices, top, metrics, tokens.")
 
 FIRST_TOKENS = 20
+SPECIAL = "For special cases"
 _MINUTE = 60
 
 
@@ -46,65 +46,43 @@ Tokens = Annotated[
         metavar="TOKEN...", help="Symbols, addresses on Base, or coin-registry ids, separated by spaces or commas."
     ),
 ]
-MaxPrice = Annotated[
-    str | None,
-    typer.Option(
-        "--max-price", metavar="USD", help="Maximum price in US dollars, such as 0.10; with --batches, of all together."
-    ),
-]
-PaidDryRun = Annotated[
-    bool, typer.Option("--dry-run", help="Show request, price and what would be signed; pay nothing.")
-]
-Purchase = Annotated[
-    str | None,
-    typer.Option(
-        "--purchase", metavar="NAME", help="Name the purchase: it is paid once, on all machines with this wallet."
-    ),
-]
-WalletFile = Annotated[
-    Path | None, typer.Option("--wallet", metavar="FILE", help="The keystore that pays [env: TRADE_KEYSTORE].")
-]
-Receipt = Annotated[bool, typer.Option("--receipt", help="Print {data, payment, receipt} instead of only the data.")]
-SendKey = Annotated[bool, typer.Option("--send-api-key", help="Send the API key too, if the service requires it.")]
-Batches = Annotated[bool, typer.Option("--batches", help="Buy any number of tokens, five at a time.")]
-Job = Annotated[
-    str | None,
-    typer.Option(
-        "--job",
-        metavar="NAME",
-        help="Save the batches under this name: the same command continues and pays for none twice.",
-    ),
+SendKey = Annotated[
+    bool,
+    typer.Option("--send-api-key", help="Send the API key too, if the service requires it.", rich_help_panel=SPECIAL),
 ]
 
 
-def once(
-    max_price: MaxPrice = None,
-    dry_run: PaidDryRun = False,
-    purchase: Purchase = None,
-    wallet: WalletFile = None,
-    receipt: Receipt = False,
+def terms(
+    max_price: Annotated[
+        str | None, typer.Option("--max-price", metavar="USD", help="Maximum price in US dollars, such as 0.10.")
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show request, price and what would be signed; pay nothing.")
+    ] = False,
+    receipt: Annotated[
+        bool, typer.Option("--receipt", help="Print {data, payment, receipt} instead of only the data.")
+    ] = False,
+    purchase: Annotated[
+        str | None,
+        typer.Option(
+            "--purchase",
+            metavar="NAME",
+            help="Name the purchase: it is paid once, on all machines with this wallet.",
+            rich_help_panel=SPECIAL,
+        ),
+    ] = None,
+    wallet: Annotated[
+        Path | None,
+        typer.Option(
+            "--wallet", metavar="FILE", help="The keystore that pays [env: TRADE_KEYSTORE].", rich_help_panel=SPECIAL
+        ),
+    ] = None,
     send_api_key: SendKey = False,
 ) -> Terms:
     """The options of everything that is paid."""
     from tradesdk_cli.purchase.checkout import Terms
 
     return Terms(max_price, dry_run, purchase, wallet, receipt, send_api_key)
-
-
-def about_tokens(
-    max_price: MaxPrice = None,
-    dry_run: PaidDryRun = False,
-    purchase: Purchase = None,
-    batches: Batches = False,
-    job: Job = None,
-    wallet: WalletFile = None,
-    receipt: Receipt = False,
-    send_api_key: SendKey = False,
-) -> Terms:
-    """The same for what is about tokens, which may be many."""
-    from tradesdk_cli.purchase.checkout import Terms
-
-    return Terms(max_price, dry_run, purchase, wallet, receipt, send_api_key, batches, job)
 
 
 def buy(ctx: typer.Context, terms: Terms, verb: str, tokens: Sequence[str] = (), **arguments: Any) -> None:
@@ -121,7 +99,7 @@ def buy(ctx: typer.Context, terms: Terms, verb: str, tokens: Sequence[str] = (),
     "signals",
     "trade --mock market signals ETH BRETT:5 --max-price 0.10",
     "trade --mock market signals BRETT --limit 3 --max-price 0.05 -o json",
-    terms=about_tokens,
+    terms=terms,
 )
 def signals(
     ctx: typer.Context,
@@ -144,30 +122,24 @@ def signals(
     "prices",
     "trade --mock market prices ETH BRETT --max-price 0.10",
     "trade --mock market prices ETH BRETT --dry-run",
-    terms=about_tokens,
+    terms=terms,
 )
 def prices(ctx: typer.Context, tokens: Tokens, *, terms: Terms) -> None:
     """Buy current prices of tokens, in USD and ETH: $0.03 a token."""
     buy(ctx, terms, "prices", tokens)
 
 
-class Ago(float):
-    """A moment that was given as an age, so that it is another one in another minute."""
-
-
 def _moment(value: str) -> float:
     """Ages are whole minutes: the same command a little later is the same request, and is not paid for twice."""
     moment = parse_moment(value)
-    if value[-1:] not in ("s", "m", "h", "d"):
-        return moment
-    return Ago(moment if value[-1:] == "s" else moment // _MINUTE * _MINUTE)
+    return moment // _MINUTE * _MINUTE if value[-1:] in ("m", "h", "d") else moment
 
 
 @app.verb(
     "history",
     "trade --mock market history BRETT --since 24h --signal BUY --max-price 0.05",
     "trade --mock market history ETH BRETT --since 2026-01-01 --until 2026-01-02 --max-price 0.10 -o ndjson",
-    terms=about_tokens,
+    terms=terms,
 )
 def history(
     ctx: typer.Context,
@@ -184,11 +156,6 @@ def history(
     terms: Terms,
 ) -> None:
     """Buy past signals of tokens, at most 100 each: $0.05 a token."""
-    if terms.job is not None and (isinstance(start, Ago) or isinstance(end, Ago)):
-        raise UsageProblem(
-            "--job cannot be used with an age: a minute later it is another period, and all of it is bought again",
-            "give --since and --until as times, such as 2026-01-01T12:00Z",
-        )
     check_period(start, end)
     kind = signal.value if signal else None
     buy(ctx, terms, "history", tokens, start=start, end=end, signal_type=kind)
@@ -198,7 +165,7 @@ def history(
     "win-rate",
     "trade --mock market win-rate ETH BRETT --max-price 0.06",
     "trade --mock market win-rate BRETT --max-price 0.03 -o json",
-    terms=about_tokens,
+    terms=terms,
 )
 def win_rate(ctx: typer.Context, tokens: Tokens, *, terms: Terms) -> None:
     """Buy win rates of tokens, in percent: $0.03 a token."""
@@ -209,7 +176,7 @@ def win_rate(ctx: typer.Context, tokens: Tokens, *, terms: Terms) -> None:
     "avg-prices",
     "trade --mock market avg-prices ETH BRETT --max-price 0.04",
     "trade --mock market avg-prices BRETT --max-price 0.02 --receipt -o json",
-    terms=about_tokens,
+    terms=terms,
 )
 def avg_prices(ctx: typer.Context, tokens: Tokens, *, terms: Terms) -> None:
     """Buy average buy and sell prices of tokens: $0.02 a token."""
@@ -220,7 +187,7 @@ def avg_prices(ctx: typer.Context, tokens: Tokens, *, terms: Terms) -> None:
     "top",
     "trade --mock market top --sort winRate --max-price 0.06",
     "trade --mock market top --sort ROI --limit 5 --max-price 0.06 -o json",
-    terms=once,
+    terms=terms,
 )
 def top(
     ctx: typer.Context,
@@ -240,7 +207,7 @@ def top(
     "metrics",
     "trade --mock market metrics --max-price 0.06",
     "trade --mock market metrics --max-price 0.06 -o json",
-    terms=once,
+    terms=terms,
 )
 def metrics(ctx: typer.Context, *, terms: Terms) -> None:
     """Buy metrics of the whole platform: $0.06."""

@@ -152,7 +152,8 @@ class _Ours:
         for param in self.get_params(ctx):
             record = param.get_help_record(ctx)
             if record is not None and not _is_global(param):
-                sections["Arguments" if param.param_type_name == "argument" else "Options"].append(record)
+                title = "Arguments" if param.param_type_name == "argument" else param.rich_help_panel or "Options"
+                sections.setdefault(title, []).append(record)
         for title, records in sections.items():
             if records:
                 with formatter.section(title):

@@ -1,31 +1,29 @@
-"""From a call for market data to what is printed: one request, or batches."""
+"""Buying market data: ask, buy, print, collect; and what is said about the money."""
 
 from __future__ import annotations
 
+import signal
 from contextlib import contextmanager
-from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
-import typer
-
-from tradesdk_cli.errors import OUTCOME_UNKNOWN, Interrupted, Unwritable, UsageProblem
+from tradesdk_cli.errors import Declined, Interrupted, Unwritable, UsageProblem
 from tradesdk_cli.explain import of_error
-from tradesdk_cli.interrupts import StopRequested, deferring, exit_code_of, on_signal
+from tradesdk_cli.interrupts import StopRequested, exit_code_of, on_signal
 from tradesdk_cli.ledger import until_printed
-from tradesdk_cli.output.stderr import Progress
-from tradesdk_cli.purchase.calls import Call
-from tradesdk_cli.purchase.checkout import Checkout, Terms
-from tradesdk_cli.purchase.dryrun import left_to_buy, over_total, show_dry_run
-from tradesdk_cli.purchase.records import IN_BRIEF, IN_RECEIPT, Unprinted, brief, receipt_record
+from tradesdk_cli.purchase.checkout import market_client
+from tradesdk_cli.purchase.records import IN_BRIEF, IN_RECEIPT, Unprinted, brief, left_over, receipt_record, room
 from tradesdk_cli.session import wire
-from tradesdk_cli.text import counted, dollars, one_line, plain_dollars, usd
+from tradesdk_cli.text import dollars, one_line, plain_dollars, usd
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from tradesdk_cli.output.columns import Column
+    from tradesdk import DryRun, MarketClient, MarketResult, Payment, Quote
     from tradesdk_cli.output.printer import Output
+    from tradesdk_cli.purchase.calls import Call
+    from tradesdk_cli.purchase.checkout import Terms
     from tradesdk_cli.session import Session
+    from tradesdk_cli.wallet import Wallet
 
 Rows = list[dict[str, Any]]
 PER_SIGNAL = ("signals", "history")
@@ -34,40 +32,166 @@ PER_SIGNAL = ("signals", "history")
 
 def purchase(run: Session, call: Call, terms: Terms) -> None:
     """Buys what `call` asks for under `terms`, and prints it."""
-    checkout = Checkout(run, call, terms)
+    terms.check(call)
+    wallet, target = run.wallet(terms.wallet), run.target(market=True)
+    client = market_client(run, wallet, send_api_key=terms.send_api_key)
+    if run.settings.verbose > 1:
+        run.out.note(f"market data comes from {target.text}, payments are written to {run.ledger_file}")
+    given: dict[str, Any] = call.given
     if terms.dry_run:
-        show_dry_run(checkout)
+        dry_run = getattr(client.dry_run, call.method)
+        _show_dry_run(run, call, dry_run(**given, max_price=terms.max_price, purchase=terms.purchase))
         return
     if terms.receipt:
         run.out.expect_fields(_names_with_receipt(call.verb))
     else:
         run.out.expect(*_models(run.out, call.verb))
-    with until_printed(run.ledger) as printed:
-        (_in_batches if terms.batches else _at_once)(checkout, printed)
-    if checkout.told is not None:  # whoever wanted it to stop meanwhile need not run the next command
-        run.out.note("interrupted, after all of it was bought")
-        raise Interrupted(exit_code_of(checkout.told))
+    most = _agreed(run, wallet, call, getattr(client.quote, call.method)(**given), terms.max_price)
+    buy = getattr(client, call.method)
+    began, signed = run.now(), _signatures(wallet)
+    results: list[MarketResult[Any]] = []
+
+    def under_way() -> bool:
+        return not results and _signatures(wallet) > signed
+
+    with until_printed(run.ledger) as printed, waited_for(run, under_way, lambda: _say_unfinished(run, began)) as end:
+        results.append(_bought(wallet, lambda: buy(**given, max_price=most, purchase=terms.purchase)))
+        print_bought(run, client, call.verb, results[0], receipt=terms.receipt, printed=printed)
+        end()
 
 
-def _at_once(checkout: Checkout, printed: Callable[[], None]) -> None:
-    results: list[Any] = []
+def print_bought(
+    run: Session,
+    client: MarketClient,
+    verb: str,
+    result: MarketResult[Any],
+    *,
+    receipt: bool = False,
+    printed: Callable[[], None] = lambda: None,
+) -> None:
+    """Prints what was bought, calls `printed`, and says what it cost and what is left."""
     try:
-        with on_signal(checkout.hear):
-            results.append(checkout.buy())
-            try:
-                with kept(checkout.run, results):
-                    show(checkout.run, checkout.call.verb, results[0], receipt=checkout.terms.receipt)
-                checkout.is_printed = True
-                printed()
-            finally:
-                checkout.account_for(results)
-    except KeyboardInterrupt:
-        checkout.say_unprinted(results)
-        raise
+        with kept(run, [result]):
+            show(run, verb, result, receipt=receipt)
+        printed()
+    finally:
+        _account_for(run, client, result)
+
+
+def _signatures(wallet: Wallet | None) -> int:
+    return 0 if wallet is None else wallet.signatures
+
+
+def _agreed(run: Session, wallet: Wallet | None, call: Call, quote: Quote, most: str | None) -> str | None:
+    """What it may cost: --max-price, or, without a budget, what somebody at the terminal says yes to.
+
+    Raises:
+        Declined: the person said no.
+    """
+    from tradesdk_cli.confirm import ask, can_ask, say_target
+
+    allowed = most is not None or quote.spending.budget.is_set
+    if wallet is None or not (can_ask() if not allowed else not run.out.machine_notes):
+        return most
+    say_target(run.out, run.target(market=True))
+    run.out.note(f"{call.told()}, wallet {wallet.address}")
+    if allowed:
+        return most
+    if not ask(f"{call.told()} costs {dollars(quote.price)}. Pay?"):
+        raise Declined("nothing was paid")
+    return plain_dollars(quote.price)
+
+
+def _bought(wallet: Wallet | None, buy: Callable[[], MarketResult[Any]]) -> MarketResult[Any]:
+    """Buys, with the wallet's own words for why it could not sign.
+
+    A password that takes long to type may leave no time for the payment that it was for: nothing has been signed then,
+    and with the wallet open another one takes no time.
+    """
+    from tradesdk import PaymentRefusedError
+
+    was_open = wallet is None or wallet.opened
+    try:
+        return buy()
+    except PaymentRefusedError as refused:
+        if refused.code == "signer_failed" and wallet is not None and wallet.failure is not None:
+            raise wallet.failure from None
+        if refused.code != "signer_too_slow" or was_open:
+            raise
+    return buy()
+
+
+# Ctrl-C, SIGTERM and SIGHUP
 
 
 @contextmanager
-def kept(run: Session, results: Sequence[Any]) -> Iterator[None]:
+def waited_for(run: Session, under_way: Callable[[], bool], tell: Callable[[], object]) -> Iterator[Callable[[], None]]:
+    """Inside, the first signal waits for the answer while a payment is `under_way`; other ones end the command at once.
+
+    Then `tell` says what continues. It yields what is to be called at the end: it raises `Interrupted` if one waited.
+    """
+    heard: list[StopRequested] = []
+
+    def hear(number: int) -> bool:
+        told = StopRequested(number)
+        if heard or not under_way():
+            raise told
+        heard.append(told)
+        name = "Ctrl-C" if number == signal.SIGINT else "the same signal"
+        run.out.note(f"a payment is under way, so its answer is waited for; {name} again stops at once")
+        return True
+
+    def end() -> None:
+        if heard:
+            run.out.note("interrupted, after the answer came")
+            raise Interrupted(exit_code_of(heard[0]))
+
+    try:
+        with on_signal(hear):
+            yield end
+    except KeyboardInterrupt as told:
+        run.out.after_ctrl_c()
+        tell()
+        run.out.note("interrupted")
+        raise Interrupted(exit_code_of(told)) from None
+
+
+def say_under_way(run: Session, line: str, waits: bool) -> None:
+    """Says what continues a command that hands payments over, while it does so."""
+    if waits:
+        run.out.note(f"a payment was under way: {run.settings.program} {line} continues the same one")
+
+
+def _say_unfinished(run: Session, began: float) -> None:
+    """Says what was being paid since then and has not been printed, and what continues it."""
+    from tradesdk import LedgerError, PaymentStage
+
+    ledger = run.ledger
+    try:
+        stages = (PaymentStage.SENT, PaymentStage.ANSWERED)
+        last = max(ledger.history(stages=stages), key=lambda one: one.updated, default=None)
+        if last is None or last.updated < began:
+            return
+        # What was handed over before is not among those that `find` still keeps for the next command.
+        unprinted = last.id in (ledger.unprinted or {}) or ledger.find(last.fingerprint, now=run.now()) is not None
+    except LedgerError:
+        return
+    if not unprinted:
+        return
+    resume = f"{run.settings.program} pay resume {last.id}"
+    if last.stage is PaymentStage.SENT:
+        told = f"was being paid: {resume}, or the same command, continues it"
+    else:
+        span = " for 60 s" if last.purchase is None else ""
+        told = f"was paid, and the answer is kept: the same command prints it{span}, {resume} at any time"
+    run.out.note(f"{dollars(last.amount_usd)} {told}")
+
+
+# What is printed
+
+
+@contextmanager
+def kept(run: Session, results: Sequence[MarketResult[Any]]) -> Iterator[None]:
     """While this is printed: when it cannot be, it says how what was paid for is printed again."""
     try:
         yield
@@ -83,40 +207,24 @@ def kept(run: Session, results: Sequence[Any]) -> Iterator[None]:
         raise told from None
 
 
-def show(run: Session, verb: str, result: Any, *, receipt: bool = False) -> None:
+def show(run: Session, verb: str, result: MarketResult[Any], *, receipt: bool = False) -> None:
     """Prints what was bought: the service's own records; with `receipt`, an object with the payment beside them."""
-    if receipt:
-        run.out.one(_with_receipt(verb, result))
-    elif verb == "metrics":
-        run.out.one(wire(result.data))
-    else:
-        show_records(run, verb, iter([records(verb, result.data)]))
-
-
-def show_records(run: Session, verb: str, pages: Iterator[Rows]) -> None:
-    """Prints records page by page; in rows each signal has one of its own."""
     from tradesdk_cli.output.columns import MARKET
 
-    if verb in PER_SIGNAL and run.out.in_rows:
-        pages = map(_a_row_each, pages)
-    columns: Sequence[Column] = MARKET[verb]
-    run.out.many(columns, pages, empty="nothing was found")
-
-
-def _models(out: Output, verb: str) -> Sequence[Any]:
-    """What the records of `verb` will be, by the fields that they have together."""
-    import tradesdk
-
-    models: dict[str, Sequence[Any]] = {
-        "prices": (tradesdk.TokenPrice,),
-        "win-rate": (tradesdk.TokenWinRate,),
-        "avg-prices": (tradesdk.TokenAvgPrices,),
-        "top": (tradesdk.TopPerformer,),
-        "metrics": (tradesdk.AggregateMetrics,),
-        "tokens": (tradesdk.SupportedToken,),
-    }
-    more = (tradesdk.SignalRecord,) if out.in_rows else ()
-    return models.get(verb, (tradesdk.TokenSignals, *more))
+    found = records(verb, result.data)
+    if receipt:
+        run.out.one(
+            {
+                "data": found[0] if verb == "metrics" else found,
+                "payment": None if result.payment is None else brief(result.payment, result.payment.updated),
+                "receipt": None if result.receipt is None else receipt_record(result.receipt),
+            }
+        )
+    elif verb == "metrics":
+        run.out.one(found[0])
+    else:
+        rows = _a_row_each(found) if verb in PER_SIGNAL and run.out.in_rows else found
+        run.out.many(MARKET[verb], [rows], empty="nothing was found")
 
 
 def records(verb: str, data: Any) -> Rows:
@@ -136,13 +244,19 @@ def _a_row_each(tokens: Rows) -> Rows:
     ]
 
 
-def _with_receipt(verb: str, result: Any) -> dict[str, Any]:
-    found = records(verb, result.data)
-    return {
-        "data": found[0] if verb == "metrics" else found,
-        "payment": None if result.payment is None else brief(result.payment, result.payment.updated),
-        "receipt": None if result.receipt is None else receipt_record(result.receipt),
+def _models(out: Output, verb: str) -> Sequence[Any]:
+    """What the records of `verb` will be, by the fields that they have together."""
+    import tradesdk
+
+    models: dict[str, Sequence[Any]] = {
+        "prices": (tradesdk.TokenPrice,),
+        "win-rate": (tradesdk.TokenWinRate,),
+        "avg-prices": (tradesdk.TokenAvgPrices,),
+        "top": (tradesdk.TopPerformer,),
+        "metrics": (tradesdk.AggregateMetrics,),
     }
+    more = (tradesdk.SignalRecord,) if out.in_rows else ()
+    return models.get(verb, (tradesdk.TokenSignals, *more))
 
 
 def _names_with_receipt(verb: str) -> list[str]:
@@ -155,151 +269,69 @@ def _names_with_receipt(verb: str) -> list[str]:
     return names + list(names_of_model(tradesdk.AggregateMetrics, "data.")) if verb == "metrics" else names
 
 
-# Batches
+def _show_dry_run(run: Session, call: Call, found: DryRun) -> None:
+    """Prints what would be sent, what it costs, and what would be signed or why it would be refused."""
+    asked, refusal = found.authorization, found.refusal
+    shown: dict[str, Any] = {
+        "method": "POST",
+        "path": call.path,
+        "body": call.body(),
+        "price_usd": plain_dollars(found.quote.price),
+        "amount_usd": None if asked is None else plain_dollars(usd(int(asked["value"]))),
+        **room(found.quote.spending),
+        "authorization": asked,
+        "refusal": None if refusal is None else {"code": refusal.code, "message": refusal.message},
+    }
+    if asked is None and refusal is None and found.existing is not None:
+        answered = f"{found.existing.updated_at:%Y-%m-%d %H:%M:%S} UTC"
+        note = f"the answer of {answered} is kept: without --dry-run it is returned again, and costs nothing"
+        run.out.note(note, payment=found.existing.id)
+    if run.out.format_for(many=False) == "table":
+        shown = {name: value for name, value in shown.items() if value is not None}  # people need not read of those
+    run.out.one(shown, whole=True)
+    run.out.note("nothing was signed, reserved or paid (--dry-run)")
 
 
-def _in_batches(checkout: Checkout, printed: Callable[[], None]) -> None:
-    run, terms = checkout.run, checkout.terms
-    batches = checkout.in_batches()
-    budget = checkout.client.payments.spending().budget
-    _refuse_too_little(checkout, batches)
-    told = f"{checkout.call.told(len(batches.tokens))} in {counted(batches.count, 'batches')}"
-    most = checkout.agreed(batches.price, budget.is_set, told)
-    batches = checkout.in_batches(most)
-    results: list[Any] = []
-    bought: list[Any] = []
-    ended: list[BaseException] = []
-    progress = Progress(run.out, "tokens", len(batches.tokens), at_once=True)
-    cap = batches.price if most is None else Decimal(most)
-
-    def each() -> Iterator[Rows]:
-        # What has been paid for is printed whatever becomes of the rest.
-        done, free, spent = 0, False, batches.price * 0
-        while len(results) + len(batches.passed_over) < batches.count:
-            # A wallet that isn't open may ask for its password.
-            if progress.on_line and (checkout.wallet is None or checkout.wallet.opened):
-                progress.step(done, f"batch {len(results) + 1} of {batches.count}", _money(spent, cap), free=free)
-            try:
-                with stop.open():
-                    if checkout.told is not None:
-                        raise checkout.told
-                    batch = checkout.signing(lambda: next(batches, None))
-            except (Exception, KeyboardInterrupt) as error:
-                if isinstance(error, KeyboardInterrupt):
-                    progress.clear()
-                if not results:
-                    raise
-                ended.append(error)
-                run.out.incomplete()
-                return
-            if batch is None:
-                break
-            results.append(batch.result)
-            done, free, spent = done + len(batch.tokens), batch.again, batch.spent_usd
-            if not batch.again and batch.result.payment is not None:
-                bought.append(batch.result)
-            if not progress.on_line:
-                _tell(checkout, batch, cap)
-            if terms.receipt:
-                yield [_with_receipt(checkout.call.verb, batch.result)]
-            else:
-                yield records(checkout.call.verb, batch.data)
-        try:
-            with stop.open():
-                pass
-        except StopRequested as told:  # it came while the last one was printed
-            checkout.told = told
-        stop.over()
-        progress.wipe()
-
-    try:
-        with kept(run, results), deferring() as stop, progress:
-            if terms.receipt and run.out.format_for(many=True) == "table":
-                for page in each():
-                    run.out.one(page[0])
-            elif terms.receipt:
-                run.out.many((), each(), empty="nothing was found")
-            else:
-                show_records(run, checkout.call.verb, each())
-            printed()
-    except KeyboardInterrupt as interrupt:
-        checkout.say_unprinted(results)
-        run.out.note("interrupted")
-        raise Interrupted(exit_code_of(interrupt)) from None
-    finally:
-        if batches.spent:
-            checkout.account_for(bought)
-    if results and not ended and not batches.spent:
-        had = "the ledger" if terms.job is None else f"the job {one_line(terms.job, 80)}"
-        run.out.note(f"nothing was paid: {had} had all of it")
-    _say_passed_over(run, batches.passed_over)
-    if ended:
-        _say_how_to_go_on(checkout, f"{len(results)} of {counted(batches.count, 'batches')}", ended[0])
-        raise ended[0]
-    if batches.passed_over and checkout.told is None:
-        raise typer.Exit(OUTCOME_UNKNOWN)
+# What is said about the money
 
 
-def _say_passed_over(run: Session, batches: Sequence[Sequence[str]]) -> None:
-    """Says which batches of a job were paid for and have no answer here."""
-    for tokens in batches:
-        shown = one_line(", ".join(tokens), 200)
-        run.out.note(
-            f"passed over: {shown}: this job has paid for it before, and its answer is not in this ledger; to buy it "
-            "again, use another --job name"
-        )
-
-
-def _refuse_too_little(checkout: Checkout, batches: Any) -> None:
-    """--max-price is for all batches together: when it is not enough for them, none is bought.
-
-    Raises:
-        PaymentRefusedError: it is not.
-    """
-    from tradesdk import PaymentRefusedError
-
-    if checkout.terms.max_price is None:
-        return
-    left = left_to_buy(checkout, batches)
-    price, most = usd(sum(left)), Decimal(checkout.terms.max_price)
-    if price > most:
-        raise PaymentRefusedError(
-            over_total(most, price, len(left)),
-            code="over_total",
-            hint=f"to buy them all: --max-price {plain_dollars(price)}",
-        )
-
-
-def _say_how_to_go_on(checkout: Checkout, bought: str, ended: BaseException) -> None:
-    """Says what was bought before `ended` ended it; of Ctrl-C and SIGTERM that is all that there is to say."""
-    from tradesdk import PaymentUndeliveredError
-
-    again = (
-        "the same command continues from there" if checkout.terms.job else "with --job NAME such a run can be continued"
-    )
-    undelivered = isinstance(ended, PaymentUndeliveredError) or getattr(ended, "code", "") == "unresolved_payment"
-    if undelivered and not checkout.terms.job:
-        again = f"once that payment is marked, {again}"
-    where = "printed" if checkout.run.out.on_stdout else "kept"
-    interrupted = isinstance(ended, KeyboardInterrupt)
-    begin = "interrupted: " if interrupted else ""
-    checkout.run.out.note(f"{begin}{bought} were bought and are {where}; {again}")
-    if isinstance(ended, KeyboardInterrupt):
-        raise Interrupted(exit_code_of(ended)) from None
-
-
-def _money(spent: Any, cap: Any) -> str:
-    return f"{dollars(spent)} of {dollars(cap)} spent"
-
-
-def _tell(checkout: Checkout, batch: Any, cap: Any) -> None:
-    """A line for each batch, where no line can be overwritten."""
-    out = checkout.run.out
-    text = f"batch {batch.number} of {batch.count}: {', '.join(batch.tokens)}; {_money(batch.spent_usd, cap)}"
-    if batch.again:
-        text += " (had already, not paid again)"
-    if out.machine_notes:
-        spent, most = plain_dollars(batch.spent_usd), plain_dollars(cap)
-        out.note(text, batch=batch.number, batches=batch.count, spent_usd=spent, cap_usd=most)
+def _account_for(run: Session, client: MarketClient, result: MarketResult[Any]) -> None:
+    for warning in result.warnings:
+        run.out.note(f"warning: {warning}")
+    if result.payment is None:
+        run.out.note("this cost nothing")
+    elif result.again:
+        _tell_before(run, result, result.payment)
     else:
-        out.note(text)
+        _tell(run, client, result.payment)
+
+
+def _tell_before(run: Session, result: MarketResult[Any], payment: Payment) -> None:
+    """Says that nothing was paid now, and how old the answer is."""
+    answered = result.answered_at
+    if answered is None:
+        return
+    paid = "was paid" if payment.charged is True else "may have been paid"
+    text = (
+        f"nothing was paid now: {dollars(payment.amount_usd)} {paid} before, payment {payment.id}; "
+        f"answered {answered:%Y-%m-%d %H:%M:%S} UTC"
+    )
+    fields = {"paid_usd": plain_dollars(usd(0)), "payments": [], "answered_at": int(answered.timestamp())}
+    run.out.note(text, **(fields if run.out.machine_notes else {}))
+
+
+def _tell(run: Session, client: MarketClient, payment: Payment) -> None:
+    """Says what was paid by whom, and what the budgets leave."""
+    receipt = payment.receipt
+    transactions = [receipt.transaction] if receipt is not None and receipt.transaction else []
+    transaction = "".join(f", tx {one_line(text, 100)}" for text in transactions)
+    paid = "paid" if payment.charged is True else "may have paid"
+    left = left_over(client.payments.spending())
+    text = f"{paid} {dollars(payment.amount_usd)} from {payment.payer}{transaction}, payment {payment.id}"
+    fields = {
+        "target": run.target(market=True).fields,
+        "paid_usd": plain_dollars(payment.amount_usd),
+        "payments": [payment.id],
+        "transactions": transactions,
+    }
+    run.out.note(text + (f"; {left}" if left else ""), **(fields if run.out.machine_notes else {}))

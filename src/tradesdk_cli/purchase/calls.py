@@ -86,10 +86,9 @@ class Call:
             tokens = [TokenQuery(name, limit) for name, limit in map(split_token, self.tokens)]
         return {"tokens": tokens, **self.arguments}
 
-    def told(self, count: int | None = None) -> str:
+    def told(self) -> str:
         """What it is, in a few words: `token-prices for 2 tokens`."""
-        number = len(self.tokens) if count is None else count
-        return self.endpoint + (f" for {counted(number, 'tokens')}" if number else "")
+        return self.endpoint + (f" for {counted(len(self.tokens), 'tokens')}" if self.tokens else "")
 
     def body(self) -> dict[str, Any]:
         """What would be sent."""

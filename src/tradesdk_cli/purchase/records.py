@@ -89,6 +89,11 @@ def surely_over(payment: Payment) -> datetime:
     return payment.expires_at + timedelta(seconds=_GRACE)
 
 
+def limits_of(budget: Budget) -> dict[str, Any]:
+    """What a budget limits, in dollars."""
+    return {f"{name}_usd": maybe_dollars(getattr(budget, name)) for name in LIMITS}
+
+
 def spending_record(spending: Spending) -> dict[str, Any]:
     """Limits, what is spent, what is held, and what is left: each amount in one of them only.
 
@@ -98,7 +103,7 @@ def spending_record(spending: Spending) -> dict[str, Any]:
     counted = {"last_hour": spending.last_hour, "today": spending.today, "total": spending.total}
     held = {"last_hour": spending.held_last_hour, "today": spending.held_today, "total": spending.held}
     return {
-        **{f"{name}_usd": maybe_dollars(getattr(budget, name)) for name in LIMITS},
+        **limits_of(budget),
         **{f"spent_{name}_usd": maybe_dollars(counted[name] - held[name]) for name in counted},
         **{f"held_{name}_usd": maybe_dollars(held[name]) for name in counted},
         **{_field(told): maybe_dollars(left) for told, left in _windows(spending).items()},
@@ -132,14 +137,11 @@ def render_spending(console: Console, record: Mapping[str, Any]) -> None:
 def room(spending: Spending) -> dict[str, Any]:
     """What is left in the tightest of hour, day and total, and what one more call may cost, which may be less."""
     return {
-        "left_usd": maybe_dollars(left_in_windows(spending)),
+        "left_usd": maybe_dollars(
+            min((left for left in _windows(spending).values() if left is not None), default=None)
+        ),
         "next_call_usd": maybe_dollars(spending.left),
     }
-
-
-def left_in_windows(spending: Spending) -> int | None:
-    """Micro-dollars that the tightest of hour, day and total leaves; None without such a budget."""
-    return min((left for left in _windows(spending).values() if left is not None), default=None)
 
 
 def left_over(spending: Spending) -> str:

@@ -1,20 +1,16 @@
-"""Earlier payments: find one, and wait for its answer."""
+"""Earlier payments: what one bought, and where."""
 
 from __future__ import annotations
 
-from contextlib import contextmanager
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from tradesdk_cli.errors import NOT_FOUND, CliError, Interrupted
-from tradesdk_cli.interrupts import StopRequested, exit_code_of, on_signal
+from tradesdk_cli.errors import NOT_FOUND, CliError
 from tradesdk_cli.purchase.calls import ENDPOINTS
-from tradesdk_cli.purchase.checkout import NO_SERVICE, market_client, say_waiting
+from tradesdk_cli.purchase.checkout import NO_SERVICE, market_client
 from tradesdk_cli.text import one_line
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
     from tradesdk import MarketClient, Payment
     from tradesdk_cli.session import Session
 
@@ -63,39 +59,3 @@ def verb_of(payment: Payment) -> str:
     """What was bought, as `trade market` calls it."""
     path = urlsplit(payment.url).path
     return _VERBS.get(path[path.rfind("/v1/") :], "prices")
-
-
-@contextmanager
-def waited_for(run: Session, command: str, *, under_way: bool) -> Iterator[Callable[[], None]]:
-    """Inside, payments are handed over: the first Ctrl-C or SIGTERM waits for their answers, the second one does not.
-
-    It yields what is to be called when all has been said: it raises `Interrupted` if a signal came.
-
-    Args:
-        run: the session.
-        command: what continues it later.
-        under_way: whether there is anything to wait for; otherwise the first signal ends it at once.
-    """
-    heard: list[StopRequested] = []
-
-    def hear(number: int) -> bool:
-        told = StopRequested(number)
-        if heard or not under_way:
-            raise told
-        heard.append(told)
-        say_waiting(run, number)
-        return True
-
-    def end() -> None:
-        if heard:
-            run.out.note("interrupted, after the answer came")
-            raise Interrupted(exit_code_of(heard[0]))
-
-    try:
-        with on_signal(hear):
-            yield end
-    except KeyboardInterrupt as told:
-        if under_way:
-            run.out.note(f"a payment was under way: {run.settings.program} {command} continues the same one")
-        run.out.note("interrupted")
-        raise Interrupted(exit_code_of(told)) from None

@@ -1,0 +1,401 @@
+"""`trade pay`: what market data costs, what was paid for it, and how to resolve unfinished payments."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated
+from urllib.parse import urlsplit
+
+import typer
+
+from tradesdk_cli.errors import UsageProblem
+from tradesdk_cli.framework.group import noun
+from tradesdk_cli.framework.params import DryRun, Yes, parse_span, whole
+from tradesdk_cli.purchase import key
+from tradesdk_cli.purchase.calls import ABOUT_TOKENS, ENDPOINTS, Call
+from tradesdk_cli.session import session, target_of
+from tradesdk_cli.text import one_line
+
+if TYPE_CHECKING:
+    from tradesdk import Payment
+    from tradesdk_cli.session import Session
+
+app = noun("pay", "Payments: quote, history, show, budget, resume, reconcile, trust, key.")
+
+PaymentId = Annotated[str, typer.Argument(metavar="PAYMENT_ID", help="Its id, or the beginning of its id.")]
+SendKey = Annotated[bool, typer.Option("--send-api-key", help="Send the API key too, if the service requires it.")]
+
+
+def _verb(value: str) -> str:
+    """A verb of `trade market`; the API's and the SDK's names for the same are understood too."""
+    verbs = {name: verb for verb, endpoint in ENDPOINTS.items() for name in (verb, endpoint)}
+    found = verbs.get(value.strip().lower().replace("_", "-"))
+    if found is None:
+        raise typer.BadParameter(f"{value!r} is not one of {', '.join(ENDPOINTS)}")
+    return found
+
+
+@app.verb("quote", "trade pay quote prices ETH BRETT", "trade pay quote top -o json")
+def quote(
+    ctx: typer.Context,
+    verb: Annotated[
+        str,
+        typer.Argument(
+            parser=_verb, metavar="ENDPOINT", help="A verb of trade market, such as prices, or token-prices."
+        ),
+    ],
+    tokens: Annotated[
+        list[str] | None, typer.Argument(metavar="TOKEN...", help="The tokens, if the price is per token.")
+    ] = None,
+) -> None:
+    """Show what market data costs, and what the budgets leave.
+
+    Uses the published prices; needs no key and sends nothing.
+    """
+    from tradesdk_cli.purchase.checkout import NO_SERVICE, Terms, market_client
+    from tradesdk_cli.purchase.records import left_over, room
+    from tradesdk_cli.text import plain_dollars
+
+    if tokens and verb not in ABOUT_TOKENS:
+        raise UsageProblem(f"the price of {verb} does not depend on tokens", f"{{trade}} pay quote {verb}")
+    call = Call(verb, tokens or (), {"sort_by": "winRate"} if verb == "top" else {})
+    Terms().check(call)
+    with session(ctx) as run:
+        client = market_client(run, at=None if run.settings.mock else run.settings.market_url or NO_SERVICE)
+        found = getattr(client.quote, call.method)(**call.given)
+        has_budget = found.spending.budget.is_set
+        run.out.one(
+            {
+                "endpoint": call.endpoint,
+                "tokens": found.tokens,
+                "price_usd": plain_dollars(found.price),
+                **room(found.spending),
+                "affordable": found.affordable if has_budget or not found.price else None,
+            }
+        )
+        if found.price and not has_budget:
+            run.out.note(
+                f"no budget is set, so a purchase needs --max-price, such as {plain_dollars(found.price)}, or a "
+                f"budget: {run.settings.program} pay budget set --per-day 5"
+            )
+        elif left_over(found.spending):
+            run.out.note(left_over(found.spending))
+
+
+class Stage(StrEnum):
+    """How far a payment has come."""
+
+    reserved = "reserved"
+    sent = "sent"
+    answered = "answered"
+    taken = "taken"
+
+
+@app.verb("history", "trade --mock pay history", "trade pay history --stage sent --unproven -o json")
+def history(
+    ctx: typer.Context,
+    stage: Annotated[
+        list[Stage] | None,
+        typer.Option("--stage", metavar="STAGE", help="Only payments at this stage, such as sent; may be repeated."),
+    ] = None,
+    unproven: Annotated[
+        bool, typer.Option("--unproven", help="Only payments without a proof that they were paid or not.")
+    ] = False,
+    limit: Annotated[int, typer.Option("--limit", "-n", parser=whole(1), metavar="N", help="How many in total.")] = 20,
+) -> None:
+    """List payments, newest first.
+
+    Reads only the ledger; trade pay reconcile asks the service, and the chain.
+    """
+    from tradesdk import PaymentStage
+    from tradesdk_cli import idcache
+    from tradesdk_cli.output.columns import PAYMENTS
+    from tradesdk_cli.purchase.records import brief
+
+    with session(ctx) as run:
+        wanted, now = [PaymentStage(one.value) for one in stage or ()], run.now()
+        found = run.ledger.history(stages=wanted, unproven=unproven, limit=limit + 1)
+        for payment in found[:limit]:
+            idcache.note_payment(payment.id, payment.status(now))
+        empty = "no payments like this" if wanted or unproven else "nothing was bought yet"
+        run.out.many(PAYMENTS, [[brief(payment, now) for payment in found[:limit]]], empty=empty)
+        if len(found) > limit:
+            run.out.note(f"the newest {limit}; there are more: --limit N")
+
+
+@app.verb("show", "trade --mock pay show PAYMENT_ID", "trade --mock pay show PAYMENT_ID -o json")
+def show(ctx: typer.Context, payment_id: PaymentId) -> None:
+    """Show one payment (without its signature).
+
+    State, terms, receipt, and the answer where it is kept.
+    """
+    from tradesdk_cli.purchase.records import whole
+    from tradesdk_cli.purchase.recover import found_in
+
+    with session(ctx) as run:
+        run.out.one(whole(found_in(run, payment_id), run.now()))
+
+
+# What may be spent
+
+
+class Action(StrEnum):
+    """What to do."""
+
+    show = "show"
+    set = "set"
+
+
+class Release(StrEnum):
+    """When held money is released."""
+
+    proof = "proof"
+    service = "service"
+
+
+def _limit(name: str, told: str) -> typer.models.OptionInfo:
+    option: typer.models.OptionInfo = typer.Option(
+        name, metavar="USD", help=f"With set: {told}; none removes the limit."
+    )
+    return option
+
+
+@app.verb("budget", "trade pay budget", "trade --mock pay budget set --per-day 5 --per-call 0.25 --total none")
+def budget(
+    ctx: typer.Context,
+    action: Annotated[Action, typer.Argument(metavar="set", show_default=False, help="Set limits.")] = Action.show,
+    per_call: Annotated[str | None, _limit("--per-call", "for one purchase")] = None,
+    per_hour: Annotated[str | None, _limit("--per-hour", "in any 60 minutes")] = None,
+    per_day: Annotated[str | None, _limit("--per-day", "in a day of UTC")] = None,
+    total: Annotated[str | None, _limit("--total", "ever")] = None,
+    release: Annotated[
+        Release | None,
+        typer.Option(
+            "--release",
+            help="With set: when held money is released: by proof only (the default), or service: what the service "
+            "rejected is free once it has expired, and a dishonest service can take more than the budget.",
+        ),
+    ] = None,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Skip the question of a terminal.")] = False,
+    dry_run: DryRun = False,
+) -> None:
+    """Show what may be spent and what is left, or set it.
+
+    Spent is what a receipt, the chain or your mark proves; held is what was sent without proof, and counts too. It is
+    kept in the ledger. TRADE_BUDGET_PER_CALL, _PER_HOUR, _PER_DAY and TRADE_BUDGET_TOTAL count too; the
+    strictest limit applies.
+    """
+    given = {"per_call": per_call, "per_hour": per_hour, "per_day": per_day, "total": total}
+    changes = {name: text for name, text in given.items() if text is not None}
+    hint = "for example: {trade} pay budget set --per-day 5"
+    if (changes or release) and action is Action.show:
+        raise UsageProblem("to change a limit, use budget set", hint)
+    if action is Action.set and not (changes or release):
+        raise UsageProblem("no limit was given", hint)
+    with session(ctx) as run:
+        if action is Action.show or _set_budget(run, changes, release, yes=yes, dry_run=dry_run):
+            _show_budget(run)
+
+
+def _set_budget(run: Session, changes: dict[str, str], release: Release | None, *, yes: bool, dry_run: bool) -> bool:
+    """True when it is set, or was set like that already."""
+    from tradesdk import Budget
+    from tradesdk_cli.confirm import LEDGER, Change, approve
+    from tradesdk_cli.purchase.checkout import amount_of
+    from tradesdk_cli.purchase.records import LIMITS, limits_of
+
+    limits = {
+        name: None if text == "none" else amount_of(f"--{name.replace('_', '-')}", text)
+        for name, text in changes.items()
+    }
+    kept = Budget.from_json(run.ledger.setting("budget"))
+    given = Budget(**limits, release=kept.release if release is None else release.value)
+    wanted = Budget.from_micro(
+        {name: getattr(given if name in limits else kept, name) for name in LIMITS}, given.release
+    )
+    body = {f"{name}_usd": limits_of(wanted)[f"{name}_usd"] for name in limits}
+    body |= {"release": wanted.release} if release else {}
+    before = {**limits_of(kept), "release": kept.release}
+    change = Change("change the budget", LEDGER, "budget", body, before, needs_yes=False)
+    if not change.differences() and not dry_run:
+        run.out.note("the budget already has these values: nothing to change")
+        return True
+    if not approve(run, change, yes=yes, dry_run=dry_run):
+        return False
+    run.ledger.set_setting("budget", lambda before: wanted.to_json())
+    return True
+
+
+def _show_budget(run: Session) -> None:
+    from tradesdk import Budget
+    from tradesdk_cli.purchase.records import LIMITS, render_spending, spending_record
+
+    of_environment = Budget.from_environment()
+    spending = run.ledger.spending(of_environment, now=run.now())
+    record = spending_record(spending)
+    if run.out.draws(many=False):
+        run.out.draw(lambda console: render_spending(console, record))
+    else:
+        run.out.one(record)
+    own = Budget.from_json(run.ledger.setting("budget"))
+    stricter = [
+        f"TRADE_BUDGET_{name.upper()}"
+        for name in LIMITS
+        if getattr(own, name) != getattr(of_environment, name) == getattr(spending.budget, name) is not None
+    ]
+    if stricter:
+        run.out.note(f"stricter than the ledger's own: {', '.join(stricter)}")
+    if spending.held:
+        run.out.note(f"held was sent, and nothing proves whether it was taken: {run.settings.program} pay reconcile")
+    if not spending.budget.is_set:
+        run.out.note(f"no budget is set: {run.settings.program} pay budget set --per-day 5")
+
+
+_ADDRESS = re.compile(r"0x[0-9a-fA-F]{40}")
+
+
+@app.verb("trust", "trade --mock pay trust ADDRESS", "trade --mock pay trust ADDRESS --dry-run")
+def trust(
+    ctx: typer.Context,
+    address: Annotated[str, typer.Argument(metavar="ADDRESS", help="The recipient, as the refusal named it.")],
+    yes: Yes = False,
+    dry_run: DryRun = False,
+) -> None:
+    """Accept one more address to pay.
+
+    The first address paid is remembered, and another one is refused, as it may be an attacker's. Accept one only if the
+    service confirms it elsewhere.
+    """
+    from tradesdk_cli.confirm import LEDGER, Change, approve
+    from tradesdk_cli.purchase.checkout import market_client
+    from tradesdk_cli.redact import safe
+
+    if not _ADDRESS.fullmatch(address):
+        raise UsageProblem(
+            f"{one_line(safe(address), 60)} is not an address",
+            "an address is 0x and 40 hexadecimal digits, as the refusal shows it",
+        )
+    with session(ctx) as run:
+        payments = (client := market_client(run)).payments
+        parts = urlsplit(client.base_url)
+        origin, known = f"{parts.scheme}://{parts.netloc}", payments.trusted()
+        body = {
+            "service": origin,
+            "recipient": address,
+            "accepted_so_far": ", ".join(known) or "any, at the first call",
+        }
+        if approve(run, Change(f"pay {address} from now on", LEDGER, "trust", body), yes=yes, dry_run=dry_run):
+            payments.trust(address)
+            run.out.one({"service": origin, "accepted": payments.trusted()})
+
+
+# Payments that are not finished
+
+
+@app.verb("resume", "trade --mock pay resume PAYMENT_ID", "trade --mock pay resume PAYMENT_ID -o json")
+def resume(
+    ctx: typer.Context,
+    payment_id: PaymentId,
+    receipt: Annotated[
+        bool, typer.Option("--receipt", help="Print {data, payment, receipt} instead of only the data.")
+    ] = False,
+    send_api_key: SendKey = False,
+    dry_run: DryRun = False,
+) -> None:
+    """Resend a payment and print what it bought.
+
+    Sends the same signed bytes, which cannot be taken twice; needs no wallet. An answer that is in the ledger already
+    is only printed.
+    """
+    from tradesdk_cli.confirm import say_target
+    from tradesdk_cli.purchase.buy import print_bought, say_under_way, waited_for
+    from tradesdk_cli.purchase.recover import client_for, found_in, verb_of
+
+    with session(ctx) as run:
+        payment = found_in(run, payment_id)
+        if not run.out.machine_notes and payment.reply is None:  # to where it was made, whatever the settings say now
+            origin = payment.url.rpartition("/v1/")[0]
+            say_target(run.out, target_of(replace(run.settings, market_url=origin), market=True))
+        if dry_run:
+            _show_resume(run, payment)
+            return
+        client = client_for(run, payment, send_api_key=send_api_key)
+        waits, line = payment.reply is None, f"pay resume {payment.id}"
+        with waited_for(run, lambda: waits, lambda: say_under_way(run, line, waits)) as end:
+            result = client.payments.resume(payment.id)
+            waits = False
+            print_bought(run, client, verb_of(payment), result, receipt=receipt)
+            end()
+
+
+def _show_resume(run: Session, payment: Payment) -> None:
+    """Prints what would be sent; the signed payment itself is never shown."""
+    from tradesdk_cli.purchase.records import whole
+
+    record = whole(payment, run.now())
+    names = ("id", "status", "charged", "amount_usd", "endpoint", "method", "url", "body", "pay_to", "valid_before")
+    run.out.one({name: record[name] for name in (*names, "live")}, whole=True)
+    kept = payment.reply is not None
+    run.out.note(f"nothing was sent (--dry-run){'; its answer is kept, so nothing would be' if kept else ''}")
+
+
+class Mark(StrEnum):
+    """What a person says of a payment, after a look at the wallet."""
+
+    paid = "paid"
+    unpaid = "unpaid"
+
+
+@app.verb("reconcile", "trade --mock pay reconcile", "trade --mock pay reconcile --mark unpaid --older-than 1h")
+def reconcile(
+    ctx: typer.Context,
+    payment_id: Annotated[
+        str | None, typer.Argument(metavar="PAYMENT_ID", help="The payment that --mark is about.")
+    ] = None,
+    mark: Annotated[
+        Mark | None,
+        typer.Option("--mark", help="Record that an unresolved payment was paid or unpaid; check the wallet first."),
+    ] = None,
+    older_than: Annotated[
+        float | None,
+        typer.Option(
+            "--older-than",
+            parser=parse_span,
+            metavar="SPAN",
+            help="With --mark, instead of PAYMENT_ID: all that expired at least this long ago, such as 1h or 2d.",
+        ),
+    ] = None,
+    send_api_key: SendKey = False,
+    yes: Yes = False,
+    dry_run: DryRun = False,
+) -> None:
+    """Resolve unfinished payments.
+
+    Payments in doubt are resent while they are valid, unless they were bought again since. With TRADE_RPC_URL, a node
+    of Base says what happened to the expired ones; the others stay held until --mark says it. Nothing is signed. While
+    a payment is in doubt or without proof, the exit code is 14.
+    """
+    from tradesdk_cli.purchase import reconciling
+
+    if older_than is not None and (mark is None or payment_id is not None):
+        raise UsageProblem(
+            "--older-than belongs to --mark, without a payment's id",
+            "trade pay reconcile --mark unpaid --older-than 1h",
+        )
+    if older_than is None and (mark is None) is not (payment_id is None):
+        raise UsageProblem(
+            "--mark and a payment's id belong together",
+            "trade pay reconcile --mark paid PAYMENT_ID",
+        )
+    with session(ctx) as run:
+        if mark is not None:
+            reconciling.mark(run, payment_id, older_than, paid=mark is Mark.paid, yes=yes, dry_run=dry_run)
+        elif dry_run:
+            reconciling.show_unfinished(run)
+        else:
+            reconciling.reconcile(run, send_api_key=send_api_key)
+
+
+app.add_typer(key.app, name="key")

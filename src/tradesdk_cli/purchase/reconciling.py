@@ -1,0 +1,176 @@
+"""`trade pay reconcile`: unfinished payments, resolved by the service, by the chain, or by a person's mark."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from tradesdk import PaymentRefusedError, PaymentStage
+from tradesdk_cli.confirm import LEDGER, Change, approve
+from tradesdk_cli.errors import OUTCOME_UNKNOWN
+from tradesdk_cli.ledger import until_printed
+from tradesdk_cli.output.columns import PAYMENTS, RECONCILED
+from tradesdk_cli.purchase.buy import kept, records, say_under_way, show, waited_for
+from tradesdk_cli.purchase.records import brief, surely_over
+from tradesdk_cli.purchase.recover import client_for, found_in, verb_of
+from tradesdk_cli.text import dollars, usd
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tradesdk import ChainVerdict, Payment, Reconciliation
+    from tradesdk_cli.session import Session
+
+_ABOUT = ("status", "amount_usd", "endpoint", "created_at", "reason", "transaction")
+_MOST = 1000
+
+
+def mark(
+    run: Session, payment_id: str | None, older_than: float | None, *, paid: bool, yes: bool, dry_run: bool
+) -> None:
+    """Records what a person says of one payment, or of all that expired `older_than` seconds ago."""
+    now, said = run.now(), "paid" if paid else "unpaid"
+    money, taken = ("its money is", "it was taken") if payment_id else ("their money is", "some was taken")
+    warning = f"{money} no longer held then; if {taken}, the budget is wrong by it"
+    warnings = () if paid else (warning,)
+    if payment_id is not None:
+        payment = found_in(run, payment_id)
+        about = {name: value for name, value in brief(payment, now).items() if name in _ABOUT and value is not None}
+        what, path = f"mark the payment {payment.id} as {said}", f"payments/{payment.id}"
+        change = Change(what, LEDGER, path, {"mark": said}, about=about, warnings=warnings, needs_yes=False)
+        if approve(run, change, yes=yes, dry_run=dry_run):
+            run.out.one(brief(client_for(run, payment).payments.mark(payment.id, paid=paid), run.now()))
+        return
+    sent = run.ledger.history(stages=[PaymentStage.SENT], unproven=True, limit=_MOST)
+    found = [one for one in sent if one.is_expired(now) and one.counts_until + (older_than or 0) <= now]
+    what = f"mark {len(found)} payments of {dollars(usd(sum(one.counted for one in found)))} as {said}"
+    about = {"payments": [one.id for one in found]}
+    if not found:
+        run.out.note("no payment expired so long ago without proof")
+    elif approve(
+        run,
+        Change(what, LEDGER, "payments", {"mark": said}, about=about, warnings=warnings),
+        yes=yes,
+        dry_run=dry_run,
+    ):
+        client, marked = client_for(run, None), []
+        for one in found:  # only what was asked about: meanwhile more may have expired
+            try:
+                marked.append(client.payments.mark(one.id, paid=paid))
+            except PaymentRefusedError:  # another process was faster
+                continue
+        run.out.many(PAYMENTS, [[brief(payment, now) for payment in marked]], empty="nothing was marked")
+
+
+def show_unfinished(run: Session) -> None:
+    """Lists what there is to resolve, by the ledger alone."""
+    now, sent, answered = run.now(), PaymentStage.SENT, PaymentStage.ANSWERED
+    found = run.ledger.history(stages=[sent, answered], unproven=True, limit=_MOST)
+    found += filter(lambda one: one.needs_proof, run.ledger.history(stages=[PaymentStage.TAKEN], limit=_MOST))
+    run.out.many(PAYMENTS, [[brief(payment, now) for payment in found]], empty="all payments ended well")
+    run.out.note("nothing was sent and nothing changed (--dry-run)")
+
+
+def reconcile(run: Session, *, send_api_key: bool) -> None:
+    """Resends what is in doubt, asks the chain, prints what came of it, and says what is left to a person."""
+    client, now = client_for(run, None, send_api_key=send_api_key), run.now()
+    sent = run.ledger.history(stages=[PaymentStage.SENT], unproven=True, limit=_MOST)
+    waits = any(payment.in_doubt and payment.is_live(now) for payment in sent)
+    with (
+        until_printed(run.ledger) as printed,
+        waited_for(run, lambda: waits, lambda: say_under_way(run, "pay reconcile", waits)) as end,
+    ):
+        found = client.payments.reconcile()
+        waits = False
+        _print(run, found, now)
+        printed()
+        in_doubt = _say_what_is_left(run, found)
+        end()
+    if found.unresolved or in_doubt:
+        raise typer.Exit(OUTCOME_UNKNOWN)
+
+
+def _print(run: Session, found: Reconciliation, now: float) -> None:
+    rows = list(_rows(found, now))
+    with kept(run, found.delivered):
+        run.out.many(RECONCILED, [rows], empty="all payments ended well")
+        if run.out.draws(many=True):
+            for row in rows:  # the table may cut it
+                if row["message"]:
+                    run.out.note(f"{row['id']}: {row['message']}")
+            for result in found.delivered:
+                if result.payment is not None:
+                    run.out.note(f"what {result.payment.id} bought:")
+                    show(run, verb_of(result.payment), result)
+
+
+def _rows(found: Reconciliation, now: float) -> Iterator[dict[str, Any]]:
+    """A row for each payment: what the service said of it, what the chain did, or that nobody knows."""
+    for result in found.delivered:
+        if result.payment is not None:
+            data = records(verb_of(result.payment), result.data)
+            yield _row(result.payment, "delivered", "", now, data=data)
+    witnessed = {payment.id for payment, _ in found.witnessed}
+    for payment, error in found.failed:
+        if payment.id not in witnessed:
+            yield _row(payment, _outcome(payment, now), str(getattr(error, "message", error)), now)
+    for payment, verdict in found.witnessed:
+        yield _witnessed(payment, verdict, now)
+    said = witnessed | {payment.id for payment, _ in found.failed}
+    for payment in found.unresolved:
+        if payment.id not in said:
+            yield _row(payment, "unresolved", _reason(payment) or "nobody knows whether it was paid", now)
+    for payment in found.live:
+        if payment.id not in said:
+            yield _row(payment, "live", f"it could still be taken until {payment.expires_at:%H:%M:%S} UTC", now)
+
+
+def _say_what_is_left(run: Session, found: Reconciliation) -> bool:
+    """Tables may have no room for what to do, and ids are to be copied: so it is said, whatever the width.
+
+    True while payments are in doubt.
+    """
+    program = run.settings.program
+    proven = {payment.id for payment, verdict in found.witnessed if verdict.paid}
+    for payment in found.unresolved:
+        what, mark = "look at the wallet, then say what it was", "paid|unpaid"
+        if payment.id in proven:
+            what, mark = "it was paid: ask the service for the answer, or allow to buy it again", "paid"
+        run.out.note(f"{what}: {program} pay reconcile --mark {mark} {payment.id}")
+    in_doubt = [payment for payment in found.live if payment.in_doubt]
+    for payment in in_doubt:
+        over = f"{surely_over(payment):%H:%M:%S} UTC"
+        run.out.note(f"still in doubt: {program} pay resume {payment.id}, or {program} pay reconcile after {over}")
+    return bool(in_doubt)
+
+
+def _witnessed(payment: Payment, verdict: ChainVerdict, now: float) -> dict[str, Any]:
+    """A payment of which the chain was asked: what it says, and what follows from it."""
+    said = f"chain: {verdict.reason}"
+    if verdict.paid is None:
+        said = "; ".join(filter(None, (_reason(payment), f"the chain decides nothing: {verdict.reason}")))
+    elif verdict.paid:
+        said += f": {dollars(verdict.amount_usd or payment.amount_usd)} was taken"
+        said += "" if payment.stage is PaymentStage.ANSWERED else ", and no answer came"
+    else:
+        said += ": its money is no longer held"
+    undecided = "unresolved" if payment.paid is None else _outcome(payment, now)
+    return _row(payment, "released" if verdict.paid is False else undecided, said, now)
+
+
+def _outcome(payment: Payment, now: float) -> str:
+    if payment.is_live(now):
+        return "live"
+    return "unresolved" if payment.is_unresolved(now) else payment.status(now)
+
+
+def _reason(payment: Payment) -> str:
+    no_receipt = payment.stage is PaymentStage.ANSWERED and payment.charged == "unknown"
+    return "answered without a receipt" if no_receipt else payment.reason
+
+
+def _row(payment: Payment, outcome: str, message: str, now: float, **more: Any) -> dict[str, Any]:
+    about = brief(payment, now)
+    named = {name: about[name] for name in ("id", "status", "charged", "amount_usd", "endpoint")}
+    return {**named, "outcome": outcome, "message": message, **more}
