@@ -1,12 +1,29 @@
-"""Many machines with one wallet and one API key, on PostgreSQL. Needs `pip install 'tradesdk[fleet]'`."""
+"""Many machines with one wallet, one API key and one stream of signals, on PostgreSQL.
+
+Needs `pip install 'tradesdk[fleet]'`.
+"""
 
 from __future__ import annotations
 
 from ._async.fleet_rate_limiter import AsyncFleetRateLimiter
+from ._async.fleet_relay import AsyncFleetRelay
+from ._async.fleet_signals import AsyncFleetSignals
 from ._fleet.server import SCHEMA, UnusableServerError, fleet_error, problem, server
 from ._sync.fleet_rate_limiter import FleetRateLimiter
+from ._sync.fleet_relay import FleetRelay
+from ._sync.fleet_signals import FleetSignals
+from .models.stream import FleetSignal
 
-__all__ = ["AsyncFleetRateLimiter", "FleetRateLimiter", "create_tables"]
+__all__ = [
+    "AsyncFleetRateLimiter",
+    "AsyncFleetRelay",
+    "AsyncFleetSignals",
+    "FleetRateLimiter",
+    "FleetRelay",
+    "FleetSignal",
+    "FleetSignals",
+    "create_tables",
+]
 
 
 def create_tables(url: str | None = None, *, schema: str = SCHEMA) -> bool:

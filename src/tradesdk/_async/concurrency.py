@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any, TypeVar
 from weakref import WeakValueDictionary
@@ -75,6 +76,12 @@ class AsyncInterruptible:
     async def sleep(self, clock: Clock, seconds: float) -> None:
         await clock.sleep_async(seconds)
 
+    async def readable(self, descriptor: int, seconds: float) -> None:
+        """Wait until a socket has something to read, at most so many seconds; below 0: not at all."""
+        if descriptor >= 0:
+            with anyio.move_on_after(seconds):
+                await anyio.wait_readable(descriptor)
+
     def watch(self, reading: object) -> None:
         """Do nothing: closing cancels the step, whatever it reads from."""
 
@@ -137,6 +144,29 @@ async def in_thread(function: Callable[[], T]) -> T:
 async def always_in_thread(function: Callable[[], T]) -> T:
     """As `in_thread`, also when canceled before: for what has to be written down."""
     return await run_to_completion(partial(anyio.to_thread.run_sync, function))
+
+
+@asynccontextmanager
+async def repeated(
+    step: Callable[[], object], every: float, failed: Callable[[], Awaitable[object]]
+) -> AsyncIterator[None]:
+    """Run a blocking step every so many seconds beside the block, until it raises: then `failed` is called."""
+
+    async def run() -> None:
+        try:
+            while True:
+                await asyncio.sleep(every)
+                await always_in_thread(step)
+        except Exception:
+            await failed()
+
+    task = asyncio.create_task(run())
+    try:
+        yield
+    finally:
+        task.cancel()
+        with anyio.CancelScope(shield=True):
+            await asyncio.wait([task])
 
 
 class AsyncKeyedLock:

@@ -1,13 +1,32 @@
-"""A blocking connection, which does not wait long for an answer."""
+"""Blocking connections, which do not wait long for an answer."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+import secrets
+import socket
+import threading
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import psycopg
+from psycopg.pq import TransactionStatus
 
-from .server import ANSWER, CHECK, Row, Server, check, check_version, numbered
+from .._system import forks
+from .._system.clock import SystemClock
+from .._values.text import printable
+from .server import (
+    ANSWER,
+    CHECK,
+    Row,
+    Server,
+    UnusableServerError,
+    check,
+    check_version,
+    fleet_error,
+    numbered,
+    problem,
+)
 
 _RAW: Any = psycopg.RawCursor  # parameters are $1, as the server has them
 Statement = tuple[str, Sequence[object]]
@@ -76,3 +95,69 @@ _LEFT_BEHIND: list[object] = []
 
 def _rows(cursor: Any) -> Any:
     return Row
+
+
+def member_name() -> str:
+    """A name that no other member has, and that tells people which machine and process it is."""
+    return f"{printable(socket.gethostname(), 60)}/{os.getpid()}/{secrets.token_hex(4)}"
+
+
+PATIENCE = 1.0
+"""Seconds to wait for an answer about a rate or signals: less than for money, so that with connecting it takes 3."""
+_QUICK = 0.5  # seconds; a connection that is lost later than that was silent, and another would be, too
+
+
+class Link:
+    """What a member says to the server: one connection, opened at first use, and again after it was lost.
+
+    Args:
+        server: the server.
+        began: what to do with each new connection.
+    """
+
+    def __init__(self, server: Server, began: Callable[[Connection], object]) -> None:
+        self.server = server
+        self.member = member_name()
+        self.db: Connection | None = None
+        self._began = began
+        self._lock = threading.RLock()
+        forks.bind(self)
+
+    def forked(self) -> None:
+        """In the child of a fork: connect again."""
+        self._lock = threading.RLock()
+        self.member = member_name()
+        leave_behind(self.db)
+        self.db = None
+
+    def run(self, *statements: Statement) -> list[list[Row]]:
+        """Run statements in one round trip; again if an old connection was lost.
+
+        Raises:
+            FleetError: there is no answer, or the server cannot be used.
+        """
+        with self._lock:
+            # The second half of a transaction is lost with the first.
+            is_old = self.db is not None and self.db.info.transaction_status == TransactionStatus.IDLE
+            while True:
+                began = SystemClock.monotonic()
+                try:
+                    if self.db is None:
+                        self.db = connect(self.server, PATIENCE)
+                        self._began(self.db)
+                    return self.db.run(statements)
+                except UnusableServerError as error:
+                    found, is_lost = error.problem, False
+                except psycopg.Error as error:
+                    found, is_lost = problem(error, self.server), isinstance(error, psycopg.OperationalError)
+                self.close()
+                if not (is_old and is_lost and SystemClock.monotonic() - began < _QUICK):
+                    raise fleet_error(found)
+                is_old = False
+
+    def close(self) -> None:
+        """Close the connection. The next use opens another one."""
+        with self._lock:
+            db, self.db = self.db, None
+            if db is not None:
+                db.close()

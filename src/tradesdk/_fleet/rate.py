@@ -7,12 +7,9 @@ about a new window is decided by `RateWindow` itself, on the locked row.
 from __future__ import annotations
 
 import logging
-import secrets
 import threading
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-
-import psycopg
 
 from .._http.log_events import event
 from .._http.rate_limit import RateWindow
@@ -20,8 +17,8 @@ from .._system import forks
 from .._system.clock import Clock
 from .._values.http import RateClaim, RateLimit
 from ..errors import FleetError
-from .blocking import Connection, Statement, connect, leave_behind
-from .server import Problem, Row, Server, UnusableServerError, fleet_error, problem
+from .blocking import Connection, Link, Statement
+from .server import Row, Server
 
 TABLES = (
     # Of the last answer with a new window: limit and reset as in its headers. `remaining` is -1 after a refused claim.
@@ -57,8 +54,6 @@ _COUNT = "SELECT count(*) FROM members WHERE key = $1 AND seen > $2"
 
 _UNSYNCED = "SELECT set_config('synchronous_commit', 'off', false), extract(epoch FROM clock_timestamp())"
 
-ANSWER = 1.0
-"""Seconds to wait for an answer about a rate: less than for money, as members can continue alone."""
 AWAY = 5.0
 """Seconds until a server that does not answer is asked again."""
 _BEAT = 15.0
@@ -96,28 +91,23 @@ class SharedWindow:
     """
 
     def __init__(self, server: Server, clock: Clock, *, follows_server: bool) -> None:
-        self._server = server
+        self._link = Link(server, self._began)
         self._clock = clock
         self._follows_server = follows_server
-        self._member = secrets.token_hex(8)
         self._lock = threading.Lock()
-        self._db: Connection | None = None
         self._ahead = 0.0
         self._latest = RateWindow()
         self._known: dict[str, Row] = {}
         self._beaten: dict[str, float] = {}
         self._members = 1
         self._alone: dict[str, Share] = {}
-        self._away: Problem | None = None
+        self._away: FleetError | None = None
         self._ask_again = 0.0
         forks.bind(self)
 
     def forked(self) -> None:
-        """In the child of a fork: connect again."""
+        """In the child of a fork: the lock may be held by a thread of the parent."""
         self._lock = threading.Lock()
-        self._member = secrets.token_hex(8)
-        leave_behind(self._db)
-        self._db = None
 
     @property
     def rate_limit(self) -> RateLimit | None:
@@ -148,19 +138,22 @@ class SharedWindow:
 
     def close(self) -> None:
         """Close the connection. The next use opens another one."""
-        with self._lock:
-            self._drop()
+        self._link.close()
 
     def _claim(self, key: str) -> float:
         now = self._now()
         statements: list[Statement] = [(CLAIM, (key, now))]
         if is_due := now - self._beaten.get(key, 0.0) >= _BEAT:
-            statements += [(_SEEN, (key, self._member, now)), (_GONE, (now - 3600,)), (_COUNT, (key, now - _MISSED))]
+            statements += [
+                (_SEEN, (key, self._link.member, now)),
+                (_GONE, (now - 3600,)),
+                (_COUNT, (key, now - _MISSED)),
+            ]
         rows, *more = self._run(statements)
         if self._away is not None:
             self._away = None
             self._alone.clear()
-            event("fleet_again", "%(reason)s", level=logging.INFO, reason=f"{self._server.shown} answers again")
+            event("fleet_again", "%(reason)s", level=logging.INFO, reason=f"{self._link.server.shown} answers again")
         if is_due:
             self._beaten[key], self._members = now, more[-1][0][0]
         if not rows:
@@ -201,39 +194,22 @@ class SharedWindow:
         return self._clock.now() + self._ahead
 
     def _run(self, statements: Sequence[Statement]) -> list[list[Row]]:
-        """Run statements in one round trip; again if an old connection was lost.
+        """Run statements in one round trip.
 
         Raises:
             FleetError: there is no answer, or there was none a moment ago.
         """
         if self._away is not None and self._clock.monotonic() < self._ask_again:
-            raise fleet_error(self._away)
-        is_old = self._db is not None
-        while True:
-            try:
-                if self._db is None:
-                    self._db = self._connect()
-                return self._db.run(statements)
-            except UnusableServerError as error:
-                found = error.problem
-            except psycopg.Error as error:
-                found = problem(error, self._server)
-            self._drop()
-            if not is_old or statements[-1][0] == "COMMIT":
-                self._ask_again = self._clock.monotonic() + AWAY
-                self._away = found
-                raise fleet_error(found)
-            is_old = False
+            raise self._away.with_traceback(None)
+        try:
+            return self._link.run(*statements)
+        except FleetError as error:
+            self._ask_again = self._clock.monotonic() + AWAY
+            self._away = error
+            raise
 
-    def _connect(self) -> Connection:
-        db = connect(self._server, answer=ANSWER)
+    def _began(self, db: Connection) -> None:
         # A window is not money: what a crash of the server undoes, the next answers say again.
         ((row,),) = db.run([(_UNSYNCED, ())])
         if self._follows_server:
             self._ahead = float(row[1]) - self._clock.now()
-        return db
-
-    def _drop(self) -> None:
-        db, self._db = self._db, None
-        if db is not None:
-            db.close()

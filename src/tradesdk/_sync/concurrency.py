@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+import select
 import threading
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from typing import TypeVar
 from weakref import WeakValueDictionary
 
@@ -15,6 +16,7 @@ from .._system.sockets import cut_off
 from ..errors import TradeError
 
 T = TypeVar("T")
+_SLICE = 0.2  # seconds; closing a socket in another thread would not end a `select`
 
 
 class Semaphore:
@@ -75,6 +77,15 @@ class Interruptible:
             self._wake.release()
             raise Interrupted
 
+    def readable(self, descriptor: int, seconds: float) -> None:
+        """Wait until a socket has something to read, at most so many seconds; below 0: not at all."""
+        end = SystemClock.monotonic() + seconds
+        while descriptor >= 0 and (left := end - SystemClock.monotonic()) > 0:
+            if self.shut:
+                raise Interrupted
+            if select.select([descriptor], [], [], min(left, _SLICE))[0]:
+                return
+
     def watch(self, reading: object) -> None:
         """Set what `close` cuts off: a connection, a network stream or anything with `close`; None for nothing."""
         with self._lock:
@@ -125,6 +136,27 @@ def in_thread(function: Callable[[], T]) -> T:
 def always_in_thread(function: Callable[[], T]) -> T:
     """Run a blocking function."""
     return function()
+
+
+@contextmanager
+def repeated(step: Callable[[], object], every: float, failed: Callable[[], object]) -> Iterator[None]:
+    """Run a step every so many seconds beside the block, until it raises: then `failed` is called."""
+    over = threading.Event()
+
+    def run() -> None:
+        try:
+            while not over.wait(every):
+                step()
+        except Exception:
+            failed()
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
 
 
 class KeyedLock:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
-from typing import Any, Literal, Self, TypeAlias
+from typing import Any, ClassVar, Literal, Self, TypeAlias
 
 from pydantic import computed_field, model_validator
 
@@ -31,6 +31,8 @@ class StreamSignal(Signal):
 
     type: Literal["signal"]
 
+    _marks: ClassVar[frozenset[str]] = MARKS
+
     # Not fields: validating them would slow down every signal.
 
     @computed_field  # type: ignore[prop-decorator]  # as pydantic says
@@ -48,7 +50,7 @@ class StreamSignal(Signal):
     @model_validator(mode="after")
     def _from_a_dump(self) -> Self:
         if extra := self.__pydantic_extra__:
-            for name in MARKS & extra.keys():
+            for name in self._marks & extra.keys():
                 vars(self)[name] = extra.pop(name) is True
                 self.__pydantic_fields_set__.discard(name)
         return self
@@ -58,6 +60,22 @@ class StreamSignal(Signal):
         copy = self.model_copy()
         vars(copy).update(replayed=replayed, late=late)
         return copy
+
+
+class FleetSignal(StreamSignal):
+    """A signal that a member of a fleet gets.
+
+    Attributes:
+        redelivered: whether it may have been handed to a member of the group before, which did not finish it.
+    """
+
+    _marks: ClassVar[frozenset[str]] = MARKS | {"redelivered"}
+
+    @computed_field  # type: ignore[prop-decorator]  # as pydantic says
+    @cached_property
+    def redelivered(self) -> bool:
+        """Whether it may have been handed to a member of the group before, which did not finish it."""
+        return False
 
 
 class Heartbeat(Model):

@@ -9,7 +9,7 @@ from contextlib import closing, contextmanager
 import psycopg
 from psycopg.pq import TransactionStatus
 
-from ..._fleet import rate
+from ..._fleet import rate, signals
 from ..._fleet.blocking import Connection, Statement, connect, leave_behind
 from ..._fleet.server import Problem, Row, Server, UnusableServerError, problem
 from ..._system import forks
@@ -56,7 +56,7 @@ def create(server: Server) -> bool:
         if db.execute("SELECT to_regclass($1)", [f"{server.schema}.ledger"]).fetchone() != (None,):
             return False
         db.execute(f"CREATE SCHEMA IF NOT EXISTS {server.schema}".encode())
-        for statement in (*tables(), *rate.TABLES):
+        for statement in (*tables(), *rate.TABLES, *signals.TABLES):
             db.execute(statement.encode())
     return True
 

@@ -1,0 +1,212 @@
+"""The signals that a member of a fleet gets."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+from .._fleet.bodies import MOST_MISSED, lost, missed, read
+from .._fleet.server import SCHEMA, server
+from .._http import settings
+from .._http.arguments import chain as checked_chain
+from .._http.arguments import moment, required_text, seconds
+from .._http.log_events import event
+from ..errors import APIError, FleetError, InvalidArgumentError, TradeError
+from ..models.stream import FleetSignal, Gap
+from .client import AsyncTradeClient
+from .concurrency import AsyncInterruptible, Interrupted, always_in_thread, in_thread
+
+if TYPE_CHECKING:
+    from typing import Self
+
+    from .._fleet.signals import Behind, Member
+
+_LONGEST_NAME = 100
+
+
+class AsyncFleetSignals:
+    """The signals of a chain for one member of a fleet: a context manager, and an iterator for one consumer.
+
+    An `AsyncFleetRelay` stores them. With `group`, each signal goes to one member of the group; it is done when the
+    member asks for the next one, or with `ack`. What a member did not finish in time comes again, with `redelivered`.
+    Without a group, a member gets every signal in order, from now on or since a moment.
+
+    After a `FleetError` the iterator can be asked again: it connects again, and nothing is lost.
+
+    Args:
+        chain: 8453 (Base) or 56 (BNB Chain).
+        group: the name of the group. It remembers its position, also while it has no members.
+        since: start with signals from this moment on: an aware datetime, or Unix seconds. By default now; for a group
+            only when it is new.
+        client: reads from the service's history what the fleet does not keep any more. Without it, that is a `Gap`.
+        url: `postgresql://USER@HOST/DATABASE`; by default `TRADE_FLEET`.
+        schema: the schema that holds the tables.
+        lease: seconds for which a member has a signal, by the server's clock; then another one may get it.
+        manual_ack: signals count as done when `ack` is called, not when the next one is asked for.
+        reports: also yield `Gap`; else it is only logged and counted.
+
+    Attributes:
+        gaps: number of gaps so far.
+
+    Raises:
+        InvalidArgumentError: an argument was refused.
+        ConfigError: the URL or the schema cannot be used, or psycopg is not installed.
+
+    Example:
+        ```python
+        async with AsyncFleetSignals(chain=8453, group="bots") as signals:
+            async for signal in signals:
+                print(signal.direction, signal.token_symbol)
+        ```
+    """
+
+    def __init__(
+        self,
+        *,
+        chain: int,
+        group: str | None = None,
+        since: datetime | float | None = None,
+        client: AsyncTradeClient | None = None,
+        url: str | None = None,
+        schema: str = SCHEMA,
+        lease: float = 60.0,
+        manual_ack: bool = False,
+        reports: bool = False,
+    ) -> None:
+        self.chain, self.gaps = checked_chain("chain", chain), 0
+        first, lease = moment("since", since), seconds("lease", lease, least=0.1, most=86_400)
+        settings.instance("client", client, AsyncTradeClient, "an AsyncTradeClient")
+        if group is not None and not 0 < len(required_text("group", group)) <= _LONGEST_NAME:
+            raise InvalidArgumentError(f"group must be 1 to {_LONGEST_NAME} characters")
+        if manual_ack and group is None:
+            raise InvalidArgumentError("manual_ack=True needs group=")
+        place = server(url, schema)
+        from .._fleet.signals import GroupMember, Member  # needs psycopg, an extra
+
+        self.group, self._client, self._reports, self._manual_ack = group, client, reports, manual_ack
+        self._member: Member
+        if group is None:
+            self._member = Member(place, self.chain, since=first)
+        else:
+            self._member = GroupMember(place, self.chain, group, since=first, lease=lease)
+        self._interruptible = AsyncInterruptible()
+        self._taken: str | None = None
+        self._unrelayed = False
+
+    async def ack(self, signal: FleetSignal) -> bool:
+        """Mark a signal of the group as done. False when this member did not have it any more.
+
+        Raises:
+            FleetError: the server cannot be used.
+            InvalidArgumentError: there is no group.
+        """
+        if self.group is None:
+            raise InvalidArgumentError("ack needs group=")
+        if self._taken == signal.id:
+            self._taken = None
+        return await in_thread(lambda: self._member.done(signal.id))
+
+    async def once(self, key: str) -> bool:
+        """Whether this is the first call for a key in the whole fleet: True for one caller, for at least 90 days.
+
+        It says who may do something, not that it was done: if that caller is killed, nobody gets True again.
+
+        Raises:
+            FleetError: the server cannot be used; the call may be the one that has got the key.
+        """
+        key = required_text("key", key)
+        from .._fleet.signals import once
+
+        return await in_thread(lambda: once(self._member.link, key))
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> FleetSignal | Gap:
+        if self._interruptible.foreign:
+            raise TradeError("these signals belong to the parent process: open others in this process")
+        try:
+            return await self._interruptible.run(self._next)
+        except Interrupted:
+            await always_in_thread(self._leave)
+            raise StopAsyncIteration from None
+
+    async def _next(self) -> FleetSignal | Gap:
+        member = self._member
+        if self._taken is not None and not self._manual_ack:
+            member.done_later(self._taken)
+        self._taken = None
+        while True:
+            while not member.items:
+                await in_thread(member.look)
+                if member.behind is not None:
+                    await self._catch_up(member.behind)
+                elif not member.items:
+                    self._tell_of_relay()
+                    await self._interruptible.readable(member.descriptor, member.wait)
+            taken = member.items.popleft()
+            self._taken = taken.id
+            item = read(taken)
+            if isinstance(item, FleetSignal):
+                return item
+            self.gaps += 1
+            text = "signals of chain %(chain)d may be missing from %(start)s to %(end)s: %(reason)s"
+            event("stream_gap", text, chain=self.chain, start=item.start, end=item.end, reason=item.reason)
+            if self._reports:
+                return item
+            member.done_later(taken.id)
+
+    async def _catch_up(self, behind: Behind) -> None:
+        """Read from the service's history what the fleet does not keep any more."""
+        if self._client is None:
+            items = [lost(behind, "the fleet does not keep them any more, and without client= nothing else was read")]
+        else:
+            history = self._client.signals.history(
+                chain=self.chain, start=int(behind.start), end=behind.end, max_items=MOST_MISSED + 1
+            )
+            found = []
+            try:
+                async for signal in history:
+                    found.append(signal)
+                items = missed(behind, found)
+            except APIError as error:
+                items = [lost(behind, f"the history cannot be read: {error.headline}")]
+        await in_thread(lambda: self._member.recovered(behind, items))
+
+    def _tell_of_relay(self) -> None:
+        if self._member.unrelayed and not self._unrelayed:
+            text = "no relay stores the signals of chain %(chain)d: run one (FleetRelay, or trade fleet relay)"
+            event("fleet_unrelayed", text, chain=self.chain)
+        self._unrelayed = self._member.unrelayed
+
+    async def aclose(self) -> None:
+        """End it, from any task: a waiting consumer ends at once. Closing again does nothing.
+
+        What the member has and did not finish goes to another one at once.
+        """
+        if self._interruptible.close():
+            await always_in_thread(self._leave)
+
+    def _leave(self) -> None:
+        try:
+            if not self._interruptible.foreign:
+                self._member.leave()
+        except FleetError:
+            pass  # what it has comes again when the lease is over
+        finally:
+            self._member.link.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is None and self._taken is not None and not self._manual_ack:
+            self._member.done_later(self._taken)
+        await self.aclose()
+
+    def __repr__(self) -> str:
+        whose = "" if self.group is None else f" for the group {self.group}"
+        return f"<{type(self).__name__} of chain {self.chain}{whose}>"

@@ -1,0 +1,56 @@
+"""Signals and gaps as the fleet stores them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+
+from .._stream.events import marked, unix, utc
+from ..models.signals import Signal
+from ..models.stream import FleetSignal, Gap, StreamSignal
+from .signals import Behind, Stored
+
+MOST_MISSED = 50_000
+"""Signals that are read from the history at once."""
+
+
+def stored(item: StreamSignal | Gap) -> Stored:
+    """A signal, or a gap, to store."""
+    if isinstance(item, StreamSignal):
+        return Stored(item.id, unix(item.timestamp), item.model_dump_json())
+    start, end = unix(item.start), unix(item.end)
+    body = {"type": "gap", "start": start, "end": end, "reason": item.reason}
+    return Stored(f"gap {start} {end}", start, json.dumps(body))
+
+
+def read(item: Stored) -> FleetSignal | Gap:
+    """What was stored."""
+    if item.id.startswith("gap "):
+        body = json.loads(item.body)
+        if body["type"] == "gap":
+            return Gap(utc(body["start"]), utc(body["end"]), body["reason"])
+    signal = FleetSignal.model_validate_json(item.body)
+    vars(signal)["redelivered"] = item.tries > 0
+    return signal
+
+
+def missed(behind: Behind, found: Iterable[Signal]) -> list[Stored]:
+    """What a member has missed, the oldest first, from a history with the newest first; and a gap if it lacks some."""
+    signals = [marked(signal, replayed=True, late=False) for signal in found]
+    signals.reverse()
+    is_whole = len(signals) <= MOST_MISSED and not (behind.known and not reaches(behind, signals))
+    items = [stored(signal) for signal in signals[-MOST_MISSED:]]
+    if not is_whole:
+        end = items[0].time if items else behind.end
+        items.insert(0, lost(behind, "the history does not reach back to the last signal that was taken", end))
+    return items
+
+
+def reaches(behind: Behind, signals: list[StreamSignal]) -> bool:
+    """Whether a history has the last signal that was taken, or older ones."""
+    return bool(signals) and unix(signals[0].timestamp) <= behind.start
+
+
+def lost(behind: Behind, reason: str, end: float | None = None) -> Stored:
+    """The gap when what was missed cannot be read."""
+    return stored(Gap(utc(behind.start), utc(behind.end if end is None else end), reason))

@@ -1,0 +1,162 @@
+# Generated from src/tradesdk/_async/fleet_relay.py by scripts/unasync.py: change that file instead.
+"""The relay of a fleet's signals."""
+
+from __future__ import annotations
+
+import logging
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+from .._fleet.bodies import stored
+from .._fleet.server import SCHEMA, server
+from .._http import settings
+from .._http.arguments import chain as checked_chain
+from .._http.arguments import seconds
+from .._http.log_events import event
+from .._system.clock import SystemClock
+from ..errors import FleetError, TradeError
+from ..models.stream import Gap, StreamSignal
+from .client import TradeClient
+from .concurrency import Interrupted, Interruptible, always_in_thread, in_thread, repeated
+
+if TYPE_CHECKING:
+    from typing import Self
+
+
+class FleetRelay:
+    """Stores the live signals of a chain for the members of a fleet, in PostgreSQL.
+
+    Run it on two machines or more: one has the lease and works, the others wait. When it ends, another one takes over,
+    at once, or when the lease is over after a crash. Nothing that the service publishes meanwhile is lost: the next one
+    reads it from the history. What cannot be recovered is stored as a `Gap`.
+
+    Args:
+        client: the client for the service.
+        chain: 8453 (Base) or 56 (BNB Chain).
+        url: `postgresql://USER@HOST/DATABASE`; by default `TRADE_FLEET`.
+        schema: the schema that holds the tables. All signals in it come from one service.
+        lease: seconds, by the server's clock, after which a relay that is not heard of is replaced.
+        keep: seconds that signals are kept.
+
+    Raises:
+        InvalidArgumentError: an argument was refused.
+        ConfigError: the URL or the schema cannot be used, or psycopg is not installed.
+
+    Example:
+        ```python
+        with TradeClient() as trade, FleetRelay(trade, chain=8453) as relay:
+            relay.run()
+        ```
+    """
+
+    def __init__(
+        self,
+        client: TradeClient,
+        *,
+        chain: int,
+        url: str | None = None,
+        schema: str = SCHEMA,
+        lease: float = 15.0,
+        keep: float = 7 * 86_400.0,
+    ) -> None:
+        settings.instance("client", client, TradeClient, "an TradeClient")
+        self.chain = checked_chain("chain", chain)
+        lease, keep = seconds("lease", lease, least=0.1, most=3600), seconds("keep", keep, least=3600)
+        place = server(url, schema)
+        from .._fleet.signals import Relay  # needs psycopg, an extra
+
+        self._client = client
+        self._relay = Relay(place, self.chain, client.base_url, lease=lease, keep=keep)
+        self._lease = lease
+        self._interruptible = Interruptible()
+        self._error: Exception | None = None
+
+    @property
+    def is_leading(self) -> bool:
+        """Whether it has the lease, as far as it knows."""
+        return self._relay.fence is not None
+
+    def run(self) -> None:
+        """Wait for the lease and store signals, until it is closed.
+
+        Raises:
+            FleetError: the server cannot be used.
+            ConfigError: the schema holds the signals of another service.
+            APIError: the service refuses the stream; as `signals.stream`.
+        """
+        try:
+            self._interruptible.run(self._run)
+        except Interrupted:
+            pass
+        finally:
+            always_in_thread(self._leave)
+
+    def _run(self) -> None:
+        clock, waits = SystemClock(), False
+        while not self._interruptible.shut:
+            wait = in_thread(lambda: self._relay.take(self._client._session.clock.now()))
+            if not wait:
+                waits = False
+                self._lead()
+                continue
+            if not waits:
+                waits = True
+                text = "another relay has the lease of chain %(chain)d; this one waits"
+                event("fleet_relay_waits", text, level=logging.INFO, chain=self.chain)
+            self._interruptible.sleep(clock, wait)
+
+    def _lead(self) -> None:
+        event("fleet_relay_leads", "this relay has the lease of chain %(chain)d", level=logging.INFO, chain=self.chain)
+        from .._fleet.signals import LeaseLostError
+
+        self._error = None
+        stream = self._client.signals.stream(chain=self.chain, since=self._relay.since, reports=True)
+        self._interruptible.watch(stream)
+        try:
+            with repeated(self._renew, self._lease / 3, stream.close), stream:
+                for item in stream:
+                    if isinstance(item, StreamSignal | Gap):
+                        self._add(item)
+        except LeaseLostError as error:
+            self._error = error
+        finally:
+            self._interruptible.watch(None)
+        if self._interruptible.shut:
+            return
+        if not isinstance(self._error, LeaseLostError):
+            raise self._error or TradeError("the stream of signals was closed")
+        event("fleet_relay_lost", "another relay has taken over chain %(chain)d", chain=self.chain)
+
+    def _add(self, item: StreamSignal | Gap) -> None:
+        in_thread(lambda: self._relay.add(stored(item)))
+
+    def _renew(self) -> None:
+        try:
+            self._relay.renew()
+        except Exception as error:
+            self._error = error
+            raise
+
+    def _leave(self) -> None:
+        try:
+            self._relay.release()
+        except FleetError:
+            pass  # the lease ends by itself
+        finally:
+            self._relay.link.close()
+
+    def close(self) -> None:
+        """End `run`, from any task; another relay takes over at once. Closing again does nothing."""
+        if self._interruptible.close():
+            always_in_thread(self._leave)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of chain {self.chain}>"

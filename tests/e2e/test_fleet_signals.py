@@ -1,0 +1,573 @@
+"""Signals of a fleet on a real server: nothing lost, nothing twice unmarked, whoever is killed, cut or left behind."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from datetime import UTC, datetime
+
+import anyio
+import anyio.to_thread
+import pytest
+
+from tradesdk import (
+    AsyncTradeClient,
+    ConfigError,
+    FleetError,
+    Gap,
+    InvalidArgumentError,
+    StreamSignal,
+    TradeClient,
+    TradeError,
+)
+from tradesdk._fleet.bodies import stored
+from tradesdk._fleet.server import server
+from tradesdk._fleet.signals import LeaseLostError, Relay
+from tradesdk.fleet import (
+    AsyncFleetRelay,
+    AsyncFleetSignals,
+    FleetRelay,
+    FleetSignal,
+    FleetSignals,
+    create_tables,
+)
+from tradesdk_mock import MockServer
+
+from .._postgres import Postgres, Proxy, new_schema
+from ._streamhouse import QUICKLY, key_of, server_of
+
+CHAIN = 8453
+BEGAN = 1_760_000_000
+numbers = itertools.count(1)
+
+
+@pytest.fixture(scope="module")
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+def signal(when: float = BEGAN + 100, **fields: object) -> StreamSignal:
+    number = next(numbers)
+    body = {
+        "type": "signal",
+        "id": f"sig_{number}",
+        "token_address": "0x" + "22" * 20,
+        "token_symbol": "BRETT",
+        "chain_id": CHAIN,
+        "direction": "BUY",
+        "confidence": 0.5,
+        "price_usd": 0.1,
+        "timestamp": when,
+        **fields,
+    }
+    return StreamSignal.model_validate(body)
+
+
+class Fleet:
+    """A schema of its own, with members and a relay that stores what a test says."""
+
+    def __init__(self, postgres: Postgres) -> None:
+        self.postgres, self.url, self.schema = postgres, postgres.url(), new_schema()
+        create_tables(self.url, schema=self.schema)
+        self._stack = ExitStack()
+        self.relay = self.relayed()
+        assert self.relay.take(BEGAN) == 0
+
+    def relayed(self, service: str = "https://api.example.com", lease: float = 600) -> Relay:
+        relay = Relay(server(self.url, self.schema), CHAIN, service, lease=lease, keep=3600)
+        self._stack.callback(relay.link.close)
+        return relay
+
+    def member(self, group: str | None = "bots", **options: object) -> FleetSignals:
+        given = {"chain": CHAIN, "group": group, "url": self.url, "schema": self.schema} | options
+        member = FleetSignals(**given)  # type: ignore[arg-type]
+        self._stack.callback(member.close)
+        return member
+
+    def publish(self, *signals: StreamSignal | Gap) -> list[str]:
+        for each in signals:
+            self.relay.add(stored(each))
+        return [getattr(each, "id", "gap") for each in signals]
+
+    def do(self, statement: str) -> None:
+        self.postgres.do(f"SET search_path TO {self.schema}; {statement}")
+
+    def time_passes(self) -> None:
+        """All leases of signals are over."""
+        self.do("UPDATE pending SET until = clock_timestamp() WHERE owner <> ''")
+
+    def forgets(self) -> None:
+        """All that is stored is old, and is deleted."""
+        self.do("UPDATE signals SET stored = stored - interval '2 hours'")
+        self.relay.trim()
+
+    def close(self) -> None:
+        self._stack.close()
+
+
+@pytest.fixture
+def fleet(postgres: Postgres) -> Iterator[Fleet]:
+    made = Fleet(postgres)
+    yield made
+    made.close()
+
+
+def joined(member: FleetSignals) -> FleetSignals:
+    """A member that has a position, or a group that has one."""
+    member._member.look()
+    return member
+
+
+def ids(member: FleetSignals, count: int) -> list[str]:
+    return [item.id if isinstance(item, FleetSignal) else "gap" for item in itertools.islice(member, count)]
+
+
+# Groups
+
+
+def test_each_signal_goes_to_one_member_of_a_group(fleet: Fleet) -> None:
+    one, other = joined(fleet.member()), fleet.member()
+    first, *more = [signal(), signal(direction="SELL"), signal(), signal()]
+    published = fleet.publish(first, *more)
+    got = next(one)
+    assert isinstance(got, FleetSignal)
+    assert got == first or got.model_dump() == {**first.model_dump(), "redelivered": False}
+    assert [got.id, *ids(other, 2), *ids(one, 1)] == published
+    assert not any((got.redelivered, got.replayed, got.late))
+
+
+def test_other_groups_get_it_as_well_and_begin_when_they_are_made(fleet: Fleet) -> None:
+    joined(fleet.member())
+    published = fleet.publish(signal(), signal())
+    joined(fleet.member("later"))
+    published += fleet.publish(signal())
+    assert ids(fleet.member(), 3) == published
+    assert ids(fleet.member("later"), 1) == published[2:]
+
+
+def test_what_a_dead_member_had_comes_again(fleet: Fleet) -> None:
+    dead, alive = joined(fleet.member()), fleet.member()
+    first, second = fleet.publish(signal(), signal())
+    assert ids(dead, 1) == [first]
+    assert ids(alive, 1) == [second]  # the first has its lease
+    fleet.time_passes()
+    again = next(alive)  # which makes the second one done
+    assert isinstance(again, FleetSignal)
+    assert (again.id, again.redelivered) == (first, True)
+    fleet.publish(signal())
+    third = next(alive)
+    assert isinstance(third, FleetSignal)
+    assert not third.redelivered
+    assert dead._member.done(first) is False  # it is too late
+
+
+def test_one_that_is_left_well_is_done_and_others_go_back_at_once(fleet: Fleet) -> None:
+    joined(fleet.member())
+    first, second, third = fleet.publish(signal(), signal(), signal())
+    with fleet.member() as good:
+        assert ids(good, 1) == [first]
+    bad = fleet.member()
+    assert ids(bad, 1) == [second]
+    bad.__exit__(ZeroDivisionError, ZeroDivisionError(), None)
+    other = fleet.member()
+    again = next(other)
+    assert isinstance(again, FleetSignal)
+    assert (again.id, again.redelivered) == (second, True)
+    assert ids(other, 1) == [third]
+
+
+def test_acknowledged_in_any_order(fleet: Fleet) -> None:
+    member = joined(fleet.member(manual_ack=True))
+    fleet.publish(signal(), signal(), signal())
+    one, two, three = itertools.islice(member, 3)
+    assert isinstance(one, FleetSignal)
+    assert isinstance(three, FleetSignal)
+    assert member.ack(three)
+    assert member.ack(one)
+    assert not member.ack(one)
+    fleet.time_passes()
+    again = next(member)
+    assert isinstance(again, FleetSignal)
+    assert isinstance(two, FleetSignal)
+    assert (again.id, again.redelivered) == (two.id, True)
+    with pytest.raises(InvalidArgumentError, match="group"):
+        fleet.member(None).ack(one)
+
+
+# All signals
+
+
+def test_without_a_group_everyone_gets_all(fleet: Fleet) -> None:
+    fleet.publish(signal())
+    several = [joined(fleet.member(None)) for _ in range(3)]
+    published = fleet.publish(*(signal() for _ in range(120)))
+    for member in several:
+        assert ids(member, 120) == published
+
+
+@pytest.mark.parametrize("group", [None, "bots"])
+def test_since_a_moment(fleet: Fleet, group: str | None) -> None:
+    fleet.publish(signal(BEGAN + 10))
+    published = fleet.publish(signal(BEGAN + 20), signal(BEGAN + 30))
+    assert ids(fleet.member(group, since=BEGAN + 20), 2) == published
+    assert ids(fleet.member(group and "b", since=datetime.fromtimestamp(BEGAN + 30, UTC)), 1) == published[1:]
+
+
+def test_once_is_true_for_one(fleet: Fleet) -> None:
+    members = [fleet.member(None) for _ in range(4)]
+    won: list[bool] = []
+    threads = [threading.Thread(target=lambda one=one: won.append(one.once("order 7"))) for one in members]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(won) == [False, False, False, True]
+    assert members[0].once("order 8")
+
+
+@pytest.mark.parametrize("after", [False, True], ids=["before the reply", "after it"])
+def test_once_is_true_for_one_whose_way_is_cut(fleet: Fleet, after: bool) -> None:
+    for at in range(1, 40):
+        proxy = Proxy(fleet.postgres.port, at, after=after)
+        member = fleet.member(None, url=through(proxy, fleet))
+        won = []
+        for _ in range(2):
+            try:
+                won.append(member.once(f"{after} {at}"))
+            except FleetError:
+                won.append(False)
+        member.close()
+        proxy.cut()
+        assert sum(won) <= 1
+        if proxy.replies < at:
+            assert won == [True, False]
+            return
+    raise AssertionError("it was always cut")
+
+
+def through(proxy: Proxy, fleet: Fleet) -> str:
+    return fleet.url.replace(f":{fleet.postgres.port}/", f":{proxy.port}/")
+
+
+# A server that is away
+
+
+@pytest.mark.parametrize("stride", [11, pytest.param(1, marks=pytest.mark.long)])
+@pytest.mark.parametrize("after", [False, True], ids=["before the reply", "after it"])
+@pytest.mark.parametrize("group", [None, "bots"])
+def test_a_way_that_is_cut_at_any_reply_loses_nothing(
+    fleet: Fleet, group: str | None, after: bool, stride: int
+) -> None:
+    joined(fleet.member(group))
+    for at in range(2, 60, stride):
+        proxy = Proxy(fleet.postgres.port, at, after=after)
+        member = fleet.member(group, url=through(proxy, fleet), since=BEGAN)
+        wanted, got = fleet.publish(signal(), signal(), signal()), list[FleetSignal | Gap]()
+        while len(got) < 3:
+            with suppress(FleetError):
+                got.append(next(member))
+        if group is None:
+            got = got[:3]
+            fleet.do("TRUNCATE signals")
+        assert [each.id for each in got if isinstance(each, FleetSignal)] == wanted
+        with member:
+            pass
+        proxy.cut()
+        fleet.time_passes()
+        if proxy.replies < at:
+            break
+    assert at > 5
+
+
+def test_no_server_is_an_error_and_then_it_continues(fleet: Fleet) -> None:
+    proxy = Proxy(fleet.postgres.port)
+    member = joined(fleet.member(url=through(proxy, fleet)))
+    first = fleet.publish(signal())
+    assert ids(member, 1) == first
+    proxy.cut()
+    second = fleet.publish(signal())
+    with pytest.raises(FleetError) as caught:
+        next(member)
+    assert caught.value.code == "fleet_unreachable"
+    proxy.join()
+    assert ids(member, 1) == second
+    member.close()
+    proxy.cut()
+
+
+def test_tables_that_are_missing(postgres: Postgres) -> None:
+    with FleetSignals(chain=CHAIN, url=postgres.url(), schema="nowhere") as member, pytest.raises(FleetError) as caught:
+        next(member)
+    assert caught.value.code == "fleet_lost"
+
+
+# The lease
+
+
+def test_one_relay_at_a_time(fleet: Fleet) -> None:
+    other = fleet.relayed(lease=600)
+    assert 0 < other.take(BEGAN) <= 200
+    fleet.publish(signal(BEGAN + 5000))
+    fleet.do("UPDATE relays SET until = clock_timestamp()")
+    assert other.take(BEGAN + 9000) == 0
+    assert other.since == BEGAN + 5000 - 600  # what the first one may have missed is read again
+    member = joined(fleet.member(None))
+    with pytest.raises(LeaseLostError):
+        fleet.publish(signal())
+    with pytest.raises(LeaseLostError):
+        fleet.relay.renew()
+    kept = signal()
+    assert other.add(stored(kept))
+    assert not other.add(stored(kept))
+    assert ids(member, 1) == [kept.id]
+    other.release()
+    assert fleet.relay.take(BEGAN) == 0
+
+
+def test_a_date_in_the_future_does_not_move_the_position(fleet: Fleet) -> None:
+    fleet.publish(signal(100_000_000_000))
+    fleet.relay.release()
+    other = fleet.relayed()
+    assert other.take(BEGAN) == 0
+    assert other.since < datetime.now(UTC).timestamp()
+
+
+def test_a_schema_has_signals_of_one_service(fleet: Fleet) -> None:
+    with pytest.raises(ConfigError, match=r"come from https://api\.example\.com") as caught:
+        fleet.relayed("https://other.example.com").take(BEGAN)
+    assert "schema" in caught.value.hint
+
+
+# Behind
+
+
+@pytest.mark.parametrize("group", [None, "bots"])
+def test_what_is_deleted_is_a_gap(fleet: Fleet, group: str | None, caplog: pytest.LogCaptureFixture) -> None:
+    member, quiet = joined(fleet.member(group, reports=True)), joined(fleet.member(group and "quiet"))
+    for one in (member, quiet):
+        one._member.look()
+    taken = fleet.publish(signal(BEGAN + 50))
+    assert ids(member, 1) == ids(quiet, 1) == taken
+    fleet.publish(signal(BEGAN + 60), signal(BEGAN + 70))
+    fleet.forgets()
+    kept = fleet.publish(signal(BEGAN + 80))
+    gap = next(member)
+    assert isinstance(gap, Gap)
+    assert (gap.start.timestamp(), gap.end.timestamp()) == (BEGAN + 50, BEGAN + 80)
+    assert ids(member, 1) == ids(quiet, 1) == kept
+    assert (member.gaps, quiet.gaps) == (1, 1)
+    assert [record.event for record in caplog.records] == ["stream_gap"] * 2  # type: ignore[attr-defined]
+
+
+def test_a_gap_of_the_relay_reaches_the_members(fleet: Fleet) -> None:
+    follower, member = (joined(fleet.member(group, reports=True)) for group in (None, "bots"))
+    gap = Gap(datetime.fromtimestamp(BEGAN, UTC), datetime.fromtimestamp(BEGAN + 5, UTC), "the history ends")
+    fleet.publish(gap, signal())
+    assert next(follower) == next(member) == gap
+    assert isinstance(next(member), FleetSignal)
+
+
+@pytest.fixture(scope="module")
+def service() -> Iterator[MockServer]:
+    with server_of(7) as made:
+        yield made
+
+
+@contextmanager
+def trading(service: MockServer) -> Iterator[TradeClient]:
+    with TradeClient(api_key=key_of(service), base_url=service.url, retry=QUICKLY) as trade:
+        yield trade
+
+
+@pytest.mark.parametrize("group", [None, "bots"])
+@pytest.mark.parametrize("reaches", [True, False], ids=["whole", "in part"])
+def test_what_is_deleted_comes_from_the_history(
+    fleet: Fleet, service: MockServer, group: str | None, reaches: bool
+) -> None:
+    began = BEGAN + 10_000 * next(numbers)
+    made = [service.emit_signal(chain_id=CHAIN, timestamp=began + 10 * number) for number in range(6)]
+    with trading(service) as trade:
+        listed = list(trade.signals.history(chain=CHAIN, start=began, end=began + 60))
+        signals = {each.id: StreamSignal.model_validate({"type": "signal", **each.model_dump()}) for each in listed}
+        member = joined(fleet.member(group, client=trade, reports=True))
+        first = signals[made[0].id] if reaches else signal(began - 500)  # this one the history does not have
+        fleet.publish(first)
+        assert ids(member, 1) == [first.id]
+        fleet.publish(*(signals[each.id] for each in made[1:4]))
+        fleet.forgets()
+        fleet.publish(signals[made[4].id])
+        got = list(itertools.takewhile(lambda item: getattr(item, "id", "") != made[4].id, member))
+    wanted = [each.id for each in made[1:4]]
+    if not reaches:
+        gap = got.pop(0)
+        assert isinstance(gap, Gap)
+        assert gap.start.timestamp() == began - 500
+        wanted.insert(0, made[0].id)
+    kept = [each for each in got if isinstance(each, FleetSignal) and not each.redelivered]
+    assert [each.id for each in kept] == wanted
+    assert all(each.replayed for each in kept)
+
+
+# Relays in whole
+
+
+def emitted(service: MockServer, count: int) -> list[str]:
+    return [service.emit_signal(chain_id=CHAIN).id for _ in range(count)]
+
+
+@contextmanager
+def running(relay: FleetRelay) -> Iterator[list[BaseException]]:
+    ended: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            relay.run()
+        except BaseException as error:
+            ended.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    try:
+        yield ended
+    finally:
+        relay.close()
+        thread.join()
+
+
+def heard(caplog: pytest.LogCaptureFixture, name: str, times: int = 1) -> Callable[[], bool]:
+    return lambda: sum(getattr(record, "event", "") == name for record in caplog.records) >= times
+
+
+def wait_for(condition: Callable[[], bool]) -> None:
+    pause = threading.Event()
+    for _ in range(3000):
+        if condition():
+            return
+        pause.wait(0.01)
+    raise AssertionError("it never happened")
+
+
+@pytest.mark.long
+def test_a_relay_takes_over_and_nothing_is_lost(
+    fleet: Fleet, service: MockServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    fleet.do("DELETE FROM relays")
+    caplog.set_level(logging.INFO, "tradesdk")
+    options = {"chain": CHAIN, "url": fleet.url, "schema": fleet.schema, "lease": 0.6}
+    with trading(service) as trade:
+        first, second = FleetRelay(trade, **options), FleetRelay(trade, **options)  # type: ignore[arg-type]
+        follower, member = joined(fleet.member(None)), joined(fleet.member())
+        with running(first) as ended:
+            wait_for(heard(caplog, "stream_connected"))
+            assert first.is_leading
+            published = emitted(service, 5)
+            with running(second):
+                wait_for(heard(caplog, "fleet_relay_waits"))
+                assert ids(follower, 5) == published
+                # As if it were stopped for longer than its lease: another one has it, and it notices.
+                fleet.do("UPDATE relays SET until = clock_timestamp() - interval '1 hour', fence = fence + 1")
+                published += emitted(service, 5)
+                wait_for(heard(caplog, "fleet_relay_lost"))
+                published += emitted(service, 5)
+                assert sorted(ids(follower, 10)) == sorted(published[5:])
+                assert sorted(ids(member, 15)) == sorted(published)
+        assert not ended
+
+
+def test_a_relay_whose_server_is_away_says_so(
+    fleet: Fleet, service: MockServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    fleet.do("DELETE FROM relays")
+    caplog.set_level(logging.INFO, "tradesdk")
+    proxy = Proxy(fleet.postgres.port)
+    with trading(service) as trade:
+        relay = FleetRelay(trade, chain=CHAIN, url=through(proxy, fleet), schema=fleet.schema, lease=0.6)
+        with running(relay) as ended:
+            wait_for(heard(caplog, "stream_connected"))
+            proxy.cut()
+            wait_for(lambda: bool(ended))
+    assert isinstance(ended[0], FleetError)
+    assert ended[0].code == "fleet_unreachable"
+
+
+def test_members_without_a_relay_say_so(fleet: Fleet, caplog: pytest.LogCaptureFixture) -> None:
+    fleet.do("UPDATE relays SET until = clock_timestamp() - interval '1 day'")
+    member = fleet.member()
+    thread = threading.Thread(target=lambda: list(member))
+    thread.start()
+    wait_for(heard(caplog, "fleet_unrelayed"))
+    member.close()
+    thread.join()
+    with pytest.raises(StopIteration):
+        next(member)
+
+
+async def test_asynchronous_members(fleet: Fleet) -> None:
+    options = {"chain": CHAIN, "url": fleet.url, "schema": fleet.schema}
+    async with (
+        AsyncFleetSignals(**options, group="bots") as member,  # type: ignore[arg-type]
+        AsyncFleetSignals(**options) as follower,  # type: ignore[arg-type]
+    ):
+        for one in (member, follower):
+            await anyio.to_thread.run_sync(one._member.look)
+        with anyio.move_on_after(0.02):  # a wait that is canceled takes nothing away
+            await anext(member)
+        published = fleet.publish(*(signal() for _ in range(4)))
+        for one in (member, follower):
+            assert [(await anext(one)).id for _ in range(4)] == published  # type: ignore[union-attr]
+        assert await member.once("a")
+        assert not await follower.once("a")
+
+
+@pytest.mark.long
+async def test_an_asynchronous_relay(fleet: Fleet, service: MockServer) -> None:
+    fleet.do("DELETE FROM relays")
+    options = {"chain": CHAIN, "url": fleet.url, "schema": fleet.schema}
+    async with (
+        AsyncTradeClient(api_key=key_of(service), base_url=service.url) as trade,
+        AsyncFleetRelay(trade, **options, lease=0.6) as relay,  # type: ignore[arg-type]
+        AsyncFleetSignals(**options, group="bots") as member,  # type: ignore[arg-type]
+        AsyncFleetSignals(**options) as follower,  # type: ignore[arg-type]
+        anyio.create_task_group() as tasks,
+    ):
+        tasks.start_soon(relay.run)
+        for one in (member, follower):
+            await anyio.to_thread.run_sync(one._member.look)
+        await anyio.to_thread.run_sync(wait_for, lambda: relay.is_leading)
+        published = await anyio.to_thread.run_sync(emitted, service, 4)
+        for one in (member, follower):
+            assert sorted([(await anext(one)).id for _ in range(4)]) == sorted(published)  # type: ignore[union-attr]
+        tasks.start_soon(follower.aclose)
+        with pytest.raises(StopAsyncIteration):
+            await anext(follower)
+        await relay.aclose()
+
+
+async def test_a_signal_that_came_when_its_wait_was_canceled_is_yielded_next(fleet: Fleet) -> None:
+    async with AsyncFleetSignals(chain=CHAIN, group="bots", url=fleet.url, schema=fleet.schema) as member:
+        await anyio.to_thread.run_sync(member._member.look)
+        wanted = fleet.publish(*(signal() for _ in range(30)))
+        got: list[str] = []
+        while len(got) < 30:
+            with anyio.move_on_after(0.001):
+                item = await anext(member)
+                assert isinstance(item, FleetSignal)
+                got.append(item.id)
+                assert not item.redelivered
+        assert got == wanted
+
+
+def test_arguments_and_forks(fleet: Fleet) -> None:
+    for wrong in ({"chain": 1}, {"group": ""}, {"group": "x" * 101}, {"lease": 0}, {"manual_ack": True, "group": None}):
+        with pytest.raises(InvalidArgumentError):
+            fleet.member(**wrong)
+    with pytest.raises(ConfigError, match="client must be"):
+        FleetRelay("trade", chain=CHAIN)  # type: ignore[arg-type]
+    member = fleet.member()
+    member._interruptible.forked()
+    with pytest.raises(TradeError, match="parent process"):
+        next(member)
+    assert "bots" in repr(member)
