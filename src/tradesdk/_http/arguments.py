@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 import sys
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, date, datetime, timedelta
-from typing import TYPE_CHECKING, Any, TypeGuard, TypeVar
+from functools import wraps
+from typing import TYPE_CHECKING, Any, TypeGuard, TypeVar, cast
 
 from .._values.text import display, printable, wrong_number
 from ..errors import ConfigError, InvalidArgumentError
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from ..models._base import Model
 
 M = TypeVar("M", bound="Model")
+F = TypeVar("F", bound=Callable[..., Any])
 
 MAX_PAGE = 100
 CHAINS = (8453, 56)
@@ -33,6 +35,21 @@ def wrong_setting(name: str, expected: str, value: object) -> ConfigError:
     """The same for a setting."""
     message, hint = wrong_number(name, expected, value)
     return ConfigError(message, hint=hint)
+
+
+def argument_called(right: str, *, not_: str) -> Callable[[F], F]:
+    """A function whose TypeError names `right` when `not_` is given: the service calls a chain one or the other."""
+
+    def named(function: F) -> F:
+        @wraps(function)
+        def called(*args: Any, **given: Any) -> Any:
+            if not_ in given:
+                raise TypeError(f"{function.__qualname__}() has no argument {not_}=; here it is called {right}=")
+            return function(*args, **given)
+
+        return cast(F, called)
+
+    return named
 
 
 def is_number(value: object) -> TypeGuard[float]:

@@ -7,16 +7,23 @@ import select
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from typing import TypeVar
+from typing import Any, TypeVar
 from weakref import WeakValueDictionary
 
+from .._http import arguments
 from .._system.clock import Clock, SystemClock
 from .._system.forks import bind
 from .._system.sockets import cut_off
 from ..errors import TradeError
 
 T = TypeVar("T")
+F = TypeVar("F", bound=Callable[..., Any])
 _SLICE = 0.2  # seconds; closing a socket in another thread would not end a `select`
+
+
+def argument_called(right: str, *, not_: str) -> Callable[[F], F]:
+    """`arguments.argument_called`: a blocking method is an ordinary function."""
+    return arguments.argument_called(right, not_=not_)
 
 
 class Semaphore:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from tradesdk_cli.config.settings import Settings
-    from tradesdk_cli.output.columns import Column
+    from tradesdk_cli.output.columns import Column, Kind
     from tradesdk_cli.output.outfile import OutFile
     from tradesdk_cli.output.select import Selection
     from tradesdk_cli.output.table import GrowingTable
@@ -162,7 +162,7 @@ def columns_of(rows: Iterable[Item], known: Sequence[Column] = ()) -> list[Colum
     from tradesdk_cli.output.cells import kind_of
     from tradesdk_cli.output.columns import Column
 
-    kinds = {column.key: column.kind for column in known if column.of is None}
+    kinds: dict[str, Kind] = {column.key: column.kind for column in known if column.of is None}
     names = dict.fromkeys(name for row in rows for name in row)
     return [
         Column(name, kinds.get(name) or kind_of(name.rpartition(".")[2]), title=visible(name, 60)) for name in names

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import TYPE_CHECKING, Literal, NoReturn
 
 from ..._http.arguments import (
     chain,
@@ -19,8 +19,11 @@ from ..._http.request import CreateLookup, Listing, Request, endpoint, model_req
 from ..._http.response import decode_nothing
 from ...errors import InvalidArgumentError
 from ...models.agents import Agent, AgentSummary, Risk, RiskDict
+from ..concurrency import argument_called
 from ..pagination import AsyncPager
 from ..session import AsyncSession
+
+_NOT_IN_THE_API = {"pause": "paused", "resume": "resumed", "start": "started", "stop": "stopped"}
 
 
 class AsyncAgentsResource:
@@ -31,6 +34,21 @@ class AsyncAgentsResource:
 
     def __init__(self, session: AsyncSession) -> None:
         self._session = session
+
+    if not TYPE_CHECKING:  # with it, type checkers would accept any name
+
+        def __getattr__(self, name: str) -> NoReturn:
+            done = _NOT_IN_THE_API.get(name)
+            if done is None:
+                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
+            error = AttributeError(f"an agent cannot be {done} through the API, which has no endpoint for it")
+            until_then = "see its state: client.agents.get(id).status"
+            if name in ("pause", "stop"):
+                until_then = (
+                    "to open fewer positions until then: client.agents.update(id, max_positions=1, min_confidence=1)"
+                )
+            error.add_note(f"hint: it is done in the dashboard; {until_then}")
+            raise error
 
     def list(
         self,
@@ -51,6 +69,7 @@ class AsyncAgentsResource:
         listing = Listing(endpoint("agents"), AgentSummary, {"status": optional_text("status", status)})
         return AsyncPager(self._session, listing, limit=limit, cursor=cursor, max_items=max_items)
 
+    @argument_called("chain_id", not_="chain")
     async def create(
         self,
         *,

@@ -10,6 +10,7 @@ from ..._http.arguments import chain as checked_chain
 from ..._http.arguments import confidence, optional_identifier, page_size, period
 from ..._http.request import Listing, endpoint, model_request
 from ...models.signals import Signal, SignalList
+from ..concurrency import argument_called
 from ..pagination import AsyncPager
 from ..session import AsyncSession
 
@@ -24,6 +25,7 @@ class AsyncSignalsResource:
     def __init__(self, session: AsyncSession) -> None:
         self._session = session
 
+    @argument_called("chain", not_="chain_id")
     async def latest(
         self, *, chain: int, limit: int | None = None, min_confidence: float | None = None
     ) -> list[Signal]:
@@ -41,6 +43,7 @@ class AsyncSignalsResource:
         }
         return (await self._session.call(model_request(SignalList, "GET", endpoint("signals"), query=query))).data
 
+    @argument_called("chain", not_="chain_id")
     def history(
         self,
         *,
@@ -113,6 +116,7 @@ class AsyncSignalsResource:
         max_reconnects: int | None = None,
     ) -> AsyncSignalStream[StreamItem]: ...
 
+    @argument_called("chain", not_="chain_id")
     def stream(
         self,
         *,

@@ -7,7 +7,7 @@ from ..._http.request import CreateLookup, Listing, endpoint, model_request
 from ...models.wallets import Wallet, WalletBalance
 from ...payments.signing.secp256k1 import checksummed
 from ...payments.signing.signer import Signer, checked_signer, sign_message, wallet_message
-from ..concurrency import in_thread
+from ..concurrency import argument_called, in_thread
 from ..pagination import AsyncPager
 from ..session import AsyncSession
 
@@ -18,6 +18,7 @@ class AsyncWalletsResource:
     def __init__(self, session: AsyncSession) -> None:
         self._session = session
 
+    @argument_called("chain_id", not_="chain")
     async def connect(self, *, address: str, chain_id: int, label: str, signature: str) -> Wallet:
         """Connect a wallet with a signature made elsewhere (`POST /v1/wallets`).
 
@@ -49,6 +50,7 @@ class AsyncWalletsResource:
         )
         return await self._session.call(model_request(Wallet, "POST", endpoint("wallets"), body=body, lookup=lookup))
 
+    @argument_called("chain_id", not_="chain")
     async def connect_with(
         self, signer: Signer, *, label: str, chain_id: int = 8453, message: str | None = None
     ) -> Wallet:
@@ -76,6 +78,7 @@ class AsyncWalletsResource:
         address, signature = await in_thread(sign)
         return await self.connect(address=address, chain_id=chain_id, label=label, signature=signature)
 
+    @argument_called("chain_id", not_="chain")
     def list(
         self,
         *,

@@ -11,6 +11,7 @@ from ..._http.arguments import chain as checked_chain
 from ..._http.arguments import confidence, optional_identifier, page_size, period
 from ..._http.request import Listing, endpoint, model_request
 from ...models.signals import Signal, SignalList
+from ..concurrency import argument_called
 from ..pagination import Pager
 from ..session import Session
 
@@ -25,6 +26,7 @@ class SignalsResource:
     def __init__(self, session: Session) -> None:
         self._session = session
 
+    @argument_called("chain", not_="chain_id")
     def latest(self, *, chain: int, limit: int | None = None, min_confidence: float | None = None) -> list[Signal]:
         """The newest signals (`GET /v1/signals`).
 
@@ -40,6 +42,7 @@ class SignalsResource:
         }
         return (self._session.call(model_request(SignalList, "GET", endpoint("signals"), query=query))).data
 
+    @argument_called("chain", not_="chain_id")
     def history(
         self,
         *,
@@ -112,6 +115,7 @@ class SignalsResource:
         max_reconnects: int | None = None,
     ) -> SignalStream[StreamItem]: ...
 
+    @argument_called("chain", not_="chain_id")
     def stream(
         self,
         *,

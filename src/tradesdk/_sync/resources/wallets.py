@@ -8,7 +8,7 @@ from ..._http.request import CreateLookup, Listing, endpoint, model_request
 from ...models.wallets import Wallet, WalletBalance
 from ...payments.signing.secp256k1 import checksummed
 from ...payments.signing.signer import Signer, checked_signer, sign_message, wallet_message
-from ..concurrency import in_thread
+from ..concurrency import argument_called, in_thread
 from ..pagination import Pager
 from ..session import Session
 
@@ -19,6 +19,7 @@ class WalletsResource:
     def __init__(self, session: Session) -> None:
         self._session = session
 
+    @argument_called("chain_id", not_="chain")
     def connect(self, *, address: str, chain_id: int, label: str, signature: str) -> Wallet:
         """Connect a wallet with a signature made elsewhere (`POST /v1/wallets`).
 
@@ -50,6 +51,7 @@ class WalletsResource:
         )
         return self._session.call(model_request(Wallet, "POST", endpoint("wallets"), body=body, lookup=lookup))
 
+    @argument_called("chain_id", not_="chain")
     def connect_with(self, signer: Signer, *, label: str, chain_id: int = 8453, message: str | None = None) -> Wallet:
         """Sign the text that proves ownership of a wallet, and connect it (`POST /v1/wallets`).
 
@@ -75,6 +77,7 @@ class WalletsResource:
         address, signature = in_thread(sign)
         return self.connect(address=address, chain_id=chain_id, label=label, signature=signature)
 
+    @argument_called("chain_id", not_="chain")
     def list(
         self,
         *,

@@ -14,6 +14,7 @@ import threading
 from collections.abc import Callable
 from typing import Any, NoReturn, Protocol, TypeAlias, runtime_checkable
 
+from ..._http.arguments import argument_called
 from ...errors import ConfigError, InvalidArgumentError
 from .secp256k1 import ORDER, Opened, checksummed, eth_account, keccak256, opened
 
@@ -234,6 +235,7 @@ class LocalSigner:
         raise TypeError("a signer cannot be pickled: it holds a private key")
 
 
+@argument_called("chain_id", not_="chain")
 def wallet_message(address: str, chain_id: int) -> str:
     """The text to sign to prove that a wallet is yours. The service does not document it; this is our assumption."""
     return f"Trade wallet verification\nAddress: {address}\nChain ID: {chain_id}"
