@@ -9,7 +9,7 @@ from typing import Any
 import jsonschema  # type: ignore[import-untyped]
 
 import tradesdk
-from tradesdk_cli.__main__ import main
+from tradesdk_cli.__main__ import main, trade
 
 from ._pages import ROOT
 
@@ -82,7 +82,7 @@ def test_what_a_client_runs_is_there() -> None:
     [package] = MANIFEST["packages"]
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     assert package["identifier"] == project["name"]
-    assert project["scripts"][package["identifier"]] == f"{main.__module__}:{main.__name__}"
+    assert project["scripts"][package["identifier"]] == f"{trade.__module__}:{trade.__name__}"
     assert [(one["type"], one["name"]) for one in package["runtimeArguments"]] == [("named", "--with")]
     extra = package["runtimeArguments"][0]["value"].removeprefix("tradesdk[").partition("]")[0]
     assert extra in project["optional-dependencies"]

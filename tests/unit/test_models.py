@@ -25,6 +25,7 @@ from tradesdk import (
 )
 from tradesdk.models._base import Model
 from tradesdk.models.signals import SignalList
+from tradesdk.models.stream import FleetSignal
 
 from .. import _answers
 from .._rows import each_of
@@ -55,7 +56,8 @@ def test_every_model_is_here() -> None:
 
     ours = {model for model in family(Model) if model.__module__.startswith("tradesdk.") and "[" not in model.__name__}
     ours = {model for model in ours if model.__module__ != "tradesdk.models.market"}
-    assert ours - {Model, Page} <= {model for model, _ in RECORDS}
+    # A fleet hands out signals with `redelivered`, which no answer has.
+    assert ours - {Model, Page, FleetSignal} <= {model for model, _ in RECORDS}
 
 
 def read(model: type[BaseModel], sent: Any) -> Any:
