@@ -70,7 +70,7 @@ def grown(url: str, size: int) -> Ledger:
         cursor = db.cursor()
         cursor.executemany(numbered(schema.ADD), rows)
         days = Counter(last_day(int(at) + 60) for at in created)
-        cursor.executemany(numbered(schema.COUNT), [(day, 60_000 * number, 0) for day, number in days.items()])
+        cursor.executemany(numbered(schema.COUNT), [(day, 60_000 * number, 0, 0) for day, number in days.items()])
         db.commit()
         db.autocommit = True
         db.execute("ANALYZE")

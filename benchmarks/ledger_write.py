@@ -61,7 +61,7 @@ def grown(path: Path, size: int) -> Ledger:
         rows = [[*to_row(delivered(at)), None, 0.0] for at in created]
         database.executemany(schema.ADD, rows)
         days = Counter(last_day(int(at) + 60) for at in created)
-        database.executemany(schema.COUNT, [(day, 60_000 * payments, 0) for day, payments in days.items()])
+        database.executemany(schema.COUNT, [(day, 60_000 * payments, 0, 0) for day, payments in days.items()])
     database.close()
     assert ledger.spending(BUDGET, now=NOW).total == 60_000 * (size + 1)
     return ledger

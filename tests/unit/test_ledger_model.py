@@ -2,7 +2,7 @@
 
 import sqlite3
 from collections.abc import Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import pytest
 from hypothesis import given, settings
@@ -20,6 +20,7 @@ from ..ledger_contract.ledger_model import Course
 from ._ledger import NOW, draft, reserve, submit, told
 
 T = TypeVar("T")
+SENT = PaymentStage.SENT
 
 
 @settings(max_examples=12, deadline=None)
@@ -63,8 +64,8 @@ def test_a_long_past_makes_nothing_slower() -> None:
             assert isinstance(db, SqliteTransaction)
             db.connection.set_progress_handler(tick, 10)
         payment = reserve(ledger, draft("new"), Budget(per_hour="9999", per_day="9999", total="9999"))
-        ledger.spending(Budget(), now=NOW)
-        ledger.history(stages=[PaymentStage.SENT], limit=10)
+        ledger.spending(Budget(total="1", release="service"), now=NOW)
+        ledger.history(stages=[SENT], limit=10)
         told(ledger, submit(ledger, payment), ReasonCode.DELIVERED)
         with ledger._engine.transaction() as db:
             assert isinstance(db, SqliteTransaction)
@@ -75,8 +76,9 @@ def test_a_long_past_makes_nothing_slower() -> None:
         with ledger._engine.transaction(write=True) as db:
             for number in range(payments):
                 created = NOW - 90_000 - number  # neither of the last hour nor of today
-                done = draft(stage=PaymentStage.ANSWERED, counted=30_000, created=created, valid_before=int(created))
-                db.write(schema.ADD, [*to_row(done), None, 0.0])
+                old: dict[str, Any] = {"counted": 30_000, "created": created, "valid_before": int(created)}
+                for done in (draft(stage=PaymentStage.ANSWERED, **old), draft(stage=SENT, refused=True, **old)):
+                    db.write(schema.ADD, [*to_row(done), None, 0.0])
 
     fill(50)
     few = steps()
@@ -91,7 +93,7 @@ def test_a_long_past_makes_nothing_slower() -> None:
     [
         (schema.FIND, ("a", 0, 0, 0, 0, 0, 0, 0), "standing"),
         (schema.IN_HOUR, (0,), "COVERING INDEX counted"),
-        (schema.RELEASED, (0, 0, 0), "not_taken"),
+        (schema.RELEASED, (0, 0, 0, 0, 0), "not_taken"),
         (schema.BY_RUN, ("r", ""), "runs"),
         (schema.RESERVED, (0, 0), "reserved"),
         (schema.COUNTED, (0, 0), "counted"),

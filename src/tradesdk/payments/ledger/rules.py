@@ -121,11 +121,11 @@ def is_signable(payment: Payment, over: float, now: float) -> bool:
 # What counts
 
 
-def signed(payment: Payment | None) -> tuple[int, int]:
-    """Micro-dollars that it counts by its signatures, and the part of them that is held: without proof."""
-    if payment is None or payment.paid is False:
-        return 0, 0
-    return payment.counted, 0 if payment.paid else payment.counted
+def signed(payment: Payment) -> tuple[int, int, int]:
+    """Micro-dollars that it counts by its signatures; the part that is held: without proof; what of it is refused."""
+    if payment.paid is not None:
+        return payment.counted * payment.paid, 0, 0
+    return payment.counted, payment.counted, payment.counted * payment.refused
 
 
 def is_released(payment: Payment, now: float) -> bool:
@@ -141,7 +141,7 @@ def last_day(counts_until: int) -> int:
 
 def counted(payment: Payment, now: float, release: Release) -> Spending:
     """What a payment counts by its signatures."""
-    total, held = (0, 0) if release == "service" and is_released(payment, now) else signed(payment)
+    total, held, _ = (0, 0, 0) if release == "service" and is_released(payment, now) else signed(payment)
     in_hour, in_day = payment.counts_until > now - HOUR, last_day(payment.counts_until) >= now // DAY
     return Spending(
         last_hour=total * in_hour,

@@ -74,10 +74,11 @@ TABLES = (
     f"CREATE INDEX counted ON payments (counts_until, counted, paid) WHERE {_COUNTS}",
     f"CREATE INDEX not_taken ON payments (counts_until, counted) WHERE {_REFUSED}",
     f"CREATE INDEX kept ON payments (updated) WHERE {_COLLECTED}",
-    # What all signatures count on the last UTC day before their `counts_until`, and the part without proof, so that no
-    # sum reads more payments than those of an hour. Past 2**63, SQLite would continue with a float.
+    # What all signatures count on the last UTC day before their `counts_until`; the part without proof; and the part of
+    # that which the service refused. So no sum reads more payments than those of an hour, or of the refused those of a
+    # day. Past 2**63, SQLite would continue with a float.
     "CREATE TABLE days (day INTEGER PRIMARY KEY, "
-    "counted INTEGER NOT NULL CHECK (typeof(counted) = 'integer'), held INTEGER NOT NULL)",
+    "counted INTEGER NOT NULL CHECK (typeof(counted) = 'integer'), held INTEGER NOT NULL, refused INTEGER NOT NULL)",
     # Every batch run that a payment ever belonged to: its `run` is the last one.
     "CREATE TABLE runs (run TEXT NOT NULL, payment TEXT NOT NULL, PRIMARY KEY (run, payment))",
     "CREATE TABLE settings (name TEXT PRIMARY KEY, value TEXT NOT NULL)",
@@ -90,8 +91,8 @@ _values = attrgetter(*COLUMNS)
 # S608: here and below only constants are put in
 ADD = f"INSERT INTO payments ({_ROW}) VALUES ({', '.join('?' * (len(COLUMNS) + 2))})"  # noqa: S608
 COUNT = (
-    "INSERT INTO days VALUES (?, ?, ?) ON CONFLICT (day) DO UPDATE "
-    "SET counted = days.counted + excluded.counted, held = days.held + excluded.held"
+    "INSERT INTO days VALUES (?, ?, ?, ?) ON CONFLICT (day) DO UPDATE SET counted = days.counted + excluded.counted, "
+    "held = days.held + excluded.held, refused = days.refused + excluded.refused"
 )
 ADD_RUN = "INSERT INTO runs VALUES (?, ?) ON CONFLICT DO NOTHING"
 BY_ID = f"SELECT {_ROW} FROM payments WHERE id = ?"  # noqa: S608
@@ -141,25 +142,23 @@ _SUMS = "SELECT coalesce(sum(counted), 0), coalesce(sum(CASE WHEN paid IS NULL T
 IN_HOUR = f"{_SUMS} WHERE counts_until >= ? AND {_COUNTS}"
 # By all payments of a run but one. Parameters: run, id.
 BY_RUN = f"{_SUMS} WHERE id IN (SELECT payment FROM runs WHERE run = ? AND payment <> ?) AND {_COUNTS}"  # noqa: S608
-# Today and in total. Parameters: the day, twice.
+# Today and in total, and what was refused on the days that are over. Parameters: the day, twice; the first not over.
 BY_DAY = (
     "SELECT coalesce(sum(CASE WHEN day >= ? THEN counted END), 0), coalesce(sum(CASE WHEN day >= ? THEN held END), 0), "
-    "coalesce(sum(counted), 0), coalesce(sum(held), 0) FROM days"
+    "coalesce(sum(counted), 0), coalesce(sum(held), 0), coalesce(sum(CASE WHEN day < ? THEN refused END), 0) FROM days"
 )
 # Days of which the sums are not those of the payments.
 WRONG_DAYS = (
-    "SELECT day FROM (SELECT day, counted, held FROM days UNION ALL "  # noqa: S608
-    "SELECT (counts_until - 1) / 86400, -counted, CASE WHEN paid IS NULL THEN -counted ELSE 0 END "
-    f"FROM payments WHERE {_COUNTS}) AS both_sides "
-    "GROUP BY day HAVING sum(counted) <> 0 OR sum(held) <> 0 ORDER BY day"
+    "SELECT day FROM (SELECT day, counted, held, refused FROM days UNION ALL "  # noqa: S608
+    "SELECT (counts_until - 1) / 86400, -counted, CASE WHEN paid IS NULL THEN -counted ELSE 0 END, "
+    f"CASE WHEN {_REFUSED} THEN -counted ELSE 0 END FROM payments WHERE {_COUNTS}) AS both_sides "
+    "GROUP BY day HAVING sum(counted) <> 0 OR sum(held) <> 0 OR sum(refused) <> 0 ORDER BY day"
 )
-# What release="service" leaves out of the hour, the day and the total. Parameters: when hour and day begin, and `over`.
+# What release="service" leaves out, besides the days that are over: in the hour, today, and since those days.
+# Parameters: these three moments, the earliest of them, and `over`.
 _RELEASED = f"{_REFUSED} AND counts_until <= ?"
-RELEASED = (
-    "SELECT coalesce(sum(CASE WHEN counts_until >= ? THEN counted END), 0), "  # noqa: S608
-    "coalesce(sum(CASE WHEN counts_until >= ? THEN counted END), 0), coalesce(sum(counted), 0) "
-    f"FROM payments WHERE {_RELEASED}"
-)
+_SINCE = "coalesce(sum(CASE WHEN counts_until >= ? THEN counted END), 0)"
+RELEASED = f"SELECT {_SINCE}, {_SINCE}, {_SINCE} FROM payments WHERE counts_until >= ? AND {_RELEASED}"  # noqa: S608
 RESERVED = f"SELECT {_ROW} FROM payments WHERE {_RESERVED}"  # noqa: S608
 # And whether the service says that it was not taken. Parameters: since when, and `over` for release="service", or 0.
 COUNTED = (

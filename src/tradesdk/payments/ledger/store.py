@@ -270,21 +270,26 @@ class _Accounts:
         # Whole numbers, as the columns have them: PostgreSQL would use no index for others.
         self._hour, day, over = math.floor(now - rules.HOUR) + 1, math.floor(now // rules.DAY), math.floor(now - GRACE)
         self._midnight = day * rules.DAY + 1
-        self._released = 0 if budget.is_set and budget.release == "proof" else over
+        self._over = over
         self.statements: list[tuple[str, Sequence[object]]] = [
             (sql.settings(2), (BUDGET, recipients)),
             (sql.IN_HOUR, (self._hour,)),
-            (sql.BY_DAY, (day, day)),
-            (sql.RELEASED, (self._hour, self._midnight, self._released)),
+            (sql.BY_DAY, (day, day, over // rules.DAY)),
             (sql.RESERVED, possible_ends(now)),
         ]
+        if not (budget.is_set and budget.release == "proof"):  # which applies whatever the store's own budget says
+            since = (self._hour, self._midnight, over // rules.DAY * rules.DAY + 1)
+            self.statements.append((sql.RELEASED, (*since, min(since), over)))
 
     def read(self, rows: Sequence[list[Row]]) -> Self:
         """Take the rows of the statements."""
-        settings, ((hour, held_in_hour),), ((day, held_in_day, total, held),), released, reserved = rows
+        settings, ((hour, held_in_hour),), ((day, held_in_day, total, held, before),), reserved, *released = rows
         self.settings: dict[str, str] = dict(settings)
         limits = self._budget.strictest(Budget.from_json(self.settings.get(BUDGET)))
-        less_in_hour, less_in_day, less = released[0] if limits.release == "service" else (0, 0, 0)
+        less_in_hour = less_in_day = less = 0
+        if released and limits.release == "service":
+            (((less_in_hour, less_in_day, less),),) = released
+            less += before
         self._reserved = [_row(row).payment for row in reserved]
         signed = Spending(
             last_hour=int(hour - less_in_hour),
@@ -325,7 +330,7 @@ class _Accounts:
     def _counted(self, db: Transaction, without: Payment | None) -> Iterator[rules.Counted]:
         """The payments of the last hour and of today, without one."""
         is_free = self.spending.budget.release == "service"
-        (rows,) = db.read((sql.COUNTED, (min(self._hour, self._midnight), self._released if is_free else 0)))
+        (rows,) = db.read((sql.COUNTED, (min(self._hour, self._midnight), self._over if is_free else 0)))
         skipped = {one.id for one in self._reserved} | ({without.id} if without is not None else set())
         for payment_id, until, amount, refused in rows:
             if payment_id not in skipped:
@@ -357,13 +362,13 @@ def _save(db: Transaction, before: LedgerRow | None, after: LedgerRow) -> Ledger
     old, new = _counted_on(before), _counted_on(after)
     if old != new:
         for day in sorted({*old, *new}):
-            (was, was_held), (now, now_held) = old.get(day, (0, 0)), new.get(day, (0, 0))
-            db.write(sql.COUNT, (day, now - was, now_held - was_held))
+            was, now = old.get(day, (0, 0, 0)), new.get(day, (0, 0, 0))
+            db.write(sql.COUNT, (day, *(after - before for before, after in zip(was, now, strict=True))))
     return after
 
 
-def _counted_on(row: LedgerRow | None) -> dict[int, tuple[int, int]]:
-    """What a payment counts by its signatures, and the part that is held, by its day."""
+def _counted_on(row: LedgerRow | None) -> dict[int, tuple[int, int, int]]:
+    """What a payment counts by its signatures, by its day."""
     if row is None or not row.payment.counted:
         return {}
     return {rules.last_day(row.payment.counts_until): rules.signed(row.payment)}
