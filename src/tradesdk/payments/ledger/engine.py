@@ -36,7 +36,12 @@ class Engine(ABC):
     Args:
         shown: the name of the database in errors.
         timeout: seconds that a call waits for another thread or process.
+
+    Attributes:
+        checks: statements that return what is wrong with the whole database, or `ok`.
     """
+
+    checks: tuple[tuple[str, Sequence[object]], ...] = ()
 
     def __init__(self, shown: str, timeout: float) -> None:
         self.shown = shown
@@ -59,38 +64,34 @@ class Engine(ABC):
         deadline = SystemClock.monotonic() + (0 if owner in self._waited else self._timeout)
         try:
             if not self._lock.acquire(timeout=left(deadline)):
-                raise errors.locked(self.shown, consequence)
+                raise errors.locked(self.shown)
             try:
-                with self._begin(consequence, deadline, write=write) as transaction:
+                with self._begin(deadline, write=write) as transaction:
                     yield transaction
             finally:
                 self._lock.release()
-        except DamagedRowError as error:
-            raise errors.damaged(self.shown, str(error), consequence) from error
-        except (OverflowError, UnicodeError) as error:
-            raise errors.failed(self.shown, str(error), consequence) from error
-        except LedgerError as error:
-            if owner is not None and error.code == "ledger_locked":
+        except (errors.UnusableLedgerError, DamagedRowError, OverflowError, UnicodeError) as error:
+            problem = self._problem(error)
+            if owner is not None and problem.code == "ledger_locked":
                 self._waited.add(owner)
-            raise
+            message = f"{problem.what}; {consequence}"
+            raise LedgerError(message, code=problem.code, hint=problem.hint) from problem.__cause__
         if owner is not None:
             self._waited.clear()
 
-    @abstractmethod
-    def _begin(self, consequence: str, deadline: float, *, write: bool) -> AbstractContextManager[Transaction]:
-        """A transaction, committed if the block does not raise. Its errors are `LedgerError`."""
+    def _problem(self, error: Exception) -> errors.UnusableLedgerError:
+        if isinstance(error, errors.UnusableLedgerError):
+            return error
+        how = errors.damaged if isinstance(error, DamagedRowError) else errors.failed
+        return how(self.shown, str(error))
 
     @abstractmethod
-    def sign(self, consequence: str) -> None:
+    def _begin(self, deadline: float, *, write: bool) -> AbstractContextManager[Transaction]:
+        """A transaction, committed if the block does not raise. If it fails, it raises `UnusableLedgerError`."""
+
+    @abstractmethod
+    def sign(self) -> None:
         """Prepare for the first signed payment, in the transaction that writes it."""
-
-    @abstractmethod
-    def problems(self) -> list[str]:
-        """What is wrong with the database as a whole.
-
-        Raises:
-            LedgerError: it cannot be read.
-        """
 
     @abstractmethod
     def close(self) -> None:

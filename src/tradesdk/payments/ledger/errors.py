@@ -8,7 +8,7 @@ import sqlite3
 
 from ..._fleet.server import Kind
 from ..._values.text import printable, without_keys
-from ...errors import ErrorCode, InvalidArgumentError, LedgerError
+from ...errors import ErrorCode, InvalidArgumentError
 
 NOTHING_SENT = "nothing was sent"
 NOTHING_CHANGED = "nothing has changed"
@@ -36,113 +36,106 @@ _DAMAGED = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR,
 _READ_ONLY = {sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM, sqlite3.SQLITE_AUTH}
 _PAGE = 4096
 _REFUSED = {errno.EACCES, errno.EPERM, errno.EROFS}
+_FULL = {errno.ENOSPC, errno.EDQUOT}
 
 
-def from_sqlite(error: sqlite3.Error, path: str, consequence: str) -> LedgerError:
-    """The error of a ledger at `path`; `consequence` says what it means for the call."""
+class UnusableLedgerError(Exception):
+    """A ledger cannot be used. `Engine.transaction` makes a `LedgerError` of it, with what that means for the call."""
+
+    def __init__(self, code: ErrorCode, what: str, hint: str) -> None:
+        super().__init__(what)
+        self.code = code
+        self.what = what
+        self.hint = hint
+
+
+def from_sqlite(error: sqlite3.Error, path: str) -> UnusableLedgerError:
+    """The problem of the ledger at `path`."""
     code = getattr(error, "sqlite_errorcode", None)  # None: Python could not decode what it read
     kind = sqlite3.SQLITE_CORRUPT if code is None else code & 0xFF
     if kind in _LOCKED:
-        return locked(path, consequence)
+        return locked(path)
     if kind in _DAMAGED:
-        return damaged(path, str(error), consequence)
+        return damaged(path, str(error))
     if kind in _READ_ONLY or (kind == sqlite3.SQLITE_CANTOPEN and not _writable(path)):
-        return read_only(path, consequence)
-    if kind == sqlite3.SQLITE_FULL or code == sqlite3.SQLITE_IOERR_SHMSIZE:
-        return full(path, consequence)
+        return _read_only(path)
+    is_io = kind == sqlite3.SQLITE_IOERR
+    if kind == sqlite3.SQLITE_FULL or code == sqlite3.SQLITE_IOERR_SHMSIZE or (is_io and _is_full(path)):
+        return _full(path)
     name = getattr(error, "sqlite_errorname", None)
     what = f"{error} ({name})" if name else str(error)
-    if kind == sqlite3.SQLITE_IOERR:
-        # No hint at TRADE_HOME: another file would know nothing of these budgets and payments.
-        return (
-            full(path, consequence)
-            if _is_full(path)
-            else failed(path, what, consequence, "check that disk and its free space")
-        )
-    return failed(path, what, consequence)
+    # No hint at TRADE_HOME: another file would know nothing of these budgets and payments.
+    return failed(path, what, "check that disk and its free space") if is_io else failed(path, what)
 
 
-def from_os(error: OSError, path: str, consequence: str) -> LedgerError:
-    """The error when the system cannot create the folder or the file."""
+def from_os(error: OSError, path: str) -> UnusableLedgerError:
+    """The problem when the system cannot create the folder or a file."""
     if error.errno in _REFUSED:
-        return read_only(path, consequence)
-    if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return full(path, consequence)
-    return failed(path, error.strerror or str(error), consequence)
+        return _read_only(path)
+    return _full(path) if error.errno in _FULL else failed(path, error.strerror or str(error))
 
 
-def locked(path: str, consequence: str) -> LedgerError:
-    return _error(
-        "ledger_locked",
-        f"the ledger {_shown(path)} is locked by another process or thread",
-        consequence,
-        "try again in a moment",
-    )
+def locked(path: str) -> UnusableLedgerError:
+    what = f"the ledger {_shown(path)} is locked by another process or thread"
+    return UnusableLedgerError("ledger_locked", what, "try again in a moment")
 
 
-def read_only(path: str, consequence: str) -> LedgerError:
-    return _error(
+def _read_only(path: str) -> UnusableLedgerError:
+    return UnusableLedgerError(
         "ledger_read_only",
         f"the ledger {_shown(path)} is read-only",
-        consequence,
         "make the file and its folder writable, or set TRADE_HOME to another folder",
     )
 
 
-def damaged(path: str, what: str, consequence: str) -> LedgerError:
-    return _error(
+def damaged(path: str, what: str) -> UnusableLedgerError:
+    return UnusableLedgerError(
         "ledger_damaged",
         f"{_shown(path)} is damaged or not a ledger ({printable(what, 200)})",
-        consequence,
         "restore a backup; or, to start over without its payments and budgets, move it away, with "
         f"{_shown(path)}-signed if that file exists",
     )
 
 
-def lost(path: str, mark: str, consequence: str) -> LedgerError:
-    return _error(
+def lost(path: str, mark: str) -> UnusableLedgerError:
+    return UnusableLedgerError(
         "ledger_lost",
         f"the ledger {_shown(path)} is missing or empty, although payments were signed with it",
-        consequence,
         f"restore it, with {_shown(path)}-wal if you have that; or, to start over, remove {_shown(mark)}: its payments "
         "and budgets are lost then, and a call whose payment had an unknown outcome is paid for again",
     )
 
 
-def newer(path: str, version: int, ours: int, consequence: str) -> LedgerError:
-    return _error(
+def newer(path: str, version: int, ours: int) -> UnusableLedgerError:
+    return UnusableLedgerError(
         "ledger_version",
         f"the ledger {_shown(path)} has version {version}, and this release reads versions up to {ours}",
-        consequence,
         "use a newer release of tradesdk, or set TRADE_HOME to another folder",
     )
 
 
-def exposed(path: str, consequence: str) -> LedgerError:
-    return _error(
+def exposed(path: str) -> UnusableLedgerError:
+    return UnusableLedgerError(
         "ledger_exposed",
         f"the ledger {_shown(path)} is readable by other users, and belongs to another user",
-        consequence,
         "it holds signed payments: its owner must run chmod 600 on it",
     )
 
 
-def full(path: str, consequence: str) -> LedgerError:
-    return failed(path, "no space is left on the disk", consequence, "free space on that disk")
+def _full(path: str) -> UnusableLedgerError:
+    return failed(path, "no space is left on the disk", "free space on that disk")
 
 
-def failed(path: str, what: str, consequence: str, hint: str = "") -> LedgerError:
-    return _error(
-        "ledger_failed",
-        f"the ledger {_shown(path)} failed: {printable(what, 300)}",
-        consequence,
-        hint or "check that disk, or set TRADE_HOME to another folder",
-    )
+def failed(
+    path: str, what: str, hint: str = "check that disk, or set TRADE_HOME to another folder"
+) -> UnusableLedgerError:
+    return UnusableLedgerError("ledger_failed", f"the ledger {_shown(path)} failed: {printable(what, 300)}", hint)
 
 
-def gone(payment_id: str, consequence: str, hint: str) -> LedgerError:
-    """The error when a payment that a call has reserved is not there."""
-    return _error("ledger_failed", f"payment {_typed(payment_id)} is no longer in the ledger", consequence, hint)
+def gone(payment_id: str) -> UnusableLedgerError:
+    """The problem when a payment that a call has reserved is not there."""
+    what = f"payment {_typed(payment_id)} is no longer in the ledger"
+    return UnusableLedgerError("ledger_failed", what, "another ledger may have taken its place")
 
 
 def no_payment(payment_id: str) -> InvalidArgumentError:
@@ -152,10 +145,6 @@ def no_payment(payment_id: str) -> InvalidArgumentError:
 
 def _typed(payment_id: str) -> str:
     return printable(without_keys(payment_id), 60)
-
-
-def _error(code: ErrorCode, what: str, consequence: str, hint: str) -> LedgerError:
-    return LedgerError(f"{what}; {consequence}", code=code, hint=hint)
 
 
 def _shown(path: str) -> str:

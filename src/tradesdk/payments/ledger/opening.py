@@ -33,33 +33,29 @@ def default_path() -> Path:
     return data_folder("the ledger") / "ledger.sqlite3"
 
 
-def open_file(path: str, *, sync: bool, timeout: float, consequence: str) -> sqlite3.Connection:
+def open_file(path: str, *, sync: bool, timeout: float) -> sqlite3.Connection:
     """Connect to the ledger at `path`; create it if it is missing.
 
     Raises:
-        LedgerError: it cannot be used; `consequence` says what that means for the call.
+        UnusableLedgerError, OSError, sqlite3.Error: it cannot be used.
     """
     deadline = SystemClock.monotonic() + timeout
-    try:
-        # Read the mark first: it is made after the ledger, so a ledger that is being created is not reported as lost.
-        signed = os.path.exists(path + _SIGNED)
-        if signed and not _size(path):  # not by SQLite, which would delete the log of an empty file
-            raise errors.lost(path, path + _SIGNED, consequence)
-        with _CREATING:
-            made = _create(path)
-        if not made:
-            _keep_private(path, consequence)
-    except OSError as error:
-        raise errors.from_os(error, path, consequence) from error
+    # Read the mark first: it is made after the ledger, so a ledger that is being created is not reported as lost.
+    signed = os.path.exists(path + _SIGNED)
+    if signed and not _size(path):  # not by SQLite, which would delete the log of an empty file
+        raise errors.lost(path, path + _SIGNED)
+    with _CREATING:
+        made = _create(path)
+    if not made:
+        _keep_private(path)
     while True:
         try:
-            timeout = max(0.0, deadline - SystemClock.monotonic())
-            return _connect(path, sync=sync, timeout=timeout, consequence=consequence, signed=signed)
+            return _connect(path, sync=sync, timeout=max(0.0, deadline - SystemClock.monotonic()), signed=signed)
         except sqlite3.Error as error:
             # While another process creates the file, SQLite reports "locked" at once instead of waiting.
             code = getattr(error, "sqlite_errorcode", 0) & 0xFF
             if code != sqlite3.SQLITE_BUSY or SystemClock.monotonic() >= deadline:
-                raise errors.from_sqlite(error, path, consequence) from error
+                raise
         time.sleep(_PAUSE)
 
 
@@ -87,7 +83,7 @@ def _size(path: str) -> int:
 def open_memory() -> sqlite3.Connection:
     """Connect to a new ledger in memory."""
     db = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
-    _create_tables(db, "in memory", errors.NOTHING_SENT)
+    _create_tables(db, "in memory")
     return db
 
 
@@ -105,7 +101,7 @@ def _create(path: str) -> bool:
     return True
 
 
-def _keep_private(path: str, consequence: str) -> None:
+def _keep_private(path: str) -> None:
     """Remove other users' access to the file; refuse the file of another user."""
     if os.name == "nt":
         return
@@ -116,10 +112,10 @@ def _keep_private(path: str, consequence: str) -> None:
         except FileNotFoundError:
             continue
         if not stat.S_ISREG(found.st_mode):
-            raise errors.damaged(path, "not a regular file", consequence)
+            raise errors.damaged(path, "not a regular file")
         if found.st_mode & 0o077:
             if found.st_uid != os.geteuid():
-                raise errors.exposed(path, consequence)
+                raise errors.exposed(path)
             os.chmod(name, found.st_mode & 0o700)
         # The side files have the mode that the file had when they were created: perhaps read-only.
         if name == path:
@@ -128,17 +124,17 @@ def _keep_private(path: str, consequence: str) -> None:
             os.chmod(name, (found.st_mode | own) & 0o700)
 
 
-def _connect(path: str, *, sync: bool, timeout: float, consequence: str, signed: bool) -> sqlite3.Connection:
+def _connect(path: str, *, sync: bool, timeout: float, signed: bool) -> sqlite3.Connection:
     # mode=rw: SQLite must not create it, as others could read it then.
     db = sqlite3.connect(
         f"{Path(path).as_uri()}?mode=rw", uri=True, timeout=timeout, isolation_level=None, check_same_thread=False
     )
     try:
-        version = _checked_version(
-            db, path, consequence
-        )  # before anything is written: another program's file stays as it is
+        with db:  # before anything is written: another program's file stays as it is
+            db.execute("BEGIN")
+            version = _version(db, path)
         if signed and not version:  # its log was removed before the first checkpoint
-            raise errors.lost(path, path + _SIGNED, consequence)
+            raise errors.lost(path, path + _SIGNED)
         for pragma in (
             # The same as FULL with a write-ahead log, and as durable on file systems that cannot have one.
             f"synchronous = {'EXTRA' if sync else 'OFF'}",
@@ -152,49 +148,33 @@ def _connect(path: str, *, sync: bool, timeout: float, consequence: str, signed:
             db.execute(f"PRAGMA {pragma}")
         if db.execute("PRAGMA journal_mode").fetchone() != ("wal",):
             db.execute("PRAGMA journal_mode = WAL")
-        _create_tables(db, path, consequence)
+        if not version:
+            _create_tables(db, path)
     except BaseException:
         db.close()
         raise
     return db
 
 
-def _version(db: sqlite3.Connection, path: str, consequence: str) -> int:
-    """The version of the ledger, 0 for an empty file."""
+def _version(db: sqlite3.Connection, path: str) -> int:
+    """The version of the ledger, 0 for an empty file. In a transaction: another process may be creating the file."""
     version = int(db.execute("PRAGMA user_version").fetchone()[0])
     application = int(db.execute("PRAGMA application_id").fetchone()[0])
     if application != _APPLICATION and (application or version or db.execute("SELECT 1 FROM sqlite_master").fetchone()):
-        raise errors.damaged(path, "a database of another program", consequence)
+        raise errors.damaged(path, "a database of another program")
     if version > sql.VERSION:
-        raise errors.newer(path, version, sql.VERSION, consequence)
+        raise errors.newer(path, version, sql.VERSION)
     if version < 0 or (application and not version):
-        raise errors.damaged(path, f"its version is {version}", consequence)
+        raise errors.damaged(path, f"its version is {version}")
     return version
 
 
-def _checked_version(db: sqlite3.Connection, path: str, consequence: str) -> int:
-    """The same in one transaction: another process may be creating the file."""
-    db.execute("BEGIN")
-    try:
-        return _version(db, path, consequence)
-    finally:
-        if db.in_transaction:
-            db.execute("ROLLBACK")
-
-
-def _create_tables(db: sqlite3.Connection, path: str, consequence: str) -> None:
+def _create_tables(db: sqlite3.Connection, path: str) -> None:
     """Make the tables of a new file, in one transaction."""
-    if _checked_version(db, path, consequence):
-        return
-    db.execute("BEGIN IMMEDIATE")
-    try:
-        if not _version(db, path, consequence):  # another process may have been faster
+    with db:
+        db.execute("BEGIN IMMEDIATE")
+        if not _version(db, path):  # another process may have been faster
             for statement in sql.TABLES:
                 db.execute(statement)
             db.execute(f"PRAGMA application_id = {_APPLICATION}")
             db.execute(f"PRAGMA user_version = {sql.VERSION}")
-        db.execute("COMMIT")
-    except BaseException:
-        if db.in_transaction:
-            db.execute("ROLLBACK")
-        raise

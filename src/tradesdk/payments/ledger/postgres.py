@@ -14,7 +14,6 @@ from ..._fleet.blocking import Connection, Statement, connect, leave_behind
 from ..._fleet.server import Problem, Row, Server, UnusableServerError, problem
 from ..._system import forks
 from ..._system.clock import SystemClock
-from ...errors import LedgerError
 from . import errors
 from . import schema as sql
 from .engine import Engine
@@ -77,9 +76,9 @@ class PostgresEngine(Engine):
         self.connection = None
 
     @contextmanager
-    def _begin(self, consequence: str, deadline: float, *, write: bool) -> Iterator[PostgresTransaction]:
+    def _begin(self, deadline: float, *, write: bool) -> Iterator[PostgresTransaction]:
         found: Problem | None = None
-        transaction = PostgresTransaction(self, consequence, deadline, write=write)
+        transaction = PostgresTransaction(self, deadline, write=write)
         try:
             yield transaction
             transaction.commit()
@@ -91,8 +90,7 @@ class PostgresEngine(Engine):
         finally:
             self.reset()
         if found is not None:  # outside of the handler: errors of psycopg may show what was to be written
-            message = f"the ledger {found.what}; {consequence}"
-            raise LedgerError(message, code=errors.CODES[found.kind], hint=found.hint)
+            raise errors.UnusableLedgerError(errors.CODES[found.kind], f"the ledger {found.what}", found.hint)
 
     def run(self, statements: Sequence[Statement]) -> list[list[Row]]:
         """Run statements in one round trip, and return their rows."""
@@ -116,11 +114,8 @@ class PostgresEngine(Engine):
         if db is not None:
             db.close()
 
-    def sign(self, consequence: str) -> None:
+    def sign(self) -> None:
         """Nothing: a call never makes tables, so lost ones are missed."""
-
-    def problems(self) -> list[str]:
-        return []
 
     def close(self) -> None:
         with self._lock:
@@ -130,9 +125,8 @@ class PostgresEngine(Engine):
 class PostgresTransaction:
     """A transaction. One that reads needs no end: each `read` is one of its own."""
 
-    def __init__(self, engine: PostgresEngine, consequence: str, deadline: float, *, write: bool) -> None:
+    def __init__(self, engine: PostgresEngine, deadline: float, *, write: bool) -> None:
         self._engine = engine
-        self._consequence = consequence
         self._deadline = deadline
         self._write = write
         self._begun = False
@@ -182,4 +176,4 @@ class PostgresTransaction:
     def _same_version(self, rows: list[Row]) -> None:
         version = rows[0][0]
         if version > sql.VERSION:
-            raise errors.newer(self._engine.shown, version, sql.VERSION, self._consequence)
+            raise errors.newer(self._engine.shown, version, sql.VERSION)

@@ -33,6 +33,8 @@ class SqliteTransaction:
 class SqliteEngine(Engine):
     """One SQLite file, or without a path one in memory. Reading goes on while another process writes."""
 
+    checks = (("PRAGMA integrity_check(3)", ()),)
+
     def __init__(self, path: str | None, *, sync: bool, timeout: float) -> None:
         super().__init__(path or "in memory", timeout)
         self._path = path
@@ -47,22 +49,21 @@ class SqliteEngine(Engine):
             _FILES.add(self)
 
     @contextmanager
-    def _begin(self, consequence: str, deadline: float, *, write: bool) -> Iterator[SqliteTransaction]:
+    def _begin(self, deadline: float, *, write: bool) -> Iterator[SqliteTransaction]:
         if self._process != os.getpid() and (self._path is None or self._db is not None):
             raise errors.failed(
                 self.shown,
                 "it belongs to the process that forked this one",
-                consequence,
                 "processes can share a file: open its path in each of them",
             )
         try:
-            db = self._open(consequence, deadline)
+            db = self._open(deadline)
             self._end(db)  # an interrupt may have prevented the end of the last one
             try:
                 db.execute("BEGIN IMMEDIATE" if write else "BEGIN")
                 (version,) = db.execute("PRAGMA user_version").fetchone()
                 if version > sql.VERSION:  # a newer release has changed it
-                    raise errors.newer(self.shown, version, sql.VERSION, consequence)
+                    raise errors.newer(self.shown, version, sql.VERSION)
                 yield SqliteTransaction(db)
                 db.execute("COMMIT")
             finally:
@@ -70,25 +71,19 @@ class SqliteEngine(Engine):
         except sqlite3.Error as error:
             if getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_READONLY:
                 self._close()  # a connection that was opened read-only stays so
-            raise errors.from_sqlite(error, self.shown, consequence) from error
+            raise errors.from_sqlite(error, self.shown) from error
+        except OSError as error:
+            raise errors.from_os(error, self.shown) from error
 
     def _end(self, db: sqlite3.Connection) -> None:
         if db.in_transaction:
             db.execute("ROLLBACK")
 
-    def sign(self, consequence: str) -> None:
+    def sign(self) -> None:
         """Create the mark that reveals a missing ledger, before the first signed payment is written."""
         if self._path is not None and not self._marked:
-            try:
-                mark_signed(self._real, sync=self._sync)
-            except OSError as error:
-                raise errors.from_os(error, self.shown, consequence) from error
+            mark_signed(self._real, sync=self._sync)
             self._marked = True
-
-    def problems(self) -> list[str]:
-        with self.transaction() as db:
-            (rows,) = db.read(("PRAGMA integrity_check(3)", ()))
-        return [str(text) for (text,) in rows if text != "ok"]
 
     def close(self) -> None:
         """Close the file. A ledger in memory stays."""
@@ -96,7 +91,7 @@ class SqliteEngine(Engine):
             self._close()
             self._opened = None
 
-    def _open(self, consequence: str, deadline: float) -> sqlite3.Connection:
+    def _open(self, deadline: float) -> sqlite3.Connection:
         if self._path is None:
             if self._db is None:
                 self._db = open_memory()
@@ -106,17 +101,13 @@ class SqliteEngine(Engine):
         if self._opened is not None and (found := _identity(self._path)) != self._opened:
             # An empty file in its place, or an older copy, would not know what is spent.
             what = "removed" if found is None else "replaced" if found[-1] else "emptied"
-            raise errors.failed(
-                self.shown,
-                f"the file was {what} while it was in use",
-                consequence,
-                "restore it, or restart this program",
-            )
+            what = f"the file was {what} while it was in use"
+            raise errors.failed(self.shown, what, "restore it, or restart this program")
         if self._db is None:
             self._process = os.getpid()
             self._real = os.path.realpath(self._path)
             self._marked = False
-            self._db = open_file(self._real, sync=self._sync, timeout=left(deadline), consequence=consequence)
+            self._db = open_file(self._real, sync=self._sync, timeout=left(deadline))
             self._db.row_factory = _to_row
             self._opened = _identity(self._path)
             self._busy = -1

@@ -216,13 +216,13 @@ class Ledger:
                 *(accounts.statements if accounts else ()),
             )
             if not rows:
-                raise errors.gone(payment_id, change.consequence, "another ledger may have taken its place")
+                raise errors.gone(payment_id)
             row = replace(_row(rows[0]), settings=dict(known))
             if accounts is not None and change.run is not None:
                 row = replace(row, run=accounts.read(more).of_run(db, change.run, without=payment_id))
             after = change(row)
             if after.payment.header is not None:
-                self._engine.sign(change.consequence)
+                self._engine.sign()
             for name, value in after.settings.items():
                 if row.settings.get(name) != value:
                     db.write(sql.SET_SETTING, (name, value))
@@ -248,14 +248,14 @@ class Ledger:
         Raises:
             LedgerError: it is damaged or cannot be read.
         """
-        if problems := self._engine.problems():
-            raise errors.damaged(self._engine.shown, "; ".join(problems), errors.NOTHING_SENT)
-        self.history(limit=_NEWEST)
         with self._engine.transaction() as db:
-            (wrong,) = db.read((sql.WRONG_DAYS, ()))
-        if wrong:
-            problem = f"the sums of {len(wrong)} days are not those of its payments"
-            raise errors.damaged(self._engine.shown, problem, errors.NOTHING_SENT)
+            *found, days = db.read(*self._engine.checks, (sql.WRONG_DAYS, ()))
+            problems = [str(text) for rows in found for (text,) in rows if text != "ok"]
+            if days:
+                problems.append(f"the sums of {len(days)} days are not those of its payments")
+            if problems:
+                raise errors.damaged(self._engine.shown, "; ".join(problems))
+        self.history(limit=_NEWEST)
 
     def close(self) -> None:
         """Close the file or connection. The next use opens it again. A ledger in memory keeps its content."""
