@@ -31,7 +31,6 @@ from tradesdk import (
     Receipt,
     ReleaseClaim,
     Reopen,
-    Reservation,
     RetryPolicy,
     SignedHeader,
     Spending,
@@ -39,7 +38,7 @@ from tradesdk import (
 from tradesdk.payments.ledger import rules
 from tradesdk.payments.ledger.changes import Claim, Mark, Record, Resubmit, Submit
 from tradesdk.payments.ledger.claims import LONGEST_CLAIM
-from tradesdk.payments.ledger.rules import NextStep
+from tradesdk.payments.ledger.rules import NextStep, Reservation
 from tradesdk.payments.state_machine import (
     BARE,
     DELIVERED,

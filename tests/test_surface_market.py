@@ -111,7 +111,7 @@ def test_values_about_payments_are_documented() -> None:
         for member, value in public_members(one).items():
             if isinstance(value, property) or inspect.isroutine(value):
                 assert inspect.getdoc(value), f"{name}.{member}"
-    for name in ("Ledger", "LedgerStore", "LocalSigner", "DigestSigner", "TypedDataSigner"):
+    for name in ("Ledger", "LocalSigner", "DigestSigner", "TypedDataSigner"):
         for member, value in public_members(getattr(tradesdk, name)).items():
             if isinstance(value, property) or inspect.isroutine(value):
                 assert inspect.getdoc(value), f"{name}.{member}"

@@ -151,8 +151,6 @@ if TYPE_CHECKING:  # `as` makes the names public to type checkers
     from .payments.ledger.changes import LedgerRow as LedgerRow
     from .payments.ledger.changes import ReleaseClaim as ReleaseClaim
     from .payments.ledger.changes import Reopen as Reopen
-    from .payments.ledger.protocol import LedgerStore as LedgerStore
-    from .payments.ledger.rules import Reservation as Reservation
     from .payments.ledger.store import Ledger as Ledger
     from .payments.results import ChainVerdict as ChainVerdict
     from .payments.results import DryRun as DryRun
@@ -217,8 +215,6 @@ _HOMES = {
     "payments.batches": "Batch",
     "payments.budget": "Budget Spending",
     "payments.ledger.changes": "Collect LedgerChange LedgerRow ReleaseClaim Reopen",
-    "payments.ledger.protocol": "LedgerStore",
-    "payments.ledger.rules": "Reservation",
     "payments.ledger.store": "Ledger",
     "payments.results": "ChainVerdict DryRun MarketResult Quote Reconciliation",
     "payments.signing.keystore": "create_keystore keystore_address",

@@ -12,7 +12,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tradesdk import AsyncMarketClient, Budget, Ledger, LedgerStore, Payment, PaymentStage, ReasonCode, TradeError
+from tradesdk import AsyncMarketClient, Budget, Ledger, Payment, PaymentStage, ReasonCode, TradeError
 
 from .._paidservice import BASE, PRICE, CountingSigner, JumpingClock, PaidService, Schedule
 from .._payments import how
@@ -30,9 +30,7 @@ SCHEDULES = 60  # the decisions are those of the blocking flavour, which plays m
 class Run:
     """One schedule, played on a ledger: by default one in memory. With `patch`, by our own connections."""
 
-    def __init__(
-        self, seed: int, ledger: LedgerStore | None = None, *, patch: pytest.MonkeyPatch | None = None
-    ) -> None:
+    def __init__(self, seed: int, ledger: Ledger | None = None, *, patch: pytest.MonkeyPatch | None = None) -> None:
         self.seed = seed
         self.schedule = Schedule.of(seed)
         self.clock = JumpingClock()

@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
-from tradesdk import LedgerStore
+from tradesdk import Ledger
 
 from . import ledger_cases as _cases  # its checks are in CHECKS then
 from .expectations import CHECKS
@@ -17,12 +17,12 @@ __all__ = ["LEDGER_CHECKS", "LEDGER_WALLET", "check_ledger_course", "check_ledge
 
 LEDGER_WALLET = OTHER
 """The payer of all payments in these checks: the address of the private key 0x0101…01."""
-LEDGER_CHECKS: Mapping[str, Callable[[LedgerStore], None]] = MappingProxyType(CHECKS)
+LEDGER_CHECKS: Mapping[str, Callable[[Ledger], None]] = MappingProxyType(CHECKS)
 """Every single check by its name, for `pytest.mark.parametrize`. Each takes an empty store."""
 
 
-def check_ledger_store(make_store: Callable[[], LedgerStore], *, courses: int = 20, steps: int = 50) -> None:
-    """Check that a ledger does what `LedgerStore` promises: all of `LEDGER_CHECKS`, and random courses.
+def check_ledger_store(make_store: Callable[[], Ledger], *, courses: int = 20, steps: int = 50) -> None:
+    """Check that a ledger does what `Ledger` promises: all of `LEDGER_CHECKS`, and random courses.
 
     That it is durable, that it is safe over processes and machines, and what it does when its engine fails, no such
     check can show.
@@ -45,7 +45,7 @@ def check_ledger_store(make_store: Callable[[], LedgerStore], *, courses: int = 
         check_ledger_course(make_store, seed, steps=steps)
 
 
-def check_ledger_course(make_store: Callable[[], LedgerStore], seed: int, *, steps: int = 50) -> None:
+def check_ledger_course(make_store: Callable[[], Ledger], seed: int, *, steps: int = 50) -> None:
     """One random course of `check_ledger_store`: the same seed makes the same course."""
     store = make_store()
     try:

@@ -8,10 +8,10 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any, Generic, TypeVar
 
-from tradesdk import LedgerStore
+from tradesdk import Ledger
 
 E = TypeVar("E", bound=BaseException)
-Check = Callable[[LedgerStore], None]
+Check = Callable[[Ledger], None]
 CHECKS: dict[str, Check] = {}
 """Every check by its name."""
 

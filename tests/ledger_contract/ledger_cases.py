@@ -1,4 +1,4 @@
-"""What every `LedgerStore` does: cases of payments and budgets, each on an empty store."""
+"""What every `Ledger` does: cases of payments and budgets, each on an empty store."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from tradesdk import (
     Budget,
     BudgetDetails,
     InvalidArgumentError,
+    Ledger,
     LedgerError,
-    LedgerStore,
     Payment,
     PaymentOutcomeUnknownError,
     PaymentProof,
@@ -65,7 +65,7 @@ PAID = Receipt(success=True, transaction="0x1", network="eip155:8453", raw={})
 REPLY = b'{"data": 1}'
 
 
-def refused(store: LedgerStore, code: str, **changes: Any) -> PaymentRefusedError:
+def refused(store: Ledger, code: str, **changes: Any) -> PaymentRefusedError:
     with raises(PaymentRefusedError, code) as caught:
         reserve(store, **changes)
     assert caught.value.code == code
@@ -73,7 +73,7 @@ def refused(store: LedgerStore, code: str, **changes: Any) -> PaymentRefusedErro
     return caught.value
 
 
-def answered(store: LedgerStore, **changes: Any) -> Payment:
+def answered(store: Ledger, **changes: Any) -> Payment:
     """A payment for "call" whose answer nobody has collected, claimed by "me"."""
     payment = submitted(store, draft("call", **changes), owner="me", until=NOW + 200)
     return told(store, payment, ReasonCode.DELIVERED, reply=b"prices")
@@ -86,7 +86,7 @@ def deep(levels: int) -> Any:
     return found
 
 
-def refusal(store: LedgerStore, amount: int, budget: Budget, now: float = NOW) -> PaymentRefusedError:
+def refusal(store: Ledger, amount: int, budget: Budget, now: float = NOW) -> PaymentRefusedError:
     before = store.history()
     with raises(PaymentRefusedError) as caught:
         reserve(store, draft(amount=amount), budget, now=now)
@@ -94,20 +94,20 @@ def refusal(store: LedgerStore, amount: int, budget: Budget, now: float = NOW) -
     return caught.value
 
 
-def refusal_again(store: LedgerStore, amount: int, budget: Budget) -> str:
+def refusal_again(store: Ledger, amount: int, budget: Budget) -> str:
     with raises(PaymentRefusedError) as caught:
         reserve(store, draft("call", amount=amount), budget, over=NOW + 300)
     return caught.value.code
 
 
-def spend(store: LedgerStore, amount: int, when: float, until: int | None = None) -> None:
+def spend(store: Ledger, amount: int, when: float, until: int | None = None) -> None:
     """A payment that may be taken from then until then."""
     payment = draft(amount=amount, valid_before=int(when) if until is None else until)
     submitted(store, payment, budget=Budget.unlimited(), now=when)
 
 
 @case
-def a_reservation_is_kept_as_it_was_given(store: LedgerStore) -> None:
+def a_reservation_is_kept_as_it_was_given(store: Ledger) -> None:
     asked = draft(body=b"\x00\xff", purchase="tuesday", identified=True, amount=10**18, reason="why not")
     payment = reserve(store, asked, budget=Budget.unlimited())
     assert payment == replace(asked, reserved=10**18, reserved_until=asked.counts_until)
@@ -117,14 +117,14 @@ def a_reservation_is_kept_as_it_was_given(store: LedgerStore) -> None:
 
 @case
 @over("stage", sorted(set(PaymentStage) - {PaymentStage.RESERVED}))
-def only_what_is_reserved_can_be(store: LedgerStore, stage: PaymentStage) -> None:
+def only_what_is_reserved_can_be(store: Ledger, stage: PaymentStage) -> None:
     with raises(InvalidArgumentError, "RESERVED"):
         reserve(store, draft(stage=stage))
     assert store.history() == []
 
 
 @case
-def another_recipient_is_refused_until_it_is_trusted(store: LedgerStore) -> None:
+def another_recipient_is_refused_until_it_is_trusted(store: Ledger) -> None:
     submitted(store, draft(pay_to=ADDRESS))
     error = refused(store, "recipient_changed", payment=draft(pay_to=OTHER))
     assert ADDRESS in error.message
@@ -140,7 +140,7 @@ def another_recipient_is_refused_until_it_is_trusted(store: LedgerStore) -> None
 
 
 @case
-def configured_recipients_are_the_only_ones(store: LedgerStore) -> None:
+def configured_recipients_are_the_only_ones(store: Ledger) -> None:
     submitted(store, draft(pay_to=ADDRESS))
     other = reserve(store, draft(pay_to=OTHER), pay_to=[OTHER.lower()])
     submit(store, other, pay_to=[OTHER.lower()])
@@ -152,7 +152,7 @@ def configured_recipients_are_the_only_ones(store: LedgerStore) -> None:
 
 
 @case
-def a_hostile_recipient_cannot_write_to_the_terminal(store: LedgerStore) -> None:
+def a_hostile_recipient_cannot_write_to_the_terminal(store: Ledger) -> None:
     submitted(store)
     error = refused(store, "recipient_changed", payment=draft(pay_to="0x\x1b[2J\n" + "A" * 500))
     assert (error.message + error.hint).isprintable()
@@ -160,7 +160,7 @@ def a_hostile_recipient_cannot_write_to_the_terminal(store: LedgerStore) -> None
 
 
 @case
-def the_same_id_cannot_be_reserved_twice(store: LedgerStore) -> None:
+def the_same_id_cannot_be_reserved_twice(store: Ledger) -> None:
     first = reserve(store)
     with raises(LedgerError) as caught:
         reserve(store, draft(id=first.id))
@@ -170,7 +170,7 @@ def the_same_id_cannot_be_reserved_twice(store: LedgerStore) -> None:
 
 @case
 @over("raw", [{"deep": deep(900)}, {"set": {1}}, {"number": 10**5000}])
-def an_odd_receipt_does_not_keep_the_rest_from_being_written(store: LedgerStore, raw: dict[str, Any]) -> None:
+def an_odd_receipt_does_not_keep_the_rest_from_being_written(store: Ledger, raw: dict[str, Any]) -> None:
     odd = Receipt(success=True, transaction="0x\ud800", network="eip155:8453", raw=raw)
     payment = submitted(store)
     told(store, payment, ReasonCode.DELIVERED, "odd \ud800\x00", receipt=odd)
@@ -183,7 +183,7 @@ def an_odd_receipt_does_not_keep_the_rest_from_being_written(store: LedgerStore,
 
 
 @case
-def an_unknown_id(store: LedgerStore) -> None:
+def an_unknown_id(store: Ledger) -> None:
     assert store.get("pay_nobody") is None
     with raises(InvalidArgumentError, "no payment pay_nobody"):
         store.history(before="pay_nobody")
@@ -203,7 +203,7 @@ def an_unknown_id(store: LedgerStore) -> None:
 
 
 @case
-def history_without_proof(store: LedgerStore) -> None:
+def history_without_proof(store: Ledger) -> None:
     made = [submitted(store, draft(f"call {number}", id=f"pay_{number}")) for number in range(5)]
     for one in made:
         told(store, one, ReasonCode.DELIVERED)
@@ -224,7 +224,7 @@ def history_without_proof(store: LedgerStore) -> None:
     "seconds, given",
     [(0, True), (59.999, True), (60, False), (1e6, False), (-5, True), (-5.001, False), (-1e6, False)],
 )
-def an_answer_waits_for_a_minute(store: LedgerStore, seconds: float, given: bool) -> None:
+def an_answer_waits_for_a_minute(store: Ledger, seconds: float, given: bool) -> None:
     """By a clock that was put back by more than five seconds, nobody knows how old it is."""
     payment = answered(store)
     now = NOW + seconds
@@ -240,7 +240,7 @@ def an_answer_waits_for_a_minute(store: LedgerStore, seconds: float, given: bool
 
 @case
 @over("name, keep, kept", [(None, False, False), (None, True, True), ("monday", False, True)])
-def an_unnamed_answer_is_collected_once(store: LedgerStore, name: str | None, keep: bool, kept: bool) -> None:
+def an_unnamed_answer_is_collected_once(store: Ledger, name: str | None, keep: bool, kept: bool) -> None:
     payment = answered(store, purchase=name)
     after = replace(payment, waits=False, reply=b"prices" if kept else None)
     for kept_again in (keep, False):
@@ -256,7 +256,7 @@ def an_unnamed_answer_is_collected_once(store: LedgerStore, name: str | None, ke
 
 
 @case
-def the_same_outcome_once_more_opens_nothing(store: LedgerStore) -> None:
+def the_same_outcome_once_more_opens_nothing(store: Ledger) -> None:
     payment = answered(store)
     collect(store, payment, "me")
     told(store, payment, ReasonCode.DELIVERED, reply=b"prices")
@@ -264,7 +264,7 @@ def the_same_outcome_once_more_opens_nothing(store: LedgerStore) -> None:
 
 
 @case
-def a_claim_of_somebody_else_stays(store: LedgerStore) -> None:
+def a_claim_of_somebody_else_stays(store: Ledger) -> None:
     payment = answered(store)
     reopen(store, payment, "other", b"")
     assert not claim(store, payment, "other")
@@ -276,7 +276,7 @@ def a_claim_of_somebody_else_stays(store: LedgerStore) -> None:
 
 @case
 @over("place", ["reserved", *IN_DOUBT, *NOT_TAKEN, *TAKEN, "marked unpaid"])
-def without_a_name_an_old_payment_is_continued_only_while_it_may_be_taken(store: LedgerStore, place: str) -> None:
+def without_a_name_an_old_payment_is_continued_only_while_it_may_be_taken(store: Ledger, place: str) -> None:
     first = at(store, place, fingerprint="call")
     assert store.find("call", now=NOW, since=NOW) == store.find("call", now=NOW) == store.get(first.id)
     is_live = place in ("reserved", *IN_DOUBT, *NOT_TAKEN)
@@ -290,14 +290,14 @@ def without_a_name_an_old_payment_is_continued_only_while_it_may_be_taken(store:
 
 @case
 @over("place", ["delivered", "marked paid"])
-def without_a_name_what_is_settled_is_another_purchase(store: LedgerStore, place: str) -> None:
+def without_a_name_what_is_settled_is_another_purchase(store: Ledger, place: str) -> None:
     at(store, place, fingerprint="call")
     assert store.find("call", now=NOW) is None
 
 
 @case
 @over("place", sorted(set(PLACES) - {"reserved", *NEVER_SENT}))
-def a_name_is_found_for_ever(store: LedgerStore, place: str) -> None:
+def a_name_is_found_for_ever(store: Ledger, place: str) -> None:
     first = at(store, place, fingerprint="call", purchase="tuesday")
     assert store.find("call", now=NOW + 9e8, since=NOW + 9e8) == store.get(first.id)
 
@@ -305,7 +305,7 @@ def a_name_is_found_for_ever(store: LedgerStore, place: str) -> None:
 @case
 @over("sent", [False, True])
 @over("way", ["another call has claimed it", "it was released", "it was answered"])
-def a_reservation_that_is_lost_is_not_signed(store: LedgerStore, way: str, sent: bool) -> None:
+def a_reservation_that_is_lost_is_not_signed(store: Ledger, way: str, sent: bool) -> None:
     """Neither a first signature nor another one of the same nonce."""
     now, over = (NOW + 200, NOW + 200) if sent else (NOW, 0.0)
     if sent:
@@ -327,7 +327,7 @@ def a_reservation_that_is_lost_is_not_signed(store: LedgerStore, way: str, sent:
 @case
 @over("window", ["per_hour", "per_day", "total"])
 @over("proven", [False, True])
-def a_refusal_to_sign_again_says_what_is_spent_and_held_besides(store: LedgerStore, window: str, proven: bool) -> None:
+def a_refusal_to_sign_again_says_what_is_spent_and_held_besides(store: Ledger, window: str, proven: bool) -> None:
     """The largest amount that was signed stays counted: what it adds to the new one is held with the rest."""
     submitted(store, draft("call"))
     other = submitted(store, draft("other", valid_before=int(NOW) + 400))
@@ -347,7 +347,7 @@ def a_refusal_to_sign_again_says_what_is_spent_and_held_besides(store: LedgerSto
 
 @case
 @over("hours", [0.5, 2, 30])
-def a_nonce_that_is_reserved_again_counts_in_the_hour_and_day_of_now(store: LedgerStore, hours: float) -> None:
+def a_nonce_that_is_reserved_again_counts_in_the_hour_and_day_of_now(store: Ledger, hours: float) -> None:
     """Once, and all of it is held, whenever it was signed before."""
     submitted(store, draft("call"))
     now = NOW + hours * 3600
@@ -357,7 +357,7 @@ def a_nonce_that_is_reserved_again_counts_in_the_hour_and_day_of_now(store: Ledg
 
 
 @case
-def a_reservation_from_the_future_is_void(store: LedgerStore) -> None:
+def a_reservation_from_the_future_is_void(store: Ledger) -> None:
     """It was made before the clock was set back: none lasts longer than the longest validity."""
     year = 31_536_000
     first = reserve(store, draft("call", valid_before=int(NOW) + year + 60), now=NOW + year)
@@ -372,7 +372,7 @@ def a_reservation_from_the_future_is_void(store: LedgerStore) -> None:
 
 @case
 @over("seconds", [200, -4000])
-def a_reservation_that_another_one_has_ignored_is_void(store: LedgerStore, seconds: int) -> None:
+def a_reservation_that_another_one_has_ignored_is_void(store: Ledger, seconds: int) -> None:
     """The clock was put forward or back, and right again, while a slow signer signed."""
     budget, now = Budget(total="0.03"), NOW + seconds
     slow = reserve(store, draft(), budget, owner="slow", until=NOW + 300)
@@ -385,7 +385,7 @@ def a_reservation_that_another_one_has_ignored_is_void(store: LedgerStore, secon
 @case
 @over("name", [None, "tuesday"])
 @over("place", NEVER_SENT)
-def what_was_never_handed_over_counts_nothing(store: LedgerStore, place: str, name: str | None) -> None:
+def what_was_never_handed_over_counts_nothing(store: Ledger, place: str, name: str | None) -> None:
     """Once it was signed, the same purchase keeps its nonce."""
     first = at(store, place, fingerprint="call", purchase=name)
     assert (first.stage, first.charged, first.header) == (PaymentStage.RESERVED, False, None)
@@ -397,7 +397,7 @@ def what_was_never_handed_over_counts_nothing(store: LedgerStore, place: str, na
 
 
 @case
-def a_reservation_counts_until_it_is_over(store: LedgerStore) -> None:
+def a_reservation_counts_until_it_is_over(store: Ledger) -> None:
     """A call that was killed before it signed gives back nothing; time does, and the next call takes it over."""
     first = reserve(store, draft("call"), owner="killed", until=NOW + 300)
     over = first.reserved_until + GRACE
@@ -418,7 +418,7 @@ def of_run(run: str | None = "r", **changes: Any) -> Payment:
 
 
 @case
-def a_run_reserves_its_total_at_most(store: LedgerStore) -> None:
+def a_run_reserves_its_total_at_most(store: Ledger) -> None:
     for _ in range(2):
         submitted(store, of_run(), max_total=60_000)
     reserve(store, of_run("another"), max_total=60_000)
@@ -439,7 +439,7 @@ def a_run_reserves_its_total_at_most(store: LedgerStore) -> None:
 
 
 @case
-def a_total_is_a_budget_when_there_is_no_other(store: LedgerStore) -> None:
+def a_total_is_a_budget_when_there_is_no_other(store: Ledger) -> None:
     reserve(store, of_run(), Budget(), max_total=30_000)
     with raises(PaymentRefusedError, "over_total"):
         reserve(store, of_run(), Budget(), max_total=30_000)
@@ -448,7 +448,7 @@ def a_total_is_a_budget_when_there_is_no_other(store: LedgerStore) -> None:
 
 
 @case
-def what_was_never_sent_leaves_room_in_a_run(store: LedgerStore) -> None:
+def what_was_never_sent_leaves_room_in_a_run(store: Ledger) -> None:
     for _ in range(3):
         first = reserve(store, of_run(), max_total=30_000)
         release(store, first)
@@ -456,7 +456,7 @@ def what_was_never_sent_leaves_room_in_a_run(store: LedgerStore) -> None:
 
 
 @case
-def a_nonce_counts_once_in_a_run_with_the_largest_amount(store: LedgerStore) -> None:
+def a_nonce_counts_once_in_a_run_with_the_largest_amount(store: Ledger) -> None:
     first = submitted(store, of_run(fingerprint="call"), max_total=60_000)
     again: dict[str, Any] = {"now": NOW + 200, "over": NOW + 200, "max_total": 60_000}
     cheaper = reserve(store, of_run(fingerprint="call", amount=1, valid_before=int(NOW) + 400), **again)
@@ -469,7 +469,7 @@ def a_nonce_counts_once_in_a_run_with_the_largest_amount(store: LedgerStore) -> 
 
 
 @case
-def a_receipt_says_in_which_hour_and_day_it_counts(store: LedgerStore) -> None:
+def a_receipt_says_in_which_hour_and_day_it_counts(store: Ledger) -> None:
     late = MIDNIGHT - 30
     first = submitted(store, draft(valid_before=int(MIDNIGHT) + 60), now=late)
     assert store.spending(PLENTY, now=MIDNIGHT + 1).today == 30_000
@@ -484,9 +484,7 @@ def a_receipt_says_in_which_hour_and_day_it_counts(store: LedgerStore) -> None:
 @over("window", ["per_hour", "per_day"])
 @over("proven", [True, False])
 @over("beside", [-1, -0.999, -0.5, -0.001, 0, 0.001, 0.5, 0.999, 1])
-def a_payment_counts_in_no_window_that_begins_after_it(
-    store: LedgerStore, window: str, proven: bool, beside: float
-) -> None:
+def a_payment_counts_in_no_window_that_begins_after_it(store: Ledger, window: str, proven: bool, beside: float) -> None:
     """A receipt in a day's last second counts on that day only. So does what expires at midnight, by whole seconds."""
     taken = MIDNIGHT + 86_400 + beside
     ends = math.floor(taken) + 1
@@ -501,14 +499,14 @@ def a_payment_counts_in_no_window_that_begins_after_it(
 
 
 @case
-def a_clock_that_is_set_back_before_the_receipt_leaves_it_in_its_hour(store: LedgerStore) -> None:
+def a_clock_that_is_set_back_before_the_receipt_leaves_it_in_its_hour(store: Ledger) -> None:
     first = submitted(store, draft())
     told(store, first, ReasonCode.DELIVERED, receipt=PAID, now=NOW - 7200)
     assert store.spending(PLENTY, now=NOW + 1).last_hour == 30_000
 
 
 @case
-def a_payment_stays_in_its_run_until_another_one_has_signed_it(store: LedgerStore) -> None:
+def a_payment_stays_in_its_run_until_another_one_has_signed_it(store: Ledger) -> None:
     first = submitted(store, of_run(fingerprint="call"), max_total=30_000)
     later: dict[str, Any] = {"now": NOW + 200, "over": NOW + 200}
     wanted_now = of_run("another", fingerprint="call", valid_before=int(NOW) + 400)
@@ -522,7 +520,7 @@ def a_payment_stays_in_its_run_until_another_one_has_signed_it(store: LedgerStor
 
 @case
 @over("signs", [True, False])
-def a_run_counts_every_nonce_that_it_ever_handed_over(store: LedgerStore, signs: bool) -> None:
+def a_run_counts_every_nonce_that_it_ever_handed_over(store: Ledger, signs: bool) -> None:
     """Also those that another run has signed or resent since: either submission may be taken. Each counts once."""
     payment = submitted(store, of_run(fingerprint="call"), max_total=30_000)
     for later, run in ((200, "another"), (400, "r")):
@@ -543,7 +541,7 @@ def a_run_counts_every_nonce_that_it_ever_handed_over(store: LedgerStore, signs:
 
 
 @case
-def there_is_room_when_hour_and_day_both_have_it(store: LedgerStore) -> None:
+def there_is_room_when_hour_and_day_both_have_it(store: Ledger) -> None:
     """Also the next day counts what may still be taken in its first minute."""
     budget = Budget(per_hour="0.05", per_day="0.05")
     submitted(store, draft(valid_before=int(MIDNIGHT) + 60), now=MIDNIGHT - 30)
@@ -558,7 +556,7 @@ def there_is_room_when_hour_and_day_both_have_it(store: LedgerStore) -> None:
     reserve(store, draft(valid_before=int(room) + 60), budget, now=room)
 
 
-def room_at(store: LedgerStore, payment: Payment, budget: Budget, now: float) -> float | None:
+def room_at(store: Ledger, payment: Payment, budget: Budget, now: float) -> float | None:
     """When the refusal says that there is room; it is true, and a second before there is none."""
     with raises(PaymentRefusedError, "over_budget") as caught:
         reserve(store, payment, budget, now=now, over=now)
@@ -576,7 +574,7 @@ def room_at(store: LedgerStore, payment: Payment, budget: Budget, now: float) ->
 
 @case
 @over("signed, room", [(6 * CENT, 7210), (CENT, 7200), (9 * CENT, None)])
-def there_is_room_for_all_that_a_nonce_counts(store: LedgerStore, signed: int, room: int | None) -> None:
+def there_is_room_for_all_that_a_nonce_counts(store: Ledger, signed: int, room: int | None) -> None:
     """Also for what was signed for it before, if that is more than it costs now."""
     submitted(store, draft("call", amount=signed))
     now = NOW + 3700
@@ -587,7 +585,7 @@ def there_is_room_for_all_that_a_nonce_counts(store: LedgerStore, signed: int, r
 
 
 @case
-def a_limit_below_the_price_leaves_room_never(store: LedgerStore) -> None:
+def a_limit_below_the_price_leaves_room_never(store: Ledger) -> None:
     """Whatever the other limits do: it is the one to raise."""
     spend(store, CENT, NOW)
     error = refusal(store, 3 * CENT, Budget(per_hour="0.02", per_day="0.03", total="0.03"))
@@ -601,7 +599,7 @@ def a_limit_below_the_price_leaves_room_never(store: LedgerStore) -> None:
 @over("place", ["unknown", *NOT_TAKEN])
 @over("window", ["per_hour", "per_day"])
 def there_is_room_when_what_was_not_taken_is_released(
-    store: LedgerStore, window: str, place: str, release: Literal["proof", "service"]
+    store: Ledger, window: str, place: str, release: Literal["proof", "service"]
 ) -> None:
     payment = at(store, place)
     released = payment.counts_until + GRACE
@@ -612,7 +610,7 @@ def there_is_room_when_what_was_not_taken_is_released(
 
 
 @case
-def another_purchase_secret_is_refused_where_it_is_written(store: LedgerStore) -> None:
+def another_purchase_secret_is_refused_where_it_is_written(store: Ledger) -> None:
     """Two programs may look at the same moment; the transaction that writes it has the last word."""
     first, second = reserve(store, draft("a", purchase="a")), reserve(store, draft("b", purchase="b"))
     submit(store, first, secret_id="one")
@@ -625,7 +623,7 @@ def another_purchase_secret_is_refused_where_it_is_written(store: LedgerStore) -
 
 
 @case
-def the_first_recipient_that_is_signed_is_remembered(store: LedgerStore) -> None:
+def the_first_recipient_that_is_signed_is_remembered(store: Ledger) -> None:
     """Two calls may have reserved for two, while none was known."""
     first, second = reserve(store, draft()), reserve(store, draft(pay_to=OTHER))
     assert trusted(store, ORIGIN) == []
@@ -637,7 +635,7 @@ def the_first_recipient_that_is_signed_is_remembered(store: LedgerStore) -> None
 
 @case
 @over("place", [*IN_DOUBT, *NOT_TAKEN])
-def what_is_resubmitted_may_be_taken(store: LedgerStore, place: str) -> None:
+def what_is_resubmitted_may_be_taken(store: Ledger, place: str) -> None:
     payment = at(store, place)
     again = resubmit(store, payment, now=NOW + 1)
     assert again.in_doubt
@@ -648,7 +646,7 @@ def what_is_resubmitted_may_be_taken(store: LedgerStore, place: str) -> None:
 
 @case
 @over("place", NOT_TAKEN)
-def what_is_released_is_asked_for_and_stays_released(store: LedgerStore, place: str) -> None:
+def what_is_released_is_asked_for_and_stays_released(store: Ledger, place: str) -> None:
     """Once the service's time says too that it can't be taken; before that, it has to be reserved again."""
     payment = at(store, place, fingerprint="call")
     now, until = payment.counts_until + GRACE, payment.valid_before
@@ -668,7 +666,7 @@ def what_is_released_is_asked_for_and_stays_released(store: LedgerStore, place: 
 
 
 @case
-def only_the_call_that_has_claimed_it_resubmits_it(store: LedgerStore) -> None:
+def only_the_call_that_has_claimed_it_resubmits_it(store: Ledger) -> None:
     payment = submitted(store, draft(), owner="me", until=NOW + 300)
     for change in ({"owner": "you"}, {"owner": "me", "signatures": 2}):
         with raises(PaymentOutcomeUnknownError, "another call has continued it"):
@@ -679,7 +677,7 @@ def only_the_call_that_has_claimed_it_resubmits_it(store: LedgerStore) -> None:
 
 
 @case
-def that_it_was_not_taken_says_only_its_call(store: LedgerStore) -> None:
+def that_it_was_not_taken_says_only_its_call(store: Ledger) -> None:
     """Another one may have sent it since, or signed it again."""
     payment = submitted(store, draft(), owner="me", until=NOW + 300)
     for code in (ReasonCode.REJECTED, ReasonCode.REFUSED, ReasonCode.NOT_RECEIVED):
@@ -695,7 +693,7 @@ def that_it_was_not_taken_says_only_its_call(store: LedgerStore) -> None:
 @case
 @over("place", ["marked unpaid", "unpaid by the chain"])
 @over("code", [ReasonCode.DELIVERED, ReasonCode.UNDELIVERED])
-def an_answer_overrules_whoever_said_that_it_was_not_taken(store: LedgerStore, place: str, code: ReasonCode) -> None:
+def an_answer_overrules_whoever_said_that_it_was_not_taken(store: Ledger, place: str, code: ReasonCode) -> None:
     payment = at(store, place)
     after = told(store, payment, code)
     assert (after.paid, after.proof, after.charged) == (None, PaymentProof.NONE, "unknown")
@@ -709,7 +707,7 @@ def an_answer_overrules_whoever_said_that_it_was_not_taken(store: LedgerStore, p
 @over("place", ["reserved", *NEVER_SENT, *IN_DOUBT, *NOT_TAKEN, "delivered", *TAKEN])
 @over("paid", [True, False])
 @over("evidence", ["", "chain: at block 1"])
-def what_may_be_marked(store: LedgerStore, place: str, paid: bool, evidence: str) -> None:
+def what_may_be_marked(store: Ledger, place: str, paid: bool, evidence: str) -> None:
     """As unpaid only once nothing can be taken any more; the chain knows before a person does."""
     payment = at(store, place)
     over = payment.counts_until + GRACE
@@ -733,7 +731,7 @@ def what_may_be_marked(store: LedgerStore, place: str, paid: bool, evidence: str
 @over("place", ["marked unpaid", "unpaid by the chain"])
 @over("code, free", [(ReasonCode.NOT_RECEIVED, True), (ReasonCode.REJECTED, False), (ReasonCode.UNKNOWN, False)])
 def what_is_proven_unpaid_stays_so_until_another_signature_leaves(
-    store: LedgerStore, place: str, code: ReasonCode, free: bool
+    store: Ledger, place: str, code: ReasonCode, free: bool
 ) -> None:
     at(store, place, fingerprint="call")
     asked = draft("call", valid_before=int(NOW) + 400)
@@ -746,7 +744,7 @@ def what_is_proven_unpaid_stays_so_until_another_signature_leaves(
 
 
 @case
-def what_the_chain_says_paid_a_person_closes(store: LedgerStore) -> None:
+def what_the_chain_says_paid_a_person_closes(store: Ledger) -> None:
     payment = at(store, "paid by the chain", fingerprint="call")
     assert store.find("call", now=NOW) == payment
     closed = mark(store, payment, paid=True, now=NOW + 200)
@@ -757,7 +755,7 @@ def what_the_chain_says_paid_a_person_closes(store: LedgerStore) -> None:
 
 
 @case
-def a_verdict_about_an_older_signature_is_late(store: LedgerStore) -> None:
+def a_verdict_about_an_older_signature_is_late(store: Ledger) -> None:
     first = submitted(store, draft("call"))
     again = reserve(store, draft("call", valid_before=int(NOW) + 400), now=NOW + 200, over=NOW + 200)
     submit(store, replace(again, valid_before=int(NOW) + 400, counts_until=int(NOW) + 400), now=NOW + 200)
@@ -766,7 +764,7 @@ def a_verdict_about_an_older_signature_is_late(store: LedgerStore) -> None:
 
 
 @case
-def the_newest_reply_of_a_named_purchase_counts(store: LedgerStore) -> None:
+def the_newest_reply_of_a_named_purchase_counts(store: Ledger) -> None:
     first = answered(store, purchase="tuesday")
     newest = told(store, first, ReasonCode.DELIVERED, reply=b"newer")
     newest = collect(store, newest, "me").payment
@@ -776,7 +774,7 @@ def the_newest_reply_of_a_named_purchase_counts(store: LedgerStore) -> None:
 
 
 @case
-def threads_that_buy_one_name_pay_once(store: LedgerStore) -> None:
+def threads_that_buy_one_name_pay_once(store: Ledger) -> None:
     """Each looks, sees nothing, and is late by any amount: the reservation itself has to notice."""
     start, got, lock = threading.Barrier(8), [], threading.Lock()
 
@@ -804,7 +802,7 @@ def threads_that_buy_one_name_pay_once(store: LedgerStore) -> None:
 
 
 @case
-def without_any_budget_nothing_is_paid(store: LedgerStore) -> None:
+def without_any_budget_nothing_is_paid(store: Ledger) -> None:
     error = refusal(store, 3 * CENT, Budget())
     assert error.code == "no_budget"
     assert "$0.03" in error.message
@@ -815,7 +813,7 @@ def without_any_budget_nothing_is_paid(store: LedgerStore) -> None:
 
 @case
 @over("name", ["per_call", "per_hour", "per_day", "total"])
-def each_limit_alone_is_a_budget(store: LedgerStore, name: str) -> None:
+def each_limit_alone_is_a_budget(store: Ledger, name: str) -> None:
     budget = Budget.from_micro({name: 3 * CENT})
     error = refusal(store, 3 * CENT + 1, budget)
     assert error.code == "over_budget"
@@ -828,13 +826,13 @@ def each_limit_alone_is_a_budget(store: LedgerStore, name: str) -> None:
 
 
 @case
-def unlimited_is_unlimited(store: LedgerStore) -> None:
+def unlimited_is_unlimited(store: Ledger) -> None:
     reserve(store, draft(amount=10**15), Budget.unlimited())
     assert store.spending(Budget.unlimited(), now=NOW).left is None
 
 
 @case
-def the_stores_own_budget_counts_as_well(store: LedgerStore) -> None:
+def the_stores_own_budget_counts_as_well(store: Ledger) -> None:
     assert budget_of(store) == Budget()
     set_budget(store, Budget(per_call="0.02", total="0.05"))
     assert budget_of(store) == Budget(per_call="0.02", total="0.05")
@@ -849,7 +847,7 @@ def the_stores_own_budget_counts_as_well(store: LedgerStore) -> None:
 
 
 @case
-def the_stores_own_budget_may_be_unlimited(store: LedgerStore) -> None:
+def the_stores_own_budget_may_be_unlimited(store: Ledger) -> None:
     set_budget(store, Budget.unlimited())
     assert budget_of(store).is_unlimited
     reserve(store, draft(), Budget())
@@ -861,7 +859,7 @@ def the_stores_own_budget_may_be_unlimited(store: LedgerStore) -> None:
 @case
 @over("release", ["proof", "service"])
 @over("place", PLACES)
-def what_counts(store: LedgerStore, place: str, release: Literal["proof", "service"]) -> None:
+def what_counts(store: Ledger, place: str, release: Literal["proof", "service"]) -> None:
     """What was sent counts until it is proven unpaid; a service's word is enough only where the budget says so."""
     payment = at(store, place)
     over = payment.counts_until + GRACE
@@ -884,7 +882,7 @@ def what_counts(store: LedgerStore, place: str, release: Literal["proof", "servi
 
 @case
 @over("success", [True, False])
-def a_receipt_proves_that_it_is_spent(store: LedgerStore, success: bool) -> None:
+def a_receipt_proves_that_it_is_spent(store: Ledger, success: bool) -> None:
     receipt = Receipt(success=success, transaction="0x1", network="eip155:8453", raw={})
     payment = at(store, "unknown")
     told(store, payment, ReasonCode.DELIVERED, receipt=receipt)
@@ -904,7 +902,7 @@ def a_receipt_proves_that_it_is_spent(store: LedgerStore, success: bool) -> None
         (Budget(total="1"), Budget(), True),
     ],
 )
-def proof_is_stricter_than_the_services_word(store: LedgerStore, client: Budget, own: Budget, counts: bool) -> None:
+def proof_is_stricter_than_the_services_word(store: Ledger, client: Budget, own: Budget, counts: bool) -> None:
     over = at(store, "rejected").counts_until + GRACE
     set_budget(store, own)
     assert budget_of(store) == own
@@ -912,7 +910,7 @@ def proof_is_stricter_than_the_services_word(store: LedgerStore, client: Budget,
 
 
 @case
-def it_counts_as_long_as_it_may_be_taken(store: LedgerStore) -> None:
+def it_counts_as_long_as_it_may_be_taken(store: Ledger) -> None:
     """In every hour and day that lie between its first signature and the last second of its validity."""
     spend(store, CENT, MIDNIGHT - 60.5, until=MIDNIGHT + 30)
     for when, hour, day in [
@@ -927,7 +925,7 @@ def it_counts_as_long_as_it_may_be_taken(store: LedgerStore) -> None:
 
 
 @case
-def the_next_signature_of_a_nonce_counts_what_is_more(store: LedgerStore) -> None:
+def the_next_signature_of_a_nonce_counts_what_is_more(store: Ledger) -> None:
     """Its amount counts once, with the largest that was signed; its windows reach to the end of the newest validity."""
     first = at(store, "unknown", fingerprint="call", amount=3 * CENT)
     budget = Budget(total="0.05", per_hour="0.05", per_call="0.05")
@@ -955,7 +953,7 @@ def the_next_signature_of_a_nonce_counts_what_is_more(store: LedgerStore) -> Non
 
 
 @case
-def an_hour_is_3600_seconds_to_the_last_one(store: LedgerStore) -> None:
+def an_hour_is_3600_seconds_to_the_last_one(store: Ledger) -> None:
     spend(store, CENT, NOW)
     budget = Budget(per_hour="0.01")
     error = refusal(store, CENT, budget, now=NOW + 3599.999)
@@ -965,7 +963,7 @@ def an_hour_is_3600_seconds_to_the_last_one(store: LedgerStore) -> None:
 
 
 @case
-def the_hour_frees_when_enough_of_it_has_passed(store: LedgerStore) -> None:
+def the_hour_frees_when_enough_of_it_has_passed(store: Ledger) -> None:
     for second in range(5):
         spend(store, CENT, NOW + 10 * second)
     # 2 cents more fit when the first two, of 5, have left the window of 5.
@@ -975,7 +973,7 @@ def the_hour_frees_when_enough_of_it_has_passed(store: LedgerStore) -> None:
 
 
 @case
-def a_day_is_a_day_of_utc(store: LedgerStore) -> None:
+def a_day_is_a_day_of_utc(store: Ledger) -> None:
     spend(store, CENT, MIDNIGHT - 1)
     spend(store, 2 * CENT, MIDNIGHT + 1.0)
     spend(store, 4 * CENT, MIDNIGHT + 86399.75)
@@ -988,7 +986,7 @@ def a_day_is_a_day_of_utc(store: LedgerStore) -> None:
 
 
 @case
-def total_never_frees(store: LedgerStore) -> None:
+def total_never_frees(store: Ledger) -> None:
     spend(store, CENT, NOW - 10_000_000)
     error = refusal(store, CENT, Budget(total="0.015"))
     assert "in total" in error.message
@@ -996,7 +994,7 @@ def total_never_frees(store: LedgerStore) -> None:
 
 
 @case
-def a_clock_that_is_put_back_frees_nothing(store: LedgerStore) -> None:
+def a_clock_that_is_put_back_frees_nothing(store: Ledger) -> None:
     spend(store, CENT, NOW)
     for back in (1.0, 3600.0, 7200.0, 86400.0, 40 * 86400.0):
         spending = store.spending(Budget(), now=NOW - back)
@@ -1006,7 +1004,7 @@ def a_clock_that_is_put_back_frees_nothing(store: LedgerStore) -> None:
 
 
 @case
-def a_refusal_tells_all_in_dollars(store: LedgerStore) -> None:
+def a_refusal_tells_all_in_dollars(store: Ledger) -> None:
     at(store, "marked paid", amount=50 * CENT)
     at(store, "unknown", amount=20 * CENT)
     error = refusal(store, 31 * CENT, Budget(per_day="1", per_hour="5", total="5"))
@@ -1028,7 +1026,7 @@ def a_refusal_tells_all_in_dollars(store: LedgerStore) -> None:
 
 
 @case
-def a_budget_below_what_is_spent_leaves_nothing(store: LedgerStore) -> None:
+def a_budget_below_what_is_spent_leaves_nothing(store: Ledger) -> None:
     spend(store, 50 * CENT, NOW)
     error = refusal(store, CENT, Budget(total="0.20"))
     assert "leaves $0.00" in error.message
@@ -1036,7 +1034,7 @@ def a_budget_below_what_is_spent_leaves_nothing(store: LedgerStore) -> None:
 
 
 @case
-def the_limit_that_stays_is_told_first(store: LedgerStore) -> None:
+def the_limit_that_stays_is_told_first(store: Ledger) -> None:
     spend(store, 50 * CENT, NOW)
     every = Budget(per_call="0.5", per_hour="0.5", per_day="0.5", total="0.5")
     assert "in total" in refusal(store, CENT, every).message
@@ -1045,13 +1043,13 @@ def the_limit_that_stays_is_told_first(store: LedgerStore) -> None:
 
 
 @case
-def more_than_the_whole_limit_never_fits(store: LedgerStore) -> None:
+def more_than_the_whole_limit_never_fits(store: Ledger) -> None:
     error = refusal(store, 2 * CENT, Budget(per_hour="0.01"))
     assert "room from" not in error.hint
 
 
 @case
-def sums_that_are_too_large_are_an_error_of_the_ledger(store: LedgerStore) -> None:
+def sums_that_are_too_large_are_an_error_of_the_ledger(store: Ledger) -> None:
     for _ in range(9):
         submitted(store, draft(amount=10**18), budget=Budget.unlimited())
     last = reserve(store, draft(amount=10**18), Budget.unlimited())

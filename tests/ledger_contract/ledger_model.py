@@ -9,7 +9,7 @@ from typing import Any, Protocol, TypeVar
 
 from tradesdk import (
     Budget,
-    LedgerStore,
+    Ledger,
     Payment,
     PaymentError,
     PaymentProof,
@@ -93,7 +93,7 @@ class Course:
         pick: picks one of several values.
     """
 
-    def __init__(self, store: LedgerStore, pick: Pick) -> None:
+    def __init__(self, store: Ledger, pick: Pick) -> None:
         self.store = store
         self.pick = pick
         self.now = MIDNIGHT + 80_000.0

@@ -8,18 +8,18 @@ from typing import Any
 from tradesdk import (
     Budget,
     Collect,
+    Ledger,
     LedgerRow,
-    LedgerStore,
     Payment,
     PaymentProof,
     PaymentStage,
     ReasonCode,
     ReleaseClaim,
     Reopen,
-    Reservation,
     SignedHeader,
 )
 from tradesdk.payments.ledger.changes import Claim, Mark, Record, Resubmit, Submit
+from tradesdk.payments.ledger.rules import Reservation
 from tradesdk.payments.ledger.settings import BUDGET, addresses, recipients_of, with_address
 from tradesdk.payments.state_machine import (
     DELIVERED,
@@ -83,28 +83,28 @@ def wanted(payment: Payment | None = None, budget: Budget = PLENTY, **changes: A
     return Reservation(payment=draft() if payment is None else payment, budget=budget, **{**values, **changes})
 
 
-def reserve(store: LedgerStore, payment: Payment | None = None, budget: Budget = PLENTY, **changes: Any) -> Payment:
+def reserve(store: Ledger, payment: Payment | None = None, budget: Budget = PLENTY, **changes: Any) -> Payment:
     """Reserve it; or the payment that blocks it."""
     return store.reserve(wanted(payment, budget, **changes))[0]
 
 
-def submit(store: LedgerStore, payment: Payment, header: SignedHeader = HEADER, **changes: Any) -> Payment:
+def submit(store: Ledger, payment: Payment, header: SignedHeader = HEADER, **changes: Any) -> Payment:
     """Write it down as signed."""
     return store.update(payment.id, Submit(terms=payment, header=header, **{"now": NOW, **changes})).payment
 
 
-def submitted(store: LedgerStore, payment: Payment | None = None, **changes: Any) -> Payment:
+def submitted(store: Ledger, payment: Payment | None = None, **changes: Any) -> Payment:
     """Reserve it and write it down as signed."""
     return submit(store, reserve(store, payment, **changes), now=changes.get("now", NOW))
 
 
-def resubmit(store: LedgerStore, payment: Payment, **changes: Any) -> Payment:
+def resubmit(store: Ledger, payment: Payment, **changes: Any) -> Payment:
     """Count one more submission."""
     return store.update(payment.id, Resubmit(**{"signatures": payment.signatures, "now": NOW, **changes})).payment
 
 
 def told(
-    store: LedgerStore,
+    store: Ledger,
     payment: Payment,
     code: ReasonCode,
     reason: str = "",
@@ -122,44 +122,44 @@ def told(
     return store.update(payment.id, change).payment
 
 
-def mark(store: LedgerStore, payment: Payment, *, paid: bool, **changes: Any) -> Payment:
+def mark(store: Ledger, payment: Payment, *, paid: bool, **changes: Any) -> Payment:
     """Mark it."""
     return store.update(payment.id, Mark(paid=paid, **{"now": NOW, **changes})).payment
 
 
-def claim(store: LedgerStore, payment: Payment, owner: str, *, until: float = NOW + 1, now: float = NOW) -> bool:
+def claim(store: Ledger, payment: Payment, owner: str, *, until: float = NOW + 1, now: float = NOW) -> bool:
     """Claim it, if nobody else has."""
     return store.update(payment.id, Claim(owner=owner, until=until, now=now)).owner == owner
 
 
-def collect(store: LedgerStore, payment: Payment, owner: str, *, keep: bool = False) -> LedgerRow:
+def collect(store: Ledger, payment: Payment, owner: str, *, keep: bool = False) -> LedgerRow:
     return store.update(payment.id, Collect(owner=owner, keep=keep))
 
 
-def reopen(store: LedgerStore, payment: Payment, owner: str, reply: bytes) -> LedgerRow:
+def reopen(store: Ledger, payment: Payment, owner: str, reply: bytes) -> LedgerRow:
     return store.update(payment.id, Reopen(owner=owner, reply=reply))
 
 
-def release(store: LedgerStore, payment: Payment, owner: str | None = None) -> Payment:
+def release(store: Ledger, payment: Payment, owner: str | None = None) -> Payment:
     return store.update(payment.id, ReleaseClaim(owner=owner)).payment
 
 
 # Settings
 
 
-def set_budget(store: LedgerStore, budget: Budget) -> None:
+def set_budget(store: Ledger, budget: Budget) -> None:
     store.set_setting(BUDGET, lambda before: budget.to_json())
 
 
-def budget_of(store: LedgerStore) -> Budget:
+def budget_of(store: Ledger) -> Budget:
     return Budget.from_json(store.setting(BUDGET))
 
 
-def trust(store: LedgerStore, origin: str, address: str) -> None:
+def trust(store: Ledger, origin: str, address: str) -> None:
     store.set_setting(recipients_of(origin), lambda known: with_address(known, address))
 
 
-def trusted(store: LedgerStore, origin: str) -> list[str]:
+def trusted(store: Ledger, origin: str) -> list[str]:
     return addresses(store.setting(recipients_of(origin)))
 
 
@@ -175,7 +175,7 @@ PLACES = ("reserved", *NEVER_SENT, *IN_DOUBT, *NOT_TAKEN, "delivered", *TAKEN, *
 COUNTS_NOTHING = (*NEVER_SENT, "marked unpaid", "unpaid by the chain")
 
 
-def at(store: LedgerStore, place: str, **changes: Any) -> Payment:
+def at(store: Ledger, place: str, **changes: Any) -> Payment:
     """A payment at a place, on the way it comes there."""
     payment = reserve(store, draft(**changes))
     if place == "reserved":

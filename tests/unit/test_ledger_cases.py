@@ -9,7 +9,6 @@ import pytest
 
 from tradesdk import (
     Ledger,
-    LedgerStore,
     LocalSigner,
 )
 from tradesdk.payments.ledger import claims
@@ -24,11 +23,6 @@ from ._ledger import MIDNIGHT, NOW, PLENTY, claim, draft, reserve
 def ledger() -> Iterator[Ledger]:
     with Ledger.memory() as ledger:
         yield ledger
-
-
-def test_it_is_a_budget_store(ledger: Ledger) -> None:
-    store: LedgerStore = ledger
-    assert isinstance(store, LedgerStore)
 
 
 @each_of("name", LEDGER_CHECKS)

@@ -95,7 +95,7 @@ def test_a_long_past_makes_nothing_slower() -> None:
         (schema.IN_HOUR, (0,), "COVERING INDEX counted"),
         (schema.RELEASED, (0, 0, 0, 0, 0), "not_taken"),
         (schema.BY_RUN, ("r", ""), "runs"),
-        (schema.RESERVED, (0, 0), "reserved"),
+        (schema.RESERVED, (), "SCAN payments USING INDEX reserved"),
         (schema.COUNTED, (0, 0), "counted"),
         (schema.FORGET, (0,), "kept"),
         (schema.VOID, (0, 0), "SCAN payments USING INDEX reserved"),  # which has only what is reserved

@@ -18,7 +18,6 @@ from ..errors import ConfigError, InvalidArgumentError
 from ..payments.authorizer import PaymentAuthorizer
 from ..payments.budget import Budget
 from ..payments.guards import Guards
-from ..payments.ledger.protocol import LedgerStore
 from ..payments.ledger.store import Ledger
 from ..payments.money import Usd, micro_usd
 from ..payments.signing.secp256k1 import checksummed
@@ -100,7 +99,7 @@ class MarketClient(MarketMethods):
         *,
         signer: Signer | None = None,
         budget: Budget | None = None,
-        ledger: LedgerStore | None = None,
+        ledger: Ledger | None = None,
         pay_to: Sequence[str] = (),
         base_url: str | None = None,
         send_api_key: bool = False,
@@ -125,7 +124,7 @@ class MarketClient(MarketMethods):
         settings.rate_limiter(rate_limiter, RateLimiter)
         settings.instance("retry", retry, RetryPolicy, "a RetryPolicy; for a number use max_retries=")
         settings.instance("budget", budget, Budget, 'a Budget, such as Budget(per_day="5.00")')
-        settings.instance("ledger", ledger, LedgerStore, "a Ledger")
+        settings.instance("ledger", ledger, Ledger, "a Ledger")
         if api_key is not None and not send_api_key:
             raise ConfigError(
                 "api_key= has no effect without send_api_key=True: market data is paid for, without a key"

@@ -50,7 +50,7 @@ from .signing.signer import LocalSigner, Signer, checked_signer, new_nonce, sign
 from .state_machine import MARGIN, Report
 
 if TYPE_CHECKING:
-    from .ledger.protocol import LedgerStore
+    from .ledger.store import Ledger
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +84,7 @@ class PaymentAuthorizer:
     def __init__(
         self,
         *,
-        store: LedgerStore,
+        store: Ledger,
         signer: Signer | Callable[[], Signer] | None,
         budget: Budget,
         guards: Guards,

@@ -23,7 +23,6 @@ from tradesdk import (
     DryRun,
     ErrorCode,
     Ledger,
-    LedgerStore,
     LocalSigner,
     MarketResult,
     Payment,
@@ -144,7 +143,7 @@ async def failed(market: AsyncMarketClient) -> None:
         assert_type(error.payment, Payment | None)
 
 
-async def opened(signer: Signer, store: LedgerStore, http: httpx.AsyncClient, clock: Clock) -> None:
+async def opened(signer: Signer, store: Ledger, http: httpx.AsyncClient, clock: Clock) -> None:
     AsyncMarketClient()
     AsyncMarketClient(signer=signer, budget=Budget(per_day="5.00"), ledger=store, pay_to=["0x1"], reuse_offers=True)
     AsyncMarketClient(signer=Account.create())

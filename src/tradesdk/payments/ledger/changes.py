@@ -57,7 +57,7 @@ class LedgerRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LedgerChange:
-    """A pure function from a row to the row after it, for `LedgerStore.update`. A refusal changes nothing.
+    """A pure function from a row to the row after it, for `Ledger.update`. A refusal changes nothing.
 
     Attributes:
         owner: the call that makes the change; None: whoever.

@@ -33,7 +33,7 @@ _HOW_TO_PROVE = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reservation:
-    """What a call asks for in `LedgerStore.reserve`.
+    """What a call asks for in `Ledger.reserve`.
 
     Attributes:
         payment: what it wants to sign, at stage RESERVED.
@@ -83,6 +83,12 @@ def kept_answer(payment: Payment, now: float) -> Payment:
     """A payment without the answer of a named purchase that is no longer kept."""
     is_answered = payment.purchase is not None and payment.stage is PaymentStage.ANSWERED
     return replace(payment, reply=None) if is_answered and payment.updated <= now - KEPT else payment
+
+
+def without_void(payment: Payment, now: float) -> Payment:
+    """A payment without a reservation that does not hold."""
+    is_void = payment.reserved and not payment.is_reserved(now)
+    return replace(payment, reserved=0, reserved_until=0) if is_void else payment
 
 
 class NextStep(StrEnum):

@@ -159,7 +159,8 @@ WRONG_DAYS = (
 _RELEASED = f"{_REFUSED} AND counts_until <= ?"
 _SINCE = "coalesce(sum(CASE WHEN counts_until >= ? THEN counted END), 0)"
 RELEASED = f"SELECT {_SINCE}, {_SINCE}, {_SINCE} FROM payments WHERE counts_until >= ? AND {_RELEASED}"  # noqa: S608
-RESERVED = f"SELECT {_ROW} FROM payments WHERE {_RESERVED}"  # noqa: S608
+# Also those that are void.
+RESERVED = f"SELECT {_ROW} FROM payments WHERE reserved > 0"  # noqa: S608
 # And whether the service says that it was not taken. Parameters: since when, and `over` for release="service", or 0.
 COUNTED = (
     f"SELECT id, counts_until, counted, CASE WHEN {_REFUSED} THEN 1 ELSE 0 END FROM payments "  # noqa: S608

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from types import TracebackType
+from types import MappingProxyType, TracebackType
 from typing import TYPE_CHECKING, Any
 
 from ..._fleet.server import SCHEMA, Row, server
@@ -31,7 +31,7 @@ _NEWEST = 2**63 - 1
 
 
 class Ledger:
-    """A `LedgerStore` in a SQLite file. The file has mode 0600, as it holds signed payments.
+    """Payments and settings in a SQLite file, which has mode 0600, as it holds signed payments.
 
     The file is created and opened at first use. Every method that changes something returns after it is synced. Threads
     may share one ledger, processes may share a file; a forked child opens the file for itself. A crash at any moment
@@ -105,8 +105,12 @@ class Ledger:
     def find(self, fingerprint: str, *, now: float, since: float = 0.0) -> Payment | None:
         """The newest payment for the same purchase that a call continues, or whose answer it gets.
 
-        A named purchase is found forever. Without a name, one that was `created` after `since` or may still be taken;
-        and an answered one whose answer arrived less than 60 seconds before `now` and was not collected.
+        None that was never signed, unless a call may be about to. With a name any other, forever. Without a name:
+
+        - any that has no answer, unless a person says that it was paid, and `created` at `since` or later, or live, but
+          for one that ends later than any can, as a clock was ahead;
+        - answered, while its answer `waits`, and if it was `updated` after `now - 60`. One `updated` more than 5
+          seconds after `now` is ignored: the clock was set back since.
         """
         with self._engine.transaction() as db:
             (rows,) = db.read(_finding(fingerprint, now, since))
@@ -128,7 +132,7 @@ class Ledger:
     ) -> list[Payment]:
         """Payments at some stages or all, newest first; `before` is the id of the last payment of the previous page.
 
-        With `unproven` only those without any proof, paid or unpaid.
+        With `unproven` only those without any proof: `paid` is None.
 
         Raises:
             InvalidArgumentError: the limit is below 1, or there is no payment with the id `before`.
@@ -152,7 +156,7 @@ class Ledger:
             return [_row(row).payment for row in rows]
 
     def spending(self, budget: Budget, *, now: float, run: str | None = None) -> Spending:
-        """What is spent and held, and what `budget` and the store's own budget leave; with `run`, by that batch run.
+        """What is spent and held, and what `budget` and the ledger's own budget leave; with `run`, by that batch run.
 
         A payment belongs to every run that ever handed it over.
         A payment counts in the last hour if it may be taken after `now - 3600`, and today if it may be taken after
@@ -160,37 +164,48 @@ class Ledger:
         """
         accounts = _Accounts(budget, now)
         with self._engine.transaction() as db:
+            if run is not None:
+                return _by_run(db, run, now)
             accounts.read(db.read(*accounts.statements))
-            return accounts.spending if run is None else accounts.of_run(db, run)
+            return accounts.spending
 
     def reserve(self, wanted: Reservation) -> tuple[Payment, bool]:
-        """Reserve an amount, and claim its payment, unless another payment blocks the same purchase.
+        """Reserve an amount, and claim its payment.
 
-        Returns the payment, and whether it is reserved for the owner. An earlier payment for the same purchase that can
-        be signed again is reserved again: it keeps its id, its nonce, and its terms until `Submit`. If the purchase is
-        answered, returns that payment with its reply. `LedgerStore.reserve` has the order of the steps.
+        Returns the payment, and whether it is reserved for the owner: else it is another one for the same purchase. In
+        this order:
+
+        1. Replies that were collected are deleted after `rules.KEPT` seconds. Reservations that do not hold at `now`
+           are deleted: should the clock be set back, they would hold again, and their room may be given away.
+        2. If `find` finds an earlier payment, that one is returned, unless `rules.is_signable` and no other call has
+           claimed it: then it is reserved (again), one nonce for one purchase. It keeps its terms until `Submit`.
+        3. The recipient must be one of `pay_to`. If that is empty, it must be known for the origin; if none is known,
+           any recipient is accepted.
+        4. `max_total` for all payments that ever had its `run`, the budget and the ledger's own budget must all leave
+           room for its amount, in all windows. For an earlier payment, `rules.spending_before` is what was spent
+           before.
 
         Raises:
-            PaymentRefusedError: `recipient_changed`, `no_budget`, `over_budget` or `over_total`.
+            PaymentRefusedError: `recipient_changed`, `no_budget`, `over_budget` or `over_total`. Nothing is reserved.
             LedgerError: the ledger cannot be written.
         """
         payment, now = wanted.payment, wanted.now
-        accounts = _Accounts(wanted.budget, now, recipients_of(payment.origin))
+        recipients = recipients_of(payment.origin)
+        accounts = _Accounts(wanted.budget, now, recipients)
         with self._engine.transaction(write=True, owner=wanted.owner) as db:
-            void = (sql.VOID, possible_ends(now))
-            asked = (sql.FORGET, (now - rules.KEPT,)), void, _finding(payment.fingerprint, now, wanted.since)
-            _, _, rows, *more = db.read(*asked, *accounts.statements)
-            found = _row(rows[0]) if rows else None
-            earlier = None if found is None else found.payment
-            if (
-                found is not None
-                and earlier is not None
-                and not (rules.is_signable(earlier, wanted.over, now) and found.is_free_for(wanted.owner, now))
-            ):
-                return earlier, False
-            accounts.read(more)
+            forget = sql.FORGET, (now - rules.KEPT,)
+            _, rows, *more = db.read(forget, _finding(payment.fingerprint, now, wanted.since), *accounts.statements)
+            if accounts.read(more).has_void:
+                db.write(sql.VOID, possible_ends(now))
+            found, earlier = None, None
+            if rows:
+                found = _row(rows[0])
+                earlier = rules.without_void(found.payment, now)
+                if not (rules.is_signable(earlier, wanted.over, now) and found.is_free_for(wanted.owner, now)):
+                    return earlier, False
+                found = replace(found, payment=earlier)
             again = wanted.of(earlier)
-            known = addresses(accounts.settings.get(recipients_of(payment.origin)))
+            known = addresses(accounts.settings.get(recipients))
             refusal = rules.recipient_refusal(
                 payment.pay_to, origin=payment.origin, configured=wanted.pay_to, known=known
             ) or accounts.refusal(db, wanted, again, earlier)
@@ -201,25 +216,20 @@ class Ledger:
         return again, True
 
     def update(self, payment_id: str, change: LedgerChange) -> LedgerRow:
-        """Make a change in one transaction, and return the row then.
+        """Make a change in one transaction that reads the row and what the change compares, and return the row then.
 
         Raises:
             PaymentError: the change is refused, and nothing has changed.
             LedgerError: the ledger cannot be written, or has no payment with that id.
         """
         names = change.reads()
-        accounts = None if change.run is None else _Accounts(Budget(), change.now)
         with self._engine.transaction(change.consequence, write=True, owner=change.owner) as db:
-            rows, known, *more = db.read(
-                (sql.BY_ID, (payment_id,)),
-                (sql.settings(len(names)), names),
-                *(accounts.statements if accounts else ()),
-            )
+            rows, *known = db.read((sql.BY_ID, (payment_id,)), *([(sql.settings(len(names)), names)] if names else []))
             if not rows:
                 raise errors.gone(payment_id)
-            row = replace(_row(rows[0]), settings=dict(known))
-            if accounts is not None and change.run is not None:
-                row = replace(row, run=accounts.read(more).of_run(db, change.run, without=payment_id))
+            row = _row(rows[0], dict(*known))
+            if change.run is not None:
+                row = replace(row, run=_by_run(db, change.run, change.now, without=payment_id))
             after = change(row)
             if after.payment.header is not None:
                 self._engine.sign()
@@ -269,15 +279,14 @@ class _Accounts:
         self._budget, self._now = budget, now
         # Whole numbers, as the columns have them: PostgreSQL would use no index for others.
         self._hour, day, over = math.floor(now - rules.HOUR) + 1, math.floor(now // rules.DAY), math.floor(now - GRACE)
-        self._midnight = day * rules.DAY + 1
-        self._over = over
+        self._midnight, self._over = day * rules.DAY + 1, over
         self.statements: list[tuple[str, Sequence[object]]] = [
             (sql.settings(2), (BUDGET, recipients)),
             (sql.IN_HOUR, (self._hour,)),
             (sql.BY_DAY, (day, day, over // rules.DAY)),
-            (sql.RESERVED, possible_ends(now)),
+            (sql.RESERVED, ()),
         ]
-        if not (budget.is_set and budget.release == "proof"):  # which applies whatever the store's own budget says
+        if not (budget.is_set and budget.release == "proof"):  # which applies whatever the ledger's own budget says
             since = (self._hour, self._midnight, over // rules.DAY * rules.DAY + 1)
             self.statements.append((sql.RELEASED, (*since, min(since), over)))
 
@@ -290,7 +299,8 @@ class _Accounts:
         if released and limits.release == "service":
             (((less_in_hour, less_in_day, less),),) = released
             less += before
-        self._reserved = [_row(row).payment for row in reserved]
+        self._reserved = _holding(reserved, self._now)
+        self.has_void = len(self._reserved) < len(reserved)
         signed = Spending(
             last_hour=int(hour - less_in_hour),
             today=int(day - less_in_day),
@@ -303,19 +313,12 @@ class _Accounts:
         self.spending = rules.with_reservations(signed, self._reserved, self._now)
         return self
 
-    def of_run(self, db: Transaction, run: str, *, without: str = "") -> Spending:
-        """What the payments that ever belonged to a batch run count, without one: `total` and `held`."""
-        (((total, held),),) = db.read((sql.BY_RUN, (run, without)))
-        spending = replace(rules.reserved(0), total=int(total), held=int(held))
-        reserved = (one for one in self._reserved if one.run == run and one.id != without)
-        return rules.with_reservations(spending, reserved, self._now)
-
     def refusal(
         self, db: Transaction, wanted: Reservation, again: Payment, earlier: Payment | None
     ) -> PaymentRefusedError | None:
         """Why a reservation has no room in a budget: `again` in place of `earlier`."""
         amount, spending, run = wanted.payment.amount, self.spending, wanted.payment.run
-        others = None if run is None else self.of_run(db, run, without=again.id)
+        others = None if run is None else _by_run(db, run, self._now, without=again.id)
         if earlier is not None:
             spending = rules.spending_before(again, amount, earlier, spending, self._now)
         return rules.total_refusal(again.reserved, wanted.max_total, others) or rules.budget_refusal(
@@ -344,6 +347,19 @@ def _finding(fingerprint: str, now: float, since: float) -> tuple[str, Sequence[
     """The payment that blocks another one for the purchase, or has its answer."""
     ends = possible_ends(now)
     return sql.FIND, (fingerprint, *ends, since, *ends, *rules.reply_window(now))
+
+
+def _holding(rows: Sequence[Row], now: float) -> list[Payment]:
+    """The payments of rows whose reservation holds."""
+    return [payment for row in rows if (payment := _row(row).payment).is_reserved(now)]
+
+
+def _by_run(db: Transaction, run: str, now: float, *, without: str = "") -> Spending:
+    """What the payments that ever belonged to a batch run count, without one: `total` and `held`."""
+    ((total, held),), rows = db.read((sql.BY_RUN, (run, without)), (sql.RESERVED, ()))
+    spending = replace(rules.reserved(0), total=int(total), held=int(held))
+    reserved = (one for one in _holding(rows, now) if one.run == run and one.id != without)
+    return rules.with_reservations(spending, reserved, now)
 
 
 def _save(db: Transaction, before: LedgerRow | None, after: LedgerRow) -> LedgerRow:
@@ -379,9 +395,10 @@ def _setting(db: Transaction, name: str) -> str | None:
     return str(rows[0][1]) if rows else None
 
 
-def _row(row: Row) -> LedgerRow:
+def _row(row: Row, settings: Mapping[str, str] = MappingProxyType({})) -> LedgerRow:
+    *values, owner, until = row
     try:
-        return LedgerRow(sql.to_payment(row[:-2]), *row[-2:])
+        return LedgerRow(sql.to_payment(values), owner, until, settings)
     except (ValueError, TypeError) as error:
         problem = str(error)
     raise DamagedRowError(problem)
