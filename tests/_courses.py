@@ -346,7 +346,8 @@ _MACHINES: dict[tuple[object, ...], PaymentStateMachine] = {}
 
 def _same(machine: PaymentStateMachine, payment: Payment) -> PaymentStateMachine:
     told = {name: value for name, value in vars(machine).items() if name not in ("_payment", "_no_reason")}
-    read = (payment.valid_before, payment.signatures, payment.purchase)
+    failed = payment.settle_failed not in (0, payment.signatures)
+    read = (payment.valid_before, payment.signatures, failed, payment.purchase)
     return _MACHINES.setdefault((*read, *told.values()), machine)
 
 
@@ -397,9 +398,10 @@ def outcomes(
         answer = ANSWERS[name]
         went_on = copy.copy(machine)
         step = went_on.next(answer, at=now, now=now, time_left=time_left)
-        again = None if step.wait is None else _same(went_on, machine._payment)
         report = replace(step.report, failure=Failure(FailureCause.LOST))
-        report = report if receipts else replace(report, receipt=None)
+        if not receipts:
+            went_on._receipt, report = None, replace(report, receipt=None)
+        again = None if step.wait is None else _same(went_on, machine._payment)
         if report.meaning is DELIVERED:
             found.setdefault((None, replace(report, reply=REPLY)), name)
             report, name = replace(report, meaning=UNDELIVERED), f"{name}, not usable"
@@ -635,20 +637,19 @@ class _Call:
         book, current = update(self.book, self.caller.payment, change)
         if current is None:
             return self.releases("finds that it was closed")
-        return self.to("writes down one more submission", self.caller._replace(step="sends"), book)
+        return self.to("writes down one more submission", self.caller._replace(step="sends", last=None), book)
 
     def pauses(self) -> Iterator[Move]:
         """It waits before it resends. One that did not arrive is still counted as sent: it is not counted again."""
-        last = self.caller.last
-        if last is None:
-            yield self.releases("is canceled while it waits")
-            yield self.one_more() if self.machine.can_submit(self.now) else self.releases("has waited too long")
-            return
-        yield self.reports("is canceled while it waits", self.not_sent)
-        if self.machine.can_submit(self.now):
-            yield self.to("tries again", self.caller._replace(step="sends", last=None))
+        last, may_resend = self.caller.last, self.machine.can_submit(self.now)
+        ends = self.releases if last is None else functools.partial(self.reports, report=last)
+        yield ends("is canceled while it waits")
+        if not may_resend:
+            yield ends("has waited too long")
+        elif last is None or last.sent:
+            yield self.one_more()
         else:
-            yield self.reports("has waited too long", last)
+            yield self.to("tries again", self.caller._replace(step="sends", last=None))
 
     @property
     def machine(self) -> PaymentStateMachine:
@@ -661,7 +662,7 @@ class _Call:
 
     @property
     def in_doubt(self) -> Report:
-        return Report(OPEN, "", settle_failed=self.machine.settle_failed)
+        return replace(self.not_sent, meaning=OPEN, sent=True)
 
     def sends(self) -> Iterator[Move]:
         yield self.reports("is canceled before it sends", self.not_sent)
@@ -686,10 +687,9 @@ class _Call:
             elif machine is None:
                 yield self.reports(f"is told: {told}", report)
             elif report.sent:
-                waits = self.caller._replace(step="pauses", machine=machine)
-                yield self.to(
-                    f"is told: {told}: writes down {report.meaning.code}, and waits", waits, self.recorded(report)
-                )
+                waits = self.caller._replace(step="pauses", machine=machine, last=report if report.is_settled else None)
+                book = self.recorded(report.before_resending())
+                yield self.to(f"is told: {told}: writes down {report.meaning.code}, and waits", waits, book)
             else:
                 waits = self.caller._replace(step="pauses", machine=machine, last=report)
                 yield self.to(f"is told: {told}, and waits", waits)

@@ -145,3 +145,28 @@ async def test_a_total_that_is_used_up_asks_for_no_offer() -> None:
     with pytest.raises(TradeError, match=r"over_total: .*\$0\.03 leaves \$0\.00"):
         await anext(run)
     assert len(requests) == before
+
+
+async def test_a_nonce_that_another_run_signs_again_stays_in_the_sum_of_the_first() -> None:
+    """Either signature may be taken. The first run has room for one batch more, and not for two."""
+    lost: list[str] = []
+
+    def answer(service: Service, request: httpx.Request, authorization: dict[str, str]) -> httpx.Response | None:
+        lost.append(authorization["nonce"])
+        return httpx.Response(500, json={}) if len(lost) == 1 else None
+
+    service = Service(answer)
+    client = service.client()
+    first = client.batches.token_prices(["A", "B"], size=1, max_total="0.06")
+    with pytest.raises(TradeError, match="outcome_unknown"):
+        await anext(first)
+    service.clock.advance(100)
+    other = client.batches.token_prices(["A"], max_total="0.03")
+    await anext(other)
+    assert lost[1] == lost[0]
+    await anext(first)
+    with pytest.raises(TradeError, match="over_total"):
+        await anext(first)
+    assert len(service.cashed) == 2
+    with pytest.raises(TradeError, match="over_total"):
+        await anext(client.batches.token_prices(["B"], max_total="0.02", max_price="0.03"))

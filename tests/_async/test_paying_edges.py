@@ -263,3 +263,19 @@ async def test_no_claim_stays_on_a_payment_whose_ten_minutes_end_meanwhile() -> 
     with pytest.raises(PaymentError) as caught:
         await other.payments.resume(first.id)
     assert caught.value.code != "in_progress"
+
+
+@each_of("status", [500, 501, 505, 599])
+async def test_a_server_error_after_a_payment_proves_nothing(status: int) -> None:
+    """Also one that means for other requests that nothing was carried out: the same bytes are resent, and it counts."""
+    seller = Seller(sold=lambda request: httpx.Response(status))
+    client = market_of(seller)
+    with pytest.raises(PaymentOutcomeUnknownError) as caught:
+        await client.token_prices(TWO)
+    assert caught.value.charged == "unknown"
+    assert len(seller.paid) > 1
+    assert len({one.headers[PAYMENT_HEADER] for one in seller.paid}) == 1
+    seller.clock.advance(1000)
+    (payment,) = await client.payments.list()
+    assert (payment.stage, payment.refused) == (PaymentStage.SENT, False)
+    assert (await client.payments.spending()).held == PRICE

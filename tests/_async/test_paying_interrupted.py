@@ -2,21 +2,33 @@
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import replace
 from datetime import UTC
 from functools import partial
 from typing import Any
 
+import httpx
 import pytest
 
-from tradesdk import LedgerError, PaymentOutcomeUnknownError, PaymentRefusedError, PaymentUndeliveredError
+from tradesdk import (
+    LedgerError,
+    PaymentOutcomeUnknownError,
+    PaymentRefusedError,
+    PaymentStage,
+    PaymentUndeliveredError,
+    RateClaim,
+)
 
 from .._eventful import Stop, broken_disk, stop
 from .._flavour_async import at_once
 from .._paidservice import PRICE
 from .._payments import how
 from .._rows import each_of
+from .._seller import TWO, Seller, settled
 from ..unit._ledger import mark
+from ..unit._offers import encoded
+from ._market import market_of
 from ._paidshop import ANSWERS, EVERY_ANSWER, SILENT, WHEN, Shop, lost, outcome, steps_of
 
 pytestmark = pytest.mark.twin
@@ -245,3 +257,76 @@ async def test_a_run_that_tries_a_batch_again_counts_it_once() -> None:
     batch = await anext(run)
     assert (batch.again, batch.spent, run.spent) == (True, PRICE, PRICE)
     assert shop.service.total == PRICE
+
+
+def at_a_wait(shop: Shop) -> None:
+    """Ctrl-C in the next wait."""
+    shop.clock._at_a_wait = lambda clock: stop()
+
+
+async def test_no_third_signature_after_two_that_were_not_settled_and_ctrl_c() -> None:
+    """The second refusal is the end, and is written down: there is no wait in which it could be forgotten."""
+    shop = Shop(["settlement failed"] * 9)
+    for _ in range(4):
+        at_a_wait(shop)
+        with contextlib.suppress(Stop, PaymentOutcomeUnknownError, PaymentRefusedError):
+            await shop.buy()
+        shop.clock._at_a_wait = None
+        shop.clock.advance(100)
+    assert len(shop.signer.digests) == 2
+    (payment,) = shop.ledger.history()
+    assert how(payment) == "taken, suspect"
+    with pytest.raises(PaymentRefusedError, match="unresolved_payment"):
+        await shop.buy()
+
+
+@pytest.mark.parametrize("resends", [1, 2])
+async def test_a_receipt_is_written_down_though_ctrl_c_ends_the_wait_for_the_answer(resends: int) -> None:
+    """Whether the wait or the next submission is interrupted."""
+    headers = {"PAYMENT-RESPONSE": encoded(settled())}
+    seller = Seller(sold=lambda request: httpx.Response(500, json={}, headers=headers))
+
+    def handle(request: httpx.Request) -> httpx.Response:
+        answer = seller(request)
+        if len(seller.paid) == resends:
+            seller.clock.sleep_async = seller.clock.sleep = lambda seconds: stop()  # type: ignore[assignment]
+        elif len(seller.paid) > 1:
+            stop()
+        return answer
+
+    client = market_of(handle, clock=seller.clock)
+    with pytest.raises(Stop):
+        await client.token_prices(TWO)
+    (payment,) = await client.payments.list()
+    assert (payment.stage, payment.charged) == (PaymentStage.TAKEN, True)
+    assert (await client.payments.spending()).held == 0
+
+
+class Stopping:
+    """A rate limiter that is interrupted when it is told of the answer to a payment."""
+
+    rate_limit = None
+    told = 0
+
+    async def claim(self, name: str, /) -> RateClaim:
+        return RateClaim()
+
+    async def answered(self, claim: RateClaim, status: int, headers: Any, /) -> None:
+        self.told += 1
+        if self.told == 2:
+            stop()
+
+    async def failed(self, claim: RateClaim, /, *, sent: bool) -> None:
+        """Nothing fails here."""
+
+
+async def test_an_answer_that_has_arrived_is_kept_though_the_call_is_interrupted_then() -> None:
+    """The next equal call gets it, unpaid."""
+    seller = Seller(receipt=settled())
+    client = market_of(seller, rate_limiter=Stopping(), send_api_key=True, api_key="trade_key_of_a_test")
+    with pytest.raises(Stop):
+        await client.token_prices(TWO)
+    (payment,) = await client.payments.list()
+    assert (payment.stage, payment.charged, payment.waits) == (PaymentStage.ANSWERED, True, True)
+    assert (await client.token_prices(TWO)).again
+    assert len(seller.paid) == 1

@@ -368,7 +368,6 @@ class Course:
         reason = self.pick(["", "why"])
         receipt = self.pick(RECEIPTS)
         reply = self.pick([b"prices", b"prices", None])
-        settle_failed = self.pick([0, 0, 1])
         older = self.pick([0, 0, 1])
         payment = self.any_payment()
         owner = self.pick((None, *OWNERS))
@@ -385,7 +384,8 @@ class Course:
         if counts:
             changes: dict[str, Any] = {"stage": stage, "code": code, "reason": reason}
             changes["refused"] = code in REFUSALS or (stage is SENT and self.is_released(payment))
-            changes["settle_failed"] = max(payment.settle_failed, settle_failed)
+            if code is ReasonCode.SUSPECT:
+                changes["settle_failed"] = payment.signatures
             if not sent:
                 changes["submissions"] = payment.submissions - 1
             if not sent and payment.submissions == 1:
@@ -402,7 +402,6 @@ class Course:
             reason,
             receipt=receipt,
             reply=reply,
-            settle_failed=settle_failed,
             owner=owner,
             now=self.now,
         )

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Generic, TypeVar
+from functools import partial
+from typing import TYPE_CHECKING, Generic, TypeVar, cast
 
 from .._http.log_events import event
 from .._http.request import Request
@@ -12,7 +13,7 @@ from .._http.response import failure_of
 from .._http.retry import Failure, FailureCause
 from .._values.http import RawResponse
 from .._values.payment import Payment
-from ..errors import APIConnectionError, APIError, APIResponseError, LedgerError, PaymentRefusedError, TradeError
+from ..errors import APIError, APIResponseError, LedgerError, PaymentRefusedError, TradeError
 from ..payments.ledger.changes import Collect, Resubmit, Submit
 from ..payments.messages import in_doubt, outcome_error
 from ..payments.protocol import receipt_warnings
@@ -24,6 +25,7 @@ from ..payments.state_machine import (
     UNDELIVERED,
     PaymentStateMachine,
     Report,
+    Step,
     classify,
     classify_failure,
 )
@@ -67,6 +69,23 @@ class AsyncSubmissionContext(Generic[T]):
     quote: Quote = field(init=False)
 
 
+@dataclass(frozen=True, slots=True)
+class _Told(Generic[T]):
+    """What a submission brought.
+
+    Attributes:
+        step: what it means, and what follows.
+        response: the response, if one arrived.
+        problem: the error of an unusable or missing response.
+        data: the data of a usable one.
+    """
+
+    step: Step
+    response: RawResponse | None = None
+    problem: APIError | None = None
+    data: T | None = None
+
+
 class AsyncSubmission(Generic[T]):
     """One payment in one call, as it was claimed: what was handed over before may have been taken.
 
@@ -87,9 +106,8 @@ class AsyncSubmission(Generic[T]):
         self._context = context
         self._payment = self._signed = payment  # `_signed` keeps its header, which the ledger deletes at the end
         self._machine = PaymentStateMachine(session.policy, payment, payment, expired=expired)
-        self._unreported = False
-        """Whether the ledger may count a submission that is not reported yet."""
-        self._sending = False
+        self._ending: Report | None = None
+        """What is written down if the call ends here; None: the ledger knows all that it was told."""
         self._start = (authorizer.latest(), authorizer.clock.monotonic())
         context.submission = self
 
@@ -97,7 +115,8 @@ class AsyncSubmission(Generic[T]):
         """Write down a submission before it is sent: of a new signature, or of the same bytes."""
         before = self._payment
         if isinstance(change, Submit):  # if that fails, written down or not, this signature was not handed over
-            self._payment, self._unreported = replace(before, signatures=before.signatures + 1), True
+            self._payment = replace(before, signatures=before.signatures + 1)
+            self._ending = self._machine.unsent("interrupted")
         try:
             self._payment = self._signed = self._authorizer.store.update(before.id, change).payment
         except LedgerError as problem:
@@ -108,108 +127,106 @@ class AsyncSubmission(Generic[T]):
             if refused.payment is None or isinstance(change, Submit) or not self._machine.in_doubt:
                 raise
             raise in_doubt(refused.payment, "it was closed meanwhile") from refused
-        self._unreported = True
         if isinstance(change, Submit):
             self._machine = PaymentStateMachine(self._session.policy, self._payment, before)
+        self._ending = self._machine.unsent("interrupted")
         self._context.claimed = self._payment
 
     def end(self) -> None:
-        """Report a submission whose call was canceled, or failed unexpectedly."""
-        if self._unreported:
-            report = self._machine.unsent("interrupted")
-            if self._sending:
-                report = replace(report, meaning=OPEN, sent=True)
-            self._payment, _ = self._authorizer.record(self._payment, report, self._context.owner)
+        """Write down what a call that was canceled, or failed unexpectedly, knows of its submission."""
+        if self._ending is not None:
+            self._payment, _ = self._authorizer.record(self._payment, self._ending, self._context.owner)
 
     async def run(self) -> MarketResult[T] | None:
         """Submit it, and resubmit it where that is right. None: it has expired, and the service kept no answer."""
-        clock, context = self._authorizer.clock, self._context
+        is_written = self._ending is not None
         while True:
-            if not self._unreported:
+            if not is_written:
                 await always_in_thread(lambda: self.write_down(self._resubmit()))
-            report, response, problem = await self._submit()
-            now, time_left = clock.now(), context.give_up - clock.monotonic()
-            step = self._machine.next(report, at=self._latest(), now=now, time_left=time_left)
-            if step.report.meaning is DELIVERED and response is not None:
-                return await self._delivered(step.report, response)
-            if step.wait is not None:
-                if report.sent and (failed := await self._report(step.report)) is not None:
-                    raise self._ledger_failed(
-                        failed, f"{report.reason}; and the ledger failed: {failed.message}"
-                    ) from failed
-                text = "payment %(payment_id)s: %(reason)s; resending it in %(wait).1f s"
-                event("payment_resent", text, payment_id=self._payment.id, reason=report.reason, wait=step.wait)
-                self._sending = False
-                await sleep(clock, step.wait)
-                if self._machine.can_submit(self._latest()):
-                    continue
-                step = self._machine.overslept(step)  # the wait took longer than planned
-                self._unreported = step.report.is_settled
-            if self._unreported:
-                await self._report(step.report)
-            if step.signs:
-                return None
-            raise self._final_error(step.report, response, problem)
+            told = await self._submit()
+            report, wait = told.step.report, told.step.wait
+            if told.response is not None and report.meaning is DELIVERED:
+                return await always_in_thread(partial(self._delivered, told))
+            if wait is None:
+                break
+            if report.sent and (failed := await self._report(report.before_resending())) is not None:
+                raise self._ledger_failed(
+                    failed, f"{report.reason}; and the ledger failed: {failed.message}"
+                ) from failed
+            is_written = not report.sent
+            self._ending = report if is_written or report.is_settled else None
+            text = "payment %(payment_id)s: %(reason)s; resending it in %(wait).1f s"
+            event("payment_resent", text, payment_id=self._payment.id, reason=report.reason, wait=wait)
+            await sleep(self._authorizer.clock, wait)
+            if not self._machine.can_submit(self._latest()):  # the wait took longer than planned
+                break
+        if self._ending is not None:
+            await self._report(report)
+        if told.step.signs:
+            return None
+        raise self._final_error(told)
 
     def _latest(self) -> float:
         """The latest estimate of the service's time. Setting the clock back does not revive a payment."""
         latest, monotonic = self._start
         return max(self._authorizer.latest(), latest + self._authorizer.clock.monotonic() - monotonic)
 
-    async def _submit(self) -> tuple[Report, RawResponse | None, APIError | None]:
-        """Submit it once. Returns what the response means, the response, and the error if it is none or no success."""
-        request = self._context.request._replace(body=self._payment.body)  # its fields may have another order
-        response: RawResponse | None = None
-        problem: APIError | None = None
-        self._sending = True
+    async def _submit(self) -> _Told[T]:
+        """Submit it once. What comes of it is noted when it arrives, so that a cancellation does not lose it."""
+        context, told = self._context, list[_Told[T]]()
+        request = context.request._replace(body=self._payment.body)  # its fields may have another order
+        self._ending = replace(self._machine.unsent("interrupted"), meaning=OPEN, sent=True)
+
+        def arrived(response: RawResponse, problem: APIResponseError | None) -> None:
+            told.append(self._answered(response, problem))
+
         try:
-            response = await self._session.exchange(request, self._context.give_up, self._signed)
-        except APIResponseError as unreadable:
-            problem, response = unreadable, unreadable.response
-        except APIConnectionError as lost:
-            self._sending = lost.sent
-            problem = lost
-        except APIError as held_back:  # by the rate limit, past the deadline
-            self._sending = False
-            problem = held_back
+            await self._session.exchange(request, context.give_up, self._signed, arrived)
+        except APIError as error:
+            if not told:  # it was lost, or held back by the rate limit
+                report = classify_failure(failure_of(error), error.message)
+                told.append(_Told(self._next(report), problem=error))
         except TradeError as unsent:  # the client is closed, for example
-            self._sending = False
+            self._ending = self._machine.unsent("interrupted")
             if self._machine.in_doubt:
                 raise in_doubt(self._payment, unsent.message) from unsent
             raise
-        if response is None:
-            failure = Failure(FailureCause.LOST)
-            if problem is not None and not isinstance(problem, APIResponseError):
-                failure = failure_of(problem)
-            report = classify_failure(failure, "" if problem is None else problem.message)
-        else:
-            if problem is None and not 200 <= response.status < 300:
-                problem = self._session.refusal(self._context.request, response)
-            plain = Failure(FailureCause.STATUS, response.status, response.headers)
-            report = classify(response, plain if problem is None else failure_of(problem))
-            self._authorizer.observe(response.headers)
-        return report.without(self._signed), response, problem
+        return told[0]
 
-    async def _delivered(self, report: Report, response: RawResponse) -> MarketResult[T]:
-        try:
-            data = self._session.read(self._context.request, response)
-        except APIResponseError as unusable:
-            report = replace(report, meaning=UNDELIVERED, reason=unusable.message)
-            await self._report(report)
-            raise outcome_error(self._payment, report, response) or unusable from unusable
-        context, authorizer = self._context, self._authorizer
-        context.answered = replace(self._payment, reply=response.content)
+    def _answered(self, response: RawResponse, problem: APIError | None) -> _Told[T]:
+        session, request, data = self._session, self._context.request, None
+        self._authorizer.observe(response.headers)
+        step = self._next(classify(response, Failure(FailureCause.STATUS, response.status, response.headers)))
+        if not 200 <= response.status < 300:
+            problem = session.refusal(request, response)
+        elif problem is None:
+            try:
+                data = session.read(request, response)
+            except APIResponseError as unusable:
+                problem = unusable
+        if problem is not None and step.report.meaning is DELIVERED:
+            self._ending = replace(step.report, meaning=UNDELIVERED, reason=problem.message)
+            step = Step(self._ending)
+        return _Told(step, response, problem, data)
 
-        def record() -> MarketResult[T]:
-            self._payment, problem = authorizer.record(self._payment, report, context.owner)
-            self._unreported = False
-            result = self._result(data, report, problem)
-            context.paid(result)
-            authorizer.end(self._payment.id, Collect(owner=context.owner, keep=context.keep))
-            return result
+    def _next(self, report: Report) -> Step:
+        now, monotonic = self._authorizer.clock.now(), self._authorizer.clock.monotonic()
+        time_left = self._context.give_up - monotonic
+        step = self._machine.next(report.without(self._signed), at=self._latest(), now=now, time_left=time_left)
+        self._ending = step.report
+        return step
 
-        # Written down and marked as collected in one step: a cancellation meanwhile undoes it.
-        return await always_in_thread(record)
+    def _delivered(self, told: _Told[T]) -> MarketResult[T]:
+        """Write the answer down, and mark it as collected. A cancellation meanwhile undoes the latter."""
+        context, authorizer, report = self._context, self._authorizer, told.step.report
+        assert told.response is not None  # noqa: S101
+        context.answered = replace(self._payment, reply=told.response.content)
+        self._payment, problem = authorizer.record(self._payment, report, context.owner)
+        self._ending = None
+        result = self._result(cast("T", told.data), report, problem)
+        context.paid(result)
+        authorizer.end(self._payment.id, Collect(owner=context.owner, keep=context.keep))
+        return result
 
     def _result(self, data: T, report: Report, problem: LedgerError | None) -> MarketResult[T]:
         warnings: tuple[str, ...] = ()
@@ -236,7 +253,7 @@ class AsyncSubmission(Generic[T]):
 
         def record() -> LedgerError | None:
             self._payment, problem = self._authorizer.record(self._payment, report, self._context.owner)
-            self._unreported = False
+            self._ending = None
             return problem
 
         return await always_in_thread(record)
@@ -254,12 +271,13 @@ class AsyncSubmission(Generic[T]):
         problem.payment = self._payment
         return in_doubt(self._payment, reason) if self._machine.in_doubt else problem
 
-    def _final_error(self, report: Report, response: RawResponse | None, problem: APIError | None) -> TradeError:
+    def _final_error(self, told: _Told[T]) -> TradeError:
+        report, problem = told.step.report, told.problem
         if problem is not None:  # as the cause of our error it has the same payment
             problem.payment = self._payment
             problem.retries = self._machine.resends
-        error = outcome_error(self._payment, report, response)
+        error = outcome_error(self._payment, report, told.response)
         if error is not None:
             error.__cause__ = problem
             return error
-        return problem or in_doubt(self._payment, report.reason, response)
+        return problem or in_doubt(self._payment, report.reason, told.response)

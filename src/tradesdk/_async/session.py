@@ -198,9 +198,17 @@ class AsyncSession:
         return result
 
     async def exchange(
-        self, request: Request[T], give_up: float, payment: Payment | None = None, claim: RateClaim | None = None
+        self,
+        request: Request[T],
+        give_up: float,
+        payment: Payment | None = None,
+        arrived: Callable[[RawResponse, APIResponseError | None], None] | None = None,
+        claim: RateClaim | None = None,
     ) -> RawResponse:
-        """Send `request` once, with a payment's header if there is one. Any status counts as an answer."""
+        """Send `request` once, with a payment's header if there is one. Any status counts as an answer.
+
+        `arrived` is called with it, and with why it cannot be read, before anything else is waited for.
+        """
         url = self.base_url + request.target
         if claim is None:
             claim = await self._claim(request, url, give_up)
@@ -239,7 +247,12 @@ class AsyncSession:
             if exchange is not None:
                 exchange.failed(lost.message)
             raise lost from lost.__cause__
-        response = RawResponse(status, answer.headers, content)
+        response, unreadable = RawResponse(status, answer.headers, content), None
+        if body.problem is not None and success and request.decode is not decode_nothing:
+            text = f"the answer cannot be read: {body.problem}"
+            unreadable = APIResponseError(text, method=request.method, url=url, response=response)
+        if arrived is not None:
+            arrived(response, unreadable)
         logged = logger.isEnabledFor(logging.DEBUG)
         seconds = clock.monotonic() - started if logged else 0.0
         await self.limiter.answered(claim, status, answer.headers)
@@ -248,10 +261,8 @@ class AsyncSession:
             event("request_answered", text, level=logging.DEBUG, method=method, url=url, status=status, seconds=seconds)
         if exchange is not None:
             exchange.answered(status, answer.headers, content)
-        if body.problem is not None and success and request.decode is not decode_nothing:
-            raise APIResponseError(
-                f"the answer cannot be read: {body.problem}", method=request.method, url=url, response=response
-            )
+        if unreadable is not None:
+            raise unreadable
         return response
 
     async def receive(self, answer: AsyncAnswer, give_up: float) -> BodyReader:

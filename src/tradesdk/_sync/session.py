@@ -199,9 +199,17 @@ class Session:
         return result
 
     def exchange(
-        self, request: Request[T], give_up: float, payment: Payment | None = None, claim: RateClaim | None = None
+        self,
+        request: Request[T],
+        give_up: float,
+        payment: Payment | None = None,
+        arrived: Callable[[RawResponse, APIResponseError | None], None] | None = None,
+        claim: RateClaim | None = None,
     ) -> RawResponse:
-        """Send `request` once, with a payment's header if there is one. Any status counts as an answer."""
+        """Send `request` once, with a payment's header if there is one. Any status counts as an answer.
+
+        `arrived` is called with it, and with why it cannot be read, before anything else is waited for.
+        """
         url = self.base_url + request.target
         if claim is None:
             claim = self._claim(request, url, give_up)
@@ -240,7 +248,12 @@ class Session:
             if exchange is not None:
                 exchange.failed(lost.message)
             raise lost from lost.__cause__
-        response = RawResponse(status, answer.headers, content)
+        response, unreadable = RawResponse(status, answer.headers, content), None
+        if body.problem is not None and success and request.decode is not decode_nothing:
+            text = f"the answer cannot be read: {body.problem}"
+            unreadable = APIResponseError(text, method=request.method, url=url, response=response)
+        if arrived is not None:
+            arrived(response, unreadable)
         logged = logger.isEnabledFor(logging.DEBUG)
         seconds = clock.monotonic() - started if logged else 0.0
         self.limiter.answered(claim, status, answer.headers)
@@ -249,10 +262,8 @@ class Session:
             event("request_answered", text, level=logging.DEBUG, method=method, url=url, status=status, seconds=seconds)
         if exchange is not None:
             exchange.answered(status, answer.headers, content)
-        if body.problem is not None and success and request.decode is not decode_nothing:
-            raise APIResponseError(
-                f"the answer cannot be read: {body.problem}", method=request.method, url=url, response=response
-            )
+        if unreadable is not None:
+            raise unreadable
         return response
 
     def receive(self, answer: Answer, give_up: float) -> BodyReader:

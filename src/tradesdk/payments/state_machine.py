@@ -52,7 +52,7 @@ NOT_RECEIVED = Meaning(ReasonCode.NOT_RECEIVED, resends=MAX_RESENDS, refused=Tru
 REJECTED = Meaning(ReasonCode.REJECTED, refused=True)
 REFUSED = Meaning(ReasonCode.REFUSED, refused=True)
 UNDELIVERED = Meaning(ReasonCode.UNDELIVERED, PaymentStage.TAKEN, is_final=True)
-SUSPECT = Meaning(ReasonCode.SUSPECT, PaymentStage.TAKEN)
+SUSPECT = Meaning(ReasonCode.SUSPECT, PaymentStage.TAKEN, unsettled=True)
 TAKEN_ELSEWHERE = Meaning(ReasonCode.TAKEN_ELSEWHERE, PaymentStage.TAKEN)
 
 
@@ -68,7 +68,6 @@ class Report:
         receipt_problem: why the receipt cannot be read.
         reply: the body of the answer, if it is paid for.
         sent: whether the payment may have reached the service this time.
-        settle_failed: the number of the newest signature that the service failed to settle; 0: none.
     """
 
     meaning: Meaning
@@ -78,7 +77,6 @@ class Report:
     receipt_problem: str | None = None
     reply: bytes | None = None
     sent: bool = True
-    settle_failed: int = 0
 
     @property
     def is_settled(self) -> bool:
@@ -90,6 +88,10 @@ class Report:
         """Where it leaves a payment that was handed over."""
         is_taken = self.is_settled and self.meaning.stage is PaymentStage.SENT
         return PaymentStage.TAKEN if is_taken else self.meaning.stage
+
+    def before_resending(self) -> Report:
+        """What is written down before a wait, in which the answer may still come: a receipt would end it."""
+        return replace(self, receipt=None)
 
     def without(self, payment: Payment) -> Report:
         """The same without the signed payment, which a service may repeat."""
@@ -168,7 +170,7 @@ class Step:
     """What to do next.
 
     Attributes:
-        report: what to write down.
+        report: what the call was told in the end, should it end now.
         wait: seconds until the same bytes are resent; None: the call ends, or signs.
         signs: the payment has expired, and no answer is kept for it: its nonce may be signed again.
     """
@@ -201,16 +203,15 @@ class PaymentStateMachine:
         self._no_reason = 0
         self._expired = expired
         self.resends = 0
-        self.settle_failed = payment.settle_failed
-        self._failed_before = payment.settle_failed not in (0, payment.signatures)
         self._receipt: Receipt | None = None
         self.handed_over = before.submissions > 0
         self.in_doubt = before.in_doubt
 
     def unsent(self, reason: str) -> Report:
-        """The report of a submission that did not reach the service."""
-        meaning = OPEN if self.in_doubt else NOT_RECEIVED
-        return Report(meaning, reason, sent=False, settle_failed=self.settle_failed)
+        """The report of a submission that did not reach the service. After a receipt of success it does not matter."""
+        if self._receipt is not None:
+            return Report(OPEN, reason, receipt=self._receipt)
+        return Report(OPEN if self.in_doubt else NOT_RECEIVED, reason, sent=False)
 
     def can_submit(self, at: float) -> bool:
         """Whether a verifier would accept its validity at the service's time `at`."""
@@ -218,32 +219,26 @@ class PaymentStateMachine:
 
     def next(self, report: Report, *, at: float, now: float, time_left: float) -> Step:
         """What to do after an answer: `at` the latest estimate of the service's time, and `now` by the local clock."""
-        meaning, handed_over, wait, signatures = report.meaning, self.handed_over, None, self._payment.signatures
+        meaning, handed_over, wait, payment = report.meaning, self.handed_over, None, self._payment
         says_no = meaning.refused or report.failure.status == 402
         self.handed_over |= report.sent
-        if meaning.unsettled and not self._expired:
-            self.settle_failed = signatures
+        if meaning.unsettled and self._expired:
+            meaning = OPEN  # of course
         if meaning is UNDELIVERED and not (handed_over or report.is_settled):
             # A random nonce cannot be used: the service contradicts itself.
-            meaning = OPEN if self._payment.purchase is None else TAKEN_ELSEWHERE
+            meaning = OPEN if payment.purchase is None else TAKEN_ELSEWHERE
+        elif meaning.unsettled and payment.settle_failed not in (0, payment.signatures):
+            meaning = SUSPECT
         elif meaning.resends:
             self.in_doubt |= report.sent
             wait = self._wait(report, at=at, now=now, time_left=time_left)
-            if self._failed_before and self.settle_failed == signatures and wait is None:
-                meaning = SUSPECT
         if meaning.refused and self.in_doubt:
             meaning = OPEN  # it may be refused because it was taken
         if report.is_settled:
             self._receipt = report.receipt
-        # While the answer may still come, a receipt of success is kept back: with it, nothing would be resent.
-        receipt = (self._receipt or report.receipt) if wait is None else None
-        report = replace(report, meaning=meaning, receipt=receipt, settle_failed=self.settle_failed)
+        report = replace(report, meaning=meaning, receipt=self._receipt or report.receipt)
         signs = self._expired and says_no and report.sent and report.stage is PaymentStage.SENT
         return Step(report, wait, signs)
-
-    def overslept(self, step: Step) -> Step:
-        """The end instead of a resend for which it is too late: with the receipt that was kept back for that."""
-        return replace(step, report=replace(step.report, receipt=self._receipt or step.report.receipt))
 
     def _wait(self, report: Report, *, at: float, now: float, time_left: float) -> float | None:
         if report.failure.cause is FailureCause.HOPELESS:

@@ -263,7 +263,8 @@ class Record(LedgerChange):
         changes: dict[str, Any] = {"code": meaning.code, "reason": storable(report.reason)}
         # What was released stays so while it is only asked for a kept answer.
         changes["refused"] = meaning.refused or (stage is SENT and is_released(payment, self.now))
-        changes["settle_failed"] = max(payment.settle_failed, report.settle_failed)
+        if meaning.unsettled:
+            changes["settle_failed"] = self.signatures
         if not report.sent:
             changes["submissions"] = payment.submissions - 1
             if payment.submissions == 1:  # nothing was ever handed over
