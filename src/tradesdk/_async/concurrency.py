@@ -125,7 +125,10 @@ class AsyncLoopBinding:
 
     def is_new(self) -> bool:
         """Always False; a second event loop is refused, because connections cannot move."""
-        loop = current_token()
+        try:
+            loop: object = asyncio.get_running_loop()  # `current_token` looks for the event loop's library first
+        except RuntimeError:
+            loop = current_token()
         if self._loop is None:
             self._loop = loop
         elif self._loop != loop:

@@ -14,6 +14,7 @@ from typing import Any, cast
 import httpcore
 
 from .._system.clock import SystemClock
+from .._system.sockets import is_readable
 from .concurrency import run_to_completion
 
 
@@ -91,6 +92,7 @@ class _AsyncStream(httpcore.AsyncNetworkStream):
     def __init__(self, connection: AsyncDeadlineConnection, inner: httpcore.AsyncNetworkStream) -> None:
         self._connection = connection
         self._inner = inner
+        self._socket = inner.get_extra_info("socket")
 
     async def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
         timeout = self._connection.read_timeout or timeout
@@ -116,4 +118,6 @@ class _AsyncStream(httpcore.AsyncNetworkStream):
         return _AsyncStream(self._connection, secure)
 
     def get_extra_info(self, info: str) -> Any:
+        if info == "is_readable" and self._socket is not None:
+            return is_readable(self._socket)  # asked for each call: the layers below would look for it again
         return self._inner.get_extra_info(info)

@@ -15,6 +15,7 @@ from typing import Any, cast
 import httpcore
 
 from .._system.clock import SystemClock
+from .._system.sockets import is_readable
 from .concurrency import run_to_completion
 
 
@@ -92,6 +93,7 @@ class _Stream(httpcore.NetworkStream):
     def __init__(self, connection: DeadlineConnection, inner: httpcore.NetworkStream) -> None:
         self._connection = connection
         self._inner = inner
+        self._socket = inner.get_extra_info("socket")
 
     def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
         timeout = self._connection.read_timeout or timeout
@@ -117,4 +119,6 @@ class _Stream(httpcore.NetworkStream):
         return _Stream(self._connection, secure)
 
     def get_extra_info(self, info: str) -> Any:
+        if info == "is_readable" and self._socket is not None:
+            return is_readable(self._socket)  # asked for each call: the layers below would look for it again
         return self._inner.get_extra_info(info)

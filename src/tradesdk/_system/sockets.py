@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import select
 import socket
+import sys
 
 
 def cut_off(reading: object) -> None:
@@ -24,3 +26,12 @@ def cut_off(reading: object) -> None:
             socket.socket.shutdown(
                 sock, socket.SHUT_RDWR
             )  # the TLS socket's own shutdown would drop the session while it is read
+
+
+def is_readable(sock: socket.socket) -> bool:
+    """Whether reading would not wait: something came, or the other side has closed."""
+    if sys.platform == "win32":
+        return bool(select.select([sock], [], [], 0)[0])
+    poll = select.poll()
+    poll.register(sock, select.POLLIN)
+    return bool(poll.poll(0))
