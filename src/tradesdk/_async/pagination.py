@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import pyarrow
 
     from ..models._base import Model
-    from .session import AsyncSession
+    from .sending import AsyncCaller
 
 M = TypeVar("M", bound="Model")
 
@@ -42,7 +42,7 @@ class AsyncPager(Generic[M]):
 
     def __init__(
         self,
-        session: AsyncSession,
+        session: AsyncCaller,
         listing: Listing[M],
         *,
         limit: int | None = None,
@@ -79,7 +79,7 @@ class AsyncPager(Generic[M]):
 
     async def first(self) -> M | None:
         """The first item; None when the list is empty. Fetches one item only."""
-        async for page in _AsyncPages(self._session, self._listing, 1, self._cursor, self._max_items):
+        async for page in AsyncPages(self._session, self._listing, 1, self._cursor, self._max_items):
             for item in page.data:
                 return item
         return None
@@ -121,8 +121,8 @@ class AsyncPager(Generic[M]):
         _frames.load("polars")
         return _frames.polars_frame(await self.to_arrow())
 
-    def _pages(self) -> _AsyncPages[M]:
-        return _AsyncPages(self._session, self._listing, self._limit, self._cursor, self._max_items)
+    def _pages(self) -> AsyncPages[M]:
+        return AsyncPages(self._session, self._listing, self._limit, self._cursor, self._max_items)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} of {self._listing.item.__name__} at {self._listing.path}>"
@@ -131,20 +131,27 @@ class AsyncPager(Generic[M]):
 # Iterators, not generators: stopping early needs no clean-up, and after an error the page can be fetched again.
 
 
-class _AsyncPages(Generic[M]):
+class AsyncPages(Generic[M]):
     def __init__(
-        self, session: AsyncSession, listing: Listing[M], limit: int, cursor: str | None, max_items: int | None
+        self,
+        session: AsyncCaller,
+        listing: Listing[M],
+        limit: int = MAX_PAGE,
+        cursor: str | None = None,
+        max_items: int | None = None,
+        give_up: float | None = None,
     ) -> None:
         self._session = session
         self._listing = listing
         self._limit = limit
         self._cursor = cursor
         self._left = max_items
+        self._give_up = give_up
         self._cursors: set[str] = set()
         self._repeats = Repeats()
         self._done = False
 
-    def __aiter__(self) -> _AsyncPages[M]:
+    def __aiter__(self) -> AsyncPages[M]:
         return self
 
     async def __anext__(self) -> Page[M]:
@@ -153,7 +160,8 @@ class _AsyncPages(Generic[M]):
         if self._cursor is not None and self._cursor in self._cursors:
             raise self._loop("the list repeats a cursor")
         limit = self._limit if self._left is None else min(self._limit, self._left)
-        page = await self._session.call(self._listing.page(limit=limit, cursor=self._cursor))
+        request = self._listing.page(limit=limit, cursor=self._cursor)
+        page = await self._session.call(request, give_up=self._give_up)
         if page.next_cursor is not None and self._repeats.nothing_new(list(map(_id_of, page.data))):
             raise self._loop("the list has new cursors and no new items")
         if self._left is not None:
@@ -176,7 +184,7 @@ class _AsyncPages(Generic[M]):
 
 
 class _AsyncItems(Generic[M]):
-    def __init__(self, pages: _AsyncPages[M]) -> None:
+    def __init__(self, pages: AsyncPages[M]) -> None:
         self._pages = pages
         self._items: Iterator[M] = iter(())
 

@@ -5,41 +5,23 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from .._http.log_events import event, log_retry
 from .._http.request import CreateLookup, Request
-from .._http.response import decode_with_headers, failure_of
+from .._http.response import failure_of
 from .._http.retry import Retries
 from .._http.service_time import server_now
-from ..errors import AmbiguousOutcomeError, APIError, APIResponseError, NotFoundError, TradeError
+from ..errors import AmbiguousOutcomeError, APIError, NotFoundError, TradeError
 from .concurrency import sleep
+from .pagination import AsyncPages
 
 if TYPE_CHECKING:
-    from collections import deque
-
-    from .._http.retry import RetryBudget, RetryPolicy
-    from .._system.clock import Clock
-    from .._values.http import RawResponse
+    from .sending import AsyncCaller
 
 T = TypeVar("T")
 
 _SLACK = 60.0  # seconds that two clocks of one service may be apart
-
-
-class AsyncCaller(Protocol):
-    """The parts of a session that retries use."""
-
-    base_url: str
-    clock: Clock
-    policy: RetryPolicy
-    retry_budget: RetryBudget
-    made: deque[str]
-
-    async def call(self, request: Request[T], *, give_up: float | None = None) -> T: ...
-    async def attempt(self, request: Request[T], give_up: float) -> T: ...
-    def read(self, request: Request[T], response: RawResponse) -> T: ...
-    def is_only_create(self, expected: tuple[object, ...]) -> bool: ...
 
 
 class AsyncRetryLoop(Generic[T]):
@@ -159,15 +141,8 @@ class AsyncRetryLoop(Generic[T]):
         session = self._session
         new: list[Any] = []
         unsure: list[Any] = []
-        cursor: str | None = None
-        seen: set[str] = set()
-        while True:
-            listing = lookup.listing.page(limit=100, cursor=cursor)
-            with_headers = Request(
-                listing.method, listing.path, decode_with_headers(listing.decode), query=listing.query
-            )
-            page, headers = await session.call(with_headers, give_up=self._give_up)
-            since, surely_before = self._since(headers)
+        async for page in AsyncPages(session, lookup.listing, give_up=self._give_up):
+            since, surely_before = self._since(session.latest)
             for item in page.data:
                 if lookup.identity(item) != lookup.expected or item.id in session.made:
                     continue
@@ -176,17 +151,7 @@ class AsyncRetryLoop(Generic[T]):
                     new.append(item)
                 elif created >= surely_before:
                     unsure.append(item)
-            cursor = page.next_cursor
-            if cursor is None:
-                return new, unsure
-            if cursor in seen:  # the rest of the list cannot be read, and may contain it
-                raise APIResponseError(
-                    "the list repeats a cursor",
-                    method="GET",
-                    url=session.base_url + listing.target,
-                    code="pagination_loop",
-                )
-            seen.add(cursor)
+        return new, unsure
 
     def _since(self, headers: Mapping[str, str]) -> tuple[float, float]:
         """When the call began by the service's clock, and the time before which it cannot have created anything.

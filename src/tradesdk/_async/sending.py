@@ -3,10 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
 if TYPE_CHECKING:
-    from .._values.http import Headers, SentHeaders
+    from collections import deque
+    from collections.abc import Mapping
+
+    from .._http.request import Request
+    from .._http.retry import RetryBudget, RetryPolicy
+    from .._system.clock import Clock
+    from .._values.http import Headers, RawResponse, SentHeaders
+
+T = TypeVar("T")
 
 
 class Outgoing(NamedTuple):
@@ -79,3 +87,19 @@ class AsyncSender(Protocol):
     async def aclose(self) -> None:
         """Close the connections, but not a given client."""
         ...
+
+
+class AsyncCaller(Protocol):
+    """The parts of a session that pages and retries use."""
+
+    base_url: str
+    clock: Clock
+    policy: RetryPolicy
+    retry_budget: RetryBudget
+    made: deque[str]
+    latest: Mapping[str, str]
+
+    async def call(self, request: Request[T], *, give_up: float | None = None) -> T: ...
+    async def attempt(self, request: Request[T], give_up: float) -> T: ...
+    def read(self, request: Request[T], response: RawResponse) -> T: ...
+    def is_only_create(self, expected: tuple[object, ...]) -> bool: ...

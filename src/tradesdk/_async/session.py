@@ -110,6 +110,9 @@ class AsyncSession:
     watch: Callable[[object], None] | None = None
     """Called with every connection that is used, so that it can be cut off."""
 
+    latest: Mapping[str, str] = field(default_factory=dict)
+    """The headers of the latest answer."""
+
     creating: list[tuple[object, ...]] = field(default_factory=list)
     """What the creates in progress expect: with two alike, a match may belong to the other."""
 
@@ -247,6 +250,7 @@ class AsyncSession:
             if exchange is not None:
                 exchange.failed(lost.message)
             raise lost from lost.__cause__
+        self.latest = answer.headers
         response, unreadable = RawResponse(status, answer.headers, content), None
         if body.problem is not None and success and request.decode is not decode_nothing:
             text = f"the answer cannot be read: {body.problem}"

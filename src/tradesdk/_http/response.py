@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from functools import cache
 from http import HTTPStatus
@@ -193,17 +193,6 @@ def decode_page(item: type[M], method: str, url: str, response: RawResponse) -> 
 
 def decode_nothing(method: str, url: str, response: RawResponse) -> None:
     """Ignore the body: a success is enough."""
-
-
-def decode_with_headers(
-    decode: Callable[[str, str, RawResponse], T],
-) -> Callable[[str, str, RawResponse], tuple[T, Mapping[str, str]]]:
-    """`decode`, with the headers beside its result."""
-
-    def both(method: str, url: str, response: RawResponse) -> tuple[T, Mapping[str, str]]:
-        return decode(method, url, response), response.headers
-
-    return both
 
 
 def decode_raw(method: str, url: str, response: RawResponse) -> RawResponse:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import pyarrow
 
     from ..models._base import Model
-    from .session import Session
+    from .sending import Caller
 
 M = TypeVar("M", bound="Model")
 
@@ -41,7 +41,7 @@ class Pager(Generic[M]):
 
     def __init__(
         self,
-        session: Session,
+        session: Caller,
         listing: Listing[M],
         *,
         limit: int | None = None,
@@ -74,7 +74,7 @@ class Pager(Generic[M]):
 
     def first(self) -> M | None:
         """The first item; None when the list is empty. Fetches one item only."""
-        for page in _Pages(self._session, self._listing, 1, self._cursor, self._max_items):
+        for page in Pages(self._session, self._listing, 1, self._cursor, self._max_items):
             for item in page.data:
                 return item
         return None
@@ -116,8 +116,8 @@ class Pager(Generic[M]):
         _frames.load("polars")
         return _frames.polars_frame(self.to_arrow())
 
-    def _pages(self) -> _Pages[M]:
-        return _Pages(self._session, self._listing, self._limit, self._cursor, self._max_items)
+    def _pages(self) -> Pages[M]:
+        return Pages(self._session, self._listing, self._limit, self._cursor, self._max_items)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} of {self._listing.item.__name__} at {self._listing.path}>"
@@ -126,20 +126,27 @@ class Pager(Generic[M]):
 # Iterators, not generators: stopping early needs no clean-up, and after an error the page can be fetched again.
 
 
-class _Pages(Generic[M]):
+class Pages(Generic[M]):
     def __init__(
-        self, session: Session, listing: Listing[M], limit: int, cursor: str | None, max_items: int | None
+        self,
+        session: Caller,
+        listing: Listing[M],
+        limit: int = MAX_PAGE,
+        cursor: str | None = None,
+        max_items: int | None = None,
+        give_up: float | None = None,
     ) -> None:
         self._session = session
         self._listing = listing
         self._limit = limit
         self._cursor = cursor
         self._left = max_items
+        self._give_up = give_up
         self._cursors: set[str] = set()
         self._repeats = Repeats()
         self._done = False
 
-    def __iter__(self) -> _Pages[M]:
+    def __iter__(self) -> Pages[M]:
         return self
 
     def __next__(self) -> Page[M]:
@@ -148,7 +155,8 @@ class _Pages(Generic[M]):
         if self._cursor is not None and self._cursor in self._cursors:
             raise self._loop("the list repeats a cursor")
         limit = self._limit if self._left is None else min(self._limit, self._left)
-        page = self._session.call(self._listing.page(limit=limit, cursor=self._cursor))
+        request = self._listing.page(limit=limit, cursor=self._cursor)
+        page = self._session.call(request, give_up=self._give_up)
         if page.next_cursor is not None and self._repeats.nothing_new(list(map(_id_of, page.data))):
             raise self._loop("the list has new cursors and no new items")
         if self._left is not None:
@@ -171,7 +179,7 @@ class _Pages(Generic[M]):
 
 
 class _Items(Generic[M]):
-    def __init__(self, pages: _Pages[M]) -> None:
+    def __init__(self, pages: Pages[M]) -> None:
         self._pages = pages
         self._items: Iterator[M] = iter(())
 
