@@ -199,9 +199,6 @@ class Course:
         holder, until = self.claims.get(payment.id, (owner, 0.0))
         return holder != owner and self.now < until <= self.now + 330
 
-    def is_of_another(self, payment: Payment, owner: str | None) -> bool:
-        return owner is not None and self.claims.get(payment.id, (owner, 0.0))[0] != owner
-
     def is_own(self, payment: Payment, owner: str | None) -> bool:
         return owner is None or self.claims.get(payment.id, ("", 0.0))[0] == owner
 

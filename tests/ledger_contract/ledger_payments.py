@@ -11,7 +11,6 @@ from tradesdk import (
     Ledger,
     LedgerRow,
     Payment,
-    PaymentProof,
     PaymentStage,
     ReasonCode,
     ReleaseClaim,
@@ -194,7 +193,3 @@ def at(store: Ledger, place: str, **changes: Any) -> Payment:
 def is_free(payment: Payment) -> bool:
     """Whether it counts nothing."""
     return payment.paid is False or (payment.stage is PaymentStage.RESERVED and payment.reserved == 0)
-
-
-def is_marked_paid(payment: Payment) -> bool:
-    return payment.proof is PaymentProof.PERSON and payment.paid is True

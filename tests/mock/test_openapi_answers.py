@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import httpx
@@ -15,8 +15,6 @@ from tradesdk_mock import MockClock, MockServerError, MockService
 from .._openapi import described, document, header_problems, problems, response
 from ._http import READ, START, add_wallet, connection, in_process
 from ._paying import offer_of, pay
-
-pytestmark = pytest.mark.long
 
 MARKET = {
     path: item["post"]["x-price"] for path, item in document()["paths"].items() if "x-price" in item.get("post", {})
@@ -84,21 +82,57 @@ def example(path: str, method: str = "post") -> Any:
     return document()["paths"][path][method]["requestBody"]["content"]["application/json"]["example"]
 
 
-def test_every_status_is_shown_and_every_answer_is_described(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def witness() -> Iterator[Witness]:
     with MockService(seed=7, clock=MockClock(START), first_within=0) as mock:
-        witness = Witness(mock)
         mock.populate("main")
-        succeed(witness)
-        refuse(witness)
-        fail(witness, monkeypatch)
-    wanted = {
-        (method, path, int(status)) for method, path, operation in described() for status in operation["responses"]
+        yield Witness(mock)
+
+
+def statuses(endpoints: list[tuple[str, str]], *kinds: int) -> set[tuple[str, str, int]]:
+    """All that is described for these, and begins with such a digit."""
+    return {
+        (method, path, int(status))
+        for method, path, operation in described()
+        for status in operation["responses"]
+        if (method, path) in endpoints and int(status[0]) in kinds
     }
-    assert witness.seen == wanted
+
+
+@pytest.mark.rule(
+    "agents.list agents.get wallets.list trade.open.nulls trades.list trades.get positions.list signals.latest",
+    "signals.history account.get usage.get transport.response-json",
+)
+def test_every_answer_of_the_account_is_described(witness: Witness) -> None:
+    succeed(witness)
+    assert witness.seen == statuses(ACCOUNT, 2)
+
+
+@pytest.mark.rule(
+    "agent.delete.active auth.invalid auth.scope.forbidden wallets.connect.bad-signature error.400.malformed",
+    "error.400.signature error.401 error.403 error.404.missing error.409 error.429",
+)
+def test_every_refusal_of_the_account_is_described(witness: Witness) -> None:
+    refuse(witness)
+    assert witness.seen == statuses(ACCOUNT, 4)
+
+
+@pytest.mark.rule("error.500", "error.503")
+def test_every_failure_of_the_account_is_described(witness: Witness, monkeypatch: pytest.MonkeyPatch) -> None:
+    fail(witness, ACCOUNT, monkeypatch)
+    assert witness.seen == statuses(ACCOUNT, 5)
+
+
+@pytest.mark.long
+def test_every_answer_of_market_data_is_described(witness: Witness, monkeypatch: pytest.MonkeyPatch) -> None:
+    sell(witness)
+    paths = [("POST", path) for path in MARKET]
+    fail(witness, paths, monkeypatch)
+    assert witness.seen == statuses(paths, 2, 4, 5)
 
 
 def succeed(witness: Witness) -> None:
-    """Everything that can be done, with the description's own examples where they don't name things."""
+    """Everything that can be done with an account, by the description's own examples where they don't name things."""
     ask, mock = witness.ask, witness.mock
     with in_process(mock) as http:
         ids = {
@@ -120,14 +154,6 @@ def succeed(witness: Witness) -> None:
     ask("POST", "/v1/agents", 201, json={"name": "one", "wallet_id": wallet["id"], "chain_id": 8453})
     ask("PATCH", "/v1/agents/{agent_id}", 200, ids=ids, json=example("/v1/agents/{agent_id}", "patch"))
     ask("DELETE", "/v1/agents/{agent_id}", 204, ids=ids)
-    for number, (path, price) in enumerate(MARKET.items()):
-        paid = {}
-        if float(price["usd"]):
-            paid = pay(offer_of(ask("POST", path, 402).headers), mock.clock.now(), number)
-        answer = ask("POST", path, 200, headers=paid)
-        receipt = answer.headers.get("payment-response")
-        assert (receipt is None) == (float(price["usd"]) == 0)
-        assert receipt is None or problems("PaymentResponse", json.loads(base64.b64decode(receipt))) == []
 
 
 def refuse(witness: Witness) -> None:
@@ -163,6 +189,19 @@ def refuse(witness: Witness) -> None:
         ask("POST", "/v1/wallets", 400, json={**connection(), "signature": "0x12"}).json()["error"]["code"]
         == "invalid_signature"
     )
+
+
+def sell(witness: Witness) -> None:
+    """Everything that can be bought, and what may be wrong with an order."""
+    ask, mock = witness.ask, witness.mock
+    for number, (path, price) in enumerate(MARKET.items()):
+        paid = {}
+        if float(price["usd"]):
+            paid = pay(offer_of(ask("POST", path, 402).headers), mock.clock.now(), number)
+        answer = ask("POST", path, 200, headers=paid)
+        receipt = answer.headers.get("payment-response")
+        assert (receipt is None) == (float(price["usd"]) == 0)
+        assert receipt is None or problems("PaymentResponse", json.loads(base64.b64decode(receipt))) == []
     mock.set_gaps(paywall="open")
     mock.set_price_failure(True)
     ask("POST", "/v1/token-prices", 502)
@@ -172,7 +211,7 @@ def refuse(witness: Witness) -> None:
             ask("POST", path, 404, json={"tokens": [{"identifier": "NOPE"}]})
 
 
-def fail(witness: Witness, monkeypatch: pytest.MonkeyPatch) -> None:
+def fail(witness: Witness, endpoints: list[tuple[str, str]], monkeypatch: pytest.MonkeyPatch) -> None:
     """Errors of the server itself, on each endpoint."""
 
     def broken(failure: Exception) -> Callable[[object], None]:
@@ -190,5 +229,5 @@ def fail(witness: Witness, monkeypatch: pytest.MonkeyPatch) -> None:
     for status, failure in ((503, unavailable), (500, RuntimeError("for the test"))):
         with monkeypatch.context() as patch:
             patch.setattr(type(witness.mock.world), "transaction", broken(failure))
-            for method, path in EVERY:
+            for method, path in endpoints:
                 witness.ask(method, path, status)
