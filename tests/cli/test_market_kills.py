@@ -35,14 +35,20 @@ from tradesdk_cli.output.printer import Output
 step, name = sys.argv[1:3]
 number = getattr(signal, "SIG" + name)
 
+def comes(now):
+    global step
+    if step == now:
+        step = None  # once: the second signal would end the process at once
+        os.kill(os.getpid(), number)
+
 def steps(owner, method, before, after, counts=lambda *given: True):
     call = getattr(owner, method)
     def stepped(self, *given, **more):
-        if step == before and counts(*given):
-            os.kill(os.getpid(), number)
+        if counts(*given):
+            comes(before)
         result = call(self, *given, **more)
-        if step == after and counts(*given):
-            os.kill(os.getpid(), number)
+        if counts(*given):
+            comes(after)
         return result
     setattr(owner, method, stepped)
 
