@@ -225,9 +225,6 @@ def session(ctx: typer.Context, *, new_profile: bool = False) -> Iterator[Sessio
     try:
         for warning in settings.warnings:
             opened.out.note(f"warning: {warning}")
-        if settings.notes and not opened.out.machine_notes:
-            for note in settings.notes:
-                opened.out.note(note)
         if settings.debug or settings.curl:
             from tradesdk_cli.diagnostics import watching
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from tradesdk_cli.config.settings import Files
+from tradesdk_cli.config.files import Files
 
 from ._terminal import Terminal
 

@@ -9,7 +9,8 @@ from types import SimpleNamespace
 import pytest
 
 from tradesdk_cli.config.credentials import forget, keep, kept_key, key_file, place_of
-from tradesdk_cli.config.settings import Files, Settings
+from tradesdk_cli.config.files import Files
+from tradesdk_cli.config.settings import Settings
 from tradesdk_cli.errors import ConfigProblem
 
 from . import _keyring

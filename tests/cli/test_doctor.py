@@ -214,7 +214,11 @@ def test_a_check_that_breaks(bare: Terminal, monkeypatch: pytest.MonkeyPatch) ->
 
 @each_of(
     ("text", "said"),
-    [('profile = "work', "config.toml, line 1"), ("profile = 3\n", "profile"), ("profiles = 1\n", "profiles")],
+    [
+        ('profile = "work', "config.toml: unterminated string"),
+        ("profile = 3\n", "profile"),
+        ("profiles = 1\n", "profiles"),
+    ],
 )
 def test_settings_files_that_are_broken(bare: Terminal, text: str, said: str) -> None:
     (bare.home / "config.toml").write_text(text)

@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from tradesdk_cli.config.entries import ENTRIES
-from tradesdk_cli.config.settings import Files, resolve
+from tradesdk_cli.config.files import Files
+from tradesdk_cli.config.settings import resolve
 from tradesdk_cli.errors import ConfigProblem, UsageProblem
 from tradesdk_cli.output.printer import Output
 from tradesdk_cli.session import Session
@@ -68,12 +69,12 @@ def test_the_environment_goes_before_a_profile_and_says_so_when_a_flag_named_it(
     environ = {"TRADE_BASE_URL": "https://b.example", "TRADE_API_KEY": "k"}
     settings = resolve({"profile": "work"}, environ, found)
     assert (settings.base_url, settings.sources["base_url"]) == ("https://b.example", "TRADE_BASE_URL")
-    assert settings.notes == (
+    assert settings.warnings == (
         "TRADE_BASE_URL goes before the address of profile work",
         "TRADE_API_KEY goes before the key of profile work",
     )
-    assert resolve({}, environ, found).notes == ()
-    assert resolve({"profile": "work"}, {}, found).notes == ()
+    assert resolve({}, environ, found).warnings == ()
+    assert resolve({"profile": "work"}, {}, found).warnings == ()
 
 
 def test_an_address_moves_the_market_data_unless_somebody_who_counts_more_says_where_it_is() -> None:
@@ -104,7 +105,8 @@ def test_a_mock_is_never_undone_by_an_address_of_the_environment() -> None:
     del environ["TRADE_MOCK"]
     settings = resolve({}, environ, files(work={"kind": "mock"}))
     assert settings.mock is True
-    assert settings.notes == ("TRADE_BASE_URL is left alone: profile work is a mock",)
+    told = f"TRADE_BASE_URL is left alone: {WORK} turns the mock on (--no-mock turns it off)"
+    assert settings.warnings == (told,)
     assert resolve({}, environ, files({"mock": True}, work={})).mock is True
 
 
@@ -126,7 +128,7 @@ def test_a_mock_and_an_address_on_one_line() -> None:
 def test_trade_mock_goes_before_a_live_profile_and_says_so() -> None:
     settings = resolve({"profile": "work"}, {"TRADE_MOCK": "1"}, files(work={"base_url": "https://a.example"}))
     assert settings.mock is True
-    assert settings.notes == ("TRADE_MOCK goes before profile work: this is the mock",)
+    assert settings.warnings == ("TRADE_MOCK goes before profile work: this is the mock",)
 
 
 # What may stand where
@@ -158,8 +160,9 @@ WRONG: dict[str, list[Any]] = {
 }
 
 
-@each_of("name", list(ENTRIES))
+@each_of("name", list(WRONG))
 def test_a_wrong_type_is_named_and_a_key_is_not_repeated(name: str) -> None:
+    assert set(WRONG) == {name for name, entry in ENTRIES.items() if entry.profile or entry.project}
     in_project = ENTRIES[name].project
     for value in WRONG[name]:
         found = files({name: value} if in_project else None, work={} if in_project else {name: value})
@@ -173,16 +176,14 @@ def test_unknown_names_are_warned_about_with_a_suggestion() -> None:
     settings = resolve({}, {}, files({"ouput": "json"}, work={"base-url": "https://a.example", "mock": True, "zzz": 1}))
     suggestions = [warning.rpartition("; ")[2] for warning in settings.warnings]
     assert suggestions[:3] == ["did you mean output?", "did you mean base_url?", "did you mean kind?"]
-    assert suggestions[3].startswith("there are base_url, ")
+    assert suggestions[3].startswith("there are world, base_url, ")
     outside = Files(config={"output": "json", "profiles": {}}, config_file=CONFIG)
     assert resolve({}, {}, outside).warnings == (
         f"{CONFIG} has output outside of a profile: it belongs below [profiles.NAME]",
     )
-    mistyped = Files(config={"profle": "work", "profil": {"work": {}}, "zzz": 1}, config_file=CONFIG)
+    mistyped = Files(config={"profle": "work"}, config_file=CONFIG)
     assert resolve({}, {}, mistyped).warnings == (
-        f"{CONFIG} has profle outside of a profile; did you mean profile?",
-        f"{CONFIG} has profil outside of a profile; did you mean profiles?",
-        f"{CONFIG} has zzz outside of a profile: it belongs below [profiles.NAME]",
+        f"{CONFIG} has profle outside of a profile: it belongs below [profiles.NAME]",
     )
 
 

@@ -49,7 +49,7 @@ def test_unusable_values_are_named() -> None:
     for value in ("6", "-1", "many", "1.0"):
         with pytest.raises(ConfigProblem, match="TRADE_MAX_RETRIES"):
             resolve({}, {"TRADE_MAX_RETRIES": value})
-    with pytest.raises(UsageProblem, match="is empty"):
+    with pytest.raises(UsageProblem, match="--base-url"):
         resolve({"base_url": " "}, {})
     with pytest.raises(UsageProblem, match="--profile"):
         resolve({"profile": "../x"}, {})

@@ -225,6 +225,7 @@ def test_completing_imports_nothing_heavy(trade: Terminal, words: str) -> None:
             "choices",
             "config",
             "config.entries",
+            "config.files",
             "config.settings",
             "errors",
             "files",

@@ -133,7 +133,8 @@ def path(ctx: typer.Context) -> None:
 
     Works with a broken file, too.
     """
-    from tradesdk_cli.config.settings import config_folder, find_project, resolve
+    from tradesdk_cli.config.files import config_folder, find_project
+    from tradesdk_cli.config.settings import resolve
     from tradesdk_cli.output.printer import Output
 
     out = Output(resolve(ctx.obj, os.environ), os.environ)
@@ -222,12 +223,11 @@ def _place(run: Session, name: str) -> tuple[Path, str]:
 
 def _agree_to_move(run: Session, profile: str, address: str, *, yes: bool) -> None:
     """Asks before a kept key goes to an address that it was not kept for."""
-    from tradesdk_cli.config.credentials import host_of, origin_of
+    from tradesdk_cli.config.credentials import addresses_of, host_of, origin_of
     from tradesdk_cli.confirm import agree
 
     table = run.settings.files.profiles.get(profile, {})
-    known = [table[field] for field in ("base_url", "market_url") if isinstance(table.get(field), str)]
-    if "key" not in table or origin_of(address) in {origin_of(own) for own in known}:
+    if "key" not in table or origin_of(address) in map(origin_of, addresses_of(table)):
         return
     agree(f"let the key that profile {profile} keeps go to {host_of(address)}", yes=yes)
 

@@ -55,7 +55,8 @@ def doctor(ctx: typer.Context) -> None:
 
 def _settings(flags: Mapping[str, Any], environ: Mapping[str, str]) -> tuple[Settings, ConfigProblem | None]:
     """The settings, as far as they can be read, and what is wrong with them."""
-    from tradesdk_cli.config.settings import Files, Settings, config_folder, resolve, settings_of
+    from tradesdk_cli.config.files import Files, config_folder
+    from tradesdk_cli.config.settings import Settings, resolve, settings_of
     from tradesdk_cli.errors import ConfigProblem
 
     try:

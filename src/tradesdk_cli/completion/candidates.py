@@ -251,7 +251,7 @@ def _worlds(line: Line, begun: str) -> Iterable[tuple[str, str]]:
 
 
 def _profiles(line: Line, begun: str) -> Iterable[tuple[str, str]]:
-    from tradesdk_cli.config.settings import read_files
+    from tradesdk_cli.config.files import read_files
 
     return [(name, "") for name in read_files(os.environ).profiles]
 

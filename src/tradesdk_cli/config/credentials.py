@@ -19,9 +19,9 @@ from tradesdk_cli.files import atomic_write
 from tradesdk_cli.text import bare_key, one_line
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
-    from tradesdk_cli.config.settings import Settings, StoredKey
+    from tradesdk_cli.config.settings import Settings
 
 
 _LONGEST = 4096
@@ -220,20 +220,25 @@ def service_key(settings: Settings, address: str, *, market: bool = False) -> tu
     if settings.api_key is not None:
         _refuse_project(settings, address, settings.sources.get("market_url" if market else "base_url", ""))
         return settings.api_key, "TRADE_API_KEY"
-    kept = settings.kept
-    if kept is None:
+    name, kept = settings.profile, settings.table.get("key")
+    if name is None or kept is None:
         return None
-    if origin_of(address) not in {origin_of(own) for own in kept.addresses}:
-        raise _elsewhere(kept, address, settings.sources.get("market_url" if market else "base_url", ""))
-
-    place = place_of(settings, kept.profile, kept.place)
-    found = kept_key(settings, kept.profile, kept.place)
+    own = addresses_of(settings.table)
+    if origin_of(address) not in map(origin_of, own):
+        raise _elsewhere(name, own, address, settings.sources.get("market_url" if market else "base_url", ""))
+    place = place_of(settings, name, kept)
+    found = kept_key(settings, name, kept)
     if found is None:
         raise ConfigProblem(
-            f"profile {kept.profile} keeps its key in {place}, and there is none",
-            f"store it again: trade login --profile {kept.profile}",
+            f"profile {name} keeps its key in {place}, and there is none",
+            f"store it again: trade login --profile {name}",
         )
-    return found, f"profile {kept.profile} ({place})"
+    return found, f"profile {name} ({place})"
+
+
+def addresses_of(table: Mapping[str, Any]) -> list[str]:
+    """The addresses that a profile names: its key may be sent there."""
+    return [str(table[name]) for name in ("base_url", "market_url") if name in table]
 
 
 def refuse_http(address: str, settings: str, what: str, travels: str) -> None:
@@ -310,7 +315,7 @@ def _refuse_project(settings: Settings, address: str, source: str) -> None:
         return
     files = settings.files
     usual = files.profiles.get(files.default_profile or "", {})
-    if origin_of(address) in {origin_of(str(usual[field])) for field in ("base_url", "market_url") if field in usual}:
+    if origin_of(address) in map(origin_of, addresses_of(usual)):
         return
     name, to = settings.profile, host_of(address)
     raise ConfigProblem(
@@ -319,14 +324,14 @@ def _refuse_project(settings: Settings, address: str, source: str) -> None:
     )
 
 
-def _elsewhere(kept: StoredKey, address: str, source: str) -> ConfigProblem:
-    own = " and ".join(dict.fromkeys(host_of(one) for one in kept.addresses))
+def _elsewhere(profile: str, addresses: list[str], address: str, source: str) -> ConfigProblem:
+    own = " and ".join(dict.fromkeys(map(host_of, addresses)))
     said = source.removeprefix("flag ") or "another setting"
     meant = f"the key is for {own}" if own else "the profile names no address of its own"
     way = f"leave {said} out" if source.startswith("flag") else f"unset {said}"
     if not own:
-        way = f"trade config set base_url URL --profile {kept.profile}"
+        way = f"trade config set base_url URL --profile {profile}"
     return ConfigProblem(
-        f"the key of profile {kept.profile} is not sent to {host_of(address)}, which {said} names: {meant}",
+        f"the key of profile {profile} is not sent to {host_of(address)}, which {said} names: {meant}",
         f"{way}, or bring the key for that address: TRADE_API_KEY",
     )

@@ -1,4 +1,4 @@
-"""What settings files may say: every setting, what fits it, and what is wrong with what does not."""
+"""The one table of settings: what fits each, which variable has it, and which files may say it."""
 
 from __future__ import annotations
 
@@ -17,83 +17,98 @@ if TYPE_CHECKING:
 
 
 FORMATS = tuple(Format)
-KINDS = ("live", "mock")
-KEY_PLACES = ("file", "keyring")
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,39}")
 """Names of profiles and of mock worlds: they become names of files."""
 NAME_RULE = "letters, digits, - and _ (at most 40)"
 PROJECT_FILE = ".trade.toml"
-MOST_RETRIES = "a whole number from 0 to 5"
-YES, NO = ("1", "true", "yes", "on"), ("0", "false", "no", "off")
-
-
-def _is_text(value: Any) -> bool:
-    return isinstance(value, str) and bool(value.strip())
-
-
-def _one_of(choices: tuple[str, ...]) -> Callable[[Any], bool]:
-    return lambda value: value in choices
-
-
-def _is_seconds(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 < value <= 3600
-
-
-def _is_retries(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= 5
-
-
-def _is_true(value: Any) -> bool:
-    return value is True
+_BOOLEANS = dict.fromkeys(("1", "true", "yes", "on"), True) | dict.fromkeys(("0", "false", "no", "off"), False)
 
 
 def is_name(value: Any) -> bool:
     return isinstance(value, str) and NAME.fullmatch(value) is not None
 
 
-def _is_level(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= 2
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str) and bool(value.strip())
+
+
+def _number(text: str) -> int | float:
+    return int(text) if text.isdigit() else float(text)
+
+
+def _hosts(urls: str) -> str:
+    """The hosts of URLs with spaces between them: a path may be a key."""
+    rests = [url.partition("://")[2] for url in urls.split()]
+    return " ".join(re.split(r"[/?#]", rest)[0].rpartition("@")[2] or "…" for rest in rests)
 
 
 @dataclass(frozen=True, eq=False)
 class Entry:
-    """One setting: what fits, in a check and in words, and in which files it may stand."""
+    """One setting.
 
-    fits: Callable[[Any], bool]
+    Attributes:
+        rule: what fits, in words.
+        fits: what fits.
+        read: makes a value of text, as variables have it and `trade config set` takes it.
+        variable: the variable of the environment.
+        default: what counts when nobody says anything.
+        profile: whether a profile may say it.
+        project: whether a project's file may.
+    """
+
     rule: str
+    fits: Callable[[Any], bool]
+    read: Callable[[str], Any] = str
+    variable: str = ""
+    default: Any = None
     profile: bool = True
     project: bool = False
 
+    def of_text(self, text: str) -> Any:
+        """The value that a text means; None when it does not fit."""
+        try:
+            value = self.read(text.strip())
+        except (ValueError, KeyError):
+            return None
+        return value if self.fits(value) else None
+
+
+def _one_of(*choices: str) -> Callable[[Any], bool]:
+    return lambda value: value in choices
+
+
+def _whole(first: int, last: int) -> Callable[[Any], bool]:
+    return lambda value: type(value) is int and first <= value <= last
+
+
+def _is_seconds(value: Any) -> bool:
+    return type(value) in (int, float) and 0 < value <= 3600
+
+
+_A_NAME = f"a name: {NAME_RULE}"
 
 ENTRIES: dict[str, Entry] = {
-    "base_url": Entry(_is_text, 'an address, such as "https://api.example.com"'),
-    "market_url": Entry(_is_text, 'an address, such as "https://market.example.com"'),
-    "kind": Entry(_one_of(KINDS), '"live" or "mock"'),
-    "key": Entry(_one_of(KEY_PLACES), '"file" or "keyring": where the key is kept, not the key itself'),
-    "profile": Entry(is_name, f"a name: {NAME_RULE}", profile=False, project=True),
-    "mock": Entry(_is_true, "true: a project can turn the mock on, not off", profile=False, project=True),
-    "world": Entry(is_name, f"a name: {NAME_RULE}"),
-    "output": Entry(_one_of(FORMATS), f"one of {', '.join(FORMATS)}", project=True),
-    "timeout": Entry(_is_seconds, "seconds above 0, at most 3600"),
-    "retries": Entry(_is_retries, MOST_RETRIES),
-    "verbose": Entry(_is_level, "0, 1 or 2"),
+    "profile": Entry(_A_NAME, is_name, variable="TRADE_PROFILE", profile=False, project=True),
+    "mock": Entry(
+        "true: a project can turn the mock on, not off",
+        lambda value: value is True,
+        default=False,
+        profile=False,
+        project=True,
+    ),
+    "world": Entry(_A_NAME, is_name, default="default"),
+    "base_url": Entry('an address, such as "https://api.example.com"', _is_text, variable="TRADE_BASE_URL"),
+    "market_url": Entry('an address, such as "https://market.example.com"', _is_text, variable="TRADE_MARKET_BASE_URL"),
+    "rpc_url": Entry("an address", _is_text, _hosts, "TRADE_RPC_URL", profile=False),
+    "kind": Entry('"live" or "mock"', _one_of("live", "mock")),
+    "key": Entry('"file" or "keyring": where the key is kept, not the key itself', _one_of("file", "keyring")),
+    "output": Entry(f"one of {', '.join(FORMATS)}", _one_of(*FORMATS), default="auto", project=True),
+    "timeout": Entry("seconds above 0, at most 3600", _is_seconds, _number),
+    "retries": Entry("a whole number from 0 to 5", _whole(0, 5), _number, "TRADE_MAX_RETRIES"),
+    "verbose": Entry("0, 1 or 2", _whole(0, 2), _number, default=0),
 }
-"""Every setting that a file may have."""
-
-
-SHOWN = (
-    "profile",
-    "profiles",
-    "mock",
-    "world",
-    "base_url",
-    "market_url",
-    "rpc_url",
-    "api_key",
-    "output",
-    "timeout",
-    "retries",
-    "verbose",
+SHOWN = tuple(
+    "profile profiles mock world base_url market_url rpc_url api_key output timeout retries verbose".split()  # noqa: SIM905
 )
 """What `trade config list` shows, in this order."""
 
@@ -107,8 +122,40 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
     """What was probably meant."""
     from difflib import get_close_matches
 
-    found = get_close_matches(name.lower().replace("-", "_"), list(known), 1, 0.6)
+    found = get_close_matches(plain_name(name), list(known), 1, 0.6)
     return found[0] if found else None
+
+
+def _meant(name: str, known: Iterable[str]) -> str:
+    """The same in words; what there is where nothing is near."""
+    close = nearest(name, known)
+    return f"did you mean {close}?" if close else f"there are {', '.join(known)}"
+
+
+def of_environment(name: str, environ: Mapping[str, str]) -> Any:
+    """The value of a setting's variable; None when it is not set.
+
+    Raises:
+        ConfigProblem: it does not fit.
+    """
+    entry = ENTRIES[name]
+    text = environ.get(entry.variable, "").strip() if entry.variable else ""
+    value = entry.of_text(text) if text else None
+    if text and value is None:
+        raise ConfigProblem(f"{entry.variable} is not {entry.rule}", f"correct it, or unset {entry.variable}")
+    return value
+
+
+def mock_of_environment(environ: Mapping[str, str]) -> bool | None:
+    """What `TRADE_MOCK` says; None: nothing.
+
+    Raises:
+        ConfigProblem: it is no word for yes or no.
+    """
+    text = environ.get("TRADE_MOCK", "").strip().lower()
+    if text and text not in _BOOLEANS:
+        raise ConfigProblem("TRADE_MOCK is neither 1 nor 0", "export TRADE_MOCK=1 turns the embedded mock on")
+    return _BOOLEANS.get(text)
 
 
 def check(values: Mapping[str, Any], where: str, *, project: bool) -> tuple[dict[str, Any], list[str]]:
@@ -126,13 +173,14 @@ def check(values: Mapping[str, Any], where: str, *, project: bool) -> tuple[dict
                 f"{where} has {visible(name)}: keys and passwords do not belong in settings",
                 "remove the line, and keep the key with: {login}",
             )
-        if project and name in ENTRIES and not ENTRIES[name].project:
+        if project and name in ENTRIES and name not in names:
             raise ConfigProblem(
                 f"{where} has {name}: a project says only {', '.join(names)}",
                 'put it into a profile (trade config set), and name that: profile = "NAME"',
             )
         if name not in names:
-            warnings.append(_unknown(name, where, names))
+            meant = "did you mean kind?" if name == "mock" else _meant(name, names)
+            warnings.append(f"{where} has {one_line(name, 60)}, which is not a setting there; {meant}")
         elif not ENTRIES[name].fits(value):
             hint = "{login} keeps a key" if name == "key" else f"there it is {_kind_of(value)}"
             raise ConfigProblem(f"{name} in {where} is not {ENTRIES[name].rule}", hint)
@@ -141,26 +189,12 @@ def check(values: Mapping[str, Any], where: str, *, project: bool) -> tuple[dict
     return known, warnings
 
 
-def _unknown(name: str, where: str, names: list[str]) -> str:
-    close = nearest(name, names)
-    if close is None and name == "mock":
-        close = "kind"
-    meant = f"; did you mean {close}?" if close else f"; there are {', '.join(names)}"
-    return f"{where} has {one_line(name, 60)}, which is not a setting there{meant}"
-
-
 def _kind_of(value: Any) -> str:
     """What a value is, without repeating it: somebody may have put a key or a password there."""
     if isinstance(value, str):
         return f"a text of {counted(len(value), 'characters')}"
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    kinds: tuple[tuple[type | tuple[type, ...], str], ...] = (
-        ((int, float), "a number"),
-        (list, "a list"),
-        (dict, "a table"),
-    )
-    return next((told for types, told in kinds if isinstance(value, types)), "a date or a time")
+    kinds = {bool: "true or false", int: "a number", float: "a number", list: "a list", dict: "a table"}
+    return kinds.get(type(value), "a date or a time")
 
 
 def parse(name: str, text: str) -> Any:
@@ -169,15 +203,10 @@ def parse(name: str, text: str) -> Any:
     Raises:
         UsageProblem: it does not fit.
     """
-    entry = ENTRIES[name]
-    value: Any = text.strip()
-    if entry.fits in (_is_seconds, _is_level, _is_retries):
-        try:
-            value = int(value) if value.isdigit() else float(value)
-        except ValueError:
-            value = None
-    if not entry.fits(value):
-        raise UsageProblem(f"{name} is {entry.rule}, not {one_line(text, 80)}", f"{{trade}} config set {name} VALUE")
+    value = ENTRIES[name].of_text(text)
+    if value is None:
+        rule = ENTRIES[name].rule
+        raise UsageProblem(f"{name} is {rule}, not {one_line(text, 80)}", f"{{trade}} config set {name} VALUE")
     return value
 
 
@@ -196,9 +225,7 @@ def shown_name(name: str) -> str:
     if is_secret_setting(found):
         raise UsageProblem("keys are never shown", "{trade} whoami says which one it is, and where it comes from")
     if found not in SHOWN:
-        close = nearest(found, SHOWN)
-        hint = f"did you mean {close}?" if close else f"there are {', '.join(SHOWN)}"
-        raise UsageProblem(f"there is no setting {one_line(name, 60)}", hint)
+        raise UsageProblem(f"there is no setting {one_line(name, 60)}", _meant(name, SHOWN))
     return found
 
 
@@ -216,8 +243,4 @@ def settable_name(name: str) -> str:
         return found
     if found == "mock":
         raise UsageProblem("a profile is a mock by its kind", "{trade} config set kind mock")
-    if found in ENTRIES:
-        raise UsageProblem(f"{found} belongs to a project", f"write it into the project's {PROJECT_FILE}")
-    close = nearest(found, names)
-    hint = f"did you mean {close}?" if close else f"there are {', '.join(names)}"
-    raise UsageProblem(f"there is no setting {one_line(name, 60)}", hint)
+    raise UsageProblem(f"there is no setting {one_line(name, 60)}", _meant(name, names))
