@@ -215,7 +215,7 @@ def test_a_check_that_breaks(bare: Terminal, monkeypatch: pytest.MonkeyPatch) ->
 @each_of(
     ("text", "said"),
     [
-        ('profile = "work', "config.toml: unterminated string"),
+        ('profile = "work', "config.toml: unterminated"),
         ("profile = 3\n", "profile"),
         ("profiles = 1\n", "profiles"),
     ],
