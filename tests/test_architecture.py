@@ -223,7 +223,7 @@ def test_only_stores_know_their_engine() -> None:
         one.file for one in alive() if one.top == "sqlite3" and one.file.startswith(("tradesdk/", "tradesdk_cli/"))
     }
     assert files
-    stores = ("tradesdk/payments/ledger", "tradesdk_cli/mcp/approval_store.py")
+    stores = ("tradesdk/payments/ledger", "tradesdk_cli/mcp/approvals.py")
     assert {file for file in files if not file.startswith(stores)} == set()
 
 

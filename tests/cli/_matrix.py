@@ -15,8 +15,7 @@ import pytest
 
 import tradesdk_cli.output.printer as printing
 from tradesdk import LocalSigner, TradeClient
-from tradesdk_cli.mcp.approval_store import SqliteApprovals, approvals_file
-from tradesdk_cli.mcp.approvals import Approvals
+from tradesdk_cli.mcp.approvals import Approvals, approvals_file
 from tradesdk_mock import MockServer
 
 from ._reading import Handed
@@ -218,7 +217,7 @@ class Things:
         return ""
 
     def _action(self) -> str:
-        approvals = Approvals(SqliteApprovals(approvals_file(self.trade.home / "ledger.sqlite3")))
+        approvals = Approvals(approvals_file(self.trade.home / "ledger.sqlite3"))
         content = {"do": "buy", "purchase": f"mcp/{next(numbers)}", "where": "here"}
         return approvals.prepare("purchase", content, "buy something", 30_000, time.time()).code
 

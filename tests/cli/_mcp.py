@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tradesdk_cli.config.settings import settings_of
-from tradesdk_cli.mcp.approval_store import SqliteApprovals, approvals_file
-from tradesdk_cli.mcp.approvals import Action, Decisions
+from tradesdk_cli.mcp.approvals import Action, Decisions, approvals_file
 from tradesdk_cli.mcp.catalog import Scope
 from tradesdk_cli.mcp.tools import Toolbox
 from tradesdk_cli.output.printer import Output
@@ -81,7 +80,7 @@ class Person:
     """Says yes or no in the file that `trade approve` writes."""
 
     def __init__(self, home: Path, now: Callable[[], float]) -> None:
-        self.decisions = Decisions(SqliteApprovals(approvals_file(home / "ledger.sqlite3")))
+        self.decisions = Decisions(approvals_file(home / "ledger.sqlite3"))
         self.now = now
 
     def approve(self, code: str) -> None:

@@ -12,8 +12,7 @@ import pytest
 
 from tradesdk import LocalSigner, TradeClient
 from tradesdk_cli.mcp.answers import Fault
-from tradesdk_cli.mcp.approval_store import SqliteApprovals, approvals_file
-from tradesdk_cli.mcp.approvals import MOST_PENDING, VALID, Approvals
+from tradesdk_cli.mcp.approvals import MOST_PENDING, VALID, Approvals, approvals_file
 from tradesdk_cli.mcp.catalog import Scope
 from tradesdk_cli.mcp.tools import Toolbox
 from tradesdk_mock import MockServer
@@ -334,7 +333,7 @@ def test_a_change_that_was_begun_is_never_begun_again(
     update = {"operation": "update", "id": agent, "max_positions": 3}
     code = box.call("agent_change", update)["code"]
     person.approve(code)
-    approvals = Approvals(SqliteApprovals(approvals_file(tmp_path / "ledger.sqlite3")))
+    approvals = Approvals(approvals_file(tmp_path / "ledger.sqlite3"))
     action = approvals.get(code)
     assert action is not None
     assert approvals.begin(action, clock())

@@ -34,13 +34,12 @@ def approve(
     are asked. There is no option that answers for you. An action expires 10 minutes after it was prepared, and is
     carried out once.
     """
-    from tradesdk_cli.mcp.approval_store import store_of
-    from tradesdk_cli.mcp.approvals import Decisions
+    from tradesdk_cli.mcp.approvals import Decisions, approvals_file
 
     if code is not None and refuse is not None:
         raise UsageProblem("a code and --refuse exclude each other", "trade approve --refuse CODE")
     with session(ctx) as run:
-        decisions = Decisions(store_of(run))
+        decisions = Decisions(approvals_file(run.ledger_file))
         now = time.time()
         if refuse is not None:
             action = decisions.decide(decisions.waiting(refuse, now), yes=False, now=now)

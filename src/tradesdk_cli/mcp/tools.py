@@ -11,8 +11,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from tradesdk_cli.mcp.answers import NOTE, fault_of, marked, opened, own, page, selected
-from tradesdk_cli.mcp.approval_store import store_of
-from tradesdk_cli.mcp.approvals import Action, Approvals
+from tradesdk_cli.mcp.approvals import Action, Approvals, approvals_file
 from tradesdk_cli.mcp.arguments import body_of, call_of, checked, listed, moment, walk_of
 from tradesdk_cli.mcp.catalog import FEW_ROWS, MOST_ROWS, Scope, Tool, tools
 from tradesdk_cli.mcp.spending import SessionLimit
@@ -55,7 +54,7 @@ class Toolbox:
     def approvals(self) -> Approvals:
         """The actions that wait."""
         with self._lock:
-            return Approvals(store_of(self._run))
+            return Approvals(approvals_file(self._run.ledger_file))
 
     def call(self, name: str, arguments: Mapping[str, Any]) -> Answer:
         """The answer of a tool.
