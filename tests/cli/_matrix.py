@@ -108,10 +108,10 @@ CALLS = {
     "mcp tools": "--write --spend 0.50",
     "approve": "ACTION_BEFORE",
     "api": "/v1/agents",
-    "help": "exit-codes",
 }
 
 NO_DATA = {
+    "help": "prints pages, and takes no option about results",
     "mock serve": "runs until it is ended; what it prints first is shown by its own tests",
     "demo": "a story on the screen, with a summary for programs that its own tests read",
     "mcp config": "settings of another program, in the format of their file",

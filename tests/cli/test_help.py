@@ -100,10 +100,8 @@ def test_the_first_page_names_every_noun(trade: Terminal) -> None:
 
 
 def test_global_options_have_a_page(trade: Terminal) -> None:
-    rows = trade("help", "options", "-o", "json").json
-    assert {"-o, --output FORMAT", "--mock / --no-mock", "--curl"} <= {row["option"] for row in rows}
     page = trade("help", "options").out
-    assert all(row["option"] in page for row in rows)
+    assert all(option in page for option in ("-o, --output FORMAT", "--mock / --no-mock", "--curl"))
     assert all(len(line) <= 80 for line in page.splitlines())
 
 

@@ -208,7 +208,7 @@ def test_every_command_that_a_text_names_is_there() -> None:
 
 
 @each_of("option", ["-o json", "--fields id", "-q id", "--out FILE"])
-@each_of("line", ["completion bash", "mcp", "mcp config claude", "help agents list"])
+@each_of("line", ["completion bash", "mcp", "mcp config claude", "help agents list", "help exit-codes"])
 def test_what_prints_no_result_takes_no_option_about_one(
     trade: Terminal, tmp_path: Path, line: str, option: str
 ) -> None:
@@ -222,7 +222,7 @@ def test_what_prints_no_result_takes_no_option_about_one(
 
 @each_of(
     ("line", "field"),
-    [("--mock top --once", "time"), ("--mock plot agent base-momentum", "status"), ("help exit-codes", "exit_code")],
+    [("--mock plot agent base-momentum", "status")],
 )
 def test_what_is_drawn_is_data_when_something_is_selected(trade: Terminal, line: str, field: str) -> None:
     run = trade(*line.split(), "--fields", field, "-o", "json")

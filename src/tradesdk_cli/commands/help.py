@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, Any
+from difflib import get_close_matches
+from typing import Annotated, Any
 
 import typer
 
 from tradesdk_cli.errors import UsageProblem
-from tradesdk_cli.framework.group import LazyCommand, global_options, refuse_result_options, single
-from tradesdk_cli.session import session
-
-if TYPE_CHECKING:
-    from tradesdk_cli.framework.topics import Topic
+from tradesdk_cli.framework.group import LazyCommand, global_options, single
+from tradesdk_cli.framework.topics import TOPICS, topic
+from tradesdk_cli.text import one_line
 
 app = single("Help about a topic or a command: trade help TOPIC.")
 
 
-@app.verb("help", "trade help options", "trade help exit-codes -o json")
+@app.verb("help", "trade help options", "trade help agents list", silent=True)
 def help(
     ctx: typer.Context,
     words: Annotated[
@@ -29,71 +27,48 @@ def help(
 
     Without a word it lists the topics.
     """
-    from tradesdk_cli.framework.topics import TOPICS
-
     asked = [word.lower() for word in words or () if not word.startswith("-")]
-    selected = any(ctx.obj.get(name) is not None for name in ("fields", "query", "out"))
-    for_people = ctx.obj.get("output") in (None, "auto", "table") and not selected
-    if not asked or asked in (["topics"], ["list"]):
-        if for_people:
-            _print_topics(ctx)
-        else:
-            _print_rows(ctx, [{"topic": topic.name, "summary": topic.summary} for topic in TOPICS.values()])
-        return
-    topic = TOPICS.get("-".join(asked)) or TOPICS.get(asked[0].removesuffix("s") + "s") if len(asked) < 3 else None
-    if topic is not None and topic.name == "options":
-        topic = replace(topic, rows=tuple(global_options(ctx)))
-    if topic is None:
-        _print_command(ctx, asked)
-    elif for_people:
-        _print_topic(ctx, topic)
-    elif topic.rows:
-        _print_rows(ctx, topic.as_dicts())
+    name = "-".join(asked)
+    found = next((one for one in (name, f"{name}s") if one in TOPICS), None)
+    if not asked or name in ("topics", "list"):
+        _print_topics(ctx)
+    elif found is not None:
+        _print_topic(ctx, found)
     else:
-        with session(ctx) as run:
-            run.out.one({"topic": topic.name, "summary": topic.summary, "text": topic.text.strip()})
-
-
-def _print_rows(ctx: typer.Context, rows: list[dict[str, Any]]) -> None:
-    from tradesdk_cli.output.columns import Column
-
-    with session(ctx) as run:
-        run.out.many([Column(name, "text") for name in rows[0]], [rows], empty="nothing")
+        _print_command(ctx, asked)
 
 
 def _print_topics(ctx: typer.Context) -> None:
-    from tradesdk_cli.framework.topics import TOPICS
-
     formatter = ctx.make_formatter()
     with formatter.section("Topics"):
-        formatter.write_dl([(topic.name, topic.summary) for topic in TOPICS.values()])
+        formatter.write_dl([(name, topic(name)[0]) for name in TOPICS])
     formatter.write_paragraph()
     formatter.write_text("trade help TOPIC shows one, trade help agents list the help of that command.")
     formatter.write_text("trade --help lists the commands.")
     print(formatter.getvalue().strip("\n"))
 
 
-def _print_topic(ctx: typer.Context, topic: Topic) -> None:
+def _print_topic(ctx: typer.Context, name: str) -> None:
     formatter = ctx.make_formatter()
-    table = topic.rows
-    for part in topic.text.strip("\n").split("\n\n"):
-        if part.startswith("  "):
+    _, paragraphs = topic(name)
+    for part in paragraphs:
+        if part.startswith("  ") and "\t" not in part:
             formatter.write(part + "\n")
+        elif "\t" in part:
+            with formatter.indentation():
+                formatter.write_dl(
+                    [(first, rest) for first, _, rest in (row.partition("\t") for row in part.split("\n"))]
+                )
         else:
             formatter.write_text(part.replace("\n", " "))
         formatter.write_paragraph()
-        if table:
-            numbers = len(str(table[-1][0])) if isinstance(table[0][0], int) else 0
-            rows = [(str(row[0]).rjust(numbers), "; ".join(str(cell) for cell in row[-1:])) for row in table]
-            with formatter.indentation():
-                formatter.write_dl(rows)
-            formatter.write_paragraph()
-            table = ()
+    if name == "options":
+        with formatter.indentation():
+            formatter.write_dl(global_options(ctx))
     print(formatter.getvalue().strip("\n"))
 
 
 def _print_command(ctx: typer.Context, asked: list[str]) -> None:
-    refuse_result_options(ctx)
     root = ctx.find_root()
     context: Any = typer.Context(root.command, info_name="trade", obj=ctx.obj)
     for index, word in enumerate(asked):
@@ -107,11 +82,6 @@ def _print_command(ctx: typer.Context, asked: list[str]) -> None:
 
 
 def _unknown(asked: list[str], index: int, command: Any, path: str) -> UsageProblem:
-    from difflib import get_close_matches
-
-    from tradesdk_cli.framework.topics import TOPICS
-    from tradesdk_cli.text import one_line
-
     word, names = asked[index], list(getattr(command, "commands", {}))
     if index and not names:
         return UsageProblem(f"{path} has no verbs of its own", f"trade help {' '.join(asked[:index])}")

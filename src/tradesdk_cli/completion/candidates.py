@@ -266,10 +266,10 @@ def _fields(line: Line, begun: str) -> Iterable[tuple[str, str]]:
 
 
 def _topics(line: Line, begun: str) -> Iterable[tuple[str, str]]:
-    from tradesdk_cli.framework.topics import TOPICS
+    from tradesdk_cli.framework.topics import TOPICS, topic
 
     below = line.tree["commands"].get(" ".join(line.words), {}).get("commands", {})
-    topics = () if line.words else ((topic.name, topic.summary) for topic in TOPICS.values())
+    topics = () if line.words else ((name, topic(name)[0]) for name in TOPICS)
     return [*topics, *below.items()]
 
 
