@@ -44,7 +44,7 @@ class UnusableLedgerError(Exception):
 
     def __init__(self, code: ErrorCode, what: str, hint: str) -> None:
         super().__init__(what)
-        self.code = code
+        self.code: ErrorCode = code
         self.what = what
         self.hint = hint
 
