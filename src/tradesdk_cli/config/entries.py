@@ -21,7 +21,10 @@ NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,39}")
 """Names of profiles and of mock worlds: they become names of files."""
 NAME_RULE = "letters, digits, - and _ (at most 40)"
 PROJECT_FILE = ".trade.toml"
-_BOOLEANS: dict[str, bool] = dict.fromkeys(("1", "true", "yes", "on"), True) | dict.fromkeys(("0", "false", "no", "off"), False)
+_BOOLEANS: dict[str, bool] = {
+    **dict.fromkeys(("1", "true", "yes", "on"), True),
+    **dict.fromkeys(("0", "false", "no", "off"), False),
+}
 
 
 def is_name(value: Any) -> bool:
