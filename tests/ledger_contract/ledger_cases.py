@@ -116,14 +116,6 @@ def a_reservation_is_kept_as_it_was_given(store: Ledger) -> None:
 
 
 @case
-@over("stage", sorted(set(PaymentStage) - {PaymentStage.RESERVED}))
-def only_what_is_reserved_can_be(store: Ledger, stage: PaymentStage) -> None:
-    with raises(InvalidArgumentError, "RESERVED"):
-        reserve(store, draft(stage=stage))
-    assert store.history() == []
-
-
-@case
 def another_recipient_is_refused_until_it_is_trusted(store: Ledger) -> None:
     submitted(store, draft(pay_to=ADDRESS))
     error = refused(store, "recipient_changed", payment=draft(pay_to=OTHER))

@@ -1,7 +1,6 @@
 """The ledger's file: where it is, who may read it, how durable it is, and which versions it may have."""
 
 import os
-import pickle
 import sqlite3
 import stat
 import subprocess
@@ -230,11 +229,6 @@ def test_one_that_was_read_only_can_be_used_again(use: str) -> None:
         "['0o400', '0o400', '0o400']",
         "['0o600', '0o600', '0o600']",
     ]
-
-
-def test_it_cannot_be_pickled_or_copied(path: Path) -> None:
-    with pytest.raises(TypeError, match="cannot be copied"):
-        pickle.dumps(Ledger(path))
 
 
 def write(path: Path, *statements: str) -> None:

@@ -16,12 +16,6 @@ from .money import Usd, micro_usd
 Release = Literal["proof", "service"]
 LIMITS = ("per_call", "per_hour", "per_day", "total")
 SUMS = ("last_hour", "today", "total", "held_last_hour", "held_today", "held")
-_VARIABLES = {
-    "per_call": "TRADE_BUDGET_PER_CALL",
-    "per_hour": "TRADE_BUDGET_PER_HOUR",
-    "per_day": "TRADE_BUDGET_PER_DAY",
-    "total": "TRADE_BUDGET_TOTAL",
-}
 _RELEASE = "TRADE_BUDGET_RELEASE"
 
 
@@ -96,13 +90,13 @@ class Budget:
         environ = os.environ if environ is None else environ
         if not isinstance(environ, Mapping):
             raise InvalidArgumentError(f"environ must be a mapping such as os.environ, not {type(environ).__name__}")
-        given = {name: environ[variable].strip() for name, variable in _VARIABLES.items() if environ.get(variable)}
-        for name, text in given.items():
-            try:
-                micro_usd(_VARIABLES[name], text)
-            except InvalidArgumentError as error:
-                raise ConfigError(error.message, code="invalid_budget") from None
-        limits = {name: micro_usd(name, text) for name, text in given.items()}
+        limits: dict[str, int | None] = {}
+        for name in LIMITS:
+            if text := environ.get(variable := f"TRADE_BUDGET_{name.upper()}"):
+                try:
+                    limits[name] = micro_usd(variable, text.strip())
+                except InvalidArgumentError as error:
+                    raise ConfigError(error.message, code="invalid_budget") from None
         release = (environ.get(_RELEASE) or "proof").strip()
         if release not in ("proof", "service"):
             raise ConfigError(f"{_RELEASE} must be proof or service", code="invalid_budget")

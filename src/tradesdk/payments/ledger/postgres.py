@@ -23,9 +23,6 @@ _WORDS = (
     ("INTEGER", "BIGINT"),
     ("REAL", "DOUBLE PRECISION"),
     ("BLOB", "BYTEA"),
-    ("typeof(amount) = 'integer' AND ", ""),
-    ("typeof(counted) = 'integer' AND ", ""),
-    ("typeof(reserved) = 'integer' AND ", ""),
     (" CHECK (typeof(counted) = 'integer')", ""),
 )
 _LOCK: Statement = ("SELECT version FROM ledger FOR UPDATE", ())

@@ -13,7 +13,7 @@ from ..._values.details import BudgetDetails, RecipientDetails
 from ..._values.money import shown_usd, usd
 from ..._values.payment import Payment, PaymentStage
 from ..._values.text import printable
-from ...errors import InvalidArgumentError, PaymentRefusedError
+from ...errors import PaymentRefusedError
 from ..budget import SUMS, Budget, Release, Spending
 
 HOUR = 3600.0
@@ -56,10 +56,6 @@ class Reservation:
     since: float = 0.0
     max_total: int | None = None
     now: float
-
-    def __post_init__(self) -> None:
-        if self.payment.stage is not PaymentStage.RESERVED:
-            raise InvalidArgumentError("payment must be at stage RESERVED")
 
     def of(self, earlier: Payment | None) -> Payment:
         """The payment with the reservation. An `earlier` one keeps terms, header and run until it is signed again."""

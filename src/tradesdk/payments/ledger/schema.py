@@ -6,9 +6,8 @@ Parameters are `?`, booleans are 0 and 1. The column types are SQLite's; `postgr
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import fields
-from enum import Enum
 from functools import cache
 from operator import attrgetter
 from typing import Any
@@ -39,7 +38,7 @@ TABLES = (
         asset TEXT NOT NULL,
         payer TEXT NOT NULL,
         pay_to TEXT NOT NULL,
-        amount INTEGER NOT NULL CHECK (typeof(amount) = 'integer' AND amount >= 0),
+        amount INTEGER NOT NULL CHECK (amount >= 0),
         nonce TEXT NOT NULL,
         valid_before INTEGER NOT NULL,
         counts_until INTEGER NOT NULL,
@@ -51,8 +50,8 @@ TABLES = (
         code TEXT NOT NULL,
         reason TEXT NOT NULL,
         refused INTEGER NOT NULL,
-        counted INTEGER NOT NULL CHECK (typeof(counted) = 'integer' AND counted >= 0),
-        reserved INTEGER NOT NULL CHECK (typeof(reserved) = 'integer' AND reserved >= 0),
+        counted INTEGER NOT NULL CHECK (counted >= 0),
+        reserved INTEGER NOT NULL CHECK (reserved >= 0),
         reserved_until INTEGER NOT NULL,
         header TEXT,
         submissions INTEGER NOT NULL,
@@ -179,22 +178,14 @@ def settings(number: int) -> str:
 
 def to_row(payment: Payment) -> list[object]:
     """The values of a payment in the order of `COLUMNS`."""
-    return list(map(_stored, _values(payment)))
+    return list(map(_stored, COLUMNS, _values(payment)))
 
 
 def changed(before: Payment, after: Payment) -> Iterator[tuple[str, object]]:
     """The columns in which two states of a payment differ, and their new values."""
     for name, old, new in zip(COLUMNS, _values(before), _values(after), strict=True):
         if old is not new and old != new:
-            yield name, _stored(new)
-
-
-def _stored(value: object) -> object:
-    if isinstance(value, Enum):
-        return value.value
-    if isinstance(value, bool):
-        return int(value)
-    return receipt_text(value) if isinstance(value, Receipt) else value
+            yield name, _stored(name, new)
 
 
 def to_payment(row: Sequence[Any]) -> Payment:
@@ -204,19 +195,14 @@ def to_payment(row: Sequence[Any]) -> Payment:
         ValueError: no release writes such a row.
     """
     values = dict(zip(COLUMNS, row, strict=True))
-    if values["header"] is not None:
-        values["header"] = SignedHeader(values["header"])
-    values["stage"] = PaymentStage(values["stage"])
-    values["proof"] = PaymentProof(values["proof"])
-    values["code"] = ReasonCode(values["code"])
-    if values["paid"] is not None:
-        values["paid"] = bool(values["paid"])
-    values["refused"] = bool(values["refused"])
-    values["identified"] = bool(values["identified"])
-    values["waits"] = bool(values["waits"])
-    if values["receipt"] is not None:
-        values["receipt"] = receipt_of(values["receipt"])
+    for name, (_, load) in _CONVERTED.items():
+        if values[name] is not None:
+            values[name] = load(values[name])
     return Payment(**values)
+
+
+def _stored(name: str, value: Any) -> object:
+    return _CONVERTED[name][0](value) if name in _CONVERTED and value is not None else value
 
 
 def receipt_text(receipt: Receipt) -> str:
@@ -238,3 +224,17 @@ def receipt_of(text: str) -> Receipt:
     if not isinstance(values, dict) or values.keys() != Receipt.__dataclass_fields__.keys():
         raise ValueError("not a receipt")
     return Receipt(**values)
+
+
+_CONVERTED: dict[str, tuple[Callable[[Any], object], Callable[[Any], object]]] = {
+    "stage": (str, PaymentStage),
+    "proof": (str, PaymentProof),
+    "code": (str, ReasonCode),
+    "paid": (int, bool),
+    "refused": (int, bool),
+    "identified": (int, bool),
+    "waits": (int, bool),
+    "header": (SignedHeader, SignedHeader),  # hidden in tracebacks, too
+    "receipt": (receipt_text, receipt_of),
+}
+"""Columns that are not stored as they are: how they are stored, and how they are loaded."""

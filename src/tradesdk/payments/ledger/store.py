@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType, TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ..._fleet.server import SCHEMA, Row, server
 from ..._http.arguments import seconds
@@ -87,8 +87,6 @@ class Ledger:
         return ledger
 
     def __repr__(self) -> str:
-        if "path" not in vars(self):
-            return "<Ledger, not initialized>"
         return f"<Ledger {self._engine.shown}>" if self.path is None else f"Ledger({os.fspath(self.path)!r})"
 
     def __enter__(self) -> Self:
@@ -98,9 +96,6 @@ class Ledger:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
-
-    def __reduce__(self) -> str | tuple[Any, ...]:
-        raise TypeError("a ledger cannot be copied or pickled: open it again")
 
     def find(self, fingerprint: str, *, now: float, since: float = 0.0) -> Payment | None:
         """The newest payment for the same purchase that a call continues, or whose answer it gets.
@@ -396,9 +391,9 @@ def _setting(db: Transaction, name: str) -> str | None:
 
 
 def _row(row: Row, settings: Mapping[str, str] = MappingProxyType({})) -> LedgerRow:
-    *values, owner, until = row
+    owner, until = row[-2:]
     try:
-        return LedgerRow(sql.to_payment(values), owner, until, settings)
+        return LedgerRow(sql.to_payment(row[:-2]), owner, until, settings)
     except (ValueError, TypeError) as error:
         problem = str(error)
     raise DamagedRowError(problem)
