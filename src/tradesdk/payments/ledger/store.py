@@ -187,7 +187,7 @@ class Ledger:
         payment, now = wanted.payment, wanted.now
         recipients = recipients_of(payment.origin)
         accounts = _Accounts(wanted.budget, now, recipients)
-        with self._engine.transaction(write=True, owner=wanted.owner) as db:
+        with self._engine.transaction(write=True) as db:
             forget = sql.FORGET, (now - rules.KEPT,)
             _, rows, *more = db.read(forget, _finding(payment.fingerprint, now, wanted.since), *accounts.statements)
             if accounts.read(more).has_void:
@@ -218,7 +218,7 @@ class Ledger:
             LedgerError: the ledger cannot be written, or has no payment with that id.
         """
         names = change.reads()
-        with self._engine.transaction(change.consequence, write=True, owner=change.owner) as db:
+        with self._engine.transaction(change.consequence, write=True) as db:
             rows, *known = db.read((sql.BY_ID, (payment_id,)), *([(sql.settings(len(names)), names)] if names else []))
             if not rows:
                 raise errors.gone(payment_id)
