@@ -78,7 +78,7 @@ def reply_window(now: float) -> tuple[float, float]:
 def kept_answer(payment: Payment, now: float) -> Payment:
     """A payment without the answer of a named purchase that is no longer kept."""
     is_answered = payment.purchase is not None and payment.stage is PaymentStage.ANSWERED
-    return replace(payment, reply=None) if is_answered and payment.updated <= now - KEPT else payment
+    return replace(payment, reply=None) if is_answered and payment.updated < now - KEPT else payment
 
 
 def without_void(payment: Payment, now: float) -> Payment:

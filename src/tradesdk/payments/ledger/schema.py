@@ -70,8 +70,7 @@ TABLES = (
     f"CREATE INDEX standing ON payments (fingerprint) WHERE {_STANDING}",
     "CREATE INDEX by_stage ON payments (stage, paid, seq)",
     "CREATE INDEX reserved ON payments (reserved_until) WHERE reserved > 0",
-    f"CREATE INDEX counted ON payments (counts_until, counted, paid) WHERE {_COUNTS}",
-    f"CREATE INDEX not_taken ON payments (counts_until, counted) WHERE {_REFUSED}",
+    f"CREATE INDEX counted ON payments (counts_until, counted, paid, refused) WHERE {_COUNTS}",
     f"CREATE INDEX kept ON payments (updated) WHERE {_COLLECTED}",
     # What all signatures count on the last UTC day before their `counts_until`; the part without proof; and the part of
     # that which the service refused. So no sum reads more payments than those of an hour, or of the refused those of a
@@ -106,7 +105,9 @@ FIND = (
     "OR (waits = 1 AND reply IS NOT NULL AND updated > ? AND updated <= ?)) "
     "ORDER BY seq DESC LIMIT 1"
 )
-FORGET = f"UPDATE payments SET reply = NULL WHERE {_COLLECTED} AND updated < ?"  # noqa: S608
+_OLD_REPLY = f"{_COLLECTED} AND updated < ?"
+OLD_REPLY = f"SELECT 1 FROM payments WHERE {_OLD_REPLY} LIMIT 1"  # noqa: S608
+FORGET = f"UPDATE payments SET reply = NULL WHERE {_OLD_REPLY}"  # noqa: S608
 # What does not hold at this moment is void for good: its room may be given away. Parameters: of `possible_ends`.
 VOID = (
     "UPDATE payments SET reserved = 0, reserved_until = 0 "
@@ -157,7 +158,10 @@ WRONG_DAYS = (
 # Parameters: these three moments, the earliest of them, and `over`.
 _RELEASED = f"{_REFUSED} AND counts_until <= ?"
 _SINCE = "coalesce(sum(CASE WHEN counts_until >= ? THEN counted END), 0)"
-RELEASED = f"SELECT {_SINCE}, {_SINCE}, {_SINCE} FROM payments WHERE counts_until >= ? AND {_RELEASED}"  # noqa: S608
+RELEASED = (
+    f"SELECT {_SINCE}, {_SINCE}, {_SINCE} FROM payments "  # noqa: S608
+    f"WHERE counts_until >= ? AND {_COUNTS} AND {_RELEASED}"
+)
 # Also those that are void.
 RESERVED = f"SELECT {_ROW} FROM payments WHERE reserved > 0"  # noqa: S608
 # And whether the service says that it was not taken. Parameters: since when, and `over` for release="service", or 0.

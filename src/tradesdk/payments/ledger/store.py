@@ -188,14 +188,17 @@ class Ledger:
         recipients = recipients_of(payment.origin)
         accounts = _Accounts(wanted.budget, now, recipients)
         with self._engine.transaction(write=True) as db:
-            forget = sql.FORGET, (now - rules.KEPT,)
-            _, rows, *more = db.read(forget, _finding(payment.fingerprint, now, wanted.since), *accounts.statements)
+            kept = (now - rules.KEPT,)
+            finding = _finding(payment.fingerprint, now, wanted.since)
+            rows, old, *more = db.read(finding, (sql.OLD_REPLY, kept), *accounts.statements)
+            if old:
+                db.write(sql.FORGET, kept)
             if accounts.read(more).has_void:
                 db.write(sql.VOID, possible_ends(now))
             found, earlier = None, None
             if rows:
                 found = _row(rows[0])
-                earlier = rules.without_void(found.payment, now)
+                earlier = rules.kept_answer(rules.without_void(found.payment, now), now)
                 if not (rules.is_signable(earlier, wanted.over, now) and found.is_free_for(wanted.owner, now)):
                     return earlier, False
                 found = replace(found, payment=earlier)
