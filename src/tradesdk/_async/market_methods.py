@@ -32,7 +32,20 @@ T = TypeVar("T")
 
 
 class AsyncMarketMethods(ABC):
-    """Market data about tokens on Base. The price of a call is known before the call, and is paid at most once."""
+    """Market data about tokens on Base. The price of a call is known before the call, and is paid at most once.
+
+    All paid methods take:
+
+    - `max_price`: the call may cost at most this much, in USD (default: the published price).
+    - `purchase`: the name of this purchase: it is paid for once, on all machines with this wallet. Its answer is kept
+      for 30 days.
+
+    Raises:
+        InvalidArgumentError: an argument was refused; nothing was sent.
+        PaymentRefusedError: a guard or a budget refused it; nothing was signed.
+        PaymentOutcomeUnknownError: it may have been paid; see `error.payment` and `error.hint`.
+        PaymentError, APIError: all other failures, with `.payment` if one was sent.
+    """
 
     @abstractmethod
     async def _buy(
@@ -58,15 +71,6 @@ class AsyncMarketMethods(ABC):
             tokens: 1 to 5 different tokens: address on Base, id in a coin registry, or symbol, in any case;
                 `TokenQuery("BRETT", 50)` sets the limit of one token.
             limit: signals per token, 1 to 100 (the service's default is 10).
-            max_price: the call may cost at most this much, in USD (default: the published price).
-            purchase: the name of this purchase: it is paid for once, on all machines with this wallet. Its answer is
-                kept for 30 days.
-
-        Raises:
-            InvalidArgumentError: an argument was refused; nothing was sent.
-            PaymentRefusedError: a guard or a budget refused it; nothing was signed.
-            PaymentOutcomeUnknownError: it may have been paid; see `error.payment` and `error.hint`.
-            PaymentError, APIError: all other failures, with `.payment` if one was sent.
         """
         return await self._buy(market.token_signals(tokens, limit), max_price=max_price, purchase=purchase)
 
@@ -87,15 +91,6 @@ class AsyncMarketMethods(ABC):
             start: not before this moment: an aware datetime, or Unix seconds (`startDate` on the wire).
             end: not after this moment, the same way (`endDate` on the wire).
             signal_type: only signals of this type; `ALL` for every type.
-            max_price: the call may cost at most this much, in USD (default: the published price).
-            purchase: the name of this purchase: it is paid for once, on all machines with this wallet. Its answer is
-                kept for 30 days.
-
-        Raises:
-            InvalidArgumentError: an argument was refused; nothing was sent.
-            PaymentRefusedError: a guard or a budget refused it; nothing was signed.
-            PaymentOutcomeUnknownError: it may have been paid; see `error.payment` and `error.hint`.
-            PaymentError, APIError: all other failures, with `.payment` if one was sent.
         """
         request = market.signal_history(tokens, start, end, signal_type)
         return await self._buy(request, max_price=max_price, purchase=purchase)
@@ -111,15 +106,6 @@ class AsyncMarketMethods(ABC):
 
         Args:
             tokens: 1 to 5 different tokens: address on Base, id in a coin registry, or symbol, in any case.
-            max_price: the call may cost at most this much, in USD (default: the published price).
-            purchase: the name of this purchase: it is paid for once, on all machines with this wallet. Its answer is
-                kept for 30 days.
-
-        Raises:
-            InvalidArgumentError: an argument was refused; nothing was sent.
-            PaymentRefusedError: a guard or a budget refused it; nothing was signed.
-            PaymentOutcomeUnknownError: it may have been paid; see `error.payment` and `error.hint`.
-            PaymentError, APIError: all other failures, with `.payment` if one was sent.
         """
         return await self._buy(market.token_prices(tokens), max_price=max_price, purchase=purchase)
 
@@ -134,15 +120,6 @@ class AsyncMarketMethods(ABC):
 
         Args:
             tokens: 1 to 5 different tokens: address on Base, id in a coin registry, or symbol, in any case.
-            max_price: the call may cost at most this much, in USD (default: the published price).
-            purchase: the name of this purchase: it is paid for once, on all machines with this wallet. Its answer is
-                kept for 30 days.
-
-        Raises:
-            InvalidArgumentError: an argument was refused; nothing was sent.
-            PaymentRefusedError: a guard or a budget refused it; nothing was signed.
-            PaymentOutcomeUnknownError: it may have been paid; see `error.payment` and `error.hint`.
-            PaymentError, APIError: all other failures, with `.payment` if one was sent.
         """
         return await self._buy(market.token_win_rate(tokens), max_price=max_price, purchase=purchase)
 
@@ -157,15 +134,6 @@ class AsyncMarketMethods(ABC):
 
         Args:
             tokens: 1 to 5 different tokens: address on Base, id in a coin registry, or symbol, in any case.
-            max_price: the call may cost at most this much, in USD (default: the published price).
-            purchase: the name of this purchase: it is paid for once, on all machines with this wallet. Its answer is
-                kept for 30 days.
-
-        Raises:
-            InvalidArgumentError: an argument was refused; nothing was sent.
-            PaymentRefusedError: a guard or a budget refused it; nothing was signed.
-            PaymentOutcomeUnknownError: it may have been paid; see `error.payment` and `error.hint`.
-            PaymentError, APIError: all other failures, with `.payment` if one was sent.
         """
         return await self._buy(market.token_avg_prices(tokens), max_price=max_price, purchase=purchase)
 
@@ -182,34 +150,13 @@ class AsyncMarketMethods(ABC):
         Args:
             sort_by: `winRate` or `ROI`.
             limit: tokens, 1 to 300 (the service's default is 300).
-            max_price: the call may cost at most this much, in USD (default: the published price).
-            purchase: the name of this purchase: it is paid for once, on all machines with this wallet. Its answer is
-                kept for 30 days.
-
-        Raises:
-            InvalidArgumentError: an argument was refused; nothing was sent.
-            PaymentRefusedError: a guard or a budget refused it; nothing was signed.
-            PaymentOutcomeUnknownError: it may have been paid; see `error.payment` and `error.hint`.
-            PaymentError, APIError: all other failures, with `.payment` if one was sent.
         """
         return await self._buy(market.top_performers(sort_by, limit), max_price=max_price, purchase=purchase)
 
     async def aggregate_metrics(
         self, *, max_price: Usd | None = None, purchase: str | None = None
     ) -> MarketResult[AggregateMetrics]:
-        """Get the totals of the platform (`POST /v1/aggregate-metrics`, $0.06).
-
-        Args:
-            max_price: the call may cost at most this much, in USD (default: the published price).
-            purchase: the name of this purchase: it is paid for once, on all machines with this wallet. Its answer is
-                kept for 30 days.
-
-        Raises:
-            InvalidArgumentError: an argument was refused; nothing was sent.
-            PaymentRefusedError: a guard or a budget refused it; nothing was signed.
-            PaymentOutcomeUnknownError: it may have been paid; see `error.payment` and `error.hint`.
-            PaymentError, APIError: all other failures, with `.payment` if one was sent.
-        """
+        """Get the totals of the platform (`POST /v1/aggregate-metrics`, $0.06)."""
         return await self._buy(market.aggregate_metrics(), max_price=max_price, purchase=purchase)
 
     async def supported_tokens(self, *, limit: int | None = None) -> MarketResult[SupportedTokens]:
@@ -236,9 +183,6 @@ class AsyncMarketMethods(ABC):
         Args:
             path: such as `/v1/token-prices`.
             json: the body. If the price is per token, its `tokens` are 1 to 5 objects with an `identifier`.
-            max_price: the call may cost at most this much, in USD (default: the published price).
-            purchase: the name of this purchase: it is paid for once, on all machines with this wallet. Its answer is
-                kept for 30 days.
 
         Raises:
             InvalidArgumentError: no price is published for the path, or the tokens cannot be counted; nothing was sent.

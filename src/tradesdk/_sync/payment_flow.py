@@ -1,13 +1,12 @@
 # Generated from src/tradesdk/_async/payment_flow.py by scripts/unasync.py: change that file instead.
-"""Buys an answer: gets the offer, has a payment authorized, submits it. `PaymentAuthorizer` decides what is allowed."""
+"""What the calls of a market client share: sessions, known offers, the list of tokens. `paid_call` is one call."""
 
 from __future__ import annotations
 
 import copy
 import logging
 import math
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
@@ -26,18 +25,17 @@ from .._market import (
     supported_tokens,
 )
 from .._values.http import RawResponse
-from .._values.payment import Payment, PaymentStage, origin_of
-from ..errors import APIError, APIStatusError, ConfigError, LedgerError, PaymentRefusedError
-from ..payments.authorizer import Earlier, PaymentAuthorizer
-from ..payments.ledger.changes import Collect, ReleaseClaim, Reopen
+from .._values.payment import Payment, origin_of
+from ..errors import APIError, APIStatusError, ConfigError, PaymentRefusedError
+from ..payments.authorizer import PaymentAuthorizer
+from ..payments.ledger.changes import Reopen
 from ..payments.ledger.claims import owner_name
-from ..payments.ledger.rules import NextStep, kept_answer
-from ..payments.messages import blocking_error
+from ..payments.ledger.rules import kept_answer
 from ..payments.protocol import Offer, parse_offer
-from ..payments.purchases import PurchaseIntent, call_key, item_name, purchase_name
+from ..payments.purchases import PurchaseIntent, item_name, purchase_name
 from ..payments.results import DryRun, MarketResult, Quote
-from .concurrency import KeyedLock, always_in_thread, in_thread, sleep
-from .payment_submission import Submission, SubmissionContext
+from .concurrency import KeyedLock, always_in_thread, in_thread
+from .paid_call import PaidCall
 
 if TYPE_CHECKING:
     from .session import Session
@@ -45,7 +43,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 R = TypeVar("R")
 
-_LONGEST_PAUSE = 1.0
 _TOKENS_VALID = 3600.0
 """Seconds that the list of tokens is used."""
 _TOKENS_RETRY = 60.0
@@ -70,8 +67,8 @@ class PaymentFlow:
         self.authorizer = authorizer
         self._reuse = reuse_offers
         self._offers: dict[tuple[str, int | None], Offer] = {}
-        self._locks = KeyedLock()
-        self._check = TokenCheck() if check_tokens else None
+        self.locks = KeyedLock()
+        self.check = TokenCheck() if check_tokens else None
 
     def copy_with(self, change: Callable[[Session, bool], Session]) -> PaymentFlow:
         """A copy with other sessions. The second argument of `change` is True for the session of paid requests."""
@@ -105,74 +102,23 @@ class PaymentFlow:
         intent = self._purchase(call, max_price=max_price, name=purchase, job=job)
         intent = replace(intent, run=run, max_total=max_total)
         if intent.amount == 0 or not self.authorizer.has_signer:
-            quote = self.quote(call, max_price)
-            found = self._request_offer(call, quote, self.session.clock.monotonic() + self.session.deadline)
+            found = self._request_offer(call, self.quote(call, max_price), self.deadline())
             if isinstance(found, MarketResult):
                 return finish(found)
             in_thread(lambda: self.authorizer.payer)  # raises: there is no signer
-        finished: list[R] = []
-        context = SubmissionContext(
-            call.request,
-            owner_name(),
-            self._deadline(),
-            paid=lambda result: finished.append(finish(result)),
-            run=run,
-            max_total=max_total,
-        )
-        with self._alone(intent.key, context, "the same call is in progress and did not end before the deadline"):
-            bought = None
-            while bought is None:  # again after another call was faster
-                bought = self._buy(call, intent, context)
-            return finished[-1] if finished else finish(bought)
-
-    @contextmanager
-    def _alone(
-        self, key: str, context: SubmissionContext[Any], message: str, payment: Payment | None = None
-    ) -> Iterator[None]:
-        """Inside, no other call of this client does the same. At the end, nothing stays claimed.
-
-        If the call fails although it had the answer, the next equal call gets it.
-        """
-        lock = self._locks.of(key)
-        if not lock.acquire(self.session.deadline):
-            raise _in_progress(message, payment)
-        change: Reopen | ReleaseClaim = ReleaseClaim(owner=context.owner)
-        try:
-            yield
-        except BaseException as error:
-            if isinstance(error, LedgerError) and error.payment is None:
-                error.payment = context.claimed
-            if context.answered is not None:
-                context.claimed = context.answered
-                change = Reopen(owner=context.owner, reply=context.answered.reply or b"")
-            raise
-        else:
-            if context.answered is not None:
-                context.claimed = None  # `Collect` has released it
-        finally:
-            try:
-                if context.claimed is not None:
-                    always_in_thread(partial(self._end, context, change))
-            finally:
-                lock.release()
-
-    def _end(self, context: SubmissionContext[Any], change: Reopen | ReleaseClaim) -> None:
-        if context.submission is not None:
-            context.submission.end()
-        if context.claimed is not None:
-            self.authorizer.end(context.claimed.id, change)
+        return PaidCall(self, call.request, finish).buy(call, intent)
 
     def dry_run(self, call: MarketRequest[Any], *, max_price: int | None, purchase: str | None) -> DryRun:
         """What would be signed."""
         intent = self._purchase(call, max_price=max_price, name=purchase)
         quote = in_thread(lambda: self.authorizer.quote(intent))
-        give_up = self._deadline()
+        give_up = self.deadline()
         found = self._request_offer(call, quote, give_up)
         offer = None if isinstance(found, MarketResult) else found
         plan = in_thread(lambda: self.authorizer.dry_run(intent, offer, quote))
-        if self._check is not None and offer is not None and self.authorizer.has_signer and plan.existing is None:
+        if self.check is not None and offer is not None and self.authorizer.has_signer and plan.existing is None:
             try:
-                self._check.check(call, self.session, give_up)
+                self.check.check(call, self.session, give_up)
             except PaymentRefusedError as error:
                 return DryRun(quote=quote, refusal=error.with_traceback(None))
         return plan
@@ -193,19 +139,12 @@ class PaymentFlow:
         spending = in_thread(
             lambda: self.authorizer.store.spending(self.authorizer.budget, now=self.session.clock.now())
         )
-        context = SubmissionContext(request, owner_name(), self._deadline(), keep=True)
-        context.quote = Quote(path=path, tokens=None, amount=payment.amount, spending=spending)
-        key, busy = call_key(payment.method, payment.url, payment.body), f"another call is sending payment {payment.id}"
+        quote = Quote(path=path, tokens=None, amount=payment.amount, spending=spending)
 
         def find() -> Payment:
             return kept_answer(self.authorizer.store.get(payment.id) or payment, self.session.clock.now())
 
-        with self._alone(key, context, busy, payment):
-            current = self._take(context, find, busy, patient=False) or payment
-            result = self._continue(context, current)
-            if result is None:  # it would have to be signed
-                raise blocking_error(context.claimed or current)
-            return finish(result)
+        return PaidCall(self, request, finish, keep=True, quote=quote).resume(payment, find)
 
     def reopen(self, results: Sequence[MarketResult[Any]]) -> None:
         """Note that the caller of `resume` did not get these answers."""
@@ -218,14 +157,15 @@ class PaymentFlow:
         """Learn the service's time from a free request. If that fails, the local clock is used."""
         free = supported_tokens(limit=1).request
         try:
-            response = self.session.exchange(free, self._deadline())
+            response = self.session.exchange(free, self.deadline())
         except APIError as error:
             text = "the service's time is not known: %(reason)s"
             event("service_time_unknown", text, error, level=logging.DEBUG)
         else:
             self.authorizer.observe(response.headers)
 
-    def _deadline(self) -> float:
+    def deadline(self) -> float:
+        """The monotonic time at which a call that begins now has to end."""
         return self.session.clock.monotonic() + self.session.deadline
 
     def _purchase(
@@ -249,115 +189,20 @@ class PaymentFlow:
             name=name,
         )
 
-    def _buy(
-        self, call: MarketRequest[T], purchase: PurchaseIntent, context: SubmissionContext[T]
-    ) -> MarketResult[T] | None:
-        """The answer, by one step after the other; None: another call was faster, so this starts again."""
-
-        def find() -> Payment | None:
-            context.quote, found = self.authorizer.quote(purchase), self.authorizer.look(purchase)
-            if found is None:
-                self.authorizer.check_total(purchase)
-            return found
-
-        busy = "the same call is in progress in another process and did not end before the deadline"
-        earlier = self._take(context, find, busy)
-        if earlier is not None and (result := self._continue(context, earlier, purchase)) is not None:
-            return result
-        found = self._offer(call, purchase, context.quote, context.give_up)
-        if isinstance(found, MarketResult):
-            return found
-        if self._check is not None:
-            self._check.check(call, self.session, context.give_up)
-        submission = in_thread(partial(self._authorized, purchase, found, context))
-        result = None if submission is None else submission.run()
-        if result is not None and self._reuse:
-            self._offers[purchase.path, purchase.tokens] = found
-        return result
-
-    def _take(
-        self,
-        context: SubmissionContext[Any],
-        find: Callable[[], Payment | None],
-        busy: str,
-        *,
-        patient: bool = True,
-    ) -> Payment | None:
-        """The earlier payment that `find` finds, claimed. Waits, if `patient`, while another process works on it."""
-        clock, authorizer, pause = self.session.clock, self.authorizer, 0.05
-        while True:
-
-            def take() -> Earlier:
-                earlier = authorizer.take(find, context.owner)
-                if earlier.is_claimed and earlier.payment is not None:
-                    context.claimed = earlier.payment
-                return earlier
-
-            payment, _, is_busy = in_thread(take)
-            if not is_busy:
-                is_open = payment is not None and payment.stage is PaymentStage.SENT and payment.paid is None
-                if is_open and authorizer.next_step(payment) is not NextStep.RESEND and not authorizer.time.is_known:
-                    self.sync_clock()  # whether it has expired depends on the service's time
-                return payment
-            if not patient or clock.monotonic() + pause > context.give_up:
-                raise _in_progress(busy, payment)
-            sleep(clock, pause)
-            pause = min(2 * pause, _LONGEST_PAUSE)
-
-    def _authorized(
-        self, purchase: PurchaseIntent, offer: Offer, context: SubmissionContext[T]
-    ) -> Submission[T] | None:
-        """Guards, budget, signature, ledger, in this order; None: another call was faster."""
-        authorizer, owner, before = self.authorizer, context.owner, context.claimed
-        order = authorizer.order(purchase, offer)
-        reserved = authorizer.reserve(purchase, order, owner)
-        context.claimed = reserved
-        if before is not None and (reserved is None or before.id != reserved.id):  # its 10 minutes are over
-            authorizer.release(before.id, owner)
-        if reserved is None:
-            return None
-        submit = authorizer.sign(order, reserved, owner)
-        submission = Submission(self.paid, authorizer, context, reserved)
-        submission.write_down(submit)
-        return submission
-
-    def _continue(
-        self, context: SubmissionContext[T], earlier: Payment, purchase: PurchaseIntent | None = None
-    ) -> MarketResult[T] | None:
-        """What an earlier payment bought: its answer is kept, or is sent for the same bytes. None: to be signed.
-
-        The payment of a `purchase` must be within the limits of this call.
-        """
-        step = self.authorizer.next_step(earlier)
-        match step:
-            case NextStep.SIGN:
-                return None
-            case NextStep.COLLECT:
-                return self._collect(context, earlier)
-            case NextStep.REFUSE:
-                raise blocking_error(earlier)
-        if purchase is not None:
-            self.authorizer.check_existing(earlier, purchase, context.quote)
-        return Submission(self.paid, self.authorizer, context, earlier, expired=step is NextStep.ASK).run()
-
-    def _collect(self, context: SubmissionContext[T], payment: Payment) -> MarketResult[T]:
-        """Return a stored answer. With a name, every call gets it."""
-        result = self._stored_result(context.request, context.quote, payment)
-        if payment.purchase is None or context.keep:
-            context.answered, keep = payment, context.keep
-            collect = Collect(owner=context.owner, keep=keep)
-            always_in_thread(partial(self.authorizer.end, payment.id, collect))
-            result = replace(result, payment=replace(payment, waits=False, reply=payment.reply if keep else None))
-        return result
-
-    def _offer(
+    def offer(
         self, call: MarketRequest[T], purchase: PurchaseIntent, quote: Quote, give_up: float
     ) -> Offer | MarketResult[T]:
+        """The service's offer, a new one or one that was seen before; the result itself if the answer is free."""
         # Removed, and stored again after a success: an offer that the service no longer accepts is used once at most.
         known = self._offers.pop((purchase.path, purchase.tokens), None) if self._reuse else None
         if self.authorizer.time.has_parted(self.session.clock.now(), self.session.clock.monotonic()):
             known = None
         return known or self._request_offer(call, quote, give_up)
+
+    def remember(self, purchase: PurchaseIntent, offer: Offer) -> None:
+        """Note an offer that was accepted."""
+        if self._reuse:
+            self._offers[purchase.path, purchase.tokens] = offer
 
     def _request_offer(self, call: MarketRequest[T], quote: Quote, give_up: float) -> Offer | MarketResult[T]:
         """The offer; the result itself if the answer is free."""
@@ -369,17 +214,6 @@ class PaymentFlow:
             self.authorizer.observe(refused.response.headers)
             return parse_offer(refused.response)
         return MarketResult(data=data, quote=quote, answered_at=datetime.fromtimestamp(self.session.clock.now(), UTC))
-
-    def _stored_result(self, request: Request[T], quote: Quote, payment: Payment) -> MarketResult[T]:
-        """The result of an earlier payment, from the ledger."""
-        return MarketResult(
-            data=self.session.read(request, RawResponse(200, {}, payment.reply or b"")),
-            quote=quote,
-            payment=payment,
-            receipt=payment.receipt,
-            again=True,
-            answered_at=payment.updated_at,
-        )
 
 
 class TokenCheck:
@@ -429,8 +263,3 @@ class TokenCheck:
         else:
             if len(found.tokens) >= max(1, min(found.total, MAX_SUPPORTED)):  # else the list is not complete
                 self._names, self._read_at = TokenNames(found.tokens, found.total), self._tried_at
-
-
-def _in_progress(message: str, payment: Payment | None = None) -> PaymentRefusedError:
-    look = "" if payment is None else f", then see client.payments.get({payment.id!r}) (trade pay show {payment.id})"
-    return PaymentRefusedError(message, code="in_progress", hint=f"wait for that call to end{look}", payment=payment)

@@ -10,7 +10,7 @@ import logging
 import math
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from .._http.log_events import event
@@ -18,7 +18,7 @@ from .._http.service_time import MAX_DIFFERENCE, REPORTED, ServiceClock
 from .._system.clock import Clock
 from .._values.details import PriceDetails, RecipientDetails
 from .._values.money import shown_usd, usd
-from .._values.payment import GRACE, Payment, SignedHeader, origin_of, possible_ends
+from .._values.payment import GRACE, Payment, SignedHeader, origin_of
 from ..errors import (
     ErrorCode,
     LedgerError,
@@ -28,7 +28,7 @@ from ..errors import (
 )
 from .budget import Budget
 from .guards import Guards, check_url, choose, validity
-from .ledger.changes import Claim, Collect, LedgerRow, Record, Redate, ReleaseClaim, Reopen, Submit, with_terms
+from .ledger.changes import Collect, LedgerRow, Record, ReleaseClaim, Reopen, Submit, with_terms
 from .ledger.claims import LONGEST_CLAIM, ended
 from .ledger.rules import (
     NextStep,
@@ -68,14 +68,6 @@ class Order:
     requirement: Requirement
     draft: Payment
     secret_id: str | None
-
-
-class Earlier(NamedTuple):
-    """An earlier payment for a purchase, and whether this call or another one (`is_busy`) has claimed it."""
-
-    payment: Payment | None
-    is_claimed: bool = False
-    is_busy: bool = False
 
 
 class PaymentAuthorizer:
@@ -155,28 +147,6 @@ class PaymentAuthorizer:
         """When an unnamed payment must have been created to be continued. The clock may have been put forward since."""
         return now - self._continue_for - min(max(0.0, -self.time.difference), MAX_DIFFERENCE)
 
-    def take(self, find: Callable[[], Payment | None], owner: str) -> Earlier:
-        """The payment that `find` finds, claimed if this call can go on with it."""
-        found, now = find(), self.clock.now()
-        if found is not None and found.created > possible_ends(now)[1]:
-            found = self.store.update(found.id, Redate(now=now)).payment
-        step = self.next_step(found)
-        if found is None or step is NextStep.REFUSE or (step is NextStep.COLLECT and found.purchase is not None):
-            return Earlier(found)
-        try:
-            if not self.claim(found.id, owner):
-                return Earlier(found, is_busy=True)
-            current = find()
-        except BaseException as error:
-            ended(owner)
-            if isinstance(error, LedgerError):
-                error.payment = found
-            raise
-        if current is None or current.id != found.id:  # another call has collected it meanwhile
-            self.release(found.id, owner)
-            return Earlier(found, is_busy=True)
-        return Earlier(current, is_claimed=True)
-
     def next_step(self, payment: Payment | None) -> NextStep:
         """What a call does about an earlier payment, by the latest estimate of the service's time."""
         return next_step(payment, self.latest() + MARGIN, self.clock.now())
@@ -231,11 +201,6 @@ class PaymentAuthorizer:
     def observe(self, headers: Mapping[str, str]) -> None:
         """Note the service's time from a response."""
         self.time.observe(headers, now=self.clock.now(), monotonic=self.clock.monotonic())
-
-    def claim(self, payment_id: str, owner: str) -> bool:
-        """Claim a payment, so that no other call works on it at the same time; False while another one does."""
-        now = self.clock.now()
-        return self.store.update(payment_id, Claim(owner=owner, until=now + LONGEST_CLAIM, now=now)).owner == owner
 
     def release(self, payment_id: str, owner: str) -> None:
         """Release a claim, and what it had reserved. If that fails (a full disk), this process ignores the claim."""

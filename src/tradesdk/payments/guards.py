@@ -117,7 +117,7 @@ def choose(
 def window(requirement: Requirement, guards: Guards) -> int:
     """Seconds that a payment is valid: as offered, at most the setting."""
     offered = requirement.max_timeout
-    return 0 if offered is None else max(0, int(min(offered, guards.max_validity)))
+    return 0 if offered is None else int(max(0, min(offered, guards.max_validity)))
 
 
 def validity(requirement: Requirement, guards: Guards, *, local: float, service: float) -> int:

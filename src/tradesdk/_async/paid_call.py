@@ -1,0 +1,438 @@
+"""One call that buys an answer: claims an earlier payment, signs, submits until the outcome is known or time is up."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
+
+from .._http.log_events import event
+from .._http.request import Request
+from .._http.response import failure_of
+from .._http.retry import Failure, FailureCause
+from .._market import MarketRequest
+from .._values.http import RawResponse
+from .._values.payment import Payment, PaymentStage, possible_ends
+from ..errors import APIError, APIResponseError, LedgerError, PaymentRefusedError, TradeError
+from ..payments.ledger.changes import Claim, Collect, Redate, ReleaseClaim, Reopen, Resubmit, Submit
+from ..payments.ledger.claims import LONGEST_CLAIM, ended, owner_name
+from ..payments.ledger.rules import NextStep
+from ..payments.messages import blocking_error, in_doubt, outcome_error
+from ..payments.protocol import Offer, receipt_warnings
+from ..payments.purchases import PurchaseIntent, call_key
+from ..payments.results import MarketResult, Quote
+from ..payments.state_machine import (
+    DELIVERED,
+    MARGIN,
+    OPEN,
+    UNDELIVERED,
+    PaymentStateMachine,
+    Report,
+    Step,
+    classify,
+    classify_failure,
+)
+from .concurrency import always_in_thread, in_thread, sleep
+
+if TYPE_CHECKING:
+    from .payment_flow import AsyncPaymentFlow
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+_LONGEST_PAUSE = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Told(Generic[T]):
+    """What a submission brought.
+
+    Attributes:
+        step: what it means, and what follows.
+        response: the response, if one arrived.
+        problem: the error of an unusable or missing response.
+        data: the data of a usable one.
+    """
+
+    step: Step
+    response: RawResponse | None = None
+    problem: APIError | None = None
+    data: T | None = None
+
+
+class AsyncPaidCall(Generic[T, R]):
+    """One call that buys an answer, or resumes a payment.
+
+    `finish` makes of a result what the caller gets; an answer is marked as collected after that. `keep`: the ledger
+    keeps the answer even without a name. `quote` is the published price.
+    """
+
+    def __init__(
+        self,
+        flow: AsyncPaymentFlow,
+        request: Request[T],
+        finish: Callable[[MarketResult[T]], R],
+        *,
+        keep: bool = False,
+        quote: Quote | None = None,
+    ) -> None:
+        self._flow = flow
+        self._authorizer = flow.authorizer
+        self._clock = flow.authorizer.clock
+        self._request = request
+        self._finish = finish
+        self._keep = keep
+        self._quote = quote
+        self._owner = owner_name()
+        self._give_up = flow.deadline()
+        self._purchase: PurchaseIntent | None = None
+        self._payment: Payment | None = None
+        """The payment that is claimed."""
+        self._reply: bytes | None = None
+        """Its answer, which is about to be returned to the caller."""
+        self._ending: Report | None = None
+        """What is written down if the call ends here; None: the ledger knows all that it was told."""
+        self._results: list[R] = []
+        self._machine: PaymentStateMachine
+        self._signed: Payment
+        self._start: tuple[float, float]
+
+    async def buy(self, call: MarketRequest[T], purchase: PurchaseIntent) -> R:
+        """Continue the earlier payment for a purchase if there is one, else sign and submit one."""
+        self._purchase = purchase
+
+        def find() -> Payment | None:
+            self._quote, found = self._authorizer.quote(purchase), self._authorizer.look(purchase)
+            if found is None:
+                self._authorizer.check_total(purchase)
+            return found
+
+        busy = "the same call is in progress and did not end before the deadline"
+        elsewhere = "the same call is in progress in another process and did not end before the deadline"
+        async with self._alone(purchase.key, busy):
+            while not self._results:  # again after another call was faster
+                earlier = await self._take(find, elsewhere)
+                if earlier is None or not await self._continue(earlier):
+                    await self._sign(call, purchase)
+        return self._results[-1]
+
+    async def resume(self, payment: Payment, find: Callable[[], Payment]) -> R:
+        """Continue a payment that `find` reads, without signing."""
+        busy = f"another call is sending payment {payment.id}"
+        async with self._alone(call_key(payment.method, payment.url, payment.body), busy, payment):
+            current = await self._take(find, busy, patient=False) or payment
+            if not await self._continue(current):  # it would have to be signed
+                raise blocking_error(self._payment or current)
+        return self._results[-1]
+
+    @asynccontextmanager
+    async def _alone(self, key: str, busy: str, payment: Payment | None = None) -> AsyncIterator[None]:
+        """Inside, no other call of this client does the same. At the end, nothing stays claimed.
+
+        If the call fails although it had the answer, the next equal call gets it.
+        """
+        lock = self._flow.locks.of(key)
+        if not await lock.acquire(self._flow.session.deadline):
+            raise _in_progress(busy, payment)
+        change: Reopen | ReleaseClaim = ReleaseClaim(owner=self._owner)
+        try:
+            yield
+        except BaseException as error:
+            if isinstance(error, LedgerError) and error.payment is None:
+                error.payment = self._payment
+            if self._reply is not None:
+                change = Reopen(owner=self._owner, reply=self._reply)
+            raise
+        else:
+            if self._reply is not None:
+                self._payment = None  # `Collect` has released it
+        finally:
+            try:
+                if self._payment is not None:
+                    await always_in_thread(partial(self._end, self._payment, change))
+            finally:
+                lock.release()
+
+    def _end(self, payment: Payment, change: Reopen | ReleaseClaim) -> None:
+        """Write down what a call that was canceled, or failed unexpectedly, knows of its submission."""
+        if self._ending is not None:
+            self._authorizer.record(payment, self._ending, self._owner)
+        self._authorizer.end(payment.id, change)
+
+    async def _take(self, find: Callable[[], Payment | None], busy: str, *, patient: bool = True) -> Payment | None:
+        """The earlier payment that `find` finds, claimed. Waits, if `patient`, while another process works on it."""
+        authorizer, pause = self._authorizer, 0.05
+        while True:
+            payment, is_busy = await in_thread(partial(self._claim, find))
+            if not is_busy:
+                is_open = payment is not None and payment.stage is PaymentStage.SENT and payment.paid is None
+                if is_open and authorizer.next_step(payment) is not NextStep.RESEND and not authorizer.time.is_known:
+                    await self._flow.sync_clock()  # whether it has expired depends on the service's time
+                return payment
+            if not patient or self._clock.monotonic() + pause > self._give_up:
+                raise _in_progress(busy, payment)
+            await sleep(self._clock, pause)
+            pause = min(2 * pause, _LONGEST_PAUSE)
+
+    def _claim(self, find: Callable[[], Payment | None]) -> tuple[Payment | None, bool]:
+        """The payment that `find` finds, claimed if this call can go on with it; True: another call has claimed it."""
+        found, now = find(), self._clock.now()
+        if found is not None and found.created > possible_ends(now)[1]:
+            found = self._authorizer.store.update(found.id, Redate(now=now)).payment
+        step = self._authorizer.next_step(found)
+        if found is None or step is NextStep.REFUSE or (step is NextStep.COLLECT and found.purchase is not None):
+            return found, False
+        claim = Claim(owner=self._owner, until=now + LONGEST_CLAIM, now=now)
+        try:
+            if self._authorizer.store.update(found.id, claim).owner != self._owner:
+                return found, True
+            current = find()
+        except BaseException as error:
+            ended(self._owner)
+            if isinstance(error, LedgerError):
+                error.payment = found
+            raise
+        if current is None or current.id != found.id:  # another call has collected it meanwhile
+            self._authorizer.release(found.id, self._owner)
+            return found, True
+        self._payment = current
+        return current, False
+
+    async def _continue(self, earlier: Payment) -> bool:
+        """Get what an earlier payment bought: its answer is kept, or is sent for the same bytes. False: to be signed.
+
+        The payment of a purchase must be within the limits of this call.
+        """
+        match self._authorizer.next_step(earlier):
+            case NextStep.SIGN:
+                return False
+            case NextStep.REFUSE:
+                raise blocking_error(earlier)
+            case NextStep.COLLECT:
+                await always_in_thread(partial(self._collect, earlier))
+                return True
+            case step:
+                if self._purchase is not None:
+                    self._authorizer.check_existing(earlier, self._purchase, self.quote)
+                self._begin(earlier, expired=step is NextStep.ASK)
+                return await self._submit(is_written=False)
+
+    @property
+    def quote(self) -> Quote:
+        """The published price."""
+        return cast("Quote", self._quote)
+
+    def _collect(self, payment: Payment) -> None:
+        """Return a stored answer. With a name, every call gets it."""
+        reply = payment.reply or b""
+        data = self._flow.session.read(self._request, RawResponse(200, {}, reply))
+        is_claimed = payment.purchase is None or self._keep
+        shown = replace(payment, waits=False, reply=reply if self._keep else None) if is_claimed else payment
+        result = MarketResult(
+            data=data,
+            quote=self.quote,
+            payment=shown,
+            receipt=payment.receipt,
+            again=True,
+            answered_at=payment.updated_at,
+        )
+        if is_claimed:
+            self._reply = reply
+        self._results.append(self._finish(result))
+        if is_claimed:
+            self._authorizer.end(payment.id, Collect(owner=self._owner, keep=self._keep))
+
+    async def _sign(self, call: MarketRequest[T], purchase: PurchaseIntent) -> None:
+        """Request an offer, pay as it says, and get the answer; nothing if another call was faster."""
+        flow = self._flow
+        found = await flow.offer(call, purchase, self.quote, self._give_up)
+        if isinstance(found, MarketResult):
+            self._results.append(self._finish(found))
+            return
+        if flow.check is not None:
+            await flow.check.check(call, flow.session, self._give_up)
+        if await in_thread(partial(self._authorize, purchase, found)):
+            await self._submit(is_written=True)
+            flow.remember(purchase, found)
+
+    def _authorize(self, purchase: PurchaseIntent, offer: Offer) -> bool:
+        """Guards, budget, signature, ledger, in this order; False: another call was faster."""
+        authorizer, before = self._authorizer, self._payment
+        order = authorizer.order(purchase, offer)
+        self._payment = reserved = authorizer.reserve(purchase, order, self._owner)
+        if before is not None and (reserved is None or before.id != reserved.id):  # its 10 minutes are over
+            authorizer.release(before.id, self._owner)
+        if reserved is None:
+            return False
+        submit = authorizer.sign(order, reserved, self._owner)
+        self._begin(reserved)
+        # If that fails, written down or not, this signature was not handed over.
+        self._payment = replace(reserved, signatures=reserved.signatures + 1)
+        self._ending = self._machine.unsent("interrupted")
+        self._write_down(submit)
+        self._machine = PaymentStateMachine(self._flow.paid.policy, self._signed, reserved)
+        self._ending = self._machine.unsent("interrupted")
+        return True
+
+    def _begin(self, payment: Payment, *, expired: bool = False) -> None:
+        """Begin to submit a payment as it was claimed: what was handed over before may have been taken.
+
+        The bytes are the same every time. An `expired` one is sent for an answer that the service may have kept.
+        """
+        self._payment = self._signed = payment  # `_signed` keeps its header, which the ledger deletes at the end
+        self._machine = PaymentStateMachine(self._flow.paid.policy, payment, payment, expired=expired)
+        self._start = (self._authorizer.latest(), self._clock.monotonic())
+
+    def _write_down(self, change: Submit | Resubmit) -> None:
+        """Write down a submission before it is sent: of a new signature, or of the same bytes."""
+        self._payment = self._signed = self._authorizer.store.update(self._signed.id, change).payment
+
+    def _resubmit(self) -> None:
+        purchase, now, payment = self._purchase, self._clock.now(), self._signed
+        change = Resubmit(
+            signatures=payment.signatures,
+            over=self._latest() + MARGIN,
+            owner=self._owner,
+            run=None if purchase is None else purchase.run,
+            max_total=None if purchase is None else purchase.max_total,
+            now=now,
+        )
+        try:
+            self._write_down(change)
+        except LedgerError as problem:
+            raise self._ledger_failed(problem, f"the ledger cannot be written: {problem.message}") from problem
+        except PaymentRefusedError as refused:
+            if refused.payment is None or not self._machine.in_doubt:
+                raise
+            raise in_doubt(refused.payment, "it was closed meanwhile") from refused
+        self._ending = self._machine.unsent("interrupted")
+
+    async def _submit(self, *, is_written: bool) -> bool:
+        """Submit it, and resubmit it where that is right. False: it has expired, and the service kept no answer."""
+        while True:
+            if not is_written:
+                await always_in_thread(self._resubmit)
+            told = await self._send()
+            report, wait = told.step.report, told.step.wait
+            if told.response is not None and report.meaning is DELIVERED:
+                await always_in_thread(partial(self._deliver, report, told.response.content, told.data))
+                return True
+            if wait is None:
+                break
+            if report.sent and (failed := await always_in_thread(partial(self._record, report.before_resending()))):
+                why = f"{report.reason}; and the ledger failed: {failed.message}"
+                raise self._ledger_failed(failed, why) from failed
+            is_written = not report.sent
+            self._ending = report if is_written or report.is_settled else None
+            text = "payment %(payment_id)s: %(reason)s; resending it in %(wait).1f s"
+            event("payment_resent", text, payment_id=self._signed.id, reason=report.reason, wait=wait)
+            await sleep(self._clock, wait)
+            if not self._machine.can_submit(self._latest()):  # the wait took longer than planned
+                break
+        if self._ending is not None:
+            await always_in_thread(partial(self._record, report))
+        if told.step.signs:
+            return False
+        raise self._final_error(told)
+
+    def _latest(self) -> float:
+        """The latest estimate of the service's time. Setting the clock back does not revive a payment."""
+        latest, monotonic = self._start
+        return max(self._authorizer.latest(), latest + self._clock.monotonic() - monotonic)
+
+    async def _send(self) -> _Told[T]:
+        """Submit it once. What comes of it is noted when it arrives, so that a cancellation does not lose it."""
+        told: list[_Told[T]] = []
+        request = self._request._replace(body=self._signed.body)  # its fields may have another order
+        self._ending = replace(self._machine.unsent("interrupted"), meaning=OPEN, sent=True)
+
+        def arrived(response: RawResponse, problem: APIResponseError | None) -> None:
+            told.append(self._answered(response, problem))
+
+        try:
+            await self._flow.paid.exchange(request, self._give_up, self._signed, arrived)
+        except APIError as error:
+            if not told:  # it was lost, or held back by the rate limit
+                told.append(_Told(self._next(classify_failure(failure_of(error), error.message)), problem=error))
+        except TradeError as unsent:  # the client is closed, for example
+            self._ending = self._machine.unsent("interrupted")
+            if self._machine.in_doubt:
+                raise in_doubt(self._signed, unsent.message) from unsent
+            raise
+        return told[0]
+
+    def _answered(self, response: RawResponse, problem: APIError | None) -> _Told[T]:
+        session, data = self._flow.paid, None
+        self._authorizer.observe(response.headers)
+        step = self._next(classify(response, Failure(FailureCause.STATUS, response.status, response.headers)))
+        if not 200 <= response.status < 300:
+            problem = session.refusal(self._request, response)
+        elif problem is None:
+            try:
+                data = session.read(self._request, response)
+            except APIResponseError as unusable:
+                problem = unusable
+        if problem is not None and step.report.meaning is DELIVERED:
+            self._ending = replace(step.report, meaning=UNDELIVERED, reason=problem.message)
+            step = Step(self._ending)
+        return _Told(step, response, problem, data)
+
+    def _next(self, report: Report) -> Step:
+        now, time_left = self._clock.now(), self._give_up - self._clock.monotonic()
+        step = self._machine.next(report.without(self._signed), at=self._latest(), now=now, time_left=time_left)
+        self._ending = step.report
+        return step
+
+    def _record(self, report: Report) -> LedgerError | None:
+        """Write down what happened. Returns the error if the ledger fails: the caller must get the outcome then too."""
+        self._payment, problem = self._authorizer.record(self._payment or self._signed, report, self._owner)
+        self._ending = None
+        return problem
+
+    def _deliver(self, report: Report, reply: bytes, data: Any) -> None:
+        """Write the answer down, and mark it as collected. A cancellation meanwhile undoes the latter."""
+        self._reply = reply
+        problem = self._record(report)
+        payment = cast("Payment", self._payment)
+        warnings = receipt_warnings(report.receipt, payment)
+        if problem is not None:
+            warnings = (f"the delivery could not be written to the ledger: {problem.message}", *warnings)
+        if report.receipt_problem is not None:
+            warnings += (report.receipt_problem,)
+        for warning in warnings:
+            text = "payment %(payment_id)s: %(reason)s"
+            event("payment_warning", text, payment_id=payment.id, reason=warning)
+        is_kept = self._keep or payment.purchase is not None
+        result: MarketResult[T] = MarketResult(
+            data=data,
+            quote=self.quote,
+            payment=replace(payment, waits=False, reply=payment.reply if is_kept else None),
+            receipt=report.receipt,
+            warnings=warnings,
+            answered_at=payment.updated_at,
+        )
+        self._results.append(self._finish(result))
+        self._authorizer.end(payment.id, Collect(owner=self._owner, keep=self._keep))
+
+    def _ledger_failed(self, problem: LedgerError, reason: str) -> TradeError:
+        """The error if the ledger fails: nothing is resent. Only a payment in doubt may have been paid."""
+        problem.payment = self._payment
+        return in_doubt(self._payment or self._signed, reason) if self._machine.in_doubt else problem
+
+    def _final_error(self, told: _Told[T]) -> TradeError:
+        report, problem, payment = told.step.report, told.problem, self._payment or self._signed
+        if problem is not None:  # as the cause of our error it has the same payment
+            problem.payment = payment
+            problem.retries = self._machine.resends
+        error = outcome_error(payment, report, told.response)
+        if error is not None:
+            error.__cause__ = problem
+            return error
+        return problem or in_doubt(payment, report.reason, told.response)
+
+
+def _in_progress(message: str, payment: Payment | None = None) -> PaymentRefusedError:
+    look = "" if payment is None else f", then see client.payments.get({payment.id!r}) (trade pay show {payment.id})"
+    return PaymentRefusedError(message, code="in_progress", hint=f"wait for that call to end{look}", payment=payment)
