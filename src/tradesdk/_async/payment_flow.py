@@ -76,10 +76,10 @@ class AsyncPaymentFlow:
         clone.paid = change(self.paid, True)
         return clone
 
-    async def quote(self, call: MarketRequest[Any], max_price: int | None = None) -> Quote:
+    async def quote(self, call: MarketRequest[Any], max_price: int | None = None, purchase: str | None = None) -> Quote:
         """The published price, and what the budgets leave."""
-        purchase = self._purchase(call, max_price=max_price)
-        return await in_thread(lambda: self.authorizer.quote(purchase))
+        intent = self._purchase(call, max_price=max_price, name=purchase)
+        return await in_thread(lambda: self.authorizer.quote(intent))
 
     async def buy(
         self,

@@ -77,10 +77,10 @@ class PaymentFlow:
         clone.paid = change(self.paid, True)
         return clone
 
-    def quote(self, call: MarketRequest[Any], max_price: int | None = None) -> Quote:
+    def quote(self, call: MarketRequest[Any], max_price: int | None = None, purchase: str | None = None) -> Quote:
         """The published price, and what the budgets leave."""
-        purchase = self._purchase(call, max_price=max_price)
-        return in_thread(lambda: self.authorizer.quote(purchase))
+        intent = self._purchase(call, max_price=max_price, name=purchase)
+        return in_thread(lambda: self.authorizer.quote(intent))
 
     def buy(
         self,

@@ -8,11 +8,10 @@ Errors of the libraries may show a key, so none leaves this module, and none of 
 from __future__ import annotations
 
 import contextlib
-import hmac
 import re
 import sys
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 
 from ..._values.text import without_keys
 from ...errors import ConfigError
@@ -38,12 +37,12 @@ class Opened:
     Attributes:
         address: the address of the key, checksummed.
         sign: signs 32 bytes. It holds the key, so `repr` leaves it out.
-        purchase_secret: a secret that is derived from the key, for nonces of named purchases.
+        purchase_secret: derives a secret from the key, for nonces of named purchases. It holds the key too.
     """
 
     __slots__ = ("address", "purchase_secret", "sign")
 
-    def __init__(self, address: str, sign: Sign, purchase_secret: bytes) -> None:
+    def __init__(self, address: str, sign: Sign, purchase_secret: Callable[[], bytes]) -> None:
         self.address = address
         self.sign = sign
         self.purchase_secret = purchase_secret
@@ -122,7 +121,7 @@ def opened(key: object) -> Opened | str:
     if isinstance(raw, str):
         return raw
     with contextlib.suppress(Exception):
-        return Opened(*(_by_coincurve(raw) or _by_eth_account(raw)), _purchase_secret(raw))
+        return Opened(*(_by_coincurve(raw) or _by_eth_account(raw)), partial(_purchase_secret, raw))
     return "the private key could not be loaded: neither coincurve nor eth-account works here"
 
 
@@ -155,5 +154,7 @@ def _by_eth_account(key: bytes) -> tuple[str, Sign]:
 
 def _purchase_secret(key: bytes) -> bytes:
     """HKDF-SHA256 (RFC 5869) of a key, for one block of 32 bytes."""
+    import hmac  # few programs use it
+
     extracted = hmac.digest(b"tradesdk", key, "sha256")
     return hmac.digest(extracted, b"purchase secret 1" + b"\x01", "sha256")

@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import secrets
 import threading
 from collections.abc import Callable
 from typing import Any, NoReturn, Protocol, TypeAlias, runtime_checkable
@@ -213,7 +212,7 @@ class LocalSigner:
 
     def purchase_secret(self) -> bytes:
         """The secret for nonces of named purchases: 32 bytes, derived from the key (HKDF-SHA256), always the same."""
-        return (self.__opened or self.__load()).purchase_secret
+        return (self.__opened or self.__load()).purchase_secret()
 
     def __load(self) -> Opened:
         with self.__lock:
@@ -384,7 +383,7 @@ def usdc_data(name: str, *fields: tuple[str, str, Any]) -> TypedData:
 
 def new_nonce() -> str:
     """32 random bytes as hexadecimal digits after 0x. A payer can use each nonce once."""
-    return "0x" + secrets.token_hex(32)
+    return "0x" + os.urandom(32).hex()
 
 
 def from_hex(text: str, size: int) -> bytes:
