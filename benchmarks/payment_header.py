@@ -19,7 +19,7 @@ from eth_account.messages import encode_typed_data
 
 from tradesdk._market import price
 from tradesdk._values.http import Headers, RawResponse
-from tradesdk.payments.guards import DOMAIN_NAME, DOMAIN_VERSION, USDC, Guards, check_url, choose, window
+from tradesdk.payments.guards import DOMAIN_NAME, DOMAIN_VERSION, USDC, check_url, choose, window
 from tradesdk.payments.protocol import Authorization, encode_payment, parse_offer
 from tradesdk.payments.signing.secp256k1 import keccak256
 from tradesdk.payments.signing.signer import (
@@ -61,7 +61,7 @@ headers = {
     "date": "Sat, 21 Nov 2026 16:00:56 GMT",
 }
 response = RawResponse(402, Headers(list(headers.items())), b"{}")
-guards = Guards()
+MAX_VALIDITY = 120
 
 
 def pay(signer: Signer) -> str:
@@ -69,12 +69,12 @@ def pay(signer: Signer) -> str:
     check_url(URL)
     offered = parse_offer(response)
     most = price("/v1/token-prices", 2)
-    requirement = choose(offered, url=URL, payer=signer.address, most=most, guards=guards)
+    requirement = choose(offered, url=URL, payer=signer.address, most=most, max_validity=MAX_VALIDITY)
     authorization = Authorization(
         payer=signer.address,
         to=requirement.pay_to,
         value=int(requirement.amount),
-        valid_before=int(time.time()) + window(requirement, guards),
+        valid_before=int(time.time()) + window(requirement, MAX_VALIDITY),
         nonce=new_nonce(),
     )
     signature = signed_authorization(signer, authorization)

@@ -227,7 +227,7 @@ def test_what_is_refused_here(
         (lambda: shop().top_performers("ROI", limit="5"), "limit must be a whole number from 1 to", "limit=5"),  # type: ignore[arg-type]
         (lambda: shop().batches.token_prices(["ETH"], size="3"), "size must be a whole number from 1 to 5", "=3"),  # type: ignore[arg-type]
         (lambda: shop().payments.list(limit="3"), "limit must be a whole number, 1 or more, not the str", "=3"),  # type: ignore[arg-type]
-        (lambda: shop(max_validity="60"), "max_validity must be a whole number of seconds from 7 to 3600", "=60"),
+        (lambda: shop(max_validity="60"), "max_validity must be a whole number of seconds from 10 to 3600", "=60"),
         (lambda: ChainWitness("https://node.example", timeout="5"), "timeout must be more than 0 seconds", "=5"),  # type: ignore[arg-type]
         (lambda: Ledger("ledger.sqlite3", timeout="5"), "timeout must be 0 to 3600 seconds, not the str '5'", "=5"),  # type: ignore[arg-type]
         (lambda: shop(continue_for="60"), "continue_for must be 0 or more seconds, not the str '60'", "=60"),

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tradesdk import ConfigError, PaymentRefusedError, PriceDetails, RecipientDetails
-from tradesdk.payments.guards import Guards, check_url, choose, validity, window
+from tradesdk.payments.guards import check_url, checked_validity, choose, validity, window
 from tradesdk.payments.protocol import Requirement, parse_offer
 
 from .._rows import each_of
@@ -26,17 +26,17 @@ from ._offers import (
     requirement_2,
 )
 
-GUARDS = Guards()
+CAP = 120
 ASKED: dict[str, Any] = {"url": RESOURCE["url"], "payer": PAYER}
 
 
-def chosen(*accepts: dict[str, Any], most: int = 60_000, pay_to: Any = (), guards: Guards = GUARDS) -> Requirement:
-    return choose(parse_offer(answer_2(offer_2(*accepts))), **ASKED, most=most, pay_to=pay_to, guards=guards)
+def chosen(*accepts: dict[str, Any], most: int = 60_000, pay_to: Any = (), cap: int = CAP) -> Requirement:
+    return choose(parse_offer(answer_2(offer_2(*accepts))), **ASKED, most=most, pay_to=pay_to, max_validity=cap)
 
 
-def refusal(*accepts: dict[str, Any], most: int = 60_000, pay_to: Any = (), guards: Guards = GUARDS) -> Any:
+def refusal(*accepts: dict[str, Any], most: int = 60_000, pay_to: Any = (), cap: int = CAP) -> Any:
     with pytest.raises(PaymentRefusedError) as caught:
-        chosen(*accepts, most=most, pay_to=pay_to, guards=guards)
+        chosen(*accepts, most=most, pay_to=pay_to, cap=cap)
     assert caught.value.hint
     assert caught.value.charged is False
     assert str(caught.value).isprintable()
@@ -103,7 +103,7 @@ def test_what_is_no_attack(changes: dict[str, Any]) -> None:
 def test_no_offer() -> None:
     offer = parse_offer(answer_2(offer_2(accepts=[])))
     with pytest.raises(PaymentRefusedError) as caught:
-        choose(offer, **ASKED, most=60_000, guards=GUARDS)
+        choose(offer, **ASKED, most=60_000, max_validity=CAP)
     assert caught.value.code == "no_offer"
 
 
@@ -172,7 +172,7 @@ OTHER_PLACE = [
 @each_of("named", [*SAME_PLACE, None, 5, ["https://elsewhere.example"]])
 def test_an_offer_for_what_was_asked(named: Any) -> None:
     """Behind a proxy, scheme and port are not those that were asked, and some say no place at all."""
-    asked: dict[str, Any] = {"url": SHOP, "payer": PAYER, "most": 60_000, "guards": GUARDS}
+    asked: dict[str, Any] = {"url": SHOP, "payer": PAYER, "most": 60_000, "max_validity": CAP}
     for resource in ({**RESOURCE, "url": named}, {}, None, named):
         assert choose(parse_offer(answer_2(offer_2(resource=resource))), **asked).raw == requirement_2()
 
@@ -181,7 +181,7 @@ def test_an_offer_for_what_was_asked(named: Any) -> None:
 def test_an_offer_for_something_elsewhere_is_refused(named: str) -> None:
     offer = parse_offer(answer_2(offer_2(resource={**RESOURCE, "url": named})))
     with pytest.raises(PaymentRefusedError) as caught:
-        choose(offer, url=SHOP, payer=PAYER, most=60_000, guards=GUARDS)
+        choose(offer, url=SHOP, payer=PAYER, most=60_000, max_validity=CAP)
     assert caught.value.code == "foreign_resource"
     assert caught.value.message.endswith("the request was to shop.example")
     assert len(str(caught.value)) < 600
@@ -236,28 +236,18 @@ def test_foreign_text_in_a_refusal_is_shown_with_care() -> None:
 )
 def test_a_payment_is_valid_no_longer_than_offered_and_than_allowed(offered: Any, cap: int, seconds: int) -> None:
     offer = parse_offer(answer_2(offer_2(requirement_2(maxTimeoutSeconds=offered))))
-    assert window(offer.accepts[0], Guards(max_validity=cap)) == seconds
+    assert window(offer.accepts[0], cap) == seconds
 
 
-def test_the_least_validity_is_a_setting() -> None:
-    strict = Guards(min_validity=61)
-    assert refusal(requirement_2(), guards=strict).code == "short_validity"
-    assert chosen(requirement_2(maxTimeoutSeconds=61), guards=strict).max_timeout == 61
-    assert chosen(requirement_2(maxTimeoutSeconds=7), guards=Guards(min_validity=7)).max_timeout == 7
+def test_the_least_validity() -> None:
+    assert refusal(requirement_2(maxTimeoutSeconds=9)).code == "short_validity"
+    assert chosen(requirement_2(maxTimeoutSeconds=10)).max_timeout == 10
 
 
-@each_of("name", ["max_validity", "min_validity"])
-@each_of("value", [0, -1, 6, 3601, True, 60.0, "60", None])
-def test_a_validity_that_makes_no_sense(name: str, value: Any) -> None:
-    with pytest.raises(ConfigError, match=name):
-        Guards(**{name: value})
-
-
-def test_validities_in_order() -> None:
-    assert (Guards().max_validity, Guards().min_validity) == (120, 10)
-    assert Guards(min_validity=30, max_validity=30).min_validity == 30
-    with pytest.raises(ConfigError, match=r"min_validity \(31 s\) is above max_validity \(30 s\)"):
-        Guards(min_validity=31, max_validity=30)
+@each_of("value", [0, -1, 9, 3601, True, 60.0, "60", None])
+def test_a_validity_that_makes_no_sense(value: Any) -> None:
+    with pytest.raises(ConfigError, match="max_validity"):
+        checked_validity(value)
 
 
 @each_of(
@@ -311,7 +301,7 @@ def test_never_more_than_allowed_and_never_more_than_needed(
         and raw["maxTimeoutSeconds"] in (60, 1000.5)
     ]
     try:
-        taken = choose(offer, **ASKED, most=most, pay_to=[PAY_TO] if pinned else [], guards=GUARDS)
+        taken = choose(offer, **ASKED, most=most, pay_to=[PAY_TO] if pinned else [], max_validity=CAP)
     except PaymentRefusedError:
         assert good == []
     else:
@@ -338,13 +328,13 @@ NOW = 1_800_000_000.75
 def test_how_long_a_payment_is_valid(ahead: int, offered: int, until: int) -> None:
     """`ahead`: the service's clock, `until`: the end by the local one."""
     requirement = chosen(requirement_2(maxTimeoutSeconds=offered))
-    assert validity(requirement, GUARDS, local=NOW, service=NOW + ahead) == int(NOW) + until
+    assert validity(requirement, CAP, local=NOW, service=NOW + ahead) == int(NOW) + until
 
 
 @each_of("ahead", [111, 600, 10**9, -901, -(10**9)])
 def test_clocks_that_are_too_far_apart(ahead: int) -> None:
     with pytest.raises(PaymentRefusedError, match=f"differs from the service's by {abs(ahead)} s") as caught:
-        validity(chosen(requirement_2()), GUARDS, local=NOW, service=NOW + ahead)
+        validity(chosen(requirement_2()), CAP, local=NOW, service=NOW + ahead)
     assert (caught.value.code, caught.value.charged) == ("clock_difference", False)
     assert caught.value.hint
 
@@ -353,17 +343,14 @@ def test_clocks_that_are_too_far_apart(ahead: int) -> None:
     ahead=st.floats(-1_000, 4_000),
     offered=st.integers(10, 4_000),
     most=st.integers(10, 3_600),
-    least=st.integers(7, 10),
     local=st.floats(1.7e9, 1.9e9),
 )
-def test_no_date_makes_a_payment_valid_for_longer(
-    ahead: float, offered: int, most: int, least: int, local: float
-) -> None:
-    guards = Guards(max_validity=most, min_validity=least)
-    requirement, service = chosen(requirement_2(maxTimeoutSeconds=offered), guards=guards), local + ahead
+def test_no_date_makes_a_payment_valid_for_longer(ahead: float, offered: int, most: int, local: float) -> None:
+    least = 10
+    requirement, service = chosen(requirement_2(maxTimeoutSeconds=offered), cap=most), local + ahead
     until = None
     with suppress(PaymentRefusedError):
-        until = validity(requirement, guards, local=local, service=service)
+        until = validity(requirement, most, local=local, service=service)
     if until is None:
         assert ahead > most - least - 1 or ahead < -900
         return

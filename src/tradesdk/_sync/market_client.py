@@ -17,7 +17,7 @@ from .._values.http import RateLimit
 from ..errors import ConfigError, InvalidArgumentError
 from ..payments.authorizer import PaymentAuthorizer
 from ..payments.budget import Budget
-from ..payments.guards import Guards
+from ..payments.guards import checked_validity
 from ..payments.ledger.store import Ledger
 from ..payments.money import Usd, micro_usd
 from ..payments.signing.secp256k1 import checksummed
@@ -170,7 +170,7 @@ class MarketClient(MarketMethods):
             store=ledger,
             signer=signer if signer is not None else _signer_of_environment(),
             budget=(budget or Budget()).strictest(Budget.from_environment()),
-            guards=Guards(max_validity=max_validity),
+            max_validity=checked_validity(max_validity),
             pay_to=recipients,
             continue_for=settings.continue_for(continue_for),
             clock=clock,

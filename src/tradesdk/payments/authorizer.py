@@ -27,7 +27,7 @@ from ..errors import (
     TradeError,
 )
 from .budget import Budget
-from .guards import Guards, check_url, choose, validity
+from .guards import check_url, choose, validity
 from .ledger.changes import Collect, LedgerRow, Record, ReleaseClaim, Reopen, Submit, with_terms
 from .ledger.claims import LONGEST_CLAIM, ended
 from .ledger.rules import (
@@ -79,7 +79,7 @@ class PaymentAuthorizer:
         store: Ledger,
         signer: Signer | Callable[[], Signer] | None,
         budget: Budget,
-        guards: Guards,
+        max_validity: int,
         pay_to: Collection[str],
         continue_for: float,
         clock: Clock,
@@ -89,7 +89,7 @@ class PaymentAuthorizer:
         self.clock = clock
         self.time = ServiceClock()
         self._signer = signer
-        self._guards = guards
+        self._max_validity = max_validity
         self._pay_to = tuple(pay_to)
         self._continue_for = continue_for
         self._payer: str | None = None
@@ -329,10 +329,11 @@ class PaymentAuthorizer:
         origin = origin_of(purchase.url)
         most = purchase.amount if purchase.max_price is None else purchase.max_price
         accepted = self._pay_to or tuple(self.trusted(origin))
-        requirement = choose(offer, url=purchase.url, payer=payer, most=most, pay_to=accepted, guards=self._guards)
+        cap = self._max_validity
+        requirement = choose(offer, url=purchase.url, payer=payer, most=most, pay_to=accepted, max_validity=cap)
         now = self.clock.now()
         service = self.time.now(now)
-        valid_before = validity(requirement, self._guards, local=now, service=service)
+        valid_before = validity(requirement, cap, local=now, service=service)
         payment = Payment(
             id=f"pay_{uuid4().hex[:24]}",
             fingerprint=purchase.fingerprint(payer),

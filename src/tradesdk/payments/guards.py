@@ -5,7 +5,6 @@ from __future__ import annotations
 import ipaddress
 import re
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
@@ -28,8 +27,8 @@ DOMAIN_NAME = "USD Coin"
 DOMAIN_VERSION = "2"
 _CHAIN = (8453, "8453")
 
-SHORTEST = 7
-"""Seconds. Verifiers refuse payments that are valid for less than six."""
+SHORTEST = 10
+"""Seconds. With less a payment cannot be resent: verifiers refuse those that are valid for less than six."""
 
 _AMOUNT = re.compile(r"[0-9]{1,78}")  # 2^256 has 78 digits
 _ADDRESS = re.compile(r"0x[0-9a-fA-F]{40}")
@@ -38,27 +37,13 @@ _FOREIGN = HINTS["unsupported_scheme"]
 _BROKEN = HINTS["no_offer"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Guards:
-    """The guards with settings. All others always apply.
-
-    Attributes:
-        max_validity: the longest that a signed payment may be valid, in seconds, whatever the service offers.
-        min_validity: the shortest validity to accept, in seconds; with less a payment cannot be resent.
-    """
-
-    max_validity: int = 120
-    min_validity: int = 10
-
-    def __post_init__(self) -> None:
-        for name, value in (("max_validity", self.max_validity), ("min_validity", self.min_validity)):
-            if not isinstance(value, int) or not SHORTEST <= value <= LONGEST_VALIDITY:
-                message, hint = wrong_number(
-                    name, f"a whole number of seconds from {SHORTEST} to {LONGEST_VALIDITY}", value
-                )
-                raise ConfigError(message, hint=hint)
-        if self.min_validity > self.max_validity:
-            raise ConfigError(f"min_validity ({self.min_validity} s) is above max_validity ({self.max_validity} s)")
+def checked_validity(max_validity: int) -> int:
+    """The longest that a signed payment may be valid, whatever the service offers, in seconds."""
+    if not isinstance(max_validity, int) or not SHORTEST <= max_validity <= LONGEST_VALIDITY:
+        expected = f"a whole number of seconds from {SHORTEST} to {LONGEST_VALIDITY}"
+        message, hint = wrong_number("max_validity", expected, max_validity)
+        raise ConfigError(message, hint=hint)
+    return max_validity
 
 
 class _Refusal(NamedTuple):
@@ -83,17 +68,17 @@ class _Limits(NamedTuple):
     payer: str
     most: int
     trusted: Mapping[str, str]
-    guards: Guards
+    max_validity: int
 
 
 def choose(
-    offer: Offer, *, url: str, payer: str, most: int, pay_to: Collection[str] = (), guards: Guards
+    offer: Offer, *, url: str, payer: str, most: int, pay_to: Collection[str] = (), max_validity: int
 ) -> Requirement:
     """The cheapest acceptable requirement; the first of those with the same price.
 
     If none is acceptable, the refusal of the one that passed most checks is raised.
     """
-    limits = _Limits(url, payer, most, {address.lower(): address for address in pay_to}, guards)
+    limits = _Limits(url, payer, most, {address.lower(): address for address in pay_to}, max_validity)
     best: Requirement | None = None
     closest: _Refusal | None = None
     for requirement in offer.accepts:
@@ -114,22 +99,22 @@ def choose(
     raise PaymentRefusedError(closest.message + more, code=closest.code, hint=closest.hint, details=closest.details)
 
 
-def window(requirement: Requirement, guards: Guards) -> int:
+def window(requirement: Requirement, max_validity: int) -> int:
     """Seconds that a payment is valid: as offered, at most the setting."""
     offered = requirement.max_timeout
-    return 0 if offered is None else int(max(0, min(offered, guards.max_validity)))
+    return 0 if offered is None else int(max(0, min(offered, max_validity)))
 
 
-def validity(requirement: Requirement, guards: Guards, *, local: float, service: float) -> int:
+def validity(requirement: Requirement, max_validity: int, *, local: float, service: float) -> int:
     """The `validBefore` to sign: at most `max_validity` seconds ahead, by the local clock and by the service's.
 
     So a service whose clock is ahead, or that says so, has less time.
     """
-    until = min(int(service) + window(requirement, guards), int(local) + guards.max_validity)
-    if until - int(service) < guards.min_validity or local - service > MAX_DIFFERENCE:
+    until = min(int(service) + window(requirement, max_validity), int(local) + max_validity)
+    if until - int(service) < SHORTEST or local - service > MAX_DIFFERENCE:
         raise PaymentRefusedError(
             f"this machine's clock differs from the service's by {abs(service - local):.0f} s, and a payment is valid "
-            f"for at most {guards.max_validity} s by both",
+            f"for at most {max_validity} s by both",
             code="clock_difference",
             hint="correct this machine's clock; if it is correct, do not trust the service's date "
             "(for a mock whose clock was moved: clock=)",
@@ -166,7 +151,7 @@ def _refusal(offer: Offer, requirement: Requirement, limits: _Limits) -> _Refusa
         or _refused_resource(offer, requirement, limits.url)
         or _refused_amount(requirement, limits.most)
         or _refused_recipient(requirement, limits)
-        or _refused_validity(requirement, limits.guards)
+        or _refused_validity(requirement, limits.max_validity)
     )
 
 
@@ -279,12 +264,12 @@ def _refused_recipient(requirement: Requirement, limits: _Limits) -> _Refusal | 
     return None
 
 
-def _refused_validity(requirement: Requirement, guards: Guards) -> _Refusal | None:
+def _refused_validity(requirement: Requirement, max_validity: int) -> _Refusal | None:
     if requirement.max_timeout is None:
         return _Refusal(12, "bad_validity", "the offer does not say how long a payment is valid", _BROKEN)
-    seconds = window(requirement, guards)
-    if seconds < guards.min_validity:
-        message = f"a payment would be valid for only {seconds} s, and the minimum is {guards.min_validity} s"
+    seconds = window(requirement, max_validity)
+    if seconds < SHORTEST:
+        message = f"a payment would be valid for only {seconds} s, and the minimum is {SHORTEST} s"
         return _Refusal(13, "short_validity", message, "the service must offer a longer `maxTimeoutSeconds`")
     return None
 

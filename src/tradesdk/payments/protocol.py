@@ -12,7 +12,7 @@ from .._values.http import RawResponse, parse_json
 from .._values.money import shown_usd
 from .._values.payment import Payment, Receipt
 from .._values.text import printable
-from ..errors import ErrorCode, InvalidArgumentError, PaymentRefusedError
+from ..errors import ErrorCode, PaymentRefusedError
 
 VERSION = 2
 """Of the protocol."""
@@ -27,7 +27,6 @@ _TOO_LARGE = f"larger than {MAX_OFFER // 1024} KiB"
 _ONLY = f"and only version {VERSION} is supported"
 
 IDENTIFIER = "payment-identifier"
-_IDENTIFIER = re.compile(r"[A-Za-z0-9_-]{16,128}")
 _RECEIPT_AMOUNT = re.compile(r"[0-9]{1,78}", re.ASCII)
 
 
@@ -156,12 +155,13 @@ def encode_payment(
     """The value of the payment's header.
 
     The requirement, the resource and the extensions are returned to the service unchanged. `identifier` is added to
-    the extension that the offer has for it.
+    the extension that the offer has for it: 16 to 128 letters, digits, _ or -.
     """
-    if len(signature) != 65:
-        raise ValueError(f"a signature must have 65 bytes, not {len(signature)}")
     payload = {"signature": "0x" + signature.hex(), "authorization": authorization.wire()}
-    extensions = offer.extensions if identifier is None else _identified(offer, identifier)
+    extensions = offer.extensions
+    if identifier is not None and extensions is not None:
+        declared = extensions[IDENTIFIER]
+        extensions = {**extensions, IDENTIFIER: {**declared, "info": {**declared["info"], "id": identifier}}}
     payment: dict[str, Any] = {"x402Version": VERSION, "payload": payload, "accepted": requirement.raw}
     if offer.resource is not None:
         payment["resource"] = offer.resource
@@ -266,15 +266,6 @@ def _requirement(raw: dict[str, Any]) -> Requirement:
         timeout if type(timeout) in (int, float) else None,
         extra if isinstance(extra, dict) else {},
     )
-
-
-def _identified(offer: Offer, identifier: str) -> dict[str, Any]:
-    if not _IDENTIFIER.fullmatch(identifier):
-        raise InvalidArgumentError("a payment's identifier must have 16 to 128 letters, digits, _ or -")
-    if offer.extensions is None or not offer.identifier_wanted:
-        raise InvalidArgumentError("the offer takes no identifier of the payment")
-    declared = offer.extensions[IDENTIFIER]
-    return {**offer.extensions, IDENTIFIER: {**declared, "info": {**declared["info"], "id": identifier}}}
 
 
 def _text(raw: dict[str, Any], name: str) -> str | None:
