@@ -123,15 +123,8 @@ class Receipt:
 
     def without(self, payment: Payment) -> Receipt:
         """The same without the signed payment, which a service may repeat."""
-        hide = payment.hidden_in
-        return replace(
-            self,
-            transaction=hide(self.transaction),
-            network=hide(self.network),
-            payer=self.payer and hide(self.payer),
-            error_reason=self.error_reason and hide(self.error_reason),
-            raw=json.loads(hide(json.dumps(self.raw))),
-        )
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        return Receipt(**json.loads(payment.hidden_in(json.dumps(values))))
 
 
 def possible_ends(now: float) -> tuple[int, int]:

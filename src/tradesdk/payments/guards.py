@@ -5,6 +5,7 @@ from __future__ import annotations
 import ipaddress
 import re
 from collections.abc import Collection, Mapping
+from functools import lru_cache
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
@@ -184,28 +185,34 @@ def _refused_resource(offer: Offer, requirement: Requirement, url: str) -> _Refu
     Behind a proxy, scheme and port may differ, and the host may be a private one: `localhost`, `app`, 10.0.0.5.
     """
     hint = "check the base URL; if it is correct, report the offer to the service"
-    requested = urlsplit(url).hostname or ""
+    requested, _ = _place(url) or ("", "")
     places = {}
     for resource in (offer.resource, requirement.raw.get("resource")):
         named = resource.get("url") if isinstance(resource, dict) else resource
-        if not isinstance(named, str):
+        if not isinstance(named, str) or (place := _place(named)) is None:
             continue
-        try:
-            parts = urlsplit(named)
-            host, path, is_url = parts.hostname, parts.path, bool(parts.netloc) or parts.scheme in ("http", "https")
-        except ValueError:
-            host, path, is_url = None, "", True
-        if not is_url:
-            continue
-        if host is None or not (host == requested or _is_private(host)):
-            message = f"the offer is for {printable(named, 200)}, and the request was to {printable(requested, 200)}"
+        if place[0] is None or not (place[0] == requested or _is_private(place[0])):
+            message = (
+                f"the offer is for {printable(named, 200)}, and the request was to {printable(requested or '', 200)}"
+            )
             return _Refusal(6, "foreign_resource", message, hint)
-        places[host, path.rstrip("/")] = named
+        places[place] = named
     if len(places) > 1:
         offered, inside = (printable(named, 200) for named in places.values())
         message = f"the offer is for {offered}, and resource in the way to pay is {inside}"
         return _Refusal(6, "foreign_resource", message, hint)
     return None
+
+
+@lru_cache(maxsize=8)  # a service names the same places in every offer
+def _place(url: str) -> tuple[str | None, str] | None:
+    """Host and path of a URL; None if it is none."""
+    try:
+        parts = urlsplit(url)
+        is_url = bool(parts.netloc) or parts.scheme in ("http", "https")
+        return (parts.hostname, parts.path.rstrip("/")) if is_url else None
+    except ValueError:
+        return None, ""
 
 
 def _is_private(host: str) -> bool:

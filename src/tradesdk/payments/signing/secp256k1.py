@@ -11,7 +11,7 @@ import contextlib
 import re
 import sys
 from collections.abc import Callable
-from functools import cache, partial
+from functools import partial
 
 from ..._values.text import without_keys
 from ...errors import ConfigError
@@ -67,18 +67,10 @@ def eth_account() -> type[Account]:
 
 def keccak256(data: bytes) -> bytes:
     """Ethereum's hash: Keccak-256, which is not SHA3-256."""
-    return _keccak()(data)
-
-
-@cache
-def _keccak() -> Callable[[bytes], bytes]:
     # eth-account uses this library too. Importing only this part takes a fiftieth of the time.
     from Crypto.Hash import keccak
 
-    def digest(data: bytes) -> bytes:
-        return keccak.new(data=data, digest_bits=256).digest()
-
-    return digest
+    return keccak.new(data=data, digest_bits=256).digest()
 
 
 def checksummed(address: str) -> str:
