@@ -115,10 +115,10 @@ class Follows:
         return self.handed()
 
     def first_look(self, now: float, *, breaks: int | None = None) -> list[str]:
-        return self._looks(now, lambda: self.replay.look(START + now), breaks)
+        return self._looks(now, lambda: self.replay.backfill(START + now), breaks)
 
     def second_look(self, now: float, attached: float, *, breaks: int | None = None) -> list[str]:
-        return self._looks(now, lambda: self.replay.look(START + now, attached=START + attached), breaks)
+        return self._looks(now, lambda: self.replay.backfill(START + now, attached=START + attached), breaks)
 
     def both_looks(self, attached: float) -> list[str]:
         """As after a reconnect: at once, and after the settle time."""

@@ -51,7 +51,7 @@ def test_a_look_reaches_back_by_the_overlap() -> None:
     """Signals needn't arrive in the order of their times."""
     one = Follows.begun()
     one.live("a", 100)
-    look = one.replay.look(START + 200)
+    look = one.replay.backfill(START + 200)
     assert look.start == START + 100 - OVERLAP
     assert look.first == START + 89  # and a second more, where `from` is exclusive
     history = History([("early", 91), ("too early", 89), ("a", 100)])
@@ -62,7 +62,7 @@ def test_a_look_reaches_back_by_the_overlap() -> None:
 
 def test_a_look_does_not_reach_back_before_the_beginning() -> None:
     one = Follows.begun(at=50, history=History([("before", 49), ("at once", 50)]))
-    assert one.replay.look(START + 60).first == START + 49
+    assert one.replay.backfill(START + 60).first == START + 49
     assert one.both_looks(60) == ["at once"]
 
 
@@ -214,7 +214,7 @@ def test_a_signal_of_long_ago_is_late_and_nothing_else(at: float) -> None:
 def test_a_signal_of_1970_in_the_history_is_not_what_was_asked_for() -> None:
     """A service that pays no heed to `from` lists it again and again."""
     one = Follows.begun()
-    look = one.replay.look(START + 20)
+    look = one.replay.backfill(START + 20)
     assert one.replay.add(look, [listed("h", 10), listed("old", -START)]) == (True, [])
     assert one.replay.found(look, START + 20, one.out) == (None, False)
     assert one.handed() == ["h"]
@@ -222,7 +222,7 @@ def test_a_signal_of_1970_in_the_history_is_not_what_was_asked_for() -> None:
 
 def test_the_walk_ends_with_the_first_page_that_is_too_old() -> None:
     one = Follows.begun(at=100)
-    look = one.replay.look(START + 200)
+    look = one.replay.backfill(START + 200)
     assert one.replay.add(look, [listed("h", 150), listed("before", 50)]) == (True, [])
     assert one.replay.add(look, [listed("before", 50), listed("older", 40)]) == (False, [])
     assert one.replay.add(look, []) == (True, [])  # an empty page says nothing: the cursor does
@@ -230,7 +230,7 @@ def test_the_walk_ends_with_the_first_page_that_is_too_old() -> None:
 
 def test_a_page_in_no_order_is_sorted() -> None:
     one = Follows.begun()
-    look = one.replay.look(START + 100)
+    look = one.replay.backfill(START + 100)
     one.replay.add(look, [listed("h2", 20), listed("h4", 40), listed("h1", 10)])
     one.replay.add(look, [listed("h5", 50), listed("h3", 30)])
     assert one.replay.found(look, START + 100, one.out) == (None, False)
@@ -244,7 +244,7 @@ def test_what_is_equally_old_keeps_the_order_of_the_history() -> None:
 
 def test_a_list_that_grows_while_it_is_read_shows_some_twice() -> None:
     one = Follows.begun()
-    look = one.replay.look(START + 100)
+    look = one.replay.backfill(START + 100)
     one.replay.add(look, [listed("h3", 30), listed("h2", 20)])
     one.replay.add(look, [listed("h2", 20), listed("h1", 10)])
     one.replay.found(look, START + 100, one.out)
@@ -257,7 +257,7 @@ def test_an_id_that_comes_again_with_other_content_is_a_conflict() -> None:
     assert one.replay.live(live("a", 1), START + 2, one.out)
     assert not one.replay.live(live("a", 1, price_usd=9.0), START + 2, one.out)
     one.live("b", 2)
-    look = one.replay.look(START + 9)
+    look = one.replay.backfill(START + 9)
     other = listed("b", 2, direction="SELL")
     assert one.replay.add(look, [listed("a", 1), other]) == (True, [other])
     assert one.replay.duplicates == 2
@@ -266,7 +266,7 @@ def test_an_id_that_comes_again_with_other_content_is_a_conflict() -> None:
 
 def test_an_id_that_comes_twice_in_one_walk_with_other_content_is_a_conflict() -> None:
     one = Follows.begun()
-    look = one.replay.look(START + 100)
+    look = one.replay.backfill(START + 100)
     conflicts = one.replay.add(look, [listed("h", 30, price_usd=7.0), listed("h", 30), listed("h", 30, price_usd=7.0)])[
         1
     ]

@@ -35,7 +35,7 @@ def rush(count: int, *, begin: float = 10.0, each: float = 0.1) -> list[tuple[st
 def test_memory_holds_no_more_than_a_load() -> None:
     history = History(rush(3_000))
     one = Follows.begun(history=history)
-    look = one.replay.look(START + 20_000)
+    look = one.replay.backfill(START + 20_000)
     for offset in range(0, 3_000, 100):
         one.replay.add(look, history.page(look, offset))
         assert len(look.found) <= HELD
@@ -113,7 +113,7 @@ def test_too_many_in_no_order_come_all_the_same() -> None:
     one = Follows.begun(history=history)
     again, walks = True, 0
     while again:
-        look = one.replay.look(START + 400, attached=START + 400)
+        look = one.replay.backfill(START + 400, attached=START + 400)
         for offset in range(0, 1_500, 100):
             one.replay.add(look, [listed(name, at) for name, at in rush(1_500)[offset : offset + 100]])
         gap, again = one.replay.found(look, START + 400, one.out)
@@ -192,7 +192,7 @@ def test_what_waits_is_in_the_gap_when_the_next_walk_fails() -> None:
 
 def test_a_gap_does_not_reach_into_a_time_to_come() -> None:
     one = Follows.begun()
-    look = one.replay.look(START + 103, attached=START + 100)
+    look = one.replay.backfill(START + 103, attached=START + 100)
     one.replay.add(look, [listed("far", FAR)])
     one.told(one.replay.failed(look, "broken", START + 103, one.out))
     assert one.gaps == [(0, 103, "broken")]

@@ -98,7 +98,7 @@ class AsyncSignalStream(Generic[ItemT]):
             await self._save(checkpoint)
 
     async def _save(self, checkpoint: CheckpointFile) -> None:
-        begin = self._state.replay.begin
+        begin = self._state.deduplicator.begin
         await always_in_thread(lambda: checkpoint.save(self._state.state))
         self._saved_begin = begin
 
@@ -124,7 +124,7 @@ class AsyncSignalStream(Generic[ItemT]):
             except Interrupted:
                 await self._connection.aclose()
                 raise StopAsyncIteration from None
-        if self._checkpoint is not None and self._state.replay.begin < self._saved_begin:
+        if self._checkpoint is not None and self._state.deduplicator.begin < self._saved_begin:
             await self._save(self._checkpoint)  # the first signal moved the beginning back
         item = self._items.popleft()
         if self._checkpoint is not None and not self._options.manual_ack and isinstance(item, StreamSignal):

@@ -172,7 +172,7 @@ class Deduplicator:
 
     # the history
 
-    def look(self, now: float, *, attached: float | None = None) -> HistoryWalk:
+    def backfill(self, now: float, *, attached: float | None = None) -> HistoryWalk:
         """The walk to do after a reconnect at `attached`; without it, the first of the two."""
         settled = now - self._settle - 1
         start = max(self.position - OVERLAP, self.begin)

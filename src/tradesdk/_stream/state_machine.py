@@ -137,7 +137,7 @@ class StreamState:
         self._options = options
         self._lock = threading.Lock()  # signals may be acknowledged, and states saved, in other threads
         self.items: deque[StreamItem] = deque()
-        self.replay = Deduplicator(
+        self.deduplicator = Deduplicator(
             settle=options.settle, predicate=options.predicate, acknowledging=options.checkpoint is not False
         )
         self.watchdog = Watchdog(policy, options.idle_timeout)
@@ -146,7 +146,7 @@ class StreamState:
         self.clock = ServiceClock(now=local, monotonic=mono)
         self._due = mono
         self._attached_at = 0.0
-        self._looks: list[float] = []  # when the walks through the history are due that close a gap
+        self._backfills: list[float] = []  # when the walks through the history are due that close a gap
         self._audit_at = mono + AUDIT_EVERY
         self._lag = 0.0  # of the last heartbeat of this connection
         self._last: tuple[StreamSignal, float] | None = None  # the last live signal, and when it came
@@ -158,7 +158,7 @@ class StreamState:
     def sync_clock(self, headers: Mapping[str, str], mono: float, local: float) -> None:
         """Set the service's clock by an answer."""
         self.clock.observe(headers, now=local, monotonic=mono)
-        self.replay.ahead = self.clock.tolerance
+        self.deduplicator.ahead = self.clock.tolerance
 
     # where it begins
 
@@ -168,10 +168,12 @@ class StreamState:
         if state is not None:
             if since is not None:
                 self._reports.since_ignored(state.position)
-            if not self.replay.resume(state):
-                self._reports.position_reset(state.position, self.replay.position, "no signal was acknowledged there")
+            if not self.deduplicator.resume(state):
+                self._reports.position_reset(
+                    state.position, self.deduplicator.position, "no signal was acknowledged there"
+                )
         elif since is not None:
-            self.replay.start(since)
+            self.deduplicator.start(since)
         self._begins_now = state is None and since is None
 
     # what to do
@@ -180,8 +182,8 @@ class StreamState:
         """The next action when there are no items to yield; for a wait, its seconds."""
         if not self.attached:
             return (NextAction.WAIT, self._due - mono) if self._due > mono else (NextAction.CONNECT, 0.0)
-        if self._looks:
-            due = self._looks[0]
+        if self._backfills:
+            due = self._backfills[0]
             return (NextAction.WAIT, due - mono) if due > mono else (NextAction.BACKFILL, 0.0)
         # Buffered events first: an audit would take them for left out.
         if mono >= self._audit_at and (self.watchdog.caught_up or self._is_up_to_date(mono)):
@@ -213,15 +215,15 @@ class StreamState:
         self._lag = 0.0
         self.attached = True
         self._reports.connected()
-        replay, position = self.replay, self.replay.position
-        self._looks = [mono, mono + self._options.settle]
+        deduplicator, position = self.deduplicator, self.deduplicator.position
+        self._backfills = [mono, mono + self._options.settle]
         if first and self._begins_now:
             start = self.clock.at(self._first_attempt_at)
-            replay.start(start, guessed=True)
+            deduplicator.start(start, guessed=True)
             if self._attempts <= 1 and self._attached_at - start <= _SLOW:
-                self._looks = []
-        elif self.clock.is_known and replay.not_after(self._attached_at, away=away):
-            self._reports.position_reset(position, replay.position, "it is ahead of the service's time")
+                self._backfills = []
+        elif self.clock.is_known and deduplicator.not_after(self._attached_at, away=away):
+            self._reports.position_reset(position, deduplicator.position, "it is ahead of the service's time")
 
     def disconnected(
         self, reason: str, mono: float, local: float, *, failure: Failure | None = None, silent: bool = False
@@ -256,7 +258,7 @@ class StreamState:
     def feed(self, chunk: bytes, began: float, mono: float) -> str | None:
         """Take bytes from a read that began at `began` and ended at `mono`. Returns why to disconnect, or None."""
         self.watchdog.read(began, mono)
-        read, live, chain = signal_reader(), self.replay.live, self._options.chain
+        read, live, chain = signal_reader(), self.deduplicator.live, self._options.chain
         now, last = self.clock.at(mono), None
         with self._lock:
             for data in self.decoder.feed(chunk):
@@ -294,7 +296,7 @@ class StreamState:
             self._lag = now - when
             if not self._is_stale:
                 self.watchdog.heartbeat(mono, when)
-            self.replay.heartbeat(when, now, self.items)
+            self.deduplicator.heartbeat(when, now, self.items)
             self._reports.heartbeat(max(0.0, self._lag))
             if self._options.heartbeats:
                 self.items.append(item)
@@ -322,30 +324,30 @@ class StreamState:
     @property
     def catching_up(self) -> bool:
         """Whether the history may have signals that were not read yet."""
-        return bool(self._looks) or (not self.attached and self._reports.stats.connects > 0)
+        return bool(self._backfills) or (not self.attached and self._reports.stats.connects > 0)
 
     @property
     def will_read_again(self) -> bool:
         """Whether the walk that is due is the first of two."""
-        return len(self._looks) == 2
+        return len(self._backfills) == 2
 
     def before(self, page: HistoryPage, mono: float, local: float) -> None:
         """Take the newest signals before the stream was opened."""
         self.sync_clock(page.headers, mono, local)
-        self.replay.before(page.signals, self.clock.at(mono))
+        self.deduplicator.before(page.signals, self.clock.at(mono))
 
     def begin_walk(self, mono: float, *, audit: bool = False) -> HistoryWalk:
         """The walk through the history that is due."""
         now = self.clock.at(mono)
         if audit:
-            return self.replay.audit(now)
-        return self.replay.look(now, attached=None if self.will_read_again else self._attached_at)
+            return self.deduplicator.audit(now)
+        return self.deduplicator.backfill(now, attached=None if self.will_read_again else self._attached_at)
 
     def add(self, walk: HistoryWalk, page: HistoryPage, mono: float, local: float) -> bool:
         """Take a page of the history. Returns whether to read on."""
         self.sync_clock(page.headers, mono, local)
         with self._lock:
-            more, conflicts = self.replay.add(walk, page.signals)
+            more, conflicts = self.deduplicator.add(walk, page.signals)
         for signal in conflicts:
             self._reports.conflict(signal)
         for item in page.invalid:
@@ -355,7 +357,7 @@ class StreamState:
     def walked(self, walk: HistoryWalk, mono: float, *, audit: bool = False) -> None:
         """Finish a walk. If it found more than it holds, another one follows once the items are yielded."""
         with self._lock:
-            gap, more = self.replay.found(walk, self.clock.at(mono), self.items)
+            gap, more = self.deduplicator.found(walk, self.clock.at(mono), self.items)
         if gap is not None:
             self._reports.gap(gap)
         if not more:
@@ -367,7 +369,7 @@ class StreamState:
             self._reports.history_unread(reason)  # no gap yet: a later walk reads the same period
         else:
             with self._lock:
-                gap = self.replay.failed(walk, reason, self.clock.at(mono), self.items)
+                gap = self.deduplicator.failed(walk, reason, self.clock.at(mono), self.items)
             self._reports.gap(gap)
         self._end_walk(mono, audit=audit)
 
@@ -376,8 +378,8 @@ class StreamState:
             self._audit_at = mono + AUDIT_EVERY
             self._reports.audited()
         else:
-            del self._looks[0]
-        if self.replay.waiting:
+            del self._backfills[0]
+        if self.deduplicator.waiting:
             self._audit_at = min(self._audit_at, mono + _AUDIT_SOON)
 
     # what goes out
@@ -385,23 +387,23 @@ class StreamState:
     def acknowledge(self, signal_id: str) -> bool:
         """Mark a signal as done. False when it is unknown or done already."""
         with self._lock:
-            return self.replay.acknowledge(signal_id)
+            return self.deduplicator.acknowledge(signal_id)
 
     def state(self) -> CheckpointState:
         """The state that a checkpoint stores."""
         with self._lock:
-            return self.replay.state()
+            return self.deduplicator.state()
 
     @property
     def stats(self) -> StreamStats:
-        replay = self.replay
+        found = self.deduplicator
         return replace(
             self._reports.stats,
-            signals=replay.signals,
-            replayed=replay.replayed,
-            late=replay.late,
-            duplicates=replay.duplicates,
-            filtered=replay.filtered,
+            signals=found.signals,
+            replayed=found.replayed,
+            late=found.late,
+            duplicates=found.duplicates,
+            filtered=found.filtered,
             lag=self._last and max(0.0, self._last[1] - unix(self._last[0].timestamp)),
-            position=utc(replay.position) if replay.signals else None,
+            position=utc(found.position) if found.signals else None,
         )

@@ -97,7 +97,7 @@ class SignalStream(Generic[ItemT]):
             self._save(checkpoint)
 
     def _save(self, checkpoint: CheckpointFile) -> None:
-        begin = self._state.replay.begin
+        begin = self._state.deduplicator.begin
         always_in_thread(lambda: checkpoint.save(self._state.state))
         self._saved_begin = begin
 
@@ -123,7 +123,7 @@ class SignalStream(Generic[ItemT]):
             except Interrupted:
                 self._connection.close()
                 raise StopIteration from None
-        if self._checkpoint is not None and self._state.replay.begin < self._saved_begin:
+        if self._checkpoint is not None and self._state.deduplicator.begin < self._saved_begin:
             self._save(self._checkpoint)  # the first signal moved the beginning back
         item = self._items.popleft()
         if self._checkpoint is not None and not self._options.manual_ack and isinstance(item, StreamSignal):
