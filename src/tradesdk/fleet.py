@@ -5,6 +5,8 @@ Needs `pip install 'tradesdk[fleet]'`.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from ._async.fleet_rate_limiter import AsyncFleetRateLimiter
 from ._async.fleet_relay import AsyncFleetRelay
 from ._async.fleet_signals import AsyncFleetSignals
@@ -13,6 +15,9 @@ from ._sync.fleet_rate_limiter import FleetRateLimiter
 from ._sync.fleet_relay import FleetRelay
 from ._sync.fleet_signals import FleetSignals
 from .models.stream import FleetSignal
+
+if TYPE_CHECKING:
+    from ._fleet.status import FleetStatus
 
 __all__ = [
     "AsyncFleetRateLimiter",
@@ -23,6 +28,7 @@ __all__ = [
     "FleetSignal",
     "FleetSignals",
     "create_tables",
+    "status",
 ]
 
 
@@ -51,3 +57,22 @@ def create_tables(url: str | None = None, *, schema: str = SCHEMA) -> bool:
     except Error as error:
         found = problem(error, place)
     raise fleet_error(found)
+
+
+def status(url: str | None = None, *, schema: str = SCHEMA) -> FleetStatus:
+    """Who relays, which groups and members there are, how far they are, and what is left of each rate limit.
+
+    What the user of the URL may not read is in `unread`; the rest is there. Money: `Ledger.postgres().spending()`.
+
+    Args:
+        url: `postgresql://USER@HOST/DATABASE`; by default `TRADE_FLEET`.
+        schema: the schema that holds the tables.
+
+    Raises:
+        ConfigError: the URL or the schema cannot be used, or psycopg is not installed.
+        FleetError: the server cannot be used, or has no tables.
+    """
+    place = server(url, schema)
+    from ._fleet.status import status
+
+    return status(place)

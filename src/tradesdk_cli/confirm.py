@@ -176,7 +176,7 @@ def where(run: Session, change: Change) -> Target:
     if run.settings.mock:
         whose = run.target()
         return Target(f"{whose.text} · its ledger", {**whose.fields, "ledger": True})
-    path = str(run.ledger_file)
+    path = run.ledger_name
     return Target(f"the ledger {visible(path)}", {"mode": "ledger", "ledger": path})
 
 

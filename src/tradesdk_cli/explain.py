@@ -53,6 +53,7 @@ _KEYSTORE = "--wallet FILE or TRADE_KEYSTORE says which keystore it is; {trade} 
 _CONFIG_HINTS = {
     "invalid_setting": "trade help settings",
     "invalid_base_url": "correct TRADE_BASE_URL or --base-url; it looks like https://api.example.com",
+    "invalid_fleet_url": "correct TRADE_FLEET; it looks like postgresql://USER@HOST:5432/DATABASE",
     "invalid_api_key": "correct TRADE_API_KEY, or keep another key: {login}",
     "invalid_keystore": _KEYSTORE,
     "keystore_exists": "choose another file: --wallet FILE",
@@ -82,6 +83,7 @@ def _problem_of(error: BaseException) -> Problem:
         APIError,
         APIStatusError,
         ConfigError,
+        FleetError,
         InvalidArgumentError,
         PaymentError,
         TradeError,
@@ -103,6 +105,10 @@ def _problem_of(error: BaseException) -> Problem:
         return Problem(CONFIG, "configuration", message, hint)
     if isinstance(error, InvalidArgumentError):
         return Problem(USAGE, "usage", one_line(str(error)), "nothing was sent; --help shows what is accepted")
+    if isinstance(error, FleetError):
+        away = error.code == "fleet_unreachable"
+        hint = _of_fleet(error.code, error.hint)
+        return Problem(NETWORK if away else CONFIG, error.code, one_line(error.message), hint, retryable=away)
     if isinstance(error, TradeError):
         return Problem(OTHER, "error", one_line(str(error)), error.hint)
     if isinstance(error, OSError):
@@ -110,6 +116,15 @@ def _problem_of(error: BaseException) -> Problem:
         return Problem(OTHER, "system", one_line(f"{error.strerror or type(error).__name__}{where}"))
     message = f"this is a bug in trade: {type(error).__name__}: {error}"
     return Problem(OTHER, "internal", one_line(message), "run it again with -v to see where")
+
+
+def _of_fleet(code: str, hint: str) -> str:
+    """A hint about the server of a fleet in commands."""
+    if code in ("ledger_lost", "fleet_lost"):
+        return hint.replace("tradesdk.fleet.create_tables()", f"{TRADE} fleet init")
+    if code in ("ledger_unreachable", "fleet_unreachable"):
+        return f"{hint}; see where its URL is set: {TRADE} config list --sources"
+    return hint
 
 
 def _request_problem(error: Any) -> Problem:
@@ -256,10 +271,11 @@ def payment_problem(error: PaymentError) -> Problem:
 
     message = one_line(error.message)
     if isinstance(error, LedgerError):
-        code, hint = CONFIG, error.hint
+        code = NETWORK if error.code == "ledger_unreachable" else CONFIG
+        hint = _of_fleet(error.code, error.hint)
         if error.payment is not None:
             code, hint = OUTCOME_UNKNOWN, _unknown(error.payment)
-        return _problem(error, code, message, hint, retryable=error.code == "ledger_locked")
+        return _problem(error, code, message, hint, retryable=error.code in ("ledger_locked", "ledger_unreachable"))
     if isinstance(error, PaymentOutcomeUnknownError):
         over = error.code == "time_is_up"
         hint = error.hint if error.payment is None else _unknown(error.payment, over=over)

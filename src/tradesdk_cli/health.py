@@ -10,7 +10,7 @@ from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any, Literal
 
 from tradesdk_cli.errors import CONFIG, OTHER
-from tradesdk_cli.text import maybe_dollars, one_line
+from tradesdk_cli.text import counted, maybe_dollars, one_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -325,8 +325,8 @@ def ledger(run: Session) -> list[Finding]:
     from tradesdk_cli.purchase.records import LIMITS, left_over, spending_record
 
     budget = Budget.from_environment()
-    where = str(run.ledger_file)
-    if not run.ledger_file.exists():
+    where = run.ledger_name
+    if run.settings.fleet is None and not run.ledger_file.exists():
         said = "nothing was bought yet" + ("" if budget.is_set else "; no budget is set")
         hint = None if budget.is_set else f"{run.settings.program} pay budget set --per-day 5"
         return [Finding("ledger", "skipped", said, hint, {"file": where})]
@@ -353,6 +353,29 @@ def ledger(run: Session) -> list[Finding]:
         return [Finding("ledger", "warning", said, f"{run.settings.program} pay reconcile", facts)]
     hint = None if spending.budget.is_set else f"{run.settings.program} pay budget set --per-day 5"
     return [Finding("ledger", "ok", f"consistent, no open payments; {money}", hint, facts)]
+
+
+def fleet(run: Session) -> list[Finding]:
+    """Whether the server of the fleet may be trusted with money, has the tables, and lets this user at them."""
+    if run.settings.fleet is None:
+        if run.settings.fleet_url is None:
+            return []
+        return [Finding("fleet", "skipped", "a mock world has its own ledger and limits")]
+    from tradesdk.fleet import status
+
+    found = status(run.settings.fleet)
+    facts = {"version": found.version, "clock_seconds": round(found.ahead, 1), "unread": found.unread}
+    said = f"{found.server} (PostgreSQL {found.version}, synced)"
+    if found.unread:
+        what = next(iter(found.unread.values()))
+        hint = "grant the rights of docs/fleet.md to this user"
+        return [Finding("fleet", "problem", f"{said}: {one_line(what)}", hint, facts, config=True)]
+    if abs(found.ahead) > _NEAR:
+        clock = f"its clock is {abs(found.ahead):.0f} s {'ahead of' if found.ahead > 0 else 'behind'} this machine's"
+        return [Finding("fleet", "warning", f"{said}: {clock}", "set the clocks of all machines: NTP", facts)]
+    working = sum(relay.is_working for relay in found.relays)
+    said += f"; {counted(len(found.members), 'members')}, {counted(working, 'relays')} at work"
+    return [Finding("fleet", "ok", said, None, facts)]
 
 
 def mcp() -> list[Finding]:

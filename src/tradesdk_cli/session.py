@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     import typer
 
     from tradesdk import RateLimit, TradeClient
+    from tradesdk.fleet import FleetRateLimiter
     from tradesdk_cli.config.settings import Settings
     from tradesdk_cli.ledger import KeepingLedger
     from tradesdk_cli.mockworld import EmbeddedMock
@@ -90,9 +91,21 @@ class Session:
             retry=OneMoreTry(reached=lambda: client.rate_limit is not None),
             clock=self.speaking_clock(lambda: client.rate_limit),
             http_client=http,
+            rate_limiter=self.rate_limiter,
         )
         self._stack.callback(client.close)
         return client
+
+    @cached_property
+    def rate_limiter(self) -> FleetRateLimiter | None:
+        """That of the fleet; None without one."""
+        if self.settings.fleet is None:
+            return None
+        from tradesdk.fleet import FleetRateLimiter
+
+        limiter = FleetRateLimiter(self.settings.fleet, alone=False)
+        self._stack.callback(limiter.close)
+        return limiter
 
     def api_key(self, address: str, *, market: bool = False) -> tuple[str, str] | None:
         """The API key for the service at `address`, and where it came from; None when there is none.
@@ -140,12 +153,18 @@ class Session:
             return ledger_file(self.settings)
         return self.settings.data_folder() / "ledger.sqlite3"
 
+    @property
+    def ledger_name(self) -> str:
+        """Where the ledger is, for people."""
+        return str(self.ledger_file if self.settings.fleet is None else self.settings.fleet_url)
+
     @cached_property
     def ledger(self) -> KeepingLedger:
-        """The ledger of payments: this machine's, or that of the mock world."""
+        """The ledger of payments: this machine's, the fleet's, or that of the mock world."""
         from tradesdk_cli.ledger import KeepingLedger
 
-        ledger = KeepingLedger(self.ledger_file)
+        fleet = self.settings.fleet
+        ledger = KeepingLedger(self.ledger_file) if fleet is None else KeepingLedger.postgres(fleet)
         self._stack.callback(ledger.close)
         return ledger
 

@@ -111,6 +111,8 @@ CALLS = {
 }
 
 NO_DATA = {
+    **dict.fromkeys(("fleet init", "fleet status"), "needs a server of PostgreSQL: test_fleet.py"),
+    "fleet relay": "runs until it is ended: test_fleet.py",
     "help": "prints pages, and takes no option about results",
     "mock serve": "runs until it is ended; what it prints first is shown by its own tests",
     "demo": "a story on the screen, with a summary for programs that its own tests read",

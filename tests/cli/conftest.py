@@ -14,6 +14,7 @@ from tradesdk import TradeClient
 from tradesdk_cli.framework.group import LazyCommand
 from tradesdk_mock import GapOptions, MockClock, MockServer
 
+from .._postgres import Postgres, new_schema
 from .._stock import stocked
 from ._services import Scripted, scripted
 from ._streams import quick_market
@@ -34,6 +35,15 @@ def commands_are_built_once() -> Iterator[None]:
         patch.setattr(application, "command", cache(application.command))
         patch.setattr(LazyCommand, "load", cache(LazyCommand.load))
         yield
+
+
+@pytest.fixture
+def database(postgres: Postgres) -> Iterator[str]:
+    """The URL of a database of its own."""
+    name = new_schema()
+    postgres.do(f"CREATE DATABASE {name}")
+    yield postgres.url().replace("/postgres?", f"/{name}?")
+    postgres.do(f"DROP DATABASE {name} WITH (FORCE)")
 
 
 @pytest.fixture

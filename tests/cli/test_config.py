@@ -48,6 +48,7 @@ def test_list_has_every_setting_and_no_key(shell: Terminal) -> None:
     environ = {
         "TRADE_API_KEY": "MARKED",
         "TRADE_MARKET_BASE_URL": "https://user:MARKED@m.example",
+        "TRADE_FLEET": "postgresql://me:MARKED@db.example:5432/bots?password=MARKED",
         "TRADE_RPC_URL": "https://node.example/v2/MARKED?key=MARKED  MARKED",
     }
     run = shell("config", "list", "--sources", "--timeout", "5", env=environ)
@@ -61,6 +62,7 @@ def test_list_has_every_setting_and_no_key(shell: Terminal) -> None:
         {"name": "base_url", "value": "https://api.example.com", "source": f"profile work ({file})"},
         {"name": "market_url", "value": "https://…@m.example", "source": "TRADE_MARKET_BASE_URL"},
         {"name": "rpc_url", "value": "node.example …", "source": "TRADE_RPC_URL"},
+        {"name": "fleet_url", "value": "postgresql://db.example:5432/bots", "source": "TRADE_FLEET"},
         {"name": "api_key", "value": "set", "source": "TRADE_API_KEY"},
         {"name": "output", "value": "auto", "source": "default"},
         {"name": "timeout", "value": 5.0, "source": "flag --timeout"},

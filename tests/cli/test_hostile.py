@@ -187,6 +187,7 @@ def test_nothing_acts_in_any_format(victim: Terminal, hostile: Spoiled, form: st
 
 def test_every_command_that_talks_is_called_here() -> None:
     silent = {"demo", "doctor", "login", "logout", "help", "completion"}
+    silent |= {"fleet"}  # of the service it has signals only, as signals stream
     silent |= {"mcp", "approve"}  # what agents and people see there: test_mcp_hostile.py
     called = {tuple(line.split()) for line in CALLS}
     kinds = {words[0] for words in LEAVES if words[0] not in silent} - {"config"}

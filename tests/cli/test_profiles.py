@@ -37,7 +37,7 @@ def test_flag_environment_project_profile_default() -> None:
 
 
 def test_every_setting_has_a_source() -> None:
-    shown = {"profile", "mock", "world", "base_url", "market_url", "rpc_url", "api_key", "output"}
+    shown = {"profile", "mock", "world", "base_url", "market_url", "rpc_url", "fleet_url", "api_key", "output"}
     assert set(resolve({}, {}).sources) == shown | {"timeout", "retries", "verbose"}
     assert set(resolve({}, {}).sources.values()) == {"default"}
 
@@ -149,6 +149,7 @@ WRONG: dict[str, list[Any]] = {
     "base_url": [1, "", ["https://a.example"]],
     "market_url": [False],
     "kind": ["paper", 1, ["mock"]],
+    "fleet_url": ["postgresql://me:a-key-that-was-put-here@db.example/bots", "redis://db.example", 3],
     "key": ["a-key-that-was-put-here", True],
     "profile": ["../x", 3],
     "mock": [False, "true", 1],

@@ -12,6 +12,7 @@ from .test_help import LEAVES
 
 FILES = sorted(SESSIONS.glob("*.txt"))
 NOT_PLAYED = {
+    **dict.fromkeys(("fleet init", "fleet relay", "fleet status"), "need a server of PostgreSQL: test_fleet.py"),
     "mcp config": "names the program by its path on this machine: test_mcp.py",
     "mock serve": "runs until it is ended: test_mock_serve.py; served.txt has a server",
     **dict.fromkeys(("completion bash", "completion zsh", "completion powershell"), "like fish: test_shells.py"),

@@ -49,6 +49,7 @@ _ADD = "INSERT INTO windows VALUES ($1, NULL, NULL, FALSE, NULL, 0) ON CONFLICT 
 _LOCK = "SELECT rate, reset, guessed, remaining, ends FROM windows WHERE key = $1 FOR UPDATE"
 _SAVE = "UPDATE windows SET rate = $2, reset = $3, guessed = $4, remaining = $5, ends = $6 WHERE key = $1"
 _SEEN = "INSERT INTO members VALUES ($1, $2, $3) ON CONFLICT (key, member) DO UPDATE SET seen = excluded.seen"
+_LEFT = "DELETE FROM members WHERE member = $1"
 _GONE = "DELETE FROM members WHERE seen < $1"
 _COUNT = "SELECT count(*) FROM members WHERE key = $1 AND seen > $2"
 
@@ -88,12 +89,14 @@ class SharedWindow:
         server: the server.
         clock: the clock. Its difference to the server's is measured when it connects.
         follows_server: the clock is the system's, so that the server's is the one that counts.
+        alone: whether to continue alone while the server is away.
     """
 
-    def __init__(self, server: Server, clock: Clock, *, follows_server: bool) -> None:
+    def __init__(self, server: Server, clock: Clock, *, follows_server: bool, alone: bool = True) -> None:
         self._link = Link(server, self._began)
         self._clock = clock
         self._follows_server = follows_server
+        self._continues_alone = alone
         self._lock = threading.Lock()
         self._ahead = 0.0
         self._latest = RateWindow()
@@ -120,6 +123,8 @@ class SharedWindow:
             try:
                 wait = self._claim(key)
             except FleetError as error:
+                if not self._continues_alone:
+                    raise
                 wait = self._claim_alone(key, error)
         return RateClaim(wait=wait, name=key, id="" if wait else "granted")
 
@@ -137,7 +142,11 @@ class SharedWindow:
                 self._run([(_RETURN, (claim.name,))])
 
     def close(self) -> None:
-        """Close the connection. The next use opens another one."""
+        """Close the connection, no longer a member. The next use opens another one."""
+        if self._link.db is not None:
+            with suppress(FleetError):
+                self._link.run((_LEFT, (self._link.member,)))
+        self._beaten.clear()
         self._link.close()
 
     def _claim(self, key: str) -> float:

@@ -28,18 +28,21 @@ class FleetRateLimiter:
         url: `postgresql://USER@HOST/DATABASE`; by default `TRADE_FLEET`.
         schema: the schema that holds the tables.
         clock: the clock of the clients.
+        alone: whether to continue alone while the server is away; False: calls then raise `FleetError`, unsent.
 
     Raises:
         ConfigError: the URL or the schema cannot be used, or psycopg is not installed.
     """
 
-    def __init__(self, url: str | None = None, *, schema: str = SCHEMA, clock: Clock | None = None) -> None:
+    def __init__(
+        self, url: str | None = None, *, schema: str = SCHEMA, clock: Clock | None = None, alone: bool = True
+    ) -> None:
         settings.instance("clock", clock, Clock, "a Clock with now, monotonic, sleep and sleep_async")
         place = server(url, schema)
         from .._fleet.rate import SharedWindow  # needs psycopg, an extra
 
         clock = clock or SystemClock()
-        self._window = SharedWindow(place, clock, follows_server=isinstance(clock, SystemClock))
+        self._window = SharedWindow(place, clock, follows_server=isinstance(clock, SystemClock), alone=alone)
 
     @property
     def rate_limit(self) -> RateLimit | None:

@@ -26,8 +26,8 @@ def doctor(ctx: typer.Context) -> None:
     """Check settings, key, services, wallet and ledger.
 
     Settings and their sources, proxies, both APIs, the API key and its account, the clock, wallet, ledger and budget,
-    and the MCP server. Changes nothing and pays nothing. Exit code 0: no problem (warnings allowed); 3: a setting is
-    wrong; 1: another problem.
+    the fleet, and the MCP server. Changes nothing and pays nothing. Exit code 0: no problem (warnings allowed); 3: a
+    setting is wrong; 1: another problem.
     """
     from tradesdk_cli.health import exit_code, show, summary
     from tradesdk_cli.output.columns import DOCTOR
@@ -88,6 +88,7 @@ def _examine(run: Session, broken: ConfigProblem | None) -> list[Finding]:
         ("market data", lambda: health.market(run), patience),
         ("wallet", lambda: health.wallet(run, environ), None),
         ("ledger", lambda: health.ledger(run), None),
+        ("fleet", lambda: health.fleet(run), patience),
         ("mcp", health.mcp, None),
     ]
     found: list[Finding] = []

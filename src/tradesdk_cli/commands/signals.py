@@ -26,6 +26,8 @@ from tradesdk_cli.stream.deliver import actions
 
 if TYPE_CHECKING:
     from tradesdk_cli.framework.params import Walk
+    from tradesdk_cli.session import Session
+    from tradesdk_cli.stream.bookmark import StreamSource
     from tradesdk_cli.stream.deliver import Actions
 
 LAST = "last"
@@ -116,6 +118,10 @@ def stream(
         Any,
         typer.Option("--since", parser=_parse_since, metavar="last|TIME", help="Where the last run ended, or a time."),
     ] = None,
+    group: Annotated[
+        str | None,
+        typer.Option("--group", metavar="NAME", help="Share signals with other machines: trade fleet --help."),
+    ] = None,
     min_confidence: Confidence = None,
     direction: Direction = None,
     token: Token = None,
@@ -141,16 +147,27 @@ def stream(
 
     A signal is done when it is printed and its command has ended. One that was not done when a run ended (a crash,
     Ctrl-C while its command ran) comes again. A command that still runs when --duration is over may finish.
+
+    With --group, each signal goes to one of all runs with the same group, filters and TRADE_FLEET. One that a run did
+    not finish goes to another run, marked redelivered. The group remembers its place; --since counts when it is new.
     """
     from functools import partial
 
-    from tradesdk_cli.stream.bookmark import FilePlace, RunPlace, StreamSource, last_place
+    from tradesdk_cli.errors import UsageProblem
+    from tradesdk_cli.stream.bookmark import FilePlace, RunPlace, last_place
     from tradesdk_cli.stream.deliver import Delivery
     from tradesdk_cli.stream.follow import SETTLE, follow
 
     with session(ctx) as run:
         filters = {"min_confidence": min_confidence, "direction": direction, "token": token}
         place, begin = None, since if isinstance(since, float) else None
+        if group is not None:
+            if since == LAST:
+                raise UsageProblem("a group remembers its place", "leave --since last out")
+            delivery = Delivery(run, wanted, resumes=True, marks=("replayed", "late", "redelivered"))
+            joined = _member(run, wanted, group, chain, begin, filters)
+            follow(run.out, delivery, joined, back=False, duration=duration, idle=until_idle)
+            return
         if since == LAST:
             place, begin = last_place(run, chain, filters)
         delivery = Delivery(run, wanted, resumes=place is not None)
@@ -169,3 +186,20 @@ def stream(
         )
         back = place is not None or since is not None
         follow(run.out, delivery, source, back=back, duration=duration, idle=until_idle)
+
+
+def _member(
+    run: Session, wanted: Actions, group: str, chain: int, since: float | None, filters: dict[str, Any]
+) -> StreamSource:
+    from tradesdk_cli.commands.fleet import url_of
+    from tradesdk_cli.lists.paging import keeping
+    from tradesdk_cli.stream.fleet import GroupPlace
+
+    url, least = url_of(run), filters["min_confidence"]
+    keep = keeping(filters["token"], direction=filters["direction"])
+
+    def kept(signal: Any) -> bool:
+        return (least is None or signal.confidence >= least) and (keep is None or keep(signal))
+
+    lease = 60 + sum(command.timeout for command in wanted.commands)
+    return GroupPlace(kept, chain=chain, group=group, since=since, client=run.client, url=url, lease=lease)

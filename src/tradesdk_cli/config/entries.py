@@ -45,6 +45,14 @@ def _hosts(urls: str) -> str:
     return " ".join(re.split(r"[/?#]", rest)[0].rpartition("@")[2] or "…" for rest in rests)
 
 
+def _is_fleet_url(value: Any) -> bool:
+    """Without a password: that has better places."""
+    if not isinstance(value, str) or not value.startswith(("postgresql://", "postgres://")):
+        return False
+    host = re.split(r"[/?#]", value.partition("://")[2])[0]
+    return ":" not in host.rpartition("@")[0] and "password=" not in value
+
+
 @dataclass(frozen=True, eq=False)
 class Entry:
     """One setting.
@@ -103,6 +111,9 @@ ENTRIES: dict[str, Entry] = {
     "base_url": Entry('an address, such as "https://api.example.com"', _is_text, variable="TRADE_BASE_URL"),
     "market_url": Entry('an address, such as "https://market.example.com"', _is_text, variable="TRADE_MARKET_BASE_URL"),
     "rpc_url": Entry("an address", _is_text, _hosts, "TRADE_RPC_URL", profile=False),
+    "fleet_url": Entry(
+        '"postgresql://USER@HOST/DATABASE" without a password: PGPASSWORD or ~/.pgpass has that', _is_fleet_url
+    ),
     "kind": Entry('"live" or "mock"', _one_of("live", "mock")),
     "key": Entry('"file" or "keyring": where the key is kept, not the key itself', _one_of("file", "keyring")),
     "output": Entry(f"one of {', '.join(FORMATS)}", _one_of(*FORMATS), default="auto", project=True),
@@ -111,7 +122,7 @@ ENTRIES: dict[str, Entry] = {
     "verbose": Entry("0, 1 or 2", _whole(0, 2), _number, default=0),
 }
 SHOWN = tuple(
-    "profile profiles mock world base_url market_url rpc_url api_key output timeout retries verbose".split()  # noqa: SIM905
+    "profile profiles mock world base_url market_url rpc_url fleet_url api_key output timeout retries verbose".split()  # noqa: SIM905
 )
 """What `trade config list` shows, in this order."""
 
@@ -209,7 +220,8 @@ def parse(name: str, text: str) -> Any:
     value = ENTRIES[name].of_text(text)
     if value is None:
         rule = ENTRIES[name].rule
-        raise UsageProblem(f"{name} is {rule}, not {one_line(text, 80)}", f"{{trade}} config set {name} VALUE")
+        given = _kind_of(text) if name == "fleet_url" else one_line(text, 80)
+        raise UsageProblem(f"{name} is {rule}, not {given}", f"{{trade}} config set {name} VALUE")
     return value
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -50,6 +51,10 @@ class Settings:
     """Where market data is bought: by its own setting, or where everything else is."""
     rpc_url: str | None = None
     """The nodes of Base that are asked what was paid: the hosts only, as a path may be a key."""
+    fleet_url: str | None = None
+    """The PostgreSQL database of the fleet: host and database only, as the URL may have a password."""
+    fleet: str | None = field(default=None, repr=False)
+    """Its whole URL; None without a fleet, and in a mock world, whose money and limits are its own."""
     api_key: str | None = field(default=None, repr=False)
     """The key of the environment."""
     timeout: float | None = None
@@ -162,6 +167,7 @@ def resolve(
     by_flag = flags.get("base_url"), "flag --base-url"
     by_environment = of_environment("base_url", environ), "TRADE_BASE_URL"
     market_url = pick("market_url", by_flag, then=by_environment, below=(base_url, sources["base_url"]))
+    fleet: str | None = pick("fleet_url", (environ.get("TRADE_FLEET", "").strip() or None, "TRADE_FLEET"))
     home = environ.get("TRADE_HOME")
     settings = Settings(
         output=pick("output"),
@@ -174,6 +180,8 @@ def resolve(
         base_url=base_url,
         market_url=market_url,
         rpc_url=pick("rpc_url"),
+        fleet_url=_without_user(fleet),
+        fleet=None if mock else fleet,
         api_key=bare_key(environ.get("TRADE_API_KEY", "")) or None,
         timeout=pick("timeout"),
         retries=pick("retries"),
@@ -273,6 +281,14 @@ def is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False
+
+
+def _without_user(url: str | None) -> str | None:
+    """The host and database of a URL."""
+    if url is None:
+        return None
+    scheme, _, rest = re.split(r"[?#]", url)[0].partition("://")
+    return f"{scheme}://{rest.rpartition('@')[2]}" if rest else "…"
 
 
 def requested_output(argv: list[str]) -> str | None:

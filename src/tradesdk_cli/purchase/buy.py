@@ -36,7 +36,7 @@ def purchase(run: Session, call: Call, terms: Terms) -> None:
     wallet, target = run.wallet(terms.wallet), run.target(market=True)
     client = market_client(run, wallet, send_api_key=terms.send_api_key)
     if run.settings.verbose > 1:
-        run.out.note(f"market data comes from {target.text}, payments are written to {run.ledger_file}")
+        run.out.note(f"market data comes from {target.text}, payments are written to {run.ledger_name}")
     given: dict[str, Any] = call.given
     if terms.dry_run:
         dry_run = getattr(client.dry_run, call.method)

@@ -131,6 +131,7 @@ def market_client(
         clock=run.speaking_clock(lambda: client.rate_limit, now),
         witness=node,
         http_client=http,
+        rate_limiter=run.rate_limiter if send_api_key else None,
     )
     run.closing(client.close)
     return client

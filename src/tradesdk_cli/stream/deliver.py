@@ -69,8 +69,9 @@ class Delivery:
         wanted: Actions,
         *,
         resumes: bool = False,
+        marks: tuple[str, ...] = ("replayed", "late"),
     ) -> None:
-        """`resumes`: it continues after an earlier run.
+        """`resumes`: it continues after an earlier run. `marks`: what is said of a signal besides its fields.
 
         Raises:
             UsageProblem: a format or the file of --out cannot serve.
@@ -78,7 +79,7 @@ class Delivery:
         from tradesdk import StreamSignal
 
         run.closing(run.out.close)
-        run.out.expect_lines((*StreamSignal.model_fields, "replayed", "late"))
+        run.out.expect_lines((*StreamSignal.model_fields, *marks))
         self._out: Output = run.out
         self._wanted = wanted
         self._resumed: Path | None = None
@@ -151,5 +152,5 @@ class Delivery:
     def _print(self, event: Mapping[str, Any]) -> None:
         if self._written is not None and self._written.has(event):
             return  # the run that wrote it was killed before it could say so, or did not continue from the last one
-        source = next((mark for mark in ("late", "replayed") if event.get(mark) is True), "live")
+        source = next((mark for mark in ("redelivered", "late", "replayed") if event.get(mark) is True), "live")
         self._out.line(event, shown={**event, "source": source})

@@ -266,6 +266,8 @@ class _Waits(logging.Handler):
         event = fields.get("event")
         if event in ("retry", "rate_limit_wait"):
             self._out.event("waiting", one_line(record.getMessage()))
+        elif event == "fleet_unrelayed":
+            self._out.event("unrelayed", "no relay stores signals: run trade fleet relay on some machine")
         elif event == "history_unread":
             self._out.event("not_looked", one_line(fields["reason"]) + "; it is asked again")
 

@@ -1,0 +1,146 @@
+"""`trade fleet`: machines that share a ledger, a rate limit and signals in PostgreSQL."""
+
+from __future__ import annotations
+
+import logging
+from datetime import datetime
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tradesdk_cli.errors import ConfigProblem
+from tradesdk_cli.framework.group import noun
+from tradesdk_cli.framework.params import Chain, parse_span
+from tradesdk_cli.session import session
+
+if TYPE_CHECKING:
+    from tradesdk_cli.output.printer import Output
+    from tradesdk_cli.session import Session
+
+app = noun("fleet", "Many machines, one budget, rate limit and stream of signals: init, relay, status.")
+
+
+def url_of(run: Session) -> str:
+    """The URL of the fleet.
+
+    Raises:
+        ConfigProblem: there is none.
+    """
+    if run.settings.fleet is not None:
+        return run.settings.fleet
+    if run.settings.fleet_url is not None:
+        hint = "for a try, serve a mock: trade mock serve; then TRADE_BASE_URL says where it is"
+        raise ConfigProblem("a mock world belongs to no fleet", hint)
+    raise ConfigProblem(
+        "there is no fleet: TRADE_FLEET is not set",
+        "export TRADE_FLEET=postgresql://USER@HOST:5432/DATABASE, or {trade} config set fleet_url URL",
+    )
+
+
+@app.verb("init", "trade fleet init", "trade fleet init -o json")
+def init(ctx: typer.Context) -> None:
+    """Create the tables of a fleet in its database, unless they are there."""
+    with session(ctx) as run:
+        url = url_of(run)
+        from tradesdk.fleet import create_tables, status
+
+        created = create_tables(url)
+        run.out.one({"server": status(url).server, "created": created})
+
+
+@app.verb("relay", "trade fleet relay --chain base", "trade fleet relay --chain bnb --lease 30s", silent=True)
+def relay(
+    ctx: typer.Context,
+    chain: Chain,
+    lease: Annotated[
+        float | None,
+        typer.Option(
+            "--lease", parser=parse_span, metavar="SPAN", help="After how long another one takes over (default 15s)."
+        ),
+    ] = None,
+) -> None:
+    """Store the live signals of a chain for the fleet, until Ctrl-C.
+
+    Run it on two machines: one works, the other waits and takes over. Members get the signals by signals stream
+    --group. It ends when the database is away (exit code 11), so have it started again, as by systemd.
+    """
+    with session(ctx) as run:
+        url = url_of(run)
+        from tradesdk.fleet import FleetRelay
+        from tradesdk_cli.retries import heard_by
+
+        with (
+            heard_by(_Told(run.out)),
+            FleetRelay(run.client, chain=chain, url=url, lease=15.0 if lease is None else lease) as relay,
+        ):
+            relay.run()
+
+
+@app.verb("status", "trade fleet status", "trade fleet status -o json")
+def status(ctx: typer.Context) -> None:
+    """Show who relays, groups and how far behind they are, members, rate limits, and the money.
+
+    What the database's user may not read is named, and the rest is shown.
+    """
+    with session(ctx) as run:
+        url = url_of(run)
+        from tradesdk import Budget, LedgerError
+        from tradesdk.fleet import status
+        from tradesdk_cli.purchase.records import spending_record
+
+        found = status(url)
+        money, unread = None, dict(found.unread)
+        try:
+            money = spending_record(run.ledger.spending(Budget.from_environment(), now=run.now()))
+        except LedgerError as error:
+            if error.code != "ledger_denied":
+                raise
+            unread["money"] = error.message
+        record: dict[str, Any] = {
+            "server": found.server,
+            "version": found.version,
+            "clock_seconds": round(found.ahead, 1),
+            **{
+                name: [_fields(one) for one in getattr(found, name)]
+                for name in ("relays", "groups", "members", "windows")
+                if name not in unread
+            },
+            "money": money,
+            "unread": unread or None,
+        }
+        run.out.one(record)
+        if unread and run.out.draws(many=False):
+            run.out.note(f"this user may not read: {', '.join(sorted(unread))}")
+
+
+def _fields(one: Any) -> dict[str, Any]:
+    values = {name: getattr(one, name) for name in one.__slots__}
+    return {name: _shown(value) for name, value in values.items()}
+
+
+def _shown(value: Any) -> Any:
+    if isinstance(value, datetime):
+        return int(value.timestamp())
+    return round(value, 1) if isinstance(value, float) else value
+
+
+_TEXTS = {
+    "fleet_relay_leads": "storing signals",
+    "fleet_relay_waits": "another relay stores signals; this one waits",
+    "fleet_relay_lost": "another relay has taken over",
+}
+
+
+class _Told(logging.Handler):
+    """Says on stderr what the relay does."""
+
+    def __init__(self, out: Output) -> None:
+        super().__init__(logging.INFO)
+        self._out = out
+
+    def emit(self, record: logging.LogRecord) -> None:
+        name = str(vars(record).get("event"))
+        if name in _TEXTS:
+            self._out.event(name.removeprefix("fleet_"), _TEXTS[name])
+        elif name in ("stream_disconnected", "stream_gap"):
+            self._out.event(name.removeprefix("stream_"), record.getMessage())

@@ -1,0 +1,63 @@
+"""The signals of a fleet as a run of `signals stream --group` has them."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from tradesdk import StreamSignal, StreamStats
+from tradesdk.fleet import FleetSignals
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from tradesdk_cli.stream.bookmark import AnyStream
+
+
+class GroupStream:
+    """A member of a group. What `keep` does not want is done at once."""
+
+    catching_up = False
+
+    def __init__(self, signals: FleetSignals, keep: Callable[[StreamSignal], bool]) -> None:
+        self._signals, self._keep = signals, keep
+        self.stats = StreamStats(connects=1)
+
+    def __iter__(self) -> Iterator[Any]:
+        for item in self._signals:
+            wanted = isinstance(item, StreamSignal) and self._keep(item)
+            filtered = isinstance(item, StreamSignal) and not wanted
+            self.stats = replace(
+                self.stats,
+                signals=self.stats.signals + wanted,
+                filtered=self.stats.filtered + filtered,
+                gaps=self._signals.gaps,
+            )
+            if filtered:
+                self.ack(item)
+            else:
+                yield item
+
+    def ack(self, signal: Any) -> None:
+        self._signals.ack(signal)
+
+    def close(self) -> None:
+        self._signals.close()
+
+
+class GroupPlace:
+    """The group remembers how far it got."""
+
+    goes_on = "the same command"
+
+    def __init__(self, keep: Callable[[StreamSignal], bool], **options: Any) -> None:
+        self._keep, self._options = keep, options
+
+    @contextmanager
+    def opened(self) -> Iterator[AnyStream]:
+        with FleetSignals(manual_ack=True, reports=True, **self._options) as signals:
+            yield GroupStream(signals, self._keep)
+
+    def ack(self, stream: AnyStream, signal: StreamSignal) -> None:
+        stream.ack(signal)
