@@ -21,6 +21,13 @@ NOT_RUN = {
     'pip install "tradesdk[fleet]"',
     "docker run -d --name fleet -p 5432:5432 -e POSTGRES_PASSWORD=change-me postgres:18",
     "export TRADE_FLEET=postgresql://postgres:change-me@localhost:5432/postgres",
+    "export TRADE_BASE_URL=http://127.0.0.1:8787 TRADE_API_KEY=mock_full_me",
+    "trade fleet init",  # these are typed by tests/e2e/test_fleet_recipe.py
+    "trade fleet relay --chain base",
+    "trade fleet status",
+    "trade signals stream --chain base --group bots",
+    "trade signals stream --chain base --group bots --exec 'sleep 5'",
+    "trade pay budget set --total 0.05 --yes",
     "trade mock serve",
     "trade mock serve --seed 7",
     'curl -N -H "Authorization: Bearer mock_full_me" "http://127.0.0.1:8787/v1/signals/stream?chain=8453"',

@@ -135,7 +135,9 @@ _TRIM_SIGNALS = """
     DELETE FROM signals USING mine WHERE chain = $1 AND seq <= mine.trimmed
 """
 _TRIM_ONCE = f"DELETE FROM once WHERE at < clock_timestamp() - interval '{KEPT_ONCE} days'"  # noqa: S608
-_TRIM_MEMBERS = "DELETE FROM members WHERE key LIKE 'signals/%' AND seen < extract(epoch FROM clock_timestamp()) - 3600"
+_TRIM_MEMBERS = (
+    "DELETE FROM members WHERE key ~ '^(signals|relay)/' AND seen < extract(epoch FROM clock_timestamp()) - 3600"
+)
 _RELEASE = "UPDATE relays SET until = clock_timestamp() WHERE chain = $1 AND fence = $2"
 
 
@@ -159,7 +161,11 @@ class Relay:
             ConfigError: the signals in this schema are those of another service.
         """
         who = (self._chain, self._service, self.link.member)
-        rows, held = self.link.run((_TAKE, (*who, self._lease, now, OVERLAP)), (_HELD, (self._chain,)))
+        rows, held, _ = self.link.run(
+            (_TAKE, (*who, self._lease, now, OVERLAP)),
+            (_HELD, (self._chain,)),
+            (_SEEN, (f"relay/{self._chain}", self.link.member)),
+        )
         ((service, self.holder, left),) = held
         if service != self._service:
             what = f"the signals of chain {self._chain} in {self._place.shown} come from {service}"
@@ -201,10 +207,11 @@ class Relay:
         return bool(rows[0][0])
 
     def release(self) -> None:
-        """Let another relay take over at once."""
-        if self.fence is not None:
-            fence, self.fence = self.fence, None
-            self.link.run((_RELEASE, (self._chain, fence)))
+        """Let another relay take over at once. Without a connection, its lease ends by itself."""
+        fence, self.fence = self.fence, None
+        if self.link.db is not None:
+            me = f"relay/{self._chain}", self.link.member
+            self.link.run((_RELEASE, (self._chain, fence)), (_LEFT, me))
 
 
 # Members

@@ -65,7 +65,7 @@ class MemberStatus:
 
     Attributes:
         name: host, process and a random part.
-        uses: `signals/CHAIN/GROUP`, `signals/CHAIN`, or `rate`.
+        uses: `signals/CHAIN/GROUP`, `signals/CHAIN`, `relay/CHAIN` or `rate`.
         seen: seconds since it was heard of.
     """
 
@@ -129,7 +129,7 @@ _PARTS = {
         FROM groups g LEFT JOIN pending p USING (chain, name) GROUP BY g.chain, g.name, g.position, g.time ORDER BY 1, 2
     """,
     "members": """
-        SELECT member, CASE WHEN key LIKE 'signals/%' THEN key ELSE 'rate' END,
+        SELECT member, CASE WHEN key ~ '^(signals|relay)/' THEN key ELSE 'rate' END,
             extract(epoch FROM clock_timestamp())::float8 - max(seen) AS ago
         FROM members WHERE seen > extract(epoch FROM clock_timestamp()) - 60 GROUP BY 1, 2 ORDER BY 2, 1
     """,
