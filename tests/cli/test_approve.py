@@ -469,12 +469,12 @@ def test_the_screen_shows_all_of_it(prepared: tuple[Terminal, Toolbox, str], age
     run = trade("approve", code, answers="y\n", env={"NO_COLOR": "1"})
     assert run.code == 0
     assert "  price     $0.06\n" in run.err
-    assert "  purchase  mcp/totals\n" in run.err
+    assert '  purchase  "mcp/totals"\n' in run.err
     assert "Pay when the agent asks for it? [y/N] approved" in run.err
     assert box.call("market_buy", BUY)["status"] == "done"
     run = trade("approve", change.lower(), answers="y\n")
     assert "  max_positions  2 → 9\n" in run.err
-    assert f"update the agent mine ({agent})" in run.err
+    assert f'update the agent "mine" ({agent})' in run.err
     assert trade("approve").notes == [{"note": "nothing waits for you"}]
     listed = trade("approve", "--all", "-o", "json").json
     assert [(one["code"], one["state"]) for one in listed] == [(change, "approved"), (code, "done")]

@@ -5,13 +5,16 @@ TRADE_MCP_KILLS=200 pytest -m long -k mcp_kills plays more (scripts/soak agents)
 
 from __future__ import annotations
 
+import json
 import os
 import random
+import signal
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -21,7 +24,8 @@ from tradesdk_cli.mcp.catalog import Scope
 from tradesdk_cli.mcp.tools import Toolbox
 from tradesdk_mock import MockServer
 
-from ._mcp import Person, toolbox, wallet_of
+from ._mcp import Person, environment, toolbox, wallet_of
+from ._terminal import TRADE
 
 pytestmark = [
     pytest.mark.long,
@@ -101,6 +105,39 @@ def server() -> Iterator[MockServer]:
     with MockServer(seed=5, signals="scripted") as running:
         running.populate("kills")
         yield running
+
+
+@pytest.mark.parametrize("quits", ["EOF, then SIGTERM", "SIGINT", "SIGTERM"])
+def test_a_client_that_quits_lets_the_purchase_end(tmp_path: Path, server: MockServer, quits: str) -> None:
+    server.add_fault("latency", route="/v1/aggregate-metrics", paid="only", seconds=1.0)
+    wanted = {"data": "metrics", "purchase": "totals"}
+    hello = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
+    messages: list[dict[str, Any]] = [
+        {"id": 1, "method": "initialize", "params": hello},
+        {"method": "notifications/initialized"},
+        {"id": 2, "method": "tools/call", "params": {"name": "market_buy", "arguments": wanted}},
+    ]
+    person, payer = Person(tmp_path, time.time), LocalSigner.from_key(wallet_of(tmp_path)).address
+    argv = [*TRADE, "mcp", "--spend", "0.50", "--auto-spend", "0.50"]
+    env = dict(os.environ) | environment(tmp_path, server, "kills")
+    with subprocess.Popen(argv, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdin is not None
+        for message in messages:
+            process.stdin.write(json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")
+            process.stdin.flush()
+        while not server.payments.signatures(payer):
+            assert process.poll() is None
+            time.sleep(0.01)
+        if quits.startswith("EOF"):
+            process.stdin.close()
+            time.sleep(0.1)
+        process.send_signal(signal.SIGINT if quits == "SIGINT" else signal.SIGTERM)
+        process.wait(60)
+    assert [one.state for one in person.all()] == ["done"]
+    server.clear_faults()
+    with toolbox(tmp_path, server, Scope(spend=500_000), tenant="kills") as box:
+        assert box.call("market_buy", wanted)["again"]
+    assert len(server.payments.settlements(payer)) == 1
 
 
 def finished(box: Toolbox) -> str:

@@ -17,9 +17,6 @@ LOOKS_INTO = {
     *("find", "index", "count", "search", "match", "fullmatch", "sub", "findall", "finditer"),
 }
 OF_OTHERS = {
-    "the standard library's: line and column of a mistake in TOML": {
-        "re.search(' \\\\(at (?:line (\\\\d+), column (\\\\d+)|end of document)\\\\)$', reason)",
-    },
     "places in our own hints that are to be filled, and words that somebody typed": {
         "hint.replace(LOGIN, f'{login} login').replace(TRADE, program)",
         "hint.replace(LOGIN, f'{login} login')",

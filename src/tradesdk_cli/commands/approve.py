@@ -85,7 +85,7 @@ def _ask(run: Session, action: Action, now: float) -> None:
         Declined: the person said no.
     """
     from tradesdk_cli.confirm import ask, can_ask, say
-    from tradesdk_cli.text import dollars, one_line, span, visible
+    from tradesdk_cli.text import dollars, span, visible
 
     if not can_ask():
         raise UsageProblem(
@@ -96,13 +96,13 @@ def _ask(run: Session, action: Action, now: float) -> None:
     say(out, visible(str(content.get("where"))))
     rows = [("what", action.summary)]
     if action.kind == "purchase":
-        rows += [("price", dollars(usd(action.price))), ("purchase", str(content["purchase"]))]
+        rows += [("price", dollars(usd(action.price))), ("purchase", _shown(content["purchase"]))]
         rows += [("payer", str(content["payer"] or "no wallet"))]
     rows += _changes(content)
     rows.append(("expires", f"in {span(action.expires - now)}"))
     width = max(len(name) for name, _ in rows)
     for name, text in rows:
-        say(out, f"  {visible(name, 60).ljust(width)}  {one_line(text, 300)}")
+        say(out, f"  {visible(name, 60).ljust(width)}  {visible(text)}")
     said = "Pay when the agent asks for it?" if action.kind == "purchase" else "Let the agent do this?"
     if not ask(said):
         raise Declined("nothing was approved", f"{run.settings.program} approve --refuse {action.code}")
@@ -121,4 +121,5 @@ def _changes(content: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 def _shown(value: Any) -> str:
-    return value if isinstance(value, str) else "not set" if value is None else to_json(value)
+    """All of a value, text in quotes: white space and arrows in it are seen as its own."""
+    return "not set" if value is None else to_json(value)

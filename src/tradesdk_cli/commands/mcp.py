@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import shutil
+import os
 import sys
+import threading
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
@@ -97,10 +98,24 @@ def mcp(
 def _serve_stdio(run: Session, scope: Scope) -> None:
     import anyio
 
+    from tradesdk_cli.interrupts import on_signal
     from tradesdk_cli.mcp.server import serve_stdio
     from tradesdk_cli.mcp.tools import Toolbox
 
-    anyio.run(serve_stdio, Toolbox(run, scope))
+    toolbox = Toolbox(run, scope)
+
+    def hear(number: int) -> bool:
+        """Clients close stdin, and send SIGTERM soon after: what is being bought or changed ends first."""
+
+        def end() -> None:
+            toolbox.finish()
+            os._exit(128 + number)
+
+        threading.Thread(target=end).start()
+        return True
+
+    with on_signal(hear):
+        anyio.run(serve_stdio, toolbox)
 
 
 @app.verb("config", "trade mcp config claude", "trade --mock mcp config codex", silent=True, scope=scope_of)
@@ -112,19 +127,28 @@ def config(
 ) -> None:
     """Print the settings with which an MCP client starts this server.
 
-    Options such as --mock, --profile, --write and --spend are written into them. No key is: the server reads it where
-    trade login keeps it, or from its environment.
+    They name this very program, its options such as --mock, --profile, --write and --spend, and TRADE_HOME and the
+    other variables that say where it works. No key is in them: the server reads it where trade login keeps it, or from
+    its environment.
     """
-    from tradesdk_cli.mcp.clients import CLIENTS, configuration
+    from tradesdk_cli.config.credentials import without_password
+    from tradesdk_cli.mcp.clients import CLIENTS, PLACES, configuration, this_program
     from tradesdk_cli.text import plain_dollars, usd
 
     with session(ctx) as run:
-        words = [*run.settings.program.split()[1:], "mcp"]
+        places = {name: os.environ[name] for name in PLACES if os.environ.get(name)}
+        if run.settings.sources["base_url"] == "flag --base-url":
+            places |= dict.fromkeys(("TRADE_BASE_URL", "TRADE_MARKET_BASE_URL"), str(run.settings.base_url))
+        secret = [name for name, value in places.items() if without_password(value) != value]
+        words = [*this_program(), *run.settings.program.split()[1:], "mcp"]
         words += ["--write"] if scope.write else []
         words += ["--spend", plain_dollars(usd(scope.spend))] if scope.spend else []
         words += ["--auto-spend", plain_dollars(usd(scope.auto))] if scope.auto else []
-        print(configuration(client.value, shutil.which("trade") or "trade", words))
+        shown = {name: value for name, value in places.items() if name not in secret}
+        print(configuration(client.value, words, shown))
         run.out.note(CLIENTS[client.value])
+        for name in secret:
+            run.out.note(f"{name} has a password, so it is left out: give it to the client's environment yourself")
         if not _has_mcp():
             run.out.note(
                 "the package mcp is not installed here, so the client cannot start it: pip install 'tradesdk[mcp]'"

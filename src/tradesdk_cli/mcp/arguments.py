@@ -25,20 +25,30 @@ def checked(tool: Tool, arguments: Mapping[str, Any]) -> dict[str, Any]:
     """
     from jsonschema import Draft202012Validator  # type: ignore[import-untyped]  # it has none
 
+    given: dict[str, Any] = _usual(arguments)
     try:
-        size = len(to_json(dict(arguments)))
+        size = len(to_json(given))
     except ValueError:
         raise own("invalid_arguments", "every number must be finite") from None
     if size > _LARGEST:
         raise own("invalid_arguments", f"the arguments are longer than {_LARGEST:,} characters")
     validator = Draft202012Validator(tool.input_schema)
-    for error in validator.iter_errors(dict(arguments)):
+    for error in validator.iter_errors(given):
         where = ".".join(str(part) for part in error.absolute_path) or "arguments"
         raise own("invalid_arguments", visible(f"{where}: {_reason(error)}", 300))
-    for name, value in _texts(arguments):
+    for name, value in _texts(given):
         if not value.isprintable():
             raise own("invalid_arguments", f"{visible(name, 60)}: control characters are not allowed")
-    return dict(arguments)
+    return given
+
+
+def _usual(value: Any) -> Any:
+    """The same without what is null, which is left out, and with 2 for 2.0, which is an integer."""
+    if isinstance(value, Mapping):
+        return {name: _usual(inner) for name, inner in value.items() if inner is not None}
+    if isinstance(value, list):
+        return [_usual(inner) for inner in value]
+    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def _reason(error: Any) -> str:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
+import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
 CLIENTS = {
     "claude": "Claude Desktop: claude_desktop_config.json; Claude Code: .mcp.json in the project",
@@ -16,13 +19,26 @@ CLIENTS = {
 }
 """The clients that are known, and the files that they read."""
 
+PLACES = ("TRADE_HOME", "TRADE_PROFILE", "TRADE_MOCK", "TRADE_BASE_URL", "TRADE_MARKET_BASE_URL", "TRADE_FLEET")
+"""Variables that say where state, service and fleet are: clients start a server without those of a shell."""
 
-def configuration(client: str, command: str, args: Sequence[str]) -> str:
-    """The text for the file of a client."""
+
+def this_program() -> list[str]:
+    """The words that start this very program, whatever else is called `trade` on somebody's PATH."""
+    started = Path(os.path.abspath(sys.argv[0]))
+    if started.stem != "trade" or not started.is_file():
+        return [sys.executable, "-m", "tradesdk_cli"]
+    return [str(started)] if os.access(started, os.X_OK) else [sys.executable, str(started)]
+
+
+def configuration(client: str, words: Sequence[str], environ: Mapping[str, str]) -> str:
+    """The text for the file of a client that is to run `words`."""
+    command, *args = words
     if client == "codex":
-        quoted = ", ".join(json.dumps(word) for word in args)
-        return f"[mcp_servers.trade]\ncommand = {json.dumps(command)}\nargs = [{quoted}]"
-    entry: dict[str, object] = {"command": command, "args": list(args)}
+        quoted = [f"{name} = {json.dumps(value)}" for name, value in environ.items()]
+        lines = ["[mcp_servers.trade]", f"command = {json.dumps(command)}", f"args = {json.dumps(args)}"]
+        return "\n".join([*lines, *(["", "[mcp_servers.trade.env]", *quoted] if quoted else [])])
+    entry: dict[str, object] = {"command": command, "args": args} | ({"env": dict(environ)} if environ else {})
     if client == "vscode":
         return json.dumps({"servers": {"trade": {"type": "stdio", **entry}}}, indent=2)
     return json.dumps({"mcpServers": {"trade": entry}}, indent=2)

@@ -72,6 +72,10 @@ class Toolbox:
             raise fault_of(error, self._run.settings.program) from None
         return fitting(answer)
 
+    def finish(self) -> None:
+        """Waits until what is being bought or changed has ended; nothing begins after it."""
+        self._one_write.acquire()
+
     # Clients: made at the first call, so that the server starts at once and says later what is missing
 
     @property
@@ -233,7 +237,7 @@ class Toolbox:
                 "where": self._run.target(market=True).text,
                 "payer": None if wallet is None else wallet.address,
             }
-            summary = visible(f"buy {call.told()}{listed(call.tokens)} as {purchase}", 300)
+            summary = visible(f"buy {call.told()}{listed(call.tokens)} as {purchase}")
             action = self._settled(given, content)
             begun = action is not None and action.state in ("started", "done", "unknown")
             if not begun:
@@ -424,7 +428,7 @@ class Toolbox:
             if action is None:
                 if operation == "update" and all(before.get(key) == value for key, value in flatten(body).items()):
                     raise own("nothing_to_change")
-                summary = visible(f"{operation} the agent {name}" + (f" ({given['id']})" if "id" in given else ""), 300)
+                summary = f"{operation} the agent {to_json(name)}" + (f" ({given['id']})" if "id" in given else "")
                 action = self.approvals.prepare("change", content, summary, 0, self._now())
             if action.state == "pending":
                 return {**self._required(action), "changes": _changes(before, body, operation)}
