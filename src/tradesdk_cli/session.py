@@ -250,7 +250,9 @@ def session(ctx: typer.Context, *, new_profile: bool = False) -> Iterator[Sessio
             opened.enter(watching(opened.out, debug=settings.debug, curl=settings.curl, mock=settings.mock))
         yield opened
     finally:
-        idcache.keep(settings)
+        if opened.out.on_terminal:  # nobody completes what a script has printed
+            idcache.keep(settings)
+        idcache.forget_pending()
         opened.close()
 
 

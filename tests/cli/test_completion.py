@@ -132,9 +132,9 @@ def test_only_what_lists_show_is_offered(trade: Terminal) -> None:
 
 def test_ids_and_symbols_that_were_printed(own: Terminal) -> None:
     assert complete(own, "trade agents get ") == []
-    agents = own("agents", "list").lines
-    own("wallets", "list")
-    trades = own("trades", "list", "--limit", "3").lines
+    agents = own("agents", "list", "-o", "ndjson", tty=True).lines
+    own("wallets", "list", tty=True)
+    trades = own("trades", "list", "--limit", "3", "-o", "ndjson", tty=True).lines
     assert set(complete(own, "trade agents get ")) == {agent[key] for agent in agents for key in ("id", "name")}
     assert complete(own, f"trade trades list --agent-id {agents[0]['name'][:-1]}") == [agents[0]["name"]]
     assert complete(own, f"trade trades list --agent-id {agents[0]['id'][:9]}") == [agents[0]["id"]]
@@ -147,12 +147,12 @@ def test_ids_and_symbols_that_were_printed(own: Terminal) -> None:
 
 
 def test_symbols_that_were_bought(buyer: Terminal) -> None:
-    assert buyer("market", "prices", "BRETT", "--max-price", "0.03").code == 0
+    assert buyer("market", "prices", "BRETT", "--max-price", "0.03", tty=True).code == 0
     assert complete(buyer, "trade market prices b") == ["BRETT"]
 
 
 def test_ids_belong_to_a_service_a_key_and_a_world(own: Terminal) -> None:
-    own("agents", "list")
+    own("agents", "list", tty=True)
     assert complete(own, "trade agents get ")
     assert complete(own, "trade agents get ", TRADE_API_KEY="mock_full_other") == []
     assert complete(own, "trade --mock agents get ") == []

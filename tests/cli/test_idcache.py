@@ -173,7 +173,7 @@ def test_hostile_names_reach_no_shell(trade: Terminal, service: Scripted) -> Non
     item = {"id": "agt_1", "name": hostile, "status": "idle", "chain_id": 8453, "wallet_id": "w", "created_at": 1}
     other = item | {"id": "x;$(id)", "name": "fine"}
     service.says(200, {"data": [item, other], "pagination": {"next_cursor": None, "has_more": False}})
-    assert trade("agents", "list").code == 0
+    assert trade("agents", "list", tty=True).code == 0
     for shell in ("bash", "zsh", "fish", "powershell"):
         words = {"_TRADE_COMPLETE": f"complete_{shell}", "_TRADE_WORDS": BETWEEN.join(["trade", "agents", "get", ""])}
         run = trade(env=words)
@@ -187,7 +187,7 @@ def test_a_name_that_would_have_to_be_changed_is_not_offered(trade: Terminal, se
     item = {"status": "idle", "chain_id": 8453, "wallet_id": "w", "created_at": 1}
     rows = [{"id": f"agt_{place}", "name": name} | item for place, name in enumerate(names)]
     service.says(200, {"data": rows, "pagination": {"next_cursor": None, "has_more": False}})
-    assert trade("agents", "list").code == 0
+    assert trade("agents", "list", tty=True).code == 0
     words = {"_TRADE_COMPLETE": "complete_fish", "_TRADE_WORDS": BETWEEN.join(["trade", "agents", "get", ""])}
     _, *found = trade(env=words).out.splitlines()
     offered = {line.partition("\t")[0] for line in found}
@@ -203,43 +203,49 @@ def known(own: Terminal, kind: str = "agents") -> set[str]:
 def test_what_was_deleted_is_forgotten(own: Terminal, client: TradeClient) -> None:
     wallet = next(iter(client.wallets.list(chain_id=8453)))
     line = ("--name", "gone", "--wallet-id", wallet.id, "--chain", "base", "--yes")
-    made = [own("agents", "create", *line).json["id"] for _ in range(3)]
+    made = [own("agents", "create", *line, "-o", "json", tty=True).json["id"] for _ in range(3)]
     assert set(made) <= known(own)
-    assert own("agents", "delete", made[0], "--yes").code == 0
+    assert own("agents", "delete", made[0], "--yes", tty=True).code == 0
     assert known(own).isdisjoint(made[:1]), "this command deleted it"
     for agent_id in made[1:]:
         client.agents.delete(agent_id)
-    assert own("agents", "get", made[1]).code == 6
+    assert own("agents", "get", made[1], tty=True).code == 6
     assert known(own).isdisjoint(made[:2]), "the service does not know it"
     assert made[2] in known(own)
-    own("agents", "list", "--limit", "2")
-    own("agents", "list", "--status", "active")
+    own("agents", "list", "--limit", "2", tty=True)
+    own("agents", "list", "--status", "active", tty=True)
     assert made[2] in known(own), "a part of the list says nothing of the rest"
-    own("agents", "list")
+    own("agents", "list", tty=True)
     assert known(own) == {one.id for one in client.agents.list()}, "the whole list does"
 
 
 @pytest.mark.parametrize("line", ["agents list --results", "agents get nobody"])
 def test_whatever_reads_the_whole_list_forgets_what_is_not_there(own: Terminal, client: TradeClient, line: str) -> None:
-    own("agents", "list")
+    own("agents", "list", tty=True)
     (path,) = (own.home / "completion").iterdir()
     path.write_text(path.read_text() + "agents\tagt_gone\tcalm\n")
     assert "agt_gone" in known(own)
-    own(*line.split())
+    own(*line.split(), tty=True)
     assert known(own) == {one.id for one in client.agents.list()}
 
 
 def test_a_mock_that_is_empty_again_has_nothing_to_offer(trade: Terminal) -> None:
-    trade("--mock", "agents", "list")
+    trade("--mock", "agents", "list", tty=True)
     (path,) = (trade.home / "completion").iterdir()
     assert "agt_" in path.read_text()
-    assert trade("--mock", "mock", "reset", "--yes").code == 0
+    assert trade("--mock", "mock", "reset", "--yes", tty=True).code == 0
     assert "agt_" not in path.read_text()
 
 
+def test_a_script_keeps_nothing(own: Terminal) -> None:
+    assert own("agents", "list").code == 0
+    assert own("agents", "list", "--out", str(own.home / "a.csv"), tty=True).code == 0
+    assert not (own.home / "completion").exists()
+
+
 def test_a_command_that_failed_keeps_what_it_had_seen(own: Terminal) -> None:
-    own("agents", "list")
+    own("agents", "list", tty=True)
     (path,) = (own.home / "completion").iterdir()
     before = path.read_bytes()
-    assert own("agents", "get", "agt_nobody").code == 6
+    assert own("agents", "get", "agt_nobody", tty=True).code == 6
     assert path.read_bytes() == before

@@ -121,6 +121,17 @@ def test_a_person_is_asked_for_the_address_and_the_key(
     assert "MARKED" not in run.out + run.err
 
 
+def test_a_wrong_address_is_asked_for_again(
+    shell: Terminal, service: Scripted, typed: Callable[[str], list[str]]
+) -> None:
+    typed(KEY)
+    run = shell("login", tty=True, answers=f"api.example.com\nhttp://far.example\n{service.url}\n")
+    assert run.code == 0
+    assert run.err.count("address of the service") == 3
+    assert kept(shell) == {"default": f"{KEY}\n"}
+    assert shell("login", "--profile", "b", tty=True, answers="nonsense\n\n").code == 3
+
+
 def test_nothing_typed(shell: Terminal, service: Scripted, typed: Callable[[str], list[str]]) -> None:
     typed("")
     assert shell("login", "--base-url", service.url, tty=True).code == 3

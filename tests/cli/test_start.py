@@ -4,6 +4,7 @@ import itertools
 import json
 import subprocess
 import sys
+import zipfile
 from collections.abc import Iterator, Sequence
 from importlib.util import find_spec
 from pathlib import Path
@@ -21,6 +22,8 @@ from tradesdk_mock import MockServer
 
 from .._seeds import one_of_each
 from ._terminal import Terminal
+
+ROOT = Path(__file__).parents[2]
 
 HEAVY = (
     "httpx",
@@ -294,3 +297,33 @@ def test_ctrl_c_at_any_moment_of_the_start(
         done = interrupted_at(trade, how, moment, line)
         assert (done.returncode, "interrupted" in done.stderr) == (130, True), (moment, done.stderr)
         assert "Traceback" not in done.stderr, (moment, done.stderr)
+
+
+IN_AN_ARCHIVE = """
+import sys
+import zipfile
+sys.path[:] = [path for path in sys.path if path not in sys.argv[1].split(":")]
+sys.meta_path[:] = [finder for finder in sys.meta_path if "editable" not in repr(finder)]
+del sys.argv[1]
+from tradesdk_cli.__main__ import main
+import tradesdk, tradesdk_cli, tradesdk_mock
+assert all(".zip" in str(one.__file__) for one in (tradesdk, tradesdk_cli, tradesdk_mock))
+sys.exit(main())
+"""
+
+
+@pytest.mark.long
+def test_from_a_zip_archive(trade: Terminal) -> None:
+    archive = trade.home / "trade.zip"
+    roots = [ROOT / "src" / "tradesdk", ROOT / "src" / "tradesdk_cli", ROOT / "mock_server" / "tradesdk_mock"]
+    with zipfile.ZipFile(archive, "w") as zipped:
+        for root in roots:
+            for file in root.rglob("*"):
+                if file.is_file() and "__pycache__" not in file.parts:
+                    zipped.write(file, file.relative_to(root.parent))
+    env = trade.environment() | {"PYTHONPATH": str(archive)}
+    places = ":".join(str(root.parent) for root in roots)
+    for line in ("agents --help", "help payments", "--mock agents list -o json", "mcp tools", "completion bash"):
+        argv = [sys.executable, "-c", IN_AN_ARCHIVE, places, *line.split()]
+        done = subprocess.run(argv, env=env, capture_output=True, text=True, timeout=300)
+        assert (done.returncode, bool(done.stdout)) == (0, True), done.stderr

@@ -108,7 +108,6 @@ def _as_user(run: Session, name: str, place: str | None, *, piped: bool, verify:
     before = table.get("key")
     place = str(place or before or "file")
     base_url = _address(run, table)
-    base_url = run.connect(base_url, "none-yet").base_url  # as it is kept; what is wrong with it is said before the key
     if before is not None:
         where = host_of(str(table.get("base_url") or base_url))
         agree(f"replace the login of profile {name} at {where}", yes=yes)
@@ -137,22 +136,29 @@ def _as_user(run: Session, name: str, place: str | None, *, piped: bool, verify:
 
 
 def _address(run: Session, table: dict[str, Any]) -> str:
-    """What a flag says, what the profile has already, what the environment says, or what somebody types."""
+    """What a flag says, what the profile has already, what the environment says, or what somebody types, as it is kept.
+
+    What is wrong with it is said before there is a key; somebody who types is asked again.
+    """
+    from tradesdk import ConfigError
     from tradesdk_cli.confirm import can_ask
+    from tradesdk_cli.errors import ConfigProblem
+    from tradesdk_cli.explain import problem_of
 
     settings = run.settings
-    if settings.base_url is not None and settings.sources["base_url"].startswith("flag"):
-        return settings.base_url
-    found = table.get("base_url") or settings.base_url
-    if isinstance(found, str):
-        return found
-    from tradesdk_cli.errors import ConfigProblem
-
-    if can_ask():
+    by_flag = settings.sources["base_url"].startswith("flag")
+    found = settings.base_url if by_flag else table.get("base_url") or settings.base_url
+    if found:
+        return run.connect(found, "none-yet").base_url
+    while can_ask():
         print("address of the service, such as https://api.example.com: ", end="", file=sys.stderr, flush=True)
-        typed = sys.stdin.readline().strip()
-        if typed:
-            return typed
+        typed = sys.stdin.readline()
+        if not typed.strip():
+            break
+        try:
+            return run.connect(typed.strip(), "none-yet").base_url
+        except (ConfigError, ConfigProblem) as error:
+            run.out.note(problem_of(error).message)
     raise ConfigProblem(
         "no address to log in to: add --base-url", "try it without an account or a network: trade login --mock"
     )

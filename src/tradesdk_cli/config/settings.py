@@ -215,10 +215,11 @@ def unknown_profile(name: str, files: Files) -> ConfigProblem:
 def _check_flags(flags: Mapping[str, Any]) -> None:
     if flags.get("base_url") and (flags.get("mock") or flags.get("world")):
         raise UsageProblem("--mock and --base-url exclude each other", "leave one of them out")
-    for name in ("base_url", "world", "profile", "timeout"):
-        value, entry = flags.get(name), ENTRIES[name]
+    examples = {"base_url": "https://api.example.com", "world": "test-1", "profile": "work", "timeout": "10"}
+    for name, example in examples.items():
+        value, entry, option = flags.get(name), ENTRIES[name], f"--{name.replace('_', '-')}"
         if value is not None and not entry.fits(value):
-            raise UsageProblem(f"--{name.replace('_', '-')} takes {entry.rule}", "trade config list shows what is set")
+            raise UsageProblem(f"{option} takes {entry.rule}", f"for example: {option} {example}")
 
 
 def _key_source(settings: Settings) -> str:
