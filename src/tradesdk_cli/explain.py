@@ -254,9 +254,33 @@ def _market(url: str) -> bool:
     )
 
 
-_RETRYABLE = ("in_progress", "signer_too_slow", "reservation_lost")
+_RETRYABLE = ("in_progress", "signer_too_slow", "reservation_lost", "ledger_locked", "ledger_unreachable")
 _NOT_TYPEABLE = Decimal(10) ** 12
 """Dollars that no --max-price takes."""
+_PAYMENT_HINTS = {
+    "no_signer": "export TRADE_WALLET_KEY, or make a wallet: {trade} pay key new",
+    "no_such_payment": "see what there is: {trade} pay history",
+    "reservation_lost": "run the command again",
+    "purchase_secret_changed": (
+        "take the same wallet or TRADE_PURCHASE_SECRET as before; or continue with this one: "
+        "{trade} pay key accept-secret; names that only another ledger has can then be paid for once more"
+    ),
+    "in_progress": "wait for that call to end, then look again",
+}
+"""By code, where the SDK's hint is in words of Python."""
+_HINTS_OF_A_PAYMENT = {
+    "in_progress": "wait for that call to end, then look again: {trade} pay show {payment}",
+    "unresolved_payment": "look at it: {trade} pay show {payment}; {again}",
+    "already_delivered": "look at it: {trade} pay show {payment}; {again}",
+    "not_live": "look at it: {trade} pay show {payment}; what it was for can be bought again",
+    "not_submitted": "look at it: {trade} pay show {payment}; what it was for can be bought again",
+    "paid_undelivered": "see what came: {trade} pay show {payment}; {again}",
+    "taken_elsewhere": "its answer is where it was paid for; {again}",
+    "payment_rejected": (
+        "see it: {trade} pay show {payment}; until {until} UTC the same command resends the same payment"
+    ),
+}
+"""The same where there is one: `payment` is its id, `until` when it expires."""
 
 
 def payment_problem(error: PaymentError) -> Problem:
@@ -269,39 +293,69 @@ def payment_problem(error: PaymentError) -> Problem:
         PaymentUndeliveredError,
     )
 
-    message = one_line(error.message)
-    if isinstance(error, LedgerError):
-        code = NETWORK if error.code == "ledger_unreachable" else CONFIG
-        hint = _of_fleet(error.code, error.hint)
-        if error.payment is not None:
-            code, hint = OUTCOME_UNKNOWN, _unknown(error.payment)
-        return _problem(error, code, message, hint, retryable=error.code in ("ledger_locked", "ledger_unreachable"))
-    if isinstance(error, PaymentOutcomeUnknownError):
+    payment, code, hint = error.payment, OTHER, _payment_hint(error)
+    if isinstance(error, (LedgerError, PaymentOutcomeUnknownError)):
+        code = OUTCOME_UNKNOWN
+        if isinstance(error, LedgerError) and payment is None:
+            code = NETWORK if error.code == "ledger_unreachable" else CONFIG
         over = error.code == "time_is_up"
-        hint = error.hint if error.payment is None else _unknown(error.payment, over=over)
-        return _problem(error, OUTCOME_UNKNOWN, message, hint)
-    if isinstance(error, PaymentUndeliveredError):
-        hint = error.hint
-        if error.payment is not None:
-            hint = f"see what came: {TRADE} pay show {error.payment.id}; {_once_more(error.payment)}"
-            if error.code == "taken_elsewhere":
-                hint = f"its answer is where it was paid for; {_once_more(error.payment)}"
-        return _problem(error, OUTCOME_UNKNOWN, message, hint)
-    if isinstance(error, PaymentRejectedError):
-        return _problem(error, REJECTED, message, _rejected(error))
-    if isinstance(error, PaymentRefusedError):
+        hint = _of_fleet(error.code, error.hint) if payment is None else _unknown(payment, over=over)
+    elif isinstance(error, PaymentUndeliveredError):
+        code = OUTCOME_UNKNOWN
+    elif isinstance(error, PaymentRejectedError):
+        code = REJECTED
+    elif isinstance(error, PaymentRefusedError):
         code = NOT_FOUND if error.code in ("no_such_payment", "unknown_token") else REFUSED
-        return _problem(error, code, message, _refused(error), retryable=error.code in _RETRYABLE)
-    return _problem(error, OTHER, message, error.hint)
+    about: dict[str, Any] = {"charged": error.charged, "payment": None if payment is None else of_error(payment)}
+    said = one_line(error.reason, 80) if code == REJECTED and error.reason else error.code
+    retryable = error.code in _RETRYABLE
+    return Problem(code, said, one_line(error.message), one_line(hint) or None, retryable=retryable, about=about)
 
 
-def _once_more(payment: Payment) -> str:
+def _payment_hint(error: PaymentError) -> str:
+    """What to do about it; what the details of the error know comes first."""
+    code, payment, details = error.code, error.payment, error.details
+    if isinstance(details, BudgetDetails):
+        return _budget(details)
+    if isinstance(details, TokenDetails):
+        meant = f"did you mean {' or '.join(details.suggestions)}? " if details.suggestions else ""
+        tokens = f"{TRADE} market tokens --limit 500"
+        return f"{meant}a token that is not listed is bought by its address; see the list: {tokens}"
+    earlier = payment is not None and payment.stage.value != "reserved"  # else it is this call's own, and never sent
+    if isinstance(details, PriceDetails | RecipientDetails) and payment is not None and earlier:
+        return f"{TRADE} pay resume {payment.id} resends it anyway; or wait until it has expired"
+    if isinstance(details, PriceDetails) and details.price < _NOT_TYPEABLE:
+        return f"to pay that anyway: --max-price {plain_dollars(details.price)}"
+    if isinstance(details, RecipientDetails):
+        return f"ask the service whether that is right; if it is: {TRADE} pay trust {details.address}"
+    if code == "insecure_url":
+        return f"{error.hint}: TRADE_MARKET_BASE_URL"
+    if payment is not None and code == "insufficient_funds":
+        add, play = error.hint, f"{TRADE} mock payments set-balance {payment.payer} 10"
+        if is_loopback(urlsplit(payment.url).hostname or ""):  # nobody should send real money to a mock's payer
+            add = f"on a mock, give it play money: {play}; elsewhere {add}"
+        return f"{add}; then run the same command again"
+    if payment is not None and code == "not_unresolved":
+        return f"{TRADE} pay {'resume' if payment.stage.value == 'sent' else 'show'} {payment.id}"
+    if code == "already_delivered" and payment is not None and payment.purchase is None:
+        code = "not_live"
+    if payment is None or code not in _HINTS_OF_A_PAYMENT:
+        return _PAYMENT_HINTS.get(code, error.hint)
+    again, until = _once_more(payment, code), f"{payment.expires_at:%H:%M:%S}"
+    return _HINTS_OF_A_PAYMENT[code].format(trade=TRADE, payment=payment.id, until=until, again=again)
+
+
+def _once_more(payment: Payment, code: str) -> str:
     """How to buy again what was paid for and did not arrive: another purchase has another name."""
     if payment.purchase is not None:
         return "to buy it again, give it another --purchase name"
-    mark = f"{TRADE} pay reconcile --mark paid {payment.id}"
+    mark = f"{TRADE} pay reconcile --mark paid"
+    if code == "unresolved_payment":
+        mark += "" if payment.charged is True else "|unpaid"
+        return f"say what it was: {mark} {payment.id}; after that it can be bought again"
     return (
-        f"to buy it again: add --purchase NAME, or first {mark}; 10 minutes after the first try the same command does"
+        f"to buy it again: add --purchase NAME, or first {mark} {payment.id}; 10 minutes after the first try the same "
+        "command does"
     )
 
 
@@ -322,13 +376,6 @@ def with_payment(problem: Problem, error: APIError) -> Problem:
     return replace(problem, hint=hint, about={"charged": payment.charged, "payment": of_error(payment)})
 
 
-def _problem(error: PaymentError, exit_code: int, message: str, hint: str, *, retryable: bool = False) -> Problem:
-    payment = error.payment
-    about: dict[str, Any] = {"charged": error.charged, "payment": None if payment is None else of_error(payment)}
-    code = one_line(error.reason, 80) if exit_code == REJECTED and error.reason else error.code
-    return Problem(exit_code, code, message, one_line(hint) or None, retryable=retryable, about=about)
-
-
 def _unknown(payment: Payment, *, over: bool = False) -> str:
     """What to do about a payment of which nobody knows whether it was taken."""
     mark = f"look at the wallet, then {TRADE} pay reconcile --mark paid|unpaid {payment.id}"
@@ -340,69 +387,6 @@ def _unknown(payment: Payment, *, over: bool = False) -> str:
         f"run the command again, or until {payment.expires_at:%H:%M:%S} UTC {TRADE} pay resume {payment.id}: both "
         "resend the same payment; after that the same command signs its nonce again, which is taken only once"
     )
-
-
-def _rejected(error: PaymentError) -> str:
-    payment = error.payment
-    if error.code == "insufficient_funds" and payment is not None:
-        add, play = error.hint, f"{TRADE} mock payments set-balance {payment.payer} 10"
-        if is_loopback(urlsplit(payment.url).hostname or ""):  # nobody should send real money to a mock's payer
-            add = f"on a mock, give it play money: {play}; elsewhere {add}"
-        return f"{add}; then run the same command again"
-    if payment is None or error.code != "payment_rejected":
-        return error.hint
-    return (
-        f"see it: {TRADE} pay show {payment.id}; until {payment.expires_at:%H:%M:%S} UTC the same command "
-        "resends the same payment"
-    )
-
-
-def _refused(error: PaymentError) -> str:
-    code, payment = error.code, error.payment
-    if isinstance(error.details, BudgetDetails):
-        return _budget(error.details)
-    if isinstance(error.details, TokenDetails):
-        near = error.details.suggestions
-        meant = f"did you mean {' or '.join(near)}? " if near else ""
-        tokens = f"{TRADE} market tokens --limit 500"
-        return f"{meant}a token that is not listed is bought by its address; see the list: {tokens}"
-    earlier = payment is not None and payment.stage.value != "reserved"  # else it is this call's own, and never sent
-    if isinstance(error.details, PriceDetails | RecipientDetails) and payment is not None and earlier:
-        return f"{TRADE} pay resume {payment.id} resends it anyway; or wait until it has expired"
-    if isinstance(error.details, PriceDetails) and error.details.price < _NOT_TYPEABLE:
-        return f"to pay that anyway: --max-price {plain_dollars(error.details.price)}"
-    if isinstance(error.details, RecipientDetails):
-        return f"ask the service whether that is right; if it is: {TRADE} pay trust {error.details.address}"
-    if code == "no_signer":
-        return f"export TRADE_WALLET_KEY, or make a wallet: {TRADE} pay key new"
-    if code == "insecure_url":
-        return f"{error.hint}: TRADE_MARKET_BASE_URL"
-    if code == "no_such_payment":
-        return f"see what there is: {TRADE} pay history"
-    if code == "reservation_lost":
-        return "run the command again"
-    if code == "in_progress":
-        return "wait for that call to end, then look again" + (f": {TRADE} pay show {payment.id}" if payment else "")
-    if code == "purchase_secret_changed":
-        return (
-            "take the same wallet or TRADE_PURCHASE_SECRET as before; or continue with this one: "
-            f"{TRADE} pay key accept-secret; names that only another ledger has can then be paid for once more"
-        )
-    if payment is None:
-        return error.hint
-    if code == "not_unresolved":
-        return f"{TRADE} pay {'resume' if payment.stage.value == 'sent' else 'show'} {payment.id}"
-    if code == "unresolved_payment":
-        show = f"look at it: {TRADE} pay show {payment.id}"
-        if payment.purchase is not None:
-            return f"{show}; {_once_more(payment)}"
-        mark = f"{TRADE} pay reconcile --mark {'paid' if payment.charged is True else 'paid|unpaid'} {payment.id}"
-        return f"{show}; say what it was: {mark}; after that it can be bought again"
-    if code == "already_delivered" and payment.purchase is not None:
-        return f"look at it: {TRADE} pay show {payment.id}; {_once_more(payment)}"
-    if code in ("already_delivered", "not_live", "not_submitted"):  # of trade pay resume
-        return f"look at it: {TRADE} pay show {payment.id}; what it was for can be bought again"
-    return error.hint
 
 
 def _budget(details: BudgetDetails) -> str:
