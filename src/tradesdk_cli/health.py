@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any, Literal
 
+from tradesdk_cli.config.settings import DEFAULT
 from tradesdk_cli.errors import CONFIG, OTHER
 from tradesdk_cli.text import counted, maybe_dollars, one_line
 
@@ -99,39 +100,25 @@ def _failed(name: str, error: Exception) -> Finding:
     return Finding(name, "problem", one_line(said), problem.hint, facts, config=problem.exit_code == CONFIG)
 
 
-_LOUD = ("output", "profile", "world", "timeout", "retries", "fields", "verbose")
-
-
 _PROXIES = ("HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY", "NO_PROXY")
+_TITLES = {"base_url": "address", "market_url": "market data", "rpc_url": "node"}
 
 
 def settings(chosen: Settings, environ: Mapping[str, str]) -> list[Finding]:
     """Which there are, and where each came from; proxies too."""
     from tradesdk_cli.config.credentials import without_password
 
-    sources = chosen.sources
     parts = []
     facts: dict[str, Any] = {}
-    shown: dict[str, Any] = {"mock": f"mock world {chosen.world}"} if chosen.mock else {}
-    if not chosen.mock:
-        for name, title in (("base_url", "address"), ("market_url", "market data")):
-            value = getattr(chosen, name)
-            if value:
-                shown[name] = f"{title} {without_password(value)}"
-        if chosen.rpc_url:
-            shown["rpc_url"] = f"node {one_line(chosen.rpc_url, 200)}"
-    for name, text in shown.items():
-        parts.append(f"{text} ({_source(sources.get(name))})")
-    for name in _LOUD:
-        if sources.get(name, "default") != "default" and not (name == "world" and chosen.mock):
-            parts.append(f"{name} {_value(getattr(chosen, name))} ({_source(sources[name])})")
-    for name in sorted({*sources, *shown}):
-        value = None if name == "api_key" else getattr(chosen, name, None)
-        if isinstance(value, str) and name.endswith("_url"):
-            value = without_password(value)
-        facts[name] = {"source": one_line(sources.get(name, "default"))} | (
-            {} if name == "api_key" else {"value": value if not isinstance(value, tuple) else list(value)}
-        )
+    for name, source in sorted(chosen.sources.items()):
+        facts[name] = {"source": one_line(source)}
+        if name == "api_key":
+            continue
+        value = getattr(chosen, name)
+        shown = facts[name]["value"] = without_password(value) if name in _TITLES and value else value
+        if source != DEFAULT and not (chosen.mock and name in (*_TITLES, "world")):
+            told = f"mock world {chosen.world}" if name == "mock" and value else f"{_TITLES.get(name, name)} {shown}"
+            parts.append(f"{one_line(told)} ({one_line(source.removeprefix('flag '))})")
     proxies = {name: environ.get(name) or environ.get(name.lower()) for name in _PROXIES}
     facts["proxies"] = {name: without_password(value) for name, value in proxies.items() if value}
     parts += [f"{name} {value}" for name, value in facts["proxies"].items()]
@@ -141,16 +128,6 @@ def settings(chosen: Settings, environ: Mapping[str, str]) -> list[Finding]:
     for warning in chosen.warnings:
         found.append(Finding("settings", "warning", one_line(warning), "trade config list --sources"))
     return found
-
-
-def _source(source: str | None) -> str:
-    return one_line((source or "default").removeprefix("flag "))
-
-
-def _value(value: Any) -> str:
-    if isinstance(value, tuple):
-        return ",".join(value)
-    return one_line(str(value))
 
 
 TIMEOUT = 5.0

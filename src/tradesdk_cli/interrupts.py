@@ -89,7 +89,9 @@ class DeferInterrupt:
 
 @contextmanager
 def deferring(noticed: Callable[[], object] = lambda: None) -> Iterator[DeferInterrupt]:
-    """Inside, the first of these signals goes to the `DeferInterrupt`; the second ends the process at once."""
+    """Inside, the first of these signals goes to the `DeferInterrupt`, which raises it unless it is shut; the second
+    ends the process at once.
+    """
     deferral = DeferInterrupt(noticed)
     with on_signal(deferral.hear):
         yield deferral
@@ -101,17 +103,6 @@ class StopRequested(KeyboardInterrupt):
     def __init__(self, number: int) -> None:
         super().__init__()
         self.number = number
-
-
-@contextmanager
-def told_to_stop() -> Iterator[None]:
-    """Inside, the first of these signals raises `StopRequested`, and the second one ends the process at once."""
-
-    def hear(number: int) -> bool:
-        raise StopRequested(number)
-
-    with on_signal(hear):
-        yield
 
 
 @contextmanager

@@ -21,7 +21,7 @@ from tradesdk_cli.charts.chart import shows_ascii_only, spark
 from tradesdk_cli.choices import CHAINS
 from tradesdk_cli.errors import ClosedPipe, Interrupted
 from tradesdk_cli.explain import problem_of
-from tradesdk_cli.interrupts import exit_code_of, told_to_stop
+from tradesdk_cli.interrupts import deferring, exit_code_of
 from tradesdk_cli.output.cells import ago, cell, moment
 from tradesdk_cli.output.columns import Column
 from tradesdk_cli.output.table import fitted
@@ -217,7 +217,7 @@ def show_board(run: Session, chain: int | None, interval: float) -> None:
     board = source.first()
     console, ascii_only = out.console(width=None), shows_ascii_only(out)
     try:
-        with told_to_stop(), source, _keys() as pressed, Live(console=console, screen=True, auto_refresh=False) as live:
+        with deferring(), source, _keys() as pressed, Live(console=console, screen=True, auto_refresh=False) as live:
             while not set(pressed(_BREATH)) & set("qQ\x04"):
                 board = source.drain(board)
                 now = Moment(time.monotonic(), run.now())
