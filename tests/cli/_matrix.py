@@ -59,7 +59,6 @@ CALLS = {
     "pay key import": "--wallet KEYSTORE",
     "pay key address": "",
     "pay key accept-secret": "--yes",
-    "top": "--once",
     "plot token": "BRETT --chain base",
     "plot agent": "TRADER",
     "account show": "",
@@ -113,9 +112,10 @@ CALLS = {
 NO_DATA = {
     **dict.fromkeys(("fleet init", "fleet status"), "needs a server of PostgreSQL: test_fleet.py"),
     "fleet relay": "runs until it is ended: test_fleet.py",
+    "top": "a board for people",
     "help": "prints pages, and takes no option about results",
     "mock serve": "runs until it is ended; what it prints first is shown by its own tests",
-    "demo": "a story on the screen, with a summary for programs that its own tests read",
+    "demo": "a story on the screen",
     "mcp config": "settings of another program, in the format of their file",
     **dict.fromkeys(
         ("completion bash", "completion zsh", "completion fish", "completion powershell"),

@@ -29,7 +29,7 @@ def test_for_programs_it_is_the_agents_as_they_are_read_one_by_one(own: Terminal
 @each_of(
     ("by", "key"),
     [
-        ("win-rate", lambda one: -one["stats"]["win_rate_pct"]),
+        ("win_rate", lambda one: -one["stats"]["win_rate_pct"]),
         ("trades", lambda one: -one["stats"]["total_trades"]),
     ],
 )
@@ -103,10 +103,14 @@ BEST = sorted(RESULTS, key=lambda number: -RESULTS[number])
         ("--losing -n 2", WORST[:2], f"the first 2 of {len(WORST)}; there is more: --all, or --limit N"),
         ("--losing --all", WORST, None),
         ("--losing", WORST, None),
-        ("--losing --sort pnl -n 1", WORST[-1:], f"the first 1 of {len(WORST)}; there is more: --all, or --limit N"),
-        ("--sort pnl -n 3", BEST[:3], "the first 3 of 23; there is more: --all, or --limit N"),
-        ("--sort pnl", BEST[:20], "the first 20 of 23; there is more: --all, or --limit N"),
-        ("--sort pnl --all --page-size 20", BEST, None),
+        (
+            "--losing --sort total_pnl -n 1",
+            WORST[-1:],
+            f"the first 1 of {len(WORST)}; there is more: --all, or --limit N",
+        ),
+        ("--sort total_pnl -n 3", BEST[:3], "the first 3 of 23; there is more: --all, or --limit N"),
+        ("--sort total_pnl", BEST[:20], "the first 20 of 23; there is more: --all, or --limit N"),
+        ("--sort total_pnl --all --page-size 20", BEST, None),
     ],
 )
 def test_filters_and_sorts_are_about_all_agents(

@@ -81,7 +81,7 @@ CALLS: dict[str, tuple[int, ...]] = {
     "agents delete IDLE --yes": (7,),  # it is active by now
     "api GET /v1/agents": (),
     "whoami": (),
-    "top --once": (),
+    "top --once": (2,),  # a board has no other format
     "plot token SIGNAL --chain base": (6,),
     "plot agent AGENT": (),
 }

@@ -307,3 +307,17 @@ def test_a_sum_stands_below_a_whole_list_only(world: Terminal) -> None:
     assert "unrealized profit" in whole.err
     assert "unrealized profit" not in part.err
     assert "the first 2" in part.err
+
+
+def test_trades_are_ranked_and_then_cut(world: Terminal, server: MockServer) -> None:
+    everything = world("trades", "list", "--status", "closed", "--all").lines
+    for by, field in (("pnl", "pnl_usd"), ("roi", "roi_pct")):
+        run = world("trades", "list", "--status", "closed", "--sort", by, "--limit", "3")
+        best = sorted((one[field] for one in everything), reverse=True)
+        assert [one[field] for one in run.lines] == best[:3]
+        assert "the first 3; there is more" in run.err
+    mixed = world("trades", "list", "--sort", "pnl", "--all").lines
+    assert len(mixed) > len(everything)
+    assert mixed[-1]["pnl_usd"] is None, "what is open comes last"
+    for line in ("trades list --sort pnl --cursor x", "trades list --sort price"):
+        assert world(*line.split()).code == 2

@@ -79,8 +79,8 @@ def test_any_line_is_a_command_or_a_usage_error(line: str) -> None:
     [
         ("echo {symbol}", "{symbol} is not a placeholder"),
         ("echo {}", "{} is not a placeholder"),
-        ("echo {id", "{ is not a placeholder"),
-        ("echo id}", "} is not a placeholder"),
+        ("echo {id", "{id has a brace without its other one"),
+        ("echo id}", "id} has a brace without its other one"),
         ("echo {id.__class__}", "is not a placeholder"),
         ("echo {id!r}", "is not a placeholder"),
         ("echo 'open", "cannot be split"),

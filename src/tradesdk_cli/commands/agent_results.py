@@ -34,8 +34,8 @@ def _highest(name: str) -> Callable[[Mapping[str, Any]], Any]:
 
 
 SORTS: dict[str, Callable[[Mapping[str, Any]], Any]] = {
-    "pnl": _highest("total_pnl_usd"),
-    "win-rate": _highest("win_rate_pct"),
+    "total_pnl": _highest("total_pnl_usd"),
+    "win_rate": _highest("win_rate_pct"),
     "trades": _highest("total_trades"),
     "name": lambda agent: str(agent["name"]).casefold(),
 }

@@ -45,10 +45,10 @@ class Status(StrEnum):
 
 
 class ResultSort(StrEnum):
-    """How agents with their results are sorted."""
+    """How agents with their results are sorted: by the columns of these names."""
 
-    pnl = "pnl"
-    win_rate = "win-rate"
+    total_pnl = "total_pnl"
+    win_rate = "win_rate"
     trades = "trades"
     by_name = "name"
 

@@ -13,7 +13,7 @@ from tradesdk_cli.session import session
 app = single("See it all work, without an account or a network.")
 
 
-@app.verb("demo", "trade demo", "trade demo --seed 11 -o json")
+@app.verb("demo", "trade demo", "trade demo --seed 11", silent=True)
 def demo(
     ctx: typer.Context,
     seed: Annotated[
@@ -37,6 +37,6 @@ def demo(
 
     with session(ctx) as run:
         try:
-            tell(run.out.readable(), seed)
+            tell(run.out, seed)
         finally:
             forget_pending()  # its agents are gone with it: nothing to complete

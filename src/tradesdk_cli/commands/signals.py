@@ -25,9 +25,12 @@ from tradesdk_cli.session import session
 from tradesdk_cli.stream.deliver import actions
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+    from contextlib import AbstractContextManager
+
     from tradesdk_cli.framework.params import Walk
     from tradesdk_cli.session import Session
-    from tradesdk_cli.stream.bookmark import StreamSource
+    from tradesdk_cli.stream.bookmark import Place, Stream
     from tradesdk_cli.stream.deliver import Actions
 
 LAST = "last"
@@ -154,23 +157,25 @@ def stream(
     from functools import partial
 
     from tradesdk_cli.errors import UsageProblem
-    from tradesdk_cli.stream.bookmark import FilePlace, RunPlace, last_place
+    from tradesdk_cli.stream.bookmark import last_place, place_of_run
     from tradesdk_cli.stream.deliver import Delivery
     from tradesdk_cli.stream.follow import SETTLE, follow
 
     with session(ctx) as run:
         filters = {"min_confidence": min_confidence, "direction": direction, "token": token}
-        place, begin = None, since if isinstance(since, float) else None
+        last, begin = since == LAST, since if isinstance(since, float) else None
         if group is not None:
-            if since == LAST:
+            if last:
                 raise UsageProblem("a group remembers its place", "leave --since last out")
             delivery = Delivery(run, wanted, resumes=True, marks=("replayed", "late", "redelivered"))
-            joined = _member(run, wanted, group, chain, begin, filters)
-            follow(run.out, delivery, joined, back=False, duration=duration, idle=until_idle)
+            place, open_stream = _member(run, wanted, group, chain, begin, filters)
+            follow(run.out, delivery, place, open_stream, back=False, duration=duration, idle=until_idle)
             return
-        if since == LAST:
+        if last:
             place, begin = last_place(run, chain, filters)
-        delivery = Delivery(run, wanted, resumes=place is not None)
+        else:
+            place = place_of_run(run, chain, filters)
+        delivery = Delivery(run, wanted, resumes=last)
         open_stream = partial(
             run.client.signals.stream,
             chain=chain,
@@ -181,19 +186,17 @@ def stream(
             reports=True,
             settle=SETTLE,
         )
-        source: StreamSource = (
-            FilePlace(place, open_stream) if place is not None else RunPlace(run, chain, filters, open_stream)
-        )
-        back = place is not None or since is not None
-        follow(run.out, delivery, source, back=back, duration=duration, idle=until_idle)
+        follow(run.out, delivery, place, open_stream, back=since is not None, duration=duration, idle=until_idle)
 
 
 def _member(
     run: Session, wanted: Actions, group: str, chain: int, since: float | None, filters: dict[str, Any]
-) -> StreamSource:
+) -> tuple[Place, Callable[..., AbstractContextManager[Stream]]]:
+    from functools import partial
+
     from tradesdk_cli.commands.fleet import url_of
     from tradesdk_cli.lists.paging import keeping
-    from tradesdk_cli.stream.fleet import GroupPlace
+    from tradesdk_cli.stream.fleet import GroupPlace, group_stream
 
     url, least = url_of(run), filters["min_confidence"]
     keep = keeping(filters["token"], direction=filters["direction"])
@@ -202,4 +205,5 @@ def _member(
         return (least is None or signal.confidence >= least) and (keep is None or keep(signal))
 
     lease = 60 + sum(command.timeout for command in wanted.commands)
-    return GroupPlace(kept, chain=chain, group=group, since=since, client=run.client, url=url, lease=lease)
+    options = {"chain": chain, "group": group, "since": since, "client": run.client, "url": url, "lease": lease}
+    return GroupPlace(), partial(group_stream, kept, **options)

@@ -19,7 +19,7 @@ app = single("A live board: agents, positions, signals, money.")
 _INTERVAL = 2.0
 
 
-@app.verb("top", "trade top --once", "trade --mock top --once --chain base -o json")
+@app.verb("top", "trade top --once", "trade --mock top --once --chain base", silent=True)
 def top(
     ctx: typer.Context,
     chain: AnyChain = None,
@@ -38,7 +38,7 @@ def top(
 
     On a terminal it stays until q. Signals come live. The rest is read with at most a third of the plan's requests a
     minute, so perhaps less often than --interval says; its age is shown. Without a terminal, and with --once, it prints
-    everything once.
+    everything once. Programs read the lists: trade positions list -o json.
     """
     with session(ctx) as run:
         from tradesdk_cli.top import view

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 from math import inf
+from operator import attrgetter
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -25,9 +26,19 @@ class Status(StrEnum):
     closed = "closed"
 
 
+class Sort(StrEnum):
+    """How trades are ranked: by the columns of these names."""
+
+    pnl = "pnl"
+    roi = "roi"
+
+
+_SORTED_BY = {Sort.pnl: "pnl_usd", Sort.roi: "roi_pct"}
+
+
 @app.verb(
     "list",
-    "trade trades list --status closed --since 7d",
+    "trade trades list --status closed --since 7d --sort pnl",
     "trade trades list --agent-id AGENT_ID --limit 50 -o ndjson",
     walk=pages,
 )
@@ -41,12 +52,13 @@ def list_trades(
     chain: AnyChain = None,
     since: Since = None,
     until: Until = None,
+    sort: Annotated[Sort | None, typer.Option("--sort", help="Best first.")] = None,
     walk: Walk,
 ) -> None:
     """List trades; the first 20 by default.
 
-    --since and --until select by opening time. The service has no filter by time, side, token or chain, so with one all
-    pages are read.
+    --since and --until select by opening time. The service has no filter by time, side, token or chain and does not
+    sort, so with one of these all pages are read; --limit then cuts the list.
     """
     from tradesdk_cli.lists.agent_names import with_names
     from tradesdk_cli.lists.listing import show_list
@@ -66,7 +78,8 @@ def list_trades(
     with session(ctx) as run:
         agent_id = None if agent_id is None else id_of(run, AGENTS, agent_id)
         filters = {"agent_id": agent_id, "status": status.value if status else None}
-        found = Source(*("trades", run.client.trades.list, filters), keep=keep if period or like else None)
+        best = None if sort is None else attrgetter(_SORTED_BY[sort])
+        found = Source("trades", run.client.trades.list, filters, keep if period or like else None, best)
         filtered = agent_id or status or period or like
         columns = with_names(run, TRADES, filters)
         show_list(run, columns, walk, found, empty="no trades" + (" like this" if filtered else ""))

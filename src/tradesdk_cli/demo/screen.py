@@ -27,12 +27,11 @@ _HANG = 4
 
 
 class Screen:
-    """Prints steps as they happen; for programs, collects them and prints one object at the end."""
+    """Prints steps as they happen."""
 
     def __init__(self, out: Output) -> None:
         self._out = out
-        self._told = out.draws(many=False)
-        self._steps: list[dict[str, Any]] = []
+        self._steps = 0
 
     def title(self, text: str) -> None:
         """The first line."""
@@ -40,13 +39,12 @@ class Screen:
 
     def step(self, title: str) -> None:
         """Begins a step."""
-        self._steps.append({"step": title, "calls": [], "results": []})
+        self._steps += 1
         self._print(Text())
-        self._print(Text.assemble((f"{len(self._steps):>2}  ", "cyan"), (title, "bold")))
+        self._print(Text.assemble((f"{self._steps:>2}  ", "cyan"), (title, "bold")))
 
     def call(self, code: str) -> None:
         """A call as code."""
-        self._steps[-1]["calls"].append(code)
         line, sign, comment = code.partition("  # ")
         if not sign or len(code) <= self._width() - _INDENT - _HANG:
             self._print(Text(code, style="dim"), _INDENT, hang=_HANG)
@@ -57,25 +55,18 @@ class Screen:
 
     def result(self, text: str, style: str = "") -> None:
         """What came of it."""
-        self._steps[-1]["results"].append(text)
         self._print(Text(visible(text), style=style), _INDENT, mark=Text("✓ ", style="green"))
 
     def table(self, columns: Sequence[Column], rows: Sequence[Mapping[str, Any]]) -> None:
         """A few rows of what came."""
-        self._steps[-1]["rows"] = [{column.key: row.get(column.key) for column in columns} for row in rows]
-        if not self._told:
-            return
 
         def draw(console: Console) -> None:
             render_list(console, columns, rows, self._width(), indent=_INDENT + 2)
 
         self._out.draw(draw)
 
-    def end(self, headline: str, tries: Sequence[tuple[str, str]], **facts: Any) -> None:
+    def end(self, headline: str, tries: Sequence[tuple[str, str]]) -> None:
         """The last lines: what it amounts to, and what to try next."""
-        if not self._told:
-            self._out.one({"ok": True, **facts, "steps": self._steps, "next": [command for command, _ in tries]})
-            return
         self._print(Text())
         self._print(Text(headline, style="bold green"))
         self._print(Text())
@@ -97,8 +88,6 @@ class Screen:
 
     def _print(self, text: Text, indent: int = 0, *, mark: Text | None = None, hang: int = 0) -> None:
         """Prints `text` after `mark`; lines that follow begin below the text, `hang` cells further right."""
-        if not self._told:
-            return
         mark = mark or Text()
         first = Text.assemble(" " * indent, mark)
         other = Text(" " * (indent + len(mark) + hang))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from contextlib import ExitStack
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 from tradesdk_cli import idcache
@@ -38,6 +39,8 @@ def show_list(
     When Ctrl-C, SIGTERM or an error ends it on the way, what has come is printed first. Nothing is printed when not
     even the first page came.
     """
+    if source.best is not None and walk.cursor is not None:
+        raise UsageProblem("--cursor and --sort exclude each other: --sort looks at all", "leave one of them out")
     if walk.watch is not None and not run.out.on_terminal:
         raise UsageProblem("--watch needs a terminal", "leave it out, and run the command again when you need to")
     again = False
@@ -122,7 +125,7 @@ class _Pages:
 
     def __init__(self, out: Output, walk: Walk, source: Source, progress: Progress, stop: DeferInterrupt) -> None:
         self._out, self._walk, self._progress, self._stop = out, walk, progress, stop
-        self._keep = source.keep
+        self._keep, self._best = source.keep, source.best
         self._pages = iter(source.pager(walk).pages())
         self.count = 0
         self.ended: BaseException | None = None
@@ -133,6 +136,9 @@ class _Pages:
     def __iter__(self) -> Iterator[list[dict[str, Any]]]:
         from tradesdk_cli.session import wire_all
 
+        if self._best is not None:
+            yield wire_all(self._ranked(self._best))
+            return
         first = True
         while True:
             try:
@@ -160,6 +166,18 @@ class _Pages:
                 break
             self._progress.step(self.count)
         self._stop.over()
+
+    def _ranked(self, best: Callable[[Any], float | None]) -> list[Any]:
+        """All items, the best first, cut. When it ends on the way, there is no answer: it would be a wrong one."""
+        found: list[Any] = []
+        with self._stop.open():
+            for page in self._pages:
+                found += [item for item in page.data if self._keep is None or self._keep(item)]
+                self._progress.step(len(found))
+        found.sort(key=lambda item: inf if (value := best(item)) is None else -value)
+        shown = found[: self._walk.total]
+        self.count, self.cut = len(shown), len(shown) < len(found)
+        return shown
 
     def _kept(self, items: Sequence[Any]) -> tuple[Sequence[Any], bool]:
         """Those of a page that are shown, and whether there are enough of them."""

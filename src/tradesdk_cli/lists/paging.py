@@ -36,12 +36,14 @@ class Source:
         find: the SDK's method.
         filters: that method's own arguments; None is not sent.
         keep: which of its items are shown, where the service has no such filter.
+        best: the number by which items are ranked, highest first; None of an item: it comes last. All are read.
     """
 
     what: str
     find: Callable[..., AnyPager]
     filters: Mapping[str, Any] = field(default_factory=dict)
     keep: Callable[[Any], bool] | None = None
+    best: Callable[[Any], float | None] | None = None
 
     @property
     def filtered(self) -> bool:
@@ -51,7 +53,7 @@ class Source:
     def pager(self, walk: Walk) -> AnyPager:
         """The SDK's pager for this walk."""
         # The last page asks for what is missing, so that its cursor continues right there.
-        most = walk.total if self.keep is None else None
+        most = walk.total if self.keep is None and self.best is None else None
         return self.find(**self.filters, limit=walk.page_size, cursor=walk.cursor, max_items=most)
 
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
 import shlex
 import shutil
 import signal
 import subprocess
 import sys
 from dataclasses import dataclass
+from string import Formatter
 from typing import TYPE_CHECKING, Any
 
 from tradesdk_cli.errors import UsageProblem
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 PLACEHOLDERS = ("id", "token_address", "token_symbol", "chain_id", "direction", "confidence", "price_usd", "timestamp")
-_BRACES = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]")
 _GRACE = 2.0
 _STDERR = 2
 
@@ -34,32 +33,21 @@ class NotRunnable(Exception):
 
 
 @dataclass(frozen=True)
-class Word:
-    """One word: literal text and placeholders in turn, beginning with text, which may be empty."""
-
-    parts: tuple[str, ...]
-
-    def filled(self, event: Mapping[str, Any]) -> str:
-        """The word with the values of `event`; numbers as in JSON."""
-        return "".join(_text(event.get(part)) if index % 2 else part for index, part in enumerate(self.parts))
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Its placeholders."""
-        return self.parts[1::2]
-
-
-@dataclass(frozen=True)
 class Command:
-    """A command whose words may hold placeholders. `timeout` is in seconds."""
+    """A command whose words may hold placeholders.
 
-    template: tuple[Word, ...]
+    Attributes:
+        template: each word in pieces: text, and the placeholder behind it or None.
+        timeout: in seconds.
+    """
+
+    template: tuple[tuple[tuple[str, str | None], ...], ...]
     timeout: float
 
     @property
     def program(self) -> str:
         """What is run. The other words may hold secrets of their writer."""
-        return self.template[0].parts[0]
+        return self.template[0][0][0]
 
     def words(self, event: Mapping[str, Any]) -> list[str]:
         """The words for one event.
@@ -69,12 +57,13 @@ class Command:
         """
         words: list[str] = []
         for template in self.template:
-            word = template.filled(event)
+            word = "".join(text + (_text(event.get(name)) if name else "") for text, name in template)
+            shown = " and ".join(f"{{{name}}}" for _, name in template if name) or "a word"
             if "\0" in word or not _encodes(word):
-                raise NotRunnable(f"{_shown(template)} is text that no program can be given")
-            if word.startswith("-") and not template.parts[0] and "--" not in words:
+                raise NotRunnable(f"{shown} is text that no program can be given")
+            if word.startswith("-") and not template[0][0] and "--" not in words:
                 # Tokens are named by strangers, and one may be called --output=FILE.
-                raise NotRunnable(f"{_shown(template)} begins with '-' and would be taken for an option: put -- first")
+                raise NotRunnable(f"{shown} begins with '-' and would be taken for an option: put -- first")
             words.append(word)
         return words
 
@@ -117,9 +106,9 @@ def parse_command(line: str, timeout: float) -> Command:
         raise UsageProblem(f"--exec cannot be split into words: {error}", "quote it as for a shell") from None
     if not words or not words[0]:
         raise UsageProblem("--exec is empty", "for example: --exec 'echo {direction} {token_symbol}'")
-    template = tuple(_parse(word) for word in words)
-    program, *more = template[0].parts
-    if more:
+    template = tuple(map(_parse, words))
+    (program, placeholder), *more = template[0]
+    if placeholder or more:
         raise UsageProblem("--exec: the program cannot be a placeholder", "the service would choose what is run here")
     if shutil.which(program) is None:
         raise UsageProblem(
@@ -128,23 +117,17 @@ def parse_command(line: str, timeout: float) -> Command:
     return Command(template, timeout)
 
 
-def _parse(word: str) -> Word:
-    parts, end = [""], 0
-    for found in _BRACES.finditer(word):
-        parts[-1] += word[end : found.start()]
-        end = found.end()
-        if found[0] in ("{{", "}}"):
-            parts[-1] += found[0][0]
-        elif found[1] in PLACEHOLDERS:
-            parts += [found[1], ""]
-        else:
-            known = ", ".join(f"{{{name}}}" for name in PLACEHOLDERS)
-            raise UsageProblem(
-                f"--exec: {one_line(found[0], 60)} is not a placeholder",
-                f"there are {known}; a brace is written {{{{ or }}}}",
-            )
-    parts[-1] += word[end:]
-    return Word(tuple(parts))
+def _parse(word: str) -> tuple[tuple[str, str | None], ...]:
+    known = ", ".join(f"{{{name}}}" for name in PLACEHOLDERS)
+    hint = f"there are {known}; a brace is written {{{{ or }}}}"
+    try:
+        pieces = list(Formatter().parse(word)) or [("", None, None, None)]
+    except ValueError:
+        raise UsageProblem(f"--exec: {one_line(word, 60)} has a brace without its other one", hint) from None
+    for _, name, form, conversion in pieces:
+        if name is not None and (name not in PLACEHOLDERS or form or conversion):
+            raise UsageProblem(f"--exec: {{{one_line(name, 60)}}} is not a placeholder", hint)
+    return tuple((text, name) for text, name, _, _ in pieces)
 
 
 def _text(value: Any) -> str:
@@ -157,10 +140,6 @@ def _encodes(word: str) -> bool:
     except UnicodeEncodeError:
         return False
     return True
-
-
-def _shown(word: Word) -> str:
-    return " and ".join(f"{{{name}}}" for name in word.names) or "a word"
 
 
 def _start(words: list[str]) -> subprocess.Popen[bytes]:

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from tradesdk import StreamSignal, StreamStats
 from tradesdk.fleet import FleetSignals
+from tradesdk_cli.stream.bookmark import Place
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from tradesdk_cli.stream.bookmark import AnyStream
+    from tradesdk_cli.stream.bookmark import Stream
 
 
 class GroupStream:
@@ -46,18 +47,20 @@ class GroupStream:
         self._signals.close()
 
 
-class GroupPlace:
+class GroupPlace(Place):
     """The group remembers how far it got."""
 
-    goes_on = "the same command"
+    def __init__(self) -> None:
+        super().__init__(None, needed=True)
 
-    def __init__(self, keep: Callable[[StreamSignal], bool], **options: Any) -> None:
-        self._keep, self._options = keep, options
-
-    @contextmanager
-    def opened(self) -> Iterator[AnyStream]:
-        with FleetSignals(manual_ack=True, reports=True, **self._options) as signals:
-            yield GroupStream(signals, self._keep)
-
-    def ack(self, stream: AnyStream, signal: StreamSignal) -> None:
+    def ack(self, stream: Stream, signal: StreamSignal) -> None:
         stream.ack(signal)
+
+
+@contextmanager
+def group_stream(
+    keep: Callable[[StreamSignal], bool], *, checkpoint: object, manual_ack: object, **options: Any
+) -> Iterator[Stream]:
+    """A stream of the group, which keeps the place itself: `checkpoint` and `manual_ack` are for those that do not."""
+    with FleetSignals(manual_ack=True, reports=True, **options) as signals:
+        yield GroupStream(signals, keep)

@@ -9,18 +9,20 @@ from typing import TYPE_CHECKING, Any
 from tradesdk_cli.errors import SERVER, STREAM_ENDED, CliError, ClosedPipe, Interrupted
 from tradesdk_cli.interrupts import deferring, exit_code_of
 from tradesdk_cli.retries import heard_by
-from tradesdk_cli.stream.bookmark import AnyStream, CheckpointProblem, StreamSource
+from tradesdk_cli.stream.bookmark import CheckpointProblem, Place
 from tradesdk_cli.stream.deliver import Delivery
 from tradesdk_cli.stream.progress import SignalProgress
 from tradesdk_cli.stream.watchdog import Watchdog
 from tradesdk_cli.text import counted, one_line
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
+    from contextlib import AbstractContextManager
 
     from tradesdk import StreamSignal, StreamStats
     from tradesdk_cli.interrupts import DeferInterrupt
     from tradesdk_cli.output.printer import Output
+    from tradesdk_cli.stream.bookmark import Stream
 
 SETTLE = 3.0
 """Seconds after a connect until the history is looked at once more."""
@@ -45,7 +47,8 @@ class NoStream(CliError):
 def follow(
     out: Output,
     delivery: Delivery,
-    source: StreamSource,
+    place: Place,
+    open_stream: Callable[..., AbstractContextManager[Stream]],
     *,
     back: bool,
     duration: float | None,
@@ -61,16 +64,16 @@ def follow(
     """
     stats: StreamStats | None = None
     reason = None
-    end = _End(back, source.goes_on)
+    end = _End(back, place.goes_on)
     progress = SignalProgress(out) if delivery.into_file else None
     try:
         with deferring(end.comes) as told:
             try:
                 waits = heard_by(_Waits(out, end))
-                with progress or nullcontext(), _explained(), waits, source.opened() as stream:
+                with progress or nullcontext(), _explained(), waits, place.opened(open_stream) as stream:
                     end.stream = stream
                     try:
-                        reason = _deliver(out, delivery, source, stream, end, told, progress, duration, idle)
+                        reason = _deliver(out, delivery, place, stream, end, told, progress, duration, idle)
                     finally:
                         stats, end.stream = stream.stats, None
             except KeyboardInterrupt as interrupt:
@@ -100,7 +103,7 @@ class _End:
     """
 
     def __init__(self, back: bool, goes_on: str) -> None:
-        self.stream: AnyStream | None = None
+        self.stream: Stream | None = None
         self.broken_off = self.catching_up = False
         self.back = back
         self.how = f"{goes_on} continues there"
@@ -115,8 +118,8 @@ class _End:
 def _deliver(
     out: Output,
     delivery: Delivery,
-    source: StreamSource,
-    stream: AnyStream,
+    place: Place,
+    stream: Stream,
     end: _End,
     told: DeferInterrupt,
     progress: SignalProgress | None,
@@ -145,7 +148,7 @@ def _deliver(
                 # What is in a file is acknowledged as well, whenever Ctrl-C comes: else it would be there twice.
                 with told.shut() if progress is not None else nullcontext():
                     delivery.signal(event)
-                    source.ack(stream, item)
+                    place.ack(stream, item)
                 if progress is not None:
                     progress.signal(event)
                 if delivery.complete:

@@ -1,11 +1,11 @@
-"""Threads that read for the board: one for lists in turn, one for each stream of signals."""
+"""What reads for the board: a thread for lists in turn, and one for each stream of signals."""
 
 from __future__ import annotations
 
 import queue
 import threading
 import time
-from collections import deque
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from tradesdk_cli.choices import CHAIN_NAMES, CHAINS
@@ -14,92 +14,18 @@ from tradesdk_cli.explain import problem_of
 from tradesdk_cli.output.printer import Output
 from tradesdk_cli.session import wire, wire_all
 from tradesdk_cli.text import one_line
-from tradesdk_cli.top.state import CONNECTING, Board, Limit, News, after
+from tradesdk_cli.top.state import CONNECTING, Board, News, after
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterator
 
-    from tradesdk import TradeClient
     from tradesdk_cli.session import Session
 
-_PAGE = 100
-_PAGES = 5
-_CLOSED_PAGES = 1
+_PAGE, _PAGES = 100, 5
+_SHARE, _USUAL_LIMIT = 3, 60
+_ROUND = 60.0
 _STREAM_AGAIN = 30.0
-_TICK = 0.2
-_JOIN = 2.0
-
-
-_MINUTE, _SHARE, _RESERVE = 60.0, 3, 10
-_ONCE = 1e12
-_EVERY = {"agents": 20.0, "trades": 60.0, "usage": 120.0, "account": 600.0}
-_AGENT = 60.0
-
-
-class Schedule:
-    """What is read next, and when: never more than a third of the rate limit in a minute. Told the time.
-
-    Where that is too little to read everything on time, everything comes less often.
-    """
-
-    def __init__(self, interval: float, chains: Iterable[int]) -> None:
-        """`interval`: seconds after which positions are read again; nothing else is read more often.
-
-        The latest signals of `chains` are read once: from then on the streams bring them.
-        """
-        self._interval = interval
-        self._every = {"positions": interval, **{kind: max(interval, every) for kind, every in _EVERY.items()}}
-        self._every.update((f"signals {chain}", _ONCE) for chain in chains)
-        self._last: dict[str, float] = {}
-        self._sent: deque[float] = deque()
-        self._allowed = 60 // _SHARE
-        self._not_before, self._failures = 0.0, 0
-
-    def next(self, now: float) -> str | None:
-        """What to read now: `positions`, `agents`, `agent ID` …; None when nothing is due or it is too early."""
-        while self._sent and self._sent[0] <= now - _MINUTE:
-            self._sent.popleft()
-        if now < self._not_before or len(self._sent) >= self._allowed:
-            return None
-        slower = max(1.0, sum(_MINUTE / every for every in self._every.values()) / self._allowed)
-        late = {
-            name: (now - self._last[name]) / (every * slower) if name in self._last else 1e6 - name.startswith("agent ")
-            for name, every in self._every.items()
-        }
-        name = max(late, key=lambda name: late[name])
-        if late[name] < 1:
-            return None
-        self._last[name] = now
-        self.sent(now)
-        return name
-
-    def sent(self, now: float) -> None:
-        """A request was sent."""
-        self._sent.append(now)
-
-    def agents(self, ids: list[str]) -> None:
-        """These agents are to be read one by one as well."""
-        wanted = {f"agent {one}": max(self._interval, _AGENT) for one in ids}
-        kept = {name: every for name, every in self._every.items() if not name.startswith("agent ")}
-        self._every = kept | wanted
-
-    def learn(self, limit: Limit, *, wall: float, now: float) -> None:
-        """What an answer said of the rate limit. When others have nearly used it up, the rest is left to them."""
-        if limit.limit is not None and limit.limit > 0:
-            self._allowed = max(1, limit.limit // _SHARE)
-            if limit.remaining is not None and limit.reset is not None and limit.remaining * _RESERVE < limit.limit:
-                self._not_before = max(self._not_before, now + min(max(limit.reset - wall, 0.0), _MINUTE))
-
-    def failed(self, now: float, retry_after: float | None) -> float:
-        """A read failed. Returns the seconds until the next one."""
-        self._failures += 1
-        pause: float = max(retry_after or 0.0, min(_MINUTE, 2.0 ** min(self._failures, 6)))
-        self._not_before = max(self._not_before, now + pause)
-        return pause
-
-    def worked(self) -> None:
-        """A read worked."""
-        self._failures = 0
+_TICK, _JOIN = 0.2, 2.0
 
 
 class HeldOutput(Output):
@@ -120,21 +46,21 @@ class Source:
     """Reads while it is entered, and puts what comes into `news`."""
 
     def __init__(self, run: Session, chain: int | None, interval: float) -> None:
-        """`interval` is in seconds, `chain` the only one that is looked at."""
+        """`interval`: seconds after which positions are read again; `chain`: the only one that is looked at."""
         self.news: queue.SimpleQueue[News] = queue.SimpleQueue()
-        self._run, self._chain = run, chain
+        self._run, self._chain, self._interval = run, chain, interval
         self._over = threading.Event()
         self._chains = [chain] if chain is not None else list(CHAINS.values())
-        self._schedule = Schedule(interval, self._chains)
+        self._agents: list[str] = []
         self._streams: list[Any] = []
         self._threads: list[threading.Thread] = []
 
     def first(self) -> Board:
         """Reads the account, so that what is wrong with key or address ends the command; then the board begins."""
         board = Board(target=self._run.target().text, chain=self._chain)
-        account = wire(self._run.client.account.get())
-        board = after(board, News("account", account, time.monotonic()))
-        return after(board, News("limit", limit_of(self._run.client), time.monotonic()))
+        for news in read(self._run, "account"):
+            board = after(board, news)
+        return board
 
     def __enter__(self) -> Source:
         self._threads = [threading.Thread(target=self._read, name="trade-top", daemon=True)]
@@ -164,50 +90,54 @@ class Source:
                 return board
 
     def _read(self) -> None:
+        """Positions after each interval and the rest once a minute, with at most a third of the rate limit."""
+        due = {"positions": 0.0, "rest": 0.0}
+        rest, last, failures = self._rest(), "", 0
         while not self._over.is_set():
-            job = self._schedule.next(time.monotonic())
-            if job is None:
-                self._over.wait(_TICK)
+            now = time.monotonic()
+            ready = [name for name in due if due[name] <= now]
+            if not ready:
+                self._over.wait(min(_TICK, min(due.values()) - now))
                 continue
+            turn = next((name for name in ready if name != last), ready[0])
+            job, again = ("positions", self._interval) if turn == "positions" else next(rest)
+            last, due[turn] = turn, now + again
             try:
-                for news in self._answers(job):
+                for news in read(self._run, job):
                     self.news.put(news)
-                self._schedule.worked()
+                    if news.kind == "agents":
+                        self._agents = [one["id"] for one in news.data if self._chain in (None, one["chain_id"])]
                 self.put("well", None, "service")
+                failures, pause = 0, 0.0
             except Exception as error:
                 if self._over.is_set():
                     return
-                self._failed(job, error)
-            self._learn()
+                failures += 1
+                pause = self._failed(job, error, failures)
+            limit = self._run.client.rate_limit
+            self._over.wait(max(pause, _ROUND * _SHARE / ((limit and limit.limit) or _USUAL_LIMIT)))
 
-    def _answers(self, job: str) -> Iterator[News]:
-        sent = 0
-        for news in read(self._run, job, self._chain):
-            if news.kind == "page":
-                sent += 1
-                if sent > 1:
-                    self._schedule.sent(news.at)
-                continue
-            if news.kind == "agents":
-                self._schedule.agents([agent["id"] for agent in news.data if self._shown(agent)])
-            yield news
+    def _rest(self) -> Iterator[tuple[str, float]]:
+        """What is read besides positions, each with the seconds until the next one: at first there are none."""
+        first = ["agents", *(f"signals {chain}" for chain in self._chains)]  # the streams bring later signals
+        again = 0.0
+        while True:
+            for job in (*first, *(["agents"] if not first else []), "trades", "usage", "account"):
+                yield job, again
+            for agent in self._agents:
+                yield f"agent {agent}", again
+            first, again = [], _ROUND / (4 + len(self._agents))
 
-    def _shown(self, agent: dict[str, Any]) -> bool:
-        return self._chain is None or agent["chain_id"] == self._chain
-
-    def _failed(self, job: str, error: Exception) -> None:
-        problem = problem_of(error, self._run.settings.program)
+    def _failed(self, job: str, error: Exception, failures: int) -> float:
+        """Says so, and returns the seconds until the next request."""
         if job.startswith("agent ") and is_about_one(error):
             # Deleted since the list was read, and the next list says so; or nobody can ask for it.
             self.put("agent", {}, job.removeprefix("agent "))
-            return
-        pause = self._schedule.failed(time.monotonic(), getattr(error, "retry_after", None))
-        self.put("problem", f"{problem.headline}; trying again in {pause:.0f} s", "service")
-
-    def _learn(self) -> None:
-        limit = limit_of(self._run.client)
-        self._schedule.learn(limit, wall=self._run.now(), now=time.monotonic())
-        self.put("limit", limit)
+            return 0.0
+        pause: float = max(getattr(error, "retry_after", None) or 0.0, min(60.0, 2.0 ** min(failures, 6)))
+        headline = problem_of(error, self._run.settings.program).headline
+        self.put("problem", f"{headline}; trying again in {pause:.0f} s", "service")
+        return pause
 
     def _follow(self, chain: int) -> None:
         from tradesdk import StreamEndedError
@@ -237,7 +167,7 @@ class Source:
 
         for item in stream:
             if isinstance(item, StreamSignal):
-                self.put("signal", wire(item))
+                self.put("signals", [wire(item)])
             elif isinstance(item, Connected):
                 self.put("stream", "live", name)
             elif isinstance(item, Disconnected) and not self._over.is_set():
@@ -261,47 +191,27 @@ def is_about_one(error: Exception) -> bool:
     return isinstance(error, (APIResponseError, InvalidArgumentError, NotFoundError))
 
 
-def limit_of(client: TradeClient) -> Limit:
-    """What the client knows of its rate limit."""
-    known = client.rate_limit
-    if known is None:
-        return Limit()
-    return Limit(known.limit, known.remaining, None if known.reset is None else known.reset.timestamp())
-
-
-def read(run: Session, job: str, chain: int | None) -> Iterator[News]:
-    """Reads one kind of data. Besides what it is, it yields a `page` for every request that was sent."""
+def read(run: Session, job: str) -> Iterator[News]:
+    """Reads one kind of data: a word, and a key after it."""
     kind, _, key = job.partition(" ")
     client = run.client
 
-    def news(what: str, data: Any) -> News:
-        return News(what, data, time.monotonic(), key)
+    def pages(pager: Any, most: int) -> list[dict[str, Any]]:
+        return [item for page in islice(pager.pages(), most) for item in wire_all(page.data)]
 
-    def pages(pager: Any, most: int) -> Iterator[Any]:
-        for number, page in enumerate(pager.pages(), 1):
-            yield page
-            if number == most:
-                return
-
-    if kind in ("agents", "positions", "trades"):
-        found: list[dict[str, Any]] = []
-        if kind == "trades":
-            pager: Any = client.trades.list(status="closed", limit=_PAGE)
-        else:
-            pager = getattr(client, kind).list(limit=_PAGE)
-        for page in pages(pager, _CLOSED_PAGES if kind == "trades" else _PAGES):
-            yield news("page", None)
-            found += wire_all(page.data)
-        yield news(kind, found)
-    elif kind == "agent":
-        yield news("agent", wire(client.agents.get(key)))
-    elif kind == "signals":
-        yield news("signals", wire_all(client.signals.latest(chain=int(key), limit=50)))
-    elif kind == "usage":
-        yield news("usage", wire(client.account.usage()))
-        yield news("money", money(run))
-    else:
-        yield news("account", wire(client.account.get()))
+    readers: dict[str, Callable[[], Any]] = {
+        "account": lambda: wire(client.account.get()),
+        "usage": lambda: wire(client.account.usage()),
+        "agents": lambda: pages(client.agents.list(limit=_PAGE), _PAGES),
+        "positions": lambda: pages(client.positions.list(limit=_PAGE), _PAGES),
+        "trades": lambda: pages(client.trades.list(status="closed", limit=_PAGE), 1),
+        "agent": lambda: wire(client.agents.get(key)),
+        "signals": lambda: wire_all(client.signals.latest(chain=int(key), limit=50)),
+    }
+    yield News(kind, readers[kind](), time.monotonic(), key)
+    yield News("limit", client.rate_limit, time.monotonic())
+    if kind == "usage":
+        yield News("money", money(run), time.monotonic())
 
 
 def money(run: Session) -> dict[str, Any]:
@@ -310,8 +220,6 @@ def money(run: Session) -> dict[str, Any]:
     from tradesdk_cli.purchase.records import spending_record
 
     try:
-        now = run.now()
-        record = spending_record(run.ledger.spending(Budget.from_environment(), now=now))
+        return spending_record(run.ledger.spending(Budget.from_environment(), now=run.now()))
     except (TradeError, CliError) as error:
         return {"problem": one_line(str(error), 200)}
-    return {name: record.get(name) for name in ("spent_today_usd", "held_today_usd", "left_today_usd", "next_call_usd")}

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tradesdk_cli.charts.chart import closed_results
 from tradesdk_cli.output.columns import to_profit, to_stop
 from tradesdk_cli.text import one_line
+
+if TYPE_CHECKING:
+    from tradesdk import RateLimit
 
 SIGNALS_KEPT = 200
 CONNECTING = "connecting"
@@ -22,8 +25,8 @@ class News:
     """Something that came.
 
     Attributes:
-        kind: `account`, `usage`, `agents`, `agent`, `positions`, `trades`, `money`, `limit`, `signals`, `signal`,
-            `stream`, `note`, `problem` or `well`.
+        kind: `account`, `usage`, `agents`, `agent`, `positions`, `trades`, `money`, `limit`, `signals`, `stream`,
+            `note`, `problem` or `well`.
         data: wire objects, or text.
         at: seconds of a clock that never runs backwards.
         key: of `agent` the id, of `stream` the chain, of `problem` and `well` whatever failed.
@@ -36,15 +39,6 @@ class News:
 
 
 @dataclass(frozen=True)
-class Limit:
-    """The rate limit as the last answer told it; `reset` in Unix seconds."""
-
-    limit: int | None = None
-    remaining: int | None = None
-    reset: float | None = None
-
-
-@dataclass(frozen=True)
 class Board:
     """All that is known. Wire objects are as the service sent them."""
 
@@ -52,7 +46,7 @@ class Board:
     chain: int | None = None
     account: Item | None = None
     usage: Item | None = None
-    limit: Limit = Limit()
+    limit: RateLimit | None = None
     money: Item | None = None
     agents: tuple[Item, ...] = ()
     details: Mapping[str, Item] = field(default_factory=dict)
@@ -86,8 +80,8 @@ def after(board: Board, news: News) -> Board:
         board = replace(board, details={**board.details, news.key: data})
     elif kind == "trades":
         board = replace(board, trades=_with_trades(board.trades, data))
-    elif kind in ("signals", "signal"):
-        board = replace(board, signals=_with_signals(board.signals, data if kind == "signals" else [data]))
+    elif kind == "signals":
+        board = replace(board, signals=_with_signals(board.signals, data))
     elif kind == "stream":
         board = replace(board, streams={**board.streams, news.key: data})
     elif kind == "note":
@@ -106,8 +100,6 @@ def _of_chain(board: Board, item: Item) -> bool:
 
 def _with_trades(known: Mapping[str, Item], came: list[Item]) -> Mapping[str, Item]:
     both = {**known, **{trade["id"]: trade for trade in came}}
-    if len(both) <= TRADES_KEPT:
-        return both
     newest = sorted(both.values(), key=lambda trade: trade.get("closed_at") or 0)[-TRADES_KEPT:]
     return {trade["id"]: trade for trade in newest}
 
@@ -116,8 +108,6 @@ def _with_signals(known: tuple[Item, ...], came: list[Item]) -> tuple[Item, ...]
     """Newest first, each once."""
     ids = {signal["id"] for signal in known}
     new = [signal for signal in {signal["id"]: signal for signal in came}.values() if signal["id"] not in ids]
-    if not new:
-        return known
     return tuple(sorted((*new, *known), key=lambda signal: -signal["timestamp"])[:SIGNALS_KEPT])
 
 
@@ -157,38 +147,12 @@ def position_rows(board: Board) -> list[dict[str, Any]]:
     How far the price may move until it is sold: at the nearer one of both stops, and at the take profit.
     """
     names = {agent["id"]: agent["name"] for agent in board.agents}
-    rows = []
-    for position in board.positions:
-        rows.append(
-            {
-                **position,
-                "agent": names.get(position.get("agent_id"), position.get("agent_id")),
-                "to_stop_pct": to_stop(position),
-                "to_profit_pct": to_profit(position),
-            }
-        )
-    return rows
-
-
-def snapshot(board: Board, target: Item, now: float) -> dict[str, Any]:
-    """The board as one object for programs: the service's own names, and ours for what follows from them."""
-    limit = board.limit
-    agents = [
+    return [
         {
-            **(board.details.get(row["id"]) or {key: row[key] for key in agent}),
-            "open_positions": row["open"],
-            "unrealized_pnl_usd": None if row["unrealized_pnl_usd"] is None else round(row["unrealized_pnl_usd"], 6),
+            **position,
+            "agent": names.get(position.get("agent_id"), position.get("agent_id")),
+            "to_stop_pct": to_stop(position),
+            "to_profit_pct": to_profit(position),
         }
-        for row, agent in zip(agent_rows(board), board.agents, strict=True)
+        for position in board.positions
     ]
-    return {
-        "target": dict(target),
-        "time": int(now),
-        "account": board.account,
-        "usage": board.usage,
-        "rate_limit": {"limit": limit.limit, "remaining": limit.remaining, "reset": limit.reset},
-        "market_data": board.money,
-        "agents": agents,
-        "positions": list(board.positions),
-        "signals": list(board.signals),
-    }

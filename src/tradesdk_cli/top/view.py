@@ -26,8 +26,8 @@ from tradesdk_cli.output.cells import ago, cell, moment
 from tradesdk_cli.output.columns import Column
 from tradesdk_cli.output.table import fitted
 from tradesdk_cli.text import counted, one_line, visible
-from tradesdk_cli.top.reader import Source, is_about_one, limit_of, quiet, read
-from tradesdk_cli.top.state import Board, Item, News, after, agent_rows, position_rows, snapshot
+from tradesdk_cli.top.reader import Source, is_about_one, quiet, read
+from tradesdk_cli.top.state import Board, Item, News, after, agent_rows, position_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -40,7 +40,7 @@ _OLD = 60.0
 _SPARK, _BAR = 12, 8
 _BREATH = 0.5
 _WIDTH = 120
-_SHARE, _SIGNALS = 3, 10
+_SIGNALS = 10
 
 
 @dataclass(frozen=True)
@@ -142,9 +142,9 @@ def header(board: Board, width: int, now: Moment, *, ascii_only: bool = False) -
 def _budgets(board: Board, now: Moment, *, ascii_only: bool) -> list[Text]:
     parts = []
     limit = board.limit
-    if limit.limit and limit.remaining is not None:
+    if limit is not None and limit.limit and limit.remaining is not None:
         # A window that is over left nothing behind: until the next answer, all of it is there again.
-        left = limit.remaining if limit.reset is None or limit.reset > now.wall else limit.limit
+        left = limit.remaining if limit.reset is None or limit.reset.timestamp() > now.wall else limit.limit
         bar = _bar(left, limit.limit, ascii_only=ascii_only)
         parts.append(Text.assemble("left ", bar, f" {left}/{limit.limit} a minute"))
     quota = (board.usage or {}).get("requests") or {}
@@ -265,48 +265,24 @@ def _keys() -> Iterator[Callable[[float], str]]:
 
 
 def once(run: Session, chain: int | None) -> None:
-    """Reads everything once and prints it: one object for programs, tables for people."""
-    out = run.out.readable()
-    board = _read_all(run, chain)
-    if not out.draws(many=False):
-        run.out.one(snapshot(board, run.target().fields, run.now()))
-        return
+    """Reads everything once and prints it."""
+    out, board = run.out, Board(target=run.target().text, chain=chain)
+    chains = [chain] if chain is not None else list(CHAINS.values())
+    for job in ("account", "agents", "positions", "trades", "usage", *(f"signals {each}" for each in chains)):
+        for news in read(run, job):
+            board = after(board, news)
+    for agent in board.agents:
+        try:
+            for news in read(run, f"agent {agent['id']}"):
+                board = after(board, news)
+        except TradeError as error:
+            if not is_about_one(error):
+                raise
+            headline = problem_of(error).headline
+            out.note(f"the results of {one_line(agent['name'], 60)} could not be read: {headline}")
+            board = after(board, News("agent", {}, time.monotonic(), agent["id"]))
     board = replace(board, signals=board.signals[:_SIGNALS])
     rows = 40 + len(board.agents) + len(board.positions) + len(board.signals)
     now = Moment(time.monotonic(), run.now())
     drawn = draw(board, out.width or _WIDTH, 3 * rows, now, ascii_only=shows_ascii_only(out), keys=False)
     out.draw(lambda console: console.print(drawn))
-
-
-def _read_all(run: Session, chain: int | None) -> Board:
-    """The board after reading everything once. Of many agents only so many results as a third of the limit allows."""
-    board = Board(target=run.target().text, chain=chain)
-    chains = [chain] if chain is not None else list(CHAINS.values())
-    for job in ("account", "agents", "positions", "trades", "usage", *(f"signals {each}" for each in chains)):
-        board = _with(run, board, job)
-    limit = limit_of(run.client)
-    room = max(1, (limit.limit or 60) // _SHARE)
-    active = sorted(board.agents, key=lambda agent: agent["status"] != "active")
-    for agent in active[:room]:
-        try:
-            board = _with(run, board, f"agent {agent['id']}")
-        except TradeError as error:
-            if not is_about_one(error):
-                raise
-            headline = problem_of(error).headline
-            run.out.note(f"the results of {one_line(agent['name'], 60)} could not be read: {headline}")
-            board = after(board, News("agent", {}, time.monotonic(), agent["id"]))
-    if len(active) > room:
-        program = run.settings.program
-        run.out.note(
-            f"results were read of {room} of {len(active)} agents, to leave most of the rate limit; "
-            f"all: {program} agents list --results --all"
-        )
-    return after(board, News("limit", limit_of(run.client), time.monotonic()))
-
-
-def _with(run: Session, board: Board, job: str) -> Board:
-    for news in read(run, job, board.chain):
-        if news.kind != "page":
-            board = after(board, news)
-    return board
