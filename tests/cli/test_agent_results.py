@@ -23,7 +23,6 @@ def test_for_programs_it_is_the_agents_as_they_are_read_one_by_one(own: Terminal
     assert (run.code, run.err) == (0, "")
     wanted = [client.agents.get(summary.id).model_dump(mode="json") for summary in client.agents.list()]
     assert [(one["id"], one["stats"]) for one in run.json] == [(one["id"], one["stats"]) for one in wanted]
-    assert "results" not in run.json[0], "the line of characters is for people"
 
 
 @each_of(
@@ -37,12 +36,6 @@ def test_sorted(own: Terminal, by: str, key: Any) -> None:
     found = own("agents", "list", "--sort", by).lines
     assert len(found) > 1
     assert found == sorted(found, key=key)
-
-
-def test_where_there_is_nothing_but_ascii(own: Terminal) -> None:
-    plain = own("agents", "list", "--results", "-o", "table", encoding="ascii")
-    assert plain.out.isascii()
-    assert "\\u" not in plain.out
 
 
 def test_many_requests_are_announced(trade: Terminal, service: Scripted) -> None:
@@ -140,16 +133,7 @@ def test_without_a_rank_no_more_is_read_than_is_shown(many: Terminal, service: S
     assert run.notes == [{"note": "the first 20; there is more: --all, --limit N, or --cursor", "next_cursor": "more"}]
 
 
-def test_lines_are_drawn_only_of_what_is_shown(many: Terminal, service: Scripted) -> None:
-    service.then(200, {"data": []})
-    run = many("agents", "list", "--losing", "-n", "2", tty=True, columns=100, env={"NO_COLOR": "1"})
-    assert [path for _, path, _ in service.seen if path.startswith("/v1/trades")] == [
-        f"/v1/trades?agent_id=agt_{number}&status=closed&limit=100" for number in WORST[:2]
-    ]
-    assert "up to 25 requests are needed for the results of 23 agents" in run.err
-
-
-@each_of("option", ["--losing", "--sort=pnl"])
+@each_of("option", ["--losing", "--sort=total_pnl"])
 def test_a_rank_has_no_place_to_go_on_at(trade: Terminal, service: Scripted, option: str) -> None:
     run = trade("agents", "list", option, "--cursor", "there")
     assert run.code == 2

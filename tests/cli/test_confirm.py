@@ -95,14 +95,6 @@ def test_what_is_like_that_already_is_not_sent(own: Terminal, server: MockServer
     assert writes(server, own) == []
 
 
-def test_an_update_says_what_is_open(own: Terminal, client: TradeClient) -> None:
-    holder = next(iter(client.positions.list())).agent_id
-    count = len(list(client.positions.list(agent_id=holder)))
-    for more, told in ((("--stop-loss-pct", "7"), True), (("--name", "calmer"), False)):
-        run = own("agents", "update", holder, *more, answers="n\n")
-        assert (f"  open positions      {count}; whether they follow" in run.err) is told
-
-
 def test_an_active_agent_is_not_even_asked_about(own: Terminal, server: MockServer, agent: str) -> None:
     server.start_agent(agent)
     server.clear_journal()
@@ -125,20 +117,6 @@ def test_another_conflict_of_a_deletion_is_told_as_it_is(trade: Terminal, servic
     run = trade("agents", "delete", "agt_1", "--yes")
     assert (run.code, run.problem["message"]) == (7, "it has open positions")
     assert (service.seen[-1][0], "stop" in run.problem["hint"]) == ("DELETE", False)
-
-
-def test_a_new_agent_and_its_wallet(own: Terminal, client: TradeClient, wallet: str) -> None:
-    label = next(one.label for one in client.wallets.list() if one.id == wallet)
-    line = ("agents", "create", "--name", "n", "--chain")
-    fits = own(*line, "base", "--wallet-id", wallet, answers="n\n").err
-    assert f"  wallet     {label}\n" in fits
-    assert "  chain_id   base (8453)\n" in fits
-    assert "warning" not in fits
-    other = own(*line, "bnb", "--wallet-id", wallet, answers="n\n", env={"NO_COLOR": "1"}).err
-    assert "warning: the wallet is connected on base, and the agent is to trade on bnb\n" in other
-    nobody = f"wal_{0:024x}"
-    missing = own(*line, "bnb", "--wallet-id", nobody, answers="n\n", env={"NO_COLOR": "1"}).err
-    assert f"warning: no connected wallet has the id {nobody}: trade wallets list\n" in missing
 
 
 @each_of("verb", ["pause", "resume", "start", "stop"])

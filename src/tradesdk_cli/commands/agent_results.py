@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from math import inf
 from typing import TYPE_CHECKING, Any
 
+from tradesdk import NotFoundError
 from tradesdk_cli import idcache
-from tradesdk_cli.charts.chart import closed_results, shows_ascii_only, spark
 from tradesdk_cli.errors import UsageProblem
 from tradesdk_cli.output.columns import AGENT_RESULTS
 from tradesdk_cli.output.stderr import Progress
@@ -17,20 +17,18 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from tradesdk_cli.framework.params import Walk
-    from tradesdk_cli.output.columns import Column
     from tradesdk_cli.session import Session
 
 _WORTH_SAYING = 20
-_TRADES, _WIDTH = 100, 16
 
 
-def _stat(name: str) -> Callable[[Mapping[str, Any]], Any]:
-    return lambda agent: (agent.get("stats") or {}).get(name)
+def _stat(agent: Mapping[str, Any], name: str) -> float | None:
+    found = (agent.get("stats") or {}).get(name)
+    return found if isinstance(found, (int, float)) else None
 
 
-def _highest(name: str) -> Callable[[Mapping[str, Any]], Any]:
-    stat = _stat(name)
-    return lambda agent: -stat(agent) if isinstance(stat(agent), (int, float)) else float("inf")
+def _highest(name: str) -> Callable[[Mapping[str, Any]], float]:
+    return lambda agent: inf if (found := _stat(agent, name)) is None else -found
 
 
 SORTS: dict[str, Callable[[Mapping[str, Any]], Any]] = {
@@ -51,10 +49,9 @@ def show_results(
     sort: str | None,
     keep: Callable[[Any], bool] | None = None,
 ) -> None:
-    """Prints agents with their results; `losing`: only those with a result below zero.
+    """Prints agents with their results; `losing`: only those with a result below zero, the worst first.
 
-    With `losing` or `sort` all agents are read and ranked, and then cut to as many as are wanted. A request for each
-    agent that has to be read, and for people one more for each that is shown: its latest closed trades.
+    With `losing`, `sort` or `keep` all agents are read and ranked, and then cut to as many as are wanted.
     """
     ranked = losing or sort is not None or keep is not None
     if ranked and walk.cursor is not None:
@@ -62,17 +59,20 @@ def show_results(
         raise UsageProblem(
             f"--cursor and {name} exclude each other: {name} looks at all agents", "leave one of them out"
         )
-    summaries = _summaries(run, walk, status, ranked=ranked)
-    summaries = [one for one in summaries if keep is None or keep(one)]
+    summaries = [one for one in _summaries(run, walk, status, ranked=ranked) if keep is None or keep(one)]
     there = len(summaries)
-    if sort is None and not losing:
+    if not losing and sort in (None, "name"):  # what is shown is known, so only that has to be read
+        summaries = sorted(summaries, key=lambda one: one.name.casefold()) if sort else summaries
         summaries = summaries[: walk.total]
-    elif sort == "name" and not losing:  # the names are known, so only those that are shown have to be read
-        summaries = sorted(summaries, key=lambda one: one.name.casefold())[: walk.total]
-    agents, lines = _read(run, summaries, walk.total, losing=losing, sort=sort)
+    agents = _read(run, summaries)
+    if losing:
+        agents = [agent for agent in agents if (_stat(agent, "total_pnl_usd") or 0) < 0]
+        agents.sort(key=lambda agent: _stat(agent, "total_pnl_usd") or 0)
+    if sort is not None:
+        agents.sort(key=SORTS[sort])
     kind = f" with the status {status}" if status else ""
     empty = f"no agent{kind} has lost money ({there} checked)" if losing and there else f"no agents{kind}"
-    run.out.many(_columns(lines), [agents[: walk.total]], empty=empty)
+    run.out.many(AGENT_RESULTS, [agents[: walk.total]], empty=empty)
     if not ranked:
         if walk.next_cursor is not None:
             shown = f"the first {there}; there is more: --all, --limit N, or --cursor"
@@ -98,57 +98,18 @@ def _summaries(run: Session, walk: Walk, status: str | None, *, ranked: bool) ->
     return found
 
 
-def _read(
-    run: Session, summaries: Sequence[Any], total: int | None, *, losing: bool, sort: str | None
-) -> tuple[list[dict[str, Any]], dict[str, str]]:
-    """The agents with their results, ranked; and for people the lines of the first `total`, by id."""
-    from tradesdk import NotFoundError
-
-    drawn = run.out.format_for(many=True) == "table" and not run.settings.fields and not run.settings.query
-    requests = len(summaries) + (len(summaries[:total]) if drawn else 0)
-    if requests > _WORTH_SAYING:
-        most = "up to " if losing and drawn else ""
-        agents_ = counted(len(summaries), "agents")
-        run.out.note(f"{most}{requests} requests are needed for the results of {agents_}", requests=requests)
+def _read(run: Session, summaries: Sequence[Any]) -> list[dict[str, Any]]:
+    """The agents with their results: a request for each."""
+    if len(summaries) > _WORTH_SAYING:
+        text = f"{len(summaries)} requests are needed for the results of {counted(len(summaries), 'agents')}"
+        run.out.note(text, requests=len(summaries))
     agents: list[dict[str, Any]] = []
     with Progress(run.out, "agents", len(summaries)) as progress:
         for number, summary in enumerate(summaries, 1):
             try:
-                agent = wire(run.client.agents.get(summary.id))
+                agents.append(wire(run.client.agents.get(summary.id)))
             except NotFoundError:
                 idcache.forget("agents", summary.id)
                 run.out.note(f"{one_line(summary.name, 80)} ({one_line(summary.id, 80)}) was deleted meanwhile")
-                continue
-            if not losing or _is_losing(agent):
-                agents.append(agent)
             progress.step(number)
-    if sort is not None:
-        agents.sort(key=SORTS[sort])
-    elif losing:
-        agents.sort(key=_stat("total_pnl_usd"))  # the worst first
-    shown = agents[:total] if drawn else []
-    with Progress(run.out, "lines", len(shown)) as progress:
-        lines = {}
-        for number, agent in enumerate(shown, 1):
-            lines[agent["id"]] = _line(run, agent["id"])
-            progress.step(number)
-    return agents, lines
-
-
-def _is_losing(agent: Mapping[str, Any]) -> bool:
-    result = _stat("total_pnl_usd")(agent)
-    return isinstance(result, (int, float)) and result < 0
-
-
-def _line(run: Session, agent_id: str) -> str:
-    """What the latest closed trades add up to, as a sparkline."""
-    trades = run.client.trades.list(agent_id=agent_id, status="closed", limit=_TRADES, max_items=_TRADES)
-    results = closed_results(wire_all(trades))
-    return spark(results, _WIDTH, ascii_only=shows_ascii_only(run.out))
-
-
-def _columns(lines: Mapping[str, str]) -> tuple[Column, ...]:
-    return tuple(
-        replace(column, of=lambda agent: lines.get(agent["id"])) if column.key == "results" else column
-        for column in AGENT_RESULTS
-    )
+    return agents

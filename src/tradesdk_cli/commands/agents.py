@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tradesdk_cli.choices import CHAIN_NAMES
 from tradesdk_cli.errors import CONFLICT, CliError, ConfigProblem, UsageProblem
 from tradesdk_cli.framework.group import noun
 from tradesdk_cli.framework.params import AgentId, AnyChain, Chain, Confidence, DryRun, Yes, number, pages, whole
@@ -108,7 +107,7 @@ def list_agents(
     status: Annotated[Status | None, typer.Option("--status", help="Only agents in this state.")] = None,
     chain: AnyChain = None,
     results: Annotated[
-        bool, typer.Option("--results", help="Add each agent's results; one or two requests per agent.")
+        bool, typer.Option("--results", help="Add each agent's results; one request per agent.")
     ] = False,
     losing: Annotated[
         bool, typer.Option("--losing", help="Only agents that lost money, worst first; implies --results.")
@@ -120,8 +119,7 @@ def list_agents(
 ) -> None:
     """List agents; the first 20 by default.
 
-    With --results, the column results charts the running total of the latest closed trades, at most 100. Each chart has
-    its own scale. --losing and --sort rank all agents, then --limit cuts the list.
+    --losing and --sort rank all agents, then --limit cuts the list. trade plot agent draws a result over time.
     """
     from tradesdk_cli.lists.listing import show_list
     from tradesdk_cli.lists.paging import Source, keeping
@@ -174,7 +172,7 @@ def create(
 ) -> None:
     """Create an agent. It is idle at first."""
     from tradesdk import Agent
-    from tradesdk_cli.confirm import approve, check
+    from tradesdk_cli.confirm import Change, approve, check
     from tradesdk_cli.lookup import WALLETS, id_of
 
     with session(ctx) as run:
@@ -182,7 +180,7 @@ def create(
         check(f"create the agent {name}", yes=yes, dry_run=dry_run)
         wallet_id = id_of(run, WALLETS, wallet_id, dry_run=dry_run)
         body = {"name": name, "wallet_id": wallet_id, "chain_id": chain, **rules}
-        change = _creation(run, body, dry_run=dry_run)
+        change = Change(f"create the agent {one_line(name, 60)}", "POST", "/v1/agents", body)
         if approve(run, change, yes=yes, dry_run=dry_run):
             run.show(run.client.agents.create(**_arguments(body)))
 
@@ -279,29 +277,6 @@ def _arguments(body: dict[str, Any]) -> dict[str, Any]:
 # What is to be changed, beside what it is now. Reading is all that is sent here.
 
 
-def _creation(run: Session, body: dict[str, Any], *, dry_run: bool) -> Change:
-    """An agent that is made; for people with the wallet's label, and a warning where wallet and chain do not match."""
-    from tradesdk_cli.confirm import Change
-
-    about: dict[str, Any] = {}
-    warnings: tuple[str, ...] = ()
-    if not run.out.machine_notes:
-        wallet_id = body["wallet_id"]
-        wallets = _looked_up(run, lambda client: list(client.wallets.list()), dry_run=dry_run)
-        found = next((wallet for wallet in wallets or () if wallet.id == wallet_id), None)
-        if found is not None:
-            about["wallet"] = found.label
-            if found.chain_id != body["chain_id"]:
-                warnings = (
-                    f"the wallet is connected on {_chain(found.chain_id)}, and the agent is to trade on "
-                    f"{_chain(body['chain_id'])}",
-                )
-        elif wallets is not None:
-            warnings = (f"no connected wallet has the id {wallet_id}: {run.settings.program} wallets list",)
-    what = f"create the agent {one_line(body['name'], 60)}"
-    return Change(what, "POST", "/v1/agents", body, about=about, warnings=warnings)
-
-
 def _modification(
     run: Session, agent_id: str, body: dict[str, Any], *, dry_run: bool
 ) -> tuple[Change, str, Agent | None]:
@@ -314,9 +289,6 @@ def _modification(
     if agent is None:
         return Change(f"change the agent {agent_id}", "PATCH", path, body), agent_id, None
     about: dict[str, Any] = {"agent": agent.name, "status": agent.status}
-    if "risk" in body and not run.out.machine_notes:
-        known = "they keep the rules they have" if run.settings.mock else "whether they follow is not documented"
-        about |= _open_positions(run, agent_id, known)
     what = f"change the agent {one_line(agent.name, 60)} ({agent_id})"
     return Change(what, "PATCH", path, body, flatten(wire(agent)), about), agent_id, agent
 
@@ -344,7 +316,9 @@ def _deletion(run: Session, agent_id: str, *, yes: bool, dry_run: bool) -> tuple
     if agent.stats is not None:
         about |= wire(agent.stats)
     if not run.out.machine_notes:
-        about |= _open_positions(run, agent_id, "what happens to them is not documented")
+        count = len(list(run.client.positions.list(agent_id=agent_id, max_items=_PAGE)))
+        if count:
+            about["open positions"] = f"{count}{' or more' * (count == _PAGE)}; what happens to them is not documented"
     return Change(f"delete {named} for good", "DELETE", path, about=about, warnings=warnings), agent_id
 
 
@@ -359,13 +333,6 @@ def _how_to_stop(run: Session, agent_id: str) -> str:
     return f"it is done in the dashboard; {fewer}"
 
 
-def _open_positions(run: Session, agent_id: str, known: str) -> dict[str, Any]:
-    count = len(list(run.client.positions.list(agent_id=agent_id, max_items=_PAGE)))
-    if not count:
-        return {}
-    return {"open positions": f"{count} or more; {known}" if count == _PAGE else f"{count}; {known}"}
-
-
 def _looked_up(run: Session, read: Callable[[TradeClient], Any], *, dry_run: bool) -> Any:
     """What `read` gives; None in a dry run that has no service to ask, for which it needs none."""
     from tradesdk import APIConnectionError, ConfigError
@@ -378,7 +345,3 @@ def _looked_up(run: Session, read: Callable[[TradeClient], Any], *, dry_run: boo
             raise
         run.out.note(f"not compared with what is there now: {error.message}")
         return None
-
-
-def _chain(number: int) -> str:
-    return CHAIN_NAMES.get(number, str(number))

@@ -107,7 +107,6 @@ AGENT_RESULTS = (
     Column("total_pnl_usd", "pnl", title="total_pnl", of=_stat("total_pnl_usd")),
     Column("win_rate_pct", "percent", optional=True, title="win_rate", of=_stat("win_rate_pct")),
     Column("total_trades", "number", optional=True, title="trades", of=_stat("total_trades")),
-    Column("results", "id", optional=True),
 )
 
 WALLETS = (

@@ -11,7 +11,6 @@ from tradesdk_cli.interrupts import deferring, exit_code_of
 from tradesdk_cli.retries import heard_by
 from tradesdk_cli.stream.bookmark import CheckpointProblem, Place
 from tradesdk_cli.stream.deliver import Delivery
-from tradesdk_cli.stream.progress import SignalProgress
 from tradesdk_cli.stream.watchdog import Watchdog
 from tradesdk_cli.text import counted, one_line
 
@@ -65,19 +64,18 @@ def follow(
     stats: StreamStats | None = None
     reason = None
     end = _End(back, place.goes_on)
-    progress = SignalProgress(out) if delivery.into_file else None
     try:
         with deferring(end.comes) as told:
             try:
                 waits = heard_by(_Waits(out, end))
-                with progress or nullcontext(), _explained(), waits, place.opened(open_stream) as stream:
+                with _explained(), waits, place.opened(open_stream) as stream:
                     end.stream = stream
                     try:
-                        reason = _deliver(out, delivery, place, stream, end, told, progress, duration, idle)
+                        reason = _deliver(out, delivery, place, stream, end, told, duration, idle)
                     finally:
                         stats, end.stream = stream.stats, None
             except KeyboardInterrupt as interrupt:
-                (out.after_ctrl_c if progress is None else progress.clear)()
+                out.after_ctrl_c()
                 raise Interrupted(exit_code_of(interrupt)) from None
     except ClosedPipe:
         raise
@@ -122,7 +120,6 @@ def _deliver(
     stream: Stream,
     end: _End,
     told: DeferInterrupt,
-    progress: SignalProgress | None,
     duration: float | None,
     idle: float | None,
 ) -> str | None:
@@ -136,8 +133,7 @@ def _deliver(
 
     teller = _Teller(out)
     delivery.begin()
-    tick = progress.tick if progress is not None else None
-    with Watchdog(stop, out.stdout, duration=duration, idle=idle, busy=lambda: stream.catching_up, tick=tick) as watch:
+    with Watchdog(stop, out.stdout, duration=duration, idle=idle, busy=lambda: stream.catching_up) as watch:
         watch.idle()
         for item in stream:
             if isinstance(item, StreamSignal):
@@ -146,11 +142,9 @@ def _deliver(
                 with told.shut():  # what is raised inside the model's own code would come out as another error
                     event = wire_of(item)
                 # What is in a file is acknowledged as well, whenever Ctrl-C comes: else it would be there twice.
-                with told.shut() if progress is not None else nullcontext():
+                with told.shut() if delivery.into_file else nullcontext():
                     delivery.signal(event)
                     place.ack(stream, item)
-                if progress is not None:
-                    progress.signal(event)
                 if delivery.complete:
                     break
                 watch.idle()
@@ -161,8 +155,6 @@ def _deliver(
                 elif isinstance(item, Connected):
                     watch.idle()
                 teller.report(item)
-                if progress is not None:
-                    progress.show()
         teller.end()
     return watch.reason
 

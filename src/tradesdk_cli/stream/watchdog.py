@@ -31,14 +31,10 @@ class Watchdog:
         duration: float | None = None,
         idle: float | None = None,
         busy: Callable[[], bool] = lambda: False,
-        tick: Callable[[], object] | None = None,
     ) -> None:
-        """Times are in seconds. While `busy` says so, more may come although nothing does: that is not idleness.
-
-        `tick` is called twice a second or more often, by this thread.
-        """
+        """Times are in seconds. While `busy` says so, more may come although nothing does: that is not idleness."""
         self.reason: str | None = None
-        self._stop, self._stdout, self._idle, self._busy, self._tick = stop, stdout, idle, busy, tick
+        self._stop, self._stdout, self._idle, self._busy = stop, stdout, idle, busy
         self._end = None if duration is None else time.monotonic() + duration
         self._idle_end: float | None = None
         self._busy_end = 0.0
@@ -77,8 +73,6 @@ class Watchdog:
     def _run(self) -> None:
         unread = self._poller()
         while not self._over.is_set():
-            if self._tick is not None:
-                self._tick()
             now = time.monotonic()
             ends = {"duration": self._end, "idle": self._no_more(now)}
             for reason, end in ends.items():
