@@ -149,7 +149,7 @@ def test_watch(world: Terminal, server: MockServer, monkeypatch: pytest.MonkeyPa
         if len(waits) == 3:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr("tradesdk_cli.lists.listing.time.sleep", sleep)
+    monkeypatch.setattr("tradesdk_cli.commands.lists.time.sleep", sleep)
     server.clear_journal()
     run = world("positions", "list", "-w", "10s", tty=True, columns=120, env={"NO_COLOR": "1"})
     assert (run.code, waits) == (130, [10.0, 10.0, 10.0])
@@ -174,7 +174,7 @@ def test_a_watch_ends_while_it_waits_for_the_service(
 
     monkeypatch.setattr(SystemClock, "sleep", ctrl_c)
     monkeypatch.setattr(
-        "tradesdk_cli.lists.listing.time.sleep",
+        "tradesdk_cli.commands.lists.time.sleep",
         lambda seconds: server.add_fault("status", status=503, retry_after=9, count=1),
     )
     run = world("positions", "list", "-w", "10s", tty=True, columns=200, env={"NO_COLOR": "1"})

@@ -121,8 +121,7 @@ def list_agents(
 
     --losing and --sort rank all agents, then --limit cuts the list. trade plot agent draws a result over time.
     """
-    from tradesdk_cli.lists.listing import show_list
-    from tradesdk_cli.lists.paging import Source, keeping
+    from tradesdk_cli.commands.lists import Source, keeping, show_list
 
     keep = keeping(chain_id=chain)
     if results or losing or sort is not None:

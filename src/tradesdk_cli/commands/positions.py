@@ -32,9 +32,7 @@ def list_positions(
 
     The service has no filter by chain and token, so with one all pages are read.
     """
-    from tradesdk_cli.lists.agent_names import with_names
-    from tradesdk_cli.lists.listing import show_list
-    from tradesdk_cli.lists.paging import Source, keeping
+    from tradesdk_cli.commands.lists import Source, keeping, show_list, with_names
     from tradesdk_cli.lookup import AGENTS, id_of
     from tradesdk_cli.output.columns import POSITIONS
 

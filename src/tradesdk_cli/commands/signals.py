@@ -53,7 +53,7 @@ def latest(
     ] = None,
 ) -> None:
     """Show the latest signals of a chain, at most 100."""
-    from tradesdk_cli.lists.paging import keeping
+    from tradesdk_cli.commands.lists import keeping
     from tradesdk_cli.output.columns import SIGNALS
     from tradesdk_cli.session import wire_all
 
@@ -82,8 +82,7 @@ def history(
     walk: Walk,
 ) -> None:
     """List past signals of a chain, newest first; the first 20 by default."""
-    from tradesdk_cli.lists.listing import show_list
-    from tradesdk_cli.lists.paging import Source
+    from tradesdk_cli.commands.lists import Source, show_list
     from tradesdk_cli.output.columns import SIGNALS
 
     check_period(since, until)

@@ -60,9 +60,7 @@ def list_trades(
     --since and --until select by opening time. The service has no filter by time, side, token or chain and does not
     sort, so with one of these all pages are read; --limit then cuts the list.
     """
-    from tradesdk_cli.lists.agent_names import with_names
-    from tradesdk_cli.lists.listing import show_list
-    from tradesdk_cli.lists.paging import Source, keeping
+    from tradesdk_cli.commands.lists import Source, keeping, show_list, with_names
     from tradesdk_cli.lookup import AGENTS, id_of
     from tradesdk_cli.output.columns import TRADES
 

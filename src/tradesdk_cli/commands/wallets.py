@@ -29,8 +29,7 @@ def list_wallets(
     walk: Walk,
 ) -> None:
     """List connected wallets; the first 20 by default."""
-    from tradesdk_cli.lists.listing import show_list
-    from tradesdk_cli.lists.paging import Source
+    from tradesdk_cli.commands.lists import Source, show_list
     from tradesdk_cli.output.columns import WALLETS
 
     with session(ctx) as run:

@@ -1,9 +1,10 @@
-"""Prints a list as far as requested, with progress, and says how to continue it."""
+"""Lists: pages as far as they were asked for, filters and ranks that the service has not, and how to continue."""
 
 from __future__ import annotations
 
 import time
 from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
 from math import inf
 from typing import TYPE_CHECKING, Any
 
@@ -11,16 +12,65 @@ from tradesdk_cli import idcache
 from tradesdk_cli.errors import Interrupted, UsageProblem
 from tradesdk_cli.interrupts import DeferInterrupt, deferring, exit_code_of
 from tradesdk_cli.output.stderr import Progress
+from tradesdk_cli.session import wire_all
 from tradesdk_cli.text import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from tradesdk_cli.framework.params import Walk
-    from tradesdk_cli.lists.paging import Source
     from tradesdk_cli.output.columns import Column
     from tradesdk_cli.output.printer import Output
     from tradesdk_cli.session import Session
+
+
+@dataclass(frozen=True)
+class Source:
+    """A list of the service.
+
+    Attributes:
+        what: what is in it, in the plural.
+        find: the SDK's method.
+        filters: that method's own arguments; None is not sent.
+        keep: which of its items are shown, where the service has no such filter.
+        best: the number by which items are ranked, highest first; None of an item: it comes last. All are read.
+    """
+
+    what: str
+    find: Callable[..., Any]
+    filters: Mapping[str, Any] = field(default_factory=dict)
+    keep: Callable[[Any], bool] | None = None
+    best: Callable[[Any], float | None] | None = None
+
+    @property
+    def filtered(self) -> bool:
+        """Whether anything was left out of the list."""
+        return self.keep is not None or any(value is not None for value in self.filters.values())
+
+    def pages(self, walk: Walk) -> Iterator[Any]:
+        """The SDK's pages for this walk."""
+        # The last page asks for what is missing, so that its cursor continues right there.
+        most = walk.total if self.keep is None and self.best is None else None
+        pager = self.find(**self.filters, limit=walk.page_size, cursor=walk.cursor, max_items=most)
+        return iter(pager.pages())
+
+
+def keeping(token: str | None = None, **wanted: object) -> Callable[[Any], bool] | None:
+    """Which items are shown where the service has no such filter: those with these values, in upper or lower case.
+
+    `token` is an address or a symbol. None: all are.
+    """
+    symbol = None if token is None else token.strip().casefold()
+    given = {name: str(value).casefold() for name, value in wanted.items() if value is not None}
+    if symbol is None and not given:
+        return None
+
+    def keep(item: Any) -> bool:
+        if symbol is not None and symbol not in (item.token_symbol.casefold(), item.token_address.casefold()):
+            return False
+        return all(str(getattr(item, name)).casefold() == value for name, value in given.items())
+
+    return keep
 
 
 def show_list(
@@ -126,7 +176,7 @@ class _Pages:
     def __init__(self, out: Output, walk: Walk, source: Source, progress: Progress, stop: DeferInterrupt) -> None:
         self._out, self._walk, self._progress, self._stop = out, walk, progress, stop
         self._keep, self._best = source.keep, source.best
-        self._pages = iter(source.pager(walk).pages())
+        self._pages = source.pages(walk)
         self.count = 0
         self.ended: BaseException | None = None
         self.cut = False
@@ -134,8 +184,6 @@ class _Pages:
         self.items: list[Any] = []
 
     def __iter__(self) -> Iterator[list[dict[str, Any]]]:
-        from tradesdk_cli.session import wire_all
-
         if self._best is not None:
             yield wire_all(self._ranked(self._best))
             return
@@ -189,3 +237,46 @@ class _Pages:
         room = self._walk.total - self.count
         self.cut = len(kept) > room
         return kept[:room], len(kept) >= room
+
+
+# The names of agents beside their trades and positions
+
+
+_AT_MOST = 1000
+"""Agents that are asked for; the others are shown by their ids."""
+_SECONDS = 5.0
+
+
+def with_names(run: Session, columns: Sequence[Column], filters: Mapping[str, object]) -> Sequence[Column]:
+    """`columns`, with the agent's name as `agent` in a table on a terminal, and without the fields of `filters`.
+
+    The first row reads the list of agents once; scripts make no request more. Without a name the id is shown. What a
+    filter has chosen is the same in each row.
+    """
+    if not (run.out.on_terminal and run.out.draws(many=True)):
+        return columns
+    columns = [column for column in columns if filters.get(column.key) is None]
+    names: dict[str, str] = {}
+    asked = False
+
+    def name_of(row: Mapping[str, Any]) -> Any:
+        nonlocal asked
+        if not asked:
+            asked = True
+            names.update(_names(run))
+        return names.get(row.get("agent_id", ""), row.get("agent_id"))
+
+    return [
+        replace(column, key="agent", kind="text", of=name_of) if column.key == "agent_id" else column
+        for column in columns
+    ]
+
+
+def _names(run: Session) -> dict[str, str]:
+    from tradesdk import TradeError
+
+    quick = run.client.with_options(max_retries=0, deadline=_SECONDS)  # the rows are waiting
+    try:
+        return {agent.id: agent.name for agent in quick.agents.list(max_items=_AT_MOST)}
+    except TradeError:
+        return {}  # the list itself has come: its ids will do

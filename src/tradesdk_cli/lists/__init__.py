@@ -1,1 +1,0 @@
-"""Lists: pages, and the names beside them."""
