@@ -17,7 +17,7 @@ import typer
 
 import tradesdk
 from tradesdk_cli.app import command
-from tradesdk_cli.framework.group import LazyCommand, TradeGroup
+from tradesdk_cli.cli.group import LazyCommand, TradeGroup
 from tradesdk_cli.output.select import names_of_model
 
 FILE = Path(__file__).parents[1] / "src" / "tradesdk_cli" / "completion" / "commands.json"

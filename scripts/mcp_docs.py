@@ -20,7 +20,7 @@ import typer
 
 from tradesdk import ErrorCode, __version__
 from tradesdk_cli.app import command
-from tradesdk_cli.framework.group import LazyCommand
+from tradesdk_cli.cli.group import LazyCommand
 from tradesdk_cli.mcp.answers import OWN_CODES, STEPS
 from tradesdk_cli.mcp.catalog import Scope, Tool, token_count, tools
 

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.main import get_command
 
+from tradesdk_cli.cli import params
+from tradesdk_cli.cli.group import RootGroup, Verbs, add_lazily
 from tradesdk_cli.errors import INTERRUPTED, ClosedPipe, Interrupted, Unwritable, UsageProblem
-from tradesdk_cli.framework import params
-from tradesdk_cli.framework.group import RootGroup, Verbs, add_lazily
 from tradesdk_cli.interrupts import say_interrupted
 from tradesdk_cli.text import visible
 
@@ -127,8 +127,8 @@ def run(argv: list[str]) -> int:
             return 0
         return end.code if isinstance(end.code, int) else 0
     except typer.TyperException as error:
+        from tradesdk_cli.cli.usage_errors import usage_problem
         from tradesdk_cli.config.settings import program_of
-        from tradesdk_cli.usage_errors import usage_problem
 
         problem = usage_problem(error, argv, program_of(flags))
     except Exception as error:

@@ -235,7 +235,7 @@ def _clock(difference: float | None) -> list[Finding]:
 def market(run: Session) -> list[Finding]:
     """Market data is there: it is asked for what costs nothing. There is no wallet in this, so nothing can be paid."""
     from tradesdk import PaymentError
-    from tradesdk_cli.purchase.checkout import market_client
+    from tradesdk_cli.pay.checkout import market_client
     from tradesdk_cli.retries import heard_by
 
     settings = run.settings
@@ -299,7 +299,7 @@ def wallet(run: Session, environ: Mapping[str, str]) -> list[Finding]:
 def ledger(run: Session) -> list[Finding]:
     """Whether it is whole, what is in doubt, and what the budgets leave."""
     from tradesdk import Budget, LedgerError, PaymentStage
-    from tradesdk_cli.purchase.records import LIMITS, left_over, spending_record
+    from tradesdk_cli.pay.records import LIMITS, left_over, spending_record
 
     budget = Budget.from_environment()
     where = run.ledger_name

@@ -11,7 +11,7 @@ import pytest
 
 import tradesdk_cli.app as application
 from tradesdk import TradeClient
-from tradesdk_cli.framework.group import LazyCommand
+from tradesdk_cli.cli.group import LazyCommand
 from tradesdk_mock import GapOptions, MockClock, MockServer
 
 from .._postgres import Postgres, new_schema

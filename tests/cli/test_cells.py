@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 from rich.console import Console
 
-from tradesdk_cli.charts.chart import closed_results, running, spark
 from tradesdk_cli.output import columns as tables_of
 from tradesdk_cli.output.cells import ago, cell, kind_of, moment, price, short_ago
 from tradesdk_cli.output.columns import POSITIONS, Column
 from tradesdk_cli.output.table import GrowingTable, render_list, render_one
+from tradesdk_cli.plot.chart import closed_results, running, spark
 
 from .._rows import each_of
 from ._services import Scripted, agent

@@ -14,8 +14,8 @@ import tradesdk_cli.commands.mock.serve as serve_command
 from tradesdk import LocalSigner, create_keystore
 from tradesdk.fleet import FleetRelay, create_tables
 from tradesdk_cli.app import command
+from tradesdk_cli.cli.group import LazyCommand
 from tradesdk_cli.errors import INTERRUPTED
-from tradesdk_cli.framework.group import LazyCommand
 from tradesdk_mock import MockServer
 
 from .._rows import each_of

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tradesdk import Ledger, LocalSigner
-from tradesdk_cli.purchase.records import IN_BRIEF, IN_RECEIPT
+from tradesdk_cli.pay.records import IN_BRIEF, IN_RECEIPT
 from tradesdk_mock import MockServer
 
 from ._terminal import TRADE, Run, Terminal

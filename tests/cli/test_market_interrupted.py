@@ -11,7 +11,7 @@ from tradesdk import Collect, LedgerChange, LedgerRow
 from tradesdk._sync.payment_history import Payments
 from tradesdk_cli.ledger import KeepingLedger
 from tradesdk_cli.output.printer import Output
-from tradesdk_cli.purchase import buy as buying
+from tradesdk_cli.pay import buy as buying
 from tradesdk_cli.retries import SayingClock
 from tradesdk_cli.wallet import Wallet
 from tradesdk_mock import MockServer

@@ -19,7 +19,7 @@ from tradesdk import (
 )
 from tradesdk.payments.messages import already_known, blocking_error, in_doubt, not_expired, undelivered
 from tradesdk_cli.explain import problem_of
-from tradesdk_cli.purchase.buy import _bought
+from tradesdk_cli.pay.buy import _bought
 from tradesdk_cli.retries import SayingClock
 from tradesdk_cli.wallet import Wallet
 from tradesdk_mock import MockServer

@@ -14,8 +14,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tradesdk_cli.cli.group import GLOBAL_PANEL
 from tradesdk_cli.commands.mock.operations import COMMANDS, value_of
-from tradesdk_cli.framework.group import GLOBAL_PANEL
 from tradesdk_mock import (
     ControlOperation,
     ControlParameter,

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tradesdk_cli.charts.chart import Chart, Mark, draw, value_ticks
+from tradesdk_cli.plot.chart import Chart, Mark, draw, value_ticks
 
 from .. import _answers
 from .._rows import each_of

@@ -174,7 +174,7 @@ def test_a_traceback_while_something_is_signed(
         raise RuntimeError("broken")
 
     trade.env |= keystore
-    monkeypatch.setattr("tradesdk_cli.purchase.buy.show", broken)
+    monkeypatch.setattr("tradesdk_cli.pay.buy.show", broken)
     run = trade(*PAID, "-vv")
     assert "Traceback" in run.err
     assert clean(run)

@@ -15,9 +15,9 @@ import pytest
 import tradesdk_cli
 from tradesdk import create_keystore
 from tradesdk_cli.app import command
+from tradesdk_cli.cli.group import LazyCommand
 from tradesdk_cli.commands.mock.operations import COMMANDS
 from tradesdk_cli.completion.candidates import BETWEEN
-from tradesdk_cli.framework.group import LazyCommand
 from tradesdk_mock import MockServer
 
 from .._seeds import one_of_each

@@ -9,9 +9,9 @@ import tradesdk_cli
 import tradesdk_mock
 from tradesdk_cli import errors
 from tradesdk_cli.app import command
-from tradesdk_cli.framework.group import LazyCommand
-from tradesdk_cli.framework.topics import TOPICS
-from tradesdk_cli.framework.topics import topic as read_topic
+from tradesdk_cli.cli.group import LazyCommand
+from tradesdk_cli.cli.topics import TOPICS
+from tradesdk_cli.cli.topics import topic as read_topic
 
 from .._rows import each_of
 from ._terminal import Terminal

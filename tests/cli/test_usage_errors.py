@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 import tradesdk_cli
+from tradesdk_cli.cli.group import LazyCommand
+from tradesdk_cli.cli.usage_errors import ALIASES, EXPLAINED
 from tradesdk_cli.errors import LOGIN, TRADE, placed
-from tradesdk_cli.framework.group import LazyCommand
-from tradesdk_cli.usage_errors import ALIASES, EXPLAINED
 
 from .._rows import each_of
 from ._services import Scripted

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from tradesdk_cli.framework.group import noun
+from tradesdk_cli.cli.group import noun
 from tradesdk_cli.session import session
 
 app = noun("account", "Who you are, your plan and what is left of it.")

@@ -16,7 +16,7 @@ from tradesdk_cli.text import counted, one_line
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from tradesdk_cli.framework.params import Walk
+    from tradesdk_cli.cli.params import Walk
     from tradesdk_cli.session import Session
 
 _WORTH_SAYING = 20

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from tradesdk_cli.cli.group import noun
+from tradesdk_cli.cli.params import AgentId, AnyChain, Chain, Confidence, DryRun, Yes, number, pages, whole
 from tradesdk_cli.errors import CONFLICT, CliError, ConfigProblem, UsageProblem
-from tradesdk_cli.framework.group import noun
-from tradesdk_cli.framework.params import AgentId, AnyChain, Chain, Confidence, DryRun, Yes, number, pages, whole
 from tradesdk_cli.session import session, wire
 from tradesdk_cli.text import one_line
 
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tradesdk import Agent, TradeClient
+    from tradesdk_cli.cli.params import Walk
     from tradesdk_cli.confirm import Change
-    from tradesdk_cli.framework.params import Walk
     from tradesdk_cli.session import Session
 
 _PAGE = 100

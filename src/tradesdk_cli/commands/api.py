@@ -13,9 +13,9 @@ from urllib.parse import parse_qsl, quote, unquote
 
 import typer
 
+from tradesdk_cli.cli.group import single
+from tradesdk_cli.cli.params import Yes
 from tradesdk_cli.errors import SERVER, CliError, UsageProblem
-from tradesdk_cli.framework.group import single
-from tradesdk_cli.framework.params import Yes
 from tradesdk_cli.session import session
 from tradesdk_cli.text import one_line, visible
 
@@ -60,7 +60,7 @@ class RawRequest:
     @property
     def market_verb(self) -> str | None:
         """The verb of `trade market` that sends the same; None when it is not about market data."""
-        from tradesdk_cli.purchase.calls import ENDPOINTS
+        from tradesdk_cli.pay.calls import ENDPOINTS
 
         found = (verb for verb, endpoint in ENDPOINTS.items() if self.path == f"/v1/{endpoint}")
         return next(found, None) if self.method == "POST" else None
@@ -111,7 +111,7 @@ def api(
         if verb is None:
             answer = run.client.request(asked.method, asked.path, query=asked.query, json=asked.body)
         else:
-            from tradesdk_cli.purchase.checkout import market_client
+            from tradesdk_cli.pay.checkout import market_client
 
             answer = market_client(run).request(path=asked.path, json=asked.body).data
         _show(run.out, answer)

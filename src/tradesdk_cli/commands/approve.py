@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from tradesdk_cli.cli.group import single
 from tradesdk_cli.errors import Declined, UsageProblem
-from tradesdk_cli.framework.group import single
 from tradesdk_cli.session import session
 from tradesdk_cli.text import plain_dollars, to_json, usd
 

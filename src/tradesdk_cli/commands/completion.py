@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tradesdk_cli.framework.group import noun
+from tradesdk_cli.cli.group import noun
 
 app = noun("completion", "Let your shell complete commands, ids and symbols.")
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tradesdk_cli.framework.group import noun
+from tradesdk_cli.cli.group import noun
 from tradesdk_cli.session import session
 
 if TYPE_CHECKING:

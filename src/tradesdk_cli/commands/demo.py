@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
-from tradesdk_cli.framework.group import single
-from tradesdk_cli.framework.params import whole
+from tradesdk_cli.cli.group import single
+from tradesdk_cli.cli.params import whole
 from tradesdk_cli.session import session
 
 app = single("See it all work, without an account or a network.")

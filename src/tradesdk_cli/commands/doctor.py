@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from tradesdk_cli.framework.group import single
+from tradesdk_cli.cli.group import single
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from tradesdk_cli.cli.group import noun
+from tradesdk_cli.cli.params import Chain, parse_span
 from tradesdk_cli.errors import ConfigProblem
-from tradesdk_cli.framework.group import noun
-from tradesdk_cli.framework.params import Chain, parse_span
 from tradesdk_cli.session import session
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ def status(ctx: typer.Context) -> None:
         url = url_of(run)
         from tradesdk import Budget, LedgerError
         from tradesdk.fleet import status
-        from tradesdk_cli.purchase.records import spending_record
+        from tradesdk_cli.pay.records import spending_record
 
         found = status(url)
         money, unread = None, dict(found.unread)

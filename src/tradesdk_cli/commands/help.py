@@ -7,9 +7,9 @@ from typing import Annotated, Any
 
 import typer
 
+from tradesdk_cli.cli.group import LazyCommand, global_options, single
+from tradesdk_cli.cli.topics import TOPICS, topic
 from tradesdk_cli.errors import UsageProblem
-from tradesdk_cli.framework.group import LazyCommand, global_options, single
-from tradesdk_cli.framework.topics import TOPICS, topic
 from tradesdk_cli.text import one_line
 
 app = single("Help about a topic or a command: trade help TOPIC.")

@@ -18,7 +18,7 @@ from tradesdk_cli.text import counted
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from tradesdk_cli.framework.params import Walk
+    from tradesdk_cli.cli.params import Walk
     from tradesdk_cli.output.columns import Column
     from tradesdk_cli.output.printer import Output
     from tradesdk_cli.session import Session

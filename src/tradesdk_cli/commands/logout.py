@@ -6,7 +6,7 @@ import os
 
 import typer
 
-from tradesdk_cli.framework.group import single
+from tradesdk_cli.cli.group import single
 from tradesdk_cli.session import session
 
 app = single("Remove a saved API key.")

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tradesdk_cli.framework.group import noun
-from tradesdk_cli.framework.params import OF_TIME, SINCE, UNTIL, check_period, parse_moment, whole
+from tradesdk_cli.cli.group import noun
+from tradesdk_cli.cli.params import OF_TIME, SINCE, UNTIL, check_period, parse_moment, whole
 from tradesdk_cli.session import session
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tradesdk_cli.purchase.checkout import Terms
+    from tradesdk_cli.pay.checkout import Terms
 
 app = noun("market", "Paid market data: signals, prices, history, win-rate, avg-prices, top, metrics, tokens.")
 
@@ -80,15 +80,15 @@ def terms(
     send_api_key: SendKey = False,
 ) -> Terms:
     """The options of everything that is paid."""
-    from tradesdk_cli.purchase.checkout import Terms
+    from tradesdk_cli.pay.checkout import Terms
 
     return Terms(max_price, dry_run, purchase, wallet, receipt, send_api_key)
 
 
 def buy(ctx: typer.Context, terms: Terms, verb: str, tokens: Sequence[str] = (), **arguments: Any) -> None:
     """Buys and prints."""
-    from tradesdk_cli.purchase.buy import purchase
-    from tradesdk_cli.purchase.calls import Call
+    from tradesdk_cli.pay.buy import purchase
+    from tradesdk_cli.pay.calls import Call
 
     call = Call(verb, tokens, arguments)
     with session(ctx) as run:
@@ -224,8 +224,8 @@ def supported(
     send_api_key: SendKey = False,
 ) -> None:
     """List the tokens that have market data. It is free."""
-    from tradesdk_cli.purchase.buy import show
-    from tradesdk_cli.purchase.checkout import market_client
+    from tradesdk_cli.pay.buy import show
+    from tradesdk_cli.pay.checkout import market_client
 
     with session(ctx) as run:
         found = market_client(run, send_api_key=send_api_key).supported_tokens(limit=limit)

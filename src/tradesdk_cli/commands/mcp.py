@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tradesdk_cli.cli.group import TradeGroup, Verbs, examples, gathered, refuse_result_options
 from tradesdk_cli.errors import ConfigProblem, UsageProblem
-from tradesdk_cli.framework.group import TradeGroup, Verbs, examples, gathered, refuse_result_options
 from tradesdk_cli.session import session
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def _micro(option: str, text: str | None) -> int:
     if text is None:
         return 0
     from tradesdk import Budget
-    from tradesdk_cli.purchase.checkout import amount_of
+    from tradesdk_cli.pay.checkout import amount_of
 
     return Budget(per_call=amount_of(option, text)).per_call or 0
 

@@ -10,11 +10,11 @@ from urllib.parse import urlsplit
 
 import typer
 
+from tradesdk_cli.cli.group import noun
+from tradesdk_cli.cli.params import DryRun, Yes, parse_span, whole
 from tradesdk_cli.errors import UsageProblem
-from tradesdk_cli.framework.group import noun
-from tradesdk_cli.framework.params import DryRun, Yes, parse_span, whole
-from tradesdk_cli.purchase import key
-from tradesdk_cli.purchase.calls import ABOUT_TOKENS, ENDPOINTS, Call
+from tradesdk_cli.pay import key
+from tradesdk_cli.pay.calls import ABOUT_TOKENS, ENDPOINTS, Call
 from tradesdk_cli.session import session, target_of
 from tradesdk_cli.text import one_line
 
@@ -54,8 +54,8 @@ def quote(
 
     Uses the published prices; needs no key and sends nothing.
     """
-    from tradesdk_cli.purchase.checkout import NO_SERVICE, Terms, market_client
-    from tradesdk_cli.purchase.records import left_over, room
+    from tradesdk_cli.pay.checkout import NO_SERVICE, Terms, market_client
+    from tradesdk_cli.pay.records import left_over, room
     from tradesdk_cli.text import plain_dollars
 
     if tokens and verb not in ABOUT_TOKENS:
@@ -112,7 +112,7 @@ def history(
     from tradesdk import PaymentStage
     from tradesdk_cli import idcache
     from tradesdk_cli.output.columns import PAYMENTS
-    from tradesdk_cli.purchase.records import brief
+    from tradesdk_cli.pay.records import brief
 
     with session(ctx) as run:
         wanted, now = [PaymentStage(one.value) for one in stage or ()], run.now()
@@ -131,8 +131,8 @@ def show(ctx: typer.Context, payment_id: PaymentId) -> None:
 
     State, terms, receipt, and the answer where it is kept.
     """
-    from tradesdk_cli.purchase.records import whole
-    from tradesdk_cli.purchase.recover import found_in
+    from tradesdk_cli.pay.records import whole
+    from tradesdk_cli.pay.recover import found_in
 
     with session(ctx) as run:
         run.out.one(whole(found_in(run, payment_id), run.now()))
@@ -203,8 +203,8 @@ def _set_budget(run: Session, changes: dict[str, str], release: Release | None, 
     """True when it is set, or was set like that already."""
     from tradesdk import Budget
     from tradesdk_cli.confirm import LEDGER, Change, approve
-    from tradesdk_cli.purchase.checkout import amount_of
-    from tradesdk_cli.purchase.records import LIMITS, limits_of
+    from tradesdk_cli.pay.checkout import amount_of
+    from tradesdk_cli.pay.records import LIMITS, limits_of
 
     limits = {
         name: None if text == "none" else amount_of(f"--{name.replace('_', '-')}", text)
@@ -230,7 +230,7 @@ def _set_budget(run: Session, changes: dict[str, str], release: Release | None, 
 
 def _show_budget(run: Session) -> None:
     from tradesdk import Budget
-    from tradesdk_cli.purchase.records import LIMITS, render_spending, spending_record
+    from tradesdk_cli.pay.records import LIMITS, render_spending, spending_record
 
     of_environment = Budget.from_environment()
     spending = run.ledger.spending(of_environment, now=run.now())
@@ -269,7 +269,7 @@ def trust(
     service confirms it elsewhere.
     """
     from tradesdk_cli.confirm import LEDGER, Change, approve
-    from tradesdk_cli.purchase.checkout import market_client
+    from tradesdk_cli.pay.checkout import market_client
     from tradesdk_cli.redact import safe
 
     if not _ADDRESS.fullmatch(address):
@@ -310,8 +310,8 @@ def resume(
     is only printed.
     """
     from tradesdk_cli.confirm import say_target
-    from tradesdk_cli.purchase.buy import print_bought, say_under_way, waited_for
-    from tradesdk_cli.purchase.recover import client_for, found_in, verb_of
+    from tradesdk_cli.pay.buy import print_bought, say_under_way, waited_for
+    from tradesdk_cli.pay.recover import client_for, found_in, verb_of
 
     with session(ctx) as run:
         payment = found_in(run, payment_id)
@@ -332,7 +332,7 @@ def resume(
 
 def _show_resume(run: Session, payment: Payment) -> None:
     """Prints what would be sent; the signed payment itself is never shown."""
-    from tradesdk_cli.purchase.records import whole
+    from tradesdk_cli.pay.records import whole
 
     record = whole(payment, run.now())
     names = ("id", "status", "charged", "amount_usd", "endpoint", "method", "url", "body", "pay_to", "valid_before")
@@ -377,7 +377,7 @@ def reconcile(
     of Base says what happened to the expired ones; the others stay held until --mark says it. Nothing is signed. While
     a payment is in doubt or without proof, the exit code is 14.
     """
-    from tradesdk_cli.purchase import reconciling
+    from tradesdk_cli.pay import reconciling
 
     if older_than is not None and (mark is None or payment_id is not None):
         raise UsageProblem(

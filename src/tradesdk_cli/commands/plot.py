@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tradesdk_cli.framework.group import noun
-from tradesdk_cli.framework.params import AgentId, AnyChain, Since, Until, check_period, whole
+from tradesdk_cli.cli.group import noun
+from tradesdk_cli.cli.params import AgentId, AnyChain, Since, Until, check_period, whole
 from tradesdk_cli.session import session
 
 if TYPE_CHECKING:
-    from tradesdk_cli.charts.plots import Wanted
+    from tradesdk_cli.plot.plots import Wanted
 
 app = noun("plot", "Draw a token's price or an agent's result.")
 
@@ -32,7 +32,7 @@ def wanted(
     ] = None,
 ) -> Wanted:
     """The options of both plots."""
-    from tradesdk_cli.charts.plots import Wanted
+    from tradesdk_cli.plot.plots import Wanted
 
     check_period(since, until)
     return Wanted(since, until, limit or 500, width, height)
@@ -56,7 +56,7 @@ def token(
     Shows the prices that signals report, which are free; the line connects them. Current prices are sold: trade market
     prices. -o json and -o csv print the signals, oldest first, as --out does.
     """
-    from tradesdk_cli.charts.plots import plot_token
+    from tradesdk_cli.plot.plots import plot_token
 
     with session(ctx) as run:
         plot_token(run, symbol, chain, wanted)
@@ -74,7 +74,7 @@ def agent(
     Adds up its closed trades; the last point includes the unrealized result of open positions. With --since the sum
     starts at zero there. -o json and -o csv print the points, as --out does.
     """
-    from tradesdk_cli.charts.plots import plot_agent
+    from tradesdk_cli.plot.plots import plot_agent
 
     with session(ctx) as run:
         plot_agent(run, agent_id, wanted)

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-from tradesdk_cli.framework.group import noun
-from tradesdk_cli.framework.params import (
+from tradesdk_cli.cli.group import noun
+from tradesdk_cli.cli.params import (
     FIRST,
     Chain,
     Confidence,
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from contextlib import AbstractContextManager
 
-    from tradesdk_cli.framework.params import Walk
+    from tradesdk_cli.cli.params import Walk
     from tradesdk_cli.session import Session
     from tradesdk_cli.stream.bookmark import Place, Stream
     from tradesdk_cli.stream.deliver import Actions
@@ -194,7 +194,7 @@ def _member(
     from functools import partial
 
     from tradesdk_cli.commands.fleet import url_of
-    from tradesdk_cli.lists.paging import keeping
+    from tradesdk_cli.commands.lists import keeping
     from tradesdk_cli.stream.fleet import GroupPlace, group_stream
 
     url, least = url_of(run), filters["min_confidence"]

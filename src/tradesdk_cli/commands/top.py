@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tradesdk_cli.cli.group import single
+from tradesdk_cli.cli.params import AnyChain, parse_span
 from tradesdk_cli.errors import UsageProblem
-from tradesdk_cli.framework.group import single
-from tradesdk_cli.framework.params import AnyChain, parse_span
 from tradesdk_cli.session import session
 
 if TYPE_CHECKING:

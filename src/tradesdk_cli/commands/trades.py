@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tradesdk_cli.framework.group import noun
-from tradesdk_cli.framework.params import AgentFilter, AnyChain, Direction, Since, Token, Until, check_period, pages
+from tradesdk_cli.cli.group import noun
+from tradesdk_cli.cli.params import AgentFilter, AnyChain, Direction, Since, Token, Until, check_period, pages
 from tradesdk_cli.session import session
 
 if TYPE_CHECKING:
-    from tradesdk_cli.framework.params import Walk
+    from tradesdk_cli.cli.params import Walk
 
 app = noun("trades", "Trades that agents made: list, get.")
 

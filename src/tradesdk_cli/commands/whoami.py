@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from tradesdk_cli.framework.group import single
+from tradesdk_cli.cli.group import single
 from tradesdk_cli.session import session
 
 app = single("Show which account and service are in use.")

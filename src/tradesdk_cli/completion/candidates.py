@@ -266,7 +266,7 @@ def _fields(line: Line, begun: str) -> Iterable[tuple[str, str]]:
 
 
 def _topics(line: Line, begun: str) -> Iterable[tuple[str, str]]:
-    from tradesdk_cli.framework.topics import TOPICS, topic
+    from tradesdk_cli.cli.topics import TOPICS, topic
 
     below = line.tree["commands"].get(" ".join(line.words), {}).get("commands", {})
     topics = () if line.words else ((name, topic(name)[0]) for name in TOPICS)

@@ -123,7 +123,7 @@ def _own_budgets_aside() -> Iterator[None]:
 def _names(server: MockServer, seed: int) -> dict[str, Any]:
     """What the tour's lines may use. The wallet's key can be known by anybody: nothing is worth anything there."""
     import tradesdk
-    from tradesdk_cli.purchase.records import brief
+    from tradesdk_cli.pay.records import brief
 
     here: dict[str, Any] = {"base_url": server.url, "clock": server.clock}
     return {

@@ -11,7 +11,7 @@ from tradesdk_cli.mcp.catalog import FEW_ROWS, Tool
 from tradesdk_cli.text import to_json, visible
 
 if TYPE_CHECKING:
-    from tradesdk_cli.purchase.calls import Call
+    from tradesdk_cli.pay.calls import Call
 
 _LARGEST = 20_000
 """Characters of all arguments."""
@@ -105,7 +105,7 @@ _FREE_OF_TOKENS = ("top", "metrics")
 
 
 def call_of(given: Mapping[str, Any]) -> Call:
-    from tradesdk_cli.purchase.calls import Call
+    from tradesdk_cli.pay.calls import Call
 
     data = given["data"]
     allowed = _OF_DATA.get(data, ())

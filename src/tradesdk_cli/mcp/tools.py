@@ -20,7 +20,7 @@ from tradesdk_cli.text import dollars, plain_dollars, to_json, usd, visible
 
 if TYPE_CHECKING:
     from tradesdk import MarketClient, MarketResult, Payment, TradeClient
-    from tradesdk_cli.purchase.calls import Call
+    from tradesdk_cli.pay.calls import Call
     from tradesdk_cli.session import Session
     from tradesdk_cli.wallet import Wallet
 
@@ -95,7 +95,7 @@ class Toolbox:
 
     @cached_property
     def _market_client(self) -> MarketClient:
-        from tradesdk_cli.purchase.checkout import market_client
+        from tradesdk_cli.pay.checkout import market_client
 
         return market_client(self._run, self._wallet if self.scope.spend else None)
 
@@ -291,7 +291,7 @@ class Toolbox:
             self.approvals.end(action, "unknown", outcome, self._now())
 
     def _delivered(self, verb: str, result: MarketResult[Any], given: Answer) -> Answer:
-        from tradesdk_cli.purchase.buy import PER_SIGNAL
+        from tradesdk_cli.pay.buy import PER_SIGNAL
 
         found = result.data.model_dump(mode="json", exclude_unset=True)
         rows = [found] if verb == "metrics" else found["tokens" if verb == "top" else "results"]
@@ -322,7 +322,7 @@ class Toolbox:
         return answer
 
     def _payments(self, given: Answer) -> Answer:
-        from tradesdk_cli.purchase.records import brief, spending_record
+        from tradesdk_cli.pay.records import brief, spending_record
 
         action = given.get("action", "get" if "id" in given else "list")
         if action == "budget":
@@ -349,7 +349,7 @@ class Toolbox:
         return page((brief(one, self._now()) for one in found[:limit]), following, given.get("fields", ()))
 
     def _resume(self, given: Answer) -> Answer:
-        from tradesdk_cli.purchase.recover import verb_of
+        from tradesdk_cli.pay.recover import verb_of
 
         with self._one_write:
             payment = self._market.payments.get(given["id"])

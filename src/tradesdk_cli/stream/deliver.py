@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from tradesdk_cli.cli.params import parse_span, whole
 from tradesdk_cli.errors import OTHER
-from tradesdk_cli.framework.params import parse_span, whole
 from tradesdk_cli.text import counted, span
 
 if TYPE_CHECKING:

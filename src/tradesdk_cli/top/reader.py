@@ -217,7 +217,7 @@ def read(run: Session, job: str) -> Iterator[News]:
 def money(run: Session) -> dict[str, Any]:
     """What was spent on market data today and what is left of the budget; or the `problem` with the ledger."""
     from tradesdk import Budget, TradeError
-    from tradesdk_cli.purchase.records import spending_record
+    from tradesdk_cli.pay.records import spending_record
 
     try:
         return spending_record(run.ledger.spending(Budget.from_environment(), now=run.now()))

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from tradesdk_cli.charts.chart import closed_results
 from tradesdk_cli.output.columns import to_profit, to_stop
+from tradesdk_cli.plot.chart import closed_results
 from tradesdk_cli.text import one_line
 
 if TYPE_CHECKING:

@@ -17,7 +17,6 @@ from rich.live import Live
 from rich.text import Text
 
 from tradesdk import TradeError
-from tradesdk_cli.charts.chart import shows_ascii_only, spark
 from tradesdk_cli.choices import CHAINS
 from tradesdk_cli.errors import ClosedPipe, Interrupted
 from tradesdk_cli.explain import problem_of
@@ -25,6 +24,7 @@ from tradesdk_cli.interrupts import deferring, exit_code_of
 from tradesdk_cli.output.cells import ago, cell, moment
 from tradesdk_cli.output.columns import Column
 from tradesdk_cli.output.table import fitted
+from tradesdk_cli.plot.chart import shows_ascii_only, spark
 from tradesdk_cli.text import counted, one_line, visible
 from tradesdk_cli.top.reader import Source, is_about_one, quiet, read
 from tradesdk_cli.top.state import Board, Item, News, after, agent_rows, position_rows

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tradesdk_cli.framework.group import noun
+from tradesdk_cli.cli.group import noun
 
 app = noun("mock", "The mock service on your machine: serve it, look at it, control it.")
 

@@ -9,10 +9,10 @@ from urllib.parse import urlencode
 
 import typer
 
+from tradesdk_cli.cli.group import single
+from tradesdk_cli.cli.params import whole
 from tradesdk_cli.commands.mock.control import ask, no_mock
 from tradesdk_cli.errors import ClosedPipe, UsageProblem
-from tradesdk_cli.framework.group import single
-from tradesdk_cli.framework.params import whole
 from tradesdk_cli.output.columns import LOG
 from tradesdk_cli.session import session
 

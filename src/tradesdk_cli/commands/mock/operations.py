@@ -11,11 +11,11 @@ from urllib.parse import quote, urlencode
 
 import typer
 
+from tradesdk_cli.cli.group import Verbs, noun, single
+from tradesdk_cli.cli.params import A_TIME, AgentId, AnyChain, DryRun, Yes, number, unix_or_date, whole
 from tradesdk_cli.commands import mock
 from tradesdk_cli.commands.mock.control import ask, forget_what_was, json_of, no_mock, pairs, place
 from tradesdk_cli.errors import CliError, RefusedByMock, UsageProblem
-from tradesdk_cli.framework.group import Verbs, noun, single
-from tradesdk_cli.framework.params import A_TIME, AgentId, AnyChain, DryRun, Yes, number, unix_or_date, whole
 from tradesdk_cli.output.columns import BALANCES, EMITTED, KEYS, SETTLEMENTS, SUBMISSIONS
 from tradesdk_cli.session import session
 from tradesdk_cli.text import to_json, visible
@@ -307,7 +307,7 @@ def _sent(each: ControlParameter, value: Any) -> Any:
     if value is None or value == [] or (each.default is False and not value):
         return None
     if each.name == "balance":
-        from tradesdk_cli.purchase.checkout import amount_of
+        from tradesdk_cli.pay.checkout import amount_of
 
         return int(Decimal(amount_of("USD", value)).scaleb(6))
     if each.types == (dict,):

@@ -12,10 +12,10 @@ from urllib.parse import urlsplit
 
 import typer
 
+from tradesdk_cli.cli.group import single
+from tradesdk_cli.cli.params import number, whole
 from tradesdk_cli.commands.mock.control import PORT, pairs
 from tradesdk_cli.errors import CliError, UsageProblem
-from tradesdk_cli.framework.group import single
-from tradesdk_cli.framework.params import number, whole
 from tradesdk_cli.session import session
 
 if TYPE_CHECKING:

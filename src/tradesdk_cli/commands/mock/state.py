@@ -7,11 +7,11 @@ from typing import Annotated
 
 import typer
 
+from tradesdk_cli.cli.group import single
+from tradesdk_cli.cli.params import DryRun, Yes
 from tradesdk_cli.commands.mock.control import ask, forget_what_was, place, state_of
 from tradesdk_cli.errors import CliError, RefusedByMock, UsageProblem
 from tradesdk_cli.files import atomic_write
-from tradesdk_cli.framework.group import single
-from tradesdk_cli.framework.params import DryRun, Yes
 from tradesdk_cli.session import session
 
 _APPS = {

@@ -10,8 +10,8 @@ from tradesdk_cli.errors import Declined, Interrupted, Unwritable, UsageProblem
 from tradesdk_cli.explain import of_error
 from tradesdk_cli.interrupts import StopRequested, exit_code_of, on_signal
 from tradesdk_cli.ledger import until_printed
-from tradesdk_cli.purchase.checkout import market_client
-from tradesdk_cli.purchase.records import IN_BRIEF, IN_RECEIPT, Unprinted, brief, left_over, receipt_record, room
+from tradesdk_cli.pay.checkout import market_client
+from tradesdk_cli.pay.records import IN_BRIEF, IN_RECEIPT, Unprinted, brief, left_over, receipt_record, room
 from tradesdk_cli.session import wire
 from tradesdk_cli.text import dollars, one_line, plain_dollars, usd
 
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
     from tradesdk import DryRun, MarketClient, MarketResult, Payment, Quote
     from tradesdk_cli.output.printer import Output
-    from tradesdk_cli.purchase.calls import Call
-    from tradesdk_cli.purchase.checkout import Terms
+    from tradesdk_cli.pay.calls import Call
+    from tradesdk_cli.pay.checkout import Terms
     from tradesdk_cli.session import Session
     from tradesdk_cli.wallet import Wallet
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from tradesdk_cli.config.credentials import refuse_http
 from tradesdk_cli.errors import ConfigProblem, UsageProblem
-from tradesdk_cli.purchase.calls import MOST, Call
+from tradesdk_cli.pay.calls import MOST, Call
 from tradesdk_cli.text import one_line
 from tradesdk_cli.wallet import Wallet
 

@@ -12,8 +12,8 @@ from typing import Annotated
 import typer
 
 from tradesdk_cli.choices import CHAINS, Format
+from tradesdk_cli.cli.group import GLOBAL_PANEL, remember
 from tradesdk_cli.errors import UsageProblem
-from tradesdk_cli.framework.group import GLOBAL_PANEL, remember
 
 _AGO = re.compile(r"(\d{1,6})([smhd])")
 _SPAN = re.compile(r"(\d{1,9}(?:\.\d{1,6})?)([smhd]?)")

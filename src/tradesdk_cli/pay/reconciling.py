@@ -11,9 +11,9 @@ from tradesdk_cli.confirm import LEDGER, Change, approve
 from tradesdk_cli.errors import OUTCOME_UNKNOWN
 from tradesdk_cli.ledger import until_printed
 from tradesdk_cli.output.columns import PAYMENTS, RECONCILED
-from tradesdk_cli.purchase.buy import kept, records, say_under_way, show, waited_for
-from tradesdk_cli.purchase.records import brief, surely_over
-from tradesdk_cli.purchase.recover import client_for, found_in, verb_of
+from tradesdk_cli.pay.buy import kept, records, say_under_way, show, waited_for
+from tradesdk_cli.pay.records import brief, surely_over
+from tradesdk_cli.pay.recover import client_for, found_in, verb_of
 from tradesdk_cli.text import dollars, usd
 
 if TYPE_CHECKING:

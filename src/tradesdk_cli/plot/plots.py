@@ -6,10 +6,10 @@ import shutil
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from tradesdk_cli.charts.chart import shows_ascii_only
 from tradesdk_cli.choices import CHAIN_NAMES, CHAINS
 from tradesdk_cli.errors import UsageProblem
 from tradesdk_cli.output.columns import SIGNALS, Column
+from tradesdk_cli.plot.chart import shows_ascii_only
 from tradesdk_cli.session import wire_all
 from tradesdk_cli.text import one_line, to_paste
 
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from tradesdk_cli.charts.chart import Chart
     from tradesdk_cli.lookup import NotThere
+    from tradesdk_cli.plot.chart import Chart
     from tradesdk_cli.session import Session
 
 _RESULTS = (
@@ -74,8 +74,8 @@ def plot_token(run: Session, symbol: str, chain: int | None, wanted: Wanted) -> 
             raise _no_token(run, symbol, f"{text}{among} on {named}", see, others)
         run.out.note(f"{text} on {named} in that time; see the latest signals: {see}")
         return
-    from tradesdk_cli.charts.chart import Chart, Mark
     from tradesdk_cli.output.cells import price
+    from tradesdk_cli.plot.chart import Chart, Mark
 
     newest = rows[-1]
     name = CHAIN_NAMES.get(number, str(number))
@@ -124,7 +124,7 @@ def plot_agent(run: Session, agent_id: str, wanted: Wanted) -> None:
             f"{one_line(agent.name, 80)} has no closed trades{period} and nothing open: there is nothing to draw"
         )
         return
-    from tradesdk_cli.charts.chart import Chart, Mark
+    from tradesdk_cli.plot.chart import Chart, Mark
 
     first = wanted.start if wanted.start is not None else begins or rows[0]["timestamp"] - 1
     points = [(float(first), 0.0), *((float(row["timestamp"]), float(row["total_pnl_usd"])) for row in rows)]
@@ -218,7 +218,7 @@ def _signals(run: Session, chain: int, address: str, wanted: Wanted) -> list[dic
 
 
 def _show(run: Session, chart: Chart, columns: Sequence[Column], rows: list[dict[str, Any]], wanted: Wanted) -> None:
-    from tradesdk_cli.charts.chart import draw
+    from tradesdk_cli.plot.chart import draw
 
     if not run.out.pictures:
         run.out.many(columns, [rows], empty="")

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tradesdk_cli.cli.group import noun
+from tradesdk_cli.cli.params import DryRun, Yes
 from tradesdk_cli.errors import ConfigProblem, UsageProblem
-from tradesdk_cli.framework.group import noun
-from tradesdk_cli.framework.params import DryRun, Yes
 from tradesdk_cli.session import session
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ def accept_secret(ctx: typer.Context, wallet: WalletFile = None, yes: Yes = Fals
     can be paid for once more.
     """
     from tradesdk_cli.confirm import LEDGER, Change, approve, check
-    from tradesdk_cli.purchase.checkout import market_client
+    from tradesdk_cli.pay.checkout import market_client
 
     with session(ctx) as run:
         what = "accept another purchase secret"

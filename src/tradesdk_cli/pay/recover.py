@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from tradesdk_cli.errors import NOT_FOUND, CliError
-from tradesdk_cli.purchase.calls import ENDPOINTS
-from tradesdk_cli.purchase.checkout import NO_SERVICE, market_client
+from tradesdk_cli.pay.calls import ENDPOINTS
+from tradesdk_cli.pay.checkout import NO_SERVICE, market_client
 from tradesdk_cli.text import one_line
 
 if TYPE_CHECKING:
