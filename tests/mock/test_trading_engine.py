@@ -91,7 +91,7 @@ def stage() -> Iterator[Stage]:
 
 def test_a_buy_opens_and_a_sell_closes(stage: Stage) -> None:
     money = stage.balance()["native_balance_usd"]
-    stage.emit("BUY")
+    stage.emit("BUY", confidence=0.75)
     (trade,) = stage.trades()
     entry = stage.price()
     assert trade.items() >= {
@@ -122,6 +122,32 @@ def test_a_buy_opens_and_a_sell_closes(stage: Stage) -> None:
     assert closed.items() <= detail.items()
     assert len({detail["entry_tx_hash"], detail["exit_tx_hash"], None}) == 3
     assert stage.balance()["token_balances"] == []
+
+
+def played(steps: int) -> dict[str, Any]:
+    """Ten minutes in which two agents often buy and soon sell, looked at after each step."""
+    with (
+        MockService(clock=MockClock(START), gaps=OPEN, first_within=0) as mock,
+        in_process(mock, "mock_full_enterprise_me") as http,
+    ):
+        wallet = add_wallet(http)
+        for confidence, size in ((0.0, 10), (0.8, 50)):
+            risk = {**NEAR, "position_size_pct": size}
+            agent = add_agent(http, wallet, risk=risk, min_confidence=confidence, max_positions=4)
+            mock.start_agent(agent["id"])
+        for _ in range(steps):
+            mock.clock.advance(600 / steps)
+            found = {path: walk(http, f"/v1/{path}") for path in ("trades", "positions", "agents")}
+        return {**found, "balance": ok(http.get(f"/v1/wallets/{wallet}/balance"))}
+
+
+def test_ten_minutes_at_once_are_the_same_as_in_steps() -> None:
+    """Also what is opened and closed within one step, and what two of them share."""
+    leap = played(1)
+    assert leap == played(12)
+    held = [trade["token_symbol"] for trade in leap["trades"] if trade["status"] == "open"]
+    assert sorted(held) == sorted(position["token_symbol"] for position in leap["positions"])
+    assert len(leap["trades"]) > len(held) > 2
 
 
 @pytest.mark.parametrize(
