@@ -12,6 +12,12 @@ import httpx
 from .._hostile import Visit, answer, hostile
 from ._terminal import Run
 
+# Cursor movement, window title, bell, carriage return, line break, tab, C1, bidi, invisible, markup, lone surrogate.
+HOSTILE = (
+    "\x1b[2J\x1b[31mred\x1b[0m \x1b]0;title\x07 \r\n\t \x9b31m \u202eevil\u202c \u2066x\u2069 \u200b\u2028 "
+    "[bold]b[/bold] [link=http://x]l[/link] :smile: \U000e0041 \x7f"
+)
+LONE = "\ud800"
 WEAPONS = {
     "ansi": "\x1b[2J\x1b[31mred\x1b[0m\x1b]0;title\x07",
     "osc8": "\x1b]8;;http://x\x1b\\link\x1b]8;;\x1b\\",

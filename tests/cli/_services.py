@@ -9,15 +9,7 @@ from email.utils import formatdate
 from typing import Any
 
 from .. import _answers
-from .._hostile import Visit, answer
-from .._hostile import hostile as hostile_server
-
-# Cursor movement, window title, bell, carriage return, line break, tab, C1, bidi, invisible, markup, lone surrogate.
-HOSTILE = (
-    "\x1b[2J\x1b[31mred\x1b[0m \x1b]0;title\x07 \r\n\t \x9b31m \u202eevil\u202c \u2066x\u2069 \u200b\u2028 "
-    "[bold]b[/bold] [link=http://x]l[/link] :smile: \U000e0041 \x7f"
-)
-LONE = "\ud800"
+from .._hostile import Visit, answer, hostile
 
 
 class Scripted:
@@ -59,49 +51,10 @@ def scripted() -> Iterator[Scripted]:
         given: dict[str, Any] = {"Content-Type": "application/json", "Date": formatdate(usegmt=True)} | more
         visit.send(answer(content, status=status, kind=None, **given))
 
-    with hostile_server(answering) as server:
+    with hostile(answering) as server:
         service.url = server.url
         yield service
 
 
 def agent(text: str = "calm", **fields: Any) -> dict[str, Any]:
     return _answers.summary("agt_1", **{"name": text, "wallet_id": "wal_1", "created_at": 1767268800} | fields)
-
-
-def hostile(path: str) -> Any:
-    """What a stranger could make the service say on `path`, with `HOSTILE` wherever text may stand."""
-    text = HOSTILE
-    token = {"token_address": text, "token_symbol": text}
-    trade = _answers.trade("trd_1", agent_id=text, direction=text, status=text, **token)
-    signal = _answers.signal(text, direction=text, price_usd=0.00001234, **token)
-    full = agent(text, status=text, wallet_id=text, risk={text: text}, min_confidence=0.75, max_positions=5)
-    wallet = {"id": text, "address": text, "chain_id": 8453, "label": text, "created_at": 1767268800}
-    stats = {"total_trades": 1, "win_rate_pct": 50.0, "total_pnl_usd": -1.0, text: text}
-    answers: dict[str, Any] = {
-        "/v1/account": {"id": text, "email": text, "plan": text, "created_at": 1, "api_key_last4": text, text: text},
-        "/v1/account/usage": {
-            "requests": {"used": 1, "limit": 2, text: text},
-            "agents": {"used": 1, "limit": 2},
-            "reset_at": 1767268800,
-        },
-        "/v1/agents": {"data": [agent(text, status=text)], "next_cursor": text},
-        "/v1/agents/agt_1": full | {"stats": stats, "updated_at": 1767268800},
-        "/v1/wallets": {"data": [wallet], "next_cursor": text},
-        "/v1/wallets/wal_1/balance": {
-            "wallet_id": text,
-            "native_balance_usd": 1.0,
-            "token_balances": [
-                {"token_address": text, "token_symbol": text, "balance": 1.0, "balance_usd": 1.0, text: text}
-            ],
-            "updated_at": 1767268800,
-        },
-        "/v1/trades": {"data": [trade], "next_cursor": text},
-        "/v1/trades/trd_1": trade | {"entry_tx_hash": text, "exit_tx_hash": text},
-        "/v1/positions": {
-            "data": [_answers.position("trd_1", agent_id=text, **token)],
-            "next_cursor": text,
-        },
-        "/v1/signals": {"data": [signal]},
-        "/v1/signals/history": {"data": [signal], "next_cursor": text},
-    }
-    return answers[path]

@@ -7,7 +7,8 @@ import pytest
 from tradesdk import TradeClient
 
 from .._rows import each_of
-from ._services import HOSTILE, Scripted, agent
+from ._hostile import HOSTILE
+from ._services import Scripted, agent
 from ._terminal import Terminal
 
 STATS = {"total_trades": 4, "win_rate_pct": 50.0, "total_pnl_usd": -12.5}

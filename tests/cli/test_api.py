@@ -10,7 +10,8 @@ from tradesdk_cli.errors import UsageProblem
 from tradesdk_mock import MockServer
 
 from .._rows import each_of
-from ._services import HOSTILE, Scripted
+from ._hostile import HOSTILE
+from ._services import Scripted
 from ._terminal import Terminal
 
 READ: list[tuple[list[str], list[str], list[str], str | None, RawRequest]] = [

@@ -11,7 +11,8 @@ from tradesdk_cli.diagnostics import curl_line, cut, lines
 from tradesdk_mock import MockServer
 
 from .._rows import each_of
-from ._services import HOSTILE, LONE, Scripted
+from ._hostile import HOSTILE, LONE
+from ._services import Scripted
 from ._terminal import Run, Terminal
 from .test_secrets import API_KEY, PAID, PASSWORD, WALLET_KEY, clean, keystore, signed_payments
 

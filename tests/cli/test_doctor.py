@@ -17,7 +17,8 @@ from tradesdk_mock import MockServer
 
 from .._ports import free_port
 from .._rows import each_of
-from ._services import HOSTILE, Scripted
+from ._hostile import HOSTILE
+from ._services import Scripted
 from ._terminal import Run, Terminal
 
 ACCOUNT = {"id": "a", "email": "e@x.test", "plan": "pro", "created_at": 1, "api_key_last4": "abcd"}

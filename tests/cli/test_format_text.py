@@ -14,7 +14,7 @@ from tradesdk_cli.output.formats import Rows, as_rows, flatten, harmless, names_
 from tradesdk_cli.text import one_line, to_json, visible
 
 from .._rows import each_of
-from ._services import HOSTILE, LONE
+from ._hostile import HOSTILE, LONE
 
 ODD = [
     *("", " ", "a ", " a", "y", "No", "on", "TRUE", "null", "~", ".inf", ".nan", "1", "1_000", "0x1f", "0o17", "1e5"),

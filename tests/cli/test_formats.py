@@ -11,7 +11,8 @@ import pytest
 from tradesdk_mock import MockServer
 
 from .._rows import each_of
-from ._services import HOSTILE, LONE, Scripted, agent, hostile
+from ._hostile import HOSTILE, LONE, spoil
+from ._services import Scripted, agent
 from ._terminal import Terminal
 
 LISTS = {
@@ -38,6 +39,14 @@ def ask(server: MockServer, path: str) -> Any:
         answer = http.get(path)
     assert answer.status_code == 200, answer.text
     return answer.json()
+
+
+def spoiled(server: MockServer, path: str) -> Any:
+    """What it says, with `HOSTILE` wherever text may stand."""
+    parts = path.split("/")
+    if path in SINGLE and parts[2] != "account":
+        parts[3] = ask(server, f"/v1/{parts[2]}")["data"][0]["id"]
+    return spoil(ask(server, "/".join(parts) + "?limit=1&chain=8453"), HOSTILE)
 
 
 def settled(value: Any) -> Any:
@@ -76,8 +85,10 @@ def test_one_thing_for_programs_is_what_the_service_sends(world: Terminal, serve
 
 @each_of("path", [*LISTS, *SINGLE])
 @each_of("form", ["terminal", "table", "json", "ndjson"])
-def test_strangers_text_is_only_text(trade: Terminal, service: Scripted, path: str, form: str) -> None:
-    sent = hostile(path)
+def test_strangers_text_is_only_text(
+    trade: Terminal, server: MockServer, service: Scripted, path: str, form: str
+) -> None:
+    sent = spoiled(server, path)
     service.says(200, sent)
     argv = (*(LISTS | SINGLE)[path], *(("--limit", "1") if path in LISTS else ()))
     run = trade(*argv, *(() if form == "terminal" else ("-o", form)), tty=form == "terminal", env={"NO_COLOR": "1"})
@@ -93,8 +104,8 @@ def test_strangers_text_is_only_text(trade: Terminal, service: Scripted, path: s
         assert form != "table" or "[bold]b[/bold] [link=http://x]l[/link] :smile:" in run.out
 
 
-def strangers_text_in(trade: Terminal, service: Scripted, path: str) -> None:
-    sent = hostile(path)
+def strangers_text_in(trade: Terminal, server: MockServer, service: Scripted, path: str) -> None:
+    sent = spoiled(server, path)
     service.says(200, sent)
     for form in ("csv", "tsv"):
         run = trade(*(LISTS | SINGLE)[path], *(("--limit", "1") if path in LISTS else ()), "-o", form)
@@ -106,14 +117,16 @@ def strangers_text_in(trade: Terminal, service: Scripted, path: str) -> None:
 
 
 @each_of("path", ["/v1/agents", "/v1/wallets/wal_1/balance"])
-def test_strangers_text_in_files(trade: Terminal, service: Scripted, path: str) -> None:
-    strangers_text_in(trade, service, path)
+def test_strangers_text_in_files(trade: Terminal, server: MockServer, service: Scripted, path: str) -> None:
+    strangers_text_in(trade, server, service, path)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("path", [*LISTS, *SINGLE])
-def test_strangers_text_in_files_of_every_kind(trade: Terminal, service: Scripted, path: str) -> None:
-    strangers_text_in(trade, service, path)
+def test_strangers_text_in_files_of_every_kind(
+    trade: Terminal, server: MockServer, service: Scripted, path: str
+) -> None:
+    strangers_text_in(trade, server, service, path)
 
 
 NOTES = ["two\nlines", "\n", 'a "quoted", b\n\nc;d\n', "plain"]

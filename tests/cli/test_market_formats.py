@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from .._rows import each_of
-from ._services import HOSTILE, Scripted
+from ._hostile import HOSTILE
+from ._services import Scripted
 from ._terminal import Terminal
 
 SIGNAL = {

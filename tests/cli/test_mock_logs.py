@@ -13,7 +13,8 @@ import pytest
 import tradesdk_cli.commands.mock.logs as logs
 from tradesdk_mock import MockServer
 
-from ._services import HOSTILE, Scripted
+from ._hostile import HOSTILE
+from ._services import Scripted
 from ._terminal import Run, Terminal
 from .test_processes import started
 

@@ -20,7 +20,8 @@ from tradesdk_cli.top.view import Moment, divide, draw
 
 from .. import _answers
 from .._rows import each_of
-from ._services import HOSTILE, Scripted, agent
+from ._hostile import HOSTILE
+from ._services import Scripted, agent
 from ._terminal import Terminal
 
 NOW = Moment(1000.0, 1767268800.0)
