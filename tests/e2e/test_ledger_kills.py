@@ -15,59 +15,29 @@ KILLS = int(os.environ.get("TRADE_LEDGER_KILLS", "150"))
 # Each child runs the same steps, tells each one that is done, and is killed before its nth statement, whichever that
 # is: those that make the file count as well. A kill, unlike a power cut, needs no syncing.
 KILLED = """
-import sqlite3
-from tradesdk.payments.ledger import opening
+from tests._killing import child, dies_at_statement
 
-STEPS = ("reserve", "submit", "resubmit", "record")
 STAGES = [None, "reserved", "sent", "sent", "answered"]
 SUBMISSIONS = [0, 0, 1, 2, 2]
-connect = sqlite3.connect
 
 def run(file, fatal, tell):
-    left = fatal
-
-    def statement(text):
-        nonlocal left
-        left -= 1
-        if left == 0:
-            os.kill(os.getpid(), signal.SIGKILL)
-
-    def traced(*args, **options):
-        db = connect(*args, **options)
-        db.set_trace_callback(statement)
-        return db
-
-    sqlite3.connect = traced
+    dies_at_statement(fatal)
     ledger = Ledger(file, sync=False)
     payment = draft(id="pay_killed", fingerprint="killed")
     reserve(ledger, payment, owner=owner_name(), until=NOW + 300)
-    os.write(tell, b"1")
+    tell(b"1")
     payment = submit(ledger, payment)
-    os.write(tell, b"1")
+    tell(b"1")
     resubmit(ledger, payment)
-    os.write(tell, b"1")
+    tell(b"1")
     told(ledger, payment, ReasonCode.DELIVERED, reply=b"prices")
-    os.write(tell, b"1")
-    os._exit(0)
-
-def child(file, fatal):
-    read, write = os.pipe()
-    pid = os.fork()
-    if not pid:
-        try:
-            run(file, fatal, write)
-        finally:
-            os._exit(1)
-    os.close(write)
-    _, status = os.waitpid(pid, 0)
-    done = len(os.read(read, 100))
-    os.close(read)
-    return done, status
+    tell(b"1")
 
 seen = {}
 for fatal in range(1, 500, int(sys.argv[2])):
     file = f"{path}-{fatal}"
-    done, status = child(file, fatal)
+    steps, status = child(lambda tell: run(file, fatal, tell))
+    done = len(steps)
     with Ledger(file, sync=False, timeout=0) as ledger:
         sums_agree(ledger)
         payment = ledger.get("pay_killed")
@@ -92,7 +62,7 @@ for fatal in range(1, 500, int(sys.argv[2])):
         sums_agree(ledger)
     if status == 0:
         break
-    assert os.WTERMSIG(status) == signal.SIGKILL
+    assert status == signal.SIGKILL
 print(json.dumps([done, fatal, seen]))
 """
 

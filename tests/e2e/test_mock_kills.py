@@ -19,33 +19,22 @@ KILLS = int(os.environ.get("TRADE_MOCK_KILLS", "15"))
 # A child works on the file and tells what it was answered. It is killed before its nth statement, whichever that is:
 # opening the file, the middle of an advance with a thousand trades, a commit. What it told must be there afterwards.
 KILLED = """
-import json, os, random, signal, sqlite3, sys
+import json, random, signal, sys
+from tests._killing import child, dies_at_statement
 from tests.mock._paying import PAYER, offer_of, pay
 from tests.mock._http import START, add_agent, add_wallet, in_process, ok
 from tradesdk_mock import MockClock, MockService
 
 path, first, rounds = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
 ORDER = {"tokens": [{"identifier": "BRETT"}]}
-connect = sqlite3.connect
 
 def work(number, fatal, tell):
-    left, dice = fatal, random.Random(number)
-
-    def statement(text):
-        nonlocal left
-        left -= 1
-        if left == 0:
-            os.kill(os.getpid(), signal.SIGKILL)
-
-    def traced(*args, **options):
-        db = connect(*args, **options)
-        db.set_trace_callback(statement)
-        return db
+    dice = random.Random(number)
+    dies_at_statement(fatal)
 
     def answered(what, value):
-        os.write(tell, json.dumps([what, value]).encode() + b"\\n")
+        tell(json.dumps([what, value]).encode() + b"\\n")
 
-    sqlite3.connect = traced
     service = MockService(db=path)
     with in_process(service) as http:
         wallet = ok(http.get("/v1/wallets"))["data"][0]["id"]
@@ -68,23 +57,6 @@ def work(number, fatal, tell):
                 answered("clock", service.clock.now())
                 for trade in ok(http.get("/v1/trades?limit=5"))["data"]:
                     answered("trades", trade["id"])
-
-def child(number, fatal):
-    read, write = os.pipe()
-    pid = os.fork()
-    if not pid:
-        try:
-            work(number, fatal, write)
-        except BaseException as error:
-            os.write(2, repr(error).encode())
-        finally:
-            os._exit(1)
-    os.close(write)
-    with os.fdopen(read, "rb") as pipe:
-        lines = pipe.read().splitlines()
-    _, status = os.waitpid(pid, 0)
-    assert os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL, status
-    return [json.loads(line) for line in lines]
 
 def look(told):
     service = MockService(db=path)
@@ -125,7 +97,9 @@ told, begun, found = {}, 0, {}
 for number in range(first, first + rounds):
     # Some die while they open the file, others after a thousand statements.
     fatal = int(10 ** random.Random(number).uniform(1.0, 3.9))
-    heard = child(number, fatal)
+    lines, status = child(lambda tell: work(number, fatal, tell))
+    assert status == signal.SIGKILL, status
+    heard = [json.loads(line) for line in lines.splitlines()]
     begun += not heard
     for what, value in heard:
         assert what in ("clock", "trades") or value not in told.get(what, set()), (what, value)

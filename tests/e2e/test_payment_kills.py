@@ -23,10 +23,11 @@ PRICE = 30_000
 
 # For each step of a purchase, a child is killed right before it or right after it, and a second child goes on.
 DRIVER = """
-import json, os, signal, sys
+import json, signal, sys
 import httpx
 from tests._clock import VirtualClock
 from tests._eventful import EventfulLedger
+from tests._killing import child, die
 from tradesdk import Budget, LocalSigner, MarketClient, PaymentError, RetryPolicy, SystemClock
 
 url, folder, kind, base, ways, turn = sys.argv[1:]
@@ -55,25 +56,14 @@ class Wire(httpx.HTTPTransport):
         answer.read()
         return answer
 
-def die():
-    os.kill(os.getpid(), signal.SIGKILL)
+def bought(number, way, at=0, after=False, place=""):
+    def buy(tell):
+        ledger = EventfulLedger(f"{folder}/{kind}-{number}{place}", sync=False)
+        ledger.at, ledger.after, ledger.event = at, after, die
+        outcome = used(ledger, number, way)
+        tell(json.dumps({"outcome": outcome, "steps": ledger.calls}).encode())
 
-def child(number, way, at=0, after=False, place=""):
-    read, write = os.pipe()
-    pid = os.fork()
-    if not pid:
-        told = {"outcome": "crashed"}
-        try:
-            ledger = EventfulLedger(f"{folder}/{kind}-{number}{place}", sync=False)
-            ledger.at, ledger.after, ledger.event = at, after, die
-            told = {"outcome": used(ledger, number, way), "steps": ledger.calls}
-        finally:
-            os.write(write, json.dumps(told).encode())
-            os._exit(0)
-    os.close(write)
-    _, status = os.waitpid(pid, 0)
-    told = os.read(read, 100_000)
-    os.close(read)
+    told, status = child(buy)
     return (json.loads(told) if told else None), status
 
 class Lost(httpx.BaseTransport):
@@ -132,7 +122,7 @@ def seen(number):
 used(EventfulLedger.memory(), 10**6, "call")  # so that the children need not import everything
 if kind == "signed again":
     lost_minutes_ago(0)
-told, status = child(0, "call")
+told, status = bought(0, "call")
 assert (told["outcome"], status) in (("delivered", 0), ("paid_undelivered", 0)), told
 steps, cases, number = told["steps"], [], 0
 ways, turn = ways.split(","), int(turn)
@@ -148,10 +138,10 @@ for at, step in enumerate(steps, 1):
             number += 1
             if kind == "signed again":
                 lost_minutes_ago(number)
-            _, status = child(number, "call", at, after)
-            assert os.WTERMSIG(status) == signal.SIGKILL, (step, after, status)
+            _, status = bought(number, "call", at, after)
+            assert status == signal.SIGKILL, (step, after, status)
             left = seen(number)
-            told, status = child(number, way, place="-new" if kind == "ledger lost" else "")
+            told, status = bought(number, way, place="-new" if kind == "ledger lost" else "")
             assert status == 0
             cases.append([number, step, after, way, left, told["outcome"]])
 print(json.dumps(cases))

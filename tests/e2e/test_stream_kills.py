@@ -24,6 +24,7 @@ DRIVER = """
 import json, os, random, signal, sys, time
 from pathlib import Path
 import anyio
+from tests._killing import Deadly
 from tradesdk import AsyncTradeClient, RetryPolicy, TradeClient
 from tradesdk._stream import checkpoint
 from tradesdk._system import private_files
@@ -38,26 +39,6 @@ options = {
 }
 draw = random.Random(seed)
 STEPS = ("open", "write", "fsync", "close", "replace")
-
-class Deadly:
-    # Module os, but for one call.
-    def __init__(self, step, at, after):
-        self.step, self.at, self.after = step, at, after
-
-    def __getattr__(self, name):
-        found = getattr(os, name)
-        return self.dying(found) if name == self.step else found
-
-    def dying(self, call):
-        def called(*args, **kwargs):
-            self.at -= 1
-            if self.at == 0 and not self.after:
-                os.kill(os.getpid(), signal.SIGKILL)
-            result = call(*args, **kwargs)
-            if self.at == 0:
-                os.kill(os.getpid(), signal.SIGKILL)
-            return result
-        return called
 
 def note(run, what, signal_id):
     os.write(log, f"{run} {what} {signal_id}\\n".encode())
@@ -115,7 +96,7 @@ def child(run, deadly):
         note(run, "waits", checkpoint.WAIT)
         checkpoint.CheckpointFile.save = lambda file, state: noted(run, file, state)
         if deadly is not None:
-            private_files.os = Deadly(*deadly)
+            private_files.os = Deadly(os, *deadly)
         blocking(run) if flavour == "blocking" else anyio.run(awaiting, run)
     except BaseException as error:
         note(run, "failed", repr(error).replace("\\n", " ")[:2000])
@@ -124,7 +105,7 @@ def child(run, deadly):
 
 for run in range(times + 1):
     last = run == times
-    deadly = (draw.choice(STEPS), draw.randint(1, 60), draw.random() < 0.5) if run % 3 == 2 and not last else None
+    deadly = ((draw.choice(STEPS),), draw.randint(1, 60), draw.random() < 0.5) if run % 3 == 2 and not last else None
     pid = child(run, deadly)
     until = time.monotonic() + (60.0 if last else draw.uniform(0.01, 0.4) if deadly is None else 30.0)
     newest = f" got {newest_signal()}\\n" if last else ""

@@ -499,7 +499,9 @@ def test_a_disk_that_is_really_full(tmp_path: Path) -> None:
 # At each step of a save: the child kills itself before or after every call of the system.
 AT_EVERY_STEP = """
 import os, signal, sys
+from tests._killing import Deadly, child
 from tests.unit._checkpoints import checkpoint, save, state
+from tradesdk._system import private_files
 
 path = sys.argv[1]
 file = checkpoint(path)
@@ -509,30 +511,18 @@ found = state(0)
 file.close()
 steps = ("open", "fchmod", "write", "fsync", "close", "replace")
 number, killed = 0, [0, 0]
+
+def saved(tell):
+    file = checkpoint(path)
+    file.open()
+    private_files.os = Deadly(os, (step,), nth, after=not before)
+    save(file, state(number, ids=number))
+
 for before in (True, False):
     for step in steps:
         for nth in range(1, 6):
             number += 1
-            child = os.fork()
-            if child == 0:
-                file = checkpoint(path)
-                file.open()
-                real, calls = getattr(os, step), 0
-
-                def dying(*given):
-                    global calls
-                    calls += 1
-                    if before and calls == nth:
-                        os.kill(os.getpid(), signal.SIGKILL)
-                    result = real(*given)
-                    if not before and calls == nth:
-                        os.kill(os.getpid(), signal.SIGKILL)
-                    return result
-
-                setattr(os, step, dying)
-                save(file, state(number, ids=number))
-                os._exit(0)
-            ended = os.waitpid(child, 0)[1]
+            _, ended = child(saved)
             assert ended in (0, signal.SIGKILL)
             new = state(number, ids=number)
             old, found = found, file.open()

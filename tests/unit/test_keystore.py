@@ -181,25 +181,25 @@ def test_a_file_system_without_links(tmp_path: Path, monkeypatch: pytest.MonkeyP
 KILLED = """
 import json, os, signal, sys
 from pathlib import Path
+from types import SimpleNamespace
+from tests._killing import Deadly, child
 from tradesdk.payments.signing import keystore
 
 folder, password, links = Path(sys.argv[1]), "a password", sys.argv[2] == "links"
 keystore.create_keystore(folder / "first", password, work=2)  # imports what children would import each
 
-def kill_before(at):
-    def deadly(call):
-        def called(*given, **named):
-            nonlocal at
-            at -= 1
-            if not at:
-                os.kill(os.getpid(), signal.SIGKILL)
-            if call is link and not links:
-                raise PermissionError(1, "Operation not permitted")
-            return call(*given, **named)
-        return called
-    link = os.link
-    for name in ("open", "fchmod", "write", "fsync", "close", "link", "replace", "unlink"):
-        setattr(os, name, deadly(getattr(os, name)))
+CALLS = ("open", "fchmod", "write", "fsync", "close", "link", "replace", "unlink")
+
+def refused(*given, **named):
+    raise PermissionError(1, "Operation not permitted")
+
+def made(tell):
+    if not links:
+        os.link = refused
+    deadly = Deadly(SimpleNamespace(**{name: getattr(os, name) for name in CALLS}), CALLS, len(found) + 1)
+    for name in CALLS:
+        setattr(os, name, getattr(deadly, name))
+    keystore.create_keystore(file, password, work=2)
 
 def left(file):
     if not file.exists():
@@ -212,12 +212,7 @@ def left(file):
 found, status = [], signal.SIGKILL
 while status == signal.SIGKILL:
     file = folder / str(len(found))
-    child = os.fork()
-    if child == 0:
-        kill_before(len(found) + 1)
-        keystore.create_keystore(file, password, work=2)
-        os._exit(0)
-    status = os.waitpid(child, 0)[1]
+    _, status = child(made)
     found.append(left(file))
 print(json.dumps([status, found]))
 """
@@ -229,7 +224,8 @@ print(json.dumps([status, found]))
 def test_a_kill_leaves_a_whole_keystore_or_none(tmp_path: Path, links: str) -> None:
     """Before each call to the system. Where there are no links, an empty file may have the name."""
     command = [sys.executable, "-c", KILLED, str(tmp_path), links]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=300)
+    root = Path(__file__).parents[2]
+    done = subprocess.run(command, cwd=root, capture_output=True, text=True, check=True, timeout=300)
     status, found = json.loads(done.stdout)
     assert (status, found[-1]) == (0, "whole")
     assert len(found) > 8
