@@ -124,8 +124,8 @@ def test_a_buy_opens_and_a_sell_closes(stage: Stage) -> None:
     assert stage.balance()["token_balances"] == []
 
 
-def played(steps: int) -> dict[str, Any]:
-    """Ten minutes in which two agents often buy and soon sell, looked at after each step."""
+def played(steps: int, seconds: float = 600) -> dict[str, Any]:
+    """Some time in which two agents often buy and soon sell, looked at after each step."""
     with (
         MockService(clock=MockClock(START), gaps=OPEN, first_within=0) as mock,
         in_process(mock, "mock_full_enterprise_me") as http,
@@ -136,7 +136,7 @@ def played(steps: int) -> dict[str, Any]:
             agent = add_agent(http, wallet, risk=risk, min_confidence=confidence, max_positions=4)
             mock.start_agent(agent["id"])
         for _ in range(steps):
-            mock.clock.advance(600 / steps)
+            mock.clock.advance(seconds / steps)
             found = {path: walk(http, f"/v1/{path}") for path in ("trades", "positions", "agents")}
         return {**found, "balance": ok(http.get(f"/v1/wallets/{wallet}/balance"))}
 
@@ -148,6 +148,10 @@ def test_ten_minutes_at_once_are_the_same_as_in_steps() -> None:
     held = [trade["token_symbol"] for trade in leap["trades"] if trade["status"] == "open"]
     assert sorted(held) == sorted(position["token_symbol"] for position in leap["positions"])
     assert len(leap["trades"]) > len(held) > 2
+    # What a price ends is over in that very second.
+    ended = sorted(trade["closed_at"] for trade in leap["trades"] if trade["closed_at"])
+    until = played(1, ended[-1] - START)["trades"]
+    assert [trade["closed_at"] for trade in until].count(ended[-1]) == ended.count(ended[-1])
 
 
 @pytest.mark.parametrize(
@@ -205,6 +209,20 @@ def test_a_deleted_agent_leaves_no_position(stage: Stage) -> None:
     # Ether has moved meanwhile, too.
     assert balance["native_balance_usd"] == pytest.approx(money + trade["pnl_usd"], rel=0.01)
     assert ok(stage.http.post("/v1/aggregate-metrics", json={}))["data"]["totalTrades"] >= 1
+
+
+def test_money_that_a_deleted_agent_leaves_is_spent_by_the_next(stage: Stage) -> None:
+    """Although another one has looked into the empty wallet meanwhile."""
+    stage.tell(risk={"position_size_pct": 100})
+    stage.emit("BUY", "BRETT")
+    other = add_agent(stage.http, stage.wallet, risk=FAR)["id"]
+    stage.mock.start_agent(other)
+    stage.emit("BUY", "TOSHI")
+    assert stage.held == ["BRETT"]
+    stage.mock.stop_agent(stage.agent)
+    assert stage.http.delete(f"/v1/agents/{stage.agent}").status_code == 204
+    stage.emit("BUY", "TOSHI")
+    assert [each["agent_id"] for each in walk(stage.http, "/v1/positions")] == [other]
 
 
 TOKENS = {BASE: ("BRETT", "DEGEN", "AERO"), BNB: ("CAKE",)}
