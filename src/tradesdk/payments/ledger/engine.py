@@ -9,6 +9,7 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Protocol
 
 from ..._fleet.server import Row
+from ..._system.clock import SystemClock
 from ...errors import LedgerError
 from . import errors
 
@@ -34,7 +35,7 @@ class Engine(ABC):
 
     Args:
         shown: the name of the database in errors.
-        timeout: seconds that a transaction waits for another thread, and then for another process.
+        timeout: seconds that a call waits for another thread or process.
 
     Attributes:
         checks: statements that return what is wrong with the whole database, or `ok`.
@@ -46,28 +47,37 @@ class Engine(ABC):
         self.shown = shown
         self._timeout = timeout
         self._lock = threading.Lock()
+        self._waited: set[str] = set()
+        """Owners that have waited a whole timeout for a lock: they don't wait again while it is held."""
 
     @contextmanager
-    def transaction(self, consequence: str = errors.NOTHING_SENT, *, write: bool = False) -> Iterator[Transaction]:
-        """A transaction; one that writes excludes all others that do, and is durable at its end.
+    def transaction(
+        self, consequence: str = errors.NOTHING_SENT, *, write: bool = False, owner: str | None = None
+    ) -> Iterator[Transaction]:
+        """A transaction of the call `owner`; one that writes excludes all others that do, and is durable at its end.
 
         If the block raises, nothing has changed.
 
         Raises:
             LedgerError: it failed; `consequence` says what that means for the call.
         """
+        deadline = SystemClock.monotonic() + (0 if owner in self._waited else self._timeout)
         try:
-            if not self._lock.acquire(timeout=self._timeout):
+            if not self._lock.acquire(timeout=left(deadline)):
                 raise errors.locked(self.shown)
             try:
-                with self._begin(write=write) as transaction:
+                with self._begin(deadline, write=write) as transaction:
                     yield transaction
             finally:
                 self._lock.release()
         except (errors.UnusableLedgerError, DamagedRowError, OverflowError, UnicodeError) as error:
             problem = self._problem(error)
+            if owner is not None and problem.code == "ledger_locked":
+                self._waited.add(owner)
             message = f"{problem.what}; {consequence}"
             raise LedgerError(message, code=problem.code, hint=problem.hint) from problem.__cause__
+        if owner is not None:
+            self._waited.clear()
 
     def _problem(self, error: Exception) -> errors.UnusableLedgerError:
         if isinstance(error, errors.UnusableLedgerError):
@@ -76,7 +86,7 @@ class Engine(ABC):
         return how(self.shown, str(error))
 
     @abstractmethod
-    def _begin(self, *, write: bool) -> AbstractContextManager[Transaction]:
+    def _begin(self, deadline: float, *, write: bool) -> AbstractContextManager[Transaction]:
         """A transaction, committed if the block does not raise. If it fails, it raises `UnusableLedgerError`."""
 
     @abstractmethod
@@ -86,3 +96,8 @@ class Engine(ABC):
     @abstractmethod
     def close(self) -> None:
         """Close the connection. The next use opens it again."""
+
+
+def left(deadline: float) -> float:
+    """Seconds until a monotonic time, not below 0."""
+    return max(0.0, deadline - SystemClock.monotonic())

@@ -50,7 +50,7 @@ def open_file(path: str, *, sync: bool, timeout: float) -> sqlite3.Connection:
         _keep_private(path)
     while True:
         try:
-            return _connect(path, sync=sync, timeout=timeout, signed=signed)
+            return _connect(path, sync=sync, timeout=max(0.0, deadline - SystemClock.monotonic()), signed=signed)
         except sqlite3.Error as error:
             # While another process creates the file, SQLite reports "locked" at once instead of waiting.
             code = getattr(error, "sqlite_errorcode", 0) & 0xFF

@@ -73,9 +73,9 @@ class PostgresEngine(Engine):
         self.connection = None
 
     @contextmanager
-    def _begin(self, *, write: bool) -> Iterator[PostgresTransaction]:
+    def _begin(self, deadline: float, *, write: bool) -> Iterator[PostgresTransaction]:
         found: Problem | None = None
-        transaction = PostgresTransaction(self, SystemClock.monotonic() + self._timeout, write=write)
+        transaction = PostgresTransaction(self, deadline, write=write)
         try:
             yield transaction
             transaction.commit()

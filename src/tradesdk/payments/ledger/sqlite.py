@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import sqlite3
 import threading
@@ -12,7 +13,7 @@ from contextlib import contextmanager
 from ..._fleet.server import Row
 from . import errors
 from . import schema as sql
-from .engine import Engine
+from .engine import Engine, left
 from .opening import mark_signed, open_file, open_memory
 
 
@@ -38,6 +39,7 @@ class SqliteEngine(Engine):
         super().__init__(path or "in memory", timeout)
         self._path = path
         self._sync = sync
+        self._busy = -1
         self._db: sqlite3.Connection | None = None
         self._opened: tuple[int, int, bool] | None = None
         self._real = ""
@@ -47,7 +49,7 @@ class SqliteEngine(Engine):
             _FILES.add(self)
 
     @contextmanager
-    def _begin(self, *, write: bool) -> Iterator[SqliteTransaction]:
+    def _begin(self, deadline: float, *, write: bool) -> Iterator[SqliteTransaction]:
         if self._process != os.getpid() and (self._path is None or self._db is not None):
             raise errors.failed(
                 self.shown,
@@ -55,7 +57,7 @@ class SqliteEngine(Engine):
                 "processes can share a file: open its path in each of them",
             )
         try:
-            db = self._open()
+            db = self._open(deadline)
             self._end(db)  # an interrupt may have prevented the end of the last one
             try:
                 db.execute("BEGIN IMMEDIATE" if write else "BEGIN")
@@ -89,7 +91,7 @@ class SqliteEngine(Engine):
             self._close()
             self._opened = None
 
-    def _open(self) -> sqlite3.Connection:
+    def _open(self, deadline: float) -> sqlite3.Connection:
         if self._path is None:
             if self._db is None:
                 self._db = open_memory()
@@ -105,9 +107,14 @@ class SqliteEngine(Engine):
             self._process = os.getpid()
             self._real = os.path.realpath(self._path)
             self._marked = False
-            self._db = open_file(self._real, sync=self._sync, timeout=self._timeout)
+            self._db = open_file(self._real, sync=self._sync, timeout=left(deadline))
             self._db.row_factory = _to_row
             self._opened = _identity(self._path)
+            self._busy = -1
+        busy = math.ceil(left(deadline) * 1000)
+        if busy != self._busy:
+            self._db.execute(f"PRAGMA busy_timeout = {busy}")
+            self._busy = busy
         return self._db
 
     def _close(self) -> None:

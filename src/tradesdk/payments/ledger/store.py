@@ -187,7 +187,7 @@ class Ledger:
         payment, now = wanted.payment, wanted.now
         recipients = recipients_of(payment.origin)
         accounts = _Accounts(wanted.budget, now, recipients)
-        with self._engine.transaction(write=True) as db:
+        with self._engine.transaction(write=True, owner=wanted.owner) as db:
             kept = (now - rules.KEPT,)
             finding = _finding(payment.fingerprint, now, wanted.since)
             rows, old, *more = db.read(finding, (sql.OLD_REPLY, kept), *accounts.statements)
@@ -221,7 +221,7 @@ class Ledger:
             LedgerError: the ledger cannot be written, or has no payment with that id.
         """
         names = change.reads()
-        with self._engine.transaction(change.consequence, write=True) as db:
+        with self._engine.transaction(change.consequence, write=True, owner=change.owner) as db:
             rows, *known = db.read((sql.BY_ID, (payment_id,)), *([(sql.settings(len(names)), names)] if names else []))
             if not rows:
                 raise errors.gone(payment_id)
