@@ -68,7 +68,7 @@ def dies_at_statement(at: int) -> None:
             die()
 
     def traced(*given: Any, **options: Any) -> sqlite3.Connection:
-        db = connect(*given, **options)
+        db: sqlite3.Connection = connect(*given, **options)
         db.set_trace_callback(statement)
         return db
 

@@ -38,7 +38,9 @@ def configuration(client: str, words: Sequence[str], environ: Mapping[str, str])
         quoted = [f"{name} = {json.dumps(value)}" for name, value in environ.items()]
         lines = ["[mcp_servers.trade]", f"command = {json.dumps(command)}", f"args = {json.dumps(args)}"]
         return "\n".join([*lines, *(["", "[mcp_servers.trade.env]", *quoted] if quoted else [])])
-    entry: dict[str, object] = {"command": command, "args": args} | ({"env": dict(environ)} if environ else {})
+    entry: dict[str, object] = {"command": command, "args": args}
+    if environ:
+        entry["env"] = dict(environ)
     if client == "vscode":
         return json.dumps({"servers": {"trade": {"type": "stdio", **entry}}}, indent=2)
     return json.dumps({"mcpServers": {"trade": entry}}, indent=2)

@@ -205,7 +205,6 @@ async def refused(market: AsyncMarketClient) -> None:
     await market.top_performers("roi")  # type: ignore[arg-type]  # it is ROI
     await market.top_performers()  # type: ignore[call-arg]  # by what?
     await market.supported_tokens(max_price="1")  # type: ignore[call-arg]  # it is free
-    await market.quote.token_prices(["ETH"], max_price="1")  # type: ignore[call-arg]  # a quote buys nothing
     await market.token_prices(["ETH"], dry_run=True)  # type: ignore[call-arg]  # that is market.dry_run
     print((await market.dry_run.token_prices(["ETH"])).data)  # type: ignore[attr-defined]  # nothing was bought
     await market.batches.token_prices(["ETH"])  # type: ignore[misc]  # a run is walked, not awaited  # async only
