@@ -196,13 +196,13 @@ DRAWN = {
 LARGE = {
     "two calls, two purchases, programs that stand still": (
         Case(2, "ab", budget(1), MARGINAL, stalls=True),
-        145_811,
+        285_409,
     ),
     "two purchases and room for both": (
         Case(1, "ab", budget(2), SHORT, once=True, marks=False),
-        123_592,
+        78_916,
     ),
-    "a person who is wrong, and the last seconds": (Case(1, "a", budget(2), MARGINAL, wrong=True), 116_014),
+    "a person who is wrong, and the last seconds": (Case(1, "a", budget(2), MARGINAL, wrong=True), 95_308),
 }
 """Worlds, and how many states each has: a change of these numbers is a change of what can happen."""
 LONG |= {name: DRAWN[name] for name in one_of(list(DRAWN))}
