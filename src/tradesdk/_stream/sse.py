@@ -78,6 +78,10 @@ class SSEDecoder:
         if _CR in chunk:
             self._after_cr = chunk[-1] == _CR
             chunk = chunk.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+        is_event = chunk[:6] == b"data: " and chunk[-2:] == b"\n\n" and chunk.count(b"\n") == 2  # the usual case
+        if is_event and not self._line and self._data is None and len(chunk) < min(self._max_line, self._max_event):
+            self.last_event_id = self._id
+            return [chunk[6:-2]]
         events: list[bytes] = []
         lines = chunk.split(b"\n")  # from here on only LF ends a line
         if len(lines) == 1:
