@@ -1,9 +1,10 @@
-"""What a fleet costs in PostgreSQL: a payment's three steps, a claim of the rate limit, growth, round trips.
+"""What a fleet costs in PostgreSQL: a payment's three steps, a claim of the rate limit, growth, round trips, signals.
 
 The peers are SQLite's ledger, synced, and psycopg alone with the same commits, on the same disk. By the wall, because a
 server does most of the work. The server is TRADE_FLEET, or else the one that the tests start.
 """
 
+import json
 import os
 import sys
 import tempfile
@@ -12,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from time import perf_counter
 from typing import Any
 from unittest.mock import patch
 
@@ -24,7 +26,8 @@ from tradesdk import Ledger, PaymentStage, SystemClock
 from tradesdk._fleet.blocking import Connection
 from tradesdk._fleet.rate import CLAIM, SharedWindow
 from tradesdk._fleet.server import numbered, server
-from tradesdk.fleet import create_tables
+from tradesdk._fleet.signals import Relay, Stored
+from tradesdk.fleet import FleetSignals, create_tables
 from tradesdk.payments.ledger import schema
 from tradesdk.payments.ledger.rules import last_day
 
@@ -33,6 +36,7 @@ from tests._postgres import Postgres, new_schema
 
 ROUNDS, TIMES = 60, 3
 SIZES = (1_000, 100_000)
+SIGNALS = 1_000
 
 
 def bare(url: str) -> Callable[[], None]:
@@ -86,6 +90,36 @@ def round_trips(ledger: Ledger) -> int:
     return run.call_count
 
 
+def show_signals(url: str) -> None:
+    """Signals a second that a relay stores, and that one member of a group takes: each is a synced commit."""
+    name = new_schema()
+    create_tables(url, schema=name)
+    relay = Relay(server(url, name), 8453, "https://api.example.com", lease=600, keep=3600)
+    relay.take(0.0)
+    with FleetSignals(chain=8453, group="bots", url=url, schema=name) as member:
+        member._member.look()  # so that the group begins here
+        began = perf_counter()
+        for number in range(SIGNALS):
+            body = {
+                "type": "signal",
+                "id": f"sig_{number}",
+                "token_address": "0x" + "22" * 20,
+                "token_symbol": "BRETT",
+                "chain_id": 8453,
+                "direction": "BUY",
+                "confidence": 0.5,
+                "price_usd": 0.1,
+                "timestamp": number + 1,
+            }
+            relay.add(Stored(body["id"], number + 1.0, json.dumps(body)))  # type: ignore[arg-type]
+        stored = perf_counter()
+        for _ in range(SIGNALS):
+            next(member)
+        taken = perf_counter()
+    relay.link.close()
+    print(f"signals a second: {SIGNALS / (stored - began):,.0f} stored, {SIGNALS / (taken - stored):,.0f} taken\n")
+
+
 def main(url: str, place: Path) -> bool:
     name = new_schema()
     create_tables(url, schema=name)
@@ -116,6 +150,7 @@ def main(url: str, place: Path) -> bool:
     bars = [Bar("a claim", "psycopg's UPDATE", 1.5, by_wall=True)]
     held &= report("A request of the rate limit", figures, bars, unit="µs", peers=["psycopg"])
 
+    show_signals(url)
     few, many = (f"{size:,} payments" for size in SIZES)
     ledgers = {few: grown(url, SIZES[0]), many: grown(url, SIZES[1])}
     probes = {one: in_process(partial(written, each), times=TIMES) for one, each in ledgers.items()}
