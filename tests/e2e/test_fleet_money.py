@@ -14,7 +14,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tradesdk import Budget, Ledger, LocalSigner, MarketClient, PaymentError, PaymentUndeliveredError
+from tradesdk import Budget, ChainWitness, Ledger, LocalSigner, MarketClient, PaymentError, PaymentUndeliveredError
 from tradesdk.fleet import create_tables
 from tradesdk_mock import MockServer, MockService
 
@@ -179,8 +179,16 @@ def test_members_that_are_killed_stopped_and_cut_pass_no_budget(own_server: Post
             print(happened)
             assert len(market.payments.settlements()) == market.payments.signatures() == most
             with Ledger.postgres(own_server.url(), schema=schema) as ledger:
+                witness = ChainWitness(market.rpc_url)
                 client = MarketClient(
-                    base_url=market.market_url, ledger=ledger, budget=Budget(total="100"), clock=market.clock
+                    base_url=market.market_url,
+                    ledger=ledger,
+                    budget=Budget(total="100"),
+                    clock=market.clock,
+                    witness=witness,
                 )
-                assert client.payments.spending().total == market.payments.spent()
+                market.clock.advance(3600)  # all have expired, and the chain has decided
+                client.payments.reconcile()
+                spending = client.payments.spending()
+                assert (spending.total, spending.held) == (market.payments.spent(), 0)
                 client.close()
