@@ -178,8 +178,10 @@ def test_members_that_are_killed_stopped_and_cut_pass_no_budget(own_server: Post
             assert fleet.end() == [0] * 8
             print(happened)
             assert len(market.payments.settlements()) == market.payments.signatures() == most
-            with Ledger.postgres(own_server.url(), schema=schema) as ledger:
-                witness = ChainWitness(market.rpc_url)
+            with (
+                Ledger.postgres(own_server.url(), schema=schema) as ledger,
+                ChainWitness(market.rpc_url) as witness,
+            ):
                 client = MarketClient(
                     base_url=market.market_url,
                     ledger=ledger,
