@@ -33,9 +33,11 @@ from tradesdk.fleet import (
     FleetSignal,
     FleetSignals,
     create_tables,
+    status,
 )
 from tradesdk_mock import MockServer
 
+from .._pages import ROOT, blocks
 from .._postgres import Postgres, Proxy, new_schema
 from ._streamhouse import QUICKLY, key_of, server_of
 
@@ -302,6 +304,32 @@ def test_tables_that_are_missing(postgres: Postgres) -> None:
     with FleetSignals(chain=CHAIN, url=postgres.url(), schema="nowhere") as member, pytest.raises(FleetError) as caught:
         next(member)
     assert caught.value.code == "fleet_lost"
+
+
+def test_the_rights_of_the_page_are_enough(fleet: Fleet) -> None:
+    role = new_schema()
+    fleet.postgres.do(f"CREATE ROLE {role} LOGIN")
+    (rights,) = (block for block in blocks(ROOT / "docs" / "fleet.md") if block.language == "sql")
+    fleet.postgres.do(*(line.replace("tradesdk", fleet.schema).replace("bots", role) for line in rights.lines))
+    fleet.relay.release()
+    relay = Relay(server(fleet.postgres.url(role), fleet.schema), CHAIN, "https://api.example.com", lease=60, keep=3600)
+    try:
+        with fleet.member(url=fleet.postgres.url(role)) as member:
+            joined(member)
+            assert relay.take(BEGAN) == 0
+            wanted = signal()
+            relay.add(stored(wanted))
+            relay.trim()
+            assert ids(member, 1) == [wanted.id]
+            assert member.once("a")
+            found = status(fleet.postgres.url(role), schema=fleet.schema)
+        assert found.unread == {}
+        assert [(one.is_working, one.signals) for one in found.relays] == [(True, 1)]
+        assert [(one.name, one.waiting, one.in_hand) for one in found.groups] == [("bots", 0, 1)]
+        assert {one.uses for one in found.members} >= {f"signals/{CHAIN}/bots", f"relay/{CHAIN}"}
+    finally:
+        relay.link.close()
+        fleet.postgres.do(f"DROP OWNED BY {role}", f"DROP ROLE {role}")
 
 
 # The lease
