@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import re
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from tradesdk_cli.text import one_line, visible
@@ -74,6 +75,7 @@ def selected(item: dict[str, Any], fields: Sequence[str]) -> dict[str, Any]:
     return {**found, "untrusted": chosen} if chosen else found
 
 
+@dataclass(eq=False)
 class Fault(Exception):
     """Why a tool did not do what it was asked: told to the client, never raised at it.
 
@@ -87,25 +89,16 @@ class Fault(Exception):
         about: more fields.
     """
 
-    def __init__(
-        self,
-        code: str,
-        message: str,
-        next_step: str,
-        *,
-        person: str | None = None,
-        retryable: bool = False,
-        untrusted: str | None = None,
-        about: Mapping[str, Any] | None = None,
-    ) -> None:
-        super().__init__(message)
-        self.code = code
-        self.message = message
-        self.next_step = next_step
-        self.person = person
-        self.retryable = retryable
-        self.untrusted = untrusted
-        self.about = dict(about or {})
+    code: str
+    message: str
+    next_step: str
+    person: str | None = None
+    retryable: bool = False
+    untrusted: str | None = None
+    about: Mapping[str, Any] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        return self.message
 
     def as_dict(self) -> dict[str, Any]:
         """The structured content of the tool's error."""

@@ -9,17 +9,16 @@ from tradesdk_cli.text import dollars, usd
 
 
 class SessionLimit:
-    """Counts each purchase once, by its name, before it is bought; only what was surely not sent is given back."""
+    """Counts each purchase once, by its name, before it is bought; only what was surely not sent is given back.
+
+    Attributes:
+        limit: micro-dollars that the session may spend.
+    """
 
     def __init__(self, limit: int) -> None:
-        self._limit = limit
+        self.limit = limit
         self._counted: dict[str, int] = {}
         self._lock = threading.Lock()
-
-    @property
-    def limit(self) -> int:
-        """Micro-dollars that the session may spend."""
-        return self._limit
 
     @property
     def spent(self) -> int:
@@ -29,25 +28,7 @@ class SessionLimit:
     @property
     def left(self) -> int:
         """Micro-dollars that are left."""
-        return self._limit - self.spent
-
-    def take(self, purchase: str, price: int) -> bool:
-        """Count a purchase; False if it was counted before.
-
-        Raises:
-            Fault: `over_session_limit`.
-        """
-        with self._lock:
-            before = self._counted.get(purchase, 0)
-            if price - before > self.left:
-                raise self.refusal(price)
-            self._counted[purchase] = max(price, before)
-            return before == 0
-
-    def give_back(self, purchase: str) -> None:
-        """Nothing was sent for it, or it was paid before."""
-        with self._lock:
-            self._counted.pop(purchase, None)
+        return max(0, self.limit - self.spent)
 
     def check(self, purchase: str, price: int) -> None:
         """Refuse what would not fit, before anybody is asked about it.
@@ -56,11 +37,25 @@ class SessionLimit:
             Fault: `over_session_limit`.
         """
         if price - self._counted.get(purchase, 0) > self.left:
-            raise self.refusal(price)
+            left, limit = dollars(usd(self.left)), dollars(usd(self.limit))
+            raise own(
+                "over_session_limit",
+                f"it costs {dollars(usd(price))}, and of {limit} for this session {left} is left; nothing was done",
+            )
 
-    def refusal(self, price: int) -> Exception:
-        left, limit = dollars(usd(max(0, self.left))), dollars(usd(self._limit))
-        return own(
-            "over_session_limit",
-            f"it costs {dollars(usd(price))}, and of {limit} for this session {left} is left; nothing was done",
-        )
+    def take(self, purchase: str, price: int) -> bool:
+        """Count a purchase; False if it was counted before.
+
+        Raises:
+            Fault: `over_session_limit`.
+        """
+        with self._lock:
+            self.check(purchase, price)
+            before = self._counted.get(purchase, 0)
+            self._counted[purchase] = max(price, before)
+            return before == 0
+
+    def give_back(self, purchase: str) -> None:
+        """Nothing was sent for it, or it was paid before."""
+        with self._lock:
+            self._counted.pop(purchase, None)

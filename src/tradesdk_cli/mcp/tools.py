@@ -16,6 +16,7 @@ from tradesdk_cli.mcp.arguments import body_of, call_of, checked, listed, moment
 from tradesdk_cli.mcp.catalog import FEW_ROWS, MOST_ROWS, Scope, Tool, tools
 from tradesdk_cli.mcp.spending import SessionLimit
 from tradesdk_cli.output.formats import flatten
+from tradesdk_cli.session import wire
 from tradesdk_cli.text import dollars, plain_dollars, to_json, usd, visible
 
 if TYPE_CHECKING:
@@ -109,13 +110,13 @@ class Toolbox:
     def _account(self, given: Answer) -> Answer:
         client = self._trade
         wallets = client.wallets.list(limit=MOST_ROWS).page()
-        rows = [marked(_wire(wallet)) for wallet in wallets.data]
+        rows = [marked(wire(wallet)) for wallet in wallets.data]
         if given.get("balances"):
             for row, wallet in zip(rows, wallets.data, strict=True):
-                row["balance"] = marked(_wire(client.wallets.balance(wallet.id)))
+                row["balance"] = marked(wire(client.wallets.balance(wallet.id)))
         answer = {
-            "account": marked(_wire(client.account.get())),
-            "usage": marked(_wire(client.account.usage())),
+            "account": marked(wire(client.account.get())),
+            "usage": marked(wire(client.account.usage())),
             "wallets": rows,
             "note": NOTE,
         }
@@ -125,7 +126,7 @@ class Toolbox:
 
     def _agents(self, given: Answer) -> Answer:
         if "id" in given:
-            return _item(_wire(self._trade.agents.get(given["id"])), given)
+            return _item(wire(self._trade.agents.get(given["id"])), given)
         return _page(self._trade.agents.list(**walk_of(given), status=given.get("status")).page(), given)
 
     def _results(self, given: Answer) -> Answer:
@@ -136,7 +137,7 @@ class Toolbox:
         agents = []
         for summary in summaries[:_MOST_AGENTS]:
             try:
-                agents.append(_wire(client.agents.get(summary.id)))
+                agents.append(wire(client.agents.get(summary.id)))
             except NotFoundError:  # deleted meanwhile
                 continue
         name = {"pnl": _STATS[0], "win_rate": _STATS[1], "trades": _STATS[2]}[given.get("sort", "pnl")]
@@ -144,16 +145,14 @@ class Toolbox:
             agents = [agent for agent in agents if _stat(agent, _STATS[0]) < 0]
         agents.sort(key=lambda agent: _stat(agent, name), reverse=not given.get("losing"))
         shown = agents[: given.get("limit", FEW_ROWS)]
-        more = {"total": len(agents)}
+        more: Answer = {"total": len(agents)}
         if len(summaries) > _MOST_AGENTS:
-            return page(
-                shown, None, given.get("fields", ()), **more, incomplete=f"only {_MOST_AGENTS} agents were read"
-            )
+            more["incomplete"] = f"only {_MOST_AGENTS} agents were read"
         return page(shown, None, given.get("fields", ()), **more)
 
     def _trades(self, given: Answer) -> Answer:
         if "id" in given:
-            return _item(_wire(self._trade.trades.get(given["id"])), given)
+            return _item(wire(self._trade.trades.get(given["id"])), given)
         asked = {name: given.get(name) for name in ("agent_id", "status")}
         return _page(self._trade.trades.list(**walk_of(given), **asked).page(), given)
 
@@ -168,7 +167,7 @@ class Toolbox:
             limit = given.get("limit", FEW_ROWS)
             asked = {"limit": limit, "min_confidence": given.get("min_confidence")}
             found = self._trade.signals.latest(chain=given["chain"], **asked)
-            return page(map(_wire, found[:limit]), None, given.get("fields", ()))
+            return page(map(wire, found[:limit]), None, given.get("fields", ()))
         pager = self._trade.signals.history(
             chain=given["chain"],
             token_address=given.get("token_address"),
@@ -185,7 +184,7 @@ class Toolbox:
         wanted = given.get("search", "").casefold()
         listed = self._market.supported_tokens(limit=_MOST_TOKENS).data.tokens
         rows = [
-            _wire(token)
+            wire(token)
             for token in listed
             if wanted in token.symbol.casefold()
             or wanted in token.name.casefold()
@@ -211,7 +210,7 @@ class Toolbox:
             "what": call.told(),
             "price_usd": plain_dollars(quote.price),
             "budgets_leave_usd": None if left is None else plain_dollars(left),
-            "session_leaves_usd": plain_dollars(usd(max(0, self.limit.left))),
+            "session_leaves_usd": plain_dollars(usd(self.limit.left)),
             "for_sale": spend > 0,
             "needs_approval": quote.amount > self.scope.auto,
         }
@@ -314,7 +313,7 @@ class Toolbox:
             "charged": result.charged,
             "payment": None if payment is None else payment.id,
             "answered_at": None if result.answered_at is None else result.answered_at.isoformat(),
-            "session_leaves_usd": plain_dollars(usd(max(0, self.limit.left))),
+            "session_leaves_usd": plain_dollars(usd(self.limit.left)),
             "note": NOTE,
         }
         if answer["next_offset"] is not None:
@@ -330,7 +329,7 @@ class Toolbox:
             session = {
                 "limit_usd": plain_dollars(usd(self.limit.limit)),
                 "spent_usd": plain_dollars(usd(self.limit.spent)),
-                "left_usd": plain_dollars(usd(max(0, self.limit.left))),
+                "left_usd": plain_dollars(usd(self.limit.left)),
                 "without_approval_up_to_usd": plain_dollars(usd(self.scope.auto)),
             }
             return {"item": {"budgets": budget, "session": session}}
@@ -458,7 +457,7 @@ class Toolbox:
             raise own("invalid_arguments", "delete takes only an id")
         if operation == "update" and (not body or "chain_id" in body):
             raise own("invalid_arguments", "update needs something to change, and takes no chain_id")
-        agent = _wire(self._trade.agents.get(given["id"]))
+        agent = wire(self._trade.agents.get(given["id"]))
         if operation == "delete":
             if agent["status"] == "active":
                 raise own("still_active")
@@ -484,7 +483,7 @@ class Toolbox:
         found = given.get("id") if agent is None else agent.id
         self.approvals.end(action, "done", {"agent": found}, self._now())
         answer: Answer = {"status": "done", "id": found}
-        return answer if agent is None else {**answer, "item": marked(_wire(agent)), "note": NOTE}
+        return answer if agent is None else {**answer, "item": marked(wire(agent)), "note": NOTE}
 
     def _send(self, operation: str, given: Answer, body: Answer) -> Any:
         agents = self._writer.agents
@@ -499,18 +498,13 @@ class Toolbox:
 # Answers
 
 
-def _wire(model: Any) -> dict[str, Any]:
-    dumped: dict[str, Any] = model.model_dump(mode="json", exclude_unset=True)
-    return dumped
-
-
 def _item(item: Mapping[str, Any], given: Mapping[str, Any]) -> Answer:
     found = selected(marked(item), given.get("fields", ()))
     return {"item": found, "note": NOTE} if "untrusted" in found else {"item": found}
 
 
 def _page(found: Any, given: Mapping[str, Any]) -> Answer:
-    return page(map(_wire, found.data), found.next_cursor, given.get("fields", ()))
+    return page(map(wire, found.data), found.next_cursor, given.get("fields", ()))
 
 
 def _stat(agent: Mapping[str, Any], name: str) -> float:
