@@ -1,4 +1,4 @@
-"""Files: written whole, locked, and kept apart from each other; standard streams that are closed."""
+"""Files: written whole, locked, and not written over by results; standard streams that are closed."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import errno
 import os
 import stat
 import sys
-from itertools import combinations
 from pathlib import Path
 
 from tradesdk_cli.errors import CliError, UsageProblem
@@ -15,7 +14,7 @@ from tradesdk_cli.text import one_line
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator
     from typing import TextIO
 
 
@@ -93,21 +92,6 @@ def locked(path: str, in_use: CliError, *, wait: float = 0.0) -> Iterator[None]:
         lock.release()
 
 
-def refuse_same(files: Mapping[str, Path | None]) -> None:
-    """`files` by what a person calls them; None, and `-` for stdout, are no files. Links are followed.
-
-    Raises:
-        UsageProblem: two of them are one file, so that one would be written over the other.
-    """
-    named = [(name, path) for name, path in files.items() if path is not None and str(path) != "-"]
-    for (first, path), (second, other) in combinations(named, 2):
-        if _same(path, other):
-            raise UsageProblem(
-                f"{first} and {second} are the same file: {one_line(str(other), 200)}",
-                f"choose another file for {second}",
-            )
-
-
 def refuse_own(out: Path, folders: Iterable[Path]) -> None:
     """`out` is not to replace what is kept in `folders`: settings, keys, ledgers, worlds, places of streams.
 
@@ -123,17 +107,6 @@ def refuse_own(out: Path, folders: Iterable[Path]) -> None:
         return  # whoever opens it says what is wrong with it
     if own and (file.suffix in _OWN_ENDINGS or file.parent.name in _OWN_FOLDERS):
         raise UsageProblem(f"--out: {one_line(str(out), 200)} is a file of trade itself", "choose another file")
-
-
-def _same(one: Path, other: Path) -> bool:
-    try:
-        if os.path.exists(one) and os.path.exists(other):
-            found = os.stat(one)
-            # Of a device or a pipe nothing is lost.
-            return stat.S_ISREG(found.st_mode) and os.path.samestat(found, os.stat(other))
-        return os.path.realpath(one) == os.path.realpath(other)
-    except (OSError, ValueError):
-        return False  # whoever opens it says what is wrong with it
 
 
 def open_closed_streams() -> None:

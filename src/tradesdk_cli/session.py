@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from tradesdk_cli.errors import ConfigProblem
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator
     from contextlib import AbstractContextManager
     from pathlib import Path
 
@@ -304,12 +304,6 @@ def target_of(settings: Settings, *, market: bool = False) -> Target:
         parts.insert(0, f"profile {settings.profile}")
         fields["profile"] = settings.profile
     return Target(" · ".join(parts), fields)
-
-
-def mode_of(table: Mapping[str, Any]) -> str:
-    """What commands with this profile are sent to: the `mode` of a `Target`."""
-    kind, address = table.get("kind", "live"), table.get("base_url")
-    return _mode_at(address) if kind == "live" and isinstance(address, str) else kind
 
 
 def _mode_at(url: str) -> str:

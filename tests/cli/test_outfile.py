@@ -13,8 +13,7 @@ from typing import Any
 import pytest
 
 from tradesdk_cli.config.settings import Settings
-from tradesdk_cli.errors import Unwritable, UsageProblem
-from tradesdk_cli.files import refuse_same
+from tradesdk_cli.errors import Unwritable
 from tradesdk_cli.output.outfile import OutFile
 from tradesdk_cli.output.printer import Output
 from tradesdk_mock import MockServer
@@ -296,20 +295,6 @@ def test_what_came_is_kept_beside_when_it_is_not_all(tmp_path: Path) -> None:
 
 
 # Other files
-
-
-def test_which_files_are_the_same(files: Path) -> None:
-    one, other, linked = files / "one", files / "other", files / "linked"
-    one.touch()
-    other.touch()
-    os.link(one, linked)
-    with pytest.raises(UsageProblem):
-        refuse_same({"a": one, "b": None, "c": linked})
-    with pytest.raises(UsageProblem):
-        refuse_same({"a": files / "none", "b": files / ".." / "files" / "none"})
-    refuse_same({"a": one, "b": other, "c": files / "none"})
-    refuse_same({"a": Path("-"), "b": Path("-")})
-    refuse_same({"a": Path(os.devnull), "b": Path(os.devnull)})
 
 
 def test_an_ending_that_means_something_else(trade: Terminal, service: Scripted, files: Path) -> None:
