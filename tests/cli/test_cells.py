@@ -213,6 +213,7 @@ def test_how_much_is_used_is_a_bar(own: Terminal) -> None:
     [
         (0, 10, "0 of 10 (0%)"),
         (1, 100_000, "1 of 100,000 (<1%)"),
+        (1, 100, "1 of 100 (1%)"),
         (30, 10, "30 of 10 (300%)"),
         (3, 0, "3 of 0"),
         (-1, 5, "-1 of 5"),
@@ -224,6 +225,37 @@ def test_odd_meters(used: float, limit: float, told: str | None) -> None:
         (line,) = drawn(lambda console, width=width: render_one(console, {"x": {"used": used, "limit": limit}}, width))
         assert told is None or line.endswith(told)
         assert cell_len(line) <= 80
+
+
+def shown(item: dict[str, Any], width: int | None) -> list[str]:
+    return drawn(lambda console: render_one(console, item, width))
+
+
+def test_a_bar_stands_where_there_is_room_and_shows_the_first_use() -> None:
+    usage = {"x": {"used": 1, "limit": 100_000, "since": 3}}
+    assert shown(usage, 60) == ["x        █" + "░" * 19 + "  1 of 100,000 (<1%)", "x.since  3"]
+    assert shown(usage, 59) == shown(usage, None) == ["x        1 of 100,000 (<1%)", "x.since  3"]
+
+
+@each_of(("used", "color"), [(74, 32), (75, 33), (89, 33), (90, 31)])
+def test_the_color_of_a_bar(used: int, color: int) -> None:
+    stream = io.StringIO()
+    console = Console(file=stream, force_terminal=True, color_system="standard", width=80)
+    render_one(console, {"x": {"used": used, "limit": 100}}, 80)
+    assert f"\x1b[{color}m█" in stream.getvalue()
+
+
+def test_a_value_is_cut_on_a_terminal_when_it_is_longer_than_2000_characters() -> None:
+    assert shown({"x": "n" * 2000}, 80) == ["x  " + "n" * 2000]
+    assert shown({"x": "n" * 2001}, 80) == ["x  " + "n" * 1999 + "… (2,001 characters; -o json has them all)"]
+    assert shown({"x": "n" * 2001}, None) == ["x  " + "n" * 2001]
+
+
+def test_values_stand_in_line_behind_names_of_any_width() -> None:
+    item = {"漢": "1", "abcd": "2"}
+    assert shown(item, None) == shown(item, 18) == ["漢    1", "abcd  2"]
+    assert shown(item, 17) == ["漢", "  1", "abcd", "  2"]
+    assert shown({"n" * 50: "1", "a": "2"}, None) == ["n" * 50 + "  1", "a" + " " * 39 + "  2"]
 
 
 def test_how_far_the_stops_are() -> None:
@@ -258,6 +290,9 @@ def test_a_very_narrow_terminal_has_the_value_below_the_name(trade: Terminal, se
     service.says(200, {"data": [agent("calm")]})
     lines = trade("agents", "list", tty=True, columns=20, env={"NO_COLOR": "1"}).out.splitlines()
     assert lines[:4] == ["id", "  agt_1", "name", "  calm"]
+    service.says(200, {"data": [agent("calm"), agent("wild")]})
+    two = trade("agents", "list", tty=True, columns=20, env={"NO_COLOR": "1"}).out.splitlines()
+    assert two[: len(lines) + 2] == [*lines, "", "id"], "a blank line between them"
     service.says(200, agent("calm", risk={}, min_confidence=0.5, max_positions=1))
     lines = trade("agents", "get", "agt_1", tty=True, columns=20, env={"NO_COLOR": "1"}).out.splitlines()
     assert lines[:4] == ["id", "  agt_1", "name", "  calm"]
@@ -311,6 +346,11 @@ def test_ids_are_shortened_where_that_shows_more_and_stay_apart() -> None:
     short = drawn(lambda console: render_list(console, columns, rows, 45))
     assert short[1:] == [f"agt_1cee9c02f9{end}…  a     2026-10-21" for end in "012"]
     assert drawn(lambda console: render_list(console, columns[:2], rows, 36))[1] == "agt_1cee9c02f90dee7667e2b87f  a"
+    early = [{**row, "id": f"agt_{end}cee9c02f91dee7667e2b87f"} for end, row in enumerate(rows)]
+    assert drawn(lambda console: render_list(console, columns, early, 45))[1] == "agt_0cee9c02…  a     2026-10-21"
+    for width, ident in ((None, rows[0]["id"]), (46, rows[0]["id"]), (45, "agt_1cee9c02f90d…")):
+        table = GrowingTable((columns[0], columns[2]), rows[0], width and width - 6)
+        assert drawn(lambda console, table=table: console.print(table.row(rows[0])))[0].split()[0] == ident
     odd = [{"id": "1cee9c02f91dee7667e2b87f1cee", "name": "a", "at": "2026-10-21"}]
     assert drawn(lambda console: render_list(console, columns, odd, 40))[1] == "1cee9c02f91dee7667e2b87f1cee  a"
 
