@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -92,13 +91,3 @@ async def afollow(
             if enough(got):
                 break
     return got, stream.stats
-
-
-def soon(condition: Callable[[], bool], seconds: float = 60.0) -> bool:
-    """Whether it holds before so many seconds are over."""
-    end = time.monotonic() + seconds
-    while not condition():
-        if time.monotonic() > end:
-            return False
-        time.sleep(0.005)
-    return True

@@ -14,8 +14,9 @@ from tradesdk import AsyncTradeClient, SystemClock, TradeClient
 from tradesdk._stream import watchdog
 from tradesdk_mock import MockServer
 
+from .._flavour_sync import soon
 from .._hostile import Visit, answer, hostile
-from ._streamhouse import QUICKLY, key_of, publishing, server_of, soon
+from ._streamhouse import QUICKLY, key_of, publishing, server_of
 from ._streamrelay import Relay, relay
 
 pytestmark = pytest.mark.long

@@ -18,9 +18,9 @@ import pytest
 from tradesdk import AsyncTradeClient, TradeClient
 from tradesdk_mock import MockServer
 
-from .._flavour_sync import at_once
+from .._flavour_sync import at_once, soon
 from .._hostile import Visit, hostile
-from ._streamhouse import QUICKLY, STREAM, Publisher, key_of, publishing, server_of, soon
+from ._streamhouse import QUICKLY, STREAM, Publisher, key_of, publishing, server_of
 from ._streamplaces import EMPTY, OPEN, chunk, signal_event
 
 ROOT = Path(__file__).parents[2]
