@@ -37,7 +37,7 @@ from ..payments.state_machine import (
 from .concurrency import always_in_thread, in_thread, sleep
 
 if TYPE_CHECKING:
-    from .payment_flow import AsyncPaymentFlow
+    from .seller import AsyncSeller
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -71,22 +71,22 @@ class AsyncPaidCall(Generic[T, R]):
 
     def __init__(
         self,
-        flow: AsyncPaymentFlow,
+        seller: AsyncSeller,
         request: Request[T],
         finish: Callable[[MarketResult[T]], R],
         *,
         keep: bool = False,
         quote: Quote | None = None,
     ) -> None:
-        self._flow = flow
-        self._authorizer = flow.authorizer
-        self._clock = flow.authorizer.clock
+        self._seller = seller
+        self._authorizer = seller.authorizer
+        self._clock = seller.authorizer.clock
         self._request = request
         self._finish = finish
         self._keep = keep
         self._quote = quote
         self._owner = owner_name()
-        self._give_up = flow.deadline()
+        self._give_up = seller.deadline()
         self._purchase: PurchaseIntent | None = None
         self._payment: Payment | None = None
         """The payment that is claimed."""
@@ -133,8 +133,8 @@ class AsyncPaidCall(Generic[T, R]):
 
         If the call fails although it had the answer, the next equal call gets it.
         """
-        lock = self._flow.locks.of(key)
-        if not await lock.acquire(self._flow.session.deadline):
+        lock = self._seller.locks.of(key)
+        if not await lock.acquire(self._seller.session.deadline):
             raise _in_progress(busy, payment)
         change: Reopen | ReleaseClaim = ReleaseClaim(owner=self._owner)
         try:
@@ -169,7 +169,7 @@ class AsyncPaidCall(Generic[T, R]):
             if not is_busy:
                 is_open = payment is not None and payment.stage is PaymentStage.SENT and payment.paid is None
                 if is_open and authorizer.next_step(payment) is not NextStep.RESEND and not authorizer.time.is_known:
-                    await self._flow.sync_clock()  # whether it has expired depends on the service's time
+                    await self._seller.sync_clock()  # whether it has expired depends on the service's time
                 return payment
             if not patient or self._clock.monotonic() + pause > self._give_up:
                 raise _in_progress(busy, payment)
@@ -227,7 +227,7 @@ class AsyncPaidCall(Generic[T, R]):
     def _collect(self, payment: Payment) -> None:
         """Return a stored answer. With a name, every call gets it."""
         reply = payment.reply or b""
-        data = self._flow.session.read(self._request, RawResponse(200, {}, reply))
+        data = self._seller.session.read(self._request, RawResponse(200, {}, reply))
         is_claimed = payment.purchase is None or self._keep
         shown = replace(payment, waits=False, reply=reply if self._keep else None) if is_claimed else payment
         result = MarketResult(
@@ -246,16 +246,16 @@ class AsyncPaidCall(Generic[T, R]):
 
     async def _sign(self, call: MarketRequest[T], purchase: PurchaseIntent) -> None:
         """Request an offer, pay as it says, and get the answer; nothing if another call was faster."""
-        flow = self._flow
-        found = await flow.offer(call, purchase, self.quote, self._give_up)
+        seller = self._seller
+        found = await seller.offer(call, purchase, self.quote, self._give_up)
         if isinstance(found, MarketResult):
             self._results.append(self._finish(found))
             return
-        if flow.check is not None:
-            await flow.check.check(call, flow.session, self._give_up)
+        if seller.check is not None:
+            await seller.check.check(call, seller.session, self._give_up)
         if await in_thread(partial(self._authorize, purchase, found)):
             await self._submit(is_written=True)
-            flow.remember(purchase, found)
+            seller.remember(purchase, found)
 
     def _authorize(self, purchase: PurchaseIntent, offer: Offer) -> bool:
         """Guards, budget, signature, ledger, in this order; False: another call was faster."""
@@ -272,7 +272,7 @@ class AsyncPaidCall(Generic[T, R]):
         self._payment = replace(reserved, signatures=reserved.signatures + 1)
         self._ending = self._machine.unsent("interrupted")
         self._write_down(submit)
-        self._machine = PaymentStateMachine(self._flow.paid.policy, self._signed, reserved)
+        self._machine = PaymentStateMachine(self._seller.paid.policy, self._signed, reserved)
         self._ending = self._machine.unsent("interrupted")
         return True
 
@@ -282,7 +282,7 @@ class AsyncPaidCall(Generic[T, R]):
         The bytes are the same every time. An `expired` one is sent for an answer that the service may have kept.
         """
         self._payment = self._signed = payment  # `_signed` keeps its header, which the ledger deletes at the end
-        self._machine = PaymentStateMachine(self._flow.paid.policy, payment, payment, expired=expired)
+        self._machine = PaymentStateMachine(self._seller.paid.policy, payment, payment, expired=expired)
         self._start = (self._authorizer.latest(), self._clock.monotonic())
 
     def _write_down(self, change: Submit | Resubmit) -> None:
@@ -352,7 +352,7 @@ class AsyncPaidCall(Generic[T, R]):
             told.append(self._answered(response, problem))
 
         try:
-            await self._flow.paid.exchange(request, self._give_up, self._signed, arrived)
+            await self._seller.paid.exchange(request, self._give_up, self._signed, arrived)
         except APIError as error:
             if not told:  # it was lost, or held back by the rate limit
                 told.append(_Told(self._next(classify_failure(failure_of(error), error.message)), problem=error))
@@ -364,7 +364,7 @@ class AsyncPaidCall(Generic[T, R]):
         return told[0]
 
     def _answered(self, response: RawResponse, problem: APIError | None) -> _Told[T]:
-        session, data = self._flow.paid, None
+        session, data = self._seller.paid, None
         self._authorizer.observe(response.headers)
         step = self._next(classify(response, Failure(FailureCause.STATUS, response.status, response.headers)))
         if not 200 <= response.status < 300:
