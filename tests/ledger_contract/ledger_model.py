@@ -382,7 +382,7 @@ class Course:
             changes: dict[str, Any] = {"stage": stage, "code": code, "reason": reason}
             changes["refused"] = code in REFUSALS or (stage is SENT and self.is_released(payment))
             if code is ReasonCode.SUSPECT:
-                changes["settle_failed"] = payment.signatures
+                changes["settle_failed"] = max(payment.settle_failed, payment.signatures - older)
             if not sent:
                 changes["submissions"] = payment.submissions - 1
             if not sent and payment.submissions == 1:

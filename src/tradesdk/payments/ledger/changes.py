@@ -264,7 +264,7 @@ class Record(LedgerChange):
         # What was released stays so while it is only asked for a kept answer.
         changes["refused"] = meaning.refused or (stage is SENT and is_released(payment, self.now))
         if meaning.unsettled:
-            changes["settle_failed"] = self.signatures
+            changes["settle_failed"] = max(payment.settle_failed, self.signatures)
         if not report.sent:
             changes["submissions"] = payment.submissions - 1
             if payment.submissions == 1:  # nothing was ever handed over
