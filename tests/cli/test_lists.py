@@ -202,6 +202,8 @@ def test_a_token_by_its_symbol_or_its_address(world: Terminal) -> None:
     by_symbol = world(*history, "--token", known["token_symbol"].lower(), "--all").lines
     assert by_symbol == world(*history, "--token", known["token_address"], "--all").lines
     assert {one["token_symbol"] for one in by_symbol} == {known["token_symbol"]}
+    sells = world(*history, "--direction", "sell", "-n", "3").lines
+    assert [one["direction"] for one in sells] == ["SELL"] * 3
 
 
 def test_more_than_was_asked_for_is_cut(trade: Terminal, service: Scripted) -> None:

@@ -199,8 +199,15 @@ def pages(
         ),
     ] = None,
 ) -> Walk:
-    """The options of every list, as the walk that they ask for."""
-    return plan(limit, everything, cursor, page_size, watch)
+    """The options of every list, as the walk that they ask for.
+
+    Raises:
+        UsageProblem: options that do not go together.
+    """
+    if everything and limit is not None:
+        raise UsageProblem("--limit and --all exclude each other", "leave one of them out")
+    total = None if everything else limit if limit is not None else FIRST
+    return Walk(total, page_size or LARGEST_PAGE, cursor, watch=watch)
 
 
 def _global(
@@ -253,10 +260,7 @@ Debug = Annotated[bool | None, _global("--debug", help="Show requests and answer
 Curl = Annotated[bool | None, _global("--curl", help="Show each request as a curl command, secrets left out.")]
 
 
-FIRST = 20
-
-
-LARGEST_PAGE = 100
+FIRST, LARGEST_PAGE = 20, 100
 
 
 @dataclass
@@ -276,21 +280,3 @@ class Walk:
     cursor: str | None
     next_cursor: str | None = None
     watch: float | None = None
-
-
-def plan(
-    limit: int | None,
-    everything: bool,
-    cursor: str | None,
-    page_size: int | None,
-    watch: float | None = None,
-) -> Walk:
-    """The walk that the flags of a list ask for.
-
-    Raises:
-        UsageProblem: flags that do not go together.
-    """
-    if everything and limit is not None:
-        raise UsageProblem("--limit and --all exclude each other", "leave one of them out")
-    total = None if everything else limit if limit is not None else FIRST
-    return Walk(total, page_size or LARGEST_PAGE, cursor, watch=watch)

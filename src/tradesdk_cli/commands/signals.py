@@ -78,27 +78,24 @@ def history(
     since: Since = None,
     until: Until = None,
     token: Token = None,
+    direction: Direction = None,
     min_confidence: Confidence = None,
     walk: Walk,
 ) -> None:
     """List past signals of a chain, newest first; the first 20 by default."""
-    from tradesdk_cli.commands.lists import Source, show_list
+    from tradesdk_cli.commands.lists import Source, keeping, show_list
     from tradesdk_cli.output.columns import SIGNALS
 
     check_period(since, until)
     address = token if token is not None and token[:2].lower() == "0x" else None
-    symbol = token.strip().casefold() if token is not None and address is None else None
+    like = keeping(None if address else token, direction=direction)
 
     def keep(signal: Any) -> bool:
-        good = min_confidence is None or signal.confidence >= min_confidence
-        return good and (symbol is None or signal.token_symbol.casefold() == symbol)
+        return (min_confidence or 0) <= signal.confidence and (like is None or like(signal))
 
     with session(ctx) as run:
         filters = {"chain": chain, "token_address": address, "start": since, "end": until}
-        found = Source(
-            *("signals", run.client.signals.history, filters),
-            keep=None if min_confidence is None and symbol is None else keep,
-        )
+        found = Source("signals", run.client.signals.history, filters, keep if min_confidence or like else None)
         show_list(run, SIGNALS, walk, found, empty="no signals like this")
 
 

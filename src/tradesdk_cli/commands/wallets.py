@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
 app = noun("wallets", "Wallets: list, connect, balance.")
 
-KEY_VARIABLE = "TRADE_WALLET_KEY"
-
 
 @app.verb("list", "trade wallets list", "trade wallets list --chain base -o json", walk=pages)
 def list_wallets(
@@ -89,21 +87,22 @@ def connect(
 
 
 def _signer(address: str | None) -> LocalSigner:
-    key = os.environ.get(KEY_VARIABLE)
+    from tradesdk_cli.wallet import KEY, KEY_HINT
+
+    key = os.environ.get(KEY)
     if not key:
         raise UsageProblem(
             "nothing proves that the wallet is yours",
-            f"give --address and --signature, or export {KEY_VARIABLE} (a private key, 0x and 64 hex digits)",
+            f"give --address and --signature, or export {KEY} (a private key, 0x and 64 hex digits)",
         )
     from tradesdk import ConfigError, LocalSigner
 
     try:
         signer = LocalSigner.from_key(key)
     except ConfigError as error:
-        hint = "a private key is 64 hexadecimal digits, with or without 0x in front; an address is not one"
-        raise ConfigProblem(f"{KEY_VARIABLE}: {error}", hint) from None
+        raise ConfigProblem(f"{KEY}: {error}", KEY_HINT) from None
     if address is not None and address.lower() != signer.address.lower():
-        raise UsageProblem(f"--address is not the address of {KEY_VARIABLE}", f"that one is {signer.address}")
+        raise UsageProblem(f"--address is not the address of {KEY}", f"that one is {signer.address}")
     return signer
 
 
