@@ -351,6 +351,7 @@ def test_ids_are_shortened_where_that_shows_more_and_stay_apart() -> None:
     for width, ident in ((None, rows[0]["id"]), (46, rows[0]["id"]), (45, "agt_1cee9c02f90d…")):
         table = GrowingTable((columns[0], columns[2]), rows[0], width and width - 6)
         assert drawn(lambda console, table=table: console.print(table.row(rows[0])))[0].split()[0] == ident
+    assert GrowingTable(columns, rows[0], 10).left_out == "at", "what is needed stays, however narrow it is"
     odd = [{"id": "1cee9c02f91dee7667e2b87f1cee", "name": "a", "at": "2026-10-21"}]
     assert drawn(lambda console: render_list(console, columns, odd, 40))[1] == "1cee9c02f91dee7667e2b87f1cee  a"
 
