@@ -7,6 +7,7 @@ from pathlib import Path
 import tradesdk
 import tradesdk_cli
 import tradesdk_mock
+from tradesdk.payments.budget import LIMITS
 from tradesdk_cli import errors
 from tradesdk_cli.app import command
 from tradesdk_cli.cli.group import LazyCommand
@@ -53,6 +54,7 @@ def test_exit_codes_are_all_of_them() -> None:
 def test_every_variable_that_is_read_is_listed_and_no_other() -> None:
     source = "".join(path.read_text() for package in PACKAGES for path in package.rglob("*.py"))
     found = set(re.findall(r"(?<![A-Z_])TRADE_[A-Z]+(?:_[A-Z]+)*\b(?!_)", source)) - OURS
+    found |= {f"TRADE_BUDGET_{name.upper()}" for name in LIMITS}
     listed = set(first_column("environment"))
     assert {name for name in found if name != "TRADE_BUDGET"} == {name for name in listed if name.startswith("TRADE_")}
     assert {"NO_COLOR", "FORCE_COLOR", "COLUMNS", "TERM"} <= listed

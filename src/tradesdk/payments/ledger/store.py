@@ -87,7 +87,10 @@ class Ledger:
         return ledger
 
     def __repr__(self) -> str:
-        return f"<Ledger {self._engine.shown}>" if self.path is None else f"Ledger({os.fspath(self.path)!r})"
+        engine = getattr(self, "_engine", None)  # a debugger may show one that could not be made
+        if engine is None:
+            return "<Ledger>"
+        return f"<Ledger {engine.shown}>" if self.path is None else f"Ledger({os.fspath(self.path)!r})"
 
     def __enter__(self) -> Self:
         return self
