@@ -120,8 +120,6 @@ def _problem_of(error: BaseException) -> Problem:
 
 def _of_fleet(code: str, hint: str) -> str:
     """A hint about the server of a fleet in commands."""
-    if code in ("ledger_lost", "fleet_lost"):
-        return hint.replace("tradesdk.fleet.create_tables()", f"{TRADE} fleet init")
     if code in ("ledger_unreachable", "fleet_unreachable"):
         return f"{hint}; see where its URL is set: {TRADE} config list --sources"
     return hint

@@ -8,14 +8,26 @@ from typing import Any
 import httpx
 import pytest
 
-from tradesdk import AsyncMarketClient, ConfigError, NotFoundError, RateClaim, RateLimit, RateLimitError
+from tradesdk import (
+    AsyncMarketClient,
+    ConfigError,
+    NotFoundError,
+    PaymentOutcomeUnknownError,
+    RateClaim,
+    RateLimit,
+    RateLimitError,
+    TradeError,
+)
 
 from .._answers import ACCOUNT, KEY, Service, failed, ok
 from .._clock import VirtualClock
+from .._seller import PRICE, TWO, Seller
 from .._streamscript import StreamScript, fields, live
 from .._streamservice_plan import BACKEND
+from ..unit._offers import prices
 from ._client import client_of
 from ._following import followed
+from ._market import market_of
 
 
 @pytest.fixture
@@ -133,3 +145,29 @@ async def test_what_is_no_rate_limiter_is_refused() -> None:
         client_of(Service(), rate_limiter=Other())  # async only
     with pytest.raises(ConfigError, match="send_api_key=True"):
         AsyncMarketClient(base_url="https://service.example", rate_limiter=Recorder())
+
+
+class Failing(Recorder):
+    """Its server is away whenever it is told what became of a request."""
+
+    async def answered(self, claim: RateClaim, status: int, headers: Mapping[str, str], /) -> None:
+        raise TradeError("the limiter's server is away")
+
+    async def failed(self, claim: RateClaim, /, *, sent: bool) -> None:
+        raise OSError("the limiter's server is away")
+
+
+async def test_a_limiter_that_fails_hides_nothing_that_became_of_a_request(caplog: pytest.LogCaptureFixture) -> None:
+    seller = Seller(sold=lambda request: httpx.Response(200, json=prices(*TWO)))
+    client = market_of(seller, rate_limiter=Failing(), send_api_key=True, api_key=KEY, max_retries=0)
+    bought = await client.token_prices(TWO)
+    assert (bought.charged, len(seller.paid)) == ("unknown", 1)
+
+    def lost(request: httpx.Request) -> httpx.Response:
+        raise httpx.ReadError("lost")
+
+    seller.sold = lost
+    with pytest.raises(PaymentOutcomeUnknownError):
+        await client.token_prices(["AERO", "B3"])
+    assert (await client.payments.spending()).total == 2 * PRICE
+    assert {record.event for record in caplog.records} >= {"rate_limiter_failed"}  # type: ignore[attr-defined]

@@ -12,6 +12,7 @@ from tradesdk import (
     AsyncMarketClient,
     Budget,
     Ledger,
+    LedgerError,
     Payment,
     PaymentError,
     PaymentOutcomeUnknownError,
@@ -26,7 +27,7 @@ from .._clock import VirtualClock, http_date
 from .._paidservice import JumpingClock
 from .._rows import each_of
 from .._seller import PAYMENT_HEADER, PRICE, TWO, Seller, asks_2, settled
-from ..unit._offers import PAY_TO, encoded, offer_2, requirement_2
+from ..unit._offers import PAY_TO, encoded, offer_2, prices, requirement_2
 from ._market import market_of
 
 HOUR = 3600
@@ -203,7 +204,7 @@ def used(request: httpx.Request) -> httpx.Response:
 @each_of("ahead", [2 * HOUR, 3 * 24 * HOUR])
 @each_of("taken", [False, True])
 async def test_a_clock_that_was_ahead_blocks_an_equal_call_no_longer_than_a_right_one(taken: bool, ahead: int) -> None:
-    """Without a date of the service, nobody noticed. The payment counts as before: it may be taken for days."""
+    """The service's date tells which clock is right. The payment counts as before: it may be taken for days."""
     clock = JumpingClock()
     seller = Seller(clock=clock, sold=cut)
     client = market_of(seller, max_retries=0, budget=Budget(per_hour="0.18"))
@@ -213,7 +214,7 @@ async def test_a_clock_that_was_ahead_blocks_an_equal_call_no_longer_than_a_righ
     if taken:
         with pytest.raises(PaymentUndeliveredError):
             await client.token_prices(TWO)
-    clock.off = 0
+    clock.off, seller.ahead = 0, 0
     for passed in (0, 590):  # ten minutes begin when it is found by the right clock
         clock.advance(passed)
         with pytest.raises(PaymentError) as caught:
@@ -227,6 +228,90 @@ async def test_a_clock_that_was_ahead_blocks_an_equal_call_no_longer_than_a_righ
     assert again.nonce != first.nonce
     spending = await client.payments.spending()
     assert (spending.last_hour, spending.total) == (2 * PRICE, 2 * PRICE)
+
+
+class Behind(VirtualClock):
+    """Seventy minutes behind another clock."""
+
+    def __init__(self, right: VirtualClock) -> None:
+        super().__init__()
+        self.right = right
+
+    def now(self) -> float:
+        return self.right.now() - 70 * 60
+
+    def monotonic(self) -> float:
+        return self.right.monotonic()
+
+
+@each_of("dated", [0, None])
+async def test_a_clock_that_is_behind_does_not_end_the_ten_minutes_of_a_payment(dated: float | None) -> None:
+    """To a machine whose clock is behind, the payment of another one is of the future. It is not paid for again."""
+    ledger, seller = Ledger.memory(), Seller(ahead=dated, sold=used)
+    client = market_of(seller, clock=seller.clock, ledger=ledger)
+    other = market_of(seller, clock=Behind(seller.clock), ledger=ledger)
+    seller.sold = lambda request: httpx.Response(200, content=b"<html>")
+    with pytest.raises(PaymentUndeliveredError):
+        await client.token_prices(TWO)
+    for each in (other, client):
+        seller.clock.advance(30)
+        with pytest.raises(PaymentRefusedError, match="unresolved_payment"):
+            await each.token_prices(TWO)
+    assert len(seller.paid) == 1
+
+
+@each_of("text", ["failed:\n{}", "a\\u00e9{}", "{}\\", "\\n{}"])
+async def test_an_answer_that_repeats_the_payment_stays_readable(text: str) -> None:
+    """A receipt and a body may repeat what was signed anywhere in their texts, also after what JSON has to escape."""
+
+    def repeats(request: httpx.Request) -> httpx.Response:
+        said = text.format(request.headers[PAYMENT_HEADER])
+        receipt = encoded(settled(errorMessage=said))
+        return httpx.Response(200, json={**prices(*TWO), "note": said}, headers={"PAYMENT-RESPONSE": receipt})
+
+    seller = Seller(sold=repeats)
+    result = await market_of(seller).token_prices(TWO)
+    assert (result.charged, len(result.data.results)) == (True, 2)
+    assert result.receipt is not None
+    assert seller.paid[0].headers[PAYMENT_HEADER][1:] not in str(result.receipt.raw)
+
+
+async def test_a_settlement_that_failed_before_a_proof_of_unpaid_no_longer_counts() -> None:
+    """Two failed settlements of two signatures are suspect; one before it is proven that nothing was taken is not."""
+    seller = Seller(ahead=0, sold=lambda request: asks_2(**{"PAYMENT-RESPONSE": encoded(settled(success=False))}))
+    client = market_of(seller, clock=seller.clock)
+    first = await unknown(client)
+    seller.clock.advance(200)
+    await client.payments.mark(first.id, paid=False)
+    failures = iter([seller.sold])
+    delivered = httpx.Response(200, json=prices(*TWO), headers={"PAYMENT-RESPONSE": encoded(settled())})
+    assert seller.sold is not None
+    failed = seller.sold
+    seller.sold = lambda request: failed(request) if next(failures, None) else delivered
+    again = await client.token_prices(TWO)
+    assert again.payment is not None
+    assert (again.charged, again.payment.id, again.payment.signatures) == (True, first.id, 2)
+
+
+@each_of("stops", ["nothing", "ledger"])
+async def test_a_receipt_that_came_is_in_the_error_of_a_resend_that_cannot_be_made(stops: str) -> None:
+    ledger = Ledger.memory()
+    answer = httpx.Response(500, headers={"PAYMENT-RESPONSE": encoded(settled())})
+    seller = Seller(ahead=0)
+    seller.sold = lambda request: answer
+    client = market_of(seller, clock=seller.clock, ledger=ledger)
+    update = ledger.update
+
+    def full(payment_id: str, change: Any) -> Any:
+        if type(change).__name__ == "Resubmit":
+            raise LedgerError("no space", code="ledger_failed")
+        return update(payment_id, change)
+
+    if stops == "ledger":
+        ledger.update = full  # type: ignore[method-assign]
+    with pytest.raises(PaymentUndeliveredError) as caught:
+        await client.token_prices(TWO)
+    assert (caught.value.charged, caught.value.payment is not None) == (True, True)
 
 
 @each_of("limit", [{"budget": Budget(per_call="0.05")}, {"ledger budget": "0.05"}])

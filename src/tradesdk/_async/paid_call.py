@@ -157,9 +157,11 @@ class AsyncPaidCall(Generic[T, R]):
 
     def _end(self, payment: Payment, change: Reopen | ReleaseClaim) -> None:
         """Write down what a call that was canceled, or failed unexpectedly, knows of its submission."""
-        if self._ending is not None:
-            self._authorizer.record(payment, self._ending, self._owner)
-        self._authorizer.end(payment.id, change)
+        try:
+            if self._ending is not None:
+                self._authorizer.record(payment, self._ending, self._owner)
+        finally:
+            self._authorizer.end(payment.id, change)
 
     async def _take(self, find: Callable[[], Payment | None], busy: str, *, patient: bool = True) -> Payment | None:
         """The earlier payment that `find` finds, claimed. Waits, if `patient`, while another process works on it."""
@@ -167,6 +169,8 @@ class AsyncPaidCall(Generic[T, R]):
         while True:
             payment, is_busy = await in_thread(partial(self._claim, find))
             if not is_busy:
+                if payment is not None and payment.created > possible_ends(self._clock.now())[1]:
+                    payment = await self._redated(payment)
                 is_open = payment is not None and payment.stage is PaymentStage.SENT and payment.paid is None
                 if is_open and authorizer.next_step(payment) is not NextStep.RESEND and not authorizer.time.is_known:
                     await self._seller.sync_clock()  # whether it has expired depends on the service's time
@@ -176,11 +180,22 @@ class AsyncPaidCall(Generic[T, R]):
             await sleep(self._clock, pause)
             pause = min(2 * pause, _LONGEST_PAUSE)
 
+    async def _redated(self, payment: Payment) -> Payment:
+        """One that was created under a clock that was ahead counts as created now, unless this clock is behind.
+
+        The service's time tells. Without it the payment stays as it is: a new purchase could be paid a second time.
+        """
+        authorizer = self._authorizer
+        if not authorizer.time.is_known:
+            await self._seller.sync_clock()
+        if not authorizer.is_right():
+            return payment
+        change = Redate(now=self._clock.now())
+        return (await in_thread(partial(authorizer.store.update, payment.id, change))).payment
+
     def _claim(self, find: Callable[[], Payment | None]) -> tuple[Payment | None, bool]:
         """The payment that `find` finds, claimed if this call can go on with it; True: another call has claimed it."""
         found, now = find(), self._clock.now()
-        if found is not None and found.created > possible_ends(now)[1]:
-            found = self._authorizer.store.update(found.id, Redate(now=now)).payment
         step = self._authorizer.next_step(found)
         if found is None or step is NextStep.REFUSE or (step is NextStep.COLLECT and found.purchase is not None):
             return found, False
@@ -304,7 +319,7 @@ class AsyncPaidCall(Generic[T, R]):
         except LedgerError as problem:
             raise self._ledger_failed(problem, f"the ledger cannot be written: {problem.message}") from problem
         except PaymentRefusedError as refused:
-            if refused.payment is None or not self._machine.in_doubt:
+            if refused.payment is None or refused.payment.paid or not self._machine.in_doubt:
                 raise
             raise in_doubt(refused.payment, "it was closed meanwhile") from refused
         self._ending = self._machine.unsent("interrupted")
@@ -359,7 +374,7 @@ class AsyncPaidCall(Generic[T, R]):
         except TradeError as unsent:  # the client is closed, for example
             self._ending = self._machine.unsent("interrupted")
             if self._machine.in_doubt:
-                raise in_doubt(self._signed, unsent.message) from unsent
+                raise self._doubt(unsent.message) from unsent
             raise
         return told[0]
 
@@ -419,7 +434,16 @@ class AsyncPaidCall(Generic[T, R]):
     def _ledger_failed(self, problem: LedgerError, reason: str) -> TradeError:
         """The error if the ledger fails: nothing is resent. Only a payment in doubt may have been paid."""
         problem.payment = self._payment
-        return in_doubt(self._payment or self._signed, reason) if self._machine.in_doubt else problem
+        return self._doubt(reason) if self._machine.in_doubt else problem
+
+    def _doubt(self, reason: str) -> TradeError:
+        """The error of a payment that may have been taken; with a receipt it was."""
+        report = self._ending
+        if report is not None and report.is_settled:
+            self._record(report)
+        payment = self._payment or self._signed
+        known = None if report is None else outcome_error(payment, replace(report, reason=reason), None)
+        return known or in_doubt(payment, reason)
 
     def _final_error(self, told: _Told[T]) -> TradeError:
         report, problem, payment = told.step.report, told.problem, self._payment or self._signed

@@ -189,7 +189,7 @@ def _by_state(shown: str, schema: str, said: str) -> dict[str, Problem]:
     lost = Problem(
         "lost",
         f"{shown} has no tables of tradesdk in its schema {schema}",
-        "if there were some, restore a backup; otherwise make them: tradesdk.fleet.create_tables()",
+        "if there were some, restore a backup; otherwise make them: tradesdk.fleet.create_tables() (trade fleet init)",
     )
     full = Problem("failed", f"{shown}: no space is left on its disk", "free space on the disk of that server")
     return {

@@ -23,6 +23,7 @@ LogEvent = Literal[
     "request_failed",
     "retry",
     "rate_limit_wait",
+    "rate_limiter_failed",
     "create_found",
     "tokens_unchecked",
     "clock_difference",
@@ -83,6 +84,12 @@ def event(
         values |= {"code": error.code, "reason": printable(reason, 300)}
     values |= fields
     logger.log(level, text, values, extra=values, stacklevel=2)
+
+
+def limiter_failed(error: Exception) -> None:
+    """Log that a rate limiter raised when it was told of a request that was made."""
+    text = "the rate limiter failed: %(reason)s"
+    event("rate_limiter_failed", text, reason=printable(f"{type(error).__name__}: {error}", 300))
 
 
 def log_retry(error: APIError, wait: float) -> None:

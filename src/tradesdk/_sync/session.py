@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol, TypeVar, runtime_checkable
 
-from .._http.log_events import event, log_rate_limit_wait, logger, wire
+from .._http.log_events import event, limiter_failed, log_rate_limit_wait, logger, wire
 from .._http.rate_limit import RateWindow
 from .._http.request import Request
 from .._http.response import BodyReader, decode_nothing, moment_after, status_error
@@ -245,7 +245,10 @@ class Session:
             lost = connection_error(error, request.method, url, proxy=self.sender.proxy)
             if payment is not None and not self.sender.tells_if_sent(error):
                 lost.sent = lost.temporary = True  # a payment that may have arrived counts as sent
-            self.limiter.failed(claim, sent=lost.sent)
+            try:
+                self.limiter.failed(claim, sent=lost.sent)
+            except Exception as problem:  # it must not hide what became of the request
+                limiter_failed(problem)
             text = "%(method)s %(url)s: %(reason)s"
             event("request_failed", text, lost, level=logging.DEBUG, method=request.method, url=url)
             if exchange is not None:
@@ -260,7 +263,10 @@ class Session:
             arrived(response, unreadable)
         logged = logger.isEnabledFor(logging.DEBUG)
         seconds = clock.monotonic() - started if logged else 0.0
-        self.limiter.answered(claim, status, answer.headers)
+        try:
+            self.limiter.answered(claim, status, answer.headers)
+        except Exception as problem:
+            limiter_failed(problem)
         if logged:
             text, method = f"%(method)s %(url)s: %(status)d in {seconds * 1000:.0f} ms", request.method
             event("request_answered", text, level=logging.DEBUG, method=method, url=url, status=status, seconds=seconds)

@@ -28,7 +28,8 @@ LONGEST_VALIDITY = 3600
 """Seconds. Nothing is signed that is valid for longer."""
 
 _PART_SIZE = 20
-_PIECE = re.compile(rf"[0-9A-Za-z+/=]{{{_PART_SIZE},}}")
+# An escape of JSON is passed over whole: without its letter, the text could not be read any more.
+_PIECE = re.compile(rf"\\(?:u[0-9A-Fa-f]{{4}}|[\s\S])|[0-9A-Za-z+/=]{{{_PART_SIZE},}}")
 _SIGNATURE = re.compile(r"0x[0-9a-fA-F]{130}")
 
 
@@ -343,6 +344,8 @@ class Payment:
         def hide(found: re.Match[str]) -> str:
             # Steps of that length find every longer part, wherever it was cut.
             piece = found[0].lower()
+            if piece.startswith("\\"):
+                return found[0]
             parts = (piece[at : at + _PART_SIZE] for at in range(0, len(piece) - _PART_SIZE + 1, _PART_SIZE))
             return "****" if any(part in secret for part in parts for secret in secrets) else found[0]
 

@@ -162,6 +162,11 @@ class PaymentAuthorizer:
         """The latest estimate of the service's time, in Unix seconds."""
         return self.time.latest(self.clock.now(), self.clock.monotonic())
 
+    def is_right(self) -> bool:
+        """Whether the service's time is known, and the local clock agrees with it."""
+        time, now = self.time, self.clock.now()
+        return time.is_known and not time.difference and not time.has_parted(now, self.clock.monotonic())
+
     def check_existing(self, payment: Payment, purchase: PurchaseIntent, quote: Quote) -> None:
         """Check an earlier payment that may still be taken against the limits of this call before it is resent."""
         if payment.is_expired(self.clock.now()):

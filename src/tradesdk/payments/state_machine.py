@@ -133,7 +133,7 @@ def classify(response: RawResponse, failure: Failure) -> Report:
     if status == 402:
         if receipt is None:
             reason = (offer_error(response) or "").strip()
-        meaning = _refusal(reason, of_settlement=receipt is not None)
+        meaning = OPEN if settled else _refusal(reason, of_settlement=receipt is not None)
         reason = reason or ("payment required" if receipt is None else "settlement failed")
     elif settled and status < 500:
         meaning = UNDELIVERED  # whatever the status is, it was settled

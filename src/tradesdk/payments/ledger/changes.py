@@ -179,6 +179,7 @@ class Submit(LedgerChange):
             header=self.header,
             # What was handed over before it was proven unpaid can no longer be taken.
             submissions=(0 if payment.paid is False else payment.submissions) + 1,
+            settle_failed=0 if payment.paid is False else payment.settle_failed,
             signatures=payment.signatures + 1,
         )
         return replace(row, payment=after, settings=written)
