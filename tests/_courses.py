@@ -171,7 +171,7 @@ def spending(book: Book, budget: Budget, now: float) -> Spending:
 
 @_step
 def find(book: Book, call: str, now: float) -> Result:
-    after, until = rules.reply_window(now)
+    after, until = rules.reply_times(now)
     for row in reversed(book):
         one = row.payment
         was_signed = one.stage is not RESERVED or one.signatures > 0

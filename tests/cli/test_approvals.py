@@ -113,7 +113,7 @@ def test_what_cannot_be_written_down_at_the_end_stays_begun(store: Decisions) ->
     with pytest.raises(ApprovalError):
         store.all(NOW)
     store.end(ready[0], "done", {}, NOW)
-    store.give_back(ready[1], NOW)
+    store.reopen(ready[1], NOW)
     store.path.rmdir()
     aside.rename(store.path)
     assert [one.state for one in store.all(NOW)] == ["started", "started"]

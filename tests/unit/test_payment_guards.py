@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tradesdk import ConfigError, PaymentRefusedError, PriceDetails, RecipientDetails
-from tradesdk.payments.guards import check_url, checked_validity, choose, validity, window
+from tradesdk.payments.guards import check_url, checked_validity, choose, longest_validity, validity
 from tradesdk.payments.protocol import Requirement, parse_offer
 
 from .._rows import each_of
@@ -236,7 +236,7 @@ def test_foreign_text_in_a_refusal_is_shown_with_care() -> None:
 )
 def test_a_payment_is_valid_no_longer_than_offered_and_than_allowed(offered: Any, cap: int, seconds: int) -> None:
     offer = parse_offer(answer_2(offer_2(requirement_2(maxTimeoutSeconds=offered))))
-    assert window(offer.accepts[0], cap) == seconds
+    assert longest_validity(offer.accepts[0], cap) == seconds
 
 
 def test_the_least_validity() -> None:

@@ -100,7 +100,7 @@ def choose(
     raise PaymentRefusedError(closest.message + more, code=closest.code, hint=closest.hint, details=closest.details)
 
 
-def window(requirement: Requirement, max_validity: int) -> int:
+def longest_validity(requirement: Requirement, max_validity: int) -> int:
     """Seconds that a payment is valid: as offered, at most the setting."""
     offered = requirement.max_timeout
     return 0 if offered is None else int(max(0, min(offered, max_validity)))
@@ -111,7 +111,7 @@ def validity(requirement: Requirement, max_validity: int, *, local: float, servi
 
     So a service whose clock is ahead, or that says so, has less time.
     """
-    until = min(int(service) + window(requirement, max_validity), int(local) + max_validity)
+    until = min(int(service) + longest_validity(requirement, max_validity), int(local) + max_validity)
     if until - int(service) < SHORTEST or local - service > MAX_DIFFERENCE:
         raise PaymentRefusedError(
             f"this machine's clock differs from the service's by {abs(service - local):.0f} s, and a payment is valid "
@@ -274,7 +274,7 @@ def _refused_recipient(requirement: Requirement, limits: _Limits) -> _Refusal | 
 def _refused_validity(requirement: Requirement, max_validity: int) -> _Refusal | None:
     if requirement.max_timeout is None:
         return _Refusal(12, "bad_validity", "the offer does not say how long a payment is valid", _BROKEN)
-    seconds = window(requirement, max_validity)
+    seconds = longest_validity(requirement, max_validity)
     if seconds < SHORTEST:
         message = f"a payment would be valid for only {seconds} s, and the minimum is {SHORTEST} s"
         return _Refusal(13, "short_validity", message, "the service must offer a longer `maxTimeoutSeconds`")

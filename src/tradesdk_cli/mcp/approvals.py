@@ -190,7 +190,7 @@ class Approvals:
         with suppress(ApprovalError):  # what has happened is the answer
             self._change(action.code, state, _BEGUN, now, outcome=outcome)
 
-    def give_back(self, action: Action, now: float) -> None:
+    def reopen(self, action: Action, now: float) -> None:
         """Nothing was sent: it may still be begun, in its time; not if that cannot be written."""
         with suppress(ApprovalError):  # why nothing was sent is the answer
             self._change(action.code, "approved", ("started",), now)

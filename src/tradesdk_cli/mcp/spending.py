@@ -55,7 +55,7 @@ class SessionLimit:
             self._counted[purchase] = max(price, before)
             return before == 0
 
-    def give_back(self, purchase: str) -> None:
+    def release(self, purchase: str) -> None:
         """Nothing was sent for it, or it was paid before."""
         with self._lock:
             self._counted.pop(purchase, None)

@@ -260,7 +260,7 @@ class Toolbox:
         new = self.limit.take(purchase, action.price)
         if not self.approvals.begin(action, self._now()):
             if new:
-                self.limit.give_back(purchase)
+                self.limit.release(purchase)
             raise own("approval_expired") if action.expired(self._now()) else own("in_progress")
         first = action.state == "approved"
         try:
@@ -271,7 +271,7 @@ class Toolbox:
             self._bought_not(error, action, purchase, new=new, first=first)
             raise
         if new and result.again:
-            self.limit.give_back(purchase)
+            self.limit.release(purchase)
         payment = result.payment
         outcome = {"payment": None if payment is None else payment.id}
         self.approvals.end(action, "done", outcome, self._now())
@@ -282,9 +282,9 @@ class Toolbox:
         payment: Payment | None = getattr(error, "payment", None)
         surely = _nothing_was_sent(error, payment)
         if surely and new:
-            self.limit.give_back(purchase)
+            self.limit.release(purchase)
         if surely and first:
-            self.approvals.give_back(action, self._now())
+            self.approvals.reopen(action, self._now())
         elif not surely:
             outcome = {"payment": None if payment is None else payment.id}
             self.approvals.end(action, "unknown", outcome, self._now())
@@ -360,10 +360,10 @@ class Toolbox:
                 result = self._market.payments.resume(payment.id)
             except Exception as error:
                 if new and getattr(error, "charged", "unknown") is False:
-                    self.limit.give_back(payment.purchase)
+                    self.limit.release(payment.purchase)
                 raise
             if new and result.again:
-                self.limit.give_back(payment.purchase)
+                self.limit.release(payment.purchase)
             self.approvals.end(action, "done", {"payment": payment.id}, self._now())
             return self._delivered(verb_of(payment), result, given)
 
@@ -476,7 +476,7 @@ class Toolbox:
             agent = self._send(operation, given, body)
         except Exception as error:
             if _surely_not_changed(error):
-                self.approvals.give_back(action, self._now())
+                self.approvals.reopen(action, self._now())
             else:
                 self.approvals.end(action, "unknown", {}, self._now())
             raise

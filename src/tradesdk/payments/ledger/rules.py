@@ -67,7 +67,7 @@ class Reservation:
         return replace(earlier, reserved=max(earlier.counted, wanted.amount), reserved_until=until)
 
 
-def reply_window(now: float) -> tuple[float, float]:
+def reply_times(now: float) -> tuple[float, float]:
     """When an answer must have arrived to be used at `now`: after the first moment, and not after the second.
 
     One from further in the future was written before the clock was set back, so its age is unknown.

@@ -95,7 +95,7 @@ COUNT = (
 ADD_RUN = "INSERT INTO runs VALUES (?, ?) ON CONFLICT DO NOTHING"
 BY_ID = f"SELECT {_ROW} FROM payments WHERE id = ?"  # noqa: S608
 # Parameters: fingerprint, the two moments of `possible_ends`, since, those of `possible_ends` again, and those of
-# `rules.reply_window`. What ends later than anything may was signed by a clock that was ahead.
+# `rules.reply_times`. What ends later than anything may was signed by a clock that was ahead.
 FIND = (
     f"SELECT {_ROW} FROM payments WHERE fingerprint = ? AND {_STANDING} AND ("  # noqa: S608
     f"{_RESERVED} "

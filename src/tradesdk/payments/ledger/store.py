@@ -347,7 +347,7 @@ class _Accounts:
 def _finding(fingerprint: str, now: float, since: float) -> tuple[str, Sequence[object]]:
     """The payment that blocks another one for the purchase, or has its answer."""
     ends = possible_ends(now)
-    return sql.FIND, (fingerprint, *ends, since, *ends, *rules.reply_window(now))
+    return sql.FIND, (fingerprint, *ends, since, *ends, *rules.reply_times(now))
 
 
 def _holding(rows: Sequence[Row], now: float) -> list[Payment]:
