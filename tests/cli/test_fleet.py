@@ -100,6 +100,18 @@ def test_a_profile_names_the_fleet_without_a_password(trade: Terminal, database:
     assert database.partition("@")[2].rstrip("?") in found.out
 
 
+@pytest.mark.parametrize("password", ["sword/fish", "sword@fish", "12/fish", "sword?fish", "sword#fish"])
+def test_a_password_with_any_character_is_not_shown(trade: Terminal, password: str) -> None:
+    url = f"postgresql://me:{password}@127.0.0.1:{free_port()}/bots"
+    trade("login", "--mock", "--profile", "work")
+    refused = trade("config", "set", "fleet_url", url, "--profile", "work")
+    trade.env["TRADE_FLEET"] = url
+    used = trade("fleet", "status", "-o", "json")
+    assert refused.code == 2
+    assert used.code in (3, 11)
+    assert "fish" not in refused.out + refused.err + used.out + used.err
+
+
 def test_groups_share_signals(member: Terminal, market: MockServer, database: str) -> None:
     stream = ("signals", "stream", "--chain", "base", "--group", "bots", "--count", "2")
     made = emit(market, 5)

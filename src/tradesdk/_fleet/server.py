@@ -98,7 +98,9 @@ def server(url: str | None = None, schema: str = SCHEMA) -> Server:
     parts: dict[str, Any] | None = None
     with suppress(Error):  # raised below: frames of this error have the URL
         parts = conninfo_to_dict(Secret(given))
-    if parts is None:
+    # libpq takes a part of a password with `/` or `@` for one of these, and they are shown.
+    is_clear = parts and re.fullmatch("[0-9,]*", str(parts.get("port", "")))
+    if not parts or not is_clear or any("@" in str(parts.get(name, "")) for name in ("host", "dbname")):
         raise ConfigError(f"{name} cannot be read: it must look like {_EXAMPLE}", code="invalid_fleet_url")
     host = printable(str(parts.get("host", "localhost")), 100)
     place = f"{host}:{parts.get('port', 5432)}/{printable(str(parts.get('dbname', '')), 60)}"

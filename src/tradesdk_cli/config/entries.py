@@ -49,8 +49,7 @@ def _is_fleet_url(value: Any) -> bool:
     """Without a password: that has better places."""
     if not isinstance(value, str) or not value.startswith(("postgresql://", "postgres://")):
         return False
-    host = re.split(r"[/?#]", value.partition("://")[2])[0]
-    return ":" not in host.rpartition("@")[0] and "password=" not in value
+    return ":" not in value.partition("://")[2].rpartition("@")[0] and "password=" not in value
 
 
 @dataclass(frozen=True, eq=False)
