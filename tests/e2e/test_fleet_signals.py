@@ -102,7 +102,12 @@ class Fleet:
         self.do("UPDATE pending SET until = clock_timestamp() WHERE owner <> ''")
 
     def forgets(self) -> None:
-        """All that is stored is old, and is deleted."""
+        """All that is stored is old, and the service is far after it: it is deleted."""
+        self.do("UPDATE relays SET position = position + 1000")
+        self.grows_old()
+
+    def grows_old(self) -> None:
+        """All that is stored is old, and the relay deletes what it may."""
         self.do("UPDATE signals SET stored = stored - interval '2 hours'")
         self.relay.trim()
 
@@ -361,6 +366,24 @@ def test_a_date_in_the_future_does_not_move_the_position(fleet: Fleet) -> None:
     other = fleet.relayed()
     assert other.take(BEGAN) == 0
     assert other.since < datetime.now(UTC).timestamp()
+
+
+@pytest.mark.parametrize("group", [None, "bots"])
+def test_what_the_next_relay_reads_again_is_still_known(fleet: Fleet, group: str | None) -> None:
+    member = joined(fleet.member(group))
+    old, last, future = signal(BEGAN), signal(BEGAN + 1000), signal(100_000_000_000)
+    published = fleet.publish(old, last)
+    assert ids(member, 2) == published
+    fleet.grows_old()
+    fleet.relay.release()
+    fleet.relay = fleet.relayed()
+    assert fleet.relay.take(BEGAN) == 0
+    assert fleet.relay.since == BEGAN + 400
+    assert not fleet.relay.add(stored(last))
+    more = fleet.publish(signal(), future)
+    assert ids(member, 2) == more
+    fleet.forgets()
+    assert [one.signals for one in status(fleet.url, schema=fleet.schema).relays] == [0]
 
 
 def test_a_schema_has_signals_of_one_service(fleet: Fleet) -> None:

@@ -126,11 +126,18 @@ _ADD = """
     )
     SELECT (SELECT count(*) FROM added), pg_notify($6, '') FROM mine
 """
+# All before the first that is kept. What the next relay reads again is kept, so that it is known then; but not what
+# is dated in the future.
 _TRIM_SIGNALS = """
-    WITH mine AS (
-        UPDATE relays SET trimmed = greatest(trimmed, (
-            SELECT max(seq) FROM signals WHERE chain = $1 AND stored <= clock_timestamp() - $3 * interval '1 second'
-        )) WHERE chain = $1 AND fence = $2 RETURNING trimmed
+    WITH last AS (
+        SELECT max(seq) AS seq FROM signals WHERE chain = $1 AND seq < coalesce((
+            SELECT min(seq) FROM signals JOIN relays USING (chain) WHERE chain = $1 AND (
+                stored > clock_timestamp() - $3 * interval '1 second' OR time BETWEEN position - $4 AND position + $4
+            )
+        ), 9223372036854775807)
+    ), mine AS (
+        UPDATE relays SET trimmed = greatest(trimmed, last.seq)
+        FROM last WHERE chain = $1 AND fence = $2 RETURNING trimmed
     )
     DELETE FROM signals USING mine WHERE chain = $1 AND seq <= mine.trimmed
 """
@@ -192,7 +199,8 @@ class Relay:
 
     def trim(self) -> None:
         """Delete what is older than is kept."""
-        self.link.run((_TRIM_SIGNALS, (self._chain, self.fence, self._keep)), (_TRIM_ONCE, ()), (_TRIM_MEMBERS, ()))
+        values = (self._chain, self.fence, self._keep, OVERLAP)
+        self.link.run((_TRIM_SIGNALS, values), (_TRIM_ONCE, ()), (_TRIM_MEMBERS, ()))
 
     def add(self, item: Stored) -> bool:
         """Store a signal or gap, with the position and the lease. False when it was stored before.
