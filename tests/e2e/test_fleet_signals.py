@@ -407,10 +407,52 @@ def test_what_is_deleted_is_a_gap(fleet: Fleet, group: str | None, caplog: pytes
     kept = fleet.publish(signal(BEGAN + 80))
     gap = next(member)
     assert isinstance(gap, Gap)
-    assert (gap.start.timestamp(), gap.end.timestamp()) == (BEGAN + 50, BEGAN + 80)
+    assert (gap.start.timestamp(), gap.end.timestamp()) == (BEGAN, BEGAN + 70)
     assert ids(member, 1) == ids(quiet, 1) == kept
     assert (member.gaps, quiet.gaps) == (1, 1)
     assert [record.event for record in caplog.records] == ["stream_gap"] * 2  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("group", [None, "bots"])
+@pytest.mark.parametrize("then", [[], [40], [2000]], ids=["nothing left", "a late one left", "a new one left"])
+def test_all_that_is_deleted_is_missed_whatever_is_left(
+    fleet: Fleet, service: MockServer, group: str | None, then: list[int]
+) -> None:
+    began = BEGAN + 10_000 * next(numbers)
+    fleet.do(f"UPDATE relays SET since = {began}, position = {began}, trimmed_time = {began}")
+    made = [service.emit_signal(chain_id=CHAIN, timestamp=began + time).id for time in (50, 45, 1000, 1010)]
+    with trading(service) as trade:
+        listed = {one.id: one.model_dump() for one in trade.signals.history(chain=CHAIN, start=began, end=began + 5000)}
+        first, *missed = [StreamSignal.model_validate({"type": "signal", **listed[one]}) for one in made]
+        reported = joined(fleet.member(group and "other", reports=True))
+        member = joined(fleet.member(group, client=trade, reports=True))
+        fleet.publish(first)
+        assert ids(member, 1) == ids(reported, 1) == made[:1]
+        fleet.publish(*missed)
+        fleet.forgets()
+        left = fleet.publish(*(signal(began + time) for time in then))
+        got = list(itertools.islice(member, 3 + (group is not None) + len(left)))
+    marked = {one.id: one.redelivered for one in got if isinstance(one, FleetSignal)}
+    # Of the first ten minutes nobody knows any more what a group took.
+    assert marked == {**dict.fromkeys(made[:2] if group else made[1:2], True), **dict.fromkeys(made[2:] + left, False)}
+    gap = next(reported)
+    assert isinstance(gap, Gap)
+    assert (gap.start.timestamp(), gap.end.timestamp()) == (began, began + 1010)
+
+
+@pytest.mark.parametrize("group", [None, "bots"])
+@pytest.mark.parametrize(("since", "missed"), [(-100, True), (0, False), (5, False), (100, False)])
+def test_only_what_was_before_the_first_relay_is_missed_since_a_moment(
+    fleet: Fleet, group: str | None, since: int, missed: bool
+) -> None:
+    early = joined(fleet.member(group and "early", since=BEGAN + since, reports=True))
+    published = fleet.publish(signal(BEGAN + 110), signal(BEGAN + 120))
+    for member in (early, fleet.member(group, since=BEGAN + since, reports=True)):
+        if missed:
+            gap = next(member)
+            assert isinstance(gap, Gap)
+            assert (gap.start.timestamp(), gap.end.timestamp()) == (BEGAN + since, BEGAN)
+        assert ids(member, 2) == published
 
 
 def test_a_gap_of_the_relay_reaches_the_members(fleet: Fleet) -> None:
@@ -455,7 +497,7 @@ def test_what_is_deleted_comes_from_the_history(
     if not reaches:
         gap = got.pop(0)
         assert isinstance(gap, Gap)
-        assert gap.start.timestamp() == began - 500
+        assert gap.start.timestamp() == began - 1100
         wanted.insert(0, made[0].id)
     kept = [each for each in got if isinstance(each, FleetSignal) and not each.redelivered]
     assert [each.id for each in kept] == wanted

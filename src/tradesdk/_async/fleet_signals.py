@@ -159,11 +159,13 @@ class AsyncFleetSignals:
 
     async def _catch_up(self, behind: Behind) -> None:
         """Read from the service's history what the fleet does not keep any more."""
-        if self._client is None:
+        if behind.is_nothing:
+            items = []
+        elif self._client is None:
             items = [lost(behind, "the fleet does not keep them any more, and without client= nothing else was read")]
         else:
             history = self._client.signals.history(
-                chain=self.chain, start=int(behind.start), end=behind.end, max_items=MOST_MISSED + 1
+                chain=self.chain, start=int(behind.start), end=int(behind.end) + 1, max_items=MOST_MISSED + 1
             )
             found = []
             try:

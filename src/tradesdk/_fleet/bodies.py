@@ -38,17 +38,19 @@ def missed(behind: Behind, found: Iterable[Signal]) -> list[Stored]:
     """What a member has missed, the oldest first, from a history with the newest first; and a gap if it lacks some."""
     signals = [marked(signal, replayed=True, late=False) for signal in found]
     signals.reverse()
-    is_whole = len(signals) <= MOST_MISSED and not (behind.known and not reaches(behind, signals))
+    is_whole = len(signals) <= MOST_MISSED and not (behind.taken is not None and not reaches(behind.taken, signals))
     items = [stored(signal) for signal in signals[-MOST_MISSED:]]
+    if behind.taken is not None:  # which of those before were taken is not known any more
+        items = [item._replace(tries=int(item.time <= behind.taken)) for item in items]
     if not is_whole:
         end = items[0].time if items else behind.end
         items.insert(0, lost(behind, "the history does not reach back to the last signal that was taken", end))
     return items
 
 
-def reaches(behind: Behind, signals: list[StreamSignal]) -> bool:
+def reaches(taken: float, signals: list[StreamSignal]) -> bool:
     """Whether a history has the last signal that was taken, or older ones."""
-    return bool(signals) and unix(signals[0].timestamp) <= behind.start
+    return bool(signals) and unix(signals[0].timestamp) <= taken
 
 
 def lost(behind: Behind, reason: str, end: float | None = None) -> Stored:

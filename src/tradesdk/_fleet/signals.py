@@ -18,10 +18,12 @@ from .server import Row, Server
 
 TABLES = (
     # One row for each chain. Who holds the lease stores signals; `fence` counts holders. `trimmed` is the last number
-    # that was deleted, `since` and `position` are times of the service: when it began, and of the last signal.
+    # that was deleted. Times of the service: `since` when it began, `position` of the last signal, `trimmed_time` of the
+    # last one that was deleted.
     "CREATE TABLE relays (chain BIGINT PRIMARY KEY, service TEXT NOT NULL, holder TEXT NOT NULL, "
     "fence BIGINT NOT NULL, lease DOUBLE PRECISION NOT NULL, until TIMESTAMPTZ NOT NULL, "
-    "since DOUBLE PRECISION NOT NULL, position DOUBLE PRECISION NOT NULL, trimmed BIGINT NOT NULL)",
+    "since DOUBLE PRECISION NOT NULL, position DOUBLE PRECISION NOT NULL, trimmed BIGINT NOT NULL, "
+    "trimmed_time DOUBLE PRECISION NOT NULL)",
     "CREATE TABLE signals (seq BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY, chain BIGINT NOT NULL, "
     "id TEXT NOT NULL, time DOUBLE PRECISION NOT NULL, body TEXT NOT NULL, stored TIMESTAMPTZ NOT NULL, "
     "UNIQUE (chain, id))",
@@ -55,15 +57,20 @@ class Behind(NamedTuple):
     Attributes:
         position: what it was at.
         start, end: Unix seconds of the service.
-        known: whether a signal at `start` was taken, so that the history has to list it.
-        trimmed: the number to continue after.
+        taken: up to which time signals were taken, so that the history has to list it; None: there was none.
+        trimmed: the number to continue after; 0: nothing was deleted.
     """
 
     position: int
     start: float
     end: float
-    known: bool
+    taken: float | None
     trimmed: int
+
+    @property
+    def is_nothing(self) -> bool:
+        """Whether all of it is there: what came before the first relay ends before `end`."""
+        return self.taken is None and (self.start, 0) >= (self.end, self.trimmed)
 
 
 class Stored(NamedTuple):
@@ -102,7 +109,7 @@ def once(link: Link, key: str) -> bool:
 # The relay
 
 _TAKE = """
-    INSERT INTO relays VALUES ($1, $2, $3, 1, $4, clock_timestamp() + $4 * interval '1 second', $5, $5, 0)
+    INSERT INTO relays VALUES ($1, $2, $3, 1, $4, clock_timestamp() + $4 * interval '1 second', $5, $5, 0, $5)
     ON CONFLICT (chain) DO UPDATE SET
         holder = $3, fence = relays.fence + 1, lease = $4, until = clock_timestamp() + $4 * interval '1 second'
     WHERE relays.service = $2 AND (relays.until <= clock_timestamp() OR relays.holder = $3)
@@ -136,7 +143,9 @@ _TRIM_SIGNALS = """
             )
         ), 9223372036854775807)
     ), mine AS (
-        UPDATE relays SET trimmed = greatest(trimmed, last.seq)
+        UPDATE relays SET trimmed = greatest(trimmed, last.seq), trimmed_time = greatest(trimmed_time, (
+            SELECT max(least(s.time, position)) FROM signals s WHERE s.chain = $1 AND s.seq <= last.seq
+        ))
         FROM last WHERE chain = $1 AND fence = $2 RETURNING trimmed
     )
     DELETE FROM signals USING mine WHERE chain = $1 AND seq <= mine.trimmed
@@ -224,19 +233,20 @@ class Relay:
 
 # Members
 
-# Where to begin: after what is stored, or before the first signal since a time; -1: before all that is stored.
+# Where to begin: after what is stored, or before the first signal since a time; -1: before what was deleted.
 _BEGIN = """
     SELECT CASE
         WHEN $2::float8 IS NULL
             THEN greatest(coalesce(max(seq), 0), coalesce((SELECT trimmed FROM relays WHERE chain = $1), 0))
-        WHEN coalesce(min(time) > $2, TRUE) THEN -1
-        ELSE coalesce(min(seq) FILTER (WHERE time >= $2) - 1, max(seq)) END,
+        WHEN coalesce((SELECT trimmed_time FROM relays WHERE chain = $1) >= $2, TRUE) THEN -1
+        ELSE coalesce(min(seq) FILTER (WHERE time >= $2) - 1, max(seq), (SELECT trimmed FROM relays WHERE chain = $1))
+        END,
         coalesce($2, (SELECT position FROM relays WHERE chain = $1), 0)
     FROM signals WHERE chain = $1
 """
 _RELAY = """
-    SELECT trimmed, since, coalesce((SELECT min(time) FROM signals WHERE chain = $1), since),
-        clock_timestamp() > until + lease * interval '1 second' FROM relays WHERE chain = $1
+    SELECT trimmed, since, trimmed_time, clock_timestamp() > until + lease * interval '1 second'
+    FROM relays WHERE chain = $1
 """
 _SEEN = (
     "INSERT INTO members VALUES ($1, $2, extract(epoch FROM clock_timestamp())::float8) "
@@ -315,9 +325,12 @@ class Member:
         if relay:
             trimmed, since, end, self.unrelayed = relay[0]
             if position < trimmed:
-                known = position >= 0
-                start = max(time, since) if known else time
-                self.behind = Behind(position, min(start, end), end, known, trimmed)
+                if position < 0:  # it has taken nothing, and asked for what is after `time`
+                    start, taken = time, None
+                else:
+                    taken = max(min(time, end), since)
+                    start = max(taken - OVERLAP, since)
+                self.behind = Behind(position, start, end, taken, trimmed)
 
     def recovered(self, behind: Behind, found: Iterable[Stored]) -> None:
         """Continue after what was read elsewhere, oldest first."""
@@ -331,7 +344,7 @@ class Member:
             missed.pop(known, None)
         self.items += missed.values()
         self._recent.extend(missed)
-        self._position, self._time, self.behind = behind.trimmed, behind.end, None
+        self._position, self._time, self.behind = behind.trimmed, max(self._time, behind.end), None
 
     def done(self, item_id: str) -> bool:
         """Mark a signal as done. False when it was not held."""
@@ -437,9 +450,7 @@ class GroupMember(Member):
 
     def recovered(self, behind: Behind, found: Iterable[Stored]) -> None:
         missed = list(found)
-        # Which signals of its first second were taken is not known any more.
-        tries = [int(behind.known and item.time <= behind.start) for item in missed]
-        ids, times, bodies = ([getattr(item, name) for item in missed] for name in ("id", "time", "body"))
+        ids, times, bodies, tries = ([row[column] for row in missed] for column in range(4))
         where = (behind.position, behind.trimmed, behind.end, len(missed))
         self.link.run((_RECOVER, (*self._who, *where, ids, bodies, times, tries)))
         self.behind = None
