@@ -463,6 +463,15 @@ def test_a_gap_of_the_relay_reaches_the_members(fleet: Fleet) -> None:
     assert isinstance(next(member), FleetSignal)
 
 
+def test_a_gap_is_done_when_the_next_is_asked_for_also_with_ack(fleet: Fleet) -> None:
+    member = joined(fleet.member(manual_ack=True, reports=True))
+    fleet.publish(Gap(datetime.fromtimestamp(BEGAN, UTC), datetime.fromtimestamp(BEGAN + 5, UTC), "the history ends"))
+    wanted = fleet.publish(signal())
+    assert ids(member, 2) == ["gap", *wanted]
+    fleet.time_passes()
+    assert ids(fleet.member(reports=True), 1) == wanted
+
+
 @pytest.fixture(scope="module")
 def service() -> Iterator[MockServer]:
     with server_of(7) as made:

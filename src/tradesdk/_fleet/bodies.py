@@ -12,6 +12,8 @@ from .signals import Behind, Stored
 
 MOST_MISSED = 50_000
 """Signals that are read from the history at once."""
+GAP = "gap "
+"""How the id of a gap begins."""
 
 
 def stored(item: StreamSignal | Gap) -> Stored:
@@ -20,12 +22,12 @@ def stored(item: StreamSignal | Gap) -> Stored:
         return Stored(item.id, unix(item.timestamp), item.model_dump_json())
     start, end = unix(item.start), unix(item.end)
     body = {"type": "gap", "start": start, "end": end, "reason": item.reason}
-    return Stored(f"gap {start} {end}", start, json.dumps(body))
+    return Stored(f"{GAP}{start} {end}", start, json.dumps(body))
 
 
 def read(item: Stored) -> FleetSignal | Gap:
     """What was stored."""
-    if item.id.startswith("gap "):
+    if item.id.startswith(GAP):
         body = json.loads(item.body)
         if body["type"] == "gap":
             return Gap(utc(body["start"]), utc(body["end"]), body["reason"])

@@ -7,7 +7,7 @@ from datetime import datetime
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from .._fleet.bodies import MOST_MISSED, lost, missed, read
+from .._fleet.bodies import GAP, MOST_MISSED, lost, missed, read
 from .._fleet.server import SCHEMA, server
 from .._http import settings
 from .._http.arguments import chain as checked_chain
@@ -135,7 +135,7 @@ class FleetSignals:
 
     def _next(self) -> FleetSignal | Gap:
         member = self._member
-        if self._taken is not None and not self._manual_ack:
+        if self._taken is not None and (not self._manual_ack or self._taken.startswith(GAP)):  # no gap is acknowledged
             member.done_later(self._taken)
         self._taken = None
         while True:
