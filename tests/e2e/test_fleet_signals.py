@@ -14,6 +14,7 @@ import anyio.to_thread
 import pytest
 
 from tradesdk import (
+    APIConnectionError,
     AsyncTradeClient,
     ConfigError,
     FleetError,
@@ -414,12 +415,38 @@ def test_what_is_deleted_is_a_gap(fleet: Fleet, group: str | None, caplog: pytes
 
 
 @pytest.mark.parametrize("group", [None, "bots"])
+def test_a_service_that_is_away_for_a_moment_makes_no_gap(
+    fleet: Fleet, service: MockServer, group: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    began = BEGAN + 10_000 * next(numbers)
+    made = [service.emit_signal(chain_id=CHAIN, timestamp=began + time).id for time in (50, 1000)]
+    with trading(service) as trade:
+        listed = {one.id: one.model_dump() for one in trade.signals.history(chain=CHAIN, start=began, end=began + 5000)}
+        signals = [StreamSignal.model_validate({"type": "signal", **listed[one]}) for one in made]
+        member = joined(fleet.member(group, client=trade, reports=True))
+        fleet.publish(signals[0])
+        assert ids(member, 1) == made[:1]
+        fleet.publish(signals[1])
+        fleet.forgets()
+
+        def away(**_: object) -> None:
+            raise APIConnectionError("no connection", method="GET", url=service.url, sent=False)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(trade.signals, "history", away)
+            with pytest.raises(APIConnectionError):
+                next(member)
+        got = ids(member, 2 if group else 1)
+    assert (got[-1], member.gaps) == (made[1], 0)
+
+
+@pytest.mark.parametrize("group", [None, "bots"])
 @pytest.mark.parametrize("then", [[], [40], [2000]], ids=["nothing left", "a late one left", "a new one left"])
 def test_all_that_is_deleted_is_missed_whatever_is_left(
     fleet: Fleet, service: MockServer, group: str | None, then: list[int]
 ) -> None:
     began = BEGAN + 10_000 * next(numbers)
-    fleet.do(f"UPDATE relays SET since = {began}, position = {began}, trimmed_time = {began}")
+    fleet.do(f"UPDATE relays SET since = {began}, position = {began}, trimmed_time = {began}")  # noqa: S608
     made = [service.emit_signal(chain_id=CHAIN, timestamp=began + time).id for time in (50, 45, 1000, 1010)]
     with trading(service) as trade:
         listed = {one.id: one.model_dump() for one in trade.signals.history(chain=CHAIN, start=began, end=began + 5000)}

@@ -12,7 +12,7 @@ from .._http import settings
 from .._http.arguments import chain as checked_chain
 from .._http.arguments import moment, required_text, seconds
 from .._http.log_events import event
-from ..errors import APIError, FleetError, InvalidArgumentError, TradeError
+from ..errors import APIConnectionError, APIError, APIStatusError, FleetError, InvalidArgumentError, TradeError
 from ..models.stream import FleetSignal, Gap
 from .client import AsyncTradeClient
 from .concurrency import AsyncInterruptible, Interrupted, always_in_thread, in_thread
@@ -32,7 +32,8 @@ class AsyncFleetSignals:
     member asks for the next one, or with `ack`. What a member did not finish in time comes again, with `redelivered`.
     Without a group, a member gets every signal in order, from now on or since a moment.
 
-    After a `FleetError` the iterator can be asked again: it connects again, and nothing is lost.
+    After a `FleetError`, or an `APIError` of a history that is away for a moment, the iterator can be asked again: it
+    connects again, and nothing is lost.
 
     Args:
         chain: 8453 (Base) or 56 (BNB Chain).
@@ -173,6 +174,9 @@ class AsyncFleetSignals:
                     found.append(signal)
                 items = missed(behind, found)
             except APIError as error:
+                away = isinstance(error, APIConnectionError)
+                if away or (isinstance(error, APIStatusError) and (error.status == 429 or error.status >= 500)):
+                    raise  # when it is asked again, this is read again
                 items = [lost(behind, f"the history cannot be read: {error.headline}")]
         await in_thread(lambda: self._member.recovered(behind, items))
 

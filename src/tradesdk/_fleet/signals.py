@@ -18,8 +18,8 @@ from .server import Row, Server
 
 TABLES = (
     # One row for each chain. Who holds the lease stores signals; `fence` counts holders. `trimmed` is the last number
-    # that was deleted. Times of the service: `since` when it began, `position` of the last signal, `trimmed_time` of the
-    # last one that was deleted.
+    # that was deleted. Times of the service: `since` when it began, `position` of the last signal, `trimmed_time` of
+    # the last one that was deleted.
     "CREATE TABLE relays (chain BIGINT PRIMARY KEY, service TEXT NOT NULL, holder TEXT NOT NULL, "
     "fence BIGINT NOT NULL, lease DOUBLE PRECISION NOT NULL, until TIMESTAMPTZ NOT NULL, "
     "since DOUBLE PRECISION NOT NULL, position DOUBLE PRECISION NOT NULL, trimmed BIGINT NOT NULL, "
