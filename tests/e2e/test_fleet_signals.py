@@ -187,6 +187,23 @@ def test_one_that_is_left_well_is_done_and_others_go_back_at_once(fleet: Fleet) 
     assert ids(other, 1) == [third]
 
 
+def test_what_is_finished_is_done_also_when_it_was_closed_meanwhile(fleet: Fleet) -> None:
+    member = joined(fleet.member())
+    first, second, third = fleet.publish(signal(), signal(), signal())
+    look = member._member.look
+
+    def closed() -> None:
+        look()
+        if member._member.items[0].id == second:
+            thread = threading.Thread(target=member.close)
+            thread.start()
+            thread.join()
+
+    member._member.look = closed  # type: ignore[method-assign]
+    assert [item.id for item in member if isinstance(item, FleetSignal)] == [first, second]
+    assert ids(fleet.member(), 1) == [third]
+
+
 def test_acknowledged_in_any_order(fleet: Fleet) -> None:
     member = joined(fleet.member(manual_ack=True))
     fleet.publish(signal(), signal(), signal())

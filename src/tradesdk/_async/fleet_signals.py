@@ -127,6 +127,10 @@ class AsyncFleetSignals:
     async def __anext__(self) -> FleetSignal | Gap:
         if self._interruptible.foreign:
             raise TradeError("these signals belong to the parent process: open others in this process")
+        # Also when it was closed: what was taken before is finished. No gap is acknowledged.
+        taken, self._taken = self._taken, None
+        if taken is not None and (not self._manual_ack or taken.startswith(GAP)):
+            self._member.done_later(taken)
         try:
             return await self._interruptible.run(self._next)
         except Interrupted:
@@ -135,9 +139,6 @@ class AsyncFleetSignals:
 
     async def _next(self) -> FleetSignal | Gap:
         member = self._member
-        if self._taken is not None and (not self._manual_ack or self._taken.startswith(GAP)):  # no gap is acknowledged
-            member.done_later(self._taken)
-        self._taken = None
         while True:
             while not member.items:
                 await in_thread(member.look)

@@ -128,6 +128,10 @@ class FleetSignals:
     def __next__(self) -> FleetSignal | Gap:
         if self._interruptible.foreign:
             raise TradeError("these signals belong to the parent process: open others in this process")
+        # Also when it was closed: what was taken before is finished. No gap is acknowledged.
+        taken, self._taken = self._taken, None
+        if taken is not None and (not self._manual_ack or taken.startswith(GAP)):
+            self._member.done_later(taken)
         try:
             return self._interruptible.run(self._next)
         except Interrupted:
@@ -136,9 +140,6 @@ class FleetSignals:
 
     def _next(self) -> FleetSignal | Gap:
         member = self._member
-        if self._taken is not None and (not self._manual_ack or self._taken.startswith(GAP)):  # no gap is acknowledged
-            member.done_later(self._taken)
-        self._taken = None
         while True:
             while not member.items:
                 in_thread(member.look)
