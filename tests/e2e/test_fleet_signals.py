@@ -499,6 +499,23 @@ def test_only_what_was_before_the_first_relay_is_missed_since_a_moment(
         assert ids(member, 2) == published
 
 
+def test_very_many_of_the_history_are_written_in_time_and_once(fleet: Fleet) -> None:
+    members = [joined(fleet.member()) for _ in range(2)]
+    fleet.publish(signal())
+    fleet.forgets()
+    members[0]._member.look()
+    behind = members[0]._member.behind
+    assert behind is not None
+    one = stored(signal())
+    for member in members:
+        member._member.recovered(behind, (one._replace(id=f"sig {number}") for number in range(20_000)))
+        assert member._member.behind is None
+    assert [each.waiting for each in status(fleet.url, schema=fleet.schema).groups] == [20_000]
+    for member in members:
+        member._member.look()
+    assert [member._member.items[0].id for member in members] == ["sig 0", "sig 1"]
+
+
 def test_a_gap_of_the_relay_reaches_the_members(fleet: Fleet) -> None:
     follower, member = (joined(fleet.member(group, reports=True)) for group in (None, "bots"))
     gap = Gap(datetime.fromtimestamp(BEGAN, UTC), datetime.fromtimestamp(BEGAN + 5, UTC), "the history ends")

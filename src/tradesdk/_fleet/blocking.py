@@ -120,12 +120,12 @@ class Link:
         self.member = member_name()
         self.db: Connection | None = None
         self._began = began
-        self._lock = threading.RLock()
+        self.lock = threading.RLock()
         forks.bind(self)
 
     def forked(self) -> None:
         """In the child of a fork: connect again."""
-        self._lock = threading.RLock()
+        self.lock = threading.RLock()
         self.member = member_name()
         leave_behind(self.db)
         self.db = None
@@ -136,7 +136,7 @@ class Link:
         Raises:
             FleetError: there is no answer, or the server cannot be used.
         """
-        with self._lock:
+        with self.lock:
             # The second half of a transaction is lost with the first.
             is_old = self.db is not None and self.db.info.transaction_status == TransactionStatus.IDLE
             while True:
@@ -157,7 +157,7 @@ class Link:
 
     def close(self) -> None:
         """Close the connection. The next use opens another one."""
-        with self._lock:
+        with self.lock:
             db, self.db = self.db, None
             if db is not None:
                 db.close()

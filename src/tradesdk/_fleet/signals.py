@@ -45,6 +45,8 @@ KEPT_ONCE = 90
 """Days that a key of `once` is remembered."""
 AT_ONCE = 100
 """Signals that are moved, or read, at once."""
+_PART = 1000
+"""Signals of the history that are written with one statement: it has to be answered in time."""
 POLL = 2.0
 """Seconds after which a member looks again although nothing woke it."""
 _BEAT = 15.0
@@ -387,18 +389,18 @@ _MOVE = """
     WHERE chain = $1 AND name = $2 AND EXISTS (SELECT FROM more) RETURNING TRUE
 """
 _NEXT = "SELECT extract(epoch FROM min(until) - clock_timestamp())::float8 FROM pending WHERE chain = $1 AND name = $2"
-# One member of those that have read the same does it.
-_RECOVER = """
-    WITH mine AS (
-        UPDATE groups SET position = $4, time = greatest(time, $5)
-        WHERE chain = $1 AND name = $2 AND position = $3 RETURNING chain, name
-    )
+_PUT = """
     INSERT INTO pending
-    SELECT chain, name, $4 - $6 + number, id, body, time, '', 'epoch', tries
-    FROM mine, unnest($7::text[], $8::text[], $9::float8[], $10::bigint[]) WITH ORDINALITY
-        AS u (id, body, time, tries, number)
-    WHERE NOT EXISTS (SELECT FROM signals s WHERE s.chain = mine.chain AND s.id = u.id)
+    SELECT $1, $2, $3 + number, id, body, time, '', 'epoch', tries
+    FROM unnest($4::text[], $5::float8[], $6::text[], $7::bigint[]) WITH ORDINALITY
+        AS u (id, time, body, tries, number)
+    WHERE NOT EXISTS (SELECT FROM signals s WHERE s.chain = $1 AND s.id = u.id)
     ON CONFLICT (chain, name, id) DO NOTHING
+"""
+# One member of those that have read the same does it.
+_MOVE_ON = """
+    UPDATE groups SET position = $4, time = greatest(time, $5)
+    WHERE chain = $1 AND name = $2 AND position = $3 RETURNING TRUE
 """
 _GIVE_BACK = "UPDATE pending SET until = 'epoch' WHERE chain = $1 AND name = $2 AND owner = $3"
 
@@ -450,9 +452,17 @@ class GroupMember(Member):
 
     def recovered(self, behind: Behind, found: Iterable[Stored]) -> None:
         missed = list(found)
-        ids, times, bodies, tries = ([row[column] for row in missed] for column in range(4))
-        where = (behind.position, behind.trimmed, behind.end, len(missed))
-        self.link.run((_RECOVER, (*self._who, *where, ids, bodies, times, tries)))
+        with self.link.lock:  # `once` of another thread must not get into this transaction
+            try:
+                self.link.run(("BEGIN", ()))
+                for first in range(0, len(missed), _PART):
+                    columns = [list(column) for column in zip(*missed[first : first + _PART], strict=True)]
+                    self.link.run((_PUT, (*self._who, behind.trimmed - len(missed) + first, *columns)))
+                (moved,) = self.link.run((_MOVE_ON, (*self._who, behind.position, behind.trimmed, behind.end)))
+                self.link.run(("COMMIT" if moved else "ROLLBACK", ()))
+            except BaseException:
+                self.link.close()
+                raise
         self.behind = None
 
     def done(self, item_id: str) -> bool:
