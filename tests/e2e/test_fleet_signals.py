@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 
 import anyio
 import anyio.to_thread
+import psycopg
 import pytest
 
 from tradesdk import (
@@ -25,7 +26,7 @@ from tradesdk import (
     TradeError,
 )
 from tradesdk._fleet.bodies import stored
-from tradesdk._fleet.server import server
+from tradesdk._fleet.server import problem, server
 from tradesdk._fleet.signals import LeaseLostError, Relay
 from tradesdk.fleet import (
     AsyncFleetRelay,
@@ -321,6 +322,14 @@ def test_no_server_is_an_error_and_then_it_continues(fleet: Fleet) -> None:
     assert ids(member, 1) == second
     member.close()
     proxy.cut()
+
+
+def test_a_missing_password_and_refused_tls_are_no_server_that_is_away(fleet: Fleet) -> None:
+    with pytest.raises(FleetError, match="SSL was required") as caught:
+        status(f"{fleet.url}sslmode=require", schema=fleet.schema)
+    assert caught.value.code == "fleet_denied"
+    said = psycopg.OperationalError("connection to server at ::1 failed: fe_sendauth: no password supplied")
+    assert problem(said, server(fleet.url)).kind == "denied"
 
 
 def test_tables_that_are_missing(postgres: Postgres) -> None:

@@ -174,10 +174,11 @@ def problem(error: psycopg.Error, place: Server) -> Problem:
         what = f"{shown} failed: {said}" + (f" ({state})" if state else "")
         return Problem("failed", what, "see the log of that server")
     # A refusal to connect has no code, only text.
-    refused = "FATAL" in said and not any(word in said for word in _STARTING)
+    refused = any(word in said for word in _REFUSED) and not any(word in said for word in _STARTING)
     return of_state["28"] if refused else of_state["08"]
 
 
+_REFUSED = ("FATAL", "no password supplied", "SSL was required")
 _STARTING = ("starting up", "shutting down", "recovery", "not yet accepting", "connection slots", "too many")
 
 
