@@ -387,6 +387,14 @@ def test_one_relay_at_a_time(fleet: Fleet) -> None:
     assert fleet.relay.take(BEGAN) == 0
 
 
+def test_a_relay_goes_on_when_what_is_old_cannot_be_deleted(fleet: Fleet, caplog: pytest.LogCaptureFixture) -> None:
+    fleet.do("ALTER TABLE once RENAME TO other")
+    fleet.relay.renew()
+    assert [(record.event, record.code) for record in caplog.records] == [("fleet_untrimmed", "fleet_lost")]  # type: ignore[attr-defined]
+    fleet.relay.renew()
+    fleet.publish(signal())
+
+
 def test_a_date_in_the_future_does_not_move_the_position(fleet: Fleet) -> None:
     fleet.publish(signal(100_000_000_000))
     fleet.relay.release()

@@ -11,8 +11,9 @@ from collections import deque
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from .._http.log_events import event
 from .._system.clock import SystemClock
-from ..errors import ConfigError
+from ..errors import ConfigError, FleetError
 from .blocking import Connection, Link, Statement
 from .server import Row, Server
 
@@ -37,6 +38,7 @@ TABLES = (
     "PRIMARY KEY (chain, name, id))",
     "CREATE INDEX pending_in_order ON pending (chain, name, seq)",
     "CREATE TABLE once (key TEXT PRIMARY KEY, owner TEXT NOT NULL, at TIMESTAMPTZ NOT NULL)",
+    "CREATE INDEX once_by_age ON once (at)",
 )
 
 OVERLAP = 600.0
@@ -86,11 +88,6 @@ class Stored(NamedTuple):
 
 class LeaseLostError(Exception):
     """Another relay has taken over."""
-
-
-def link(place: Server) -> Link:
-    """A connection to the signals that is woken by new ones."""
-    return Link(place, lambda db: db.run([(f'LISTEN "{_channel(place)}"', ())]))
 
 
 def _channel(place: Server) -> str:
@@ -163,7 +160,7 @@ class Relay:
     """One that stores the signals of a chain while it holds the lease, or waits for it."""
 
     def __init__(self, place: Server, chain: int, service: str, *, lease: float, keep: float) -> None:
-        self.link = link(place)
+        self.link = Link(place, lambda _: None)
         self.fence: int | None = None
         self.since = 0.0
         """Where its stream has to begin."""
@@ -206,7 +203,10 @@ class Relay:
             raise LeaseLostError
         if SystemClock.monotonic() >= self._trim_at:
             self._trim_at = SystemClock.monotonic() + _TRIM
-            self.trim()
+            try:
+                self.trim()
+            except FleetError as error:  # what is old may stay for a while
+                event("fleet_untrimmed", "old signals cannot be deleted: %(reason)s", error, chain=self._chain)
 
     def trim(self) -> None:
         """Delete what is older than is kept."""

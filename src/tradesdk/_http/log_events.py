@@ -37,6 +37,7 @@ LogEvent = Literal[
     "fleet_relay_leads",
     "fleet_relay_lost",
     "fleet_unrelayed",
+    "fleet_untrimmed",
     "service_time_unknown",
     "history_unread",
     "stream_connected",
