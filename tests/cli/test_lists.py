@@ -39,6 +39,18 @@ def test_limit_is_a_total(world: Terminal, server: MockServer) -> None:
     assert [query.get("limit") for query in asked(server)] == ["100", "30"]
 
 
+@each_of("line", ["trades list", "trades list --sort pnl", "trades list --status closed", "trades list -w 5s"])
+def test_a_query_is_not_answered_from_the_beginning_of_a_list(world: Terminal, line: str) -> None:
+    run = world(*line.split(), "-q", "length(@)", tty="-w" in line)
+    assert (run.code, run.out) == (2, "")
+    assert "--query is about the whole list, and there is more" in run.err
+    assert "--all, or --limit N" in run.err
+    if "-w" not in line:
+        assert world(*line.split(), "-q", "length(@)", "--limit", "30").json == 30
+        assert world(*line.split(), "-q", "length(@)", "--all").json > 100
+    assert world("agents", "list", "-q", "length(@)").json < 20
+
+
 def test_page_size(world: Terminal, server: MockServer) -> None:
     server.clear_journal()
     assert len(world("trades", "list", "--limit", "30", "--page-size", "20").lines) == 30

@@ -207,7 +207,8 @@ def pages(
     if everything and limit is not None:
         raise UsageProblem("--limit and --all exclude each other", "leave one of them out")
     total = None if everything else limit if limit is not None else FIRST
-    return Walk(total, page_size or LARGEST_PAGE, cursor, watch=watch)
+    first = not everything and limit is None and cursor is None
+    return Walk(total, page_size or LARGEST_PAGE, cursor, watch=watch, first=first)
 
 
 def _global(
@@ -273,6 +274,7 @@ class Walk:
         cursor: where it begins; None: at the beginning of the list.
         next_cursor: where the last page says that it continues.
         watch: after how many seconds it is read again; None: it is read once.
+        first: whether no option says how much of it: then it is its beginning.
     """
 
     total: int | None
@@ -280,3 +282,4 @@ class Walk:
     cursor: str | None
     next_cursor: str | None = None
     watch: float | None = None
+    first: bool = False

@@ -186,6 +186,7 @@ class _Pages:
     def __iter__(self) -> Iterator[list[dict[str, Any]]]:
         if self._best is not None:
             yield wire_all(self._ranked(self._best))
+            self._is_enough()
             return
         first = True
         while True:
@@ -214,6 +215,7 @@ class _Pages:
                 break
             self._progress.step(self.count)
         self._stop.over()
+        self._is_enough()
 
     def _ranked(self, best: Callable[[Any], float | None]) -> list[Any]:
         """All items, the best first, cut. When it ends on the way, there is no answer: it would be a wrong one."""
@@ -226,6 +228,11 @@ class _Pages:
         shown = found[: self._walk.total]
         self.count, self.cut = len(shown), len(shown) < len(found)
         return shown
+
+    def _is_enough(self) -> None:
+        """Refuses to answer a query about the beginning of a list: the answer would look like one about all of it."""
+        if self._out.asks and self._walk.first and (self.cut or self._walk.next_cursor is not None):
+            raise UsageProblem("--query is about the whole list, and there is more", "--all, or --limit N")
 
     def _kept(self, items: Sequence[Any]) -> tuple[Sequence[Any], bool]:
         """Those of a page that are shown, and whether there are enough of them."""
