@@ -505,6 +505,14 @@ def test_codes_that_are_none(trade: Terminal) -> None:
     assert trade("approve", "A", "--refuse", "B").code == 2
 
 
+def test_all_decides_nothing(prepared: tuple[Terminal, Toolbox, str]) -> None:
+    trade, _, code = prepared
+    for argv in (["--all", "--refuse", code], [code, "--all"]):
+        run = trade("approve", *argv, answers="y\n")
+        assert (run.code, "--all is for the list" in run.err) == (2, True)
+    assert [one["state"] for one in trade("approve", "-o", "json").json] == ["pending"]
+
+
 @pytest.mark.long
 def test_a_world_that_is_reset_forgets_approvals(trade: Terminal) -> None:
     with toolbox(trade.home, None) as box:

@@ -38,6 +38,8 @@ def approve(
 
     if code is not None and refuse is not None:
         raise UsageProblem("a code and --refuse exclude each other", "trade approve --refuse CODE")
+    if everything and (code is not None or refuse is not None):
+        raise UsageProblem("--all is for the list: one action is decided at a time", "leave --all out")
     with session(ctx) as run:
         decisions = Decisions(approvals_file(run.ledger_file))
         now = time.time()
