@@ -89,6 +89,8 @@ def test_the_help_of_a_command(trade: Terminal, words: tuple[str, ...]) -> None:
         ("agents xyz", "there are: list, get, "),
         ("xyz", "there are: output, options, "),
         ("demo run", "trade help demo"),
+        ("payments agents", "trade help payments"),
+        ("exit codes 2", "trade help exit-codes"),
     ],
 )
 def test_what_there_is_no_help_about(trade: Terminal, line: str, hint: str) -> None:

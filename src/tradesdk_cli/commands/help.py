@@ -29,13 +29,21 @@ def help(
     """
     asked = [word.lower() for word in words or () if not word.startswith("-")]
     name = "-".join(asked)
-    found = next((one for one in (name, f"{name}s") if one in TOPICS), None)
+    found = _topic(asked)
     if not asked or name in ("topics", "list"):
         _print_topics(ctx)
     elif found is not None:
         _print_topic(ctx, found)
+    elif first := next(filter(None, (_topic(asked[:count]) for count in range(1, len(asked)))), None):
+        raise UsageProblem(f"{first} is a topic and takes no second word", f"trade help {first}")
     else:
         _print_command(ctx, asked)
+
+
+def _topic(asked: list[str]) -> str | None:
+    """The topic of these words; nearly its name is enough."""
+    name = "-".join(asked)
+    return next((one for one in (name, f"{name}s") if one in TOPICS), None)
 
 
 def _print_topics(ctx: typer.Context) -> None:
