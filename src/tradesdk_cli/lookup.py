@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 _UUID = "[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
 _ID = re.compile(rf"[a-z]{{2,8}}_[0-9A-Za-z]+|{_UUID}")
-_BEGINNING = re.compile(r"[a-z]{2,8}_[0-9A-Za-z]{4,}")
+_BEGINNING = re.compile(r"[a-z]{2,8}_[0-9A-Za-z]+")
 _SHOWN = 8
 
 
