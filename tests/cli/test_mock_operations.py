@@ -182,6 +182,8 @@ def test_values(trade: Terminal, asked: Scripted, line: str, sent: dict[str, Any
         "fault add status status=1 status=2",
         "fault add status route=/v1/trades",
         "fault add status kind=drop",
+        "fault add latency --query chain=8453",
+        "fault add latency -q chain",
         "fault add latency --query-param chain",
         "fault add latency --query-param a=1 --query-param a=2",
         "fault add latency --nth 1.5",

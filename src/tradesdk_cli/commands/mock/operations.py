@@ -262,6 +262,11 @@ def _sentence(text: str) -> str:
 
 
 def _run(ctx: typer.Context, command: Command, operation: ControlOperation, given: dict[str, Any]) -> None:
+    if ctx.obj.get("query") is not None and any(each.name == "query" for each in operation.parameters):
+        raise UsageProblem(
+            f"--query selects from the result, and says nothing about requests, so {ctx.command_path} does not take it",
+            "--query-param NAME=VALUE chooses requests by their query",
+        )
     fields = _more(operation, given.get("more") or ())
     sent = ((each.name, _sent(each, given[_name(each)])) for each in operation.parameters)
     fields |= {name: value for name, value in sent if value is not None}
