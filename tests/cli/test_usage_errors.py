@@ -24,7 +24,7 @@ SAID = [
     ("mock fault ad latency", "No such command 'ad'. Did you mean 'add'?", "its verbs: add, list, "),
     ("fooo", "No such command 'fooo'.", "trade --help"),
     ("plot BRETT", "No such command 'BRETT'.", "its verbs: token, agent"),
-    ("agents list --statu active", "trade agents list has no option --statu", "did you mean --status or --sort?"),
+    ("agents list --statu active", "trade agents list has no option --statu", "did you mean --status?"),
     ("agents list --xyz 2", "trade agents list has no option --xyz", "trade agents list --help"),
     ("-x", "trade has no option -x", "trade help options"),
     (
@@ -44,6 +44,17 @@ SAID = [
     ("market prices ETH --max-price 0.03 --jq .price", "no option --jq", "did you mean --query?"),
     ("agents list --format csv", "no option --format", "did you mean -o?"),
     ("agents delete --force agt_1", "no option --force", "did you mean --yes?"),
+    ("trades list --agent agt_1", "no option --agent", "did you mean --agent-id?"),
+    ("signals history --side BUY", "no option --side", "did you mean --direction?"),
+    ("agents update agt_1 --wallet w", "no option --wallet", "did you mean --wallet-id?"),
+    (
+        "agents list --wallet w",
+        "no option --wallet",
+        "no filter by wallet: trade agents list --all --query",
+    ),
+    ("agents --status idle", "trade agents has no option --status", "its list has it: trade agents list --status"),
+    ("--mock trades --agent a", "no option --agent", "did you mean trade --mock trades list --agent-id?"),
+    ("trades --statsu open", "no option --statsu", "did you mean trade trades list --status?"),
     ("agents start agt_1", "No such command 'start'.", "on a mock with trade mock agent;"),
     ("--mock agents stop agt_1", "No such command 'stop'.", "on a mock with trade --mock mock agent;"),
     ("market metrics --yes", "no option --yes", "--max-price USD, or by a budget: trade pay budget set --per-day 5"),
@@ -208,7 +219,19 @@ def test_every_command_that_a_text_names_is_there() -> None:
 
 
 @each_of("option", ["-o json", "--fields id", "-q id", "--out FILE"])
-@each_of("line", ["completion bash", "mcp", "mcp config claude", "help agents list", "help exit-codes"])
+@each_of(
+    "line",
+    [
+        "completion bash",
+        "mcp",
+        "mcp config claude",
+        "help agents list",
+        "help exit-codes",
+        "top",
+        "demo",
+        "fleet relay --chain base",
+    ],
+)
 def test_what_prints_no_result_takes_no_option_about_one(
     trade: Terminal, tmp_path: Path, line: str, option: str
 ) -> None:
@@ -216,7 +239,9 @@ def test_what_prints_no_result_takes_no_option_about_one(
     for argv in ((*words, *line.split()), (*line.split(), *words)):
         run = trade(*argv)
         assert (run.code, run.out, run.problem["code"]) == (2, "", "usage"), argv
-        assert words[0] in run.problem["message"] or "--query" in run.problem["message"], run.err
+        said = words[0].replace("-q", "--query")
+        assert run.problem["message"].endswith(f" prints no result, so it takes no {said}"), run.err
+        assert run.problem["hint"] == f"leave {said} out"
     assert not (tmp_path / "a.json").exists()
 
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
+from tradesdk_cli.cli.group import SilentCommand, TradeGroup, no_result
 from tradesdk_cli.errors import TRADE, Problem, UsageProblem, placed
 from tradesdk_cli.redact import API_KEY, is_secret_option, looks_secret, safe
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     import typer
 
@@ -39,6 +41,8 @@ ALIASES: Mapping[str, tuple[str, ...]] = {
     "--sandbox": ("--mock",),
     "--url": ("--base-url",),
     "--agent": ("--agent-id",),
+    "--wallet": ("--wallet-id",),
+    "--side": ("--direction",),
     "--start": ("--since",),
     "--end": ("--until", "--duration"),
 }
@@ -48,8 +52,10 @@ _AGENT_STATE = (
     "the API has no endpoint for it: agents are started, stopped and paused in the dashboard, on a mock with "
     f"{TRADE} mock agent; to open fewer positions: {TRADE} agents update AGENT_ID --max-positions 1"
 )
+_NO_WALLET_FILTER = f"the list has no filter by wallet: {TRADE} agents list --all --query \"[?wallet_id=='WALLET_ID']\""
 EXPLAINED: Mapping[tuple[str, str], str] = {
     **{("agents", verb): _AGENT_STATE for verb in ("start", "stop", "pause", "resume", "--status")},
+    **dict.fromkeys((("agents", "--wallet"), ("agents", "--wallet-id")), _NO_WALLET_FILTER),
     **dict.fromkeys(
         (("market", "--yes"), ("market", "-y")),
         f"a purchase is allowed by --max-price USD, or by a budget: {TRADE} pay budget set --per-day 5",
@@ -94,9 +100,15 @@ def _explained(error: typer.TyperException, context: Any, path: str) -> tuple[st
     word = getattr(error, "unknown", None)
     if word is not None and context is not None:
         group, noun = context.command, context.command_path.removeprefix("trade").strip()
-        hint = EXPLAINED.get((noun, word)) or _alias(word, ["--version", *group.commands], path)
+        typed = {"--version": "--version"} | {one: f"{_here(path)} {one}" for one in group.commands}
+        hint = EXPLAINED.get((noun, word)) or _alias(word, typed)
         return error.message, hint or (f"its verbs: {', '.join(group.shown)}" if noun else "trade --help")
     return error.format_message(), None
+
+
+def _here(path: str) -> str:
+    """A command as it is typed, with the options that say where it goes."""
+    return TRADE + path.removeprefix("trade")
 
 
 def _name(param: Any) -> str:
@@ -111,17 +123,35 @@ def _option(error: Any, context: Any, path: str) -> tuple[str, str | None]:
     if is_secret_option(name):
         keep = "trade pay key import" if path.startswith("trade pay") else "trade login"
         return message, f"keys never stand on a command line: {keep} asks for one, or reads it from a pipe"
+    command = context.command
+    if isinstance(command, SilentCommand) and (refused := no_result(context, name)):
+        return refused
+    typed = {option: option for option in _options(command, context)}
+    if isinstance(command, TradeGroup) and (lists := command.commands.get("list")):
+        typed = {option: f"{_here(path)} list {option}" for option in _options(lists, context)} | typed
+    if name in typed:
+        return message, f"its list has it: {typed[name]}"
     noun = path.split()[1:2] or [""]
-    known = [option for param in context.command.get_params(context) for option in param.opts]
-    if hint := EXPLAINED.get((noun[0], name)) or _alias(name, known, path):
+    if hint := _alias(name, typed) or EXPLAINED.get((noun[0], name)):
         return message, hint
-    near = " or ".join(error.possibilities or ())
+    near = " or ".join(typed[option] for option in _near(name, typed))
     return message, f"did you mean {near}?" if near else None
 
 
-def _alias(word: str, known: Sequence[str], path: str) -> str | None:
-    """Our word for that of another program."""
+def _options(command: Any, context: Any) -> list[str]:
+    return [option for param in command.get_params(context) for option in param.opts if option.startswith("-")]
+
+
+def _near(name: str, known: Iterable[str]) -> list[str]:
+    """The options that `name` is nearly; a letter or two in common are not enough."""
+    words = {option[2:]: option for option in known if option.startswith("--")}
+    return [words[word] for word in get_close_matches(name.lstrip("-"), words, cutoff=0.7)]
+
+
+def _alias(word: str, known: Mapping[str, str]) -> str | None:
+    """Our word for that of another program, as it is typed; `known` says how each is."""
     for ours in ALIASES.get(word, ()):
-        if ours.split()[0] in known:
-            return f"did you mean {ours}?" if ours.startswith("-") else f"did you mean {path} {ours}?"
+        first, _, rest = ours.partition(" ")
+        if first in known:
+            return f"did you mean {known[first]}{rest and ' '}{rest}?"
     return None
