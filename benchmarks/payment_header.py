@@ -19,7 +19,7 @@ from eth_account.messages import encode_typed_data
 
 from tradesdk._market import price
 from tradesdk._values.http import Headers, RawResponse
-from tradesdk.payments.guards import DOMAIN_NAME, DOMAIN_VERSION, USDC, check_url, choose, window
+from tradesdk.payments.guards import DOMAIN_NAME, DOMAIN_VERSION, USDC, check_url, choose, longest_validity
 from tradesdk.payments.protocol import Authorization, encode_payment, parse_offer
 from tradesdk.payments.signing.secp256k1 import keccak256
 from tradesdk.payments.signing.signer import (
@@ -74,7 +74,7 @@ def pay(signer: Signer) -> str:
         payer=signer.address,
         to=requirement.pay_to,
         value=int(requirement.amount),
-        valid_before=int(time.time()) + window(requirement, MAX_VALIDITY),
+        valid_before=int(time.time()) + longest_validity(requirement, MAX_VALIDITY),
         nonce=new_nonce(),
     )
     signature = signed_authorization(signer, authorization)
