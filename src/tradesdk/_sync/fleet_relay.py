@@ -27,8 +27,8 @@ class FleetRelay:
     """Stores the live signals of a chain for the members of a fleet, in PostgreSQL.
 
     Run it on two machines or more: one has the lease and works, the others wait. When it ends, another one takes over
-    within a third of the lease, or when the lease is over after a crash. Nothing that the service publishes meanwhile is
-    lost: the next one reads it from the history. What cannot be recovered is stored as a `Gap`.
+    within a third of the lease, or when the lease is over after a crash. Nothing that the service publishes meanwhile
+    is lost: the next one reads it from the history. What cannot be recovered is stored as a `Gap`.
 
     Args:
         client: the client for the service.
