@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import logging
+import signal as handlers
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
@@ -203,6 +204,30 @@ def test_what_is_finished_is_done_also_when_it_was_closed_meanwhile(fleet: Fleet
     member._member.look = closed  # type: ignore[method-assign]
     assert [item.id for item in member if isinstance(item, FleetSignal)] == [first, second]
     assert ids(fleet.member(), 1) == [third]
+
+
+def test_a_signal_handler_can_close_it_while_it_asks_the_server(fleet: Fleet) -> None:
+    member = joined(fleet.member())
+    first = fleet.publish(signal())
+    assert ids(member, 1) == first
+    with psycopg.connect(fleet.url) as db:
+
+        def closes(*_: object) -> None:
+            member.close()
+            db.rollback()
+
+        before = handlers.signal(handlers.SIGALRM, closes)
+        try:
+            statement = f"INSERT INTO {fleet.schema}.once VALUES ('a', '', now())"  # noqa: S608
+            db.execute(statement.encode())  # not committed: who asks waits
+            handlers.setitimer(handlers.ITIMER_REAL, 0.1)
+            assert member.once("a")
+        finally:
+            handlers.signal(handlers.SIGALRM, before)
+    assert member._member.link.db is None
+    with pytest.raises(StopIteration):
+        next(member)
+    assert ids(fleet.member(), 1) == first
 
 
 def test_acknowledged_in_any_order(fleet: Fleet) -> None:

@@ -196,6 +196,9 @@ class AsyncFleetSignals:
             await always_in_thread(self._leave)
 
     def _leave(self) -> None:
+        self._member.link.end(self._left)
+
+    def _left(self) -> None:
         try:
             if not self._interruptible.foreign:
                 self._member.leave()

@@ -120,12 +120,14 @@ class Link:
         self.member = member_name()
         self.db: Connection | None = None
         self._began = began
+        self._inside: int | None = None
+        self._after: Callable[[], object] | None = None
         self.lock = threading.RLock()
         forks.bind(self)
 
     def forked(self) -> None:
         """In the child of a fork: connect again."""
-        self.lock = threading.RLock()
+        self.lock, self._inside, self._after = threading.RLock(), None, None
         self.member = member_name()
         leave_behind(self.db)
         self.db = None
@@ -137,23 +139,40 @@ class Link:
             FleetError: there is no answer, or the server cannot be used.
         """
         with self.lock:
-            # The second half of a transaction is lost with the first.
-            is_old = self.db is not None and self.db.info.transaction_status == TransactionStatus.IDLE
-            while True:
-                began = SystemClock.monotonic()
-                try:
-                    if self.db is None:
-                        self.db = connect(self.server, PATIENCE)
-                        self._began(self.db)
-                    return self.db.run(statements)
-                except UnusableServerError as error:
-                    found, is_lost = error.problem, False
-                except psycopg.Error as error:
-                    found, is_lost = problem(error, self.server), isinstance(error, psycopg.OperationalError)
-                self.close()
-                if not (is_old and is_lost and SystemClock.monotonic() - began < _QUICK):
-                    raise fleet_error(found)
-                is_old = False
+            self._inside = threading.get_ident()
+            try:
+                return self._run(statements)
+            finally:
+                self._inside = None
+                after, self._after = self._after, None
+                if after is not None:
+                    after()
+
+    def end(self, step: Callable[[], object]) -> None:
+        """Do a last step: at once, or in a signal handler that interrupted `run` after that, which would block it."""
+        if self._inside == threading.get_ident():
+            self._after = step
+        else:
+            step()
+
+    def _run(self, statements: Sequence[Statement]) -> list[list[Row]]:
+        # The second half of a transaction is lost with the first.
+        is_old = self.db is not None and self.db.info.transaction_status == TransactionStatus.IDLE
+        while True:
+            began = SystemClock.monotonic()
+            try:
+                if self.db is None:
+                    self.db = connect(self.server, PATIENCE)
+                    self._began(self.db)
+                return self.db.run(statements)
+            except UnusableServerError as error:
+                found, is_lost = error.problem, False
+            except psycopg.Error as error:
+                found, is_lost = problem(error, self.server), isinstance(error, psycopg.OperationalError)
+            self.close()
+            if not (is_old and is_lost and SystemClock.monotonic() - began < _QUICK):
+                raise fleet_error(found)
+            is_old = False
 
     def close(self) -> None:
         """Close the connection. The next use opens another one."""
