@@ -682,6 +682,34 @@ def test_a_relay_takes_over_and_nothing_is_lost(
         assert not ended
 
 
+def test_a_second_run_does_not_end_the_first(
+    fleet: Fleet, service: MockServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    fleet.do("DELETE FROM relays")
+    caplog.set_level(logging.INFO, "tradesdk")
+    with trading(service) as trade:
+        relay = FleetRelay(trade, chain=CHAIN, url=fleet.url, schema=fleet.schema)
+        with running(relay):
+            wait_for(heard(caplog, "stream_connected"))
+            with pytest.raises(TradeError, match="one consumer"):
+                relay.run()
+            assert relay.is_leading
+            assert fleet.relayed(service.url).take(BEGAN) > 0
+        assert fleet.relayed(service.url).take(BEGAN) == 0
+
+
+def test_a_relay_under_trio_says_that_it_needs_asyncio(fleet: Fleet) -> None:
+    async def run() -> None:
+        async with (
+            AsyncTradeClient(api_key="mock_full_me", base_url="http://127.0.0.1:9") as trade,
+            AsyncFleetRelay(trade, chain=CHAIN, url=fleet.url, schema=fleet.schema) as relay,
+        ):
+            await relay.run()
+
+    with pytest.raises(TradeError, match="a relay needs asyncio"):
+        anyio.run(run, backend="trio")
+
+
 def test_a_relay_whose_server_is_away_says_so(
     fleet: Fleet, service: MockServer, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -167,6 +167,12 @@ async def always_in_thread(function: Callable[[], T]) -> T:
     return await run_to_completion(partial(anyio.to_thread.run_sync, function))
 
 
+def require_asyncio(what: str) -> None:
+    """Refuse another event loop than asyncio's, such as trio's."""
+    if anyio.get_cancelled_exc_class() is not asyncio.CancelledError:
+        raise TradeError(f"{what} needs asyncio: run it with asyncio.run()")
+
+
 @asynccontextmanager
 async def repeated(
     step: Callable[[], object], every: float, failed: Callable[[], Awaitable[object]]

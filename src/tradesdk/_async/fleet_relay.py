@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from contextlib import suppress
 from types import TracebackType
 from typing import TYPE_CHECKING
 
@@ -16,7 +17,7 @@ from .._system.clock import SystemClock
 from ..errors import FleetError, TradeError
 from ..models.stream import Gap, StreamSignal
 from .client import AsyncTradeClient
-from .concurrency import AsyncInterruptible, Interrupted, always_in_thread, in_thread, repeated
+from .concurrency import AsyncInterruptible, Interrupted, always_in_thread, in_thread, repeated, require_asyncio
 
 if TYPE_CHECKING:
     from typing import Self
@@ -83,14 +84,17 @@ class AsyncFleetRelay:
             ConfigError: the schema holds the signals of another service.
             APIError: the service refuses the stream; as `signals.stream`.
         """
-        try:
+        with suppress(Interrupted):
             await self._interruptible.run(self._run)
-        except Interrupted:
-            pass
+
+    async def _run(self) -> None:
+        require_asyncio("a relay")
+        try:
+            await self._take_turns()
         finally:
             await always_in_thread(self._leave)
 
-    async def _run(self) -> None:
+    async def _take_turns(self) -> None:
         clock, waits = SystemClock(), False
         while not self._interruptible.shut:
             wait = await in_thread(lambda: self._relay.take(self._client._session.clock.now()))

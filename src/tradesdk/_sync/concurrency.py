@@ -145,6 +145,10 @@ def always_in_thread(function: Callable[[], T]) -> T:
     return function()
 
 
+def require_asyncio(what: str) -> None:
+    """Do nothing: there is no event loop."""
+
+
 @contextmanager
 def repeated(step: Callable[[], object], every: float, failed: Callable[[], object]) -> Iterator[None]:
     """Run a step every so many seconds beside the block, until it raises: then `failed` is called."""

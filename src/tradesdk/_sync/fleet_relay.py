@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import logging
+from contextlib import suppress
 from types import TracebackType
 from typing import TYPE_CHECKING
 
@@ -17,7 +18,7 @@ from .._system.clock import SystemClock
 from ..errors import FleetError, TradeError
 from ..models.stream import Gap, StreamSignal
 from .client import TradeClient
-from .concurrency import Interrupted, Interruptible, always_in_thread, in_thread, repeated
+from .concurrency import Interrupted, Interruptible, always_in_thread, in_thread, repeated, require_asyncio
 
 if TYPE_CHECKING:
     from typing import Self
@@ -84,14 +85,17 @@ class FleetRelay:
             ConfigError: the schema holds the signals of another service.
             APIError: the service refuses the stream; as `signals.stream`.
         """
-        try:
+        with suppress(Interrupted):
             self._interruptible.run(self._run)
-        except Interrupted:
-            pass
+
+    def _run(self) -> None:
+        require_asyncio("a relay")
+        try:
+            self._take_turns()
         finally:
             always_in_thread(self._leave)
 
-    def _run(self) -> None:
+    def _take_turns(self) -> None:
         clock, waits = SystemClock(), False
         while not self._interruptible.shut:
             wait = in_thread(lambda: self._relay.take(self._client._session.clock.now()))
