@@ -9,6 +9,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from datetime import UTC, datetime
+from typing import Any
 
 import anyio
 import anyio.to_thread
@@ -682,6 +683,21 @@ def test_a_relay_takes_over_and_nothing_is_lost(
         assert not ended
 
 
+@pytest.mark.parametrize("wrong", [{"id": "a\0b"}, {"id": "x" * 1001}, {"id": "\ud800"}, {"token_symbol": "\ud800"}])
+def test_a_signal_that_the_database_cannot_store_is_left_out(
+    fleet: Fleet, wrong: dict[str, Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    member = joined(fleet.member())
+    with TradeClient(api_key="mock_full_me", base_url="http://127.0.0.1:9") as trade:
+        relay = FleetRelay(trade, chain=CHAIN, url=fleet.url, schema=fleet.schema)
+        relay._relay = fleet.relay
+        good = signal(token_symbol="a\0b", id="x" * 1000)
+        for one in (signal(**wrong), good):
+            relay._add(one)
+        assert ids(member, 1) == [good.id]
+    assert [record.event for record in caplog.records] == ["fleet_signal_unstorable"]  # type: ignore[attr-defined]
+
+
 def test_a_second_run_does_not_end_the_first(
     fleet: Fleet, service: MockServer, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -797,6 +813,11 @@ def test_arguments_and_forks(fleet: Fleet) -> None:
     for wrong in ({"chain": 1}, {"group": ""}, {"group": "x" * 101}, {"lease": 0}, {"manual_ack": True, "group": None}):
         with pytest.raises(InvalidArgumentError):
             fleet.member(**wrong)
+    for text in ("a\0b", "\ud800", ""):
+        with pytest.raises(InvalidArgumentError):
+            fleet.member(text)
+        with pytest.raises(InvalidArgumentError):
+            fleet.member().once(text)
     with pytest.raises(ConfigError, match="client must be"):
         FleetRelay("trade", chain=CHAIN)  # type: ignore[arg-type]
     member = fleet.member()

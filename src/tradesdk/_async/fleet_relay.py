@@ -7,7 +7,7 @@ from contextlib import suppress
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from .._fleet.bodies import stored
+from .._fleet.bodies import storable
 from .._fleet.server import SCHEMA, server
 from .._http import settings
 from .._http.arguments import chain as checked_chain
@@ -131,7 +131,9 @@ class AsyncFleetRelay:
         event("fleet_relay_lost", "another relay has taken over chain %(chain)d", chain=self.chain)
 
     async def _add(self, item: StreamSignal | Gap) -> None:
-        await in_thread(lambda: self._relay.add(stored(item)))
+        found = storable(item)
+        if found is not None:
+            await in_thread(lambda: self._relay.add(found))
 
     def _renew(self) -> None:
         try:

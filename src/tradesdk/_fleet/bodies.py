@@ -5,13 +5,17 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 
+from .._http.log_events import event
 from .._stream.events import marked, unix, utc
+from .._values.text import printable
 from ..models.signals import Signal
 from ..models.stream import FleetSignal, Gap, StreamSignal
 from .signals import Behind, Stored
 
 MOST_MISSED = 50_000
 """Signals that are read from the history at once."""
+_LONGEST_ID = 1000
+"""Bytes of an id: an index of PostgreSQL takes at most 2,700 for a row."""
 GAP = "gap "
 """How the id of a gap begins."""
 
@@ -23,6 +27,21 @@ def stored(item: StreamSignal | Gap) -> Stored:
     start, end = unix(item.start), unix(item.end)
     body = {"type": "gap", "start": start, "end": end, "reason": item.reason}
     return Stored(f"{GAP}{start} {end}", start, json.dumps(body))
+
+
+def storable(item: StreamSignal | Gap) -> Stored | None:
+    """A signal, or a gap, to store; None, and a record in the log, for one that the database would refuse."""
+    if isinstance(item, Gap):
+        return stored(item)
+    try:
+        found = stored(item)
+        if "\0" not in found.id and len(found.id.encode()) <= _LONGEST_ID:
+            return found
+    except ValueError:  # half a character
+        pass
+    text = "the signal %(signal)s of chain %(chain)d is left out: the fleet's database cannot store its text"
+    event("fleet_signal_unstorable", text, chain=item.chain_id, signal=printable(item.id, 100))
+    return None
 
 
 def read(item: Stored) -> FleetSignal | Gap:
@@ -41,7 +60,7 @@ def missed(behind: Behind, found: Iterable[Signal]) -> list[Stored]:
     signals = [marked(signal, replayed=True, late=False) for signal in found]
     signals.reverse()
     is_whole = len(signals) <= MOST_MISSED and not (behind.taken is not None and not reaches(behind.taken, signals))
-    items = [stored(signal) for signal in signals[-MOST_MISSED:]]
+    items = [item for signal in signals[-MOST_MISSED:] if (item := storable(signal))]
     if behind.taken is not None:  # which of those before were taken is not known any more
         items = [item._replace(tries=int(item.time <= behind.taken)) for item in items]
     if not is_whole:

@@ -36,6 +36,7 @@ LogEvent = Literal[
     "fleet_relay_waits",
     "fleet_relay_leads",
     "fleet_relay_lost",
+    "fleet_signal_unstorable",
     "fleet_unrelayed",
     "fleet_untrimmed",
     "service_time_unknown",
@@ -66,6 +67,7 @@ class LogFields(TypedDict, total=False):
     start: datetime
     end: datetime
     position: datetime
+    signal: str
     source: str
     type: str
 

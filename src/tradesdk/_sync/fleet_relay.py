@@ -8,7 +8,7 @@ from contextlib import suppress
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from .._fleet.bodies import stored
+from .._fleet.bodies import storable
 from .._fleet.server import SCHEMA, server
 from .._http import settings
 from .._http.arguments import chain as checked_chain
@@ -132,7 +132,9 @@ class FleetRelay:
         event("fleet_relay_lost", "another relay has taken over chain %(chain)d", chain=self.chain)
 
     def _add(self, item: StreamSignal | Gap) -> None:
-        in_thread(lambda: self._relay.add(stored(item)))
+        found = storable(item)
+        if found is not None:
+            in_thread(lambda: self._relay.add(found))
 
     def _renew(self) -> None:
         try:

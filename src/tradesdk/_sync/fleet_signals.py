@@ -26,6 +26,12 @@ if TYPE_CHECKING:
 _LONGEST_NAME = 100
 
 
+def _text(name: str, value: str) -> str:
+    if "\0" in required_text(name, value):
+        raise InvalidArgumentError(f"{name} must not contain NUL: PostgreSQL cannot store it")
+    return value
+
+
 class FleetSignals:
     """The signals of a chain for one member of a fleet: a context manager, and an iterator for one consumer.
 
@@ -79,7 +85,7 @@ class FleetSignals:
         self.chain, self.gaps = checked_chain("chain", chain), 0
         first, lease = moment("since", since), seconds("lease", lease, least=0.1, most=86_400)
         settings.instance("client", client, TradeClient, "an TradeClient")
-        if group is not None and not 0 < len(required_text("group", group)) <= _LONGEST_NAME:
+        if group is not None and not 0 < len(_text("group", group)) <= _LONGEST_NAME:
             raise InvalidArgumentError(f"group must be 1 to {_LONGEST_NAME} characters")
         if manual_ack and group is None:
             raise InvalidArgumentError("manual_ack=True needs group=")
@@ -116,8 +122,9 @@ class FleetSignals:
 
         Raises:
             FleetError: the server cannot be used; the call may be the one that has got the key.
+            InvalidArgumentError: it is no text that PostgreSQL can store.
         """
-        key = required_text("key", key)
+        key = _text("key", key)
         from .._fleet.signals import once
 
         return in_thread(lambda: once(self._member.link, key))
