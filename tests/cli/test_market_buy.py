@@ -276,6 +276,10 @@ def test_a_symbol_that_nobody_knows_signs_nothing(buyer: Terminal, shop: MockSer
         "a token that is not listed is bought by its address; see the list: trade market tokens --limit 500"
     )
     assert buyer("pay", "history").lines == []
+    asked = buyer("market", "prices", "eth,brtt", answers="y\n", env={"NO_COLOR": "1"})
+    assert (asked.code, "Pay?" in asked.err, "nothing was paid\n" in asked.err) == (6, False, True)
+    limited = buyer("market", "prices", "eth,brtt", "--max-price", "0.06", tty=True, env={"NO_COLOR": "1"})
+    assert (limited.code, "nothing was paid\n" in limited.err) == (6, True)
     shop.payments.assert_not_charged()
 
 

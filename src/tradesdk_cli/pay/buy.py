@@ -46,7 +46,8 @@ def purchase(run: Session, call: Call, terms: Terms) -> None:
         run.out.expect_fields(_names_with_receipt(call.verb))
     else:
         run.out.expect(*_models(run.out, call.verb))
-    most = _agreed(run, wallet, call, getattr(client.quote, call.method)(**given), terms.max_price)
+    with _unknown_is_unpaid(run):
+        most = _agreed(run, wallet, call, client, terms)
     buy = getattr(client, call.method)
     began, signed = run.now(), _signatures(wallet)
     results: list[MarketResult[Any]] = []
@@ -55,7 +56,8 @@ def purchase(run: Session, call: Call, terms: Terms) -> None:
         return not results and _signatures(wallet) > signed
 
     with until_printed(run.ledger) as printed, waited_for(run, under_way, lambda: _say_unfinished(run, began)) as end:
-        results.append(_bought(wallet, lambda: buy(**given, max_price=most, purchase=terms.purchase)))
+        with _unknown_is_unpaid(run):
+            results.append(_bought(wallet, lambda: buy(**given, max_price=most, purchase=terms.purchase)))
         print_bought(run, client, call.verb, results[0], receipt=terms.receipt, printed=printed)
         end()
 
@@ -82,14 +84,30 @@ def _signatures(wallet: Wallet | None) -> int:
     return 0 if wallet is None else wallet.signatures
 
 
-def _agreed(run: Session, wallet: Wallet | None, call: Call, quote: Quote, most: str | None) -> str | None:
+@contextmanager
+def _unknown_is_unpaid(run: Session) -> Iterator[None]:
+    """Says, where a token is refused that nobody knows, that nothing was paid; programs read `charged`."""
+    from tradesdk import PaymentRefusedError
+
+    try:
+        yield
+    except PaymentRefusedError as refused:
+        if refused.code == "unknown_token" and not run.out.machine_notes:
+            run.out.note("nothing was paid")
+        raise
+
+
+def _agreed(run: Session, wallet: Wallet | None, call: Call, client: MarketClient, terms: Terms) -> str | None:
     """What it may cost: --max-price, or, without a budget, what somebody at the terminal says yes to.
 
     Raises:
         Declined: the person said no.
+        PaymentRefusedError: there is nothing to ask about, because a token is unknown.
     """
     from tradesdk_cli.confirm import ask, can_ask, say_target
 
+    most, given = terms.max_price, call.given
+    quote: Quote = getattr(client.quote, call.method)(**given)
     allowed = most is not None or quote.spending.budget.is_set
     if wallet is None or not (can_ask() if not allowed else not run.out.machine_notes):
         return most
@@ -97,6 +115,9 @@ def _agreed(run: Session, wallet: Wallet | None, call: Call, quote: Quote, most:
     run.out.note(f"{call.told()}, wallet {wallet.address}")
     if allowed:
         return most
+    found: DryRun = getattr(client.dry_run, call.method)(**given, purchase=terms.purchase)
+    if found.refusal is not None and found.refusal.code == "unknown_token":
+        raise found.refusal
     if not ask(f"{call.told()} costs {dollars(quote.price)}. Pay?"):
         raise Declined("nothing was paid")
     return plain_dollars(quote.price)
