@@ -68,6 +68,9 @@ def test_the_latest_or_all(trade: Terminal, served: MockServer) -> None:
     usual = trade("mock", "logs", "-o", "ndjson")
     assert numbers(usual) == list(range(4, 24))
     assert json.loads(usual.err)["note"] == "the latest 20; there are more: --all, or --limit N"
+    query = trade("mock", "logs", "-q", "length(@)")
+    assert (query.code, query.out, query.problem["hint"]) == (2, "", "--all, or --limit N")
+    assert trade("mock", "logs", "-q", "length(@)", "--all").json == 23
     assert numbers(trade("mock", "logs", "--limit", "3", "-o", "ndjson")) == [21, 22, 23]
     for words in (("--all",), ("--limit", "23"), ("--limit", "99")):
         everything = trade("mock", "logs", *words, "-o", "ndjson")

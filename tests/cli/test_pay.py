@@ -45,6 +45,16 @@ def test_quotes_need_nothing(trade: Terminal) -> None:
         assert trade("pay", "quote", *line.split()).code == 2
 
 
+def test_a_query_is_not_answered_from_the_newest_payments(buyer: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
+    for line in ("metrics", "prices ETH"):
+        assert buyer("market", *line.split(), "--max-price", "0.10").code == 0
+    monkeypatch.setattr("tradesdk_cli.commands.pay.FIRST", 1)
+    run = buyer("pay", "history", "-q", "length(@)")
+    assert (run.code, run.out, run.problem["hint"]) == (2, "", "--limit N")
+    assert buyer("pay", "history", "-q", "length(@)", "--limit", "1").json == 1
+    assert buyer("pay", "history", "-q", "length(@)", "--limit", "2").json == 2
+
+
 def test_history_and_one_payment_without_what_could_be_cashed(buyer: Terminal, shop: MockServer) -> None:
     assert buyer("pay", "history").out == ""
     assert "nothing was bought yet" in buyer("pay", "history", "-o", "table").err

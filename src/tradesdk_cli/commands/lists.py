@@ -73,6 +73,16 @@ def keeping(token: str | None = None, **wanted: object) -> Callable[[Any], bool]
     return keep
 
 
+def refuse_query(out: Output, hint: str) -> None:
+    """Where a list has more, and nothing said how much of it is meant: a query's answer would look like one about all.
+
+    Raises:
+        UsageProblem: there is a query.
+    """
+    if out.asks:
+        raise UsageProblem("--query is about the whole list, and there is more", hint)
+
+
 def show_list(
     run: Session,
     columns: Sequence[Column],
@@ -230,9 +240,8 @@ class _Pages:
         return shown
 
     def _is_enough(self) -> None:
-        """Refuses to answer a query about the beginning of a list: the answer would look like one about all of it."""
-        if self._out.asks and self._walk.first and (self.cut or self._walk.next_cursor is not None):
-            raise UsageProblem("--query is about the whole list, and there is more", "--all, or --limit N")
+        if self._walk.first and (self.cut or self._walk.next_cursor is not None):
+            refuse_query(self._out, "--all, or --limit N")
 
     def _kept(self, items: Sequence[Any]) -> tuple[Sequence[Any], bool]:
         """Those of a page that are shown, and whether there are enough of them."""

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 import typer
 
 from tradesdk_cli.cli.group import noun
-from tradesdk_cli.cli.params import DryRun, Yes, parse_span, whole
+from tradesdk_cli.cli.params import FIRST, DryRun, Yes, parse_span, whole
 from tradesdk_cli.errors import UsageProblem
 from tradesdk_cli.pay import key
 from tradesdk_cli.pay.calls import ABOUT_TOKENS, ENDPOINTS, Call
@@ -103,7 +103,9 @@ def history(
     unproven: Annotated[
         bool, typer.Option("--unproven", help="Only payments without a proof that they were paid or not.")
     ] = False,
-    limit: Annotated[int, typer.Option("--limit", "-n", parser=whole(1), metavar="N", help="How many in total.")] = 20,
+    limit: Annotated[
+        int | None, typer.Option("--limit", "-n", parser=whole(1), metavar="N", help="How many in total (default 20).")
+    ] = None,
 ) -> None:
     """List payments, newest first.
 
@@ -111,18 +113,22 @@ def history(
     """
     from tradesdk import PaymentStage
     from tradesdk_cli import idcache
+    from tradesdk_cli.commands.lists import refuse_query
     from tradesdk_cli.output.columns import PAYMENTS
     from tradesdk_cli.pay.records import brief
 
     with session(ctx) as run:
         wanted, now = [PaymentStage(one.value) for one in stage or ()], run.now()
-        found = run.ledger.history(stages=wanted, unproven=unproven, limit=limit + 1)
-        for payment in found[:limit]:
+        most = limit or FIRST
+        found = run.ledger.history(stages=wanted, unproven=unproven, limit=most + 1)
+        if limit is None and len(found) > most:
+            refuse_query(run.out, "--limit N")
+        for payment in found[:most]:
             idcache.note_payment(payment.id, payment.status(now))
         empty = "no payments like this" if wanted or unproven else "nothing was bought yet"
-        run.out.many(PAYMENTS, [[brief(payment, now) for payment in found[:limit]]], empty=empty)
-        if len(found) > limit:
-            run.out.note(f"the newest {limit}; there are more: --limit N")
+        run.out.many(PAYMENTS, [[brief(payment, now) for payment in found[:most]]], empty=empty)
+        if len(found) > most:
+            run.out.note(f"the newest {most}; there are more: --limit N")
 
 
 @app.verb("show", "trade --mock pay show PAYMENT_ID", "trade --mock pay show PAYMENT_ID -o json")

@@ -11,6 +11,7 @@ import typer
 
 from tradesdk_cli.cli.group import single
 from tradesdk_cli.cli.params import whole
+from tradesdk_cli.commands.lists import refuse_query
 from tradesdk_cli.commands.mock.control import ask, no_mock
 from tradesdk_cli.errors import ClosedPipe, UsageProblem
 from tradesdk_cli.output.columns import LOG
@@ -63,7 +64,7 @@ def logs(
         if run.settings.mock:
             out.many((), [[]], empty=_EMBEDDED)
             return
-        pages = _pages(run, tenant, None if everything else limit or _USUAL, follow=follow)
+        pages = _pages(run, tenant, None if everything else limit or _USUAL, follow=follow, first=limit is None)
         if not follow:
             out.many(LOG, pages, empty="no requests yet")
             return
@@ -74,7 +75,9 @@ def logs(
                 out.line(entry)
 
 
-def _pages(run: Session, tenant: str | None, count: int | None, *, follow: bool) -> Iterator[list[dict[str, Any]]]:
+def _pages(
+    run: Session, tenant: str | None, count: int | None, *, follow: bool, first: bool
+) -> Iterator[list[dict[str, Any]]]:
     """The latest `count` entries, or all, oldest first; then, while it is followed, those that come."""
     found: list[dict[str, Any]] = []
     after = last = 0
@@ -85,6 +88,8 @@ def _pages(run: Session, tenant: str | None, count: int | None, *, follow: bool)
         last = answer["last"]
     shown = found[-count:] if count else found
     if not follow and (len(shown) < len(found) or after):
+        if first:
+            refuse_query(run.out, "--all, or --limit N")
         run.out.note(f"the latest {len(shown)}; there are more: --all, or --limit N")
     yield shown
     while follow:
