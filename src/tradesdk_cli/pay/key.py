@@ -86,7 +86,7 @@ def address(ctx: typer.Context, wallet: WalletFile = None) -> None:
 def accept_secret(ctx: typer.Context, wallet: WalletFile = None, yes: Yes = False, dry_run: DryRun = False) -> None:
     """Accept another purchase secret than before.
 
-    The nonces of named purchases (--purchase, --job) are made with a secret: that of TRADE_PURCHASE_SECRET, else one
+    The nonces of named purchases (--purchase) are made with a secret: that of TRADE_PURCHASE_SECRET, else one
     that comes from the key. Purchases in this ledger keep their nonces. Names that only other ledgers have paid for
     can be paid for once more.
     """
