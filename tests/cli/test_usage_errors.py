@@ -53,6 +53,8 @@ SAID = [
         "no filter by wallet: trade agents list --all --query",
     ),
     ("agents --status idle", "trade agents has no option --status", "its list has it: trade agents list --status"),
+    ("positions --token BRETT", "no option --token", "its list has it: trade positions list --token"),
+    ("agents list --token BRETT", "no option --token", "keys never stand on a command line: trade login"),
     ("--mock trades --agent a", "no option --agent", "did you mean trade --mock trades list --agent-id?"),
     ("trades --statsu open", "no option --statsu", "did you mean trade trades list --status?"),
     ("agents start agt_1", "No such command 'start'.", "on a mock with trade mock agent;"),

@@ -120,9 +120,6 @@ def _name(param: Any) -> str:
 def _option(error: Any, context: Any, path: str) -> tuple[str, str | None]:
     name: str = error.option_name
     message = f"{path} has no option {name}"
-    if is_secret_option(name):
-        keep = "trade pay key import" if path.startswith("trade pay") else "trade login"
-        return message, f"keys never stand on a command line: {keep} asks for one, or reads it from a pipe"
     command = context.command
     if isinstance(command, SilentCommand) and (refused := no_result(context, name)):
         return refused
@@ -131,6 +128,9 @@ def _option(error: Any, context: Any, path: str) -> tuple[str, str | None]:
         typed = {option: f"{_here(path)} list {option}" for option in _options(lists, context)} | typed
     if name in typed:
         return message, f"its list has it: {typed[name]}"
+    if is_secret_option(name):
+        keep = "trade pay key import" if path.startswith("trade pay") else "trade login"
+        return message, f"keys never stand on a command line: {keep} asks for one, or reads it from a pipe"
     noun = path.split()[1:2] or [""]
     if hint := _alias(name, typed) or EXPLAINED.get((noun[0], name)):
         return message, hint
