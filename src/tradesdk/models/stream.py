@@ -66,7 +66,8 @@ class FleetSignal(StreamSignal):
     """A signal that a member of a fleet gets.
 
     Attributes:
-        redelivered: whether it may have been handed to a member of the group before, which did not finish it.
+        redelivered: whether it may have been handed out before: to a member of the group that did not finish it, or to
+            this one before it fell behind.
     """
 
     _marks: ClassVar[frozenset[str]] = MARKS | {"redelivered"}
@@ -74,7 +75,7 @@ class FleetSignal(StreamSignal):
     @computed_field  # type: ignore[prop-decorator]  # as pydantic says
     @cached_property
     def redelivered(self) -> bool:
-        """Whether it may have been handed to a member of the group before, which did not finish it."""
+        """Whether it may have been handed out before: to the group, or to this member before it fell behind."""
         return False
 
 
