@@ -166,9 +166,9 @@ def test_a_settled_receipt_beside_an_answer_of_no_use(status: int) -> None:
 @each_of(
     ("status", "reason", "expected"),
     [
-        (402, None, UNSETTLED),
-        (402, "nonce_already_used", UNSETTLED),
-        (402, "settlement_pending", UNSETTLED),
+        (402, None, OPEN),
+        (402, "nonce_already_used", OPEN),
+        (402, "settlement_pending", OPEN),
         (403, "nonce_already_used", UNDELIVERED),
         (500, "nonce_already_used", OPEN),
     ],
