@@ -335,6 +335,7 @@ class Course:
                 reserved_until=0,
                 header=HEADER,
                 submissions=(0 if payment.paid is False else payment.submissions) + 1,
+                settle_failed=0 if payment.paid is False else payment.settle_failed,
                 signatures=payment.signatures + 1,
             )
         found: str | Payment
