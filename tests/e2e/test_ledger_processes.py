@@ -76,7 +76,7 @@ def test_many_processes_and_threads_share_one_budget(tmp_path: Path, sync: bool)
 
 
 FORKS = """
-ledger, memory = Ledger(path), Ledger.memory()
+ledger, memory = Ledger(path, timeout=120), Ledger.memory()  # the threads below never pause
 first = reserve(ledger)
 reserve(memory)
 stop = threading.Event()

@@ -202,7 +202,7 @@ def _wrong(document: Mapping[str, Any]) -> str:
     for name, value, lengths in (
         ("ciphertext", crypto.get("ciphertext"), (32,)),
         ("mac", crypto.get("mac"), (32,)),
-        ("iv", cipher.get("iv"), (16,)),
+        ("iv", cipher.get("iv"), range(1, 17)),  # a number: some wallets write no leading zeros
         ("salt", parameters.get("salt"), range(1, 1025)),
     ):
         match = _HEX.fullmatch(value) if isinstance(value, str) else None
