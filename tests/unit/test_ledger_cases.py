@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -16,7 +17,7 @@ from tradesdk.payments.ledger.claims import is_dead, owner_name
 
 from .._rows import each_of
 from ..ledger_contract import LEDGER_CHECKS, LEDGER_WALLET
-from ._ledger import MIDNIGHT, NOW, PLENTY, claim, draft, reserve
+from ._ledger import MIDNIGHT, NOW, PLENTY, SOME, Machines, claim, draft, reserve
 
 
 @pytest.fixture
@@ -29,6 +30,17 @@ def ledger() -> Iterator[Ledger]:
 def test_it_does_what_every_ledger_does(name: str) -> None:
     with Ledger.memory() as ledger:
         LEDGER_CHECKS[name](ledger)
+
+
+@pytest.mark.parametrize(
+    "names", [SOME, pytest.param(list(LEDGER_CHECKS), marks=pytest.mark.long)], ids=["some", "all"]
+)
+def test_it_does_so_for_two_programs(tmp_path: Path, names: list[str]) -> None:
+    for name in names:
+        print(name)
+        path = tmp_path / str(len(os.listdir(tmp_path)))
+        with Machines(Ledger(path, sync=False), Ledger(path, sync=False)) as ledger:
+            LEDGER_CHECKS[name](ledger)
 
 
 def test_the_checks_are_for_one_wallet() -> None:

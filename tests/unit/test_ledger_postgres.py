@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import os
-import random
 import socket
 import threading
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
+from typing import Any
+from unittest.mock import patch
 
 import psycopg
 import pytest
 
-from tradesdk import ConfigError, FleetError, Ledger, LedgerError, ReasonCode, TradeError
+from tradesdk import ConfigError, FleetError, Ledger, LedgerError, ReasonCode, SystemClock, TradeError
+from tradesdk._fleet.blocking import Connection, Statement
+from tradesdk._fleet.server import Row
 from tradesdk.fleet import create_tables
 
 from .._pages import ROOT, blocks
@@ -22,10 +25,9 @@ from .._postgres import Postgres, new_schema
 from .._rows import each_of
 from .._seeds import drawn
 from ..ledger_contract import LEDGER_CHECKS, check_ledger_course
-from ._ledger import NOW, PLENTY, draft, reserve, submit, submitted, told
+from ._ledger import NOW, PLENTY, SOME, Machines, claim, draft, reserve, submit, submitted, told
 
 pytestmark = pytest.mark.filterwarnings("error")
-SOME = random.Random(7).sample(sorted(LEDGER_CHECKS), 12)
 
 
 @pytest.fixture
@@ -50,7 +52,14 @@ class Emptied:
     def __call__(self) -> Ledger:
         tables = ", ".join(f"{self.schema}.{name}" for name in ("payments", "days", "settings"))
         self.postgres.do(f"TRUNCATE {tables}")
+        return self.machine()
+
+    def machine(self) -> Ledger:
         return Ledger.postgres(self.postgres.url(), schema=self.schema)
+
+    def machines(self) -> Any:
+        """What two machines do, in turns."""
+        return Machines(self(), self.machine())
 
 
 @pytest.mark.parametrize(
@@ -64,16 +73,66 @@ def test_it_does_what_every_ledger_does(postgres: Postgres, schema: str, names: 
             LEDGER_CHECKS[name](ledger)
 
 
-def test_a_random_course(postgres: Postgres, schema: str) -> None:
-    check_ledger_course(Emptied(postgres, schema), 3, steps=25)
+@each_of("machines", [1, 2])
+def test_a_random_course(postgres: Postgres, schema: str, machines: int) -> None:
+    empty = Emptied(postgres, schema)
+    check_ledger_course(empty if machines == 1 else empty.machines, 3, steps=25)
+
+
+def test_a_payment_takes_four_round_trips(ledger: Ledger) -> None:
+    """Two for what depends on all payments, and one for each change of the row that this ledger wrote last."""
+    submitted(ledger, draft(id="pay_before", fingerprint="before"))  # the first one remembers its recipient
+    with patch.object(Connection, "run", autospec=True, side_effect=Connection.run) as run:
+        payment = submitted(ledger)
+        told(ledger, payment, ReasonCode.DELIVERED)
+    assert run.call_count == 4
+
+
+@each_of("change", ["submit", "told"])
+@each_of("landed", [True, False], ids=["landed", "lost"])
+def test_a_commit_whose_answer_is_lost_is_made_once(ledger: Ledger, change: str, landed: bool) -> None:
+    """The connection of a call ends with the commit, before or after it."""
+    payment = reserve(ledger) if change == "submit" else submitted(ledger)
+    run, cut = Connection.run, [True]
+
+    def lost(connection: Connection, statements: Sequence[Statement]) -> list[list[Row]]:
+        if cut.pop() if cut else False:
+            if landed:
+                run(connection, statements)
+            raise psycopg.OperationalError("cut")
+        return run(connection, statements)
+
+    with patch.object(Connection, "run", lost):
+        after = submit(ledger, payment) if change == "submit" else told(ledger, payment, ReasonCode.DELIVERED)
+    assert not cut
+    assert ledger.get(payment.id) == after
+    assert (after.submissions, after.signatures, after.stage) == (
+        (1, 1, "sent") if change == "submit" else (1, 1, "answered")
+    )
+    ledger.check()
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("seeds", drawn("TRADE_FLEET_COURSES", 20, together=20))
 def test_many_courses(postgres: Postgres, schema: str, seeds: range) -> None:
+    empty = Emptied(postgres, schema)
     for seed in seeds:
         print(f"course {seed}")
-        check_ledger_course(Emptied(postgres, schema), seed, steps=60)
+        check_ledger_course(empty.machines if seed % 2 else empty, seed, steps=60)
+
+
+@each_of("seconds", [600, -600])
+def test_a_claim_ends_by_the_servers_clock(postgres: Postgres, schema: str, ledger: Ledger, seconds: int) -> None:
+    """Not by that of another machine, which is ahead or behind."""
+    payment = reserve(ledger, draft(id=f"pay_{seconds}", fingerprint="x"), owner="somebody", until=NOW + 300)
+    real = SystemClock.now
+    with (
+        patch.object(SystemClock, "now", lambda clock: real(clock) + seconds),
+        Ledger.postgres(postgres.url(), schema=schema) as other,
+    ):
+        assert not claim(other, payment, "other", now=NOW + seconds)
+        assert not claim(other, payment, "other", now=NOW + seconds + 290)
+        assert claim(other, payment, "other", now=NOW + seconds + 310)
 
 
 def test_tables_are_created_once(postgres: Postgres, schema: str, ledger: Ledger) -> None:
@@ -234,7 +293,11 @@ def test_one_with_a_full_disk(postgres: Postgres, schema: str, ledger: Ledger) -
 def test_one_that_a_newer_release_has_changed(postgres: Postgres, schema: str, ledger: Ledger) -> None:
     payment = reserve(ledger)
     postgres.do(f"UPDATE {schema}.ledger SET version = 99")  # noqa: S608
-    uses: list[Callable[[], object]] = [lambda: reserve(ledger), lambda: ledger.get(payment.id)]
+    uses: list[Callable[[], object]] = [
+        lambda: submit(ledger, payment),
+        lambda: reserve(ledger),
+        lambda: ledger.get(payment.id),
+    ]
     for use in uses:
         with pytest.raises(LedgerError) as caught:
             use()

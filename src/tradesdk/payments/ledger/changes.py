@@ -40,15 +40,17 @@ class LedgerRow:
         payment: the payment.
         owner: the call that has claimed it.
         until: when the claim ends, in Unix seconds by the local clock.
+        revision: how often it was written before.
         settings: the settings that the change compares, by name; those that it changes are written.
         run: what the other payments of the change's `run` count.
     """
 
     payment: Payment
     owner: str | None = None
-    until: float = 0.0
-    settings: Mapping[str, str] = field(default_factory=dict)
-    run: Spending | None = None
+    until: float = field(default=0.0, compare=False)
+    revision: int = 0
+    settings: Mapping[str, str] = field(default_factory=dict, compare=False)
+    run: Spending | None = field(default=None, compare=False)
 
     def is_free_for(self, owner: str | None, now: float) -> bool:
         """Whether no other call's claim is in force."""

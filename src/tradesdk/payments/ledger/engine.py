@@ -18,12 +18,20 @@ class DamagedRowError(Exception):
     """A row that no release writes."""
 
 
+class StaleRowError(Exception):
+    """A row is no longer what the transaction expects."""
+
+
 class Transaction(Protocol):
     """A transaction. A statement comes with its parameters."""
 
     def read(self, *statements: tuple[str, Sequence[object]]) -> list[list[Row]]:
         """Run statements and return their rows: one round trip for all of them."""
         ...
+
+    def expect(self, statement: str, values: Sequence[object]) -> None:
+        """Check that a statement finds one row, before any change is made. Else the transaction ends with
+        `StaleRowError`, at its end at the latest."""
 
     def write(self, statement: str, values: Sequence[object]) -> None:
         """Make a change, at the end of the transaction at the latest."""
@@ -39,9 +47,11 @@ class Engine(ABC):
 
     Attributes:
         checks: statements that return what is wrong with the whole database, or `ok`.
+        ahead: whole seconds by which the database's clock, by which claims end, is ahead of this machine's.
     """
 
     checks: tuple[tuple[str, Sequence[object]], ...] = ()
+    ahead = 0
 
     def __init__(self, shown: str, timeout: float) -> None:
         self.shown = shown

@@ -16,7 +16,7 @@ from ..._system import forks
 from ..._system.clock import SystemClock
 from . import errors
 from . import schema as sql
-from .engine import Engine
+from .engine import Engine, StaleRowError
 
 _WORDS = (
     ("seq INTEGER PRIMARY KEY", "seq BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY"),
@@ -25,8 +25,17 @@ _WORDS = (
     ("BLOB", "BYTEA"),
     (" CHECK (typeof(counted) = 'integer')", ""),
 )
-_LOCK: Statement = ("SELECT version FROM ledger FOR UPDATE", ())
-_VERSION: Statement = ("SELECT version FROM ledger", ())
+_BEGIN: Statement = ("BEGIN ISOLATION LEVEL READ COMMITTED", ())
+_VERSION: Statement = ("SELECT version, extract(epoch FROM clock_timestamp())::float8 FROM ledger", ())
+_LOCK: Statement = (f"{_VERSION[0]} FOR UPDATE", ())
+
+
+def _expectation(statement: str, values: Sequence[object]) -> Statement:
+    """A statement that fails, and the transaction with it, unless another one finds one row."""
+    return f"SELECT 1 / count(*) FROM ({statement}) AS found", values  # noqa: S608
+
+
+_LOCK_KNOWN = _expectation("SELECT 1 FROM ledger WHERE version <= ? FOR UPDATE", (sql.VERSION,))
 
 
 def tables() -> Iterator[str]:
@@ -58,7 +67,7 @@ def create(server: Server) -> bool:
 
 
 class PostgresEngine(Engine):
-    """One connection to a schema. Every read is one round trip; a change is a read, and a write that commits."""
+    """One connection to a schema. A read is one round trip, and so is all that a transaction expects and writes."""
 
     def __init__(self, server: Server, *, timeout: float) -> None:
         super().__init__(server.shown, timeout)
@@ -74,20 +83,26 @@ class PostgresEngine(Engine):
 
     @contextmanager
     def _begin(self, deadline: float, *, write: bool) -> Iterator[PostgresTransaction]:
-        found: Problem | None = None
+        found: Exception | None = None
         transaction = PostgresTransaction(self, deadline, write=write)
         try:
             yield transaction
             transaction.commit()
         except UnusableServerError as error:
-            found = error.problem
+            found = self._unusable(error.problem)
         except psycopg.Error as error:
-            found = problem(error, self._server)
+            if isinstance(error, psycopg.errors.DivisionByZero):
+                found = StaleRowError()
+            else:
+                found = self._unusable(problem(error, self._server))
             self.drop()  # of a pipeline that failed, psycopg takes statements for prepared that are not
         finally:
             self.reset()
         if found is not None:  # outside of the handler: errors of psycopg may show what was to be written
-            raise errors.UnusableLedgerError(errors.CODES[found.kind], f"the ledger {found.what}", found.hint)
+            raise found
+
+    def _unusable(self, found: Problem) -> errors.UnusableLedgerError:
+        return errors.UnusableLedgerError(errors.CODES[found.kind], f"the ledger {found.what}", found.hint)
 
     def run(self, statements: Sequence[Statement]) -> list[list[Row]]:
         """Run statements in one round trip, and return their rows."""
@@ -137,19 +152,24 @@ class PostgresTransaction:
         self._same_version(found)
         return rows
 
+    def expect(self, statement: str, values: Sequence[object]) -> None:
+        self._changes.append(_expectation(statement, values))
+
     def write(self, statement: str, values: Sequence[object]) -> None:
         self._changes.append((statement, values))
 
     def commit(self) -> None:
         """Write and commit, in one round trip."""
-        if self._write and (self._begun or self._changes):
-            self._begin([])
-            self._engine.run([*self._changes, ("COMMIT", ())])
+        last = [*self._changes, ("COMMIT", ())]
+        if self._begun:
+            self._engine.run(last)
+        elif self._changes:  # to be run again if it was run and the answer was lost: its row is then another
+            self._again([_BEGIN, _LOCK_KNOWN, *last])
 
     def _begin(self, statements: Sequence[Statement]) -> list[list[Row]]:
         if self._begun:
             return self._engine.run(statements) if statements else []
-        _, found, *rows = self._again([("BEGIN ISOLATION LEVEL READ COMMITTED", ()), _LOCK, *statements])
+        _, found, *rows = self._again([_BEGIN, _LOCK, *statements])
         self._begun = True
         self._same_version(found)
         return rows
@@ -171,6 +191,7 @@ class PostgresTransaction:
                 is_old = False
 
     def _same_version(self, rows: list[Row]) -> None:
-        version = rows[0][0]
+        ((version, time),) = rows
+        self._engine.ahead = round(time - SystemClock().now())
         if version > sql.VERSION:
             raise errors.newer(self._engine.shown, version, sql.VERSION)

@@ -64,7 +64,8 @@ TABLES = (
         waits INTEGER NOT NULL,
         run TEXT,
         owner TEXT,
-        until REAL NOT NULL
+        until REAL NOT NULL,
+        revision INTEGER NOT NULL
     )
     """,
     f"CREATE INDEX standing ON payments (fingerprint) WHERE {_STANDING}",
@@ -83,17 +84,19 @@ TABLES = (
 )
 
 COLUMNS = tuple(field.name for field in fields(Payment))
-_ROW = ", ".join((*COLUMNS, "owner", "until"))
+_ROW = ", ".join((*COLUMNS, "owner", "until", "revision"))
 _values = attrgetter(*COLUMNS)
 
 # S608: here and below only constants are put in
-ADD = f"INSERT INTO payments ({_ROW}) VALUES ({', '.join('?' * (len(COLUMNS) + 2))})"  # noqa: S608
+ADD = f"INSERT INTO payments ({_ROW}) VALUES ({', '.join('?' * (len(COLUMNS) + 2))}, 0)"  # noqa: S608
 COUNT = (
     "INSERT INTO days VALUES (?, ?, ?, ?) ON CONFLICT (day) DO UPDATE SET counted = days.counted + excluded.counted, "
     "held = days.held + excluded.held, refused = days.refused + excluded.refused"
 )
 ADD_RUN = "INSERT INTO runs VALUES (?, ?) ON CONFLICT DO NOTHING"
 BY_ID = f"SELECT {_ROW} FROM payments WHERE id = ?"  # noqa: S608
+SAME_ROW = "SELECT 1 FROM payments WHERE id = ? AND revision = ?"
+SAME_SETTING = "SELECT 1 FROM settings WHERE name = ? AND value = ?"
 # Parameters: fingerprint, the two moments of `possible_ends`, since, those of `possible_ends` again, and those of
 # `rules.reply_times`. What ends later than anything may was signed by a clock that was ahead.
 FIND = (
@@ -107,10 +110,10 @@ FIND = (
 )
 _OLD_REPLY = f"{_COLLECTED} AND updated < ?"
 OLD_REPLY = f"SELECT 1 FROM payments WHERE {_OLD_REPLY} LIMIT 1"  # noqa: S608
-FORGET = f"UPDATE payments SET reply = NULL WHERE {_OLD_REPLY}"  # noqa: S608
+FORGET = f"UPDATE payments SET reply = NULL, revision = revision + 1 WHERE {_OLD_REPLY}"  # noqa: S608
 # What does not hold at this moment is void for good: its room may be given away. Parameters: of `possible_ends`.
 VOID = (
-    "UPDATE payments SET reserved = 0, reserved_until = 0 "
+    "UPDATE payments SET reserved = 0, reserved_until = 0, revision = revision + 1 "
     "WHERE reserved > 0 AND (reserved_until <= ? OR reserved_until > ?)"
 )
 SEQ = "SELECT seq FROM payments WHERE id = ?"
@@ -119,8 +122,11 @@ NEWEST = f"SELECT {_ROW} FROM payments WHERE seq < ? ORDER BY seq DESC LIMIT ?" 
 
 @cache
 def save(names: tuple[str, ...]) -> str:
-    """Set these columns of a payment: indexes without them stay as they are. Parameters: their values, then its id."""
-    return f"UPDATE payments SET {', '.join(f'{name} = ?' for name in names)} WHERE id = ?"  # noqa: S608
+    """Set columns of a payment: indexes without them stay as they are.
+
+    Parameters: their values, the revision, the id.
+    """
+    return f"UPDATE payments SET {', '.join(f'{name} = ?' for name in (*names, 'revision'))} WHERE id = ?"  # noqa: S608
 
 
 def newest_of(stages: int, *, unproven: bool = False) -> tuple[str, int]:

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from ..._fleet.server import Row
 from . import errors
 from . import schema as sql
-from .engine import Engine, left
+from .engine import Engine, StaleRowError, left
 from .opening import mark_signed, open_file, open_memory
 
 
@@ -25,6 +25,10 @@ class SqliteTransaction:
 
     def read(self, *statements: tuple[str, Sequence[object]]) -> list[list[Row]]:
         return [self.connection.execute(statement, values).fetchall() for statement, values in statements]
+
+    def expect(self, statement: str, values: Sequence[object]) -> None:
+        if self.connection.execute(statement, values).fetchone() is None:
+            raise StaleRowError
 
     def write(self, statement: str, values: Sequence[object]) -> None:
         self.connection.execute(statement, values)

@@ -13,21 +13,22 @@ from typing import TYPE_CHECKING
 from ..._fleet.server import SCHEMA, Row, server
 from ..._http.arguments import seconds
 from ..._values.payment import GRACE, Payment, PaymentStage, possible_ends
-from ...errors import InvalidArgumentError, PaymentRefusedError
+from ...errors import InvalidArgumentError, PaymentError, PaymentRefusedError
 from ..budget import Budget, Spending
 from . import errors, rules
 from . import schema as sql
 from .changes import LedgerChange, LedgerRow
-from .engine import DamagedRowError, Engine, Transaction
+from .engine import DamagedRowError, Engine, StaleRowError, Transaction
 from .opening import default_path
 from .rules import Reservation
-from .settings import BUDGET, addresses, recipients_of
+from .settings import BUDGET, addresses, recipients_of, secret_of
 from .sqlite import SqliteEngine
 
 if TYPE_CHECKING:
     from typing import Self
 
 _NEWEST = 2**63 - 1
+_MOST_KNOWN = 1000  # payments under way
 
 
 class Ledger:
@@ -53,7 +54,7 @@ class Ledger:
         timeout = seconds("timeout", timeout, most=3600)
         self.path: Path | None = (default_path() if path is None else Path(path)).absolute()
         """The file; None for a ledger without one."""
-        self._engine: Engine = SqliteEngine(os.fspath(self.path), sync=sync, timeout=timeout)
+        self._use(SqliteEngine(os.fspath(self.path), sync=sync, timeout=timeout))
 
     @classmethod
     def memory(cls) -> Self:
@@ -83,8 +84,12 @@ class Ledger:
     def _over(cls, engine: Engine) -> Self:
         ledger = cls.__new__(cls)
         ledger.path = None
-        ledger._engine = engine
+        ledger._use(engine)
         return ledger
+
+    def _use(self, engine: Engine) -> None:
+        self._engine = engine
+        self._known: dict[str, LedgerRow] = {}
 
     def __repr__(self) -> str:
         engine = getattr(self, "_engine", None)  # a debugger may show one that could not be made
@@ -112,13 +117,13 @@ class Ledger:
         """
         with self._engine.transaction() as db:
             (rows,) = db.read(_finding(fingerprint, now, since))
-            return _row(rows[0]).payment if rows else None
+            return _payment(rows[0]) if rows else None
 
     def get(self, payment_id: str) -> Payment | None:
         """The payment with this id, or None."""
         with self._engine.transaction() as db:
             (rows,) = db.read((sql.BY_ID, (payment_id,)))
-            return _row(rows[0]).payment if rows else None
+            return _payment(rows[0]) if rows else None
 
     def history(
         self,
@@ -151,7 +156,7 @@ class Ledger:
                 statement, parts = sql.newest_of(len(wanted), unproven=unproven)
                 each = [value for stage in wanted for value in (stage, seq, limit) * parts]
                 (rows,) = db.read((statement, (*each, limit)))
-            return [_row(row).payment for row in rows]
+            return [_payment(row) for row in rows]
 
     def spending(self, budget: Budget, *, now: float, run: str | None = None) -> Spending:
         """What is spent and held, and what `budget` and the ledger's own budget leave; with `run`, by that batch run.
@@ -189,7 +194,7 @@ class Ledger:
         """
         payment, now = wanted.payment, wanted.now
         recipients = recipients_of(payment.origin)
-        accounts = _Accounts(wanted.budget, now, recipients)
+        accounts = _Accounts(wanted.budget, now, recipients, secret_of(payment.payer))
         with self._engine.transaction(write=True, owner=wanted.owner) as db:
             kept = (now - rules.KEPT,)
             finding = _finding(payment.fingerprint, now, wanted.since)
@@ -200,7 +205,7 @@ class Ledger:
                 db.write(sql.VOID, possible_ends(now))
             found, earlier = None, None
             if rows:
-                found = _row(rows[0])
+                found = self._row(rows[0])
                 earlier = rules.kept_answer(rules.without_void(found.payment, now), now)
                 if not (rules.is_signable(earlier, wanted.over, now) and found.is_free_for(wanted.owner, now)):
                     return earlier, False
@@ -211,9 +216,10 @@ class Ledger:
                 payment.pay_to, origin=payment.origin, configured=wanted.pay_to, known=known
             ) or accounts.refusal(db, wanted, again, earlier)
             if refusal is None:
-                _save(db, found, LedgerRow(again, wanted.owner, wanted.until))
+                row = self._save(db, found, LedgerRow(again, wanted.owner, wanted.until))
         if refusal is not None:
             raise refusal
+        self._remember(replace(row, settings=accounts.settings))
         return again, True
 
     def update(self, payment_id: str, change: LedgerChange) -> LedgerRow:
@@ -223,21 +229,67 @@ class Ledger:
             PaymentError: the change is refused, and nothing has changed.
             LedgerError: the ledger cannot be written, or has no payment with that id.
         """
-        names = change.reads()
+        known, written = self._known.pop(payment_id, None), None
+        if known is not None and change.run is None and known.settings.keys() >= set(change.reads()):
+            try:
+                after = change(known)
+                with self._engine.transaction(change.consequence, write=True, owner=change.owner) as db:
+                    db.expect(sql.SAME_ROW, (payment_id, known.revision))
+                    for name in change.reads():
+                        db.expect(sql.SAME_SETTING, (name, known.settings[name]))
+                    written = self._save(db, known, after)
+                return self._remember(written)
+            except (StaleRowError, PaymentError):
+                pass  # the row decides
         with self._engine.transaction(change.consequence, write=True, owner=change.owner) as db:
-            rows, *known = db.read((sql.BY_ID, (payment_id,)), *([(sql.settings(len(names)), names)] if names else []))
+            names = change.reads()
+            rows, *settings = db.read((sql.BY_ID, (payment_id,)), (sql.settings(len(names)), names))
             if not rows:
                 raise errors.gone(payment_id)
-            row = _row(rows[0], dict(*known))
-            if change.run is not None:
-                row = replace(row, run=_by_run(db, change.run, change.now, without=payment_id))
-            after = change(row)
-            if after.payment.header is not None:
-                self._engine.sign()
+            row = self._row(rows[0], dict(*settings))
+            if row != written:  # else the answer was lost that it is written
+                if change.run is not None:
+                    row = replace(row, run=_by_run(db, change.run, change.now, without=payment_id))
+                row = self._save(db, row, change(row))
+        return self._remember(row)
+
+    def _remember(self, row: LedgerRow) -> LedgerRow:
+        """Keep a row for the next change of the call that has claimed it, which then needs not read it first."""
+        if row.owner is not None:
+            if len(self._known) >= _MOST_KNOWN:  # of calls that ended without a last change
+                self._known.clear()
+            self._known[row.payment.id] = row
+        return row
+
+    def _save(self, db: Transaction, before: LedgerRow | None, after: LedgerRow) -> LedgerRow:
+        """Write a new row, or what has changed of one; and what that counts."""
+        payment = after.payment
+        if payment.header is not None:
+            self._engine.sign()
+        if before is None:
+            db.write(sql.ADD, [*sql.to_row(payment), after.owner, after.until + self._engine.ahead])
+        else:
             for name, value in after.settings.items():
-                if row.settings.get(name) != value:
+                if before.settings.get(name) != value:
                     db.write(sql.SET_SETTING, (name, value))
-            return _save(db, row, after)
+            values = dict(sql.changed(before.payment, payment))
+            if (after.owner, after.until) != (before.owner, before.until):
+                values |= {"owner": after.owner, "until": after.until + self._engine.ahead}
+            after = replace(after, revision=before.revision + bool(values))
+            if values:
+                db.write(sql.save(tuple(values)), [*values.values(), after.revision, payment.id])
+        if payment.run is not None and (before is None or payment.run != before.payment.run):
+            db.write(sql.ADD_RUN, (payment.run, payment.id))
+        old, new = _counted_on(before), _counted_on(after)
+        if old != new:
+            for day in sorted({*old, *new}):
+                was, now = old.get(day, (0, 0, 0)), new.get(day, (0, 0, 0))
+                db.write(sql.COUNT, (day, *(after - before for before, after in zip(was, now, strict=True))))
+        return after
+
+    def _row(self, row: Row, settings: Mapping[str, str] = MappingProxyType({})) -> LedgerRow:
+        owner, until, revision = row[len(sql.COLUMNS) :]
+        return LedgerRow(_payment(row), owner, until - self._engine.ahead, revision, settings)
 
     def setting(self, name: str) -> str | None:
         """A setting of the ledger."""
@@ -276,13 +328,13 @@ class Ledger:
 class _Accounts:
     """What is spent at a moment, and the settings that matter for it, in one read."""
 
-    def __init__(self, budget: Budget, now: float, recipients: str = "") -> None:
+    def __init__(self, budget: Budget, now: float, *names: str) -> None:
         self._budget, self._now = budget, now
         # Whole numbers, as the columns have them: PostgreSQL would use no index for others.
         self._hour, day, over = math.floor(now - rules.HOUR) + 1, math.floor(now // rules.DAY), math.floor(now - GRACE)
         self._midnight, self._over = day * rules.DAY + 1, over
         self.statements: list[tuple[str, Sequence[object]]] = [
-            (sql.settings(2), (BUDGET, recipients)),
+            (sql.settings(1 + len(names)), (BUDGET, *names)),
             (sql.IN_HOUR, (self._hour,)),
             (sql.BY_DAY, (day, day, over // rules.DAY)),
             (sql.RESERVED, ()),
@@ -352,7 +404,7 @@ def _finding(fingerprint: str, now: float, since: float) -> tuple[str, Sequence[
 
 def _holding(rows: Sequence[Row], now: float) -> list[Payment]:
     """The payments of rows whose reservation holds."""
-    return [payment for row in rows if (payment := _row(row).payment).is_reserved(now)]
+    return [payment for row in rows if (payment := _payment(row)).is_reserved(now)]
 
 
 def _by_run(db: Transaction, run: str, now: float, *, without: str = "") -> Spending:
@@ -361,27 +413,6 @@ def _by_run(db: Transaction, run: str, now: float, *, without: str = "") -> Spen
     spending = replace(rules.reserved(0), total=int(total), held=int(held))
     reserved = (one for one in _holding(rows, now) if one.run == run and one.id != without)
     return rules.with_reservations(spending, reserved, now)
-
-
-def _save(db: Transaction, before: LedgerRow | None, after: LedgerRow) -> LedgerRow:
-    """Write a new row, or what has changed of one; and what that counts."""
-    payment = after.payment
-    if before is None:
-        db.write(sql.ADD, [*sql.to_row(payment), after.owner, after.until])
-    else:
-        values = dict(sql.changed(before.payment, payment))
-        if (after.owner, after.until) != (before.owner, before.until):
-            values |= {"owner": after.owner, "until": after.until}
-        if values:
-            db.write(sql.save(tuple(values)), [*values.values(), payment.id])
-    if payment.run is not None and (before is None or payment.run != before.payment.run):
-        db.write(sql.ADD_RUN, (payment.run, payment.id))
-    old, new = _counted_on(before), _counted_on(after)
-    if old != new:
-        for day in sorted({*old, *new}):
-            was, now = old.get(day, (0, 0, 0)), new.get(day, (0, 0, 0))
-            db.write(sql.COUNT, (day, *(after - before for before, after in zip(was, now, strict=True))))
-    return after
 
 
 def _counted_on(row: LedgerRow | None) -> dict[int, tuple[int, int, int]]:
@@ -396,10 +427,9 @@ def _setting(db: Transaction, name: str) -> str | None:
     return str(rows[0][1]) if rows else None
 
 
-def _row(row: Row, settings: Mapping[str, str] = MappingProxyType({})) -> LedgerRow:
-    owner, until = row[-2:]
+def _payment(row: Row) -> Payment:
     try:
-        return LedgerRow(sql.to_payment(row[:-2]), owner, until, settings)
+        return sql.to_payment(row[: len(sql.COLUMNS)])
     except (ValueError, TypeError) as error:
         problem = str(error)
     raise DamagedRowError(problem)
