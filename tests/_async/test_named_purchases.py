@@ -288,6 +288,7 @@ async def test_a_mark_of_paid_closes_it(mock: MockService, purchase: str | None)
     if purchase is not None:  # it would not be paid for once, if the name could be bought again
         error = await failed(client, "already_delivered")
         assert "another name" in error.hint
+        assert "was paid for without an answer, as was noted on" in error.message
     assert not (await client.token_prices(TWO, purchase=None if purchase is None else "another")).again
     mock.payments.assert_charged(times=2)
 

@@ -302,6 +302,42 @@ async def test_a_receipt_is_written_down_though_ctrl_c_ends_the_wait_for_the_ans
     assert (await client.payments.spending()).held == 0
 
 
+@each_of("resent", [False, True])
+async def test_a_payment_that_waits_for_the_rate_limit_was_not_sent(resent: bool) -> None:
+    """Interrupted then, it counts nothing; what was sent before that counts."""
+    limiter = Held(at=3 if resent else 2)
+    seller = Seller(sold=lambda request: httpx.Response(503, json={}))
+    client = market_of(seller, rate_limiter=limiter, send_api_key=True, api_key="trade_key_of_a_test")
+    with pytest.raises(Stop):
+        await client.token_prices(TWO)
+    (payment,) = await client.payments.list()
+    assert len(seller.paid) == resent
+    assert (payment.stage, payment.submissions) == ((PaymentStage.SENT, 1) if resent else (PaymentStage.RESERVED, 0))
+    assert (await client.payments.spending()).held == resent * 2 * PRICE
+
+
+class Held:
+    """A rate limiter that is interrupted while its claim `at` waits."""
+
+    rate_limit = None
+    claims = 0
+
+    def __init__(self, at: int) -> None:
+        self.at = at
+
+    async def claim(self, name: str, /) -> RateClaim:
+        self.claims += 1
+        if self.claims == self.at:
+            stop()
+        return RateClaim()
+
+    async def answered(self, claim: RateClaim, status: int, headers: Any, /) -> None:
+        """Nothing is counted here."""
+
+    async def failed(self, claim: RateClaim, /, *, sent: bool) -> None:
+        """Nothing is counted here."""
+
+
 class Stopping:
     """A rate limiter that is interrupted when it is told of the answer to a payment."""
 

@@ -328,15 +328,25 @@ NOW = 1_800_000_000.75
 def test_how_long_a_payment_is_valid(ahead: int, offered: int, until: int) -> None:
     """`ahead`: the service's clock, `until`: the end by the local one."""
     requirement = chosen(requirement_2(maxTimeoutSeconds=offered))
-    assert validity(requirement, CAP, local=NOW, service=NOW + ahead) == int(NOW) + until
+    service = NOW + ahead
+    assert validity(requirement, CAP, local=NOW, service=service, latest=service) == int(NOW) + until
 
 
 @each_of("ahead", [111, 600, 10**9, -901, -(10**9)])
 def test_clocks_that_are_too_far_apart(ahead: int) -> None:
     with pytest.raises(PaymentRefusedError, match=f"differs from the service's by {abs(ahead)} s") as caught:
-        validity(chosen(requirement_2()), CAP, local=NOW, service=NOW + ahead)
+        validity(chosen(requirement_2()), CAP, local=NOW, service=NOW + ahead, latest=NOW + ahead)
     assert (caught.value.code, caught.value.charged) == ("clock_difference", False)
     assert caught.value.hint
+
+
+def test_a_short_validity_that_a_small_difference_makes_too_short() -> None:
+    """Differences of up to 5 s correct no date, but the time that is left is judged by the latest estimate."""
+    requirement = chosen(requirement_2(), cap=12)
+    assert validity(requirement, 12, local=NOW, service=NOW, latest=NOW + 2) == int(NOW) + 12
+    with pytest.raises(PaymentRefusedError, match="differs from the service's by 4 s") as caught:
+        validity(requirement, 12, local=NOW, service=NOW, latest=NOW + 4)
+    assert caught.value.code == "clock_difference"
 
 
 @given(
@@ -350,7 +360,7 @@ def test_no_date_makes_a_payment_valid_for_longer(ahead: float, offered: int, mo
     requirement, service = chosen(requirement_2(maxTimeoutSeconds=offered), cap=most), local + ahead
     until = None
     with suppress(PaymentRefusedError):
-        until = validity(requirement, most, local=local, service=service)
+        until = validity(requirement, most, local=local, service=service, latest=service)
     if until is None:
         assert ahead > most - least - 1 or ahead < -900
         return

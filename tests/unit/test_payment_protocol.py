@@ -194,6 +194,21 @@ def test_deep_json_where_another_library_has_raised_the_limit() -> None:
         sys.setrecursionlimit(limit)
 
 
+@each_of(
+    ("number", "is_taken"),
+    [("1e999", False), ("-2.5E400", False), ("1e+3000", False), ("1e300", True), ('"0x1e999"', True)],
+)
+def test_a_number_that_no_json_can_repeat(number: str, is_taken: bool) -> None:
+    """It is read as infinity, and the payment has to repeat the offer."""
+    offer = json.dumps(offer_2(requirement_2(extra={"name": "USD Coin", "version": "2", "more": "?"}))).replace(
+        '"?"', number
+    )
+    if is_taken:
+        assert parse_offer(in_header(encoded(offer))).accepts[0].extra["more"] == json.loads(number)
+    else:
+        assert "is not JSON" in refused(in_header(encoded(offer))).message
+
+
 def sized(size: int) -> str:
     """An offer as a header of that many characters."""
     room = size // 4 * 3 - len(json.dumps(offer_2(padding="")))

@@ -361,13 +361,14 @@ class AsyncPaidCall(Generic[T, R]):
         """Submit it once. What comes of it is noted when it arrives, so that a cancellation does not lose it."""
         told: list[_Told[T]] = []
         request = self._request._replace(body=self._signed.body)  # its fields may have another order
-        self._ending = replace(self._machine.unsent("interrupted"), meaning=OPEN, sent=True)
 
         def arrived(response: RawResponse, problem: APIResponseError | None) -> None:
             told.append(self._answered(response, problem))
 
         try:
-            await self._seller.paid.exchange(request, self._give_up, self._signed, arrived)
+            claim = await self._seller.paid.claim(request, self._give_up)
+            self._ending = replace(self._machine.unsent("interrupted"), meaning=OPEN, sent=True)
+            await self._seller.paid.exchange(request, self._give_up, self._signed, arrived, claim)
         except APIError as error:
             if not told:  # it was lost, or held back by the rate limit
                 told.append(_Told(self._next(classify_failure(failure_of(error), error.message)), problem=error))

@@ -214,7 +214,7 @@ class AsyncSession:
         """
         url = self.base_url + request.target
         if claim is None:
-            claim = await self._claim(request, url, give_up)
+            claim = await self.claim(request, give_up)
         if self.sender.is_closed:
             await self.limiter.failed(claim, sent=False)
             raise TradeError("this client is closed; make a new one")
@@ -327,7 +327,7 @@ class AsyncSession:
             return self._limit_name or ""
         return self.key.rate_limit_name(self.api)
 
-    async def _claim(self, request: Request[T], url: str, give_up: float) -> RateClaim:
+    async def claim(self, request: Request[T], give_up: float) -> RateClaim:
         """Wait until the rate limit allows one request."""
         name = self.limit_name
         if not self.throttle:
@@ -337,7 +337,7 @@ class AsyncSession:
                 raise RateLimitError(
                     f"not sent: the rate limit resets in {wait:.0f} s, which is after the deadline",
                     method=request.method,
-                    url=url,
+                    url=self.base_url + request.target,
                     status=429,
                     retry_after=wait,
                     retry_at=moment_after(self.clock.now(), wait),

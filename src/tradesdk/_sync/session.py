@@ -215,7 +215,7 @@ class Session:
         """
         url = self.base_url + request.target
         if claim is None:
-            claim = self._claim(request, url, give_up)
+            claim = self.claim(request, give_up)
         if self.sender.is_closed:
             self.limiter.failed(claim, sent=False)
             raise TradeError("this client is closed; make a new one")
@@ -328,7 +328,7 @@ class Session:
             return self._limit_name or ""
         return self.key.rate_limit_name(self.api)
 
-    def _claim(self, request: Request[T], url: str, give_up: float) -> RateClaim:
+    def claim(self, request: Request[T], give_up: float) -> RateClaim:
         """Wait until the rate limit allows one request."""
         name = self.limit_name
         if not self.throttle:
@@ -338,7 +338,7 @@ class Session:
                 raise RateLimitError(
                     f"not sent: the rate limit resets in {wait:.0f} s, which is after the deadline",
                     method=request.method,
-                    url=url,
+                    url=self.base_url + request.target,
                     status=429,
                     retry_after=wait,
                     retry_at=moment_after(self.clock.now(), wait),

@@ -338,7 +338,7 @@ class PaymentAuthorizer:
         requirement = choose(offer, url=purchase.url, payer=payer, most=most, pay_to=accepted, max_validity=cap)
         now = self.clock.now()
         service = self.time.now(now)
-        valid_before = validity(requirement, cap, local=now, service=service)
+        valid_before = validity(requirement, cap, local=now, service=service, latest=self.latest())
         payment = Payment(
             id=f"pay_{uuid4().hex[:24]}",
             fingerprint=purchase.fingerprint(payer),

@@ -106,16 +106,17 @@ def longest_validity(requirement: Requirement, max_validity: int) -> int:
     return 0 if offered is None else int(max(0, min(offered, max_validity)))
 
 
-def validity(requirement: Requirement, max_validity: int, *, local: float, service: float) -> int:
+def validity(requirement: Requirement, max_validity: int, *, local: float, service: float, latest: float) -> int:
     """The `validBefore` to sign: at most `max_validity` seconds ahead, by the local clock and by the service's.
 
-    So a service whose clock is ahead, or that says so, has less time.
+    So a service whose clock is ahead, or that says so, has less time: too little if it is by the `latest` estimate.
     """
     until = min(int(service) + longest_validity(requirement, max_validity), int(local) + max_validity)
-    if until - int(service) < SHORTEST or local - service > MAX_DIFFERENCE:
+    if until - int(latest) < SHORTEST or local - service > MAX_DIFFERENCE:
+        difference = max(latest - local, local - service)
         raise PaymentRefusedError(
-            f"this machine's clock differs from the service's by {abs(service - local):.0f} s, and a payment is valid "
-            f"for at most {max_validity} s by both",
+            f"this machine's clock differs from the service's by {difference:.0f} s, and a payment is valid for at "
+            f"most {max_validity} s by both",
             code="clock_difference",
             hint="correct this machine's clock; if it is correct, do not trust the service's date "
             "(for a mock whose clock was moved: clock=)",

@@ -208,10 +208,12 @@ def blocking_error(payment: Payment) -> PaymentError:
             payment=payment,
         )
     if payment.purchase is not None and (stage is PaymentStage.ANSWERED or is_closed):
+        delivered, day = stage is PaymentStage.ANSWERED, f"{payment.updated_at:%Y-%m-%d}"
+        what = f"({day}), and its answer is not kept" if delivered else f"without an answer, as was noted on {day}"
         return PaymentRefusedError(
-            f"purchase {shown_name(payment)} was paid for ({payment.updated_at:%Y-%m-%d}), and its answer is not kept",
+            f"purchase {shown_name(payment)} was paid for {what}",
             code="already_delivered",
-            hint=f"answers are kept for 30 days; {_how_to_buy_again(payment)}",
+            hint=("answers are kept for 30 days; " if delivered else "") + _how_to_buy_again(payment),
             payment=payment,
         )
     if stage is PaymentStage.ANSWERED:

@@ -28,6 +28,7 @@ _ONLY = f"and only version {VERSION} is supported"
 
 IDENTIFIER = "payment-identifier"
 _RECEIPT_AMOUNT = re.compile(r"[0-9]{1,78}", re.ASCII)
+_HUGE = re.compile(rb"[0-9][eE]\+?[0-9]{3}")
 
 
 class Requirement(NamedTuple):
@@ -230,6 +231,8 @@ def read_header(text: str) -> dict[str, Any]:
         raise ValueError("it is not base64") from None
     try:
         value = parse_json(content)
+        if _HUGE.search(content):  # 1e999 is read as infinity, which could not be sent back
+            parse_json(_writer()(value))
     except ValueError as error:
         raise ValueError(f"it is not JSON ({error})") from None
     if not isinstance(value, dict):
