@@ -24,6 +24,8 @@ from .._ports import free_port
 from .._postgres import Postgres, new_schema
 from .._rows import each_of
 from .._seeds import drawn
+from .._seller import Seller, settled
+from .._sync._market import market_of
 from ..ledger_contract import LEDGER_CHECKS, check_ledger_course
 from ._ledger import NOW, PLENTY, SOME, Machines, claim, draft, reserve, submit, submitted, told
 
@@ -86,6 +88,16 @@ def test_a_payment_takes_four_round_trips(ledger: Ledger) -> None:
         payment = submitted(ledger)
         told(ledger, payment, ReasonCode.DELIVERED)
     assert run.call_count == 4
+
+
+@each_of("name", [None, "named"])
+def test_a_paid_call_takes_six_round_trips(ledger: Ledger, name: str | None) -> None:
+    """One to look before anything is requested, those four, and one when the caller has the answer."""
+    client = market_of(Seller(receipt=settled()), ledger=ledger)
+    client.token_prices(["WETH"], max_price="0.06", purchase=name and "first")
+    with patch.object(Connection, "run", autospec=True, side_effect=Connection.run) as run:
+        assert client.token_prices(["BRETT"], max_price="0.06", purchase=name).charged
+    assert run.call_count == 6
 
 
 @each_of("change", ["submit", "told"])

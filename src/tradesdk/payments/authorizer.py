@@ -38,9 +38,8 @@ from .ledger.rules import (
     next_step,
     reserved,
     spending_before,
-    total_refusal,
 )
-from .ledger.settings import BUDGET, addresses, recipients_of, secret_of, with_address
+from .ledger.settings import addresses, recipients_of, secret_of, with_address
 from .messages import blocking_error, purchase_changed, purchase_secret_changed
 from .protocol import Authorization, Offer, Requirement, encode_payment
 from .purchases import PurchaseIntent, PurchaseSecret, purchase_secret
@@ -50,7 +49,7 @@ from .signing.signer import LocalSigner, Signer, checked_signer, new_nonce, sign
 from .state_machine import MARGIN, Report
 
 if TYPE_CHECKING:
-    from .ledger.store import Ledger
+    from .ledger.store import Ledger, Overview
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,29 +118,30 @@ class PaymentAuthorizer:
             self._payer = signer.address if type(signer) is LocalSigner else checksummed(signer.address)
         return self._payer
 
-    def limits(self, purchase: PurchaseIntent) -> Budget:
-        """The client's limits, and `max_price` of the call, which does not change what counts."""
-        if purchase.max_price is None:
-            return self.budget
-        stored = Budget() if self.budget.is_set else Budget.from_json(self.store.setting(BUDGET))
-        release = (stored if stored.is_set else self.budget).release
-        return self.budget.strictest(Budget.from_micro({"per_call": purchase.max_price}, release))
-
     def quote(self, purchase: PurchaseIntent) -> Quote:
         """The published price, and what the budgets leave. A free call does not read the ledger."""
         if purchase.amount == 0:
-            spending = replace(reserved(0), budget=self.budget)
-        else:
-            spending = self.store.spending(self.limits(purchase), now=self.clock.now())
-        return Quote(path=purchase.path, tokens=purchase.tokens, amount=purchase.amount, spending=spending)
+            return purchase.quote(replace(reserved(0), budget=self.budget))
+        now, max_price = self.clock.now(), purchase.max_price
+        return purchase.quote(self.store.spending(self.budget, now=now, max_price=max_price))
 
-    def look(self, purchase: PurchaseIntent) -> Payment | None:
-        """An earlier payment for the same purchase: it is not closed, or its answer can be returned."""
+    def look(self, purchase: PurchaseIntent) -> Overview:
+        """What the ledger knows: an earlier payment that is not closed, or whose answer can be returned; sums."""
         now = self.clock.now()
-        found = self.store.find(purchase.fingerprint(self.payer), now=now, since=self._since(now))
-        if found is not None and not purchase.is_for(found):
-            raise purchase_changed(found)
-        return None if found is None else kept_answer(found, now)
+        seen = self.store.look(
+            purchase.fingerprint(self.payer),
+            self.budget,
+            now=now,
+            since=self._since(now),
+            max_price=purchase.max_price,
+            run=purchase.run,
+            names=(recipients_of(origin_of(purchase.url)), secret_of(self.payer)),
+        )
+        if seen.payment is None:
+            return seen
+        if not purchase.is_for(seen.payment):
+            raise purchase_changed(seen.payment)
+        return replace(seen, payment=kept_answer(seen.payment, now))
 
     def _since(self, now: float) -> float:
         """When an unnamed payment must have been created to be continued. The clock may have been put forward since."""
@@ -150,13 +150,6 @@ class PaymentAuthorizer:
     def next_step(self, payment: Payment | None) -> NextStep:
         """What a call does about an earlier payment, by the latest estimate of the service's time."""
         return next_step(payment, self.latest() + MARGIN, self.clock.now())
-
-    def check_total(self, purchase: PurchaseIntent) -> None:
-        """Check the published price against what is left of a run's `max_total`, before anything is requested."""
-        if purchase.max_total is not None and purchase.run is not None:
-            run = self.store.spending(Budget(), now=self.clock.now(), run=purchase.run)
-            if (refusal := total_refusal(purchase.amount, purchase.max_total, run)) is not None:
-                raise refusal
 
     def latest(self) -> float:
         """The latest estimate of the service's time, in Unix seconds."""
@@ -236,15 +229,15 @@ class PaymentAuthorizer:
             event("ledger_failed", text, problem, level=logging.ERROR, payment_id=payment.id)
             return change(LedgerRow(payment, owner)).payment, problem
 
-    def order(self, purchase: PurchaseIntent, offer: Offer) -> Order:
-        """Check an offer, and draft its payment."""
+    def order(self, purchase: PurchaseIntent, offer: Offer, settings: Mapping[str, str]) -> Order:
+        """Check an offer by the settings of the ledger, and draft its payment."""
         secret: PurchaseSecret | None = None
         if purchase.name is not None:
             secret = purchase_secret(self.signer)  # before the validity begins: a person may type a password
-            known = self.store.setting(secret_of(self.payer))
+            known = settings.get(secret_of(self.payer))
             if known not in (None, secret.id):  # names that only other ledgers have would be paid for again
                 raise purchase_secret_changed(self.payer, known or "", secret.id)
-        requirement, draft = self._draft(purchase, offer)
+        requirement, draft = self._draft(purchase, offer, settings)
         if purchase.name is not None and secret is not None:
             draft = replace(draft, nonce=secret.nonce(purchase.name, payer=draft.payer, asset=draft.asset))
         if abs(difference := self.time.difference) > REPORTED:
@@ -261,12 +254,13 @@ class PaymentAuthorizer:
         now = self.clock.now()
         wanted = Reservation(
             payment=order.draft,
-            budget=self.limits(purchase),
+            budget=self.budget,
             pay_to=self._pay_to,
             owner=owner,
             until=now + LONGEST_CLAIM,
             over=self.latest() + MARGIN,
             since=self._since(now),
+            max_price=purchase.max_price,
             max_total=purchase.max_total,
             now=now,
         )
@@ -294,11 +288,12 @@ class PaymentAuthorizer:
         if offer is None:
             return DryRun(quote=quote)
         try:
-            existing = self.look(purchase)
+            seen = self.look(purchase)
+            existing = seen.payment
             step = self.next_step(existing)
             if step is NextStep.COLLECT:
                 return DryRun(quote=quote, existing=existing)
-            requirement, draft = self._draft(purchase, offer)
+            requirement, draft = self._draft(purchase, offer, seen.settings)
         except PaymentRefusedError as error:
             return DryRun(quote=quote, refusal=error.with_traceback(None))
         if existing is not None and step in (NextStep.RESEND, NextStep.REFUSE):
@@ -328,12 +323,14 @@ class PaymentAuthorizer:
             refusal=budget_refusal(draft.amount, spending, now=now, counted=()),
         )
 
-    def _draft(self, purchase: PurchaseIntent, offer: Offer) -> tuple[Requirement, Payment]:
+    def _draft(
+        self, purchase: PurchaseIntent, offer: Offer, settings: Mapping[str, str]
+    ) -> tuple[Requirement, Payment]:
         check_url(purchase.url)
         payer = self.payer
         origin = origin_of(purchase.url)
         most = purchase.amount if purchase.max_price is None else purchase.max_price
-        accepted = self._pay_to or tuple(self.trusted(origin))
+        accepted = self._pay_to or tuple(addresses(settings.get(recipients_of(origin))))
         cap = self._max_validity
         requirement = choose(offer, url=purchase.url, payer=payer, most=most, pay_to=accepted, max_validity=cap)
         now = self.clock.now()

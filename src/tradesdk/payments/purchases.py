@@ -15,6 +15,8 @@ from .._http.arguments import comparable, required_text
 from .._values.payment import Payment
 from .._values.text import printable
 from ..errors import InvalidArgumentError, PaymentRefusedError, TradeError
+from .budget import Spending
+from .results import Quote
 
 SECRET_VARIABLE = "TRADE_PURCHASE_SECRET"  # noqa: S105 - its name
 _CHAIN = 8453
@@ -61,6 +63,10 @@ class PurchaseIntent:
         if self.name is not None:
             return named_fingerprint(self.name, payer)
         return _hash(self.method.encode(), self.url.encode(), self.body, payer.lower().encode())
+
+    def quote(self, spending: Spending) -> Quote:
+        """The published price beside what is spent."""
+        return Quote(path=self.path, tokens=self.tokens, amount=self.amount, spending=spending)
 
     def is_for(self, payment: Payment) -> bool:
         """Whether a payment asks the same service for the same data, in any order of the fields in the body."""

@@ -43,6 +43,7 @@ class Reservation:
         until: when its claim ends, in Unix seconds by the local clock.
         over: the service's time until which a signature is too old to be sent.
         since: when an unnamed payment must have been created to be continued.
+        max_price: micro-dollars that it may cost.
         max_total: micro-dollars that all payments of the payment's `run` may count.
         now: the local time in Unix seconds.
     """
@@ -54,6 +55,7 @@ class Reservation:
     until: float
     over: float
     since: float = 0.0
+    max_price: int | None = None
     max_total: int | None = None
     now: float
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType, TracebackType
 from typing import TYPE_CHECKING
@@ -29,6 +29,23 @@ if TYPE_CHECKING:
 
 _NEWEST = 2**63 - 1
 _MOST_KNOWN = 1000  # payments under way
+
+
+@dataclass(frozen=True, slots=True)
+class Overview:
+    """What a call knows before it requests anything.
+
+    Attributes:
+        payment: the earlier payment that `Ledger.find` finds.
+        spending: what is spent and held, and what the budgets leave.
+        run: the same of the call's batch run.
+        settings: settings by name.
+    """
+
+    payment: Payment | None
+    spending: Spending
+    run: Spending | None
+    settings: Mapping[str, str]
 
 
 class Ledger:
@@ -158,14 +175,34 @@ class Ledger:
                 (rows,) = db.read((statement, (*each, limit)))
             return [_payment(row) for row in rows]
 
-    def spending(self, budget: Budget, *, now: float, run: str | None = None) -> Spending:
+    def look(
+        self,
+        fingerprint: str,
+        budget: Budget,
+        *,
+        now: float,
+        since: float = 0.0,
+        max_price: int | None = None,
+        run: str | None = None,
+        names: Sequence[str] = (),
+    ) -> Overview:
+        """What `find` and `spending` return, and settings by name, in one read."""
+        accounts = _Accounts(budget, now, *names, max_price=max_price)
+        with self._engine.transaction() as db:
+            rows, *more = db.read(_finding(fingerprint, now, since), *accounts.statements)
+            spending = accounts.read(more).spending
+            of_run = None if run is None else _by_run(db, run, now)
+            return Overview(_payment(rows[0]) if rows else None, spending, of_run, accounts.settings)
+
+    def spending(self, budget: Budget, *, now: float, max_price: int | None = None, run: str | None = None) -> Spending:
         """What is spent and held, and what `budget` and the ledger's own budget leave; with `run`, by that batch run.
 
+        `max_price` of a call, in micro-dollars, is one more limit, and does not change what counts.
         A payment belongs to every run that ever handed it over.
         A payment counts in the last hour if it may be taken after `now - 3600`, and today if it may be taken after
         midnight UTC: before `counts_until`, by the largest amount that was signed for its nonce.
         """
-        accounts = _Accounts(budget, now)
+        accounts = _Accounts(budget, now, max_price=max_price)
         with self._engine.transaction() as db:
             if run is not None:
                 return _by_run(db, run, now)
@@ -194,7 +231,7 @@ class Ledger:
         """
         payment, now = wanted.payment, wanted.now
         recipients = recipients_of(payment.origin)
-        accounts = _Accounts(wanted.budget, now, recipients, secret_of(payment.payer))
+        accounts = _Accounts(wanted.budget, now, recipients, secret_of(payment.payer), max_price=wanted.max_price)
         with self._engine.transaction(write=True, owner=wanted.owner) as db:
             kept = (now - rules.KEPT,)
             finding = _finding(payment.fingerprint, now, wanted.since)
@@ -328,8 +365,8 @@ class Ledger:
 class _Accounts:
     """What is spent at a moment, and the settings that matter for it, in one read."""
 
-    def __init__(self, budget: Budget, now: float, *names: str) -> None:
-        self._budget, self._now = budget, now
+    def __init__(self, budget: Budget, now: float, *names: str, max_price: int | None = None) -> None:
+        self._budget, self._now, self._max_price = budget, now, max_price
         # Whole numbers, as the columns have them: PostgreSQL would use no index for others.
         self._hour, day, over = math.floor(now - rules.HOUR) + 1, math.floor(now // rules.DAY), math.floor(now - GRACE)
         self._midnight, self._over = day * rules.DAY + 1, over
@@ -348,6 +385,8 @@ class _Accounts:
         settings, ((hour, held_in_hour),), ((day, held_in_day, total, held, before),), reserved, *released = rows
         self.settings: dict[str, str] = dict(settings)
         limits = self._budget.strictest(Budget.from_json(self.settings.get(BUDGET)))
+        if self._max_price is not None:
+            limits = limits.strictest(Budget.from_micro({"per_call": self._max_price}, limits.release))
         less_in_hour = less_in_day = less = 0
         if released and limits.release == "service":
             (((less_in_hour, less_in_day, less),),) = released
