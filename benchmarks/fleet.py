@@ -94,9 +94,10 @@ def show_signals(url: str) -> None:
     """Signals a second that a relay stores, and that one member of a group takes: each is a synced commit."""
     name = new_schema()
     create_tables(url, schema=name)
-    relay = Relay(server(url, name), 8453, "https://api.example.com", lease=600, keep=3600)
+    service = "https://api.example.com"
+    relay = Relay(server(url, name), 8453, service, lease=600, keep=3600)
     relay.take(0.0)
-    with FleetSignals(chain=8453, group="bots", url=url, schema=name) as member:
+    with FleetSignals(chain=8453, group="bots", base_url=service, url=url, schema=name) as member:
         member._member.look()  # so that the group begins here
         began = perf_counter()
         for number in range(SIGNALS):

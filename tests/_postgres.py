@@ -110,12 +110,17 @@ class Proxy:
         port: of the server.
         cut_at: with which of its replies the way is cut, counted from 1 over all connections; 0: none.
         after: whether that reply still arrives.
+
+    Attributes:
+        connections: how many there were.
+        silent: nothing goes through any more, and no connection ends, as with a server that is stopped.
     """
 
     def __init__(self, port: int, cut_at: int = 0, *, after: bool = False) -> None:
         self._to = port
         self._cut_at, self._after = cut_at, after
-        self.replies = 0
+        self.replies = self.connections = 0
+        self.silent = False
         self._open: list[socket.socket] = []
         self.port = free_port()
         self.join()
@@ -128,6 +133,7 @@ class Proxy:
         with suppress(OSError):
             while True:
                 here, _ = listening.accept()
+                self.connections += 1
                 try:
                     there = socket.create_connection(("127.0.0.1", self._to))
                 except OSError:  # the server is away
@@ -140,6 +146,8 @@ class Proxy:
     def _copy(self, source: socket.socket, target: socket.socket, is_reply: bool) -> None:
         with suppress(OSError):
             while data := source.recv(65536):
+                if self.silent:
+                    continue
                 self.replies += is_reply
                 is_last = is_reply and self.replies == self._cut_at
                 if self._after or not is_last:

@@ -42,7 +42,7 @@ def relayed(market: MockServer, database: str, *made: str) -> Iterator[None]:
     relay = Relay(server(database), 8453, market.url, lease=60, keep=3600)
     relay.take(market.clock.now())
     for group in ("bots", "buyers"):
-        with FleetSignals(chain=8453, group=group, url=database) as first:
+        with FleetSignals(chain=8453, group=group, base_url=market.url, url=database) as first:
             first._member.look()
     headers = {"Authorization": "Bearer mock_full_me"}
     page = httpx.get(f"{market.url}/v1/signals/history?chain=8453", headers=headers, trust_env=False)
@@ -120,7 +120,7 @@ def test_groups_share_signals(member: Terminal, market: MockServer, database: st
         assert ids(one) + ids(other) == made[:4]
         assert [line["redelivered"] for line in one.lines + other.lines] == [False] * 4
         assert "swordfish" not in one.err
-        with FleetSignals(chain=8453, group="bots", url=database) as dead:
+        with FleetSignals(chain=8453, group="bots", base_url=market.url, url=database) as dead:
             assert next(dead).id == made[4]  # type: ignore[union-attr]
             dead._taken = None  # it ends without having finished it
         last = member(*stream[:-1], "1", "--exec", "echo {id}", "-o", "csv")

@@ -30,9 +30,9 @@ import json, sys, time
 from tradesdk import FleetError
 from tradesdk.fleet import FleetSignals
 
-url, schema, out = sys.argv[1:]
+url, schema, base, out = sys.argv[1:]
 with open(out, "a", buffering=1) as file, FleetSignals(
-    chain=8453, group="bots", url=url, schema=schema, lease=1.0
+    chain=8453, group="bots", base_url=base, url=url, schema=schema, lease=1.0
 ) as signals:
     for signal in signals:
         file.write(json.dumps([signal.id, signal.redelivered]) + "\\n")
@@ -56,14 +56,14 @@ def test_members_and_relays_that_are_killed_lose_nothing(postgres: Postgres, tmp
     create_tables(postgres.url(), schema=schema)
     with server_of(7) as service:
         key = key_of(service)
-        commands = [
-            [sys.executable, "-c", MEMBER, postgres.url(), schema, str(tmp_path / f"{me}")] for me in range(MEMBERS)
-        ]
-        commands += [[sys.executable, "-c", RELAY, postgres.url(), schema, service.url, key]] * 2
+        there = [postgres.url(), schema, service.url]
+        commands = [[sys.executable, "-c", MEMBER, *there, str(tmp_path / f"{me}")] for me in range(MEMBERS)]
+        commands += [[sys.executable, "-c", RELAY, *there, key]] * 2
         running = [subprocess.Popen(command, cwd=ROOT) for command in commands]
         try:
             wait_for(lambda: relay_of(postgres, schema) is not None)
-            with FleetSignals(chain=8453, group="bots", url=postgres.url(), schema=schema) as first:
+            options = {"base_url": service.url, "url": postgres.url(), "schema": schema}
+            with FleetSignals(chain=8453, group="bots", **options) as first:  # type: ignore[arg-type]
                 first._member.look()
             published: list[str] = []
 

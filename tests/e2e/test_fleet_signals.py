@@ -46,6 +46,7 @@ from .._postgres import Postgres, Proxy, new_schema
 from ._streamhouse import QUICKLY, key_of, server_of
 
 CHAIN = 8453
+SERVICE = "https://api.example.com"
 BEGAN = 1_760_000_000
 numbers = itertools.count(1)
 
@@ -82,13 +83,13 @@ class Fleet:
         self.relay = self.relayed()
         assert self.relay.take(BEGAN) == 0
 
-    def relayed(self, service: str = "https://api.example.com", lease: float = 600) -> Relay:
+    def relayed(self, service: str = SERVICE, lease: float = 600) -> Relay:
         relay = Relay(server(self.url, self.schema), CHAIN, service, lease=lease, keep=3600)
         self._stack.callback(relay.link.close)
         return relay
 
     def member(self, group: str | None = "bots", **options: object) -> FleetSignals:
-        given = {"chain": CHAIN, "group": group, "url": self.url, "schema": self.schema} | options
+        given = {"chain": CHAIN, "group": group, "base_url": SERVICE, "url": self.url, "schema": self.schema} | options
         member = FleetSignals(**given)  # type: ignore[arg-type]
         self._stack.callback(member.close)
         return member
@@ -172,7 +173,18 @@ def test_what_a_dead_member_had_comes_again(fleet: Fleet) -> None:
     third = next(alive)
     assert isinstance(third, FleetSignal)
     assert not third.redelivered
-    assert dead._member.done(first) is False  # it is too late
+
+
+def test_it_is_too_late_to_acknowledge_what_another_member_has_done(fleet: Fleet) -> None:
+    dead, alive = joined(fleet.member(manual_ack=True, lease=0.1)), fleet.member(manual_ack=True)
+    fleet.publish(signal())
+    had, again = next(dead), next(alive)  # which waits for the lease
+    assert isinstance(had, FleetSignal)
+    assert isinstance(again, FleetSignal)
+    assert (again.id, again.redelivered) == (had.id, True)
+    assert not dead.ack(had)
+    assert alive.ack(again)
+    assert not dead.ack(had)
 
 
 def test_one_that_is_left_well_is_done_and_others_go_back_at_once(fleet: Fleet) -> None:
@@ -247,6 +259,30 @@ def test_acknowledged_in_any_order(fleet: Fleet) -> None:
     assert (again.id, again.redelivered) == (two.id, True)
     with pytest.raises(InvalidArgumentError, match="group"):
         fleet.member(None).ack(one)
+
+
+@pytest.mark.parametrize("after", [False, True], ids=["before the reply", "after it"])
+def test_an_acknowledgement_is_true_also_when_its_answer_is_lost(fleet: Fleet, after: bool) -> None:
+    joined(fleet.member())
+    for at in range(2, 40):
+        proxy = Proxy(fleet.postgres.port, at, after=after)
+        member = fleet.member(url=through(proxy, fleet), manual_ack=True)
+        wanted, acknowledged = fleet.publish(signal()), None
+        while acknowledged is None:
+            with suppress(FleetError):
+                item = next(member)
+                while acknowledged is None:
+                    assert isinstance(item, FleetSignal)
+                    with suppress(FleetError):
+                        acknowledged = member.ack(item)
+        assert isinstance(item, FleetSignal)
+        assert ([item.id], acknowledged) == (wanted, True)
+        assert not member.ack(item)
+        member.close()
+        proxy.cut()
+        if proxy.replies < at:
+            return
+    raise AssertionError("it was always cut")
 
 
 # All signals
@@ -359,7 +395,8 @@ def test_a_missing_password_and_refused_tls_are_no_server_that_is_away(fleet: Fl
 
 
 def test_tables_that_are_missing(postgres: Postgres) -> None:
-    with FleetSignals(chain=CHAIN, url=postgres.url(), schema="nowhere") as member, pytest.raises(FleetError) as caught:
+    member = FleetSignals(chain=CHAIN, base_url=SERVICE, url=postgres.url(), schema="nowhere")
+    with member, pytest.raises(FleetError) as caught:
         next(member)
     assert caught.value.code == "fleet_lost"
 
@@ -370,7 +407,7 @@ def test_the_rights_of_the_page_are_enough(fleet: Fleet) -> None:
     (rights,) = (block for block in blocks(ROOT / "docs" / "fleet.md") if block.language == "sql")
     fleet.postgres.do(*(line.replace("tradesdk", fleet.schema).replace("bots", role) for line in rights.lines))
     fleet.relay.release()
-    relay = Relay(server(fleet.postgres.url(role), fleet.schema), CHAIN, "https://api.example.com", lease=60, keep=3600)
+    relay = Relay(server(fleet.postgres.url(role), fleet.schema), CHAIN, SERVICE, lease=60, keep=3600)
     try:
         with fleet.member(url=fleet.postgres.url(role)) as member:
             joined(member)
@@ -447,10 +484,32 @@ def test_what_the_next_relay_reads_again_is_still_known(fleet: Fleet, group: str
     assert [one.signals for one in status(fleet.url, schema=fleet.schema).relays] == [0]
 
 
-def test_a_schema_has_signals_of_one_service(fleet: Fleet) -> None:
-    with pytest.raises(ConfigError, match=r"come from https://api\.example\.com") as caught:
-        fleet.relayed("https://other.example.com").take(BEGAN)
-    assert "schema" in caught.value.hint
+@pytest.mark.parametrize("group", [None, "bots"])
+def test_each_gets_the_signals_of_its_own_service_and_chain(
+    fleet: Fleet, group: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = fleet.relayed("https://other.example.com")
+    bnb = Relay(server(fleet.url, fleet.schema), 56, SERVICE, lease=600, keep=3600)
+    assert other.take(BEGAN) == bnb.take(BEGAN) == 0
+    monkeypatch.setenv("TRADE_BASE_URL", "https://other.example.com/v1/")
+    with TradeClient(api_key="mock_full_me", base_url=SERVICE) as trade:
+        ours = joined(fleet.member(group, client=trade, base_url=None))
+        theirs = joined(fleet.member(group, base_url=None))
+        far = joined(fleet.member(group, chain=56))
+        same = signal()
+        for relay in (other, bnb):
+            relay.add(stored(same))
+            relay.link.close()
+        published = fleet.publish(signal(), same)
+        assert ids(theirs, 1) == ids(far, 1) == [same.id]
+        assert ids(ours, 2) == published
+        assert not theirs._member.items
+    shown = status(fleet.url, schema=fleet.schema)
+    assert {(one.chain, one.service, one.signals) for one in shown.relays} == {
+        (CHAIN, SERVICE, 2),
+        (CHAIN, "https://other.example.com", 1),
+        (56, SERVICE, 1),
+    }
 
 
 # Behind
@@ -542,6 +601,30 @@ def test_only_what_was_before_the_first_relay_is_missed_since_a_moment(
         assert ids(member, 2) == published
 
 
+@pytest.mark.parametrize("group", [None, "bots"])
+def test_a_date_in_the_future_hides_nothing_that_is_missed(fleet: Fleet, group: str | None) -> None:
+    member = joined(fleet.member(group, reports=True))
+    now = datetime.now(UTC).timestamp()
+    assert fleet.publish(signal(now), signal(100_000_000_000)) == ids(member, 2)
+    joined(member)
+    fleet.publish(signal(now + 2000))
+    fleet.do("UPDATE relays SET position = position + 5000")
+    fleet.grows_old()
+    gap = next(member)
+    assert isinstance(gap, Gap)
+    assert gap.start.timestamp() < now - 500
+
+
+def test_a_date_in_the_future_is_known_when_it_comes(fleet: Fleet) -> None:
+    ahead = signal(BEGAN + 3000)
+    fleet.publish(ahead)
+    fleet.do(f"UPDATE relays SET position = {BEGAN + 100}")  # noqa: S608
+    fleet.grows_old()
+    fleet.relay.release()
+    assert fleet.relay.take(BEGAN) == 0
+    assert not fleet.relay.add(stored(ahead))
+
+
 def test_very_many_of_the_history_are_written_in_time_and_once(fleet: Fleet) -> None:
     members = [joined(fleet.member()) for _ in range(2)]
     fleet.publish(signal())
@@ -617,6 +700,66 @@ def test_what_is_deleted_comes_from_the_history(
     assert all(each.replayed for each in kept)
 
 
+# A database that was set back
+
+
+def restored(fleet: Fleet, *statements: str) -> None:
+    """As by a backup, or by a standby that did not have everything: all connections have ended."""
+    for statement in statements:
+        fleet.do(statement)
+    fleet.postgres.do("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'tradesdk'")
+
+
+@pytest.mark.parametrize("early", [True, False], ids=["before the relay reads again", "after that"])
+def test_a_member_without_a_group_notices_a_restored_backup(fleet: Fleet, early: bool) -> None:
+    member = joined(fleet.member(None))
+    kept, lost, again = signal(BEGAN + 900), signal(BEGAN + 950), signal(BEGAN + 1000)
+    assert fleet.publish(kept, lost, again) == ids(member, 3)
+    back = "DELETE FROM signals WHERE seq > 1", "ALTER TABLE signals ALTER COLUMN seq RESTART WITH 2"
+    restored(fleet, *back, f"UPDATE relays SET position = {BEGAN + 900}")  # noqa: S608
+    with pytest.raises(LeaseLostError):
+        fleet.publish(signal())
+    assert fleet.relay.take(BEGAN) == 0
+    assert fleet.relay.since == BEGAN + 300
+    if early:
+        joined(member)
+    older, new = signal(BEGAN + 950), signal(BEGAN + 1100)  # the fleet did not have the older one
+    fleet.publish(kept, older, again, lost, new)
+    got = list(itertools.islice(member, 2))
+    assert [(one.id, one.redelivered) for one in got if isinstance(one, FleetSignal)] == [
+        (older.id, True),
+        (new.id, False),
+    ]
+
+
+def test_a_member_that_has_taken_nothing_notices_a_restored_backup(fleet: Fleet) -> None:
+    first, *_ = fleet.publish(*(signal(BEGAN + 700) for _ in range(5)))
+    member = joined(fleet.member(None))
+    restored(fleet, "DELETE FROM signals WHERE seq > 1", "ALTER TABLE signals ALTER COLUMN seq RESTART WITH 2")
+    with pytest.raises(LeaseLostError):
+        fleet.relay.renew()
+    assert fleet.relay.take(BEGAN) == 0
+    new = fleet.publish(signal(BEGAN + 800))
+    joined(member)
+    assert ids(member, 2) == [first, *new]  # of ten minutes it cannot know which it has had
+
+
+@pytest.mark.parametrize("group", [None, "bots"])
+def test_tables_that_are_empty_again_are_a_gap(fleet: Fleet, group: str | None) -> None:
+    member = joined(fleet.member(group, reports=True))
+    assert fleet.publish(signal(BEGAN + 900)) == ids(member, 1)
+    joined(member)
+    tables = "relays, signals, groups, pending"
+    restored(fleet, f"TRUNCATE {tables} RESTART IDENTITY")
+    fleet.relay = fleet.relayed()
+    assert fleet.relay.take(BEGAN + 5000) == 0
+    new = fleet.publish(signal(BEGAN + 5001))
+    gap = next(member)
+    assert isinstance(gap, Gap)
+    assert (gap.start.timestamp(), gap.end.timestamp()) == (BEGAN + 300, BEGAN + 5000)
+    assert ids(member, 1) == new
+
+
 # Relays in whole
 
 
@@ -665,7 +808,7 @@ def test_a_relay_takes_over_and_nothing_is_lost(
     options = {"chain": CHAIN, "url": fleet.url, "schema": fleet.schema, "lease": 0.6}
     with trading(service) as trade:
         first, second = FleetRelay(trade, **options), FleetRelay(trade, **options)  # type: ignore[arg-type]
-        follower, member = joined(fleet.member(None)), joined(fleet.member())
+        follower, member = (joined(fleet.member(group, base_url=service.url)) for group in (None, "bots"))
         with running(first) as ended:
             wait_for(heard(caplog, "stream_connected"))
             assert first.is_leading
@@ -755,7 +898,7 @@ def test_members_without_a_relay_say_so(fleet: Fleet, caplog: pytest.LogCaptureF
 
 
 async def test_asynchronous_members(fleet: Fleet) -> None:
-    options = {"chain": CHAIN, "url": fleet.url, "schema": fleet.schema}
+    options = {"chain": CHAIN, "base_url": SERVICE, "url": fleet.url, "schema": fleet.schema}
     async with (
         AsyncFleetSignals(**options, group="bots") as member,  # type: ignore[arg-type]
         AsyncFleetSignals(**options) as follower,  # type: ignore[arg-type]
@@ -778,8 +921,8 @@ async def test_an_asynchronous_relay(fleet: Fleet, service: MockServer) -> None:
     async with (
         AsyncTradeClient(api_key=key_of(service), base_url=service.url) as trade,
         AsyncFleetRelay(trade, **options, lease=0.6) as relay,  # type: ignore[arg-type]
-        AsyncFleetSignals(**options, group="bots") as member,  # type: ignore[arg-type]
-        AsyncFleetSignals(**options) as follower,  # type: ignore[arg-type]
+        AsyncFleetSignals(**options, client=trade, group="bots") as member,  # type: ignore[arg-type]
+        AsyncFleetSignals(**options, client=trade) as follower,  # type: ignore[arg-type]
         anyio.create_task_group() as tasks,
     ):
         tasks.start_soon(relay.run)
@@ -796,7 +939,8 @@ async def test_an_asynchronous_relay(fleet: Fleet, service: MockServer) -> None:
 
 
 async def test_a_signal_that_came_when_its_wait_was_canceled_is_yielded_next(fleet: Fleet) -> None:
-    async with AsyncFleetSignals(chain=CHAIN, group="bots", url=fleet.url, schema=fleet.schema) as member:
+    options = {"chain": CHAIN, "base_url": SERVICE, "url": fleet.url, "schema": fleet.schema}
+    async with AsyncFleetSignals(**options, group="bots") as member:  # type: ignore[arg-type]
         await anyio.to_thread.run_sync(member._member.look)
         wanted = fleet.publish(*(signal() for _ in range(30)))
         got: list[str] = []
@@ -818,6 +962,9 @@ def test_arguments_and_forks(fleet: Fleet) -> None:
             fleet.member(text)
         with pytest.raises(InvalidArgumentError):
             fleet.member().once(text)
+    assert fleet.member().once("é" * 500)
+    with pytest.raises(InvalidArgumentError, match="key must be at most 1000 bytes in UTF-8, not 1002"):
+        fleet.member().once("é" * 501)
     with pytest.raises(ConfigError, match="client must be"):
         FleetRelay("trade", chain=CHAIN)  # type: ignore[arg-type]
     member = fleet.member()

@@ -169,6 +169,42 @@ def test_a_member_continues_alone_with_its_share(
     proxy.cut()
 
 
+RIGHTS = {
+    "none": "REVOKE ALL ON SCHEMA {schema} FROM {role}",
+    "of the schema only": "GRANT USAGE ON SCHEMA {schema} TO {role}",
+    "to read": "GRANT SELECT ON ALL TABLES IN SCHEMA {schema} TO {role}",
+    "to claim": "GRANT UPDATE, SELECT ON {schema}.windows TO {role}; GRANT ALL ON {schema}.members TO {role}",
+}
+
+
+@pytest.mark.parametrize("rights", RIGHTS)
+def test_a_member_without_rights_continues_alone_too(
+    postgres: Postgres, schema: str, key: str, rights: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    role, clock = new_schema(), VirtualClock()
+    postgres.do(f"CREATE ROLE {role} LOGIN", f"GRANT USAGE ON SCHEMA {schema} TO {role}")
+    postgres.do(RIGHTS[rights].format(schema=schema, role=role))
+    caplog.set_level(logging.INFO, "tradesdk")
+    try:
+        member = SharedWindow(server(postgres.url(role), schema), clock, follows_server=False)
+        for _ in range(30):
+            claim = member.claim(key)
+            assert claim.wait == 0
+            member.answered(claim, headers(clock, 50, 60, clock.now() + 60))
+            clock.advance(4)
+        assert [(record.event, record.code) for record in caplog.records] == [("fleet_alone", "fleet_denied")]  # type: ignore[attr-defined]
+        caplog.clear()
+        postgres.do(
+            f"GRANT USAGE ON SCHEMA {schema} TO {role}", f"GRANT ALL ON ALL TABLES IN SCHEMA {schema} TO {role}"
+        )
+        clock.advance(AWAY)
+        assert member.claim(key).wait == 0
+        assert [record.event for record in caplog.records] == ["fleet_again"]  # type: ignore[attr-defined]
+        member.close()
+    finally:
+        postgres.do(f"DROP OWNED BY {role}", f"DROP ROLE {role}")
+
+
 def test_a_share_is_for_a_minute() -> None:
     share = Share(2, 100.0)
     assert [share.claim(at) for at in (100, 130, 130, 159)] == [0, 0, 30, 1]

@@ -7,7 +7,7 @@ import socket
 import threading
 import traceback
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing
+from contextlib import ExitStack, closing
 from typing import Any
 from unittest.mock import patch
 
@@ -15,13 +15,14 @@ import psycopg
 import pytest
 
 from tradesdk import ConfigError, FleetError, Ledger, LedgerError, ReasonCode, SystemClock, TradeError
+from tradesdk._fleet import blocking
 from tradesdk._fleet.blocking import Connection, Statement
 from tradesdk._fleet.server import Row
 from tradesdk.fleet import create_tables
 
 from .._pages import ROOT, blocks
 from .._ports import free_port
-from .._postgres import Postgres, new_schema
+from .._postgres import Postgres, Proxy, new_schema
 from .._rows import each_of
 from .._seeds import drawn
 from .._seller import Seller, settled
@@ -154,6 +155,29 @@ def test_tables_are_created_once(postgres: Postgres, schema: str, ledger: Ledger
     ledger.check()
 
 
+def test_a_schema_with_the_name_of_a_word_of_sql(postgres: Postgres) -> None:
+    try:
+        assert [create_tables(postgres.url(), schema="user") for _ in range(2)] == [True, False]
+        with Ledger.postgres(postgres.url(), schema="user") as ledger:
+            told(ledger, submitted(ledger), ReasonCode.DELIVERED)
+    finally:
+        postgres.do('DROP SCHEMA "user" CASCADE')
+
+
+def test_who_owns_the_schema_needs_no_right_to_create_one(postgres: Postgres) -> None:
+    owner, other, name = new_schema(), new_schema(), new_schema()
+    postgres.do(f"CREATE ROLE {owner} LOGIN", f"CREATE ROLE {other} LOGIN")
+    try:
+        postgres.do(f"CREATE SCHEMA {name} AUTHORIZATION {owner}", f"GRANT USAGE ON SCHEMA {name} TO {other}")
+        with pytest.raises(FleetError, match=f"permission denied for schema {name}") as caught:
+            create_tables(postgres.url(other), schema=name)
+        assert caught.value.code == "fleet_denied"
+        assert create_tables(postgres.url(owner), schema=name)
+        assert not create_tables(postgres.url(other), schema=name)
+    finally:
+        postgres.do(f"DROP OWNED BY {owner}, {other} CASCADE", f"DROP ROLE {owner}, {other}")
+
+
 def test_many_create_the_tables_at_once(postgres: Postgres) -> None:
     name, made = new_schema(), []
     threads = [
@@ -204,6 +228,48 @@ def refused(url: str, code: str, *says: str, schema: str = "nowhere", hint: str 
     assert hint in error.hint
     assert error.hint
     assert str(error).isprintable()
+
+
+class Ticking:
+    """A clock that is half a second further each time."""
+
+    def __init__(self) -> None:
+        self.time = 0.0
+
+    def __call__(self) -> float:
+        self.time += 0.5
+        return self.time
+
+
+def test_two_hosts_that_say_nothing_take_no_longer_than_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = Ticking()
+    monkeypatch.setattr(SystemClock, "monotonic", clock)
+    with ExitStack() as stack:
+        silent = [stack.enter_context(closing(socket.create_server(("127.0.0.1", 0)))) for _ in range(2)]
+        hosts = ",".join(f"127.0.0.1:{one.getsockname()[1]}" for one in silent)
+        with pytest.raises(FleetError) as caught:
+            create_tables(f"postgresql://me@{hosts}/bots")
+        assert caught.value.code == "fleet_unreachable"
+        for one in silent:
+            one.accept()[0].close()  # both were asked
+    assert clock.time == 3
+
+
+def test_a_server_that_is_stopped_is_not_asked_again(
+    postgres: Postgres, schema: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """That would take as long as an answer may take, twice."""
+    monkeypatch.setattr(blocking, "ANSWER", 0.3)
+    proxy = Proxy(postgres.port)
+    url = postgres.url().replace(f":{postgres.port}/", f":{proxy.port}/")
+    with Ledger.postgres(url, schema=schema) as ledger:
+        reserve(ledger)
+        asked = proxy.connections
+        proxy.silent = True
+        with pytest.raises(LedgerError) as caught:
+            reserve(ledger)
+        assert (caught.value.code, proxy.connections) == ("ledger_unreachable", asked)
+    proxy.cut()
 
 
 @pytest.mark.long  # two seconds pass
@@ -267,6 +333,19 @@ def test_one_that_may_forget(postgres: Postgres, schema: str) -> None:
     finally:
         postgres.do("ALTER SYSTEM RESET fsync", "SELECT pg_reload_conf()")
         postgres.settled("fsync", "on")
+
+
+def test_one_that_cannot_store_every_text(postgres: Postgres) -> None:
+    name = new_schema()
+    postgres.do(f"CREATE DATABASE {name} ENCODING 'LATIN1' LOCALE 'C' TEMPLATE template0")
+    url = postgres.url().replace("/postgres?", f"/{name}?")
+    try:
+        refused(url, "failed", "in LATIN1", "needs UTF8", hint="ENCODING 'UTF8'")
+        with pytest.raises(FleetError, match="in LATIN1") as caught:
+            create_tables(url)
+        assert caught.value.code == "fleet_unusable"
+    finally:
+        postgres.do(f"DROP DATABASE {name} WITH (FORCE)")
 
 
 def test_one_that_is_too_old() -> None:
@@ -369,7 +448,7 @@ def test_the_url_may_come_from_the_environment(
         Ledger.postgres()
 
 
-@each_of("schema", ["", "Upper", "a-b", 'x"; DROP TABLE payments', "x" * 64])
+@each_of("schema", ["", "Upper", "a-b", "pg_bots", 'x"; DROP TABLE payments', "x" * 64])
 def test_what_is_no_schema(schema: str) -> None:
     with pytest.raises(TradeError, match="lowercase"):
         Ledger.postgres("postgresql://host/db", schema=schema)

@@ -6,7 +6,7 @@ from datetime import datetime
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from .._fleet.bodies import GAP, MOST_MISSED, lost, missed, read
+from .._fleet.bodies import GAP, LONGEST, MOST_MISSED, lost, missed, read
 from .._fleet.server import SCHEMA, server
 from .._http import settings
 from .._http.arguments import chain as checked_chain
@@ -28,6 +28,8 @@ _LONGEST_NAME = 100
 def _text(name: str, value: str) -> str:
     if "\0" in required_text(name, value):
         raise InvalidArgumentError(f"{name} must not contain NUL: PostgreSQL cannot store it")
+    if len(value.encode()) > LONGEST:
+        raise InvalidArgumentError(f"{name} must be at most {LONGEST} bytes in UTF-8, not {len(value.encode())}")
     return value
 
 
@@ -47,6 +49,7 @@ class AsyncFleetSignals:
         since: start with signals from this moment on: an aware datetime, or Unix seconds. By default now; for a group
             only when it is new.
         client: reads from the service's history what the fleet does not keep any more. Without it, that is a `Gap`.
+        base_url: the service whose signals these are; by default that of `client`, else TRADE_BASE_URL.
         url: `postgresql://USER@HOST/DATABASE`; by default `TRADE_FLEET`.
         schema: the schema that holds the tables.
         lease: seconds for which a member has a signal, by the server's clock; then another one may get it.
@@ -58,7 +61,7 @@ class AsyncFleetSignals:
 
     Raises:
         InvalidArgumentError: an argument was refused.
-        ConfigError: the URL or the schema cannot be used, or psycopg is not installed.
+        ConfigError: a URL or the schema cannot be used, or psycopg is not installed.
 
     Example:
         ```python
@@ -75,6 +78,7 @@ class AsyncFleetSignals:
         group: str | None = None,
         since: datetime | float | None = None,
         client: AsyncTradeClient | None = None,
+        base_url: str | None = None,
         url: str | None = None,
         schema: str = SCHEMA,
         lease: float = 60.0,
@@ -88,21 +92,25 @@ class AsyncFleetSignals:
             raise InvalidArgumentError(f"group must be 1 to {_LONGEST_NAME} characters")
         if manual_ack and group is None:
             raise InvalidArgumentError("manual_ack=True needs group=")
+        known = client.base_url if client is not None and base_url is None else base_url
+        self._service = settings.base_url(known, allow_insecure=True)
         place = server(url, schema)
         from .._fleet.signals import GroupMember, Member  # needs psycopg, an extra
 
         self.group, self._client, self._reports, self._manual_ack = group, client, reports, manual_ack
         self._member: Member
         if group is None:
-            self._member = Member(place, self.chain, since=first)
+            self._member = Member(place, self.chain, self._service, since=first)
         else:
-            self._member = GroupMember(place, self.chain, group, since=first, lease=lease)
+            self._member = GroupMember(place, self.chain, self._service, group, since=first, lease=lease)
         self._interruptible = AsyncInterruptible()
         self._taken: str | None = None
         self._unrelayed = False
 
     async def ack(self, signal: FleetSignal) -> bool:
         """Mark a signal of the group as done. False when this member did not have it any more.
+
+        After a `FleetError` it can be called again: within the lease the answer is the same.
 
         Raises:
             FleetError: the server cannot be used.
@@ -121,7 +129,7 @@ class AsyncFleetSignals:
 
         Raises:
             FleetError: the server cannot be used; the call may be the one that has got the key.
-            InvalidArgumentError: it is no text that PostgreSQL can store.
+            InvalidArgumentError: it is no text that PostgreSQL can store, or longer than 1,000 bytes.
         """
         key = _text("key", key)
         from .._fleet.signals import once
@@ -190,8 +198,10 @@ class AsyncFleetSignals:
 
     def _tell_of_relay(self) -> None:
         if self._member.unrelayed and not self._unrelayed:
-            text = "no relay stores the signals of chain %(chain)d: run one (FleetRelay, or trade fleet relay)"
-            event("fleet_unrelayed", text, chain=self.chain)
+            text = (
+                "no relay stores the signals of chain %(chain)d of %(url)s: run one (FleetRelay, or trade fleet relay)"
+            )
+            event("fleet_unrelayed", text, chain=self.chain, url=self._service)
         self._unrelayed = self._member.unrelayed
 
     async def aclose(self) -> None:

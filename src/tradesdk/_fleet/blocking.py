@@ -18,6 +18,7 @@ from .._values.text import printable
 from .server import (
     ANSWER,
     CHECK,
+    CONNECT,
     Row,
     Server,
     UnusableServerError,
@@ -32,18 +33,40 @@ _RAW: Any = psycopg.RawCursor  # parameters are $1, as the server has them
 Statement = tuple[str, Sequence[object]]
 
 
-class Connection(psycopg.Connection[Row]):
-    """A connection whose statements are answered in time, or lost."""
+class SilentServerError(psycopg.DatabaseError):
+    """There was no answer in time. A lost connection is worth another try; this one is not: it would wait as long."""
 
-    answer: float = ANSWER
+    sqlstate = "08006"
+
+
+class Connection(psycopg.Connection[Row]):
+    """A connection that is made in time, and whose statements are answered in time; or there is an error."""
 
     def wait(self, gen: Any, interval: float = 0.1, timeout: float | None = None) -> Any:
+        began = SystemClock.monotonic()
         try:
-            return super().wait(gen, interval, timeout or self.answer)
+            return super().wait(gen, interval, timeout or ANSWER)
         except psycopg.OperationalError as error:
             if error.sqlstate is None:  # nobody knows what it still does
                 self.pgconn.finish()
+            if timeout is None and SystemClock.monotonic() - began >= ANSWER:
+                raise SilentServerError(f"no answer for {ANSWER:g} seconds") from None
             raise
+
+    @classmethod
+    def _connect_gen(cls, conninfo: str = "") -> Any:
+        """Of psycopg, which would give every host and address two seconds or more, one after the other."""
+        gen: Any = super()._connect_gen(conninfo)
+        ready = None
+        end = min(_CONNECTING.end, SystemClock.monotonic() + _CONNECTING.share)
+        try:
+            while True:
+                step = gen.send(ready)
+                if SystemClock.monotonic() >= end:
+                    raise psycopg.errors.ConnectionTimeout("connection timeout expired")
+                ready = yield step
+        except StopIteration as made:
+            return made.value
 
     def run(self, statements: Sequence[Statement]) -> list[list[Row]]:
         """Run statements in one round trip, and return their rows."""
@@ -67,13 +90,15 @@ class Connection(psycopg.Connection[Row]):
         return [cursor.fetchall() if cursor.description else [] for cursor in cursors]
 
 
-def connect(server: Server, answer: float = ANSWER) -> Connection:
-    """Connect, and check the server. From then on, `answer` is for how many seconds an answer is waited for.
+def connect(server: Server) -> Connection:
+    """Connect, and check the server.
 
     Raises:
         psycopg.Error: there is no connection.
         UnusableServerError: the server must not be used.
     """
+    _CONNECTING.end = SystemClock.monotonic() + ANSWER
+    _CONNECTING.share = CONNECT / server.hosts
     db = Connection.connect(server.url, autocommit=True, row_factory=_rows, cursor_factory=_RAW, prepare_threshold=2)
     try:
         check_version(server, db.info.server_version)
@@ -81,8 +106,10 @@ def connect(server: Server, answer: float = ANSWER) -> Connection:
     except BaseException:
         db.close()
         raise
-    db.answer = answer
     return db
+
+
+_CONNECTING = threading.local()
 
 
 def leave_behind(connection: Connection | None) -> None:
@@ -102,11 +129,6 @@ def member_name() -> str:
     return f"{printable(socket.gethostname(), 60)}/{os.getpid()}/{secrets.token_hex(4)}"
 
 
-PATIENCE = 1.0
-"""Seconds to wait for an answer about a rate or signals: less than for money, so that with connecting it takes 3."""
-_QUICK = 0.5  # seconds; a connection that is lost later than that was silent, and another would be, too
-
-
 class Link:
     """What a member says to the server: one connection, opened at first use, and again after it was lost.
 
@@ -115,7 +137,7 @@ class Link:
         began: what to do with each new connection.
     """
 
-    def __init__(self, server: Server, began: Callable[[Connection], object]) -> None:
+    def __init__(self, server: Server, began: Callable[[Connection], object] = lambda _: None) -> None:
         self.server = server
         self.member = member_name()
         self.db: Connection | None = None
@@ -159,20 +181,28 @@ class Link:
         # The second half of a transaction is lost with the first.
         is_old = self.db is not None and self.db.info.transaction_status == TransactionStatus.IDLE
         while True:
-            began = SystemClock.monotonic()
             try:
                 if self.db is None:
-                    self.db = connect(self.server, PATIENCE)
+                    self.db = connect(self.server)
                     self._began(self.db)
                 return self.db.run(statements)
             except UnusableServerError as error:
                 found, is_lost = error.problem, False
             except psycopg.Error as error:
-                found, is_lost = problem(error, self.server), isinstance(error, psycopg.OperationalError)
-            self.close()
-            if not (is_old and is_lost and SystemClock.monotonic() - began < _QUICK):
+                found = problem(error, self.server)
+                is_lost = isinstance(error, psycopg.OperationalError) and found.kind != "locked"
+            self._recover()
+            if not (is_old and is_lost):
                 raise fleet_error(found)
             is_old = False
+
+    def _recover(self) -> None:
+        """After an error: of a pipeline that failed, psycopg takes statements for prepared that are not, until this."""
+        try:
+            if self.db is not None:
+                self.db.execute("ROLLBACK")
+        except psycopg.Error:
+            self.close()
 
     def close(self) -> None:
         """Close the connection. The next use opens another one."""

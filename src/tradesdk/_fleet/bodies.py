@@ -14,8 +14,8 @@ from .signals import Behind, Stored
 
 MOST_MISSED = 50_000
 """Signals that are read from the history at once."""
-_LONGEST_ID = 1000
-"""Bytes of an id: an index of PostgreSQL takes at most 2,700 for a row."""
+LONGEST = 1000
+"""Bytes of an id or key: an index of PostgreSQL takes at most 2,700 for a row."""
 GAP = "gap "
 """How the id of a gap begins."""
 
@@ -35,7 +35,7 @@ def storable(item: StreamSignal | Gap) -> Stored | None:
         return stored(item)
     try:
         found = stored(item)
-        if "\0" not in found.id and len(found.id.encode()) <= _LONGEST_ID:
+        if "\0" not in found.id and len(found.id.encode()) <= LONGEST:
             return found
     except ValueError:  # half a character
         pass
@@ -59,7 +59,9 @@ def missed(behind: Behind, found: Iterable[Signal]) -> list[Stored]:
     """What a member has missed, the oldest first, from a history with the newest first; and a gap if it lacks some."""
     signals = [marked(signal, replayed=True, late=False) for signal in found]
     signals.reverse()
-    is_whole = len(signals) <= MOST_MISSED and not (behind.taken is not None and not reaches(behind.taken, signals))
+    is_whole = len(signals) <= MOST_MISSED
+    if behind.taken is not None:  # the history has to begin with it, or before
+        is_whole = is_whole and bool(signals) and unix(signals[0].timestamp) <= behind.taken
     items = [item for signal in signals[-MOST_MISSED:] if (item := storable(signal))]
     if behind.taken is not None:  # which of those before were taken is not known any more
         items = [item._replace(tries=int(item.time <= behind.taken)) for item in items]
@@ -67,11 +69,6 @@ def missed(behind: Behind, found: Iterable[Signal]) -> list[Stored]:
         end = items[0].time if items else behind.end
         items.insert(0, lost(behind, "the history does not reach back to the last signal that was taken", end))
     return items
-
-
-def reaches(taken: float, signals: list[StreamSignal]) -> bool:
-    """Whether a history has the last signal that was taken, or older ones."""
-    return bool(signals) and unix(signals[0].timestamp) <= taken
 
 
 def lost(behind: Behind, reason: str, end: float | None = None) -> Stored:

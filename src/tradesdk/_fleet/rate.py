@@ -7,13 +7,11 @@ about a new window is decided by `RateWindow` itself, on the locked row.
 from __future__ import annotations
 
 import logging
-import threading
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
 from .._http.log_events import event
 from .._http.rate_limit import RateWindow
-from .._system import forks
 from .._system.clock import Clock
 from .._values.http import RateClaim, RateLimit
 from ..errors import FleetError
@@ -97,7 +95,6 @@ class SharedWindow:
         self._clock = clock
         self._follows_server = follows_server
         self._continues_alone = alone
-        self._lock = threading.Lock()
         self._ahead = 0.0
         self._latest = RateWindow()
         self._known: dict[str, Row] = {}
@@ -106,11 +103,6 @@ class SharedWindow:
         self._alone: dict[str, Share] = {}
         self._away: FleetError | None = None
         self._ask_again = 0.0
-        forks.bind(self)
-
-    def forked(self) -> None:
-        """In the child of a fork: the lock may be held by a thread of the parent."""
-        self._lock = threading.Lock()
 
     @property
     def rate_limit(self) -> RateLimit | None:
@@ -119,7 +111,7 @@ class SharedWindow:
 
     def claim(self, key: str) -> RateClaim:
         """Take one request from the window of a key."""
-        with self._lock:
+        with self._link.lock:
             try:
                 wait = self._claim(key)
             except FleetError as error:
@@ -131,13 +123,13 @@ class SharedWindow:
     def answered(self, claim: RateClaim, headers: Mapping[str, str]) -> None:
         """Note what an answer says of the window."""
         self._latest.observe(headers, now=self._clock.now(), monotonic=self._clock.monotonic())
-        with self._lock, suppress(FleetError):  # the next claim says so
+        with self._link.lock, suppress(FleetError):  # the next claim says so
             self._observe(claim.name, headers)
 
     def failed(self, claim: RateClaim, *, sent: bool) -> None:
         """Give a claim back whose request was not sent."""
         if claim.id and not sent:
-            with self._lock, suppress(FleetError):
+            with self._link.lock, suppress(FleetError):
                 self._known.pop(claim.name, None)
                 self._run([(_RETURN, (claim.name,))])
 
@@ -152,8 +144,10 @@ class SharedWindow:
     def _claim(self, key: str) -> float:
         now = self._now()
         statements: list[Statement] = [(CLAIM, (key, now))]
-        if is_due := now - self._beaten.get(key, 0.0) >= _BEAT:
+        # After an error, so that this needs the same rights as what follows.
+        if is_due := self._away is not None or now - self._beaten.get(key, 0.0) >= _BEAT:
             statements += [
+                (_ADD, (key,)),
                 (_SEEN, (key, self._link.member, now)),
                 (_GONE, (now - 3600,)),
                 (_COUNT, (key, now - _MISSED)),
@@ -162,7 +156,8 @@ class SharedWindow:
         if self._away is not None:
             self._away = None
             self._alone.clear()
-            event("fleet_again", "%(reason)s", level=logging.INFO, reason=f"{self._link.server.shown} answers again")
+            text = f"{self._link.server.shown} can be used again"
+            event("fleet_again", "%(reason)s", level=logging.INFO, reason=text)
         if is_due:
             self._beaten[key], self._members = now, more[-1][0][0]
         if not rows:

@@ -17,12 +17,14 @@ if TYPE_CHECKING:
 
 SCHEMA = "tradesdk"
 OLDEST = 14
-ANSWER = 3.0
-"""Seconds in which a server must answer. Waiting for locks is asked for in shorter parts."""
-_SCHEMA = re.compile(r"[a-z_][a-z0-9_]{0,62}")
+ANSWER = 2.5
+"""Seconds in which a server must answer: more than the second after which it says that another one has a lock."""
+CONNECT = 2.0
+"""Seconds to connect, divided among the hosts of a URL."""
+_SCHEMA = re.compile(r"(?!pg_)[a-z_][a-z0-9_]{0,62}")
 _EXAMPLE = "postgresql://USER@HOST:5432/DATABASE"
 
-Kind = Literal["unreachable", "denied", "not_durable", "version", "read_only", "lost", "locked", "failed"]
+Kind = Literal["unreachable", "denied", "not_durable", "version", "encoding", "read_only", "lost", "locked", "failed"]
 """The second half of an error's code: `ledger_…` of a ledger, `fleet_…` otherwise."""
 
 
@@ -68,11 +70,13 @@ class Server:
         url: how libpq connects to it.
         schema: the schema that holds the tables.
         shown: its name in errors, without a password.
+        hosts: how many there are in the URL.
     """
 
     url: Secret = field(repr=False)
     schema: str
     shown: str
+    hosts: int
 
 
 def server(url: str | None = None, schema: str = SCHEMA) -> Server:
@@ -93,7 +97,9 @@ def server(url: str | None = None, schema: str = SCHEMA) -> Server:
         what = f"{name} must be the URL of a PostgreSQL database, such as {_EXAMPLE}"
         raise ConfigError(what, code="invalid_fleet_url")
     if not isinstance(schema, str) or not _SCHEMA.fullmatch(schema):
-        what = "schema must be 1 to 63 lowercase letters, digits and underscores, such as tradesdk"
+        what = (
+            "schema must be 1 to 63 lowercase letters, digits and underscores, such as tradesdk, and not begin with pg_"
+        )
         raise ConfigError(what, code="invalid_setting")
     parts: dict[str, Any] | None = None
     with suppress(Error):  # raised below: frames of this error have the URL
@@ -105,15 +111,18 @@ def server(url: str | None = None, schema: str = SCHEMA) -> Server:
     host = printable(str(parts.get("host", "localhost")), 100)
     place = f"{host}:{parts.get('port', 5432)}/{printable(str(parts.get('dbname', '')), 60)}"
     # Both can be set in the URL, too; libpq would wait for minutes.
-    limits = {"connect_timeout": 2, "application_name": "tradesdk", **parts}
-    return Server(Secret(make_conninfo("", **limits)), schema, f"postgresql://{place}")
+    options = {"connect_timeout": 2, "application_name": "tradesdk", **parts, "client_encoding": "UTF8"}
+    hosts = str(parts.get("hostaddr") or parts.get("host", "")).count(",") + 1
+    return Server(Secret(make_conninfo("", **options)), schema, f"postgresql://{place}", hosts)
 
 
 # One round trip after connecting. A transaction that is left open (its program is stopped) must not block all others.
 CHECK = (
     "SELECT set_config('search_path', $1, false), set_config('lock_timeout', '1s', false), "
     "set_config('idle_in_transaction_session_timeout', '5s', false), "
-    "current_setting('fsync'), current_setting('synchronous_commit'), pg_is_in_recovery(), "
+    "set_config('TimeZone', 'UTC', false), "
+    "current_setting('fsync'), current_setting('synchronous_commit'), current_setting('server_encoding'), "
+    "pg_is_in_recovery(), "
     "to_regnamespace($1) IS NULL OR has_schema_privilege(to_regnamespace($1), 'USAGE')"
 )
 
@@ -137,7 +146,7 @@ def check(place: Server, answer: tuple[Any, ...] | None) -> None:
         UnusableServerError: money must not be entrusted to it.
     """
     shown = place.shown
-    *_, fsync, synchronous, in_recovery, may_use = answer or ("", "", False, True)
+    *_, fsync, synchronous, encoding, in_recovery, may_use = answer or ("", "", "UTF8", False, True)
     if in_recovery:
         raise UnusableServerError(_read_only(shown))
     for setting, value in (("fsync", fsync), ("synchronous_commit", synchronous)):
@@ -145,6 +154,10 @@ def check(place: Server, answer: tuple[Any, ...] | None) -> None:
             what = f"{shown} has {setting} = off, so it may lose payments that it acknowledged"
             how = "ALTER SYSTEM SET fsync = on, and reload it" if setting == "fsync" else "remove that setting"
             raise UnusableServerError(Problem("not_durable", what, f"set {setting} = on at the server: {how}"))
+    if encoding != "UTF8":
+        what = f"{shown} is a database in {encoding}, and a fleet needs UTF8"
+        how = "create one: CREATE DATABASE fleet ENCODING 'UTF8' TEMPLATE template0"
+        raise UnusableServerError(Problem("encoding", what, how))
     if not may_use:
         raise UnusableServerError(_denied(shown, f"this user may not use the schema {place.schema}"))
 
@@ -166,7 +179,7 @@ def problem(error: psycopg.Error, place: Server) -> Problem:
 
     shown, state = place.shown, error.sqlstate or ""
     said = printable((error.diag.message_primary or str(error)).partition("\n")[0], 200)
-    of_state = _by_state(shown, place.schema, said)
+    of_state = _by_state(place, said)
     for length in (5, 2):
         if found := of_state.get(state[:length]):
             return found
@@ -182,7 +195,8 @@ _REFUSED = ("FATAL", "no password supplied", "SSL was required")
 _STARTING = ("starting up", "shutting down", "recovery", "not yet accepting", "connection slots", "too many")
 
 
-def _by_state(shown: str, schema: str, said: str) -> dict[str, Problem]:
+def _by_state(place: Server, said: str) -> dict[str, Problem]:
+    shown = place.shown
     unreachable = Problem(
         "unreachable",
         f"{shown} does not answer: {said}",
@@ -191,7 +205,7 @@ def _by_state(shown: str, schema: str, said: str) -> dict[str, Problem]:
     denied = _denied(shown, said)
     lost = Problem(
         "lost",
-        f"{shown} has no tables of tradesdk in its schema {schema}",
+        f"{shown} has no tables of tradesdk in its schema {place.schema}",
         "if there were some, restore a backup; otherwise make them: tradesdk.fleet.create_tables() (trade fleet init)",
     )
     full = Problem("failed", f"{shown}: no space is left on its disk", "free space on the disk of that server")

@@ -9,34 +9,35 @@ from __future__ import annotations
 import secrets
 from collections import deque
 from collections.abc import Iterable
+from datetime import datetime
 from typing import NamedTuple
 
 from .._http.log_events import event
 from .._system.clock import SystemClock
-from ..errors import ConfigError, FleetError
+from ..errors import FleetError
 from .blocking import Connection, Link, Statement
 from .server import Row, Server
 
 TABLES = (
-    # One row for each chain. Who holds the lease stores signals; `fence` counts holders. `trimmed` is the last number
-    # that was deleted. Times of the service: `since` when it began, `position` of the last signal, `trimmed_time` of
-    # the last one that was deleted.
-    "CREATE TABLE relays (chain BIGINT PRIMARY KEY, service TEXT NOT NULL, holder TEXT NOT NULL, "
-    "fence BIGINT NOT NULL, lease DOUBLE PRECISION NOT NULL, until TIMESTAMPTZ NOT NULL, "
+    # One row for each source: a chain of a service. Who holds the lease stores signals; `fence` counts holders.
+    # `trimmed` is the last number that was deleted. Times of the service: `since` when it began, `position` of the last
+    # signal, `trimmed_time` of the last one that was deleted.
+    "CREATE TABLE relays (source TEXT PRIMARY KEY, holder TEXT NOT NULL, fence BIGINT NOT NULL, "
+    "lease DOUBLE PRECISION NOT NULL, until TIMESTAMPTZ NOT NULL, "
     "since DOUBLE PRECISION NOT NULL, position DOUBLE PRECISION NOT NULL, trimmed BIGINT NOT NULL, "
     "trimmed_time DOUBLE PRECISION NOT NULL)",
-    "CREATE TABLE signals (seq BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY, chain BIGINT NOT NULL, "
+    "CREATE TABLE signals (seq BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY, source TEXT NOT NULL, "
     "id TEXT NOT NULL, time DOUBLE PRECISION NOT NULL, body TEXT NOT NULL, stored TIMESTAMPTZ NOT NULL, "
-    "UNIQUE (chain, id))",
-    "CREATE INDEX signals_in_order ON signals (chain, seq)",
+    "UNIQUE (source, id))",
+    "CREATE INDEX signals_in_order ON signals (source, seq)",
     # Up to which number a group's signals are in `pending`, and the time of the last one.
-    "CREATE TABLE groups (chain BIGINT, name TEXT, position BIGINT NOT NULL, time DOUBLE PRECISION NOT NULL, "
-    "PRIMARY KEY (chain, name))",
+    "CREATE TABLE groups (source TEXT, name TEXT, position BIGINT NOT NULL, time DOUBLE PRECISION NOT NULL, "
+    "PRIMARY KEY (source, name))",
     # What a group has before it, or some member has in hand: `owner` until then.
-    "CREATE TABLE pending (chain BIGINT, name TEXT, seq BIGINT NOT NULL, id TEXT, body TEXT NOT NULL, "
+    "CREATE TABLE pending (source TEXT, name TEXT, seq BIGINT NOT NULL, id TEXT, body TEXT NOT NULL, "
     "time DOUBLE PRECISION NOT NULL, owner TEXT NOT NULL, until TIMESTAMPTZ NOT NULL, tries BIGINT NOT NULL, "
-    "PRIMARY KEY (chain, name, id))",
-    "CREATE INDEX pending_in_order ON pending (chain, name, seq)",
+    "PRIMARY KEY (source, name, id))",
+    "CREATE INDEX pending_in_order ON pending (source, name, seq)",
     "CREATE TABLE once (key TEXT PRIMARY KEY, owner TEXT NOT NULL, at TIMESTAMPTZ NOT NULL)",
     "CREATE INDEX once_by_age ON once (at)",
 )
@@ -90,6 +91,10 @@ class LeaseLostError(Exception):
     """Another relay has taken over."""
 
 
+def _source(chain: int, service: str) -> str:
+    return f"{chain} {service}"
+
+
 def _channel(place: Server) -> str:
     return f"{place.schema} signals"[:63]
 
@@ -108,15 +113,15 @@ def once(link: Link, key: str) -> bool:
 # The relay
 
 _TAKE = """
-    INSERT INTO relays VALUES ($1, $2, $3, 1, $4, clock_timestamp() + $4 * interval '1 second', $5, $5, 0, $5)
-    ON CONFLICT (chain) DO UPDATE SET
-        holder = $3, fence = relays.fence + 1, lease = $4, until = clock_timestamp() + $4 * interval '1 second'
-    WHERE relays.service = $2 AND (relays.until <= clock_timestamp() OR relays.holder = $3)
-    RETURNING fence, greatest(since, position - $6)
+    INSERT INTO relays VALUES ($1, $2, 1, $3, clock_timestamp() + $3 * interval '1 second', $4, $4, 0, $4)
+    ON CONFLICT (source) DO UPDATE SET
+        holder = $2, fence = relays.fence + 1, lease = $3, until = clock_timestamp() + $3 * interval '1 second'
+    WHERE relays.until <= clock_timestamp() OR relays.holder = $2
+    RETURNING fence, greatest(since, position - $5)
 """
-_HELD = "SELECT service, holder, extract(epoch FROM until - clock_timestamp())::float8 FROM relays WHERE chain = $1"
+_LEFT_OF_LEASE = "SELECT extract(epoch FROM until - clock_timestamp())::float8 FROM relays WHERE source = $1"
 _RENEW = (
-    "UPDATE relays SET until = clock_timestamp() + lease * interval '1 second' WHERE chain = $1 AND fence = $2 "
+    "UPDATE relays SET until = clock_timestamp() + lease * interval '1 second' WHERE source = $1 AND fence = $2 "
     "RETURNING TRUE"
 )
 # A signal that is dated in the future must not move the position there.
@@ -125,69 +130,63 @@ _ADD = """
         UPDATE relays SET
             until = clock_timestamp() + lease * interval '1 second',
             position = greatest(position, least($4, extract(epoch FROM clock_timestamp())::float8))
-        WHERE chain = $1 AND fence = $2 RETURNING chain
+        WHERE source = $1 AND fence = $2 RETURNING source
     ), added AS (
-        INSERT INTO signals (chain, id, time, body, stored)
-        SELECT chain, $3, $4, $5, clock_timestamp() FROM mine ON CONFLICT (chain, id) DO NOTHING RETURNING seq
+        INSERT INTO signals (source, id, time, body, stored)
+        SELECT source, $3, $4, $5, clock_timestamp() FROM mine ON CONFLICT (source, id) DO NOTHING RETURNING seq
     )
     SELECT (SELECT count(*) FROM added), pg_notify($6, '') FROM mine
 """
-# All before the first that is kept. What the next relay reads again is kept, so that it is known then; but not what
-# is dated in the future.
+# All before the first that is kept. What the next relay reads again is kept, so that it is known then; but what is
+# dated far in the future must not keep all others.
 _TRIM_SIGNALS = """
     WITH last AS (
-        SELECT max(seq) AS seq FROM signals WHERE chain = $1 AND seq < coalesce((
-            SELECT min(seq) FROM signals JOIN relays USING (chain) WHERE chain = $1 AND (
-                stored > clock_timestamp() - $3 * interval '1 second' OR time BETWEEN position - $4 AND position + $4
+        SELECT max(seq) AS seq FROM signals WHERE source = $1 AND seq < coalesce((
+            SELECT min(seq) FROM signals JOIN relays USING (source) WHERE source = $1 AND (
+                stored > clock_timestamp() - $3 * interval '1 second' OR time BETWEEN position - $4 AND position + $3
             )
         ), 9223372036854775807)
     ), mine AS (
         UPDATE relays SET trimmed = greatest(trimmed, last.seq), trimmed_time = greatest(trimmed_time, (
-            SELECT max(least(s.time, position)) FROM signals s WHERE s.chain = $1 AND s.seq <= last.seq
+            SELECT max(least(s.time, position)) FROM signals s WHERE s.source = $1 AND s.seq <= last.seq
         ))
-        FROM last WHERE chain = $1 AND fence = $2 RETURNING trimmed
+        FROM last WHERE source = $1 AND fence = $2 RETURNING trimmed
     )
-    DELETE FROM signals USING mine WHERE chain = $1 AND seq <= mine.trimmed
+    DELETE FROM signals USING mine WHERE source = $1 AND seq <= mine.trimmed
 """
 _TRIM_ONCE = f"DELETE FROM once WHERE at < clock_timestamp() - interval '{KEPT_ONCE} days'"  # noqa: S608
 _TRIM_MEMBERS = (
     "DELETE FROM members WHERE key ~ '^(signals|relay)/' AND seen < extract(epoch FROM clock_timestamp()) - 3600"
 )
-_RELEASE = "UPDATE relays SET until = clock_timestamp() WHERE chain = $1 AND fence = $2"
+_RELEASE = "UPDATE relays SET until = clock_timestamp() WHERE source = $1 AND fence = $2"
 
 
 class Relay:
     """One that stores the signals of a chain while it holds the lease, or waits for it."""
 
     def __init__(self, place: Server, chain: int, service: str, *, lease: float, keep: float) -> None:
-        self.link = Link(place, lambda _: None)
+        self.link = Link(place, self._began)
         self.fence: int | None = None
         self.since = 0.0
         """Where its stream has to begin."""
-        self.holder = ""
-        self._place, self._chain, self._service = place, chain, service
+        self._place, self._chain, self._source = place, chain, _source(chain, service)
         self._lease, self._keep = lease, keep
         self._trim_at = 0.0
 
-    def take(self, now: float) -> float:
-        """Take the lease: 0, or seconds until it is worth another try. `now`: where the first relay begins.
+    def _began(self, db: Connection) -> None:
+        if self.fence is not None:  # a standby or a backup, which took the server's place, may not have all it stored
+            self.fence = None
+            raise LeaseLostError
 
-        Raises:
-            ConfigError: the signals in this schema are those of another service.
-        """
-        who = (self._chain, self._service, self.link.member)
-        rows, held, _ = self.link.run(
-            (_TAKE, (*who, self._lease, now, OVERLAP)),
-            (_HELD, (self._chain,)),
+    def take(self, now: float) -> float:
+        """Take the lease: 0, or seconds until it is worth another try. `now`: where the first relay begins."""
+        self.fence = None
+        rows, ((left,),), _ = self.link.run(
+            (_TAKE, (self._source, self.link.member, self._lease, now, OVERLAP)),
+            (_LEFT_OF_LEASE, (self._source,)),
             (_SEEN, (f"relay/{self._chain}", self.link.member)),
         )
-        ((service, self.holder, left),) = held
-        if service != self._service:
-            what = f"the signals of chain {self._chain} in {self._place.shown} come from {service}"
-            how = f"pass schema=: {self._service} needs a schema of its own"
-            raise ConfigError(what, code="invalid_setting", hint=how)
         if not rows:
-            self.fence = None
             return max(0.05, min(float(left), self._lease / 3))
         self.fence, self.since = rows[0]
         return 0.0
@@ -196,9 +195,9 @@ class Relay:
         """Keep the lease, and delete old rows now and then.
 
         Raises:
-            LeaseLostError: another one has it.
+            LeaseLostError: another one has it, or may have had it.
         """
-        (rows,) = self.link.run((_RENEW, (self._chain, self.fence)))
+        (rows,) = self.link.run((_RENEW, (self._source, self.fence)))
         if not rows:
             raise LeaseLostError
         if SystemClock.monotonic() >= self._trim_at:
@@ -210,7 +209,7 @@ class Relay:
 
     def trim(self) -> None:
         """Delete what is older than is kept."""
-        values = (self._chain, self.fence, self._keep, OVERLAP)
+        values = (self._source, self.fence, self._keep, OVERLAP)
         self.link.run((_TRIM_SIGNALS, values), (_TRIM_ONCE, ()), (_TRIM_MEMBERS, ()))
 
     def add(self, item: Stored) -> bool:
@@ -219,7 +218,7 @@ class Relay:
         Raises:
             LeaseLostError: another one has the lease, and nothing was stored.
         """
-        values = (self._chain, self.fence, item.id, item.time, item.body, _channel(self._place))
+        values = (self._source, self.fence, item.id, item.time, item.body, _channel(self._place))
         (rows,) = self.link.run((_ADD, values))
         if not rows:
             raise LeaseLostError
@@ -230,7 +229,7 @@ class Relay:
         fence, self.fence = self.fence, None
         if self.link.db is not None:
             me = f"relay/{self._chain}", self.link.member
-            self.link.run((_RELEASE, (self._chain, fence)), (_LEFT, me))
+            self.link.run((_RELEASE, (self._source, fence)), (_LEFT, me))
 
 
 # Members
@@ -239,16 +238,27 @@ class Relay:
 _BEGIN = """
     SELECT CASE
         WHEN $2::float8 IS NULL
-            THEN greatest(coalesce(max(seq), 0), coalesce((SELECT trimmed FROM relays WHERE chain = $1), 0))
-        WHEN coalesce((SELECT trimmed_time FROM relays WHERE chain = $1) >= $2, TRUE) THEN -1
-        ELSE coalesce(min(seq) FILTER (WHERE time >= $2) - 1, max(seq), (SELECT trimmed FROM relays WHERE chain = $1))
+            THEN greatest(coalesce(max(seq), 0), coalesce((SELECT trimmed FROM relays WHERE source = $1), 0))
+        WHEN coalesce((SELECT trimmed_time FROM relays WHERE source = $1) >= $2, TRUE) THEN -1
+        ELSE coalesce(min(seq) FILTER (WHERE time >= $2) - 1, max(seq), (SELECT trimmed FROM relays WHERE source = $1))
         END,
-        coalesce($2, (SELECT position FROM relays WHERE chain = $1), 0)
-    FROM signals WHERE chain = $1
+        coalesce($2, (SELECT position FROM relays WHERE source = $1), 0)
+    FROM signals WHERE source = $1
 """
 _RELAY = """
     SELECT trimmed, since, trimmed_time, clock_timestamp() > until + lease * interval '1 second'
-    FROM relays WHERE chain = $1
+    FROM relays WHERE source = $1
+"""
+# A date in the future must not move a position there: what comes before it would not be missed.
+_READ = """
+    SELECT seq, id, time, body, least(time, position) FROM signals JOIN relays USING (source)
+    WHERE source = $1 AND seq > $2 ORDER BY seq LIMIT $3
+"""
+# Whether the last signal that was read, or any after it, is not there any more, and was not deleted by the relay.
+_SET_BACK = """
+    SELECT TRUE FROM relays r WHERE source = $1 AND trimmed < $2 AND NOT EXISTS (
+        SELECT FROM signals s WHERE s.source = $1 AND (s.seq = $2 AND s.id = $3 OR $3::text IS NULL AND s.seq >= $2)
+    )
 """
 _SEEN = (
     "INSERT INTO members VALUES ($1, $2, extract(epoch FROM clock_timestamp())::float8) "
@@ -267,15 +277,16 @@ class Member:
         unrelayed: whether no relay works, or has worked a moment ago.
     """
 
-    def __init__(self, place: Server, chain: int, *, since: float | None) -> None:
+    def __init__(self, place: Server, chain: int, service: str, *, since: float | None) -> None:
         self.link = Link(place, self._began)
         self.items: deque[Stored] = deque()
         self.behind: Behind | None = None
         self.wait = 0.0
         self.unrelayed = False
-        self._place, self._chain, self._since = place, chain, since
+        self._place, self._chain, self._source, self._since = place, chain, _source(chain, service), since
         self._position, self._joined = 0, False
-        self._time = 0.0
+        self._last: str | None = None
+        self._time = self._before = 0.0
         self._recent: deque[str] = deque(maxlen=10 * AT_ONCE)
         self._woken = False
         self._beat_at = 0.0
@@ -302,19 +313,32 @@ class Member:
         """Get what there is into `items`."""
         self._woken = False
         if not self._joined:
-            (((self._position, self._time),),) = self.link.run((_BEGIN, (self._chain, self._since)))
-            self._joined = True
-        read = "SELECT seq, id, time, body FROM signals WHERE chain = $1 AND seq > $2 ORDER BY seq LIMIT $3"
-        relay, rows, *_ = self.link.run(
-            (_RELAY, (self._chain,)), (read, (self._chain, self._position, AT_ONCE)), *self._beat()
+            (((self._position, self._time),),) = self.link.run((_BEGIN, (self._source, self._since)))
+            self._joined, self._last = True, None
+        relay, rows, set_back, *_ = self.link.run(
+            (_RELAY, (self._source,)),
+            (_READ, (self._source, self._position, AT_ONCE)),
+            (_SET_BACK, (self._source, self._position, self._last)),
+            *self._beat(),
         )
+        if set_back:
+            self._join_again()
+            return
         self._notice(relay, self._position, self._time)
-        if self.behind is None and relay:
-            for seq, *item in rows:
-                self.items.append(Stored(*item))
-                self._position, self._time = seq, max(self._time, item[1])
-                self._recent.append(item[0])
-        self.wait = POLL
+        recent = set(self._recent)
+        for seq, item_id, time, body, until in rows if self.behind is None else ():
+            self._position, self._last = seq, item_id
+            if item_id not in recent:  # else a relay has read it again, for a database that was set back
+                self.items.append(Stored(item_id, time, body, int(time <= self._before)))
+                self._time = max(self._time, until)
+                self._recent.append(item_id)
+        self.wait = 0.0 if rows else POLL
+
+    def _join_again(self) -> None:
+        """Continue with a database that was set back, by a backup or a standby: some of what was taken comes again."""
+        if self._time:
+            self._since, self._before = self._time - OVERLAP, self._time
+        self._joined, self.wait = False, 0.0
 
     def _beat(self) -> list[Statement]:
         if SystemClock.monotonic() < self._beat_at:
@@ -338,7 +362,7 @@ class Member:
         """Continue after what was read elsewhere, oldest first."""
         missed = {item.id: item for item in found}
         (rows,) = self.link.run(
-            ("SELECT id FROM signals WHERE chain = $1 AND id = ANY($2)", (self._chain, list(missed)))
+            ("SELECT id FROM signals WHERE source = $1 AND id = ANY($2)", (self._source, list(missed)))
         )
         for (stored,) in rows:
             del missed[stored]
@@ -346,7 +370,8 @@ class Member:
             missed.pop(known, None)
         self.items += missed.values()
         self._recent.extend(missed)
-        self._position, self._time, self.behind = behind.trimmed, max(self._time, behind.end), None
+        self._position, self._last = behind.trimmed, None
+        self._time, self.behind = max(self._time, behind.end), None
 
     def done(self, item_id: str) -> bool:
         """Mark a signal as done. False when it was not held."""
@@ -364,55 +389,64 @@ class Member:
         return []
 
 
-_JOIN = f"INSERT INTO groups SELECT $1, $3, * FROM ({_BEGIN}) begin ON CONFLICT (chain, name) DO NOTHING"  # noqa: S608
-_DONE = "DELETE FROM pending WHERE chain = $1 AND name = $2 AND owner = $3 AND id = ANY($4) RETURNING id"
+_JOIN = f"INSERT INTO groups SELECT $1, $3, * FROM ({_BEGIN}) begin ON CONFLICT (source, name) DO NOTHING"  # noqa: S608
+_DONE = "DELETE FROM pending WHERE source = $1 AND name = $2 AND owner = $3 AND id = ANY($4) RETURNING id"
 # What this member owns and does not know of was claimed by an answer that was lost.
 _CLAIM = """
     UPDATE pending SET owner = $3, until = clock_timestamp() + $5 * interval '1 second', tries = tries + 1
-    WHERE (chain, name, id) = (
-        SELECT chain, name, id FROM pending
-        WHERE chain = $1 AND name = $2 AND (until <= clock_timestamp() OR owner = $3 AND NOT id = ANY($4))
+    WHERE (source, name, id) = (
+        SELECT source, name, id FROM pending
+        WHERE source = $1 AND name = $2 AND (until <= clock_timestamp() OR owner = $3 AND NOT id = ANY($4))
         ORDER BY seq LIMIT 1 FOR UPDATE SKIP LOCKED
-    ) RETURNING id, time, body, tries - 1
+    ) RETURNING id, time, body, tries - 1, until
 """
-_LOCK = "SELECT position, time FROM groups WHERE chain = $1 AND name = $2 FOR UPDATE"
+_LOCK = "SELECT position, time FROM groups WHERE source = $1 AND name = $2 FOR UPDATE"
 _MOVE = """
     WITH more AS (
         INSERT INTO pending
-        SELECT s.chain, g.name, s.seq, s.id, s.body, s.time, '', 'epoch', 0
-        FROM groups g JOIN relays r USING (chain) JOIN signals s USING (chain)
-        WHERE g.chain = $1 AND g.name = $2 AND r.trimmed <= g.position AND s.seq > g.position
+        SELECT s.source, g.name, s.seq, s.id, s.body, s.time, '', 'epoch', 0
+        FROM groups g JOIN relays r USING (source) JOIN signals s USING (source)
+        WHERE g.source = $1 AND g.name = $2 AND r.trimmed <= g.position AND s.seq > g.position
         ORDER BY s.seq LIMIT $3
-        ON CONFLICT (chain, name, id) DO NOTHING RETURNING seq, time
+        ON CONFLICT (source, name, id) DO NOTHING RETURNING seq, time
+    ), last AS (
+        SELECT max(more.seq) AS seq, max(least(more.time, r.position)) AS time FROM more, relays r WHERE source = $1
     )
-    UPDATE groups SET position = (SELECT max(seq) FROM more), time = greatest(time, (SELECT max(time) FROM more))
-    WHERE chain = $1 AND name = $2 AND EXISTS (SELECT FROM more) RETURNING TRUE
+    UPDATE groups g SET position = last.seq, time = greatest(g.time, last.time)
+    FROM last WHERE source = $1 AND name = $2 AND last.seq IS NOT NULL RETURNING TRUE
 """
-_NEXT = "SELECT extract(epoch FROM min(until) - clock_timestamp())::float8 FROM pending WHERE chain = $1 AND name = $2"
+_NEXT = "SELECT extract(epoch FROM min(until) - clock_timestamp())::float8 FROM pending WHERE source = $1 AND name = $2"
 _PUT = """
     INSERT INTO pending
     SELECT $1, $2, $3 + number, id, body, time, '', 'epoch', tries
     FROM unnest($4::text[], $5::float8[], $6::text[], $7::bigint[]) WITH ORDINALITY
         AS u (id, time, body, tries, number)
-    WHERE NOT EXISTS (SELECT FROM signals s WHERE s.chain = $1 AND s.id = u.id)
-    ON CONFLICT (chain, name, id) DO NOTHING
+    WHERE NOT EXISTS (SELECT FROM signals s WHERE s.source = $1 AND s.id = u.id)
+    ON CONFLICT (source, name, id) DO NOTHING
 """
 # One member of those that have read the same does it.
 _MOVE_ON = """
     UPDATE groups SET position = $4, time = greatest(time, $5)
-    WHERE chain = $1 AND name = $2 AND position = $3 RETURNING TRUE
+    WHERE source = $1 AND name = $2 AND position = $3 RETURNING TRUE
 """
-_GIVE_BACK = "UPDATE pending SET until = 'epoch' WHERE chain = $1 AND name = $2 AND owner = $3"
+# Within its lease nobody else has had it. So if it is gone, it was deleted by a call whose answer was lost.
+_WAS_DONE = """
+    SELECT clock_timestamp() < $4
+        AND NOT EXISTS (SELECT FROM pending WHERE source = $1 AND name = $2 AND id = $3)
+"""
+_GIVE_BACK = "UPDATE pending SET until = 'epoch' WHERE source = $1 AND name = $2 AND owner = $3"
 
 
 class GroupMember(Member):
     """One of a group, of which one gets each signal."""
 
-    def __init__(self, place: Server, chain: int, group: str, *, since: float | None, lease: float) -> None:
-        super().__init__(place, chain, since=since)
+    def __init__(
+        self, place: Server, chain: int, service: str, group: str, *, since: float | None, lease: float
+    ) -> None:
+        super().__init__(place, chain, service, since=since)
         self._group, self._lease = group, lease
-        self._who = (chain, group)
-        self._held: set[str] = set()
+        self._who = (self._source, group)
+        self._held: dict[str, datetime] = {}
         self._done: set[str] = set()
 
     @property
@@ -422,16 +456,20 @@ class GroupMember(Member):
     def look(self) -> None:
         self._woken = False
         if not self._joined:
-            self.link.run((_JOIN, (self._chain, self._since, self._group)))
+            self.link.run((_JOIN, (self._source, self._since, self._group)))
             self._joined = True
         if self._claim():
             return
         begin, end = ("BEGIN", ()), ("COMMIT", ())
-        _, ((position, time),), moved, relay, ((left,),), *_ = self.link.run(
-            *(begin, (_LOCK, self._who), (_MOVE, (*self._who, AT_ONCE)), (_RELAY, (self._chain,)), (_NEXT, self._who)),
+        _, found, moved, relay, ((left,),), *_ = self.link.run(
+            *(begin, (_LOCK, self._who), (_MOVE, (*self._who, AT_ONCE)), (_RELAY, (self._source,)), (_NEXT, self._who)),
             *(*self._beat(), end),
         )
-        self._notice(relay, position, time)
+        if not found:
+            self._join_again()
+            return
+        ((position, self._time),) = found
+        self._notice(relay, position, self._time)
         if not (moved and self._claim()):
             self.wait = POLL if left is None else max(0.05, min(POLL, left))
 
@@ -443,11 +481,12 @@ class GroupMember(Member):
             (_CLAIM, (*self._who, me, list(self._held), self._lease)),
             ("COMMIT", ()),
         )
-        self._held.difference_update(done)
         self._done.difference_update(done)
-        for row in rows:
-            self._held.add(row[0])
-            self.items.append(Stored(*row))
+        for each in done:
+            self._held.pop(each, None)
+        for *item, until in rows:
+            self.items.append(Stored(*item))
+            self._held[item[0]] = until
         return bool(rows)
 
     def recovered(self, behind: Behind, found: Iterable[Stored]) -> None:
@@ -466,13 +505,17 @@ class GroupMember(Member):
         self.behind = None
 
     def done(self, item_id: str) -> bool:
-        (rows,) = self.link.run((_DONE, (*self._who, self.link.member, [item_id])))
-        self._held.discard(item_id)
-        return bool(rows)
+        until = self._held.get(item_id)
+        rows, ((was_done,),) = self.link.run(
+            (_DONE, (*self._who, self.link.member, [item_id])), (_WAS_DONE, (*self._who, item_id, until))
+        )
+        self._held.pop(item_id, None)
+        return bool(rows or was_done)
 
     def done_later(self, item_id: str) -> None:
         self._done.add(item_id)
 
     def _leaving(self) -> list[Statement]:
         me = (*self._who, self.link.member)
+        self._held.clear()
         return [(_DONE, (*me, list(self._done))), (_GIVE_BACK, me)]

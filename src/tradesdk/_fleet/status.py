@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
-import psycopg
-
 from .._system.clock import SystemClock
-from .blocking import connect
-from .server import Row, Server, UnusableServerError, fleet_error, problem
+from ..errors import FleetError
+from .blocking import Link
+from .server import Server
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +40,7 @@ class GroupStatus:
 
     Attributes:
         chain: 8453 or 56.
+        service: where its signals come from.
         name: its name.
         waiting: signals that no member has yet.
         in_hand: signals that a member has, within its lease.
@@ -51,6 +50,7 @@ class GroupStatus:
     """
 
     chain: int
+    service: str
     name: str
     waiting: int
     in_hand: int
@@ -112,34 +112,49 @@ class FleetStatus:
     unread: dict[str, str] = field(default_factory=dict)
 
 
+_NOW = "SELECT extract(epoch FROM clock_timestamp())::float8, split_part(current_setting('server_version'), ' ', 1)"
+# Each part with what is made of a row.
 _PARTS = {
-    "relays": """
-        SELECT chain, service, holder, until > clock_timestamp(),
-            (SELECT count(*) FROM signals s WHERE s.chain = r.chain),
-            (SELECT max(time) FROM signals s WHERE s.chain = r.chain)
-        FROM relays r ORDER BY chain
-    """,
-    "groups": """
-        SELECT g.chain, g.name, (SELECT count(*) FROM signals s WHERE s.chain = g.chain AND s.seq > g.position)
-            + count(p.id) FILTER (WHERE p.owner = ''),
+    "relays": (
+        RelayStatus,
+        """
+        SELECT split_part(source, ' ', 1)::bigint, split_part(source, ' ', 2), holder, until > clock_timestamp(),
+            (SELECT count(*) FROM signals s WHERE s.source = r.source),
+            (SELECT to_timestamp(max(time)) FROM signals s WHERE s.source = r.source)
+        FROM relays r ORDER BY 1, 2
+        """,
+    ),
+    "groups": (
+        GroupStatus,
+        """
+        SELECT split_part(source, ' ', 1)::bigint, split_part(source, ' ', 2), g.name,
+            (SELECT count(*) FROM signals s WHERE s.source = g.source AND s.seq > g.position)
+                + count(p.id) FILTER (WHERE p.owner = ''),
             count(p.id) FILTER (WHERE p.owner <> '' AND p.until > clock_timestamp()),
             count(p.id) FILTER (WHERE p.owner <> '' AND p.until <= clock_timestamp()),
-            least(min(p.time), (SELECT min(time) FROM signals s WHERE s.chain = g.chain AND s.seq > g.position)),
-            nullif(g.time, 0)
-        FROM groups g LEFT JOIN pending p USING (chain, name) GROUP BY g.chain, g.name, g.position, g.time ORDER BY 1, 2
-    """,
-    "members": """
+            to_timestamp(least(min(p.time), (
+                SELECT min(time) FROM signals s WHERE s.source = g.source AND s.seq > g.position
+            ))),
+            to_timestamp(nullif(g.time, 0))
+        FROM groups g LEFT JOIN pending p USING (source, name)
+        GROUP BY source, g.source, g.name, g.position, g.time ORDER BY 1, 2, 3
+        """,
+    ),
+    "members": (
+        MemberStatus,
+        """
         SELECT member, CASE WHEN key ~ '^(signals|relay)/' THEN key ELSE 'rate' END,
-            extract(epoch FROM clock_timestamp())::float8 - max(seen) AS ago
+            greatest(0, extract(epoch FROM clock_timestamp())::float8 - max(seen)) AS ago
         FROM members WHERE seen > extract(epoch FROM clock_timestamp()) - 60 GROUP BY 1, 2 ORDER BY 2, 1
-    """,
-    "windows": "SELECT left(key, 12), rate::bigint, greatest(remaining, 0), nullif(ends, 0) FROM windows ORDER BY key",
-}
-_MADE: dict[str, Callable[[Any], Any]] = {
-    "relays": lambda row: RelayStatus(row[0], row[1], row[2], row[3], row[4], _utc(row[5])),
-    "groups": lambda row: GroupStatus(row[0], row[1], row[2], row[3], row[4], _utc(row[5]), _utc(row[6])),
-    "members": lambda row: MemberStatus(row[0], row[1], max(0.0, row[2])),
-    "windows": lambda row: WindowStatus(row[0], row[1], row[2], _utc(row[3])),
+        """,
+    ),
+    "windows": (
+        WindowStatus,
+        """
+        SELECT left(key, 12), rate::bigint, greatest(remaining, 0), to_timestamp(nullif(ends, 0))
+        FROM windows ORDER BY key
+        """,
+    ),
 }
 
 
@@ -149,34 +164,20 @@ def status(place: Server) -> FleetStatus:
     Raises:
         FleetError: the server cannot be used, or has no tables.
     """
-    try:
-        with closing(connect(place)) as db:
-            began = SystemClock().now()
-            ((now, exists),) = db.run([(_NOW, (place.schema,))])[0]
-            if not exists:
-                raise psycopg.errors.UndefinedTable("")
-            took = SystemClock().now() - began
-            version = f"{db.info.server_version // 10_000}.{db.info.server_version % 10_000}"
-            found: dict[str, Any] = {}
-            unread: dict[str, str] = {}
-            for name, statement in _PARTS.items():
-                try:
-                    rows: list[Row] = db.run([(statement, ())])[0]
-                except psycopg.errors.InsufficientPrivilege as error:
-                    unread[name] = problem(error, place).what
-                else:
-                    found[name] = tuple(_MADE[name](row) for row in rows)
-            ahead = now - (began + took / 2)
-            return FleetStatus(place.shown, version, ahead, **found, unread=unread)
-    except UnusableServerError as error:
-        seen = error.problem
-    except psycopg.Error as error:
-        seen = problem(error, place)
-    raise fleet_error(seen)
-
-
-_NOW = "SELECT extract(epoch FROM clock_timestamp())::float8, to_regclass($1 || '.relays') IS NOT NULL"
-
-
-def _utc(moment: float | None) -> datetime | None:
-    return None if moment is None else datetime.fromtimestamp(moment, UTC)
+    with closing(Link(place)) as link:
+        link.run((_NOW, ()))  # which connects
+        began = SystemClock().now()
+        (((now, version),),) = link.run((_NOW, ()))
+        ahead = now - (began + SystemClock().now()) / 2
+        found: dict[str, Any] = {}
+        unread: dict[str, str] = {}
+        for name, (made, statement) in _PARTS.items():
+            try:
+                (rows,) = link.run((statement, ()))
+            except FleetError as error:
+                if error.code != "fleet_denied":
+                    raise
+                unread[name] = error.message
+            else:
+                found[name] = tuple(made(*row) for row in rows)
+    return FleetStatus(place.shown, version, ahead, **found, unread=unread)

@@ -35,7 +35,7 @@ class FleetRelay:
         client: the client for the service.
         chain: 8453 (Base) or 56 (BNB Chain).
         url: `postgresql://USER@HOST/DATABASE`; by default `TRADE_FLEET`.
-        schema: the schema that holds the tables. All signals in it come from one service.
+        schema: the schema that holds the tables.
         lease: seconds, by the server's clock, after which a relay that is not heard of is replaced.
         keep: seconds that signals are kept.
 
@@ -82,7 +82,6 @@ class FleetRelay:
 
         Raises:
             FleetError: the server cannot be used.
-            ConfigError: the schema holds the signals of another service.
             APIError: the service refuses the stream; as `signals.stream`.
         """
         with suppress(Interrupted):
@@ -129,7 +128,8 @@ class FleetRelay:
             return
         if not isinstance(self._error, LeaseLostError):
             raise self._error or TradeError("the stream of signals was closed")
-        event("fleet_relay_lost", "another relay has taken over chain %(chain)d", chain=self.chain)
+        text = "the lease of chain %(chain)d is lost: another relay took it, or the connection was lost"
+        event("fleet_relay_lost", text, chain=self.chain)
 
     def _add(self, item: StreamSignal | Gap) -> None:
         found = storable(item)

@@ -130,7 +130,7 @@ HINTS: dict[str, str] = {
     "fleet_unreachable": "check that the PostgreSQL server runs and can be reached",
     "fleet_denied": "check user, password and database of the PostgreSQL server, and the rights in docs/fleet.md",
     "fleet_lost": "put a backup back, or make the tables: tradesdk.fleet.create_tables()",
-    "fleet_unusable": "use a server that is PostgreSQL 14 or newer, writable, and syncs what it commits",
+    "fleet_unusable": "use a server that is PostgreSQL 14 or newer, writable, in UTF8, and syncs what it commits",
     "fleet_failed": "see the log of the PostgreSQL server",
 }
 """One for each `ErrorCode`."""

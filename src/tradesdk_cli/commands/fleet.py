@@ -127,7 +127,7 @@ def _shown(value: Any) -> Any:
 _TEXTS = {
     "fleet_relay_leads": "storing signals",
     "fleet_relay_waits": "another relay stores signals; this one waits",
-    "fleet_relay_lost": "another relay has taken over",
+    "fleet_relay_lost": "the lease is lost; this one tries to take it again",
 }
 
 

@@ -23,6 +23,7 @@ CODES: dict[Kind, ErrorCode] = {
     "denied": "ledger_denied",
     "not_durable": "ledger_not_durable",
     "version": "ledger_version",
+    "encoding": "ledger_failed",
     "read_only": "ledger_read_only",
     "lost": "ledger_lost",
     "locked": "ledger_locked",

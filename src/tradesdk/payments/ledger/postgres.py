@@ -60,7 +60,8 @@ def create(server: Server) -> bool:
         db.execute("SELECT pg_advisory_xact_lock(hashtext('tradesdk ' || $1))", [server.schema])
         if db.execute("SELECT to_regclass($1)", [f"{server.schema}.ledger"]).fetchone() != (None,):
             return False
-        db.execute(f"CREATE SCHEMA IF NOT EXISTS {server.schema}".encode())
+        if db.execute("SELECT to_regnamespace($1)", [server.schema]).fetchone() == (None,):
+            db.execute(f'CREATE SCHEMA "{server.schema}"'.encode())
         for statement in (*tables(), *rate.TABLES, *signals.TABLES):
             db.execute(statement.encode())
     return True
