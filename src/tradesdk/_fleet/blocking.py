@@ -69,7 +69,7 @@ class Connection(psycopg.Connection[Row]):
             return made.value
 
     def run(self, statements: Sequence[Statement]) -> list[list[Row]]:
-        """Run statements in one round trip, and return their rows."""
+        """Run statements in one round trip, all or none, and return their rows."""
         if len(statements) == 1:  # a pipeline of one would cost more
             ((statement, values),) = statements
             cursor = self.execute(numbered(statement), values)
@@ -129,6 +129,18 @@ def member_name() -> str:
     return f"{printable(socket.gethostname(), 60)}/{os.getpid()}/{secrets.token_hex(4)}"
 
 
+# Of the last hour: who uses a key, a group or a lease, by the server's time.
+MEMBERS = (
+    "CREATE TABLE members (key TEXT, member TEXT, seen TIMESTAMPTZ NOT NULL DEFAULT clock_timestamp(), "
+    "PRIMARY KEY (key, member))"
+)
+SEEN = """
+    WITH gone AS (DELETE FROM members WHERE seen < clock_timestamp() - interval '1 hour' AND member <> $2)
+    INSERT INTO members VALUES ($1, $2) ON CONFLICT (key, member) DO UPDATE SET seen = excluded.seen
+"""
+LEFT = "DELETE FROM members WHERE member = $1"
+
+
 class Link:
     """What a member says to the server: one connection, opened at first use, and again after it was lost.
 
@@ -155,7 +167,7 @@ class Link:
         self.db = None
 
     def run(self, *statements: Statement) -> list[list[Row]]:
-        """Run statements in one round trip; again if an old connection was lost.
+        """Run statements in one round trip, all or none; again if an old connection was lost.
 
         Raises:
             FleetError: there is no answer, or the server cannot be used.

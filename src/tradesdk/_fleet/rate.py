@@ -15,14 +15,13 @@ from .._http.rate_limit import RateWindow
 from .._system.clock import Clock
 from .._values.http import RateClaim, RateLimit
 from ..errors import FleetError
-from .blocking import Connection, Link, Statement
+from .blocking import LEFT, SEEN, Connection, Link, Statement
 from .server import Row, Server
 
 TABLES = (
     # Of the last answer with a new window: limit and reset as in its headers. `remaining` is -1 after a refused claim.
     "CREATE TABLE windows (key TEXT PRIMARY KEY, rate TEXT, reset TEXT, guessed BOOLEAN NOT NULL, remaining BIGINT, "
     "ends DOUBLE PRECISION NOT NULL)",
-    "CREATE TABLE members (key TEXT, member TEXT, seen DOUBLE PRECISION NOT NULL, PRIMARY KEY (key, member))",
 )
 _OVER = "(ends <= $2 AND remaining IS NOT NULL)"
 CLAIM = f"""
@@ -46,38 +45,13 @@ _LOWER = (
 _ADD = "INSERT INTO windows VALUES ($1, NULL, NULL, FALSE, NULL, 0) ON CONFLICT (key) DO NOTHING"
 _LOCK = "SELECT rate, reset, guessed, remaining, ends FROM windows WHERE key = $1 FOR UPDATE"
 _SAVE = "UPDATE windows SET rate = $2, reset = $3, guessed = $4, remaining = $5, ends = $6 WHERE key = $1"
-_SEEN = "INSERT INTO members VALUES ($1, $2, $3) ON CONFLICT (key, member) DO UPDATE SET seen = excluded.seen"
-_LEFT = "DELETE FROM members WHERE member = $1"
-_GONE = "DELETE FROM members WHERE seen < $1"
-_COUNT = "SELECT count(*) FROM members WHERE key = $1 AND seen > $2"
+_COUNT = "SELECT count(*) FROM members WHERE key = $1 AND seen > clock_timestamp() - interval '1 minute'"
 
 _UNSYNCED = "SELECT set_config('synchronous_commit', 'off', false), extract(epoch FROM clock_timestamp())"
 
 AWAY = 5.0
 """Seconds until a server that does not answer is asked again."""
 _BEAT = 15.0
-_MISSED = 60.0
-
-
-class Share:
-    """What one member may send while the server is away: its part of the limit, a minute at a time."""
-
-    def __init__(self, size: int | None, began: float) -> None:
-        self.size = size
-        """Requests a minute; None: not known."""
-        self._began = began
-        self._sent = 0
-
-    def claim(self, monotonic: float) -> float:
-        """Take one request: 0, or the seconds until there is one."""
-        if self.size is None:
-            return 0.0
-        if monotonic - self._began >= 60:
-            self._began, self._sent = monotonic, 0
-        if self._sent < self.size:
-            self._sent += 1
-            return 0.0
-        return self._began + 60 - monotonic
 
 
 class SharedWindow:
@@ -100,7 +74,7 @@ class SharedWindow:
         self._known: dict[str, Row] = {}
         self._beaten: dict[str, float] = {}
         self._members = 1
-        self._alone: dict[str, Share] = {}
+        self._alone: dict[str, RateWindow] = {}
         self._away: FleetError | None = None
         self._ask_again = 0.0
 
@@ -137,7 +111,7 @@ class SharedWindow:
         """Close the connection, no longer a member. The next use opens another one."""
         if self._link.db is not None:
             with suppress(FleetError):
-                self._link.run((_LEFT, (self._link.member,)))
+                self._link.run((LEFT, (self._link.member,)))
         self._beaten.clear()
         self._link.close()
 
@@ -148,9 +122,8 @@ class SharedWindow:
         if is_due := self._away is not None or now - self._beaten.get(key, 0.0) >= _BEAT:
             statements += [
                 (_ADD, (key,)),
-                (_SEEN, (key, self._link.member, now)),
-                (_GONE, (now - 3600,)),
-                (_COUNT, (key, now - _MISSED)),
+                (SEEN, (key, self._link.member)),
+                (_COUNT, (key,)),
             ]
         rows, *more = self._run(statements)
         if self._away is not None:
@@ -170,9 +143,9 @@ class SharedWindow:
         monotonic = self._clock.monotonic()
         if key not in self._alone:
             known = self._known.get(key)
-            limit = None if known is None or known[0] is None else int(known[0])
-            share = None if limit is None else max(1, limit // max(1, self._members))
-            self._alone[key] = Share(share, monotonic)
+            share = None if known is None or known[0] is None else max(1, int(known[0]) // max(1, self._members))
+            limit = None if share is None else str(share)
+            self._alone[key] = RateWindow.restored(limit, None, True, share, monotonic + 60)
             some = "as many requests as the service allows" if share is None else f"{share} requests a minute"
             event("fleet_alone", f"%(reason)s; each member continues alone, this one with {some}", error)
         return self._alone[key].claim(monotonic)

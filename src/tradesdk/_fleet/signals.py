@@ -15,7 +15,7 @@ from typing import NamedTuple
 from .._http.log_events import event
 from .._system.clock import SystemClock
 from ..errors import FleetError
-from .blocking import Connection, Link, Statement
+from .blocking import LEFT, SEEN, Connection, Link, Statement
 from .server import Row, Server
 
 TABLES = (
@@ -155,9 +155,6 @@ _TRIM_SIGNALS = """
     DELETE FROM signals USING mine WHERE source = $1 AND seq <= mine.trimmed
 """
 _TRIM_ONCE = f"DELETE FROM once WHERE at < clock_timestamp() - interval '{KEPT_ONCE} days'"  # noqa: S608
-_TRIM_MEMBERS = (
-    "DELETE FROM members WHERE key ~ '^(signals|relay)/' AND seen < extract(epoch FROM clock_timestamp()) - 3600"
-)
 _RELEASE = "UPDATE relays SET until = clock_timestamp() WHERE source = $1 AND fence = $2"
 
 
@@ -184,7 +181,7 @@ class Relay:
         rows, ((left,),), _ = self.link.run(
             (_TAKE, (self._source, self.link.member, self._lease, now, OVERLAP)),
             (_LEFT_OF_LEASE, (self._source,)),
-            (_SEEN, (f"relay/{self._chain}", self.link.member)),
+            (SEEN, (f"relay/{self._chain}", self.link.member)),
         )
         if not rows:
             return max(0.05, min(float(left), self._lease / 3))
@@ -210,7 +207,7 @@ class Relay:
     def trim(self) -> None:
         """Delete what is older than is kept."""
         values = (self._source, self.fence, self._keep, OVERLAP)
-        self.link.run((_TRIM_SIGNALS, values), (_TRIM_ONCE, ()), (_TRIM_MEMBERS, ()))
+        self.link.run((_TRIM_SIGNALS, values), (_TRIM_ONCE, ()))
 
     def add(self, item: Stored) -> bool:
         """Store a signal or gap, with the position and the lease. False when it was stored before.
@@ -228,8 +225,7 @@ class Relay:
         """Let another relay take over at once. Without a connection, its lease ends by itself."""
         fence, self.fence = self.fence, None
         if self.link.db is not None:
-            me = f"relay/{self._chain}", self.link.member
-            self.link.run((_RELEASE, (self._source, fence)), (_LEFT, me))
+            self.link.run((_RELEASE, (self._source, fence)), (LEFT, (self.link.member,)))
 
 
 # Members
@@ -260,11 +256,6 @@ _SET_BACK = """
         SELECT FROM signals s WHERE s.source = $1 AND (s.seq = $2 AND s.id = $3 OR $3::text IS NULL AND s.seq >= $2)
     )
 """
-_SEEN = (
-    "INSERT INTO members VALUES ($1, $2, extract(epoch FROM clock_timestamp())::float8) "
-    "ON CONFLICT (key, member) DO UPDATE SET seen = excluded.seen"
-)
-_LEFT = "DELETE FROM members WHERE key = $1 AND member = $2"
 
 
 class Member:
@@ -344,7 +335,7 @@ class Member:
         if SystemClock.monotonic() < self._beat_at:
             return []
         self._beat_at = SystemClock.monotonic() + _BEAT
-        return [(_SEEN, (self.key, self.link.member))]
+        return [(SEEN, (self.key, self.link.member))]
 
     def _notice(self, relay: list[Row], position: int, time: float) -> None:
         self.behind, self.unrelayed = None, not relay
@@ -383,7 +374,7 @@ class Member:
     def leave(self) -> None:
         """Give back what is held. Without a connection, its lease ends by itself."""
         if self.link.db is not None:
-            self.link.run(*self._leaving(), (_LEFT, (self.key, self.link.member)))
+            self.link.run(*self._leaving(), (LEFT, (self.link.member,)))
 
     def _leaving(self) -> list[Statement]:
         return []
@@ -460,10 +451,12 @@ class GroupMember(Member):
             self._joined = True
         if self._claim():
             return
-        begin, end = ("BEGIN", ()), ("COMMIT", ())
-        _, found, moved, relay, ((left,),), *_ = self.link.run(
-            *(begin, (_LOCK, self._who), (_MOVE, (*self._who, AT_ONCE)), (_RELAY, (self._source,)), (_NEXT, self._who)),
-            *(*self._beat(), end),
+        found, moved, relay, ((left,),), *_ = self.link.run(
+            (_LOCK, self._who),
+            (_MOVE, (*self._who, AT_ONCE)),
+            (_RELAY, (self._source,)),
+            (_NEXT, self._who),
+            *self._beat(),
         )
         if not found:
             self._join_again()
@@ -475,11 +468,9 @@ class GroupMember(Member):
 
     def _claim(self) -> bool:
         me, done = self.link.member, list(self._done)
-        *_, rows, _ = self.link.run(
-            ("BEGIN", ()),
+        *_, rows = self.link.run(
             *([(_DONE, (*self._who, me, done))] if done else []),
             (_CLAIM, (*self._who, me, list(self._held), self._lease)),
-            ("COMMIT", ()),
         )
         self._done.difference_update(done)
         for each in done:

@@ -144,8 +144,8 @@ _PARTS = {
         MemberStatus,
         """
         SELECT member, CASE WHEN key ~ '^(signals|relay)/' THEN key ELSE 'rate' END,
-            greatest(0, extract(epoch FROM clock_timestamp())::float8 - max(seen)) AS ago
-        FROM members WHERE seen > extract(epoch FROM clock_timestamp()) - 60 GROUP BY 1, 2 ORDER BY 2, 1
+            extract(epoch FROM clock_timestamp() - max(seen))::float8
+        FROM members WHERE seen > clock_timestamp() - interval '1 minute' GROUP BY 1, 2 ORDER BY 2, 1
         """,
     ),
     "windows": (

@@ -10,7 +10,7 @@ import psycopg
 from psycopg.pq import TransactionStatus
 
 from ..._fleet import rate, signals
-from ..._fleet.blocking import Connection, Statement, connect, leave_behind
+from ..._fleet.blocking import MEMBERS, Connection, Statement, connect, leave_behind
 from ..._fleet.server import Problem, Row, Server, UnusableServerError, problem
 from ..._system import forks
 from ..._system.clock import SystemClock
@@ -62,7 +62,7 @@ def create(server: Server) -> bool:
             return False
         if db.execute("SELECT to_regnamespace($1)", [server.schema]).fetchone() == (None,):
             db.execute(f'CREATE SCHEMA "{server.schema}"'.encode())
-        for statement in (*tables(), *rate.TABLES, *signals.TABLES):
+        for statement in (*tables(), MEMBERS, *rate.TABLES, *signals.TABLES):
             db.execute(statement.encode())
     return True
 
