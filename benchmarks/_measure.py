@@ -108,11 +108,15 @@ def report(title: str, figures: Mapping[str, Figures], bars: Sequence[Bar], *, u
     for bar in bars:
         ours, peer = (one.wall if bar.by_wall else one.cpu for one in (figures[bar.ours], figures[bar.peer]))
         ratio = median(a / b for a, b in zip(ours, peer, strict=True))
-        good = ratio <= bar.factor
-        held &= good
-        print(f"{'ok  ' if good else 'MISS'}  {bar.ours} = {ratio:.2f} x {bar.peer}  (bar {bar.factor:g})")
+        held &= verdict(ratio <= bar.factor, f"{bar.ours} = {ratio:.2f} x {bar.peer}  (bar {bar.factor:g})")
     print()
     return held
+
+
+def verdict(good: bool, text: str) -> bool:
+    """Print whether a bar holds."""
+    print(f"{'ok  ' if good else 'MISS'}  {text}")
+    return good
 
 
 def finish(held: bool) -> None:

@@ -18,7 +18,7 @@ from typing import Any
 from unittest.mock import patch
 
 import psycopg
-from _measure import Bar, finish, in_process, measure, report
+from _measure import Bar, finish, in_process, measure, report, verdict
 from _payments import BUDGET, HEADER, NOW, numbers, payment, written
 from psycopg.sql import SQL, Identifier
 
@@ -135,8 +135,7 @@ def main(url: str, place: Path) -> bool:
     held = report("A payment in the ledger: three steps", figures, bars, unit="µs", peers=["psycopg"])
     written(ledger)
     trips = round_trips(ledger)
-    print(f"{'ok  ' if trips <= 4 else 'MISS'}  {trips} round trips for the three steps  (bar 4)\n")
-    held &= trips <= 4
+    held &= verdict(trips <= 4, f"{trips} round trips for the three steps  (bar 4)")
 
     window = SharedWindow(server(url, name), SystemClock(), follows_server=False)
     claims: dict[str, Callable[[], object]] = {

@@ -3,7 +3,6 @@
 The peer is sqlite3 itself, with one insert and two updates of a row of the same size, each committed in the same mode.
 """
 
-import os
 import sqlite3
 import tempfile
 from collections import Counter
@@ -86,7 +85,7 @@ with tempfile.TemporaryDirectory() as folder:
         BARE_LOOSE: bare(place / "bare-loose.sqlite3", "OFF"),
     }
     figures = measure({name: in_process(call, times=TIMES) for name, call in calls.items()}, rounds=ROUNDS)
-    print(f"In {os.path.realpath(folder)}; SQLite {sqlite3.sqlite_version}; {TIMES} payments a round")
+    print(f"SQLite {sqlite3.sqlite_version}; {TIMES} payments a round")
     bars = [Bar(LOOSE, BARE_LOOSE, 12)]
     held = report("A payment in the ledger: three steps", figures, bars, unit="µs", peers=[])
     told_by_the_wall(figures, SYNCED, BARE_SYNCED)

@@ -9,7 +9,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from _measure import finish
+from _measure import finish, verdict
 from _mocks import prism
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -67,5 +67,5 @@ print(f"Weight; Python {sys.version.split()[0]}, tradesdk {importlib.metadata.ve
 width = max(map(len, weights))
 for name, weight in weights.items():
     print(f"{name:{width}}  {weight:6.1f} MiB")
-print(f"\n{said}{'ok  ' if extra <= BAR else 'MISS'}  the extra adds {extra:.1f} MiB  (bar {BAR:g})")
-finish(extra <= BAR)
+print(f"\n{said}", end="")
+finish(verdict(extra <= BAR, f"the extra adds {extra:.1f} MiB  (bar {BAR:g})"))

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from statistics import median
 from typing import Any
 
-from _measure import Bar, Probe, finish, in_process, installed, measure, process, report
+from _measure import Bar, Probe, finish, in_process, installed, measure, process, report, verdict
 from eth_account import Account
 from eth_account.messages import encode_typed_data
 
@@ -174,13 +174,6 @@ figures = measure({name: probe(name, call) for name, call in calls.items()}, rou
 del os.environ["ECC_BACKEND_CLASS"]
 held = report("From a 402 to the payment's header", figures, bars, unit="µs", peers=peers)
 
-
-def below(what: str, value: float, most: float, unit: str) -> bool:
-    good = value <= most
-    print(f"{'ok  ' if good else 'MISS'}  {what}: {value:.1f} {unit}  (bar {most:g} {unit})\n")
-    return good
-
-
 if "coincurve" in peers:
     sign = "from tradesdk import LocalSigner; LocalSigner.from_key('01' * 32).sign_digest(bytes(32))"
     programs = {
@@ -197,5 +190,6 @@ if "coincurve" in peers:
     ]
     held &= report("The first signature in a fresh process", starts, start_bars, unit="ms", peers=peers)
     first, bare = (median(starts[name].cpu) * 1e3 for name in ("tradesdk, first signature", "bare interpreter"))
-    held &= below("tradesdk, first signature, over a bare interpreter", first - bare, MILLISECONDS, "ms")
+    text = f"tradesdk, first signature, over a bare interpreter: {first - bare:.1f} ms  (bar {MILLISECONDS:g} ms)"
+    held &= verdict(first - bare <= MILLISECONDS, text)
 finish(held)

@@ -19,7 +19,7 @@ from email.utils import formatdate
 from statistics import median, quantiles
 
 import httpx
-from _measure import finish
+from _measure import finish, verdict
 from httpx_sse import connect_sse
 
 from tradesdk import StreamSignal, TradeClient
@@ -140,8 +140,7 @@ def main() -> bool:
     for what, place in (("p50", 0), ("p99", 1)):
         mine, peer = middle["tradesdk"][place], middle["httpx-sse"][place]
         good = mine <= peer * FACTOR + ALLOWED
-        held &= good
-        print(f"{'ok  ' if good else 'MISS'}  {what}: {mine / peer:.2f} x httpx-sse  (bar {FACTOR:g} and 100 µs)")
+        held &= verdict(good, f"{what}: {mine / peer:.2f} x httpx-sse  (bar {FACTOR:g} and 100 µs)")
     return held
 
 

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import httpx
-from _measure import Bar, finish, in_process, measure, report
+from _measure import Bar, finish, in_process, measure, report, verdict
 
 from tradesdk import TradeClient
 
@@ -96,10 +96,10 @@ slow = measure(
     rounds=8,
 )
 ratio = sum(slow["httpx, bytes: 100 pages"].wall) / sum(slow["tradesdk: 100 pages"].wall)
-print(f"{'ok  ' if ratio >= 0.9 else 'MISS'}  pages of 5 ms: {ratio:.2f} of the pages a second of httpx  (bar 0.9)")
-print(f"{'ok  ' if grown < MEMORY else 'MISS'}  a walk of {count:,} trades: {grown:.1f} MiB more  (bar {MEMORY:g})")
+held &= verdict(ratio >= 0.9, f"pages of 5 ms: {ratio:.2f} of the pages a second of httpx  (bar 0.9)")
+held &= verdict(grown < MEMORY, f"a walk of {count:,} trades: {grown:.1f} MiB more  (bar {MEMORY:g})")
 for one in (client, raw, slow_client, slow_raw):
     one.close()
 server.stdin.close()
 server.wait()
-finish(held and ratio >= 0.9 and grown < MEMORY)
+finish(held)

@@ -253,9 +253,9 @@ def server() -> dict[str, Any]:
 
 
 def pages() -> list[tuple[str, str]]:
-    """The pages of the guide, in its order: title and file."""
+    """The pages of the guide, in its order: title and file. Figures help no AI client."""
     found = re.findall(r'(?m)^      - "?([^":\n]+(?:: [^":\n]+)?)"?: ([\w/-]+\.md)$', (ROOT / "mkdocs.yml").read_text())
-    return [(title, file) for title, file in found if not file.startswith("reference/")]
+    return [(title, file) for title, file in found if not file.startswith(("reference/", "benchmarks"))]
 
 
 def summary(file: str) -> str:

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")), ROOT / "benchmarks" / "README.md"]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 FENCE = re.compile(r"(?P<indent> *)```(?P<language>\w*)[^`]*")
 EXAMPLE = re.compile(r"<!-- example: (?P<path>[^: ]+).*-->")
 
 
-# Installing needs a package index, benchmarks need their peers, and a server that serves until Ctrl-C does not end.
+# Installing needs a package index, and a server that serves until Ctrl-C does not end.
 # `.ci/run` runs the first two.
 NOT_RUN = {
     'python3 -m venv --upgrade-deps .venv && .venv/bin/pip install -q ".[mock]" && .venv/bin/trade demo',
@@ -39,11 +39,6 @@ NOT_RUN = {
     "./your-tests",
     "kill $!",
     'curl -H "Content-Type: application/json" -d \'{"advance": 3600}\' http://127.0.0.1:8787/_mock/clock',
-    'python3 -m venv .venv-bench && .venv-bench/bin/pip install -q -e ".[mock,fast,mcp]" '
-    "-r benchmarks/requirements.txt",
-    ".venv-bench/bin/python -m compileall -q .venv-bench/lib src mock_server",
-    "npm install --silent --prefix .venv-bench @stoplight/prism-cli",
-    *(f".venv-bench/bin/python benchmarks/{each.name}" for each in (ROOT / "benchmarks").glob("[!_]*.py")),
 }
 
 
