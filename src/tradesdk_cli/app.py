@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
+from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -95,6 +96,7 @@ def root(
         print(ctx.get_help())
 
 
+@cache
 def command() -> Any:
     """The whole command tree; nouns are imported when they are used."""
     group: Any = get_command(app)

@@ -1,17 +1,13 @@
 """A shell for every test; services to talk to."""
 
-import importlib.metadata
 from collections.abc import Iterator
-from functools import cache
 from hashlib import sha256
 from pathlib import Path
 
 import httpx
 import pytest
 
-import tradesdk_cli.app as application
 from tradesdk import TradeClient
-from tradesdk_cli.cli.group import LazyCommand
 from tradesdk_mock import GapOptions, MockClock, MockServer
 
 from .._postgres import Postgres, new_schema
@@ -22,19 +18,6 @@ from ._terminal import Terminal
 
 BUYER_KEY = "0x" + "6b" * 32
 NOON = 1_795_262_400  # 2026-11-21 UTC
-
-
-@pytest.fixture(scope="package", autouse=True)
-def commands_are_built_once() -> Iterator[None]:
-    """A process builds them once as well, for its one command line; here most of the time would go into it.
-
-    And so with the versions of packages, for which the whole description of each is read.
-    """
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(importlib.metadata, "version", cache(importlib.metadata.version))
-        patch.setattr(application, "command", cache(application.command))
-        patch.setattr(LazyCommand, "load", cache(LazyCommand.load))
-        yield
 
 
 @pytest.fixture

@@ -265,13 +265,15 @@ class LazyCommand(TyperCommand):
     def __init__(self, name: str, summary: str, module: str) -> None:
         super().__init__(name=name, help=summary, rich_markup_mode=None)
         self._module = module
+        self._real: Any = None
 
     def load(self) -> Any:
         """The real command or group. A group's module may name in `VERBS` what is imported in turn, from `FILES`."""
-        module = import_module(self._module)
-        real: Any = get_command(module.app if isinstance(module.app, typer.Typer) else module.app(self.name))
-        add_lazily(real, getattr(module, "VERBS", {}), self._module, getattr(module, "FILES", {}))
-        return real
+        if self._real is None:
+            module = import_module(self._module)
+            self._real = get_command(module.app if isinstance(module.app, typer.Typer) else module.app(self.name))
+            add_lazily(self._real, getattr(module, "VERBS", {}), self._module, getattr(module, "FILES", {}))
+        return self._real
 
     def get_short_help_str(self, limit: int = 0) -> str:
         return super().get_short_help_str(_WHOLE)
