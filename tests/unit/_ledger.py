@@ -1,38 +1,199 @@
-"""Payments for the tests of the ledger."""
+"""Payments for the tests of a ledger: drafts, what happens to them, and the way to wherever they may be."""
 
+from __future__ import annotations
+
+import itertools
 import random
 from typing import Any
 
-from tradesdk import Ledger
-
-from ..ledger_contract import LEDGER_CHECKS
-from ..ledger_contract.ledger_payments import (
-    ADDRESS,
-    HEADER,
-    MIDNIGHT,
-    NOW,
-    ORIGIN,
-    OTHER,
-    PLENTY,
-    at,
-    claim,
-    collect,
-    draft,
-    is_free,
-    mark,
-    release,
-    reserve,
-    resubmit,
-    set_budget,
-    submit,
-    submitted,
-    told,
-    trusted,
-    wanted,
+from tradesdk import (
+    Budget,
+    Collect,
+    Ledger,
+    LedgerRow,
+    Payment,
+    PaymentStage,
+    ReasonCode,
+    ReleaseClaim,
+    Reopen,
+    SignedHeader,
+)
+from tradesdk.payments.ledger.changes import Claim, Mark, Record, Resubmit, Submit
+from tradesdk.payments.ledger.rules import Reservation
+from tradesdk.payments.ledger.settings import BUDGET, addresses, recipients_of, with_address
+from tradesdk.payments.state_machine import (
+    DELIVERED,
+    NOT_RECEIVED,
+    OPEN,
+    REFUSED,
+    REJECTED,
+    SUSPECT,
+    TAKEN_ELSEWHERE,
+    UNDELIVERED,
+    Report,
 )
 
-SOME = random.Random(7).sample(sorted(LEDGER_CHECKS), 12)
-"""Checks for the quick tests of what is slow."""
+NOW = 1_760_000_000.0
+"""Not the start of an hour, nor of a day."""
+MIDNIGHT = 1_759_968_000
+ORIGIN = "https://market.example"
+ADDRESS = "0x209693Bc6afc0C5328bA36FaF03C514EF312287C"
+OTHER = "0x1a642f0E3c3aF545E7AcBD38b07251B3990914F1"
+HEADER = SignedHeader("c2lnbmVkIGNoZXF1ZQ==")
+PLENTY = Budget(total="1000")
+REPLY = b"prices"
+
+MEANINGS = {
+    meaning.code: meaning
+    for meaning in (DELIVERED, OPEN, NOT_RECEIVED, REJECTED, REFUSED, UNDELIVERED, SUSPECT, TAKEN_ELSEWHERE)
+}
+
+_numbers = itertools.count(1)
+
+
+def draft(fingerprint: str | None = None, **changes: Any) -> Payment:
+    """A payment of $0.03 that nobody has seen yet."""
+    number = next(_numbers)
+    values: dict[str, Any] = {
+        "id": f"pay_{number:024x}",
+        "fingerprint": fingerprint or f"call {number}",
+        "method": "POST",
+        "url": f"{ORIGIN}/v1/token-prices",
+        "body": b'{"tokens":["ETH"]}',
+        "network": "eip155:8453",
+        "asset": "0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913",
+        "payer": OTHER,
+        "pay_to": ADDRESS,
+        "amount": 30_000,
+        "nonce": f"0x{number:064x}",
+        "valid_before": int(NOW) + 120,
+        "created": NOW,
+        "updated": NOW,
+    }
+    values |= changes
+    return Payment(**{"counts_until": values["valid_before"], **values})
+
+
+# What happens to one
+
+
+def wanted(payment: Payment | None = None, budget: Budget = PLENTY, **changes: Any) -> Reservation:
+    """A reservation by an owner whose time has passed."""
+    values: dict[str, Any] = {"owner": "nobody", "until": 0.0, "over": 0.0, "now": NOW}
+    return Reservation(payment=draft() if payment is None else payment, budget=budget, **{**values, **changes})
+
+
+def reserve(store: Ledger, payment: Payment | None = None, budget: Budget = PLENTY, **changes: Any) -> Payment:
+    """Reserve it; or the payment that blocks it."""
+    return store.reserve(wanted(payment, budget, **changes))[0]
+
+
+def submit(store: Ledger, payment: Payment, header: SignedHeader = HEADER, **changes: Any) -> Payment:
+    """Write it down as signed."""
+    return store.update(payment.id, Submit(terms=payment, header=header, **{"now": NOW, **changes})).payment
+
+
+def submitted(store: Ledger, payment: Payment | None = None, **changes: Any) -> Payment:
+    """Reserve it and write it down as signed."""
+    return submit(store, reserve(store, payment, **changes), now=changes.get("now", NOW))
+
+
+def resubmit(store: Ledger, payment: Payment, **changes: Any) -> Payment:
+    """Count one more submission."""
+    return store.update(payment.id, Resubmit(**{"signatures": payment.signatures, "now": NOW, **changes})).payment
+
+
+def told(
+    store: Ledger,
+    payment: Payment,
+    code: ReasonCode,
+    reason: str = "",
+    *,
+    owner: str | None = None,
+    now: float = NOW,
+    **report: Any,
+) -> Payment:
+    """Write down what an answer to its newest signature means."""
+    if code is ReasonCode.NOT_RECEIVED:
+        report = {"sent": False, **report}
+    change = Record(
+        report=Report(MEANINGS[code], reason, **report), signatures=payment.signatures, owner=owner, now=now
+    )
+    return store.update(payment.id, change).payment
+
+
+def mark(store: Ledger, payment: Payment, *, paid: bool, **changes: Any) -> Payment:
+    """Mark it."""
+    return store.update(payment.id, Mark(paid=paid, **{"now": NOW, **changes})).payment
+
+
+def claim(store: Ledger, payment: Payment, owner: str, *, until: float = NOW + 1, now: float = NOW) -> bool:
+    """Claim it, if nobody else has."""
+    return store.update(payment.id, Claim(owner=owner, until=until, now=now)).owner == owner
+
+
+def collect(store: Ledger, payment: Payment, owner: str, *, keep: bool = False) -> LedgerRow:
+    return store.update(payment.id, Collect(owner=owner, keep=keep))
+
+
+def reopen(store: Ledger, payment: Payment, owner: str, reply: bytes) -> LedgerRow:
+    return store.update(payment.id, Reopen(owner=owner, reply=reply))
+
+
+def release(store: Ledger, payment: Payment, owner: str | None = None) -> Payment:
+    return store.update(payment.id, ReleaseClaim(owner=owner)).payment
+
+
+# Settings
+
+
+def set_budget(store: Ledger, budget: Budget) -> None:
+    store.set_setting(BUDGET, lambda before: budget.to_json())
+
+
+def budget_of(store: Ledger) -> Budget:
+    return Budget.from_json(store.setting(BUDGET))
+
+
+def trust(store: Ledger, origin: str, address: str) -> None:
+    store.set_setting(recipients_of(origin), lambda known: with_address(known, address))
+
+
+def trusted(store: Ledger, origin: str) -> list[str]:
+    return addresses(store.setting(recipients_of(origin)))
+
+
+# Wherever one may be
+
+IN_DOUBT = ("sent", ReasonCode.UNKNOWN.value)
+NOT_TAKEN = (ReasonCode.REJECTED.value, ReasonCode.REFUSED.value)
+TAKEN = tuple(code.value for code in (ReasonCode.UNDELIVERED, ReasonCode.SUSPECT, ReasonCode.TAKEN_ELSEWHERE))
+MARKED = ("marked paid", "marked unpaid", "paid by the chain", "unpaid by the chain")
+NEVER_SENT = ("released", ReasonCode.NOT_RECEIVED.value)
+PLACES = ("reserved", *NEVER_SENT, *IN_DOUBT, *NOT_TAKEN, "delivered", *TAKEN, *MARKED)
+"""Wherever a payment may be, by the way there: what was told of it, or by whom it was marked."""
+COUNTS_NOTHING = (*NEVER_SENT, "marked unpaid", "unpaid by the chain")
+
+
+def at(store: Ledger, place: str, **changes: Any) -> Payment:
+    """A payment at a place, on the way it comes there."""
+    payment = reserve(store, draft(**changes))
+    if place == "reserved":
+        return payment
+    if place == "released":
+        return release(store, payment)
+    payment = submit(store, payment)
+    if place == "sent":
+        return payment
+    if place not in MARKED:
+        return told(store, payment, ReasonCode(place))
+    evidence = "chain: at block 1" if "chain" in place else ""
+    return mark(store, payment, paid="unpaid" not in place, evidence=evidence, now=payment.counts_until + 30)
+
+
+def is_free(payment: Payment) -> bool:
+    """Whether it counts nothing."""
+    return payment.paid is False or (payment.stage is PaymentStage.RESERVED and payment.reserved == 0)
 
 
 class Machines:
@@ -53,31 +214,3 @@ class Machines:
     def close(self) -> None:
         for ledger in self._ledgers:
             ledger.close()
-
-
-__all__ = [
-    "Machines",
-    "ADDRESS",
-    "HEADER",
-    "MIDNIGHT",
-    "NOW",
-    "ORIGIN",
-    "OTHER",
-    "PLENTY",
-    "SOME",
-    "at",
-    "claim",
-    "collect",
-    "draft",
-    "is_free",
-    "mark",
-    "release",
-    "reserve",
-    "resubmit",
-    "set_budget",
-    "submit",
-    "submitted",
-    "told",
-    "trusted",
-    "wanted",
-]

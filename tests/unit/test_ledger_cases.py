@@ -8,16 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from tradesdk import (
-    Ledger,
-    LocalSigner,
-)
+from tradesdk import Ledger
 from tradesdk.payments.ledger import claims
 from tradesdk.payments.ledger.claims import is_dead, owner_name
 
 from .._rows import each_of
-from ..ledger_contract import LEDGER_CHECKS, LEDGER_WALLET
-from ._ledger import MIDNIGHT, NOW, PLENTY, SOME, Machines, claim, draft, reserve
+from ._ledger import MIDNIGHT, NOW, PLENTY, Machines, claim, reserve
+from ._ledger_cases import CASES, SOME
 
 
 @pytest.fixture
@@ -26,25 +23,22 @@ def ledger() -> Iterator[Ledger]:
         yield ledger
 
 
-@each_of("name", LEDGER_CHECKS)
+@each_of("name", CASES)
 def test_it_does_what_every_ledger_does(name: str) -> None:
     with Ledger.memory() as ledger:
-        LEDGER_CHECKS[name](ledger)
+        CASES[name](ledger)
 
 
-@pytest.mark.parametrize(
-    "names", [SOME, pytest.param(list(LEDGER_CHECKS), marks=pytest.mark.long)], ids=["some", "all"]
-)
+@pytest.mark.parametrize("names", [SOME, pytest.param(list(CASES), marks=pytest.mark.long)], ids=["some", "all"])
 def test_it_does_so_for_two_programs(tmp_path: Path, names: list[str]) -> None:
     for name in names:
         print(name)
         path = tmp_path / str(len(os.listdir(tmp_path)))
         with Machines(Ledger(path, sync=False), Ledger(path, sync=False)) as ledger:
-            LEDGER_CHECKS[name](ledger)
+            CASES[name](ledger)
 
 
-def test_the_checks_are_for_one_wallet() -> None:
-    assert LocalSigner(b"\x01" * 32).address == LEDGER_WALLET == draft().payer
+def test_the_times_of_the_cases() -> None:
     assert MIDNIGHT % 86400 == 0
     assert 3600 < NOW - MIDNIGHT < 86400
 

@@ -27,8 +27,9 @@ from .._rows import each_of
 from .._seeds import drawn
 from .._seller import Seller, settled
 from .._sync._market import market_of
-from ..ledger_contract import LEDGER_CHECKS, check_ledger_course
-from ._ledger import NOW, PLENTY, SOME, Machines, claim, draft, reserve, submit, submitted, told
+from ._ledger import NOW, PLENTY, Machines, claim, draft, reserve, submit, submitted, told
+from ._ledger_cases import CASES, SOME
+from ._ledger_model import play_course
 
 pytestmark = pytest.mark.filterwarnings("error")
 
@@ -65,21 +66,19 @@ class Emptied:
         return Machines(self(), self.machine())
 
 
-@pytest.mark.parametrize(
-    "names", [SOME, pytest.param(list(LEDGER_CHECKS), marks=pytest.mark.long)], ids=["some", "all"]
-)
+@pytest.mark.parametrize("names", [SOME, pytest.param(list(CASES), marks=pytest.mark.long)], ids=["some", "all"])
 def test_it_does_what_every_ledger_does(postgres: Postgres, schema: str, names: list[str]) -> None:
     empty = Emptied(postgres, schema)
     for name in names:
         print(name)
         with empty() as ledger:
-            LEDGER_CHECKS[name](ledger)
+            CASES[name](ledger)
 
 
 @each_of("machines", [1, 2])
 def test_a_random_course(postgres: Postgres, schema: str, machines: int) -> None:
     empty = Emptied(postgres, schema)
-    check_ledger_course(empty if machines == 1 else empty.machines, 3, steps=25)
+    play_course(empty if machines == 1 else empty.machines, 3, steps=25)
 
 
 def test_a_payment_takes_four_round_trips(ledger: Ledger) -> None:
@@ -131,7 +130,7 @@ def test_many_courses(postgres: Postgres, schema: str, seeds: range) -> None:
     empty = Emptied(postgres, schema)
     for seed in seeds:
         print(f"course {seed}")
-        check_ledger_course(empty.machines if seed % 2 else empty, seed, steps=60)
+        play_course(empty.machines if seed % 2 else empty, seed)
 
 
 @each_of("seconds", [600, -600])

@@ -1,14 +1,19 @@
-"""What every `Ledger` does: cases of payments and budgets, each on an empty store."""
+"""What every `Ledger` does: cases of payments and budgets, each on an empty store, whichever engine keeps it."""
 
 from __future__ import annotations
 
+import itertools
 import math
+import random
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from datetime import UTC, datetime
 from decimal import Decimal
+from functools import partial
 from typing import Any, Literal
+
+import pytest
 
 from tradesdk import (
     Budget,
@@ -27,8 +32,7 @@ from tradesdk import (
 from tradesdk._values.payment import GRACE, LONGEST_VALIDITY
 from tradesdk.payments.budget import SUMS
 
-from .expectations import case, over, raises
-from .ledger_payments import (
+from ._ledger import (
     ADDRESS,
     COUNTS_NOTHING,
     HEADER,
@@ -63,10 +67,34 @@ from .ledger_payments import (
 CENT = 10_000
 PAID = Receipt(success=True, transaction="0x1", network="eip155:8453", raw={})
 REPLY = b'{"data": 1}'
+CASES: dict[str, Callable[[Ledger], None]] = {}
+"""Every case by its name."""
+
+
+def over(names: str, rows: Iterable[Any]) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """One case for each row: the values of arguments, whose names are separated by commas."""
+    columns = [name.strip() for name in names.split(",")]
+    table = [dict(zip(columns, row if len(columns) > 1 else [row], strict=True)) for row in rows]
+
+    def add(check: Callable[..., None]) -> Callable[..., None]:
+        vars(check).setdefault("tables", []).append(table)
+        return check
+
+    return add
+
+
+def case(check: Callable[..., None]) -> Callable[..., None]:
+    """Add a case, or one for each combination of its tables' rows."""
+    for number, rows in enumerate(itertools.product(*vars(check).get("tables", []))):
+        arguments = {name: value for row in rows for name, value in row.items()}
+        shown = "-".join(str(value)[:30] for value in arguments.values() if isinstance(value, str | int | float))
+        name = f"{check.__name__}[{number}-{shown}]" if arguments else check.__name__
+        CASES[name] = partial(check, **arguments)
+    return check
 
 
 def refused(store: Ledger, code: str, **changes: Any) -> PaymentRefusedError:
-    with raises(PaymentRefusedError, code) as caught:
+    with pytest.raises(PaymentRefusedError, match=code) as caught:
         reserve(store, **changes)
     assert caught.value.code == code
     assert caught.value.charged is False
@@ -88,14 +116,14 @@ def deep(levels: int) -> Any:
 
 def refusal(store: Ledger, amount: int, budget: Budget, now: float = NOW) -> PaymentRefusedError:
     before = store.history()
-    with raises(PaymentRefusedError) as caught:
+    with pytest.raises(PaymentRefusedError) as caught:
         reserve(store, draft(amount=amount), budget, now=now)
     assert store.history() == before
     return caught.value
 
 
 def refusal_again(store: Ledger, amount: int, budget: Budget) -> str:
-    with raises(PaymentRefusedError) as caught:
+    with pytest.raises(PaymentRefusedError) as caught:
         reserve(store, draft("call", amount=amount), budget, over=NOW + 300)
     return caught.value.code
 
@@ -154,7 +182,7 @@ def a_hostile_recipient_cannot_write_to_the_terminal(store: Ledger) -> None:
 @case
 def the_same_id_cannot_be_reserved_twice(store: Ledger) -> None:
     first = reserve(store)
-    with raises(LedgerError) as caught:
+    with pytest.raises(LedgerError) as caught:
         reserve(store, draft(id=first.id))
     assert caught.value.code == "ledger_failed"
     assert store.history() == [first]
@@ -177,7 +205,7 @@ def an_odd_receipt_does_not_keep_the_rest_from_being_written(store: Ledger, raw:
 @case
 def an_unknown_id(store: Ledger) -> None:
     assert store.get("pay_nobody") is None
-    with raises(InvalidArgumentError, "no payment pay_nobody"):
+    with pytest.raises(InvalidArgumentError, match="no payment pay_nobody"):
         store.history(before="pay_nobody")
     nobody = draft(id="pay_nobody")
     moves: list[Callable[[], object]] = [
@@ -189,7 +217,7 @@ def an_unknown_id(store: Ledger) -> None:
         lambda: release(store, nobody, "me"),
     ]
     for move in moves:
-        with raises(LedgerError, "pay_nobody is no longer in the ledger") as caught:
+        with pytest.raises(LedgerError, match="pay_nobody is no longer in the ledger") as caught:
             move()
         assert caught.value.code == "ledger_failed"
 
@@ -311,7 +339,7 @@ def a_reservation_that_is_lost_is_not_signed(store: Ledger, way: str, sent: bool
     else:
         told(store, mine, ReasonCode.DELIVERED)
     before = store.get(mine.id)
-    with raises(PaymentRefusedError, "reservation_lost"):
+    with pytest.raises(PaymentRefusedError, match="reservation_lost"):
         submit(store, replace(asked, id=mine.id), owner="me", now=now + 12)
     assert store.get(mine.id) == before
 
@@ -328,7 +356,7 @@ def a_refusal_to_sign_again_says_what_is_spent_and_held_besides(store: Ledger, w
     asked = draft("call", amount=20_000, valid_before=int(NOW) + 300)
     later: dict[str, Any] = {"now": NOW + 200, "over": NOW + 200}
     release(store, reserve(store, asked, Budget.from_micro({window: 60_000}), **later))
-    with raises(PaymentRefusedError, "over_budget") as caught:
+    with pytest.raises(PaymentRefusedError, match="over_budget") as caught:
         reserve(store, asked, Budget.from_micro({window: 59_999}), **later)
     details = caught.value.details
     assert isinstance(details, BudgetDetails)
@@ -356,7 +384,7 @@ def a_reservation_from_the_future_is_void(store: Ledger) -> None:
     assert store.spending(PLENTY, now=NOW + year).held == 30_000
     assert store.spending(PLENTY, now=NOW).total == 0
     assert store.find("call", now=NOW) is None
-    with raises(PaymentRefusedError, "reservation_lost"):
+    with pytest.raises(PaymentRefusedError, match="reservation_lost"):
         submit(store, first)
     reserve(store, draft("other", valid_before=int(NOW) + LONGEST_VALIDITY + GRACE))
     assert store.spending(PLENTY, now=NOW).total == 30_000
@@ -369,7 +397,7 @@ def a_reservation_that_another_one_has_ignored_is_void(store: Ledger, seconds: i
     budget, now = Budget(total="0.03"), NOW + seconds
     slow = reserve(store, draft(), budget, owner="slow", until=NOW + 300)
     submitted(store, draft(valid_before=int(now) + 60), budget=budget, now=now)
-    with raises(PaymentRefusedError, "reservation_lost"):
+    with pytest.raises(PaymentRefusedError, match="reservation_lost"):
         submit(store, slow, owner="slow")
     assert store.spending(budget, now=NOW).total == 30_000
 
@@ -397,7 +425,7 @@ def a_reservation_counts_until_it_is_over(store: Ledger) -> None:
     assert store.spending(PLENTY, now=over - 0.001).held == 30_000
     assert store.spending(PLENTY, now=over).total == 0
     assert store.find("call", now=over) is None
-    with raises(PaymentRefusedError, "reservation_lost"):
+    with pytest.raises(PaymentRefusedError, match="reservation_lost"):
         submit(store, first, owner="killed", now=over)
     release(store, first, "killed")
     second = reserve(store, draft("other"))
@@ -415,7 +443,7 @@ def a_run_reserves_its_total_at_most(store: Ledger) -> None:
         submitted(store, of_run(), max_total=60_000)
     reserve(store, of_run("another"), max_total=60_000)
     reserve(store, draft())
-    with raises(PaymentRefusedError, "over_total") as caught:
+    with pytest.raises(PaymentRefusedError, match="over_total") as caught:
         reserve(store, of_run(), max_total=60_000)
     assert caught.value.details == BudgetDetails(
         cost=Decimal("0.03"),
@@ -433,9 +461,9 @@ def a_run_reserves_its_total_at_most(store: Ledger) -> None:
 @case
 def a_total_is_a_budget_when_there_is_no_other(store: Ledger) -> None:
     reserve(store, of_run(), Budget(), max_total=30_000)
-    with raises(PaymentRefusedError, "over_total"):
+    with pytest.raises(PaymentRefusedError, match="over_total"):
         reserve(store, of_run(), Budget(), max_total=30_000)
-    with raises(PaymentRefusedError, "no_budget"):
+    with pytest.raises(PaymentRefusedError, match="no_budget"):
         reserve(store, of_run(), Budget())
 
 
@@ -456,7 +484,7 @@ def a_nonce_counts_once_in_a_run_with_the_largest_amount(store: Ledger) -> None:
     signed = submit(store, replace(cheaper, amount=1), now=NOW + 200)
     assert (signed.amount, signed.counted, signed.amount_usd) == (1, 30_000, Decimal("0.03"))
     assert store.spending(PLENTY, now=NOW + 200, run="r").total == 30_000
-    with raises(PaymentRefusedError, "over_total"):
+    with pytest.raises(PaymentRefusedError, match="over_total"):
         reserve(store, of_run(amount=30_001), **again)
 
 
@@ -503,7 +531,7 @@ def a_payment_stays_in_its_run_until_another_one_has_signed_it(store: Ledger) ->
     later: dict[str, Any] = {"now": NOW + 200, "over": NOW + 200}
     wanted_now = of_run("another", fingerprint="call", valid_before=int(NOW) + 400)
     release(store, reserve(store, wanted_now, **later))
-    with raises(PaymentRefusedError, "over_total"):
+    with pytest.raises(PaymentRefusedError, match="over_total"):
         reserve(store, of_run(), max_total=30_000, **later)
     again = reserve(store, wanted_now, **later)
     assert (again.id, again.run) == (first.id, "r")
@@ -526,9 +554,9 @@ def a_run_counts_every_nonce_that_it_ever_handed_over(store: Ledger, signs: bool
         assert payment.run == run
         for each in ("r", "another"):
             assert store.spending(PLENTY, now=now, run=each).total == 30_000
-            with raises(PaymentRefusedError, "over_total"):
+            with pytest.raises(PaymentRefusedError, match="over_total"):
                 reserve(store, of_run(each), max_total=59_999, now=now, over=now)
-    with raises(PaymentRefusedError, "over_total"):
+    with pytest.raises(PaymentRefusedError, match="over_total"):
         resubmit(store, payment, run="third", max_total=29_999, now=NOW + 400)
 
 
@@ -537,27 +565,27 @@ def there_is_room_when_hour_and_day_both_have_it(store: Ledger) -> None:
     """Also the next day counts what may still be taken in its first minute."""
     budget = Budget(per_hour="0.05", per_day="0.05")
     submitted(store, draft(valid_before=int(MIDNIGHT) + 60), now=MIDNIGHT - 30)
-    with raises(PaymentRefusedError, "over_budget") as caught:
+    with pytest.raises(PaymentRefusedError, match="over_budget") as caught:
         reserve(store, draft(), budget, now=MIDNIGHT - 20)
     details = caught.value.details
     assert isinstance(details, BudgetDetails)
     assert details.room_at == datetime.fromtimestamp(MIDNIGHT + 86400, UTC)
     room = details.room_at.timestamp()
-    with raises(PaymentRefusedError, "over_budget"):
+    with pytest.raises(PaymentRefusedError, match="over_budget"):
         reserve(store, draft(), budget, now=room - 1)
     reserve(store, draft(valid_before=int(room) + 60), budget, now=room)
 
 
 def room_at(store: Ledger, payment: Payment, budget: Budget, now: float) -> float | None:
     """When the refusal says that there is room; it is true, and a second before there is none."""
-    with raises(PaymentRefusedError, "over_budget") as caught:
+    with pytest.raises(PaymentRefusedError, match="over_budget") as caught:
         reserve(store, payment, budget, now=now, over=now)
     details = caught.value.details
     assert isinstance(details, BudgetDetails)
     if details.room_at is None:
         return None
     room = details.room_at.timestamp()
-    with raises(PaymentRefusedError, "over_budget"):
+    with pytest.raises(PaymentRefusedError, match="over_budget"):
         reserve(store, payment, budget, now=room - 1, over=now)
     later = replace(payment, valid_before=int(room) + 60, counts_until=int(room) + 60)
     reserve(store, later, budget, now=room, over=now)
@@ -606,7 +634,7 @@ def another_purchase_secret_is_refused_where_it_is_written(store: Ledger) -> Non
     """Two programs may look at the same moment; the transaction that writes it has the last word."""
     first, second = reserve(store, draft("a", purchase="a")), reserve(store, draft("b", purchase="b"))
     submit(store, first, secret_id="one")
-    with raises(PaymentRefusedError, "purchase_secret_changed"):
+    with pytest.raises(PaymentRefusedError, match="purchase_secret_changed"):
         submit(store, second, secret_id="two")
     kept = store.get(second.id)
     assert kept is not None
@@ -620,7 +648,7 @@ def the_first_recipient_that_is_signed_is_remembered(store: Ledger) -> None:
     first, second = reserve(store, draft()), reserve(store, draft(pay_to=OTHER))
     assert trusted(store, ORIGIN) == []
     submit(store, first)
-    with raises(PaymentRefusedError, "recipient_changed"):
+    with pytest.raises(PaymentRefusedError, match="recipient_changed"):
         submit(store, second)
     assert trusted(store, ORIGIN) == [ADDRESS]
 
@@ -643,11 +671,11 @@ def what_is_released_is_asked_for_and_stays_released(store: Ledger, place: str) 
     payment = at(store, place, fingerprint="call")
     now, until = payment.counts_until + GRACE, payment.valid_before
     budget = Budget(total="0.03", release="service")
-    with raises(PaymentRefusedError, "reservation_lost"):
+    with pytest.raises(PaymentRefusedError, match="reservation_lost"):
         resubmit(store, payment, now=now, over=until - 1)
     assert store.get(payment.id) == payment
     other = reserve(store, draft(valid_before=int(now) + 60), budget, now=now)
-    with raises(PaymentRefusedError, "over_budget"):
+    with pytest.raises(PaymentRefusedError, match="over_budget"):
         reserve(store, draft("call", valid_before=int(now) + 60), budget, now=now, over=until - 1)
     asked = resubmit(store, payment, now=now, over=until)
     assert told(store, asked, ReasonCode.UNKNOWN, now=now).refused
@@ -661,10 +689,10 @@ def what_is_released_is_asked_for_and_stays_released(store: Ledger, place: str) 
 def only_the_call_that_has_claimed_it_resubmits_it(store: Ledger) -> None:
     payment = submitted(store, draft(), owner="me", until=NOW + 300)
     for change in ({"owner": "you"}, {"owner": "me", "signatures": 2}):
-        with raises(PaymentOutcomeUnknownError, "another call has continued it"):
+        with pytest.raises(PaymentOutcomeUnknownError, match="another call has continued it"):
             resubmit(store, payment, **change)
     assert store.get(payment.id) == payment
-    with raises(PaymentRefusedError, "never signed"):
+    with pytest.raises(PaymentRefusedError, match="never signed"):
         resubmit(store, reserve(store, draft()))
 
 
@@ -706,7 +734,7 @@ def what_may_be_marked(store: Ledger, place: str, paid: bool, evidence: str) -> 
     early = (place in ("delivered", *TAKEN) and paid) or (place not in ("reserved", *NEVER_SENT) and bool(evidence))
     for now, allowed in ((over - 1, early), (over, place not in ("reserved", *NEVER_SENT))):
         if not allowed:
-            with raises(PaymentRefusedError, "not_unresolved") as refused:
+            with pytest.raises(PaymentRefusedError, match="not_unresolved") as refused:
                 mark(store, payment, paid=paid, evidence=evidence, now=now)
             assert refused.value.payment == payment
             continue
@@ -742,7 +770,7 @@ def what_the_chain_says_paid_a_person_closes(store: Ledger) -> None:
     closed = mark(store, payment, paid=True, now=NOW + 200)
     assert (closed.proof, closed.reason) == (PaymentProof.PERSON, payment.reason)
     assert store.find("call", now=NOW) is None
-    with raises(PaymentRefusedError, "not_unresolved"):
+    with pytest.raises(PaymentRefusedError, match="not_unresolved"):
         mark(store, payment, paid=False, now=NOW + 200)
 
 
@@ -751,7 +779,7 @@ def a_verdict_about_an_older_signature_is_late(store: Ledger) -> None:
     first = submitted(store, draft("call"))
     again = reserve(store, draft("call", valid_before=int(NOW) + 400), now=NOW + 200, over=NOW + 200)
     submit(store, replace(again, valid_before=int(NOW) + 400, counts_until=int(NOW) + 400), now=NOW + 200)
-    with raises(PaymentRefusedError, "not_unresolved"):
+    with pytest.raises(PaymentRefusedError, match="not_unresolved"):
         mark(store, first, paid=False, evidence="chain: at block 1", signatures=1, now=NOW + 500)
 
 
@@ -1044,7 +1072,11 @@ def sums_that_are_too_large_are_an_error_of_the_ledger(store: Ledger) -> None:
     for _ in range(9):
         submitted(store, draft(amount=10**18), budget=Budget.unlimited())
     last = reserve(store, draft(amount=10**18), Budget.unlimited())
-    with raises(LedgerError):
+    with pytest.raises(LedgerError):
         submit(store, last)
     release(store, last)
     assert store.spending(Budget(), now=NOW).total == 9 * 10**18
+
+
+SOME = random.Random(7).sample(sorted(CASES), 12)
+"""Cases for the quick tests of what is slow."""

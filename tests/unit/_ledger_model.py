@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+import random
+from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import replace
 from typing import Any, Protocol, TypeVar
+
+import pytest
 
 from tradesdk import (
     Budget,
@@ -21,8 +25,7 @@ from tradesdk import (
 from tradesdk._values.payment import GRACE, LONGEST_VALIDITY
 from tradesdk.payments.budget import LIMITS, Release
 
-from .expectations import raises
-from .ledger_payments import (
+from ._ledger import (
     ADDRESS,
     HEADER,
     MIDNIGHT,
@@ -355,7 +358,7 @@ class Course:
         changes = {"signatures": signatures, "over": over, "owner": owner, "now": self.now}
         released = self.is_released(payment)
         if not is_open or older or not self.is_own(payment, owner) or (released and payment.valid_before > over):
-            with raises(PaymentError):
+            with pytest.raises(PaymentError):
                 resubmit(self.store, payment, **changes)
             return
         expected = self.put(payment, refused=released, submissions=payment.submissions + 1)
@@ -461,7 +464,7 @@ class Course:
             marked = mark(self.store, payment, paid=paid, evidence=evidence, now=self.now)
             assert marked == self.put(payment, stage=stage, proof=proof, paid=paid, reason=evidence or payment.reason)
             return
-        with raises(PaymentRefusedError, "not_unresolved") as refused:
+        with pytest.raises(PaymentRefusedError, match="not_unresolved") as refused:
             mark(self.store, payment, paid=paid, evidence=evidence, now=self.now)
         assert refused.value.payment == payment
 
@@ -531,3 +534,9 @@ class Course:
             )
         for origin in (ORIGIN, f"{ORIGIN}:8443"):
             assert sorted(trusted(self.store, origin)) == sorted(self.known.get(origin, []))
+
+
+def play_course(make_store: Callable[[], Ledger], seed: int, *, steps: int = 60) -> None:
+    """The random course of a seed, on an empty store."""
+    with closing(make_store()) as store:
+        Course(store, random.Random(seed).choice).play(steps)
