@@ -21,6 +21,8 @@ from .._rows import each_of
 from ..contract._golden import load
 from ._client import client_of
 
+pytestmark = pytest.mark.long  # pandas, polars and pyarrow: 440 MiB, and seconds to import
+
 MOMENT = "timestamp[us, tz=UTC]"
 TEXT, WHOLE, REAL, FLAG = "string", "int64", "double", "bool"
 TRADE = {
