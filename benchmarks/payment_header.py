@@ -19,8 +19,9 @@ from eth_account.messages import encode_typed_data
 
 from tradesdk._market import price
 from tradesdk._values.http import Headers, RawResponse
+from tradesdk._values.payment import Payment
 from tradesdk.payments.guards import DOMAIN_NAME, DOMAIN_VERSION, USDC, check_url, choose, longest_validity
-from tradesdk.payments.protocol import Authorization, encode_payment, parse_offer
+from tradesdk.payments.protocol import encode_payment, parse_offer
 from tradesdk.payments.signing.secp256k1 import keccak256
 from tradesdk.payments.signing.signer import (
     LocalSigner,
@@ -70,15 +71,25 @@ def pay(signer: Signer) -> str:
     offered = parse_offer(response)
     most = price("/v1/token-prices", 2)
     requirement = choose(offered, url=URL, payer=signer.address, most=most, max_validity=MAX_VALIDITY)
-    authorization = Authorization(
+    now = int(time.time())
+    payment = Payment(
+        id="pay_" + "0" * 24,
+        fingerprint="",
+        method="POST",
+        url=URL,
+        body=b"",
+        network=requirement.network,
+        asset=requirement.asset,
         payer=signer.address,
-        to=requirement.pay_to,
-        value=int(requirement.amount),
-        valid_before=int(time.time()) + longest_validity(requirement, MAX_VALIDITY),
+        pay_to=requirement.pay_to,
+        amount=int(requirement.amount),
         nonce=new_nonce(),
+        valid_before=now + longest_validity(requirement, MAX_VALIDITY),
+        counts_until=now,
+        created=now,
+        updated=now,
     )
-    signature = signed_authorization(signer, authorization)
-    return encode_payment(offered, requirement, authorization, signature)
+    return encode_payment(offered, requirement, payment, signed_authorization(signer, payment))
 
 
 def without_coincurve() -> LocalSigner:

@@ -138,7 +138,7 @@ def token_signals(
 
 
 def signal_history(
-    tokens: Sequence[str],
+    tokens: Sequence[str | TokenQuery],
     start: datetime | float | None = None,
     end: datetime | float | None = None,
     signal_type: SignalType | None = None,
@@ -147,17 +147,17 @@ def signal_history(
     return _SIGNAL_HISTORY.request(history_filter(start, end, signal_type), one_batch(tokens))
 
 
-def token_prices(tokens: Sequence[str]) -> MarketRequest[TokenResults[TokenPrice]]:
+def token_prices(tokens: Sequence[str | TokenQuery]) -> MarketRequest[TokenResults[TokenPrice]]:
     """Current prices of 1 to 5 tokens."""
     return _TOKEN_PRICES.request({}, one_batch(tokens))
 
 
-def token_win_rate(tokens: Sequence[str]) -> MarketRequest[TokenResults[TokenWinRate]]:
+def token_win_rate(tokens: Sequence[str | TokenQuery]) -> MarketRequest[TokenResults[TokenWinRate]]:
     """Win rates of agents with 1 to 5 tokens."""
     return _WIN_RATES.request({}, one_batch(tokens))
 
 
-def token_avg_prices(tokens: Sequence[str]) -> MarketRequest[TokenResults[TokenAvgPrices]]:
+def token_avg_prices(tokens: Sequence[str | TokenQuery]) -> MarketRequest[TokenResults[TokenAvgPrices]]:
     """Average prices at which agents bought and sold 1 to 5 tokens."""
     return _AVG_PRICES.request({}, one_batch(tokens))
 

@@ -16,15 +16,15 @@ from tradesdk import (
     InvalidArgumentError,
     Ledger,
     NotFoundError,
+    Payment,
     PaymentRefusedError,
     TokenDetails,
 )
-from tradesdk.payments.protocol import Authorization
 from tradesdk.payments.signing.signer import authorization_signable, digest_of
 from tradesdk_mock import MockService
 
 from .._paidservice import CountingSigner
-from .._payments import how
+from .._payments import how, payment
 from .._rows import each_of
 from .._seller import BASE, PRICE, TWO, Seller, settled
 from ..unit._offers import PAY_TO, offer_2, requirement_2
@@ -41,8 +41,8 @@ def asking(**fields: Any) -> Seller:
 
 
 def signed(seller: Seller) -> dict[str, str]:
-    (payment,) = seller.payments
-    found: dict[str, str] = payment["payload"]["authorization"]
+    (sent,) = seller.payments
+    found: dict[str, str] = sent["payload"]["authorization"]
     return found
 
 
@@ -204,22 +204,22 @@ async def test_an_account_of_eth_account_pays() -> None:
         seller = Seller(receipt=settled())
         result = await market_of(seller, signer=signer).token_prices(TWO)
         assert (result.charged, result.warnings) == (True, ())
-        (payment,) = seller.payments
-        signable = authorization_signable(_read(payment["payload"]["authorization"]))
+        (header,) = seller.payments
+        signable = authorization_signable(_read(header["payload"]["authorization"]))
         ours = CountingSigner().sign_digest(digest_of(signable))
-        assert payment["payload"]["signature"] == "0x" + ours.hex()
+        assert header["payload"]["signature"] == "0x" + ours.hex()
     assert isinstance(signer, Wallet)
     (message,) = signer.messages
-    sent = payment["payload"]["authorization"]
+    sent = header["payload"]["authorization"]
     assert {name: str(value) for name, value in message.items()} == sent
     assert (message["value"], message["to"]) == (PRICE, PAY_TO)
 
 
-def _read(sent: dict[str, str]) -> Authorization:
-    return Authorization(
+def _read(sent: dict[str, str]) -> Payment:
+    return payment(
         payer=sent["from"],
-        to=sent["to"],
-        value=int(sent["value"]),
+        pay_to=sent["to"],
+        amount=int(sent["value"]),
         valid_before=int(sent["validBefore"]),
         nonce=sent["nonce"],
     )

@@ -9,7 +9,7 @@ import pytest
 from tradesdk import LocalSigner, RawResponse
 from tradesdk._values.http import Headers
 from tradesdk.payments.protocol import (
-    Authorization,
+    authorization,
     encode_payment,
     offer_error,
     parse_offer,
@@ -51,16 +51,16 @@ def test_a_payment_is_written_to_the_last_character_of_its_signature() -> None:
     offer = parse_offer(golden_answer(accepts=[load(OFFER)["accepts"][0] | {"amount": "30000"}]))
     signer = LocalSigner.from_key(KEY)
     terms = golden["payload"]["authorization"]
-    authorization = Authorization(
+    signed = payment(
         payer=signer.address,
-        to=offer.accepts[0].pay_to,
-        value=int(offer.accepts[0].amount),
+        pay_to=offer.accepts[0].pay_to,
+        amount=int(offer.accepts[0].amount),
         valid_before=int(terms["validBefore"]),
         nonce=terms["nonce"],
     )
-    assert authorization.wire() == terms
-    signature = signer.sign_digest(digest_of(authorization_signable(authorization)))
-    header = encode_payment(offer, offer.accepts[0], authorization, signature)
+    assert authorization(signed) == terms
+    signature = signer.sign_digest(digest_of(authorization_signable(signed)))
+    header = encode_payment(offer, offer.accepts[0], signed, signature)
     assert json.loads(base64.b64decode(header, validate=True)) == golden
     assert payment(header=header).sent() == (b"PAYMENT-SIGNATURE", header.encode())
 
@@ -88,15 +88,15 @@ def test_the_identifier_is_echoed_with_an_id() -> None:
     marked = parse_offer(golden_answer(extensions={"payment-identifier": golden, "other": [1, None]}))
     assert plain.identifier_wanted is False
     assert marked.identifier_wanted is True
-    authorization = Authorization(
+    signed = payment(
         payer="0x1a642f0E3c3aF545E7AcBD38b07251B3990914F1",
-        to=marked.accepts[0].pay_to,
-        value=60_000,
+        pay_to=marked.accepts[0].pay_to,
+        amount=60_000,
         valid_before=1,
         nonce="0x" + "00" * 32,
     )
     name = "pay_0123456789abcdef"
-    header = encode_payment(marked, marked.accepts[0], authorization, bytes(65), identifier=name)
+    header = encode_payment(marked, marked.accepts[0], signed, bytes(65), identifier=name)
     sent = json.loads(base64.b64decode(header, validate=True))
     expected = golden | {"info": golden["info"] | {"id": name}}
     assert sent["extensions"] == {"payment-identifier": expected, "other": [1, None]}

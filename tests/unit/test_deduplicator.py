@@ -78,23 +78,15 @@ def test_the_first_event_shows_that_it_began_earlier_than_a_clock_ahead_said(sho
     """What dates the answers is ahead of what dates the signals: all that follow would lie before the begin."""
     one = Follows(history=History([("older", -500), ("old", -50), ("missed", 15)]))
     one.replay.ahead = AHEAD
-    one.replay.start(START + ahead, guessed=True)
+    one.replay.start(START + ahead)
     came = one.beat(10) if shown_by == "a heartbeat" else one.live("a", 10, now=10 + ahead)
     assert came + one.both_looks(60 + ahead) == ([] if shown_by == "a heartbeat" else ["a"]) + ["missed"]
-
-
-@each_of("hours", [-3, 0, 3])
-def test_without_a_date_the_first_event_says_where_it_begins(hours: float) -> None:
-    one = Follows(history=History([("old", -50), ("missed", 15)]))
-    one.replay.start(START + hours * 3_600, guessed=True)
-    one.live("a", 10)
-    assert one.both_looks(60) == ["missed"]
 
 
 def test_a_signal_of_long_ago_does_not_move_a_beginning_that_answers_dated() -> None:
     one = Follows(history=History([("old", -50), ("first", -3_000)]))
     one.replay.ahead = AHEAD
-    one.replay.start(START, guessed=True)
+    one.replay.start(START)
     assert one.live("first", -3_000, now=1) == ["first"]
     assert one.both_looks(60) == one.audit(400) == []
 

@@ -250,7 +250,7 @@ def test_at_least_once_and_twice_only_what_was_not_acknowledged(
     history = History((f"old{at}", at) for at in before)
     one = Follows(acknowledging=True, history=history)
     one.replay.ahead = AHEAD_OF_DATES
-    one.replay.start(START, guessed=True)
+    one.replay.start(START)
     saved = one.replay.state()
     now, number = 20.0, 0
     pending: list[str] = []

@@ -1,6 +1,5 @@
 """A run of batches as a plan: what it shows as spent, and which batches it passes over."""
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -15,9 +14,9 @@ from tradesdk import (
     TokenPrice,
     TokenQuery,
 )
-from tradesdk._market import MarketRequest, token_prices
+from tradesdk._market import token_prices
 from tradesdk.models.market import TokenResults
-from tradesdk.payments.batches import BatchOptions, BatchPlan
+from tradesdk.payments.batches import BatchPlan
 
 from .._payments import SENT, UNKNOWN, payment, result
 from .._rows import each_of
@@ -25,15 +24,9 @@ from .._rows import each_of
 EMPTY = TokenResults[TokenPrice](results=[])
 
 
-def ask(tokens: Sequence[TokenQuery]) -> MarketRequest[TokenResults[TokenPrice]]:
-    return token_prices([one.identifier for one in tokens])
-
-
-def plan(
-    count: int, size: int = 5, max_price: Any = None, max_total: Any = None
-) -> BatchPlan[TokenResults[TokenPrice]]:
+def plan(count: int, *, size: Any = 5, job: str | None = None) -> BatchPlan[TokenResults[TokenPrice]]:
     tokens = [TokenQuery(f"T{number}") for number in range(count)]
-    return BatchPlan(tokens, ask, BatchOptions.of(size, None, max_price, max_total))
+    return BatchPlan(tokens, token_prices, size=size, job=job, max_price=None, max_total=None)
 
 
 def failure(number: int, amount: int, run: str | None, **changes: Any) -> PaymentOutcomeUnknownError:
@@ -71,8 +64,7 @@ def test_what_may_have_been_taken_counts_once_with_the_largest_amount() -> None:
     ],
 )
 def test_only_a_job_passes_over_what_its_name_has_paid_for(job: str | None, code: Any, goes_on: bool) -> None:
-    tokens = [TokenQuery(f"T{number}") for number in range(2)]
-    made = BatchPlan(tokens, ask, BatchOptions.of(1, job, None, None))
+    made = plan(2, size=1, job=job)
     assert made.failed(1, PaymentUndeliveredError("no answer", code=code)) is goes_on
     assert (made.done, made.passed_over) == ((1, [("T0",)]) if goes_on else (0, []))
 
@@ -80,4 +72,4 @@ def test_only_a_job_passes_over_what_its_name_has_paid_for(job: str | None, code
 @each_of(("size", "problem"), [(0, "size"), (6, "size"), (True, "size"), ("5", "size")])
 def test_the_size_is_checked(size: Any, problem: str) -> None:
     with pytest.raises(InvalidArgumentError, match=problem):
-        BatchOptions.of(size, None, None, None)
+        plan(0, size=size)

@@ -1,5 +1,6 @@
 """What is hashed before it is signed; tests/unit/test_signer_typed.py compares it with what a wallet signs."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -8,16 +9,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tradesdk.payments.guards import DOMAIN_NAME, DOMAIN_VERSION, USDC
-from tradesdk.payments.protocol import Authorization
 from tradesdk.payments.signing.secp256k1 import keccak256
 from tradesdk.payments.signing.signer import DOMAIN_SEPARATOR, TYPE_HASH, authorization_signable, new_nonce
 
+from .._payments import payment
 from .._rows import each_of
 
-VECTOR = Authorization(
+VECTOR = payment(
     payer="0x1a642f0E3c3aF545E7AcBD38b07251B3990914F1",
-    to="0x209693Bc6afc0C5328bA36FaF03C514EF312287C",
-    value=30_000,
+    pay_to="0x209693Bc6afc0C5328bA36FaF03C514EF312287C",
+    amount=30_000,
     valid_before=1_795_176_348,
     nonce="0x" + "0" * 63 + "1",
 )
@@ -37,9 +38,9 @@ def test_the_two_constants_are_what_they_say() -> None:
 
 BAD: dict[str, list[Any]] = {
     "payer": ["", VECTOR.payer[2:], VECTOR.payer[:-2], VECTOR.payer + "00", "0x" + "0 " * 20, "0x" + "00 " * 20],
-    "to": ["0x" + "zz" * 20, "0X" + VECTOR.to[2:], "vitalik.eth", VECTOR.nonce],
-    "nonce": ["0x01", "0" * 66, VECTOR.to],
-    "value": [-1, 2**256],
+    "pay_to": ["0x" + "zz" * 20, "0X" + VECTOR.pay_to[2:], "vitalik.eth", VECTOR.nonce],
+    "nonce": ["0x01", "0" * 66, VECTOR.pay_to],
+    "amount": [-1, 2**256],
     "valid_before": [-1, 2**256],
 }
 
@@ -48,7 +49,7 @@ BAD: dict[str, list[Any]] = {
 def test_what_cannot_be_signed(name: str, bad: Any) -> None:
     changed: dict[str, Any] = {name: bad}
     with pytest.raises(ValueError, match=r"must be \d+ bytes|from 0 to 2\^256|non-hexadecimal"):
-        authorization_signable(VECTOR._replace(**changed))
+        authorization_signable(replace(VECTOR, **changed))
 
 
 def test_nonces_are_32_random_bytes() -> None:

@@ -12,13 +12,13 @@ from tradesdk import PaymentRefusedError, RawResponse
 from tradesdk._values.http import Headers
 from tradesdk.payments.protocol import (
     MAX_OFFER,
-    Authorization,
     Offer,
     encode_payment,
     offer_error,
     parse_offer,
 )
 
+from .._payments import payment
 from .._rows import each_of
 from ._offers import (
     PAY_TO,
@@ -32,7 +32,7 @@ from ._offers import (
 )
 from ._pickled import pickled
 
-AUTHORIZATION = Authorization(PAYER, PAY_TO, 60000, 1795176348, "0x" + "ab" * 32)
+SIGNED = payment(amount=60000, payer=PAYER, pay_to=PAY_TO, valid_before=1795176348, nonce="0x" + "ab" * 32)
 SIGNATURE = bytes(range(65))
 VERSION_1 = b'{"x402Version": 1, "error": "invalid_payload", "accepts": [{"scheme": "exact", "network": "base"}]}'
 IDENTIFIER = {"payment-identifier": {"info": {"required": False}, "schema": {"type": "object"}}}
@@ -78,7 +78,7 @@ def test_whether_an_identifier_is_wanted(extensions: Any, wanted: bool) -> None:
 
 
 def written(offer: Offer, identifier: str | None = None) -> Any:
-    return decoded(encode_payment(offer, offer.accepts[0], AUTHORIZATION, SIGNATURE, identifier=identifier))
+    return decoded(encode_payment(offer, offer.accepts[0], SIGNED, SIGNATURE, identifier=identifier))
 
 
 def test_what_the_offer_did_not_say_is_not_said_back() -> None:

@@ -14,10 +14,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tradesdk import ConfigError, LocalSigner
-from tradesdk.payments.protocol import Authorization
 from tradesdk.payments.signing.secp256k1 import ORDER, checksummed
 from tradesdk.payments.signing.signer import sign_message, signed_authorization, typed_data
 
+from .._payments import payment
 from .._secrets import WALLET_KEY, Seen
 
 HAS_COINCURVE = importlib.util.find_spec("coincurve") is not None
@@ -71,20 +71,20 @@ def test_both_ways_sign_payments_and_texts_as_eth_account_does(
 ) -> None:
     account = Account.from_key(key)
     value, before = numbers
-    payment = Authorization(
+    paid = payment(
         payer=account.address,
-        to="0x" + to.hex(),
-        value=value,
+        pay_to="0x" + to.hex(),
+        amount=value,
         valid_before=before,
         nonce="0x" + nonce.hex(),
     )
-    right = account.sign_typed_data(*typed_data(payment)).signature
+    right = account.sign_typed_data(*typed_data(paid)).signature
     message = "0x" + bytes(account.sign_message(encode_defunct(text=text)).signature).hex()
     for way in (contextlib.nullcontext, without_coincurve):
         with way():
             signer = LocalSigner.from_key(key)
-            assert (signed_authorization(signer, payment), sign_message(signer, text)) == (right, message)
-            assert (signed_authorization(account, payment), sign_message(account, text)) == (right, message)
+            assert (signed_authorization(signer, paid), sign_message(signer, text)) == (right, message)
+            assert (signed_authorization(account, paid), sign_message(account, text)) == (right, message)
 
 
 @given(st.binary(min_size=20, max_size=20))

@@ -10,7 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tradesdk import ConfigError, DigestSigner, InvalidArgumentError, LocalSigner, Signer, TypedDataSigner
-from tradesdk.payments.protocol import Authorization
 from tradesdk.payments.signing.signer import (
     authorization_signable,
     checked_signer,
@@ -19,15 +18,16 @@ from tradesdk.payments.signing.signer import (
     typed_data,
 )
 
+from .._payments import payment
 from .._rows import each_of
 
 KEY = b"\x01" * 32
 MINE = LocalSigner.from_key(KEY)
 OTHER = LocalSigner.from_key(b"\x02" * 32)
-PAYMENT = Authorization(
+PAYMENT = payment(
     payer=MINE.address,
-    to="0x209693Bc6afc0C5328bA36FaF03C514EF312287C",
-    value=30_000,
+    pay_to="0x209693Bc6afc0C5328bA36FaF03C514EF312287C",
+    amount=30_000,
     valid_before=1_795_176_348,
     nonce="0x" + "00" * 31 + "01",
 )
@@ -86,15 +86,15 @@ def test_what_is_signed_as_typed_data_is_what_we_sign(
 ) -> None:
     """Hashed by eth-account. An address from an offer may have any capitals; wallets refuse wrong ones."""
     value, before = numbers
-    authorization = Authorization(
+    paid = payment(
         payer=MINE.address.lower(),
-        to="0x" + capitals(to.hex()),
-        value=value,
+        pay_to="0x" + capitals(to.hex()),
+        amount=value,
         valid_before=before,
         nonce="0x" + nonce.hex(),
     )
-    domain, types, message = typed_data(authorization)
-    assert encode_typed_data(domain, types, message) == authorization_signable(authorization)
+    domain, types, message = typed_data(paid)
+    assert encode_typed_data(domain, types, message) == authorization_signable(paid)
 
 
 def test_a_signer_that_changes_what_it_gets_changes_only_that() -> None:

@@ -5,21 +5,20 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
-from types import TracebackType
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
 from .._http import settings
+from .._http.arguments import is_number, wrong_setting
 from .._http.request import Request
 from .._http.response import decode_raw
 from .._http.retry import Operation, RetryPolicy
 from .._http.settings import Timeout
 from .._http.wire_logging import redacted
 from .._system.clock import Clock, SystemClock
-from .._values.text import wrong_number
-from ..errors import APIError, ConfigError
+from ..errors import APIError
 from ..payments.results import ChainVerdict
 from ..payments.witness import NodeFailedError, agreed, examine
-from .client import open_sender
+from .base_client import AsyncConnected, open_sender
 from .session import AsyncSession
 
 if TYPE_CHECKING:
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
     from .httpx_sender import AsyncHttpClient
 
 
-class AsyncChainWitness:
+class AsyncChainWitness(AsyncConnected):
     """Asks your own nodes of Base whether a payment was taken: `MarketClient(witness=…)`.
 
     A client asks it for payments with an unknown outcome, when it reconciles or resumes them. A call that goes well
@@ -65,10 +64,8 @@ class AsyncChainWitness:
     ) -> None:
         settings.http_client(http_client, "AsyncClient")
         settings.instance("clock", clock, Clock, "a Clock with now, monotonic, sleep and sleep_async")
-        is_number = isinstance(timeout, int | float) and not isinstance(timeout, bool)
-        if not is_number or not 0 < timeout <= sys.float_info.max:
-            message, hint = wrong_number("timeout", "more than 0 seconds, and finite", timeout)
-            raise ConfigError(message, hint=hint)
+        if not (is_number(timeout) and 0 < timeout <= sys.float_info.max):
+            raise wrong_setting("timeout", "more than 0 seconds, and finite", timeout)
         hosts = [settings.rpc_url(url) for url in (rpc_url, *more_urls)]
         clock = clock or SystemClock()
         self._nodes = [  # the URL of a session has its host only; the sender knows the path
@@ -113,23 +110,9 @@ class AsyncChainWitness:
         for node in self._nodes:
             await node.aclose()
 
-    async def __aenter__(self) -> AsyncChainWitness:
-        return self
-
-    async def __aexit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc_value: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        await self.aclose()
-
     def __repr__(self) -> str:
         hosts = map(_host, vars(self).get("_nodes", ()))
         return f"<{type(self).__name__} {', '.join(hosts) or 'that could not be made'}>"
-
-    def __reduce__(self) -> NoReturn:
-        raise TypeError("a witness cannot be pickled: it holds connections and maybe a key; make one in every process")
 
 
 def _host(node: AsyncSession) -> str:

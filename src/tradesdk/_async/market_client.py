@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from types import TracebackType
-from typing import TYPE_CHECKING, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Self, TypeVar
 
 from .._http import settings
 from .._http.retry import RetryPolicy
 from .._http.settings import Timeout
 from .._market import MarketRequest
-from .._system.clock import Clock, SystemClock
-from .._values.http import RateLimit
+from .._system.clock import Clock
 from ..errors import ConfigError, InvalidArgumentError
 from ..payments.authorizer import PaymentAuthorizer
 from ..payments.budget import Budget
@@ -21,10 +19,10 @@ from ..payments.ledger.store import Ledger
 from ..payments.money import Usd, micro_usd
 from ..payments.signing.secp256k1 import checksummed
 from ..payments.signing.signer import LocalSigner, Signer, checked_signer
-from .client import open_sender
+from .base_client import AsyncBaseClient, open_session
 from .market_methods import AsyncDryRuns, AsyncMarketMethods, AsyncQuotes
 from .payment_flow import AsyncPaymentFlow
-from .session import AsyncRateLimiter, AsyncSession
+from .session import AsyncRateLimiter
 
 if not TYPE_CHECKING:
     from .._values.parts import part
@@ -38,13 +36,12 @@ if TYPE_CHECKING:
     from .payment_history import AsyncPayments
 
 T = TypeVar("T")
-R = TypeVar("R")
 
 _PAID_READ = 90.0
 """Seconds to wait for a paid answer: a settlement waits for a block."""
 
 
-class AsyncMarketClient(AsyncMarketMethods):
+class AsyncMarketClient(AsyncBaseClient, AsyncMarketMethods):
     """Paid market data on Base tokens: signals, prices, win rates, average prices, top performers, metrics.
 
     Every paid call is guarded (price, recipient, token, network), budgeted, recorded before it is sent, signed once,
@@ -118,10 +115,6 @@ class AsyncMarketClient(AsyncMarketMethods):
         clock: Clock | None = None,
         http_client: AsyncHttpClient | None = None,
     ) -> None:
-        settings.http_client(http_client, "AsyncClient")
-        settings.instance("clock", clock, Clock, "a Clock with now, monotonic, sleep and sleep_async")
-        settings.rate_limiter(rate_limiter, AsyncRateLimiter)
-        settings.instance("retry", retry, RetryPolicy, "a RetryPolicy; for a number use max_retries=")
         settings.instance("budget", budget, Budget, 'a Budget, such as Budget(per_day="5.00")')
         settings.instance("ledger", ledger, Ledger, "a Ledger")
         if api_key is not None and not send_api_key:
@@ -139,28 +132,22 @@ class AsyncMarketClient(AsyncMarketMethods):
         recipients = _recipients(pay_to)
         if signer is not None:
             checked_signer(signer)
-        of_client = "" if http_client is None else str(http_client.base_url)
-        url = settings.base_url(
+        self._session = session = open_session(
             settings.market_base_url(base_url),
-            allow_insecure=allow_insecure,
-            of_client=of_client,
-            why_https=settings.NOT_PAID_THERE,
-        )
-        clock = clock or SystemClock()
-        session = AsyncSession(
-            base_url=url,
-            key=settings.api_key(api_key) if send_api_key else None,
-            timeout=Timeout.of(timeout),
-            policy=settings.policy(retry or RetryPolicy(), max_retries),
-            deadline=settings.deadline(deadline),
+            settings.api_key(api_key) if send_api_key else None,
+            timeout=timeout,
+            max_retries=max_retries,
+            deadline=deadline,
+            retry=retry,
             throttle=throttle,
             rate_limiter=rate_limiter,
-            api="market",
+            allow_insecure=allow_insecure,
             clock=clock,
-            sender=open_sender(url, http_client),
+            http_client=http_client,
+            api="market",
+            why_https=settings.NOT_PAID_THERE,
         )
-        self._owner = True
-        self._own_witness = None if witness is not None else _witness_of_environment(clock)
+        self._own_witness = None if witness is not None else _witness_of_environment(session.clock)
         self._witness = witness or self._own_witness
         self._ledger: Ledger | None = None
         if ledger is None:
@@ -172,12 +159,11 @@ class AsyncMarketClient(AsyncMarketMethods):
             max_validity=checked_validity(max_validity),
             pay_to=recipients,
             continue_for=settings.continue_for(continue_for),
-            clock=clock,
+            clock=session.clock,
         )
-        for_payments = Timeout(read=_PAID_READ) if timeout is None else Timeout.of(timeout)
         self._paying = AsyncPaymentFlow(
             session,
-            session.copy_with(timeout=for_payments, policy=None, deadline=None),
+            session.with_options(timeout=Timeout(read=_PAID_READ) if timeout is None else timeout),
             authorizer,
             reuse_offers=reuse_offers,
             check_tokens=check_tokens,
@@ -207,16 +193,6 @@ class AsyncMarketClient(AsyncMarketMethods):
 
         return AsyncPayments(self._paying, self._witness)
 
-    @property
-    def base_url(self) -> str:
-        """The service's URL, without `/v1`."""
-        return self._paying.session.base_url
-
-    @property
-    def rate_limit(self) -> RateLimit | None:
-        """The rate limit in the last answer that had one; None before that."""
-        return self._paying.session.limiter.rate_limit
-
     async def _buy(
         self,
         request: MarketRequest[T],
@@ -234,48 +210,22 @@ class AsyncMarketClient(AsyncMarketMethods):
         timeout: float | Timeout | None = None,
         max_retries: int | None = None,
         deadline: float | None = None,
-    ) -> AsyncMarketClient:
-        """A copy with other settings that shares connections, ledger and budget. Closing the copy closes nothing."""
-        copy = object.__new__(type(self))
-        copy._owner = False
-        copy._ledger = None
-        copy._own_witness = None
+    ) -> Self:
+        copy = super().with_options(timeout=timeout, max_retries=max_retries, deadline=deadline)
+        copy._ledger = copy._own_witness = None
         copy._witness = self._witness
         copy._paying = self._paying.copy_with(
-            lambda session, paid: session.copy_with(
-                timeout=None if timeout is None else Timeout.of(timeout),
-                policy=settings.policy(session.policy, max_retries),
-                deadline=None if deadline is None else settings.deadline(deadline),
-            )
+            lambda session: session.with_options(timeout=timeout, max_retries=max_retries, deadline=deadline)
         )
         return copy
 
     async def aclose(self) -> None:
         """Close the connections, and the ledger if the client opened it. A given ledger or client stays open."""
-        if self._owner:
-            await self._paying.session.aclose()
-            if self._own_witness is not None:
-                await self._own_witness.aclose()
-            if self._ledger is not None:
-                self._ledger.close()
-
-    async def __aenter__(self) -> AsyncMarketClient:
-        return self
-
-    async def __aexit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc_value: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        await self.aclose()
-
-    def __repr__(self) -> str:
-        where = self.base_url if "_paying" in vars(self) else "that could not be made"
-        return f"<{type(self).__name__} {where}>"
-
-    def __reduce__(self) -> NoReturn:
-        raise TypeError("a client cannot be pickled: it holds connections and a key; make one in every process")
+        await super().aclose()
+        if self._own_witness is not None:
+            await self._own_witness.aclose()
+        if self._ledger is not None:
+            self._ledger.close()
 
 
 def _witness_of_environment(clock: Clock) -> AsyncChainWitness | None:

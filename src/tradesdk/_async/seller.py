@@ -50,11 +50,10 @@ class AsyncSeller:
         self.locks = AsyncKeyedLock()
         self.check = AsyncTokenCheck() if check_tokens else None
 
-    def copy_with(self, change: Callable[[AsyncSession, bool], AsyncSession]) -> Self:
-        """A copy with other sessions. The second argument of `change` is True for the session of paid requests."""
+    def copy_with(self, change: Callable[[AsyncSession], AsyncSession]) -> Self:
+        """A copy with other sessions."""
         clone = copy.copy(self)
-        clone.session = change(self.session, False)
-        clone.paid = change(self.paid, True)
+        clone.session, clone.paid = change(self.session), change(self.paid)
         return clone
 
     async def sync_clock(self) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import ipaddress
 import re
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from urllib.parse import unquote
@@ -40,11 +39,6 @@ def proxy_for(origin: Origin, environ: Mapping[str, str]) -> Proxy | None:
         if not value or (name == "HTTP_PROXY" and "REQUEST_METHOD" in environ):  # a header of a CGI request may set it
             continue
         return None if excluded(host, origin.port, no_proxy) else _parsed(name, value)
-    if sys.platform in ("win32", "darwin") and not no_proxy:
-        from urllib.request import getproxies, proxy_bypass  # they keep proxies in the system's settings, too
-
-        if (value := getproxies().get(scheme)) and not proxy_bypass(host):
-            return _parsed("the system's proxy setting", value)
     return None
 
 

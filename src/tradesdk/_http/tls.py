@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import os
 import re
-import socket  # noqa: F401 (before ssl: a Ctrl-C while C code of ssl looks for it would be an ImportError)
 import ssl
 
 from ..errors import ConfigError

@@ -78,12 +78,12 @@ class Deduplicator:
         self.begin = self.position = 0.0
         self.ahead = A_DAY
         """Seconds that an event may be ahead of the service's time and still be believed."""
-        self._guessed = False  # whether `begin` comes from a clock that the first event may correct
         self._audited = 0.0  # the stream left out nothing before
         self._resumed = 0.0  # older signals are not of this run
         self._newest = -math.inf  # the latest signal, unless it is dated in the future
         self._before: dict[str, float] = {}  # the newest ones that the history had before the stream
-        self._listed = -math.inf  # the latest of them
+        self.listed = -math.inf
+        """The time of the latest of them."""
         self._complete = -math.inf  # nothing older can come live any more, or was missed unreported
         # By id, numbers only: thousands of other objects would keep the garbage collector busy.
         self._seen: dict[str, float] = {}  # the signal's time, or that of the newest one before it if it was late
@@ -96,15 +96,14 @@ class Deduplicator:
 
     # where it begins
 
-    def start(self, begin: float, *, guessed: bool = False) -> None:
-        """Begin with signals from `begin` on. `guessed`: the first event may show that it began earlier."""
+    def start(self, begin: float) -> None:
+        """Begin with signals from `begin` on."""
         self.begin = self.position = self._audited = self._resumed = float(math.floor(begin))
-        self._guessed = guessed
 
     def before(self, signals: Iterable[Signal], now: float) -> None:
         """Note the signals that the history had before the stream: they are not wanted, unless they come live."""
         self._before = {signal.id: unix(signal.timestamp) for signal in signals}
-        self._listed = max((when for when in self._before.values() if when <= now + self.ahead), default=-math.inf)
+        self.listed = max((when for when in self._before.values() if when <= now + self.ahead), default=-math.inf)
 
     def resume(self, state: CheckpointState) -> bool:
         """Continue from a checkpoint. False when its position cannot be right; the stream then starts over."""
@@ -147,8 +146,7 @@ class Deduplicator:
         if signal_id in self._seen:
             self.duplicates += 1
             return self._agrees(signal, when)
-        if self._guessed:
-            self._first_event(when, self.ahead)
+        self._first_event(when, self.ahead)
         if self._complete < when <= now + self.ahead:
             self._complete = when
         agrees = not self._waiting or self._overtake(signal, when, now, out)
@@ -157,17 +155,14 @@ class Deduplicator:
 
     def heartbeat(self, when: float, now: float, out: deque[StreamItem]) -> None:
         """Take a heartbeat: signals before its time will no longer come live."""
-        if self._guessed:
-            self._first_event(when, A_DAY)
+        self._first_event(when, A_DAY)
         self._complete = max(self._complete, min(when, now))
         if when <= now + self.ahead:
             self._release(bisect_left(self._waiting, when, key=itemgetter(0)), now, out)
 
     def _first_event(self, when: float, most: float) -> None:
-        """Begin where the first event shows that the clock was wrong: `most` seconds ahead, or without a `Date`."""
-        self._guessed = False
-        dated = self.ahead < A_DAY
-        if self.begin - most <= when < (self.begin if dated else self.begin + A_DAY):
+        """Begin there if it is older: the stream lags behind, or what dates the answers is ahead."""
+        if self._newest == -math.inf and self.begin - most <= when < self.begin:
             self.start(when)
 
     # the history
@@ -181,7 +176,7 @@ class Deduplicator:
             cut = settled
         else:
             cut = math.floor(attached)
-        last = max(self._newest, self._listed)
+        last = max(self._newest, self.listed)
         anchor = last if last <= settled else -math.inf
         return HistoryWalk(start, cut, now, waits=attached is not None, anchor=anchor)
 

@@ -152,8 +152,7 @@ class StreamState:
         self._last: tuple[StreamSignal, float] | None = None  # the last live signal, and when it came
         self._reports = StreamReporter(options.chain, options.reports, self.items)
         self._begins_now = True
-        self._attempts = 0
-        self._first_attempt_at = mono
+        self._asked_at: float | None = None  # when it was first to be opened
 
     def sync_clock(self, headers: Mapping[str, str], mono: float, local: float) -> None:
         """Set the service's clock by an answer."""
@@ -198,9 +197,7 @@ class StreamState:
 
     def connecting(self, mono: float) -> None:
         """Record an attempt to connect. Signals count from the first attempt on."""
-        if not self._attempts:
-            self._first_attempt_at = mono
-        self._attempts += 1
+        self._asked_at = mono if self._asked_at is None else self._asked_at
 
     def connected(self, headers: Mapping[str, str], mono: float, local: float) -> None:
         """Record that the stream is open."""
@@ -218,9 +215,10 @@ class StreamState:
         deduplicator, position = self.deduplicator, self.deduplicator.position
         self._backfills = [mono, mono + self._options.settle]
         if first and self._begins_now:
-            start = self.clock.at(self._first_attempt_at)
-            deduplicator.start(start, guessed=True)
-            if self._attempts <= 1 and self._attached_at - start <= _SLOW:
+            asked_at = mono if self._asked_at is None else self._asked_at
+            listed = deduplicator.listed  # without a `Date`, only signals tell the service's time
+            deduplicator.start(listed if listed > 0 and not self.clock.is_known else self.clock.at(asked_at))
+            if mono - asked_at <= _SLOW:
                 self._backfills = []
         elif self.clock.is_known and deduplicator.not_after(self._attached_at, away=away):
             self._reports.position_reset(position, deduplicator.position, "it is ahead of the service's time")

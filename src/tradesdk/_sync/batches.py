@@ -13,7 +13,7 @@ from .. import _market as market
 from .._market import MAX_BATCH, MarketRequest, TokenQuery
 from .._values.money import usd
 from ..models.market import SignalType, TokenAvgPrices, TokenPrice, TokenResults, TokenSignals, TokenWinRate
-from ..payments.batches import Batch, BatchOptions, BatchPlan
+from ..payments.batches import Batch, BatchPlan
 from ..payments.money import Usd
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ class BatchRun(Generic[T]):
         self._plan = plan
         self.count = plan.count
         self.tokens = plan.tokens
-        self.job = plan.options.job
+        self.job = plan.job
 
     @property
     def amount(self) -> int:
@@ -67,13 +67,13 @@ class BatchRun(Generic[T]):
         return self
 
     def __next__(self) -> Batch[T]:
-        plan, options = self._plan, self._plan.options
+        plan = self._plan
         while plan.done < self.count:
             number = plan.done + 1
             call, delivered = plan.call(number), partial(plan.delivered, number)
             try:
                 return self._flow.buy(
-                    call, delivered, max_price=options.max_price, job=self.job, run=plan.id, max_total=options.max_total
+                    call, delivered, max_price=plan.max_price, job=plan.job, run=plan.id, max_total=plan.max_total
                 )
             except BaseException as error:
                 if not plan.failed(number, error):
@@ -119,10 +119,9 @@ class Batches:
         max_total: Usd | None = None,
     ) -> BatchRun[TokenResults[TokenSignals]]:
         """The newest signals of tokens: $0.05 a token (`POST /v1/token-signals`); `limit` as in the single call."""
-        options = BatchOptions.of(size, job, max_price, max_total)
-        # Checked here too, as without tokens there are no requests.
-        market.count("limit", limit, market.MAX_SIGNALS)
-        return self._run(market.distinct(tokens, limits=True), lambda part: market.token_signals(part, limit), options)
+        market.count("limit", limit, market.MAX_SIGNALS)  # without tokens there are no requests that check it
+        ask = partial(market.token_signals, limit=limit)
+        return self._run(market.distinct(tokens, limits=True), ask, size, job, max_price, max_total)
 
     def signal_history(
         self,
@@ -137,11 +136,9 @@ class Batches:
         max_total: Usd | None = None,
     ) -> BatchRun[TokenResults[TokenSignals]]:
         """Signals of tokens in a period: $0.05 a token (`POST /v1/signal-history`); filters as in the single call."""
-        options = BatchOptions.of(size, job, max_price, max_total)
-        # Checked here too, as without tokens there are no requests.
-        market.history_filter(start, end, signal_type)
+        market.history_filter(start, end, signal_type)  # without tokens there are no requests that check it
         ask = partial(market.signal_history, start=start, end=end, signal_type=signal_type)
-        return self._run_named(tokens, ask, options)
+        return self._run(market.distinct(tokens), ask, size, job, max_price, max_total)
 
     def token_prices(
         self,
@@ -153,7 +150,7 @@ class Batches:
         max_total: Usd | None = None,
     ) -> BatchRun[TokenResults[TokenPrice]]:
         """Prices of tokens: $0.03 a token (`POST /v1/token-prices`)."""
-        return self._run_named(tokens, market.token_prices, BatchOptions.of(size, job, max_price, max_total))
+        return self._run(market.distinct(tokens), market.token_prices, size, job, max_price, max_total)
 
     def token_win_rate(
         self,
@@ -165,7 +162,7 @@ class Batches:
         max_total: Usd | None = None,
     ) -> BatchRun[TokenResults[TokenWinRate]]:
         """Win rates of tokens: $0.03 a token (`POST /v1/token-win-rate`)."""
-        return self._run_named(tokens, market.token_win_rate, BatchOptions.of(size, job, max_price, max_total))
+        return self._run(market.distinct(tokens), market.token_win_rate, size, job, max_price, max_total)
 
     def token_avg_prices(
         self,
@@ -177,17 +174,16 @@ class Batches:
         max_total: Usd | None = None,
     ) -> BatchRun[TokenResults[TokenAvgPrices]]:
         """Average prices that agents bought and sold tokens at: $0.02 a token (`POST /v1/token-avg-prices`)."""
-        return self._run_named(tokens, market.token_avg_prices, BatchOptions.of(size, job, max_price, max_total))
-
-    def _run_named(
-        self, tokens: Iterable[str], ask: Callable[[Sequence[str]], MarketRequest[T]], options: BatchOptions
-    ) -> BatchRun[T]:
-        return self._run(market.distinct(tokens), lambda part: ask([one.identifier for one in part]), options)
+        return self._run(market.distinct(tokens), market.token_avg_prices, size, job, max_price, max_total)
 
     def _run(
         self,
         tokens: Sequence[TokenQuery],
         ask: Callable[[Sequence[TokenQuery]], MarketRequest[T]],
-        options: BatchOptions,
+        size: int,
+        job: str | None,
+        max_price: Usd | None,
+        max_total: Usd | None,
     ) -> BatchRun[T]:
-        return BatchRun(self._flow, BatchPlan(tokens, ask, options))
+        plan = BatchPlan(tokens, ask, size=size, job=job, max_price=max_price, max_total=max_total)
+        return BatchRun(self._flow, plan)

@@ -3,22 +3,18 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping
-from dataclasses import replace
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 from .._http import settings
 from .._http.request import raw_request
 from .._http.response import decode_raw
 from .._http.retry import RetryPolicy
 from .._http.settings import Timeout
-from .._http.tls import check_tls_variables
-from .._system.clock import Clock, SystemClock
-from .._values.http import RateLimit, RawResponse
-from .sending import Sender
-from .session import RateLimiter, Session
+from .._system.clock import Clock
+from .._values.http import RawResponse
+from .base_client import BaseClient, open_session
+from .session import RateLimiter
 
 if not TYPE_CHECKING:
     from .._values.parts import part
@@ -34,7 +30,7 @@ if TYPE_CHECKING:
     from .resources.wallets import WalletsResource
 
 
-class TradeClient:
+class TradeClient(BaseClient):
     """The account API: agents, wallets, trades, positions, signals, account.
 
     Close it, or use it as a context manager. Threads may share it.
@@ -80,24 +76,18 @@ class TradeClient:
         clock: Clock | None = None,
         http_client: HttpClient | None = None,
     ) -> None:
-        key = settings.api_key(api_key)
-        settings.http_client(http_client, "Client")
-        of_client = "" if http_client is None else str(http_client.base_url)
-        url = settings.base_url(base_url, allow_insecure=allow_insecure, of_client=of_client)
-        settings.instance("clock", clock, Clock, "a Clock with now, monotonic, sleep and sleep_async")
-        settings.rate_limiter(rate_limiter, RateLimiter)
-        settings.instance("retry", retry, RetryPolicy, "a RetryPolicy; for a number use max_retries=")
-        self._owner = True
-        self._session = Session(
-            base_url=url,
-            key=key,
-            timeout=Timeout.of(timeout),
-            policy=settings.policy(retry or RetryPolicy(), max_retries),
-            deadline=settings.deadline(deadline),
+        self._session = open_session(
+            base_url,
+            settings.api_key(api_key),
+            timeout=timeout,
+            max_retries=max_retries,
+            deadline=deadline,
+            retry=retry,
             throttle=throttle,
             rate_limiter=rate_limiter,
-            clock=clock or SystemClock(),
-            sender=open_sender(url, http_client),
+            allow_insecure=allow_insecure,
+            clock=clock,
+            http_client=http_client,
         )
 
     @part
@@ -142,16 +132,6 @@ class TradeClient:
 
         return SignalsResource(self._session)
 
-    @property
-    def base_url(self) -> str:
-        """The service's URL, without `/v1`."""
-        return self._session.base_url
-
-    @property
-    def rate_limit(self) -> RateLimit | None:
-        """The rate limit in the last answer that had one; None before that."""
-        return self._session.limiter.rate_limit
-
     def request(
         self, method: str, path: str, *, query: Mapping[str, Any] | None = None, json: Any = None
     ) -> RawResponse:
@@ -166,71 +146,3 @@ class TradeClient:
             json: the body.
         """
         return self._session.call(raw_request(method, path, decode_raw, query=query, body=json))
-
-    def with_options(
-        self,
-        *,
-        timeout: float | Timeout | None = None,
-        max_retries: int | None = None,
-        deadline: float | None = None,
-    ) -> TradeClient:
-        """A copy with other settings that shares the connections. Closing the copy closes nothing."""
-        copy = object.__new__(type(self))
-        copy._owner = False
-        copy._session = self._session.copy_with(
-            timeout=None if timeout is None else Timeout.of(timeout),
-            policy=settings.policy(self._session.policy, max_retries),
-            deadline=None if deadline is None else settings.deadline(deadline),
-        )
-        return copy
-
-    def close(self) -> None:
-        """Close the connections. A given `http_client` stays open."""
-        if self._owner:
-            self._session.close()
-
-    def __enter__(self) -> TradeClient:
-        return self
-
-    def __exit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc_value: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
-
-    def __repr__(self) -> str:
-        where = self._session.base_url if "_session" in vars(self) else "that could not be made"
-        return f"<{type(self).__name__} {where}>"
-
-    def __reduce__(self) -> NoReturn:
-        raise TypeError("a client cannot be pickled: it holds connections and a key; make one in every process")
-
-
-def open_sender(
-    base_url: str, http_client: HttpClient | None, *, secret_path: settings.SecretPath | None = None
-) -> Sender:
-    """The SDK's own connections, unless there is a client to use or the environment names a proxy.
-
-    `secret_path` follows the base URL in every request, and is not shown.
-    """
-    origin = settings.Origin.of(base_url)
-    if http_client is not None:
-        from .httpx_sender import HttpxSender
-
-        return HttpxSender(base_url, http_client, secret_path=secret_path)
-    proxy = None
-    if not settings.is_loopback(origin.host.decode()):
-        from .._http.proxies import proxy_for
-
-        proxy = proxy_for(origin, os.environ)
-    if origin.scheme == b"https":
-        check_tls_variables()
-    if proxy is not None:
-        from .httpx_sender import HttpxSender, proxied_client
-
-        return HttpxSender(base_url, proxied_client(proxy), proxy=proxy.name, secret_path=secret_path)
-    from .connection_pool import ConnectionPool
-
-    return ConnectionPool(origin if secret_path is None else replace(origin, path=secret_path.encode()))

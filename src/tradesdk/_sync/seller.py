@@ -51,11 +51,10 @@ class Seller:
         self.locks = KeyedLock()
         self.check = TokenCheck() if check_tokens else None
 
-    def copy_with(self, change: Callable[[Session, bool], Session]) -> Self:
-        """A copy with other sessions. The second argument of `change` is True for the session of paid requests."""
+    def copy_with(self, change: Callable[[Session], Session]) -> Self:
+        """A copy with other sessions."""
         clone = copy.copy(self)
-        clone.session = change(self.session, False)
-        clone.paid = change(self.paid, True)
+        clone.session, clone.paid = change(self.session), change(self.paid)
         return clone
 
     def sync_clock(self) -> None:

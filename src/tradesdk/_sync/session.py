@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol, TypeVar, runtime_checkable
 
+from .._http import settings
 from .._http.log_events import event, limiter_failed, log_rate_limit_wait, logger, wire
 from .._http.rate_limit import RateWindow
 from .._http.request import Request
@@ -120,17 +121,20 @@ class Session:
     def __post_init__(self) -> None:
         fixed = self.key is None or self.key.fixed
         self.limiter: RateLimiter = self.rate_limiter or LocalRateLimiter(self.clock)
-        self._limit_name = "" if self.rate_limiter is None or self.key is None else None
-        if self._limit_name is None and self.key is not None and fixed:
-            self._limit_name = self.key.rate_limit_name(self.api)
         self._headers = self.header_list(None) if fixed else None
         self._headers_json = self.header_list(b"") if fixed else None
 
-    def copy_with(self, *, timeout: Timeout | None, policy: RetryPolicy | None, deadline: float | None) -> Session:
+    def with_options(
+        self,
+        *,
+        timeout: float | Timeout | None = None,
+        max_retries: int | None = None,
+        deadline: float | None = None,
+    ) -> Session:
         twin = copy.copy(self)
-        twin.timeout = timeout or self.timeout
-        twin.policy = policy or self.policy
-        twin.deadline = deadline or self.deadline
+        twin.timeout = self.timeout if timeout is None else Timeout.of(timeout)
+        twin.policy = settings.policy(self.policy, max_retries)
+        twin.deadline = self.deadline if deadline is None else settings.deadline(deadline)
         return twin
 
     def for_stream(self, watch: Callable[[object], None]) -> Session:
@@ -324,9 +328,7 @@ class Session:
     @property
     def limit_name(self) -> str:
         """The name of the rate limit: the same for all clients with this key; empty for a limiter of this client."""
-        if self._limit_name is not None or self.key is None:
-            return self._limit_name or ""
-        return self.key.rate_limit_name(self.api)
+        return "" if self.rate_limiter is None or self.key is None else self.key.rate_limit_name(self.api)
 
     def claim(self, request: Request[T], give_up: float) -> RateClaim:
         """Wait until the rate limit allows one request."""

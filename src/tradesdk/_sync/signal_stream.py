@@ -11,7 +11,6 @@ from .._http.log_events import log_retry
 from .._http.response import failure_of
 from .._http.retry import Operation, Retries
 from .._stream.checkpoint import CheckpointFile
-from .._stream.events import signal_reader
 from .._stream.state_machine import NextAction, StreamState
 from ..errors import APIError, APITimeoutError, CheckpointError, InvalidArgumentError, StreamError, TradeError
 from ..models.stream import StreamItem, StreamSignal, StreamStats
@@ -61,8 +60,8 @@ class SignalStream(Generic[ItemT]):
         self._connection = StreamConnection(self._session, self._interruptible, options.chain)
         self._backfill = Backfill(self._session, self._interruptible, self._state, options, throttle=session.throttle)
         self._checkpoint = options.checkpoint_file(session.base_url, session.key)
-        self._taken: StreamSignal | None = None  # the consumer has it and may not be done with it
         self._saved_begin = -math.inf  # where the stream begins, as saved in the checkpoint
+        self._taken: StreamSignal | None = None  # the consumer has it and may not be done with it
         self._begun = self._opened = self._entered = False
         self._error: Exception | None = None
 
@@ -204,7 +203,6 @@ class SignalStream(Generic[ItemT]):
         """Open the stream for the first time, with the retries of a call."""
         if self._opened:
             return
-        signal_reader()  # builds it now, not at the first event
         clock, session = self._session.clock, self._session
         if not self._begun:
             self._begin()

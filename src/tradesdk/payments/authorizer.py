@@ -24,7 +24,6 @@ from ..errors import (
     LedgerError,
     PaymentError,
     PaymentRefusedError,
-    TradeError,
 )
 from .budget import Budget
 from .guards import check_url, choose, validity
@@ -40,8 +39,8 @@ from .ledger.rules import (
     spending_before,
 )
 from .ledger.settings import addresses, recipients_of, secret_of, with_address
-from .messages import blocking_error, purchase_changed, purchase_secret_changed
-from .protocol import Authorization, Offer, Requirement, encode_payment
+from .messages import asked, blocking_error, purchase_changed, purchase_secret_changed
+from .protocol import Offer, Requirement, authorization, encode_payment
 from .purchases import PurchaseIntent, PurchaseSecret, purchase_secret
 from .results import DryRun, Quote
 from .signing.secp256k1 import checksummed
@@ -101,11 +100,7 @@ class PaymentAuthorizer:
     def signer(self) -> Signer:
         signer = self._signer
         if signer is None:
-            raise PaymentRefusedError(
-                "there is no wallet to pay with",
-                code="no_signer",
-                hint="pass signer=LocalSigner.from_keystore(…), or set TRADE_WALLET_KEY",
-            )
+            raise PaymentRefusedError("there is no wallet to pay with", code="no_signer")
         if not isinstance(signer, LocalSigner | Signer):
             signer = self._signer = checked_signer(signer())
         return signer
@@ -304,19 +299,18 @@ class PaymentAuthorizer:
                 self.check_existing(existing, purchase, quote)
             except PaymentError as error:
                 blocked = error.with_traceback(None)
-            authorization = _authorization(existing).wire()
-            return DryRun(quote=quote, authorization=authorization, existing=existing, refusal=blocked)
+            return DryRun(quote=quote, authorization=authorization(existing), existing=existing, refusal=blocked)
         now, spending = self.clock.now(), quote.spending
         if existing is not None:
             again = replace(existing, reserved=max(existing.counted, draft.amount))
             spending = spending_before(again, draft.amount, existing, spending, now)
             draft = with_terms(existing, draft)
-        authorization = _authorization(draft).wire()
+        fields = authorization(draft)
         if purchase.name is not None and existing is None:
-            del authorization["nonce"]  # it takes the key
+            del fields["nonce"]  # it takes the key
         return DryRun(
             quote=quote,
-            authorization=authorization,
+            authorization=fields,
             requirement=requirement.raw,
             existing=existing,
             # When the hour leaves room again is not known here: the last hour's payments are not read.
@@ -380,38 +374,10 @@ class PaymentAuthorizer:
 
     def _signed(self, offer: Offer, requirement: Requirement, payment: Payment) -> SignedHeader:
         signer = self.signer
-        authorization = _authorization(payment)
-        signature, failure = None, ""
-        try:
-            signature = signed_authorization(signer, authorization)
-        except Exception as error:
-            # Not the text of other errors: it may show the key.
-            failure = (
-                error.message if isinstance(error, TradeError) else f"the signer failed with {type(error).__name__}"
-            )
-        if signature is None:
-            raise PaymentRefusedError(
-                failure,
-                code="signer_failed",
-                hint="check the signer; nothing was sent, and the reservation was canceled",
-            )
+        signature = asked(lambda: signed_authorization(signer, payment))
         if self.latest() + MARGIN >= payment.valid_before:
-            raise PaymentRefusedError(
-                "signing took longer than the payment is valid",
-                code="signer_too_slow",
-                hint="nothing was sent; the reservation was canceled",
-            )
+            raise PaymentRefusedError("signing took longer than the payment is valid", code="signer_too_slow")
         # Services store answers by identifier: another signature is another one.
         number = payment.signatures + 1
         identifier = (payment.id if number == 1 else f"{payment.id}_{number}") if offer.identifier_wanted else None
-        return SignedHeader(encode_payment(offer, requirement, authorization, signature, identifier=identifier))
-
-
-def _authorization(payment: Payment) -> Authorization:
-    return Authorization(
-        payer=payment.payer,
-        to=payment.pay_to,
-        value=payment.amount,
-        valid_before=payment.valid_before,
-        nonce=payment.nonce,
-    )
+        return SignedHeader(encode_payment(offer, requirement, payment, signature, identifier=identifier))

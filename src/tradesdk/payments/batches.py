@@ -53,35 +53,6 @@ class Batch(Generic[T]):
         return usd(self.spent)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BatchOptions:
-    """The options of a run, checked.
-
-    Attributes:
-        size: tokens per batch.
-        job: the name under which the ledger keeps the answers.
-        max_price: micro-dollars that one batch may cost.
-        max_total: micro-dollars that the run may spend.
-    """
-
-    size: int
-    job: str | None
-    max_price: int | None
-    max_total: int | None
-
-    @classmethod
-    def of(cls, size: int, job: str | None, max_price: Usd | None, max_total: Usd | None) -> BatchOptions:
-        """Check the options of a caller."""
-        if isinstance(size, bool) or not isinstance(size, int) or not 1 <= size <= MAX_BATCH:
-            raise wrong_argument("size", f"a whole number from 1 to {MAX_BATCH}", size)
-        return cls(
-            size=size,
-            job=purchase_name(job, "job"),
-            max_price=None if max_price is None else micro_usd("max_price", max_price),
-            max_total=None if max_total is None else micro_usd("max_total", max_total),
-        )
-
-
 _LOST = frozenset({"taken_elsewhere", "unresolved_payment", "already_delivered"})
 """Codes of errors of a named purchase that was paid for, and that no call gets an answer for (any more)."""
 
@@ -93,11 +64,20 @@ class BatchPlan(Generic[T]):
         self,
         tokens: Sequence[TokenQuery],
         ask: Callable[[Sequence[TokenQuery]], MarketRequest[T]],
-        options: BatchOptions,
+        *,
+        size: int,
+        job: str | None,
+        max_price: Usd | None,
+        max_total: Usd | None,
     ) -> None:
+        if isinstance(size, bool) or not isinstance(size, int) or not 1 <= size <= MAX_BATCH:
+            raise wrong_argument("size", f"a whole number from 1 to {MAX_BATCH}", size)
+        self.job = purchase_name(job, "job")
+        self.max_price = None if max_price is None else micro_usd("max_price", max_price)
+        self.max_total = None if max_total is None else micro_usd("max_total", max_total)
         self.tokens = tuple(one.identifier for one in tokens)
-        self.options = options
-        self._calls = [ask(tokens[at : at + options.size]) for at in range(0, len(tokens), options.size)]
+        self._size = size
+        self._calls = [ask(tokens[at : at + size]) for at in range(0, len(tokens), size)]
         self.id = uuid4().hex
         """The reservations of this run carry it: the ledger decides what `max_total` leaves."""
         self.done = 0
@@ -111,13 +91,12 @@ class BatchPlan(Generic[T]):
 
     def tokens_of(self, number: int) -> tuple[str, ...]:
         """The tokens of batch `number` (from 1)."""
-        end = number * self.options.size
-        return self.tokens[end - self.options.size : end]
+        return self.tokens[(number - 1) * self._size : number * self._size]
 
     def call(self, number: int) -> MarketRequest[T]:
         """The request of batch `number` (from 1)."""
         # Symbols of later batches are looked up too: nothing is bought if the run cannot be finished.
-        return replace(self._calls[number - 1], to_look_up=self.tokens[(number - 1) * self.options.size :])
+        return replace(self._calls[number - 1], to_look_up=self.tokens[(number - 1) * self._size :])
 
     @property
     def amount(self) -> int:
@@ -148,7 +127,7 @@ class BatchPlan(Generic[T]):
         self.done = number - 1
         if isinstance(error, PaymentError | APIError) and not isinstance(error, PaymentRefusedError):
             self._see(error.payment)
-        if self.options.job is None or not isinstance(error, PaymentError) or error.code not in _LOST:
+        if self.job is None or not isinstance(error, PaymentError) or error.code not in _LOST:
             return False
         self.done = number
         self.passed_over.append(self.tokens_of(number))

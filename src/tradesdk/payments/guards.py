@@ -9,14 +9,15 @@ from functools import lru_cache
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
+from .._http.arguments import wrong_setting
 from .._http.service_time import MAX_DIFFERENCE
 from .._http.settings import is_loopback
 from .._values.details import PaymentDetails, PriceDetails, RecipientDetails
 from .._values.hints import HINTS
 from .._values.money import shown_usd, usd
 from .._values.payment import LONGEST_VALIDITY
-from .._values.text import printable, wrong_number
-from ..errors import ConfigError, ErrorCode, PaymentRefusedError
+from .._values.text import printable
+from ..errors import ErrorCode, PaymentRefusedError
 from .protocol import Offer, Requirement
 
 SCHEME = "exact"
@@ -34,16 +35,13 @@ SHORTEST = 10
 _AMOUNT = re.compile(r"[0-9]{1,78}")  # 2^256 has 78 digits
 _ADDRESS = re.compile(r"0x[0-9a-fA-F]{40}")
 _NOBODY = frozenset({"0x" + "0" * 40, USDC.lower()})  # money sent there is lost
-_FOREIGN = HINTS["unsupported_scheme"]
-_BROKEN = HINTS["no_offer"]
 
 
 def checked_validity(max_validity: int) -> int:
     """The longest that a signed payment may be valid, whatever the service offers, in seconds."""
     if not isinstance(max_validity, int) or not SHORTEST <= max_validity <= LONGEST_VALIDITY:
         expected = f"a whole number of seconds from {SHORTEST} to {LONGEST_VALIDITY}"
-        message, hint = wrong_number("max_validity", expected, max_validity)
-        raise ConfigError(message, hint=hint)
+        raise wrong_setting("max_validity", expected, max_validity)
     return max_validity
 
 
@@ -53,7 +51,7 @@ class _Refusal(NamedTuple):
     step: int
     code: ErrorCode
     message: str
-    hint: str
+    hint: str = ""
     details: PaymentDetails | None = None
     excess: int = 0
 
@@ -92,9 +90,7 @@ def choose(
     if best is not None:
         return best
     if closest is None:
-        raise PaymentRefusedError(
-            "the service requires payment and offers no way to pay", code="no_offer", hint=_BROKEN
-        )
+        raise PaymentRefusedError("the service requires payment and offers no way to pay", code="no_offer")
     others = len(offer.accepts) - 1
     more = "" if not others else f" ({others} other {'offer was' if others == 1 else 'offers were'} refused as well)"
     raise PaymentRefusedError(closest.message + more, code=closest.code, hint=closest.hint, details=closest.details)
@@ -136,18 +132,17 @@ def check_url(url: str) -> None:
         raise PaymentRefusedError(
             f"{place} is neither https nor this machine, so nothing is paid there",
             code="insecure_url",
-            hint="set the base URL of the market data to one that starts with https://",
         )
 
 
 def _refusal(offer: Offer, requirement: Requirement, limits: _Limits) -> _Refusal | None:
     """The refusal by the first guard that fails."""
     if requirement.scheme != SCHEME:
-        return _Refusal(0, "unsupported_scheme", _not("scheme", requirement.scheme, SCHEME), _FOREIGN)
+        return _Refusal(0, "unsupported_scheme", _not("scheme", requirement.scheme, SCHEME))
     if requirement.network != NETWORK:
-        return _Refusal(1, "unsupported_network", _not("network", requirement.network, NETWORK), _FOREIGN)
+        return _Refusal(1, "unsupported_network", _not("network", requirement.network, NETWORK))
     if requirement.asset.lower() != USDC.lower():
-        return _Refusal(2, "unsupported_asset", _not("asset", requirement.asset, USDC), _FOREIGN)
+        return _Refusal(2, "unsupported_asset", _not("asset", requirement.asset, USDC))
     return (
         _refused_transfer(requirement)
         or _refused_resource(offer, requirement, limits.url)
@@ -163,20 +158,20 @@ def _refused_transfer(requirement: Requirement) -> _Refusal | None:
     if name != DOMAIN_NAME or version != DOMAIN_VERSION:
         offered = f"{name} {version}" if isinstance(name, str) and isinstance(version, str) else ""
         supported = f"{DOMAIN_NAME} {DOMAIN_VERSION}"
-        return _Refusal(3, "unsupported_domain", _not("signing domain", offered, supported), _FOREIGN)
+        return _Refusal(3, "unsupported_domain", _not("signing domain", offered, supported))
     contract, chain = extra.get("verifyingContract"), extra.get("chainId")
     if contract is not None and not (isinstance(contract, str) and contract.lower() == requirement.asset.lower()):
-        return _Refusal(3, "unsupported_domain", _not("extra.verifyingContract", contract, USDC), _BROKEN)
+        return _Refusal(3, "unsupported_domain", _not("extra.verifyingContract", contract, USDC))
     if chain is not None and chain not in _CHAIN:
-        return _Refusal(3, "unsupported_domain", _not("extra.chainId", str(chain), "8453"), _BROKEN)
+        return _Refusal(3, "unsupported_domain", _not("extra.chainId", str(chain), "8453"))
     method, flow = extra.get("assetTransferMethod"), extra.get("paymentFlow")
     if method not in (None, "eip3009"):
-        return _Refusal(4, "unsupported_method", _not("transfer method", method, "eip3009"), _FOREIGN)
+        return _Refusal(4, "unsupported_method", _not("transfer method", method, "eip3009"))
     if flow == "upfront":
         hint = "such a service can take the money and answer with an error, so this client does not pay it"
         return _Refusal(5, "upfront_flow", "the service takes the money before it answers", hint)
     if flow not in (None, "authorization"):
-        return _Refusal(5, "unsupported_flow", _not("payment flow", flow, "authorization"), _FOREIGN)
+        return _Refusal(5, "unsupported_flow", _not("payment flow", flow, "authorization"))
     return None
 
 
@@ -228,37 +223,24 @@ def _refused_amount(requirement: Requirement, most: int) -> _Refusal | None:
     amount = int(requirement.amount) if _AMOUNT.fullmatch(requirement.amount) else 0
     if not 0 < amount < 2**256:
         shown = printable(requirement.amount, 80) or "not a text"
-        return _Refusal(7, "bad_amount", f"the amount is {shown}, not a whole number of units above 0", _BROKEN)
-    for name in ("amount", "maxAmountRequired"):
-        other = requirement.raw.get(name)
-        if other is not None and not _is_amount(other, amount):
-            message = f"the amount is {requirement.amount}, and {name} is {printable(str(other), 80)}"
-            return _Refusal(7, "bad_amount", message, _BROKEN)
+        return _Refusal(7, "bad_amount", f"the amount is {shown}, not a whole number of units above 0")
     if amount > most:
         price, hint = shown_usd(amount), f"to pay that anyway: max_price='{shown_usd(amount)[1:]}'"
         if amount >= 10**18:
-            price, hint = "an absurd amount", _BROKEN
+            price, hint = "an absurd amount", HINTS["bad_amount"]
         message = f"the service asks for {price}, and this call may cost at most {shown_usd(most)}"
         details = PriceDetails(price=usd(amount), allowed=usd(most))
         return _Refusal(8, "over_price", message, hint, details, excess=amount - most)
     return None
 
 
-def _is_amount(value: object, amount: int) -> bool:
-    if isinstance(value, str):
-        return _AMOUNT.fullmatch(value) is not None and int(value) == amount
-    return type(value) is int and value == amount
-
-
 def _refused_recipient(requirement: Requirement, limits: _Limits) -> _Refusal | None:
     address, trusted = requirement.pay_to, limits.trusted
     if not _ADDRESS.fullmatch(address) or address.lower() in _NOBODY:
         shown = printable(address, 80) or "not a text"
-        return _Refusal(
-            9, "bad_recipient", f"the recipient is {shown}, which is not an address that can be paid", _BROKEN
-        )
+        return _Refusal(9, "bad_recipient", f"the recipient is {shown}, which is not an address that can be paid")
     if address.lower() == limits.payer.lower():
-        return _Refusal(10, "recipient_is_payer", f"the recipient is {address}, the paying wallet itself", _BROKEN)
+        return _Refusal(10, "recipient_is_payer", f"the recipient is {address}, the paying wallet itself")
     if trusted and address.lower() not in trusted:
         known = ", ".join(list(trusted.values())[:3])
         return _Refusal(
@@ -274,7 +256,7 @@ def _refused_recipient(requirement: Requirement, limits: _Limits) -> _Refusal | 
 
 def _refused_validity(requirement: Requirement, max_validity: int) -> _Refusal | None:
     if requirement.max_timeout is None:
-        return _Refusal(12, "bad_validity", "the offer does not say how long a payment is valid", _BROKEN)
+        return _Refusal(12, "bad_validity", "the offer does not say how long a payment is valid")
     seconds = longest_validity(requirement, max_validity)
     if seconds < SHORTEST:
         message = f"a payment would be valid for only {seconds} s, and the minimum is {SHORTEST} s"

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, datetime
+from typing import TypeVar
 
 from .._values.http import RawResponse
 from .._values.money import shown_usd
@@ -15,8 +17,11 @@ from ..errors import (
     PaymentRefusedError,
     PaymentRejectedError,
     PaymentUndeliveredError,
+    TradeError,
 )
 from .state_machine import REJECTED, Report
+
+T = TypeVar("T")
 
 _REJECTIONS: dict[str, ErrorCode] = {
     "insufficient_funds": "insufficient_funds",
@@ -32,6 +37,17 @@ _REMEDIES: dict[ErrorCode, str] = {
     "validity_rejected": "correct this machine's clock",
     "payment_rejected": "the same call resends the same payment while it is valid",
 }
+
+
+def asked(signer: Callable[[], T], what: str = "the signer") -> T:
+    """What a signer gives. The text of its error is not shown: it may have the key."""
+    try:
+        return signer()
+    except TradeError as error:
+        failure = error.message
+    except Exception as error:
+        failure = f"{what} failed with {type(error).__name__}"
+    raise PaymentRefusedError(failure, code="signer_failed")
 
 
 def rejected(payment: Payment, reason: str, response: RawResponse | None) -> PaymentError:
@@ -227,6 +243,5 @@ def blocking_error(payment: Payment) -> PaymentError:
     return PaymentRefusedError(
         f"payment {payment.id} {what}, so it cannot be sent",
         code="not_live",
-        hint="make the call again",
         payment=payment,
     )

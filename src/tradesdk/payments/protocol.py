@@ -75,33 +75,16 @@ class Offer(NamedTuple):
         return isinstance(declared, dict) and isinstance(declared.get("info"), dict)
 
 
-class Authorization(NamedTuple):
-    """The transfer that the payer signs. It can be used at once: `validAfter` is 0.
-
-    Attributes:
-        payer: the paying address.
-        to: the recipient.
-        value: atomic units; for USDC, micro-dollars.
-        valid_before: Unix seconds; it can be used before this second.
-        nonce: 32 bytes as hexadecimal digits after 0x. A payer can use each nonce once.
-    """
-
-    payer: str
-    to: str
-    value: int
-    valid_before: int
-    nonce: str
-
-    def wire(self) -> dict[str, str]:
-        """The six fields as they are sent: strings."""
-        return {
-            "from": self.payer,
-            "to": self.to,
-            "value": str(self.value),
-            "validAfter": "0",
-            "validBefore": str(self.valid_before),
-            "nonce": self.nonce,
-        }
+def authorization(payment: Payment) -> dict[str, str]:
+    """The transfer that the payer signs, in its six fields. It can be used at once: `validAfter` is 0."""
+    return {
+        "from": payment.payer,
+        "to": payment.pay_to,
+        "value": str(payment.amount),
+        "validAfter": "0",
+        "validBefore": str(payment.valid_before),
+        "nonce": payment.nonce,
+    }
 
 
 def parse_offer(response: RawResponse) -> Offer:
@@ -109,10 +92,8 @@ def parse_offer(response: RawResponse) -> Offer:
     header, where = response.headers.get(OFFER_HEADER), "its PAYMENT-REQUIRED header"
 
     def refused(code: ErrorCode, why: str) -> PaymentRefusedError:
-        hint = "check the base URL; if it is correct, this service cannot be paid"
-        return PaymentRefusedError(
-            f"the {response.status} response requires payment, but {why}", code=code, hint=hint, response=response
-        )
+        message = f"the {response.status} response requires payment, but {why}"
+        return PaymentRefusedError(message, code=code, response=response)
 
     if header is None:
         body = f": its body is an offer of x402 version 1, {_ONLY}" if _has_version_1(response.content) else ""
@@ -148,7 +129,7 @@ def offer_error(response: RawResponse) -> str | None:
 def encode_payment(
     offer: Offer,
     requirement: Requirement,
-    authorization: Authorization,
+    payment: Payment,
     signature: bytes,
     *,
     identifier: str | None = None,
@@ -158,17 +139,17 @@ def encode_payment(
     The requirement, the resource and the extensions are returned to the service unchanged. `identifier` is added to
     the extension that the offer has for it: 16 to 128 letters, digits, _ or -.
     """
-    payload = {"signature": "0x" + signature.hex(), "authorization": authorization.wire()}
+    payload = {"signature": "0x" + signature.hex(), "authorization": authorization(payment)}
     extensions = offer.extensions
     if identifier is not None and extensions is not None:
         declared = extensions[IDENTIFIER]
         extensions = {**extensions, IDENTIFIER: {**declared, "info": {**declared["info"], "id": identifier}}}
-    payment: dict[str, Any] = {"x402Version": VERSION, "payload": payload, "accepted": requirement.raw}
+    header: dict[str, Any] = {"x402Version": VERSION, "payload": payload, "accepted": requirement.raw}
     if offer.resource is not None:
-        payment["resource"] = offer.resource
+        header["resource"] = offer.resource
     if extensions is not None:
-        payment["extensions"] = extensions
-    return binascii.b2a_base64(_writer()(payment), newline=False).decode("ascii")
+        header["extensions"] = extensions
+    return binascii.b2a_base64(_writer()(header), newline=False).decode("ascii")
 
 
 def read_receipt(headers: Mapping[str, str]) -> tuple[Receipt | None, str | None]:

@@ -7,15 +7,15 @@ import hmac
 import json
 import os
 import re
-from collections.abc import Callable
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from .._http.arguments import comparable, required_text
 from .._values.payment import Payment
 from .._values.text import printable
-from ..errors import InvalidArgumentError, PaymentRefusedError, TradeError
+from ..errors import InvalidArgumentError, PaymentRefusedError
 from .budget import Spending
+from .messages import asked
 from .results import Quote
 
 SECRET_VARIABLE = "TRADE_PURCHASE_SECRET"  # noqa: S105 - its name
@@ -135,30 +135,17 @@ def purchase_secret(signer: object) -> PurchaseSecret:
     else:
         own = getattr(signer, "purchase_secret", None)
         if callable(own):
-            return _of_signer(own)
+            secret = asked(own, what := "the signer's purchase secret")
+            if isinstance(secret, bytes) and len(secret) == 32:
+                return PurchaseSecret(secret)
+            del secret
+            raise PaymentRefusedError(f"{what} is not 32 bytes", code="signer_failed")
         problem = "a named purchase needs a purchase secret, and this signer has none"
     raise PaymentRefusedError(
         problem,
         code="no_purchase_secret",
         hint=f"set {SECRET_VARIABLE} to 64 random hexadecimal digits (openssl rand -hex 32), the same on every machine "
         "that pays with this wallet",
-    )
-
-
-def _of_signer(own: Callable[[], object]) -> PurchaseSecret:
-    problem = "its purchase_secret() did not return 32 bytes"
-    try:
-        found = own()
-        if isinstance(found, bytes) and len(found) == 32:
-            return PurchaseSecret(found)
-        del found
-    except Exception as error:
-        # Not the text of other errors: it may show the key.
-        problem = error.message if isinstance(error, TradeError) else f"it failed with {type(error).__name__}"
-    raise PaymentRefusedError(
-        f"the signer gave no purchase secret: {problem}",
-        code="signer_failed",
-        hint="check the signer; nothing was signed",
     )
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from ..._values.payment import PaymentStage
-from ...errors import PaymentRefusedError, TradeError
-from ..messages import already_known
+from ...errors import PaymentRefusedError
+from ..messages import already_known, asked
 from .secp256k1 import checksummed, keccak256
 from .signer import ADDRESS_PAD, DOMAIN_SEPARATOR, Signable, from_hex, signed, usdc_data
 
@@ -34,16 +35,10 @@ def signed_cancellation(payment: Payment, signer: Signer, address: str) -> str:
             hint="use the signer of that address",
             payment=payment,
         )
-    payer, nonce, signature, failure = payment.payer, payment.nonce, None, ""
+    payer, nonce = payment.payer, payment.nonce
     fields = [("authorizer", "address", checksummed(payer)), ("nonce", "bytes32", nonce)]
-    try:
-        signature = signed(signer, payer, signable(payer, nonce), lambda: usdc_data("CancelAuthorization", *fields))
-    except Exception as error:
-        # Not the text of other errors: it may show the key.
-        failure = f"{type(error).__name__}: {error}" if isinstance(error, TradeError) else type(error).__name__
-    if signature is None:
-        raise PaymentRefusedError(f"the signer failed with {failure}", code="signer_failed", payment=payment)
-    return calldata(payer, nonce, signature)
+    typed = partial(usdc_data, "CancelAuthorization", *fields)
+    return calldata(payer, nonce, asked(lambda: signed(signer, payer, signable(payer, nonce), typed)))
 
 
 def signable(payer: str, nonce: str) -> Signable:

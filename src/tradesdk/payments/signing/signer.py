@@ -19,7 +19,7 @@ from .secp256k1 import ORDER, Opened, checksummed, eth_account, keccak256, opene
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from ..protocol import Authorization
+    from ..._values.payment import Payment
     from .keystore import Password
 
 DOMAIN_SEPARATOR = bytes.fromhex("02fa7265e7c5d81118673727957699e4d68f74cd74b7db77da710fe8a2c7834f")
@@ -252,9 +252,9 @@ def checked_signer(signer: Signer) -> Signer:
     return signer
 
 
-def signed_authorization(signer: Signer, authorization: Authorization) -> bytes:
-    """Sign an authorization: 65 bytes, as `check_signature`. Errors of the signer are passed on."""
-    return signed(signer, authorization.payer, authorization_signable(authorization), lambda: typed_data(authorization))
+def signed_authorization(signer: Signer, payment: Payment) -> bytes:
+    """Sign a payment's transfer: 65 bytes, as `check_signature`. Errors of the signer are passed on."""
+    return signed(signer, payment.payer, authorization_signable(payment), lambda: typed_data(payment))
 
 
 def signed(signer: Signer, payer: str, signable: Signable, typed: Callable[[], TypedData]) -> bytes:
@@ -344,31 +344,28 @@ def digest_of(signable: Signable) -> bytes:
     return keccak256(b"\x19" + b"".join(signable))
 
 
-def authorization_signable(authorization: Authorization) -> Signable:
-    """An authorization as it is signed (EIP-712). A ValueError means that it cannot be signed."""
+def authorization_signable(payment: Payment) -> Signable:
+    """A payment's transfer as it is signed (EIP-712). A ValueError means that it cannot be signed."""
     try:
-        numbers = (
-            authorization.value.to_bytes(32, "big")
-            + bytes(32)  # validAfter
-            + authorization.valid_before.to_bytes(32, "big")
-        )
+        numbers = payment.amount.to_bytes(32, "big")
+        numbers += bytes(32) + payment.valid_before.to_bytes(32, "big")  # `validAfter` is 0
     except OverflowError:
         raise ValueError("the numbers of an authorization must be from 0 to 2^256 - 1") from None
-    payer, to = from_hex(authorization.payer, 20), from_hex(authorization.to, 20)
-    fields = TYPE_HASH + ADDRESS_PAD + payer + ADDRESS_PAD + to + numbers + from_hex(authorization.nonce, 32)
+    payer, to = from_hex(payment.payer, 20), from_hex(payment.pay_to, 20)
+    fields = TYPE_HASH + ADDRESS_PAD + payer + ADDRESS_PAD + to + numbers + from_hex(payment.nonce, 32)
     return b"\x01", DOMAIN_SEPARATOR, keccak256(fields)
 
 
-def typed_data(authorization: Authorization) -> TypedData:
-    """The typed data of an authorization, new for each signer."""
+def typed_data(payment: Payment) -> TypedData:
+    """The typed data of a payment's transfer, new for each signer."""
     return usdc_data(
         "TransferWithAuthorization",
-        ("from", "address", checksummed(authorization.payer)),
-        ("to", "address", checksummed(authorization.to)),
-        ("value", "uint256", authorization.value),
+        ("from", "address", checksummed(payment.payer)),
+        ("to", "address", checksummed(payment.pay_to)),
+        ("value", "uint256", payment.amount),
         ("validAfter", "uint256", 0),
-        ("validBefore", "uint256", authorization.valid_before),
-        ("nonce", "bytes32", authorization.nonce),
+        ("validBefore", "uint256", payment.valid_before),
+        ("nonce", "bytes32", payment.nonce),
     )
 
 

@@ -1,0 +1,149 @@
+# Generated from src/tradesdk/_async/base_client.py by scripts/unasync.py: change that file instead.
+"""What the clients share: their settings become a session, they are copied, and they end."""
+
+from __future__ import annotations
+
+import os
+from abc import ABC, abstractmethod
+from dataclasses import replace
+from types import TracebackType
+from typing import TYPE_CHECKING, NoReturn, Self
+
+from .._http import settings
+from .._http.retry import RetryPolicy
+from .._http.settings import ApiKey, Timeout
+from .._http.tls import check_tls_variables
+from .._system.clock import Clock, SystemClock
+from .._values.http import RateLimit
+from .sending import Sender
+from .session import RateLimiter, Session
+
+if TYPE_CHECKING:
+    from .httpx_sender import HttpClient
+
+
+class Connected(ABC):
+    """Something with connections, which end with it."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Close the connections."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc_value: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def __reduce__(self) -> NoReturn:
+        kind = type(self).__name__
+        raise TypeError(f"a {kind} cannot be pickled: it holds connections and maybe a key; make one in every process")
+
+
+class BaseClient(Connected):
+    """A client of one session, or a copy of one."""
+
+    _session: Session
+    _owner = True
+
+    @property
+    def base_url(self) -> str:
+        """The service's URL, without `/v1`."""
+        return self._session.base_url
+
+    @property
+    def rate_limit(self) -> RateLimit | None:
+        """The rate limit in the last answer that had one; None before that."""
+        return self._session.limiter.rate_limit
+
+    def with_options(
+        self,
+        *,
+        timeout: float | Timeout | None = None,
+        max_retries: int | None = None,
+        deadline: float | None = None,
+    ) -> Self:
+        """A copy with other settings that shares connections, ledger and budget. Closing the copy closes nothing."""
+        copy = object.__new__(type(self))
+        copy._owner = False
+        copy._session = self._session.with_options(timeout=timeout, max_retries=max_retries, deadline=deadline)
+        return copy
+
+    def close(self) -> None:
+        """Close the connections. A given `http_client` stays open."""
+        if self._owner:
+            self._session.close()
+
+    def __repr__(self) -> str:
+        where = self.base_url if "_session" in vars(self) else "that could not be made"
+        return f"<{type(self).__name__} {where}>"
+
+
+def open_session(
+    base_url: str | None,
+    key: ApiKey | None,
+    *,
+    timeout: float | Timeout | None,
+    max_retries: int | None,
+    deadline: float,
+    retry: RetryPolicy | None,
+    throttle: bool,
+    rate_limiter: RateLimiter | None,
+    allow_insecure: bool,
+    clock: Clock | None,
+    http_client: HttpClient | None,
+    api: str = "account",
+    why_https: str = settings.KEY_IN_THE_OPEN,
+) -> Session:
+    """The session for a client's arguments, checked."""
+    settings.http_client(http_client, "Client")
+    of_client = "" if http_client is None else str(http_client.base_url)
+    url = settings.base_url(base_url, allow_insecure=allow_insecure, of_client=of_client, why_https=why_https)
+    settings.instance("clock", clock, Clock, "a Clock with now, monotonic, sleep and sleep_async")
+    settings.rate_limiter(rate_limiter, RateLimiter)
+    settings.instance("retry", retry, RetryPolicy, "a RetryPolicy; for a number use max_retries=")
+    return Session(
+        base_url=url,
+        key=key,
+        timeout=Timeout.of(timeout),
+        policy=settings.policy(retry or RetryPolicy(), max_retries),
+        deadline=settings.deadline(deadline),
+        throttle=throttle,
+        rate_limiter=rate_limiter,
+        api=api,
+        clock=clock or SystemClock(),
+        sender=open_sender(url, http_client),
+    )
+
+
+def open_sender(
+    base_url: str, http_client: HttpClient | None, *, secret_path: settings.SecretPath | None = None
+) -> Sender:
+    """The SDK's own connections, unless there is a client to use or the environment names a proxy.
+
+    `secret_path` follows the base URL in every request, and is not shown.
+    """
+    origin = settings.Origin.of(base_url)
+    if http_client is not None:
+        from .httpx_sender import HttpxSender
+
+        return HttpxSender(base_url, http_client, secret_path=secret_path)
+    proxy = None
+    if not settings.is_loopback(origin.host.decode()):
+        from .._http.proxies import proxy_for
+
+        proxy = proxy_for(origin, os.environ)
+    if origin.scheme == b"https":
+        check_tls_variables()
+    if proxy is not None:
+        from .httpx_sender import HttpxSender, proxied_client
+
+        return HttpxSender(base_url, proxied_client(proxy), proxy=proxy.name, secret_path=secret_path)
+    from .connection_pool import ConnectionPool
+
+    return ConnectionPool(origin if secret_path is None else replace(origin, path=secret_path.encode()))
