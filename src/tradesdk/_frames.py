@@ -34,7 +34,6 @@ class _Column(NamedTuple):
 
 
 def load(package: str) -> Any:
-    """Import an optional package."""
     try:
         return import_module(package)
     except ModuleNotFoundError as error:
@@ -95,7 +94,6 @@ def pandas_frame(table: pyarrow.Table) -> pandas.DataFrame:
 
 
 def polars_frame(table: pyarrow.Table) -> polars.DataFrame:
-    """A Polars frame of an Arrow table."""
     frame: polars.DataFrame = load("polars").from_arrow(table)
     return frame
 

@@ -63,13 +63,7 @@ class TokenQuery:
 
 @dataclass(frozen=True, slots=True)
 class MarketRequest(Generic[T]):
-    """One request for market data, checked.
-
-    Attributes:
-        request: the HTTP request; its path is the endpoint's, such as `/v1/token-prices`.
-        tokens: the number of tokens; None when the price does not depend on it.
-        to_look_up: symbols, ids and addresses to check before paying.
-    """
+    """A checked request for market data. `tokens`: how many; None when the price does not depend on it."""
 
     request: Request[T]
     tokens: int | None
@@ -78,14 +72,7 @@ class MarketRequest(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class Endpoint(Generic[D]):
-    """An endpoint of market data.
-
-    Attributes:
-        path: such as `/v1/token-prices`.
-        price: the published price in micro-dollars; 0 when it is free.
-        answer: the model of the answer.
-        per_token: whether the price is per token, not per request.
-    """
+    """An endpoint of market data, and its price in micro-dollars; 0 when it is free."""
 
     path: str
     price: int
@@ -143,38 +130,31 @@ def signal_history(
     end: datetime | float | None = None,
     signal_type: SignalType | None = None,
 ) -> MarketRequest[TokenResults[TokenSignals]]:
-    """Signals of 1 to 5 tokens between two moments, both inclusive."""
     return _SIGNAL_HISTORY.request(history_filter(start, end, signal_type), one_batch(tokens))
 
 
 def token_prices(tokens: Sequence[str | TokenQuery]) -> MarketRequest[TokenResults[TokenPrice]]:
-    """Current prices of 1 to 5 tokens."""
     return _TOKEN_PRICES.request({}, one_batch(tokens))
 
 
 def token_win_rate(tokens: Sequence[str | TokenQuery]) -> MarketRequest[TokenResults[TokenWinRate]]:
-    """Win rates of agents with 1 to 5 tokens."""
     return _WIN_RATES.request({}, one_batch(tokens))
 
 
 def token_avg_prices(tokens: Sequence[str | TokenQuery]) -> MarketRequest[TokenResults[TokenAvgPrices]]:
-    """Average prices at which agents bought and sold 1 to 5 tokens."""
     return _AVG_PRICES.request({}, one_batch(tokens))
 
 
 def top_performers(sort_by: SortBy, limit: int | None = None) -> MarketRequest[TopPerformers]:
-    """The tokens with the best results."""
     body = {"sortBy": _one_of("sort_by", sort_by, get_args(SortBy)), "limit": count("limit", limit, MAX_TOP)}
     return _TOP_PERFORMERS.request(body)
 
 
 def aggregate_metrics() -> MarketRequest[AggregateMetrics]:
-    """Totals of the platform."""
     return _METRICS.request({})
 
 
 def supported_tokens(limit: int | None = None) -> MarketRequest[SupportedTokens]:
-    """The tokens with market data."""
     return _SUPPORTED_TOKENS.request({"limit": count("limit", limit, MAX_SUPPORTED)})
 
 
@@ -320,7 +300,6 @@ class TokenNames:
         return f"{named}{more} {are} not among the {which} tokens that the service lists"
 
     def details(self, unknown: Sequence[str]) -> TokenDetails:
-        """The unknown tokens, with similar symbols."""
         from difflib import get_close_matches
 
         symbols = {name.casefold(): token.symbol for token in self._tokens for name in (token.name, token.symbol)}
@@ -333,7 +312,6 @@ class TokenNames:
 def history_filter(
     start: datetime | float | None, end: datetime | float | None, signal_type: SignalType | None
 ) -> dict[str, Any]:
-    """The filters of past signals in a body; None is not sent."""
     first, last = _instant("start", start), _instant("end", end)
     if first is not None and last is not None and first > last:
         raise InvalidArgumentError("start is later than end")
@@ -364,7 +342,6 @@ def _one_of(name: str, value: str, known: tuple[str, ...]) -> str:
 
 
 def decode_answer(data: type[D], method: str, url: str, response: RawResponse) -> D:
-    """The data in an answer's wrapper."""
     answer: MarketAnswer[D] = validated(_validator(data), data.__name__, method, url, response)
     if answer.success and answer.data is not None and answer.error is None:
         return answer.data
@@ -390,7 +367,6 @@ def is_sold(path: str) -> bool:
 
 
 def decode_by_path(path: str, method: str, url: str, response: RawResponse) -> Any:
-    """The data in an answer of the endpoint at `path`."""
     if path not in ENDPOINTS:
         raise InvalidArgumentError(f"{display(path)} is not an endpoint of market data")
     return decode_answer(ENDPOINTS[path].answer, method, url, response)

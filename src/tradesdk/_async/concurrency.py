@@ -197,11 +197,8 @@ async def repeated(
 
 
 class AsyncKeyedLock:
-    """A lock for each key."""
-
     def __init__(self) -> None:
         self._of: WeakValueDictionary[str, AsyncSemaphore] = WeakValueDictionary()
 
     def of(self, key: str) -> AsyncSemaphore:
-        """The lock of a key."""
         return self._of.get(key) or self._of.setdefault(key, AsyncSemaphore(1))

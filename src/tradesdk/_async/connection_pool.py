@@ -175,8 +175,6 @@ def _taken(idle: list[AsyncDeadlineConnection]) -> AsyncDeadlineConnection | Non
 
 
 class AsyncPooledAnswer:
-    """An answer on a pooled connection; closing it gives the connection back."""
-
     coding: str
 
     def __init__(

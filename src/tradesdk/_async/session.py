@@ -186,7 +186,6 @@ class AsyncSession:
         raise self.refusal(request, response)
 
     def refusal(self, request: Request[T], response: RawResponse) -> APIStatusError:
-        """The error for an unsuccessful answer."""
         refused = status_error(request.method, self.base_url + request.target, response, now=self.clock.now())
         if self.key is not None:
             refused.message = self.key.hidden_in(refused.message)
@@ -198,7 +197,6 @@ class AsyncSession:
         return refused
 
     def read(self, request: Request[T], response: RawResponse) -> T:
-        """The result from a successful answer."""
         result = request.decode(request.method, self.base_url + request.target, response)
         if request.lookup is not None:
             self.made.append(request.lookup.id_of(result))
@@ -280,7 +278,6 @@ class AsyncSession:
         return response
 
     async def receive(self, answer: AsyncAnswer, give_up: float) -> BodyReader:
-        """Read the body, and close the answer."""
         body = BodyReader(answer.status, answer.coding)
         try:
             if body.problem is None:

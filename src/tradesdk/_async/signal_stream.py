@@ -136,7 +136,6 @@ class AsyncSignalStream(Generic[ItemT]):
             self._taken = None
 
     async def _advance(self) -> None:
-        """Run until there is something to yield."""
         if self._error is not None:
             raise TradeError(f"this stream has failed: {self._error}")
         clock = self._session.clock

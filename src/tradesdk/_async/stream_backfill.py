@@ -57,7 +57,6 @@ class AsyncBackfill:
             self._state.before(page, session.clock.monotonic(), session.clock.now())
 
     async def walk(self, *, audit: bool) -> None:
-        """Do the walk that is due."""
         session, state = self._session, self._state
         walk = state.begin_walk(session.clock.monotonic(), audit=audit)
         again = audit or state.will_read_again  # then a failure is not yet a gap

@@ -25,8 +25,6 @@ _ERROR_BODY = 30.0  # seconds for the body of an error
 
 
 class AsyncStreamConnection:
-    """Opens, reads and closes one connection of a stream."""
-
     def __init__(self, session: AsyncSession, interruptible: AsyncInterruptible, chain: int) -> None:
         self._session = session
         self._interruptible = interruptible
@@ -38,7 +36,6 @@ class AsyncStreamConnection:
         self._pieces: Iterator[bytes] = iter(())  # of the last chunk
 
     async def open(self, read_timeout: float, last_event_id: str) -> Headers:
-        """Open it. Returns the headers of the answer."""
         session = self._session
         if session.sender.is_closed:
             raise TradeError("this client is closed; make a new one")
@@ -128,7 +125,6 @@ class AsyncStreamConnection:
         return next(self._pieces)
 
     async def aclose(self) -> None:
-        """Close it. Closing again does nothing."""
         answer, self._answer = self._answer, None
         chunks, self._chunks = self._chunks, None
         self._pieces = iter(())

@@ -26,13 +26,11 @@ _LAST_SECOND = 253402300799  # of the year 9999
 
 
 def wrong_argument(name: str, expected: str, value: object) -> InvalidArgumentError:
-    """The error for an argument that is not the value it must be."""
     message, hint = wrong_number(name, expected, value)
     return InvalidArgumentError(message, hint=hint)
 
 
 def wrong_setting(name: str, expected: str, value: object) -> ConfigError:
-    """The same for a setting."""
     message, hint = wrong_number(name, expected, value)
     return ConfigError(message, hint=hint)
 
@@ -152,7 +150,6 @@ def settings(name: str, model: type[M], value: M | Mapping[str, Any] | None) -> 
 
 
 def period(start: datetime | float | None, end: datetime | float | None) -> tuple[int | None, int | None]:
-    """Start and end in Unix seconds."""
     first, last = moment("start", start), moment("end", end)
     if first is not None and last is not None and first > last:
         raise InvalidArgumentError("start is later than end")

@@ -96,13 +96,11 @@ def limiter_failed(error: Exception) -> None:
 
 
 def log_retry(error: APIError, wait: float) -> None:
-    """Log that a request failed and is sent again after `wait` seconds."""
     url = printable(error.url, 300)
     text = "%(reason)s (%(method)s %(url)s); trying again in %(wait).1f s"
     event("retry", text, error, method=error.method, url=url, wait=wait, tries=error.retries + 1)
 
 
 def log_rate_limit_wait(wait: float) -> None:
-    """Log that nothing is sent for `wait` seconds, until the rate limit resets."""
     text = "%(reason)s; waiting %(wait).1f s for the reset"
     event("rate_limit_wait", text, reason="the rate limit is used up", wait=wait)

@@ -17,13 +17,7 @@ _PLACE = re.compile(r"(\[[0-9a-fA-F:.]+\]|[^\s\[\]:]+)(?::(\d{1,5}))?")
 
 @dataclass(frozen=True, slots=True)
 class Proxy:
-    """A proxy to use.
-
-    Attributes:
-        name: the variable that names it.
-        url: without user and password.
-        auth: user and password, if there are any.
-    """
+    """A proxy, and the variable that names it. The URL has neither user nor password."""
 
     name: str
     url: str

@@ -69,7 +69,6 @@ class RateWindow:
                 self._left += 1
 
     def observe(self, headers: Mapping[str, str], *, now: float, monotonic: float) -> None:
-        """Read an answer's headers."""
         reset, limit = headers.get("x-ratelimit-reset"), headers.get("x-ratelimit-limit")
         left = count(headers.get("x-ratelimit-remaining"))
         if left is None or reset is None:

@@ -36,14 +36,7 @@ _OPERATIONS: dict[str, Operation] = {
 
 @dataclass(frozen=True, slots=True)
 class CreateLookup(Generic[T]):
-    """How to find out whether a create happened: list, compare, read by id.
-
-    Attributes:
-        listing: the list to search; its items have `id` and `created_at`.
-        expected: the identity of the created thing, such as name, wallet and chain.
-        identity: gives the identity of an item of the list.
-        fetch: the request that reads the thing by its id; None when the list's item is the result.
-    """
+    """How to find out whether a create happened: list, compare, read by id (`fetch`; else the item is it)."""
 
     listing: Listing[Any]
     expected: tuple[object, ...]
@@ -55,17 +48,7 @@ class CreateLookup(Generic[T]):
 
 
 class Request(NamedTuple, Generic[T]):
-    """One request to one endpoint.
-
-    Attributes:
-        method: GET, POST, PUT, PATCH or DELETE.
-        path: quoted, starts with `/v1`.
-        decode: makes the result from method, URL and answer.
-        query: encoded, without the question mark.
-        body: JSON bytes; None for no body.
-        operation: decides whether it may be sent twice.
-        lookup: for creates: how to find out whether it happened.
-    """
+    """One request to one endpoint. Path and query are encoded; `lookup` tells whether a create happened."""
 
     method: str
     path: str
@@ -77,26 +60,18 @@ class Request(NamedTuple, Generic[T]):
 
     @property
     def target(self) -> str:
-        """Path and query."""
         return f"{self.path}?{self.query}" if self.query else self.path
 
 
 @dataclass(frozen=True, slots=True)
 class Listing(Generic[M]):
-    """A list that is read page by page.
-
-    Attributes:
-        path: the endpoint's path.
-        item: the model of its items.
-        query: filters, checked.
-    """
+    """A list that is read page by page; its filters are checked."""
 
     path: str
     item: type[M]
     query: Mapping[str, Any]
 
     def page(self, *, limit: int, cursor: str | None) -> Request[Page[M]]:
-        """The request for one page."""
         return request(
             "GET", self.path, partial(decode_page, self.item), query={**self.query, "limit": limit, "cursor": cursor}
         )
@@ -132,7 +107,6 @@ def model_request(
     body: Mapping[str, Any] | None = None,
     lookup: CreateLookup[M] | None = None,
 ) -> Request[M]:
-    """A request whose answer is one model."""
     return request(method, path, partial(decode_model, model), query=query, body=body, lookup=lookup)
 
 

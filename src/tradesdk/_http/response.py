@@ -125,7 +125,6 @@ def service_error(content: bytes) -> tuple[str | None, str] | None:
 
 
 def status_error(method: str, url: str, response: RawResponse, *, now: float) -> APIStatusError:
-    """The error for an unsuccessful answer; `now` is the local time."""
     service_code, message = service_error(response.content) or (None, "")
     if not message:
         message = _plain_reason(response)

@@ -129,9 +129,7 @@ class ServiceClock:
         return self.is_known and abs(self.now(now) - self.at(monotonic)) > REPORTED
 
     def latest(self, now: float, monotonic: float) -> float:
-        """The latest estimate."""
         return max(self.now(now), self.at(monotonic)) if self.is_known else self.now(now)
 
     def earliest(self, now: float, monotonic: float) -> float:
-        """The earliest estimate."""
         return min(now, self.now(now), self.at(monotonic)) if self.is_known else now - MAX_DIFFERENCE

@@ -90,12 +90,7 @@ class SecretPath(str):
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """The parts of a base URL, as bytes for HTTP.
-
-    Attributes:
-        host: the name in ASCII (IDNA), or the address; IPv6 without brackets.
-        path: the path of the base URL, without a slash at the end.
-    """
+    """The parts of a base URL, as bytes for HTTP: the host in ASCII (IDNA), IPv6 without brackets."""
 
     scheme: bytes
     host: bytes
@@ -121,7 +116,6 @@ class Origin:
 
     @property
     def authority(self) -> bytes:
-        """The value of the Host header."""
         host = b"[%s]" % self.host if b":" in self.host else self.host
         return host if self.port == _PORTS[self.scheme.decode()] else b"%s:%d" % (host, self.port)
 
@@ -137,11 +131,9 @@ class ApiKey:
 
     @property
     def fixed(self) -> bool:
-        """Whether the key never changes."""
         return not callable(self.__source)
 
     def header(self) -> bytes:
-        """The value of the Authorization header."""
         if callable(self.__source):
             self.__last = check_api_key(_called(self.__source))
         return b"Bearer " + self.__last.encode("ascii")
@@ -195,7 +187,6 @@ def check_api_key(key: object) -> str:
 
 
 def api_key(given: str | Callable[[], str] | None) -> ApiKey:
-    """The key from the argument or TRADE_API_KEY."""
     source = given if given is not None else os.environ.get("TRADE_API_KEY")
     if source is None:
         raise _bad_key("no API key: set TRADE_API_KEY or pass api_key=")
@@ -304,14 +295,12 @@ def is_loopback(host: str) -> bool:
 
 
 def deadline(seconds: float) -> float:
-    """The checked `deadline`: seconds for one call with its retries."""
     if not (is_number(seconds) and seconds > 0):
         raise wrong_setting("deadline", "more than 0 seconds", seconds)
     return float(seconds) if seconds <= sys.float_info.max else math.inf
 
 
 def continue_for(seconds: float) -> float:
-    """Check how long an unnamed purchase is continued."""
     if not (is_number(seconds) and 0 <= seconds <= sys.float_info.max):
         raise wrong_setting("continue_for", "0 or more seconds", seconds)
     return float(seconds)
@@ -346,7 +335,6 @@ def rate_limiter(given: object, kind: type) -> None:
 
 
 def policy(given: RetryPolicy, max_retries: int | None) -> RetryPolicy:
-    """The policy, with `max_retries` replaced if given."""
     return given if max_retries is None else replace(given, max_retries=max_retries)
 
 

@@ -56,12 +56,10 @@ class LoggedExchange:
         self._log("request", headers=self._redacted(pairs), **self._content(body))
 
     def answered(self, status: int, headers: Mapping[str, str], content: bytes | None) -> None:
-        """Log the answer; `content` is None for a stream."""
         pairs = self._redacted(headers.items())
         self._log("answer", status=status, headers=pairs, **self._content(content), seconds=self._seconds())
 
     def failed(self, problem: str) -> None:
-        """Log that no answer came."""
         self._log("failure", problem=self._without(problem), seconds=self._seconds())
 
     def _seconds(self) -> float:
@@ -117,7 +115,6 @@ def cut(body: str, most: int = LONGEST_BODY) -> str:
 
 
 def is_secret(name: str) -> bool:
-    """Whether a header of this name has a secret value."""
     return name.lower() not in _HARMLESS and _NAMES.search(name) is not None
 
 

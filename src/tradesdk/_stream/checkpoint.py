@@ -44,17 +44,11 @@ _NO_SPACE = {errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC)}
 
 @dataclass(frozen=True, slots=True)
 class CheckpointState:
-    """The position of a stream. Times are Unix seconds of the service's clock.
+    """The position of a stream. Times are Unix seconds of the service's clock."""
 
-    Attributes:
-        begin: signals from this time on are wanted.
-        position: signals older than this, less the overlap, are acknowledged; not before `begin`.
-        handled: (id, time) of acknowledged signals that are not older than that.
-    """
-
-    begin: float
-    position: float
-    handled: tuple[tuple[str, float], ...] = ()
+    begin: float  # signals from this time on are wanted
+    position: float  # older signals, less the overlap, are acknowledged; not before `begin`
+    handled: tuple[tuple[str, float], ...] = ()  # (id, time) of acknowledged signals that are not older than that
 
 
 class _Content(BaseModel, strict=True):
@@ -83,19 +77,12 @@ def default_path(base_url: str, key_hash: str, chain: int) -> Path:
 class CheckpointFile:
     """A checkpoint file, for one stream at a time. Links are followed: the file is replaced, not the link.
 
-    Args:
-        path: the file. Beside it are `.lock`, which stays, and `.tmp` while the file is written.
-        base_url: the service that it is for.
-        key_hash: `hash_of_key` of the API key that it is for.
-        chain: the chain that it is for.
-
-    Attributes:
-        behind: whether something is not written yet.
+    Beside it are `.lock`, which stays, and `.tmp` while it is written.
     """
 
     def __init__(self, path: str | os.PathLike[str], *, base_url: str, key_hash: str, chain: int) -> None:
         self.path = _absolute(path)
-        self.behind = False
+        self.behind = False  # whether something is not written yet
         self._service = _service(base_url)
         self._key = key_hash
         self._chain = chain

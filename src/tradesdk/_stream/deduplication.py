@@ -38,26 +38,16 @@ _SECOND = 1.0  # the service's time comes from dates in whole seconds
 
 @dataclass
 class HistoryWalk:
-    """A walk through the history, page by page, newest first as the service lists it.
+    """A walk through the history, page by page, newest first as the service lists it."""
 
-    Attributes:
-        start: signals from this time on are wanted.
-        cut: signals up to this time are yielded when the walk ends.
-        began: when it began.
-        waits: whether newer ones wait to come live.
-        anchor: time of a signal that the history must contain unless it was dropped; -inf when none is known.
-        found: the oldest signals that were not seen before, by id.
-        oldest: time of the oldest signal that the history listed.
-    """
-
-    start: float
-    cut: float
+    start: float  # signals from this time on are wanted
+    cut: float  # signals up to this time are yielded when it ends
     began: float
-    waits: bool = False
-    anchor: float = -math.inf
-    found: dict[str, tuple[float, Signal]] = field(default_factory=dict)
+    waits: bool = False  # whether newer ones wait to come live
+    anchor: float = -math.inf  # of a signal that the history must contain unless it was dropped
+    found: dict[str, tuple[float, Signal]] = field(default_factory=dict)  # the oldest that are new, by id
     truncated: bool = False
-    oldest: float = math.inf
+    oldest: float = math.inf  # of all that the history listed
 
     @property
     def first(self) -> int:
@@ -97,7 +87,6 @@ class Deduplicator:
     # where it begins
 
     def start(self, begin: float) -> None:
-        """Begin with signals from `begin` on."""
         self.begin = self.position = self._audited = self._resumed = float(math.floor(begin))
 
     def before(self, signals: Iterable[Signal], now: float) -> None:
@@ -351,7 +340,6 @@ class Deduplicator:
         return True
 
     def _release(self, count: int, now: float, out: deque[StreamItem]) -> None:
-        """Yield the first of those that wait."""
         for when, signal in self._waiting[:count]:
             self._take(signal, when, now, out, replayed=True)
         del self._waiting[:count]

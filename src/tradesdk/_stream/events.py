@@ -58,12 +58,10 @@ def read_other(raw: bytes, problem: ValidationError) -> Event:
 
 
 def of_another_chain(signal: Signal, raw: bytes | None = None) -> InvalidEvent:
-    """The event for a signal of another chain. Without `raw`, the history sent it."""
     return _about(signal, f"a signal of another chain: {signal.chain_id}", raw)
 
 
 def conflict(signal: Signal, raw: bytes | None = None) -> InvalidEvent:
-    """The event for an id that came again with other content. Without `raw`, the history sent it."""
     return _about(signal, f"the id {printable(signal.id, 100)!r} came again with other content", raw)
 
 
@@ -84,12 +82,7 @@ def explained(error: ValidationError) -> str:
 
 @dataclass(frozen=True, slots=True)
 class HistoryPage:
-    """A page of the history, newest first.
-
-    Attributes:
-        invalid: items that could not be read.
-        headers: the answer's headers, for the service's time.
-    """
+    """A page of the history, newest first; `invalid`: items that could not be read."""
 
     signals: list[Signal]
     next_cursor: str | None

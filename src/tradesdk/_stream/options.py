@@ -17,12 +17,7 @@ from .checkpoint import CheckpointFile, default_path, hash_of_key
 
 @dataclass(kw_only=True)
 class StreamOptions:
-    """The arguments of `signals.stream`, checked.
-
-    Attributes:
-        begin: `since` in Unix seconds; None means from now on.
-        predicate: selects signals; None means all.
-    """
+    """The arguments of `signals.stream`, checked."""
 
     chain: int
     since: datetime | float | None

@@ -19,13 +19,7 @@ _CR, _SPACE = b"\r "
 
 
 class TooLong(NamedTuple):
-    """A line or an event is too long. Its end is unknown, so the rest of the stream cannot be read.
-
-    Attributes:
-        what: "line", or "event" for the joined data of an event.
-        limit: bytes allowed.
-        head: its first bytes, at most 64 KiB.
-    """
+    """A line or an event is too long. Its end is unknown, so the rest of the stream cannot be read."""
 
     what: str
     limit: int
@@ -36,23 +30,12 @@ class TooLong(NamedTuple):
 
 
 class SSEDecoder:
-    """Reads the bytes of one connection; the next connection needs a new one.
-
-    Args:
-        max_line: bytes that a line may have, without its end.
-        max_event: bytes that the joined data of an event may have.
-
-    Attributes:
-        last_event_id: the id to resume from. It changes at the empty line that ends an event, even one without data.
-        retry: milliseconds to wait before connecting again, the last that the server named; None when it named none.
-            At most 10**15.
-        error: set when a limit was exceeded. Events before it were returned; there will be no more.
-    """
+    """Reads the bytes of one connection; the next connection needs a new one."""
 
     def __init__(self, *, max_line: int = MAX_LINE, max_event: int = MAX_EVENT) -> None:
         self.last_event_id = ""
-        self.retry: int | None = None
-        self.error: TooLong | None = None
+        self.retry: int | None = None  # milliseconds that the server named
+        self.error: TooLong | None = None  # events before it were returned, and no more will be
         self._max_line = max_line
         self._max_event = max_event
         self._start: bytes | None = b""  # the first bytes, while they may still become a byte order mark

@@ -110,7 +110,6 @@ class StreamReporter:
         self.stats = replace(self.stats, audits=self.stats.audits + 1)
 
     def history_unread(self, reason: str) -> None:
-        """Log that the history could not be read and will be read again."""
         event("history_unread", "chain %(chain)d: %(reason)s", chain=self._chain, reason=reason)
 
     def _report(self, item: Report) -> None:
@@ -119,8 +118,6 @@ class StreamReporter:
 
 
 class NextAction(Enum):
-    """What a stream needs next."""
-
     CONNECT = "connect"
     WAIT = "wait"
     BACKFILL = "backfill"
@@ -155,7 +152,6 @@ class StreamState:
         self._asked_at: float | None = None  # when it was first to be opened
 
     def sync_clock(self, headers: Mapping[str, str], mono: float, local: float) -> None:
-        """Set the service's clock by an answer."""
         self.clock.observe(headers, now=local, monotonic=mono)
         self.deduplicator.ahead = self.clock.tolerance
 
@@ -200,7 +196,6 @@ class StreamState:
         self._asked_at = mono if self._asked_at is None else self._asked_at
 
     def connected(self, headers: Mapping[str, str], mono: float, local: float) -> None:
-        """Record that the stream is open."""
         self.sync_clock(headers, mono, local)
         first = self._reports.stats.connects == 0
         away = None if first else mono - self.watchdog.alive
@@ -330,12 +325,10 @@ class StreamState:
         return len(self._backfills) == 2
 
     def before(self, page: HistoryPage, mono: float, local: float) -> None:
-        """Take the newest signals before the stream was opened."""
         self.sync_clock(page.headers, mono, local)
         self.deduplicator.before(page.signals, self.clock.at(mono))
 
     def begin_walk(self, mono: float, *, audit: bool = False) -> HistoryWalk:
-        """The walk through the history that is due."""
         now = self.clock.at(mono)
         if audit:
             return self.deduplicator.audit(now)
@@ -362,7 +355,6 @@ class StreamState:
             self._end_walk(mono, audit=audit)
 
     def walk_failed(self, walk: HistoryWalk, reason: str, mono: float, *, audit: bool = False) -> None:
-        """Finish a walk that could not read the history."""
         if audit or self.will_read_again:
             self._reports.history_unread(reason)  # no gap yet: a later walk reads the same period
         else:
@@ -388,7 +380,6 @@ class StreamState:
             return self.deduplicator.acknowledge(signal_id)
 
     def state(self) -> CheckpointState:
-        """The state that a checkpoint stores."""
         with self._lock:
             return self.deduplicator.state()
 

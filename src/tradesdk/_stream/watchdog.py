@@ -65,7 +65,6 @@ class Watchdog:
         self.caught_up = ended - began > _READY
 
     def event(self, now: float) -> None:
-        """Record a readable event other than a heartbeat."""
         self.alive = self._silent_from = now
 
     def heartbeat(self, now: float, timestamp: float) -> None:

@@ -100,7 +100,6 @@ def open_session(
     api: str = "account",
     why_https: str = settings.KEY_IN_THE_OPEN,
 ) -> Session:
-    """The session for a client's arguments, checked."""
     settings.http_client(http_client, "Client")
     of_client = "" if http_client is None else str(http_client.base_url)
     url = settings.base_url(base_url, allow_insecure=allow_insecure, of_client=of_client, why_https=why_https)

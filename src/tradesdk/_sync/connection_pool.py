@@ -176,8 +176,6 @@ def _taken(idle: list[DeadlineConnection]) -> DeadlineConnection | None:
 
 
 class PooledAnswer:
-    """An answer on a pooled connection; closing it gives the connection back."""
-
     coding: str
 
     def __init__(self, pool: ConnectionPool, connection: DeadlineConnection, response: httpcore.Response) -> None:

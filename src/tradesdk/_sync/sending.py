@@ -19,21 +19,13 @@ T = TypeVar("T")
 
 
 class Outgoing(NamedTuple):
-    """One request to send.
-
-    Attributes:
-        target: path and query, quoted, without the path of the base URL.
-        timeout: seconds for each part: `connect`, `read`, `write`, `pool`.
-        deadline: seconds in total.
-        watch: called with every connection that is read from, so that it can be cut off.
-        is_stream: whether the answer is a stream of events. It does not count among the limited connections.
-    """
+    """One request to send. It ends within `deadline` seconds; a stream takes none of the limited connections."""
 
     method: str
-    target: str
+    target: str  # path and query, quoted, without the path of the base URL
     headers: SentHeaders
     body: bytes | None
-    timeout: dict[str, float | None]
+    timeout: dict[str, float | None]  # seconds for `connect`, `read`, `write`, `pool`
     deadline: float
     watch: Callable[[object], None] | None
     is_stream: bool = False
@@ -47,9 +39,7 @@ class Answer(Protocol):
     @property
     def headers(self) -> Headers: ...
     @property
-    def coding(self) -> str:
-        """The content encoding of the body, such as `gzip`."""
-        ...
+    def coding(self) -> str: ...
 
     @property
     def connection(self) -> object:
@@ -60,9 +50,7 @@ class Answer(Protocol):
         """The chunks of the body. Iterating ends once the answer is closed."""
         ...
 
-    def wait_for(self, seconds: float) -> None:
-        """Set how long each read waits from now on, in seconds."""
-        ...
+    def wait_for(self, seconds: float) -> None: ...
 
     def close(self) -> None:
         """Give the connection back. Closing again does nothing."""

@@ -187,7 +187,6 @@ class Session:
         raise self.refusal(request, response)
 
     def refusal(self, request: Request[T], response: RawResponse) -> APIStatusError:
-        """The error for an unsuccessful answer."""
         refused = status_error(request.method, self.base_url + request.target, response, now=self.clock.now())
         if self.key is not None:
             refused.message = self.key.hidden_in(refused.message)
@@ -199,7 +198,6 @@ class Session:
         return refused
 
     def read(self, request: Request[T], response: RawResponse) -> T:
-        """The result from a successful answer."""
         result = request.decode(request.method, self.base_url + request.target, response)
         if request.lookup is not None:
             self.made.append(request.lookup.id_of(result))
@@ -219,7 +217,7 @@ class Session:
         """
         url = self.base_url + request.target
         if claim is None:
-            claim = self.claim(request, give_up)
+            claim = self._claim(request, url, give_up)
         if self.sender.is_closed:
             self.limiter.failed(claim, sent=False)
             raise TradeError("this client is closed; make a new one")
@@ -281,7 +279,6 @@ class Session:
         return response
 
     def receive(self, answer: Answer, give_up: float) -> BodyReader:
-        """Read the body, and close the answer."""
         body = BodyReader(answer.status, answer.coding)
         try:
             if body.problem is None:
@@ -330,8 +327,7 @@ class Session:
         """The name of the rate limit: the same for all clients with this key; empty for a limiter of this client."""
         return "" if self.rate_limiter is None or self.key is None else self.key.rate_limit_name(self.api)
 
-    def claim(self, request: Request[T], give_up: float) -> RateClaim:
-        """Wait until the rate limit allows one request."""
+    def _claim(self, request: Request[T], url: str, give_up: float) -> RateClaim:
         name = self.limit_name
         if not self.throttle:
             return RateClaim(name=name) if name else _NO_CLAIM
@@ -340,7 +336,7 @@ class Session:
                 raise RateLimitError(
                     f"not sent: the rate limit resets in {wait:.0f} s, which is after the deadline",
                     method=request.method,
-                    url=self.base_url + request.target,
+                    url=url,
                     status=429,
                     retry_after=wait,
                     retry_at=moment_after(self.clock.now(), wait),

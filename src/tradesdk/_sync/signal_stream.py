@@ -135,7 +135,6 @@ class SignalStream(Generic[ItemT]):
             self._taken = None
 
     def _advance(self) -> None:
-        """Run until there is something to yield."""
         if self._error is not None:
             raise TradeError(f"this stream has failed: {self._error}")
         clock = self._session.clock

@@ -26,8 +26,6 @@ _ERROR_BODY = 30.0  # seconds for the body of an error
 
 
 class StreamConnection:
-    """Opens, reads and closes one connection of a stream."""
-
     def __init__(self, session: Session, interruptible: Interruptible, chain: int) -> None:
         self._session = session
         self._interruptible = interruptible
@@ -39,7 +37,6 @@ class StreamConnection:
         self._pieces: Iterator[bytes] = iter(())  # of the last chunk
 
     def open(self, read_timeout: float, last_event_id: str) -> Headers:
-        """Open it. Returns the headers of the answer."""
         session = self._session
         if session.sender.is_closed:
             raise TradeError("this client is closed; make a new one")
@@ -129,7 +126,6 @@ class StreamConnection:
         return next(self._pieces)
 
     def close(self) -> None:
-        """Close it. Closing again does nothing."""
         answer, self._answer = self._answer, None
         chunks, self._chunks = self._chunks, None
         self._pieces = iter(())

@@ -16,11 +16,7 @@ class InUseError(Exception):
 
 
 class FileLock:
-    """A lock on a file that is made for it and stays: if it were removed, two could hold the lock at once.
-
-    Args:
-        path: that file, absolute and without links in it.
-    """
+    """A lock on a file that is made for it and stays: if it were removed, two could hold the lock at once."""
 
     def __init__(self, path: str) -> None:
         self._path = path
@@ -29,7 +25,6 @@ class FileLock:
         self._process = 0
 
     def take(self) -> None:
-        """Take it, or fail at once."""
         from filelock import FileLock, Timeout
 
         # First: where a lock belongs to the process, opening and closing the file again would release ours.
@@ -68,7 +63,6 @@ class FileLock:
         return (found.st_dev, found.st_ino) != self._file
 
     def release(self) -> None:
-        """Release it, when this process holds it."""
         lock, self._lock = self._lock, None
         if lock is not None and not self.forked:
             _held.pop(self._path, None)

@@ -8,8 +8,6 @@ from weakref import WeakSet
 
 
 class Bound(Protocol):
-    """Something that belongs to one process."""
-
     def forked(self) -> None:
         """This process is a new one."""
 

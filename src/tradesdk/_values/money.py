@@ -13,7 +13,6 @@ MICRO = 1_000_000
 
 
 def usd(micro: int) -> Decimal:
-    """Dollars, exactly."""
     return Decimal(f"{micro}E-6")  # not scaleb, which rounds by the caller's context
 
 

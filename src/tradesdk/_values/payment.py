@@ -137,7 +137,6 @@ def possible_ends(now: float) -> tuple[int, int]:
 
 
 def origin_of(url: str) -> str:
-    """Scheme, host and port."""
     parts = urlsplit(url)
     return f"{parts.scheme}://{parts.netloc}"
 

@@ -53,14 +53,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """What is to be signed: an offer that passed the guards.
-
-    Attributes:
-        offer: the service's offer.
-        requirement: the accepted requirement.
-        draft: the payment, with the nonce for a new purchase.
-        secret_id: the id of the purchase secret of a named one.
-    """
+    """What is to be signed: an offer that passed the guards. The draft has the nonce of a new purchase."""
 
     offer: Offer
     requirement: Requirement
@@ -147,7 +140,6 @@ class PaymentAuthorizer:
         return next_step(payment, self.latest() + MARGIN, self.clock.now())
 
     def latest(self) -> float:
-        """The latest estimate of the service's time, in Unix seconds."""
         return self.time.latest(self.clock.now(), self.clock.monotonic())
 
     def is_right(self) -> bool:
@@ -192,7 +184,6 @@ class PaymentAuthorizer:
         return payment.valid_before + GRACE <= self.time.earliest(now, self.clock.monotonic())
 
     def observe(self, headers: Mapping[str, str]) -> None:
-        """Note the service's time from a response."""
         self.time.observe(headers, now=self.clock.now(), monotonic=self.clock.monotonic())
 
     def release(self, payment_id: str, owner: str) -> None:
@@ -369,7 +360,6 @@ class PaymentAuthorizer:
         return addresses(self.store.setting(recipients_of(origin)))
 
     def trust(self, origin: str, address: str) -> None:
-        """Add a known recipient of an origin."""
         self.store.set_setting(recipients_of(origin), lambda known: with_address(known, address))
 
     def _signed(self, offer: Offer, requirement: Requirement, payment: Payment) -> SignedHeader:

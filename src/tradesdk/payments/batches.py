@@ -86,15 +86,12 @@ class BatchPlan(Generic[T]):
 
     @property
     def count(self) -> int:
-        """The number of batches."""
         return len(self._calls)
 
     def tokens_of(self, number: int) -> tuple[str, ...]:
-        """The tokens of batch `number` (from 1)."""
         return self.tokens[(number - 1) * self._size : number * self._size]
 
     def call(self, number: int) -> MarketRequest[T]:
-        """The request of batch `number` (from 1)."""
         # Symbols of later batches are looked up too: nothing is bought if the run cannot be finished.
         return replace(self._calls[number - 1], to_look_up=self.tokens[(number - 1) * self._size :])
 
@@ -109,7 +106,6 @@ class BatchPlan(Generic[T]):
         return sum(self._counted.values())
 
     def delivered(self, number: int, result: MarketResult[T]) -> Batch[T]:
-        """The result of batch `number` (from 1)."""
         self.done = number
         if not result.again:
             self._see(result.payment)

@@ -61,8 +61,6 @@ class _Refusal(NamedTuple):
 
 
 class _Limits(NamedTuple):
-    """What every requirement is checked against."""
-
     url: str
     payer: str
     most: int
@@ -136,7 +134,6 @@ def check_url(url: str) -> None:
 
 
 def _refusal(offer: Offer, requirement: Requirement, limits: _Limits) -> _Refusal | None:
-    """The refusal by the first guard that fails."""
     if requirement.scheme != SCHEME:
         return _Refusal(0, "unsupported_scheme", _not("scheme", requirement.scheme, SCHEME))
     if requirement.network != NETWORK:
@@ -212,7 +209,6 @@ def _place(url: str) -> tuple[str | None, str] | None:
 
 
 def _is_private(host: str) -> bool:
-    """Whether a host is in a private network."""
     try:
         return not ipaddress.ip_address(host).is_global
     except ValueError:

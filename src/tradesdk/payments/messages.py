@@ -51,7 +51,6 @@ def asked(signer: Callable[[], T], what: str = "the signer") -> T:
 
 
 def rejected(payment: Payment, reason: str, response: RawResponse | None) -> PaymentError:
-    """The service checked the payment and rejected it."""
     code = _REJECTIONS.get(reason, "payment_rejected")
     return PaymentRejectedError(
         f"the service rejected a payment of {shown_usd(payment.most)}: {reason}",
@@ -64,7 +63,6 @@ def rejected(payment: Payment, reason: str, response: RawResponse | None) -> Pay
 
 
 def in_doubt(payment: Payment, reason: str, response: RawResponse | None = None) -> PaymentError:
-    """It was sent, and its outcome is unknown."""
     return PaymentOutcomeUnknownError(
         f"{shown_usd(payment.most)} may have been paid ({reason}); nonce {payment.nonce}",
         code="outcome_unknown",
@@ -87,7 +85,6 @@ def _how_to_mark(payment: Payment) -> str:
 
 
 def undelivered(payment: Payment, reason: str, response: RawResponse | None = None) -> PaymentError:
-    """It was paid, and the answer is not usable."""
     paid = "was paid" if payment.paid else "was paid, by what the service says"
     return PaymentUndeliveredError(
         f"{shown_usd(payment.most)} {paid}, and no usable answer arrived: {reason}",
@@ -123,12 +120,10 @@ def taken_elsewhere(payment: Payment, response: RawResponse | None = None) -> Pa
 
 
 def shown_name(payment: Payment) -> str:
-    """The name of a purchase, for a message."""
     return repr(printable(payment.purchase or "", 80))
 
 
 def purchase_changed(payment: Payment) -> PaymentRefusedError:
-    """The name of a purchase was used for other data."""
     body = printable(payment.body.decode("utf-8", "replace"), 200)
     return PaymentRefusedError(
         f"purchase {shown_name(payment)} is for {payment.method} {printable(payment.url, 200)} {body} (payment "
@@ -149,7 +144,6 @@ def purchase_secret_changed(payer: str, known: str, given: str) -> PaymentRefuse
 
 
 def suspect(payment: Payment, reason: str, response: RawResponse | None = None) -> PaymentError:
-    """The service failed to settle two signatures of the same nonce."""
     return PaymentOutcomeUnknownError(
         f"{shown_usd(payment.most)} was probably paid: the service failed to settle two signatures of the same nonce "
         f"({reason}); nonce {payment.nonce}",
@@ -175,7 +169,6 @@ def outcome_error(payment: Payment, report: Report, response: RawResponse | None
 
 
 def not_expired(payment: Payment) -> PaymentRefusedError:
-    """It cannot be marked before it has expired."""
     until = datetime.fromtimestamp(max(payment.valid_before, payment.counts_until) + GRACE, UTC)
     return PaymentRefusedError(
         f"payment {payment.id} may still be taken until {payment.expires_at:%H:%M:%S} UTC, so it cannot be "
@@ -189,7 +182,6 @@ def not_expired(payment: Payment) -> PaymentRefusedError:
 
 
 def already_known(payment: Payment) -> PaymentRefusedError:
-    """Its outcome is known, so it cannot be marked."""
     known = "it was paid" if payment.paid else "it was not paid"
     return PaymentRefusedError(
         f"the outcome of payment {payment.id} is known: {known}",

@@ -19,7 +19,6 @@ _AMOUNT = re.compile(r"([0-9]{1,12})(?:\.([0-9]{1,6}))?")
 
 
 def micro_usd(name: str, value: Usd) -> int:
-    """An amount in dollars as micro-dollars."""
     if isinstance(value, float):
         raise InvalidArgumentError(f'{name} must not be a float, which is not exact: write "{value}" in quotes')
     if isinstance(value, int) and not isinstance(value, bool):

@@ -32,18 +32,7 @@ _HUGE = re.compile(rb"[0-9][eE]\+?[0-9]{3}")
 
 
 class Requirement(NamedTuple):
-    """One way to pay that a service offers, not checked yet. A missing text is empty.
-
-    Attributes:
-        raw: all fields, exactly as received.
-        scheme: the payment scheme, such as `exact`.
-        network: such as `eip155:8453`.
-        asset: the token's contract.
-        pay_to: the recipient.
-        amount: in atomic units of the asset, as text.
-        max_timeout: seconds that the service allows between signature and settlement; None if it is not a number.
-        extra: the asset's signing domain, and how it is transferred.
-    """
+    """One way to pay that a service offers, not checked yet. A missing text is empty, a missing time None."""
 
     raw: dict[str, Any]
     scheme: str
@@ -56,13 +45,7 @@ class Requirement(NamedTuple):
 
 
 class Offer(NamedTuple):
-    """The offer of a 402.
-
-    Attributes:
-        accepts: the ways to pay, in the service's order.
-        resource: what is sold, as received.
-        extensions: protocol extensions, as received.
-    """
+    """The offer of a 402: the ways to pay in the service's order, what is sold, and extensions, as received."""
 
     accepts: tuple[Requirement, ...]
     resource: Any | None
@@ -88,7 +71,6 @@ def authorization(payment: Payment) -> dict[str, str]:
 
 
 def parse_offer(response: RawResponse) -> Offer:
-    """The offer of a 402."""
     header, where = response.headers.get(OFFER_HEADER), "its PAYMENT-REQUIRED header"
 
     def refused(code: ErrorCode, why: str) -> PaymentRefusedError:

@@ -27,20 +27,7 @@ _SECRET = re.compile(r"(?:0[xX])?([0-9a-fA-F]{64})")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PurchaseIntent:
-    """A call that may have to be paid for.
-
-    Attributes:
-        method: the HTTP method.
-        url: the full URL.
-        body: the request's body.
-        path: the endpoint.
-        tokens: the number of tokens.
-        amount: the published price in micro-dollars.
-        max_price: micro-dollars that the caller allows, more or less than the published price.
-        name: the name of the purchase; None for an unnamed one.
-        run: the id of the batch run that it belongs to, if any.
-        max_total: micro-dollars that this run may spend.
-    """
+    """A call that may have to be paid for. Amounts are micro-dollars; `amount` is the published price."""
 
     method: str
     url: str
@@ -55,11 +42,9 @@ class PurchaseIntent:
 
     @property
     def key(self) -> str:
-        """Identifies this purchase among others of the same client."""
         return call_key(self.method, self.url, self.body) if self.name is None else f"purchase {self.name}"
 
     def fingerprint(self, payer: str) -> str:
-        """Identifies this purchase in a ledger."""
         if self.name is not None:
             return named_fingerprint(self.name, payer)
         return _hash(self.method.encode(), self.url.encode(), self.body, payer.lower().encode())
@@ -75,7 +60,6 @@ class PurchaseIntent:
 
 
 def call_key(method: str, url: str, body: bytes) -> str:
-    """Identifies a call among others of the same client."""
     return f"{method} {url} {body.decode('latin-1')}"
 
 
@@ -97,16 +81,11 @@ def item_name(job: str, path: str, body: bytes) -> str:
 
 
 def named_fingerprint(name: str, payer: str) -> str:
-    """Identifies a named purchase in a ledger."""
     return _hash(b"purchase", name.encode(), payer.lower().encode())
 
 
 class PurchaseSecret:
-    """The secret that nonces of named purchases are made with. Its `repr` hides it, in tracebacks too.
-
-    Attributes:
-        id: tells secrets apart.
-    """
+    """The secret that nonces of named purchases are made with. Its `repr` hides it, in tracebacks too."""
 
     __slots__ = ("__value", "id")
 

@@ -86,7 +86,6 @@ def examine(payments: Sequence[Payment]) -> Questions:
 
 
 def undecided(reason: str, block: int | None = None) -> ChainVerdict:
-    """The verdict when nothing is known."""
     return ChainVerdict(outcome="undecided", reason=reason, block=block)
 
 

@@ -42,11 +42,9 @@ def signed_cancellation(payment: Payment, signer: Signer, address: str) -> str:
 
 
 def signable(payer: str, nonce: str) -> Signable:
-    """The cancellation as it is signed (EIP-712)."""
     return b"\x01", DOMAIN_SEPARATOR, keccak256(TYPE_HASH + ADDRESS_PAD + from_hex(payer, 20) + from_hex(nonce, 32))
 
 
 def calldata(payer: str, nonce: str, signature: bytes) -> str:
-    """The calldata of `cancelAuthorization(address,bytes32,bytes)`, as hexadecimal digits after 0x."""
     words = payer[2:].lower().rjust(64, "0") + nonce[2:].lower() + f"{96:064x}" + f"{len(signature):064x}"
     return CALL + words + signature.hex().ljust(-(-len(signature) // 32) * 64, "0")

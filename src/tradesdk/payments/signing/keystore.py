@@ -86,11 +86,7 @@ def keystore_address(path: str | os.PathLike[str]) -> str:
 
 
 def unlock(path: str | os.PathLike[str], password: Password) -> Opened:
-    """The key of a keystore, ready to sign.
-
-    Raises:
-        ConfigError: as for `LocalSigner.from_keystore`.
-    """
+    """The key of a keystore, ready to sign. Errors as for `LocalSigner.from_keystore`."""
     file, shown = _named(path)
     document = _read(file, shown)
     named = _address(document, shown)
@@ -110,7 +106,6 @@ def unlock(path: str | os.PathLike[str], password: Password) -> Opened:
 
 
 def _named(path: str | os.PathLike[str]) -> tuple[Path, str]:
-    """The file, and its name for errors."""
     text: object = None
     with contextlib.suppress(TypeError):
         text = os.fspath(path)

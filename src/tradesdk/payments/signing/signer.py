@@ -42,9 +42,7 @@ class SignedMessage(Protocol):
     """A signature in an object, as the accounts of eth-account return it."""
 
     @property
-    def signature(self) -> bytes | str:
-        """65 bytes, or as many in hexadecimal digits after 0x."""
-        ...
+    def signature(self) -> bytes | str: ...
 
 
 Signature: TypeAlias = bytes | bytearray | memoryview | str | SignedMessage
@@ -316,7 +314,6 @@ def check_signature(address: str, signable: Signable, signature: Signature) -> b
 
 
 def _raw(given: object) -> bytes:
-    """The bytes of a signature in any of its forms."""
     if hasattr(given, "__await__"):
         close = getattr(given, "close", None)
         if callable(close):
@@ -340,7 +337,6 @@ def _bad_signature(what: str) -> ConfigError:
 
 
 def digest_of(signable: Signable) -> bytes:
-    """The 32 bytes to sign."""
     return keccak256(b"\x19" + b"".join(signable))
 
 
@@ -370,7 +366,6 @@ def typed_data(payment: Payment) -> TypedData:
 
 
 def usdc_data(name: str, *fields: tuple[str, str, Any]) -> TypedData:
-    """Typed data of USDC, of fields with name, type and value."""
     from ..guards import DOMAIN_NAME, DOMAIN_VERSION, USDC  # few programs use it
 
     domain = {"name": DOMAIN_NAME, "version": DOMAIN_VERSION, "chainId": 8453, "verifyingContract": USDC}
