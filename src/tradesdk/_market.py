@@ -212,7 +212,7 @@ def one_batch(tokens: Iterable[str | TokenQuery], *, limits: bool = False) -> li
         raise InvalidArgumentError(f"tokens must be 1 to {MAX_BATCH} tokens, not {number}; client.batches takes more")
     seen: dict[str, TokenQuery] = {}
     for one in queries:
-        earlier = seen.setdefault(_same(one), one)
+        earlier = seen.setdefault(one.identifier.casefold(), one)
         if earlier is not one:
             raise InvalidArgumentError(
                 f"tokens has the same token twice: {display(earlier.identifier)} and {display(one.identifier)}"
@@ -225,7 +225,7 @@ def distinct(tokens: Iterable[str | TokenQuery], *, limits: bool = False) -> lis
     seen: dict[str, TokenQuery] = {}
     for place, given in enumerate(_several(tokens)):
         one = _token(place, given, limits)
-        earlier = seen.setdefault(_same(one), one)
+        earlier = seen.setdefault(one.identifier.casefold(), one)
         if earlier.limit != one.limit:
             raise InvalidArgumentError(f"tokens has {display(one.identifier)} twice, with different limits")
     return list(seen.values())
@@ -260,10 +260,6 @@ def _token(place: int, given: object, limits: bool) -> TokenQuery:
     if not identifier.isprintable():  # also refuses lone surrogates
         raise InvalidArgumentError(f"{at} must not contain control characters: {printable(identifier, 60)}")
     return TokenQuery(identifier, limit)
-
-
-def _same(token: TokenQuery) -> str:
-    return token.identifier.casefold()
 
 
 def count(name: str, value: int | None, most: int) -> int | None:
@@ -359,11 +355,6 @@ def decode_answer(data: type[D], method: str, url: str, response: RawResponse) -
     raise APIResponseError(
         f"expected {data.__name__}, but {reason}{message}", method=method, url=url, response=response
     )
-
-
-def is_sold(path: str) -> bool:
-    """Whether `path` is an endpoint of market data."""
-    return path in ENDPOINTS
 
 
 def decode_by_path(path: str, method: str, url: str, response: RawResponse) -> Any:

@@ -282,10 +282,10 @@ _waiting: WeakKeyDictionary[MockClock, dict[object, float]] = WeakKeyDictionary(
 """What tasks wait for on frozen clocks."""
 
 
-async def move_together(clock: MockClock, target: float, is_over: Callable[[], bool] = lambda: False) -> None:
+async def move_together(clock: MockClock, target: float, has_ended: Callable[[], bool] = lambda: False) -> None:
     """Wait for `target` together with other tasks: the clock moves to the earliest time that any of them waits for.
 
-    Returns when the clock has moved for any reason, or when `is_over` says so; a caller whose time hasn't come waits
+    Returns when the clock has moved for any reason, or when `has_ended` says so; a caller whose time hasn't come waits
     again.
     """
     import anyio
@@ -297,11 +297,11 @@ async def move_together(clock: MockClock, target: float, is_over: Callable[[], b
     try:
         for _ in range(_TURNS):
             await checkpoint()
-            if not clock.frozen or clock.now() != began or is_over():
+            if not clock.frozen or clock.now() != began or has_ended():
                 return
         while clock.held:
             await anyio.sleep(HOLD)
-            if is_over():
+            if has_ended():
                 return
         if clock.now() == began:
             move_on(clock, min(list(waiting.values())))

@@ -11,7 +11,6 @@ from urllib.parse import parse_qsl
 from .._http.proxies import Proxy, unusable
 from .._http.settings import SecretPath
 from .._http.tls import tls_context
-from .._http.transport_errors import before_sending
 from .._values.http import Headers
 from .sending import Outgoing
 
@@ -23,8 +22,6 @@ class AsyncHttpClient(Protocol):
     def is_closed(self) -> bool: ...
     @property
     def base_url(self) -> Any: ...
-    @property
-    def event_hooks(self) -> Mapping[str, Any]: ...
     def build_request(
         self,
         method: str,
@@ -65,7 +62,8 @@ class AsyncHttpxSender:
         self._base_url = base_url
         self._secret_path = secret_path
         self._client = client
-        self._owned = bool(proxy)
+        # The transport of a given client may retry by itself, and a hook may raise anything after the request was sent.
+        self._owned = self.tells_if_sent = bool(proxy)
 
     @property
     def is_closed(self) -> bool:
@@ -106,10 +104,6 @@ class AsyncHttpxSender:
             client, "GET", path, params=parse_qsl(query), auth=None, follow_redirects=False, **options
         )
         return AsyncHttpxAnswer((await opening.__aenter__()).response, outgoing, owned=self._owned, opening=opening)
-
-    def tells_if_sent(self, error: Exception) -> bool:
-        # The transport of a given client may retry by itself, and a hook may raise anything after the request was sent.
-        return self._owned and before_sending(error)
 
     async def aclose(self) -> None:
         if self._owned:

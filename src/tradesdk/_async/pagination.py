@@ -56,7 +56,7 @@ class AsyncPager(Generic[M]):
         self._max_items = count("max_items", max_items)
 
     def __aiter__(self) -> AsyncIterator[M]:
-        return _AsyncItems(self._pages())
+        return _AsyncItems(self.pages())
 
     def __await__(self) -> Generator[object, None, Page[M]]:  # async only
         """`await pager` is `await pager.page()`."""  # async only
@@ -64,7 +64,7 @@ class AsyncPager(Generic[M]):
 
     async def page(self) -> Page[M]:
         """The first page, with `data` and `next_cursor`. For the next page, pass that as `cursor=` to `list`."""
-        async for page in self._pages():
+        async for page in self.pages():
             return page
         return Page(data=[], next_cursor=self._cursor)  # max_items=0
 
@@ -75,7 +75,7 @@ class AsyncPager(Generic[M]):
             APIResponseError: a cursor came twice, a page has only items that came before, or more than a thousand pages
                 in a row are empty, so the list would never end (`code` is `pagination_loop`).
         """
-        return self._pages()
+        return AsyncPages(self._session, self._listing, self._limit, self._cursor, self._max_items)
 
     async def first(self) -> M | None:
         """The first item; None when the list is empty. Fetches one item only."""
@@ -120,9 +120,6 @@ class AsyncPager(Generic[M]):
 
         _frames.load("polars")
         return _frames.polars_frame(await self.to_arrow())
-
-    def _pages(self) -> AsyncPages[M]:
-        return AsyncPages(self._session, self._listing, self._limit, self._cursor, self._max_items)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} of {self._listing.item.__name__} at {self._listing.path}>"
@@ -184,7 +181,7 @@ class AsyncPages(Generic[M]):
 
 
 class _AsyncItems(Generic[M]):
-    def __init__(self, pages: AsyncPages[M]) -> None:
+    def __init__(self, pages: AsyncIterator[Page[M]]) -> None:
         self._pages = pages
         self._items: Iterator[M] = iter(())
 

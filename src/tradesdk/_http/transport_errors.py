@@ -20,12 +20,6 @@ def transport_error(error: Exception) -> bool:
     return isinstance(error, OSError | UnicodeError) or next(_names(error), None) is not None
 
 
-def before_sending(error: Exception) -> bool:
-    """Whether its class shows that nothing was sent."""
-    names = set(_names(error))
-    return not names.isdisjoint({"ConnectError", "ConnectTimeout", "PoolTimeout", "ProxyError"})
-
-
 def connection_error(error: Exception, method: str, url: str, *, proxy: str = "") -> APIConnectionError:
     """The SDK's error for an attempt without a complete answer; an error of something else is raised as it is.
 

@@ -12,7 +12,6 @@ from urllib.parse import parse_qsl
 from .._http.proxies import Proxy, unusable
 from .._http.settings import SecretPath
 from .._http.tls import tls_context
-from .._http.transport_errors import before_sending
 from .._values.http import Headers
 from .sending import Outgoing
 
@@ -24,8 +23,6 @@ class HttpClient(Protocol):
     def is_closed(self) -> bool: ...
     @property
     def base_url(self) -> Any: ...
-    @property
-    def event_hooks(self) -> Mapping[str, Any]: ...
     def build_request(
         self,
         method: str,
@@ -66,7 +63,8 @@ class HttpxSender:
         self._base_url = base_url
         self._secret_path = secret_path
         self._client = client
-        self._owned = bool(proxy)
+        # The transport of a given client may retry by itself, and a hook may raise anything after the request was sent.
+        self._owned = self.tells_if_sent = bool(proxy)
 
     @property
     def is_closed(self) -> bool:
@@ -107,10 +105,6 @@ class HttpxSender:
             client, "GET", path, params=parse_qsl(query), auth=None, follow_redirects=False, **options
         )
         return HttpxAnswer((opening.__enter__()).response, outgoing, owned=self._owned, opening=opening)
-
-    def tells_if_sent(self, error: Exception) -> bool:
-        # The transport of a given client may retry by itself, and a hook may raise anything after the request was sent.
-        return self._owned and before_sending(error)
 
     def close(self) -> None:
         if self._owned:

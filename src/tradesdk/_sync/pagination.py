@@ -55,11 +55,11 @@ class Pager(Generic[M]):
         self._max_items = count("max_items", max_items)
 
     def __iter__(self) -> Iterator[M]:
-        return _Items(self._pages())
+        return _Items(self.pages())
 
     def page(self) -> Page[M]:
         """The first page, with `data` and `next_cursor`. For the next page, pass that as `cursor=` to `list`."""
-        for page in self._pages():
+        for page in self.pages():
             return page
         return Page(data=[], next_cursor=self._cursor)  # max_items=0
 
@@ -70,7 +70,7 @@ class Pager(Generic[M]):
             APIResponseError: a cursor came twice, a page has only items that came before, or more than a thousand pages
                 in a row are empty, so the list would never end (`code` is `pagination_loop`).
         """
-        return self._pages()
+        return Pages(self._session, self._listing, self._limit, self._cursor, self._max_items)
 
     def first(self) -> M | None:
         """The first item; None when the list is empty. Fetches one item only."""
@@ -115,9 +115,6 @@ class Pager(Generic[M]):
 
         _frames.load("polars")
         return _frames.polars_frame(self.to_arrow())
-
-    def _pages(self) -> Pages[M]:
-        return Pages(self._session, self._listing, self._limit, self._cursor, self._max_items)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} of {self._listing.item.__name__} at {self._listing.path}>"
@@ -179,7 +176,7 @@ class Pages(Generic[M]):
 
 
 class _Items(Generic[M]):
-    def __init__(self, pages: Pages[M]) -> None:
+    def __init__(self, pages: Iterator[Page[M]]) -> None:
         self._pages = pages
         self._items: Iterator[M] = iter(())
 

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from .._http.request import Request
 from .._http.retry import Operation
-from .._market import MarketRequest, decode_by_path, is_sold, price
+from .._market import ENDPOINTS, MarketRequest, decode_by_path, price
 from .._values.http import RawResponse
 from .._values.payment import Payment, origin_of
 from ..errors import ConfigError, PaymentRefusedError
@@ -82,7 +82,7 @@ class PaymentFlow(Seller):
         if payment.origin != origin_of(base) or not payment.url.startswith(base + "/"):
             raise ConfigError(f"payment {payment.id} is for {payment.origin}, and this client is for {base}")
         path = payment.url[len(base) :]
-        if not is_sold(path):
+        if path not in ENDPOINTS:
             raise ConfigError(f"payment {payment.id} is for {payment.url}, and this client is for {base}")
 
         def decode(method: str, url: str, response: RawResponse) -> Any:

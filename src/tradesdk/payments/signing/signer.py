@@ -109,17 +109,6 @@ class LocalSigner:
 
     __slots__ = ("__lock", "__opened", "__source")
 
-    def __init__(self, key: bytes) -> None:
-        """Use `from_key`; `key` is 32 bytes."""
-        ready = opened(key)
-        del key
-        self.__source: Callable[[], str | bytes] | None = None
-        self.__lock = threading.RLock()
-        self.__opened: Opened | None = None
-        if isinstance(ready, str):
-            raise ConfigError(ready, code="invalid_private_key")
-        self.__opened = ready
-
     @classmethod
     def from_key(cls, key: str | bytes) -> LocalSigner:
         """A signer from a private key: 32 bytes, or 64 hexadecimal digits with or without 0x.
@@ -178,20 +167,16 @@ class LocalSigner:
         """
         if not callable(source):  # it may be the key itself, so it is not shown
             raise ConfigError("source must be a function that returns the private key; for a key use from_key")
-        signer = cls.__new__(cls)
-        signer.__source = source
-        signer.__lock = threading.RLock()
-        signer.__opened = None
-        return signer
+        return cls.__of(None, source=source)
 
     @classmethod
-    def __of(cls, ready: Opened | str, where: str = "") -> LocalSigner:
-        if isinstance(ready, str):
-            raise ConfigError(where + ready, code="invalid_private_key")
+    def __of(
+        cls, ready: Opened | str | None, where: str = "", *, source: Callable[[], str | bytes] | None = None
+    ) -> LocalSigner:
         signer = cls.__new__(cls)
-        signer.__source = None
+        signer.__opened = None if ready is None else _checked(ready, where)
+        signer.__source = source
         signer.__lock = threading.RLock()
-        signer.__opened = ready
         return signer
 
     @property
@@ -217,11 +202,7 @@ class LocalSigner:
             if self.__opened is None:
                 assert self.__source is not None  # noqa: S101 - there is a key, or who gives it
                 ready = opened(self.__source())
-                if isinstance(ready, str):
-                    raise ConfigError(
-                        f"the function for the key returned something else: {ready}", code="invalid_private_key"
-                    )
-                self.__opened = ready
+                self.__opened = _checked(ready, "the function for the key returned something else: ")
                 self.__source = None  # it may hold secrets
             return self.__opened
 
@@ -230,6 +211,12 @@ class LocalSigner:
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("a signer cannot be pickled: it holds a private key")
+
+
+def _checked(ready: Opened | str, where: str) -> Opened:
+    if isinstance(ready, str):
+        raise ConfigError(where + ready, code="invalid_private_key")
+    return ready
 
 
 @argument_called("chain_id", not_="chain")
