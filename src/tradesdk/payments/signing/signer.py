@@ -109,6 +109,12 @@ class LocalSigner:
 
     __slots__ = ("__lock", "__opened", "__source")
 
+    def __init__(self, key: bytes) -> None:
+        """Use `from_key`; `key` is 32 bytes."""
+        ready = opened(key)
+        del key
+        self.__begin(ready)
+
     @classmethod
     def from_key(cls, key: str | bytes) -> LocalSigner:
         """A signer from a private key: 32 bytes, or 64 hexadecimal digits with or without 0x.
@@ -174,10 +180,15 @@ class LocalSigner:
         cls, ready: Opened | str | None, where: str = "", *, source: Callable[[], str | bytes] | None = None
     ) -> LocalSigner:
         signer = cls.__new__(cls)
-        signer.__opened = None if ready is None else _checked(ready, where)
-        signer.__source = source
-        signer.__lock = threading.RLock()
+        signer.__begin(ready, where, source)
         return signer
+
+    def __begin(
+        self, ready: Opened | str | None, where: str = "", source: Callable[[], str | bytes] | None = None
+    ) -> None:
+        self.__opened = None if ready is None else _checked(ready, where)
+        self.__source = source
+        self.__lock = threading.RLock()
 
     @property
     def address(self) -> str:
