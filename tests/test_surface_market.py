@@ -31,8 +31,8 @@ def market_classes(flavour: str) -> list[type]:
     found = []
     for module, name in (
         ("market_client", "MarketClient"),
-        ("market_methods", "Quotes"),
-        ("market_methods", "DryRuns"),
+        ("previews", "Quotes"),
+        ("previews", "DryRuns"),
         ("batches", "Batches"),
         ("batches", "BatchRun"),
         ("payment_history", "Payments"),

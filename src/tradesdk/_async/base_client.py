@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, NoReturn, Self
@@ -70,8 +71,14 @@ class AsyncBaseClient(AsyncConnected):
         """A copy with other settings that shares connections, ledger and budget. Closing the copy closes nothing."""
         copy = object.__new__(type(self))
         copy._owner = False
-        copy._session = self._session.with_options(timeout=timeout, max_retries=max_retries, deadline=deadline)
+        copy._copy_from(
+            self,
+            lambda session: session.with_options(timeout=timeout, max_retries=max_retries, deadline=deadline),
+        )
         return copy
+
+    def _copy_from(self, other: Self, change: Callable[[AsyncSession], AsyncSession]) -> None:
+        self._session = change(other._session)
 
     async def aclose(self) -> None:
         """Close the connections. A given `http_client` stays open."""

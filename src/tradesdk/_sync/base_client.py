@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, NoReturn, Self
@@ -71,8 +72,14 @@ class BaseClient(Connected):
         """A copy with other settings that shares connections, ledger and budget. Closing the copy closes nothing."""
         copy = object.__new__(type(self))
         copy._owner = False
-        copy._session = self._session.with_options(timeout=timeout, max_retries=max_retries, deadline=deadline)
+        copy._copy_from(
+            self,
+            lambda session: session.with_options(timeout=timeout, max_retries=max_retries, deadline=deadline),
+        )
         return copy
+
+    def _copy_from(self, other: Self, change: Callable[[Session], Session]) -> None:
+        self._session = change(other._session)
 
     def close(self) -> None:
         """Close the connections. A given `http_client` stays open."""

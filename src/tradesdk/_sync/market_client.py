@@ -4,33 +4,48 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Self, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
+from .. import _market as market
 from .._http import settings
 from .._http.retry import RetryPolicy
 from .._http.settings import Timeout
-from .._market import MarketRequest
+from .._market import MarketRequest, TokenQuery
 from .._system.clock import Clock
+from .._values.http import RawResponse
 from ..errors import ConfigError, InvalidArgumentError
+from ..models.market import (
+    AggregateMetrics,
+    SignalType,
+    SortBy,
+    SupportedTokens,
+    TokenAvgPrices,
+    TokenPrice,
+    TokenResults,
+    TokenSignals,
+    TokenWinRate,
+    TopPerformers,
+)
 from ..payments.authorizer import PaymentAuthorizer
 from ..payments.budget import Budget
 from ..payments.guards import checked_validity
 from ..payments.ledger.store import Ledger
 from ..payments.money import Usd, micro_usd
+from ..payments.results import MarketResult
 from ..payments.signing.secp256k1 import checksummed
 from ..payments.signing.signer import LocalSigner, Signer, checked_signer
 from .base_client import BaseClient, open_session
-from .market_methods import DryRuns, MarketMethods, Quotes
 from .payment_flow import PaymentFlow
-from .session import RateLimiter
+from .previews import DryRuns, Quotes
+from .session import RateLimiter, Session
 
 if not TYPE_CHECKING:
     from .._values.parts import part
 if TYPE_CHECKING:
     from functools import cached_property as part  # stands last: documentation tools know this one
 
-    from ..payments.results import MarketResult
     from .batches import Batches
     from .chain_witness import ChainWitness
     from .httpx_sender import HttpClient
@@ -42,11 +57,17 @@ _PAID_READ = 90.0
 """Seconds to wait for a paid answer: a settlement waits for a block."""
 
 
-class MarketClient(BaseClient, MarketMethods):
+class MarketClient(BaseClient):
     """Paid market data on Base tokens: signals, prices, win rates, average prices, top performers, metrics.
 
     Every paid call is guarded (price, recipient, token, network), budgeted, recorded before it is sent, signed once,
     and never paid twice. Close it, or use it as a context manager. Threads may share it.
+
+    All paid methods take `max_price`: the call may cost at most this much, in USD (default: the published price); and
+    `purchase`: the name of this purchase. It is paid for once, on all machines with this wallet, and its answer is kept
+    for 30 days. They raise `InvalidArgumentError` (an argument was refused, nothing was sent), `PaymentRefusedError` (a
+    guard or a budget refused it, nothing was signed), `PaymentOutcomeUnknownError` (it may have been paid; see
+    `error.payment` and `error.hint`), and other `PaymentError` and `APIError`, with `.payment` if one was sent.
 
     Args:
         signer: the payer: `LocalSigner`, or anything with `address`, and `sign_typed_data` (an account of eth-account,
@@ -194,31 +215,150 @@ class MarketClient(BaseClient, MarketMethods):
 
         return Payments(self._paying, self._witness)
 
-    def _buy(
+    def token_signals(
         self,
-        request: MarketRequest[T],
-        /,
+        tokens: Sequence[str | TokenQuery],
+        *,
+        limit: int | None = None,
+        max_price: Usd | None = None,
+        purchase: str | None = None,
+    ) -> MarketResult[TokenResults[TokenSignals]]:
+        """Get the newest signals of tokens, newest first (`POST /v1/token-signals`, $0.05 a token).
+
+        Args:
+            tokens: 1 to 5 different tokens: address on Base, id in a coin registry, or symbol, in any case;
+                `TokenQuery("BRETT", 50)` sets the limit of one token.
+            limit: signals per token, 1 to 100 (the service's default is 10).
+        """
+        return self._buy(market.token_signals(tokens, limit), max_price, purchase)
+
+    def signal_history(
+        self,
+        tokens: Sequence[str],
+        *,
+        start: datetime | float | None = None,
+        end: datetime | float | None = None,
+        signal_type: SignalType | None = None,
+        max_price: Usd | None = None,
+        purchase: str | None = None,
+    ) -> MarketResult[TokenResults[TokenSignals]]:
+        """Get the signals of tokens in a period, newest first (`POST /v1/signal-history`, $0.05 a token).
+
+        Args:
+            tokens: 1 to 5 different tokens: address on Base, id in a coin registry, or symbol, in any case.
+            start: not before this moment: an aware datetime, or Unix seconds (`startDate` on the wire).
+            end: not after this moment, the same way (`endDate` on the wire).
+            signal_type: only signals of this type; `ALL` for every type.
+        """
+        request = market.signal_history(tokens, start, end, signal_type)
+        return self._buy(request, max_price, purchase)
+
+    def token_prices(
+        self,
+        tokens: Sequence[str],
         *,
         max_price: Usd | None = None,
         purchase: str | None = None,
+    ) -> MarketResult[TokenResults[TokenPrice]]:
+        """Get the current prices of tokens, in ETH and in USD (`POST /v1/token-prices`, $0.03 a token).
+
+        Args:
+            tokens: 1 to 5 different tokens: address on Base, id in a coin registry, or symbol, in any case.
+        """
+        return self._buy(market.token_prices(tokens), max_price, purchase)
+
+    def token_win_rate(
+        self,
+        tokens: Sequence[str],
+        *,
+        max_price: Usd | None = None,
+        purchase: str | None = None,
+    ) -> MarketResult[TokenResults[TokenWinRate]]:
+        """Get how often agents won with tokens, in percent (`POST /v1/token-win-rate`, $0.03 a token).
+
+        Args:
+            tokens: 1 to 5 different tokens: address on Base, id in a coin registry, or symbol, in any case.
+        """
+        return self._buy(market.token_win_rate(tokens), max_price, purchase)
+
+    def token_avg_prices(
+        self,
+        tokens: Sequence[str],
+        *,
+        max_price: Usd | None = None,
+        purchase: str | None = None,
+    ) -> MarketResult[TokenResults[TokenAvgPrices]]:
+        """Get the average prices that agents paid and got for tokens (`POST /v1/token-avg-prices`, $0.02 a token).
+
+        Args:
+            tokens: 1 to 5 different tokens: address on Base, id in a coin registry, or symbol, in any case.
+        """
+        return self._buy(market.token_avg_prices(tokens), max_price, purchase)
+
+    def top_performers(
+        self,
+        sort_by: SortBy,
+        *,
+        limit: int | None = None,
+        max_price: Usd | None = None,
+        purchase: str | None = None,
+    ) -> MarketResult[TopPerformers]:
+        """Get the tokens that agents do best with (`POST /v1/top-performers`, $0.06 for any limit).
+
+        Args:
+            sort_by: `winRate` or `ROI`.
+            limit: tokens, 1 to 300 (the service's default is 300).
+        """
+        return self._buy(market.top_performers(sort_by, limit), max_price, purchase)
+
+    def aggregate_metrics(
+        self, *, max_price: Usd | None = None, purchase: str | None = None
+    ) -> MarketResult[AggregateMetrics]:
+        """Get the totals of the platform (`POST /v1/aggregate-metrics`, $0.06)."""
+        return self._buy(market.aggregate_metrics(), max_price, purchase)
+
+    def supported_tokens(self, *, limit: int | None = None) -> MarketResult[SupportedTokens]:
+        """List the tokens with market data (`POST /v1/supported-tokens`, free).
+
+        Args:
+            limit: tokens, 1 to 500 (default 100).
+
+        Raises:
+            APIError: the service refused the call or could not be reached.
+        """
+        return self._buy(market.supported_tokens(limit))
+
+    def request(
+        self,
+        path: str,
+        *,
+        json: Mapping[str, Any] | None = None,
+        max_price: Usd | None = None,
+        purchase: str | None = None,
+    ) -> MarketResult[RawResponse]:
+        """POST any body to an endpoint with a published price; paid, guarded and budgeted like the other methods.
+
+        Args:
+            path: such as `/v1/token-prices`.
+            json: the body. If the price is per token, its `tokens` are 1 to 5 objects with an `identifier`.
+
+        Raises:
+            InvalidArgumentError: no price is published for the path, or the tokens cannot be counted; nothing was sent.
+            PaymentError, APIError: as for the other methods.
+        """
+        return self._buy(market.raw(path, json), max_price, purchase)
+
+    def _buy(
+        self, request: MarketRequest[T], max_price: Usd | None = None, purchase: str | None = None
     ) -> MarketResult[T]:
         most = None if max_price is None else micro_usd("max_price", max_price)
         return self._paying.buy(request, lambda result: result, max_price=most, purchase=purchase)
 
-    def with_options(
-        self,
-        *,
-        timeout: float | Timeout | None = None,
-        max_retries: int | None = None,
-        deadline: float | None = None,
-    ) -> Self:
-        copy = super().with_options(timeout=timeout, max_retries=max_retries, deadline=deadline)
-        copy._ledger = copy._own_witness = None
-        copy._witness = self._witness
-        copy._paying = self._paying.copy_with(
-            lambda session: session.with_options(timeout=timeout, max_retries=max_retries, deadline=deadline)
-        )
-        return copy
+    def _copy_from(self, other: Self, change: Callable[[Session], Session]) -> None:
+        super()._copy_from(other, change)
+        self._ledger = self._own_witness = None
+        self._witness = other._witness
+        self._paying = other._paying.copy_with(change)
 
     def close(self) -> None:
         """Close the connections, and the ledger if the client opened it. A given ledger or client stays open."""

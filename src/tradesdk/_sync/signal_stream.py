@@ -3,19 +3,34 @@
 
 from __future__ import annotations
 
+import logging
 import math
+from collections.abc import Mapping
+from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from .._http.log_events import log_retry
+from .._http.arguments import MAX_PAGE
+from .._http.log_events import event, log_rate_limit_wait, log_retry
+from .._http.request import endpoint, request
 from .._http.response import failure_of
-from .._http.retry import Operation, Retries
+from .._http.retry import FailureCause, Operation, Retries
 from .._stream.checkpoint import CheckpointFile
+from .._stream.deduplication import HistoryWalk
+from .._stream.events import HistoryPage, decode_history
 from .._stream.state_machine import NextAction, StreamState
-from ..errors import APIError, APITimeoutError, CheckpointError, InvalidArgumentError, StreamError, TradeError
+from ..errors import (
+    APIError,
+    APIResponseError,
+    APITimeoutError,
+    AuthenticationError,
+    CheckpointError,
+    InvalidArgumentError,
+    StreamError,
+    TradeError,
+)
 from ..models.stream import StreamItem, StreamSignal, StreamStats
 from .concurrency import Interrupted, Interruptible, always_in_thread
-from .stream_backfill import Backfill
 from .stream_connection import StreamConnection
 
 if TYPE_CHECKING:
@@ -23,6 +38,9 @@ if TYPE_CHECKING:
     from .session import Session
 
 ItemT = TypeVar("ItemT", bound=StreamItem)
+
+_UNREADABLE = 2  # retries after unreadable answers and 500s
+_SHORT_PATIENCE = 30.0  # seconds; the stream is not read meanwhile
 
 
 class SignalStream(Generic[ItemT]):
@@ -58,7 +76,7 @@ class SignalStream(Generic[ItemT]):
         self._state = StreamState(options, session.policy, mono=clock.monotonic(), local=clock.now())
         self._items = self._state.items
         self._connection = StreamConnection(self._session, self._interruptible, options.chain)
-        self._backfill = Backfill(self._session, self._interruptible, self._state, options, throttle=session.throttle)
+        self._throttle = session.throttle  # of the history's requests; the stream itself is never held
         self._checkpoint = options.checkpoint_file(session.base_url, session.key)
         self._saved_begin = -math.inf  # where the stream begins, as saved in the checkpoint
         self._taken: StreamSignal | None = None  # the consumer has it and may not be done with it
@@ -156,7 +174,7 @@ class SignalStream(Generic[ItemT]):
                     case NextAction.CONNECT:
                         self._reconnect()
                     case NextAction.BACKFILL | NextAction.AUDIT:
-                        self._backfill.walk(audit=do is NextAction.AUDIT)
+                        self._walk(audit=do is NextAction.AUDIT)
                         self._connection.watch()
         except Interrupted:
             raise
@@ -236,7 +254,7 @@ class SignalStream(Generic[ItemT]):
         self._state.begin(state)
         self._begun = True
         if state is None and self._options.begin is None:
-            self._backfill.before()
+            self._look_back()
 
     def _connect(self) -> None:
         clock = self._session.clock
@@ -254,6 +272,78 @@ class SignalStream(Generic[ItemT]):
             if not state.disconnected(error.headline, clock.monotonic(), clock.now(), failure=failure_of(error)):
                 error.retries = state.watchdog.tries - 1
                 raise
+
+    # the history
+
+    def _look_back(self) -> None:
+        """Learn which signals came before the stream: they are not wanted, and a history without them has a gap."""
+        session = self._session
+        try:
+            page = self._read_page({"chain": self.chain, "limit": MAX_PAGE}, _SHORT_PATIENCE)
+        except APIError as error:  # nothing is lost yet, and opening the stream says what is wrong
+            text = "the history of chain %(chain)d could not be read before the stream: %(reason)s"
+            event("history_unread", text, error, level=logging.INFO, chain=self.chain)
+        else:
+            self._state.before(page, session.clock.monotonic(), session.clock.now())
+
+    def _walk(self, *, audit: bool) -> None:
+        session, state = self._session, self._state
+        walk = state.begin_walk(session.clock.monotonic(), audit=audit)
+        again = audit or state.will_read_again  # then a failure is not yet a gap
+        patience = min(self._options.recovery_timeout, _SHORT_PATIENCE) if again else self._options.recovery_timeout
+        reason = self._read_walk(walk, patience)
+        ended = session.clock.monotonic()
+        if reason is None:
+            state.walked(walk, ended, audit=audit)
+        else:
+            state.walk_failed(walk, reason, ended, audit=audit)
+
+    def _read_walk(self, walk: HistoryWalk, patience: float) -> str | None:
+        """Read all pages. Returns why that failed, or None. `patience`: seconds to keep trying for one page."""
+        session, state = self._session, self._state
+        give_up = session.clock.monotonic() + patience
+        cursor: str | None = None
+        cursors: set[str] = set()
+        tries = odd = 0
+        while True:
+            query = {"chain": self.chain, "from": walk.first, "limit": MAX_PAGE, "cursor": cursor}
+            try:
+                page = self._read_page(query, patience)
+            except AuthenticationError:
+                raise
+            except APIError as error:
+                failure = failure_of(error)
+                tries += 1
+                if failure.cause is FailureCause.HOPELESS or failure.status == 500:
+                    odd += 1
+                now = session.clock.monotonic()
+                wait = session.policy.wait(tries, failure, now=session.clock.now()).seconds
+                if odd > _UNREADABLE or _final(error) or now + wait > give_up:
+                    return f"the history cannot be read: {error.headline} ({error.method} {error.url})"
+                if self._interruptible.shut:
+                    raise Interrupted from None  # closing caused this error
+                log_retry(error, wait)
+                self._interruptible.sleep(session.clock, wait)
+                continue
+            now = session.clock.monotonic()
+            tries, give_up = 0, now + patience
+            more = state.add(walk, page, now, session.clock.now())
+            if not more or page.next_cursor is None:
+                return None
+            cursor = page.next_cursor
+            if cursor in cursors:
+                return "the history repeats a cursor, so it would never end"
+            cursors.add(cursor)
+
+    def _read_page(self, query: Mapping[str, object], patience: float) -> HistoryPage:
+        session = self._session
+        claim = None
+        while self._throttle and (wait := (claim := session.limiter.claim(session.limit_name)).wait):
+            if wait > 1:  # else it is too short to log, or the rest of a sleep that ended early
+                log_rate_limit_wait(wait)
+            self._interruptible.sleep(session.clock, wait)
+        page = request("GET", endpoint("signals", "history"), partial(decode_history, self.chain), query=query)
+        return session.attempt(page, session.clock.monotonic() + max(patience, 1.0), claim)
 
     # closing
 
@@ -304,3 +394,9 @@ class SignalStream(Generic[ItemT]):
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} of chain {self.chain} at {self._session.base_url}>"
+
+
+def _final(error: APIError) -> bool:
+    """Whether the service refuses the request, so that retrying cannot help."""
+    status = getattr(error, "status", 0)
+    return not isinstance(error, APIResponseError) and 300 <= status < 500 and status != 429

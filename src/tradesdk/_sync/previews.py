@@ -1,0 +1,119 @@
+# Generated from src/tradesdk/_async/previews.py by scripts/unasync.py: change that file instead.
+"""The calls of a market client as quotes and dry runs, of which nothing is paid."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from .. import _market as market
+from .._market import MarketRequest, TokenQuery
+from ..models.market import SignalType, SortBy
+from ..payments.money import Usd, micro_usd
+from ..payments.results import DryRun, Quote
+
+if TYPE_CHECKING:
+    from .payment_flow import PaymentFlow
+
+R = TypeVar("R")
+
+
+class Previews(ABC, Generic[R]):
+    """The same calls, of which nothing is paid. Each takes the arguments of the client's method of the same name."""
+
+    def __init__(self, flow: PaymentFlow) -> None:
+        self._flow = flow
+
+    @abstractmethod
+    def _ask(self, request: MarketRequest[Any], max_price: Usd | None = None, purchase: str | None = None) -> R: ...
+
+    def token_signals(
+        self,
+        tokens: Sequence[str | TokenQuery],
+        *,
+        limit: int | None = None,
+        max_price: Usd | None = None,
+        purchase: str | None = None,
+    ) -> R:
+        """The newest signals of 1 to 5 tokens (`POST /v1/token-signals`, $0.05 a token)."""
+        return self._ask(market.token_signals(tokens, limit), max_price, purchase)
+
+    def signal_history(
+        self,
+        tokens: Sequence[str],
+        *,
+        start: datetime | float | None = None,
+        end: datetime | float | None = None,
+        signal_type: SignalType | None = None,
+        max_price: Usd | None = None,
+        purchase: str | None = None,
+    ) -> R:
+        """The signals of 1 to 5 tokens in a period (`POST /v1/signal-history`, $0.05 a token)."""
+        request = market.signal_history(tokens, start, end, signal_type)
+        return self._ask(request, max_price, purchase)
+
+    def token_prices(self, tokens: Sequence[str], *, max_price: Usd | None = None, purchase: str | None = None) -> R:
+        """The current prices of 1 to 5 tokens (`POST /v1/token-prices`, $0.03 a token)."""
+        return self._ask(market.token_prices(tokens), max_price, purchase)
+
+    def token_win_rate(self, tokens: Sequence[str], *, max_price: Usd | None = None, purchase: str | None = None) -> R:
+        """The win rates of 1 to 5 tokens (`POST /v1/token-win-rate`, $0.03 a token)."""
+        return self._ask(market.token_win_rate(tokens), max_price, purchase)
+
+    def token_avg_prices(
+        self, tokens: Sequence[str], *, max_price: Usd | None = None, purchase: str | None = None
+    ) -> R:
+        """The average prices of 1 to 5 tokens (`POST /v1/token-avg-prices`, $0.02 a token)."""
+        return self._ask(market.token_avg_prices(tokens), max_price, purchase)
+
+    def top_performers(
+        self, sort_by: SortBy, *, limit: int | None = None, max_price: Usd | None = None, purchase: str | None = None
+    ) -> R:
+        """The tokens that agents do best with (`POST /v1/top-performers`, $0.06 for any limit)."""
+        return self._ask(market.top_performers(sort_by, limit), max_price, purchase)
+
+    def aggregate_metrics(self, *, max_price: Usd | None = None, purchase: str | None = None) -> R:
+        """The totals of the platform (`POST /v1/aggregate-metrics`, $0.06)."""
+        return self._ask(market.aggregate_metrics(), max_price, purchase)
+
+    def supported_tokens(self, *, limit: int | None = None) -> R:
+        """The tokens with market data (`POST /v1/supported-tokens`, free)."""
+        return self._ask(market.supported_tokens(limit))
+
+    def request(
+        self,
+        path: str,
+        *,
+        json: Mapping[str, Any] | None = None,
+        max_price: Usd | None = None,
+        purchase: str | None = None,
+    ) -> R:
+        """Any body for an endpoint with a published price, such as `/v1/token-prices`."""
+        return self._ask(market.raw(path, json), max_price, purchase)
+
+
+class Quotes(Previews[Quote]):
+    """`client.quote`: published prices of calls, and what the budgets leave. No key, no request.
+
+    Each method takes the arguments of the client's method of the same name, and raises `InvalidArgumentError` for the
+    same values. `max_price` counts as a limit; a `purchase` changes nothing.
+    """
+
+    def _ask(self, request: MarketRequest[Any], max_price: Usd | None = None, purchase: str | None = None) -> Quote:
+        return self._flow.quote(request, _micro(max_price), purchase)
+
+
+class DryRuns(Previews[DryRun]):
+    """`client.dry_run`: what calls would sign. Requests the offer; signs, reserves and pays nothing.
+
+    Each method takes the arguments of the client's method of the same name.
+    """
+
+    def _ask(self, request: MarketRequest[Any], max_price: Usd | None = None, purchase: str | None = None) -> DryRun:
+        return self._flow.dry_run(request, max_price=_micro(max_price), purchase=purchase)
+
+
+def _micro(max_price: Usd | None) -> int | None:
+    return None if max_price is None else micro_usd("max_price", max_price)
