@@ -223,13 +223,18 @@ def _what_is_wrong(error: ValueError, response: RawResponse) -> str:
     except ValueError as problem:
         declared = f"({printable(kind, 60)}) " if kind and kind != "application/json" else ""
         return f"the answer {declared}is not JSON: {printable(str(problem), 200)}"
+    return explained(error, "the answer")
+
+
+def explained(error: ValueError, whole: str = "it") -> str:
+    """The first problem that a model found, without the value; `whole`: what was read."""
     errors = getattr(error, "errors", None)
     if errors is None:
         return printable(str(error), 200)
     details = errors(include_url=False, include_context=False, include_input=False)
     first = details[0]
     where = ".".join(str(part) for part in first["loc"])
-    what = printable(where, 120) if where else "the answer"
+    what = printable(where, 120) if where else whole
     message = printable(first["msg"], 200)
     more = f" (and {len(details) - 1} more)" if len(details) > 1 else ""
     return (f"{what}{message.removeprefix('Input')}" if message.startswith("Input ") else f"{what}: {message}") + more

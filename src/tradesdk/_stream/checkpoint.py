@@ -18,15 +18,15 @@ from time import monotonic
 from typing import Annotated
 from urllib.parse import urlsplit
 
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import BaseModel, Field
 
+from .._http.response import explained
 from .._http.settings import data_folder
 from .._system import private_files
 from .._system.file_lock import FileLock, InUseError
 from .._values.http import parse_json
 from .._values.text import printable
 from ..errors import CheckpointError, ErrorCode, InvalidArgumentError
-from .events import explained
 
 VERSION = 1
 LARGEST = 64 * 1024 * 1024
@@ -273,7 +273,7 @@ class CheckpointFile:
         except OSError as error:
             raise self._failed(error, doing) from error
         except ValueError as error:
-            what = printable(explained(error) if isinstance(error, ValidationError) else str(error), 150)
+            what = printable(explained(error), 150)
             start_over = "move it away to start over, or choose another file"
             raise self._error(f"is damaged or not a checkpoint ({what})", start_over, "checkpoint_damaged") from None
 

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from pydantic_core import TzInfo, from_json
 
 from .._http.arguments import MAX_PAGE
-from .._http.response import decode_page
+from .._http.response import decode_page, explained
 from .._values.http import RawResponse, parse_json
 from .._values.text import printable
 from ..errors import APIResponseError
@@ -71,13 +71,6 @@ def _about(signal: Signal, reason: str, raw: bytes | None) -> InvalidEvent:
 
 def _invalid(reason: str, raw: bytes, source: Literal["stream", "history"] = "stream") -> InvalidEvent:
     return InvalidEvent(printable(reason, 300), raw[:MAX_RAW], source)
-
-
-def explained(error: ValidationError) -> str:
-    """The first problem, without the value."""
-    first = error.errors(include_url=False, include_context=False, include_input=False)[0]
-    where = ".".join(str(part) for part in first["loc"])
-    return f"{where}: {first['msg']}" if where else first["msg"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -352,6 +352,13 @@ class Session:
         self.sender.close()
 
 
+class Resource:
+    """The calls of one noun of the account API."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+
 def _without(payment: Payment, content: bytes, success: bool) -> bytes:
     """`content` without the signed payment, which a service may repeat: errors, logs and the ledger show answers."""
     if success and len(content) > _SEARCHED and payment.sent()[1] not in content:

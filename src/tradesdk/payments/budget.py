@@ -68,16 +68,17 @@ class Budget:
     @classmethod
     def unlimited(cls, release: Release = "proof") -> Budget:
         """A budget without limits: any published price is paid."""
-        budget = cls(release=release)
-        object.__setattr__(budget, "is_unlimited", True)
-        return budget
+        return cls.from_micro({}, release, is_unlimited=True)
 
     @classmethod
-    def from_micro(cls, limits: Mapping[str, int | None], release: Release = "proof") -> Budget:
+    def from_micro(
+        cls, limits: Mapping[str, int | None], release: Release = "proof", *, is_unlimited: bool = False
+    ) -> Budget:
         """A budget from limits in micro-dollars, by name."""
         budget = cls(release=release)
         for name in LIMITS:
             object.__setattr__(budget, name, limits.get(name))
+        object.__setattr__(budget, "is_unlimited", is_unlimited)
         return budget
 
     @classmethod
@@ -113,8 +114,7 @@ class Budget:
         if text is None:
             return cls()
         found = json.loads(text)
-        budget = cls.from_micro(found, "service" if found["release"] == "service" else "proof")
-        return budget.strictest(cls.unlimited(budget.release)) if found["unlimited"] else budget
+        return cls.from_micro(found, found["release"], is_unlimited=found["unlimited"])
 
     @property
     def is_set(self) -> bool:
@@ -137,9 +137,8 @@ class Budget:
             given = [micro for micro in (getattr(self, name), getattr(other, name)) if micro is not None]
             lower[name] = min(given, default=None)
         releases = {budget.release for budget in (self, other) if budget.is_set}
-        budget = self.from_micro(lower, "service" if releases == {"service"} else "proof")
-        object.__setattr__(budget, "is_unlimited", self.is_unlimited or other.is_unlimited)
-        return budget
+        is_unlimited = self.is_unlimited or other.is_unlimited
+        return self.from_micro(lower, "service" if releases == {"service"} else "proof", is_unlimited=is_unlimited)
 
     def __repr__(self) -> str:
         limits = [(name, getattr(self, name)) for name in LIMITS]

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from ..._http.request import endpoint, model_request
 from ...models.account import Account, Usage
-from ..session import AsyncSession
+from ..session import AsyncResource
 
 
-class AsyncAccountResource:
+class AsyncAccountResource(AsyncResource):
     """`client.account`: the key's account and its usage."""
-
-    def __init__(self, session: AsyncSession) -> None:
-        self._session = session
 
     async def get(self) -> Account:
         """The account that the key belongs to (`GET /v1/account`)."""

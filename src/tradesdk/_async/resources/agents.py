@@ -21,19 +21,16 @@ from ...errors import InvalidArgumentError
 from ...models.agents import Agent, AgentSummary, Risk, RiskDict
 from ..concurrency import argument_called
 from ..pagination import AsyncPager
-from ..session import AsyncSession
+from ..session import AsyncResource
 
 _NOT_IN_THE_API = {"pause": "paused", "resume": "resumed", "start": "started", "stop": "stopped"}
 
 
-class AsyncAgentsResource:
+class AsyncAgentsResource(AsyncResource):
     """`client.agents`: trading agents. Each trades on one chain with one wallet.
 
     The service documents no endpoint that starts, stops or pauses an agent; if it gets one, use `client.request`.
     """
-
-    def __init__(self, session: AsyncSession) -> None:
-        self._session = session
 
     if not TYPE_CHECKING:  # with it, type checkers would accept any name
 

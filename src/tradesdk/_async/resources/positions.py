@@ -6,14 +6,11 @@ from ..._http.arguments import optional_identifier
 from ..._http.request import Listing, endpoint
 from ...models.positions import Position
 from ..pagination import AsyncPager
-from ..session import AsyncSession
+from ..session import AsyncResource
 
 
-class AsyncPositionsResource:
+class AsyncPositionsResource(AsyncResource):
     """`client.positions`: what agents hold now."""
-
-    def __init__(self, session: AsyncSession) -> None:
-        self._session = session
 
     def list(
         self,

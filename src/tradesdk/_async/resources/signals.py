@@ -12,18 +12,15 @@ from ..._http.request import Listing, endpoint, model_request
 from ...models.signals import Signal, SignalList
 from ..concurrency import argument_called
 from ..pagination import AsyncPager
-from ..session import AsyncSession
+from ..session import AsyncResource
 
 if TYPE_CHECKING:
     from ...models.stream import StreamItem, StreamSignal
     from ..signal_stream import AsyncSignalStream
 
 
-class AsyncSignalsResource:
+class AsyncSignalsResource(AsyncResource):
     """`client.signals`: BUY and SELL signals of a chain."""
-
-    def __init__(self, session: AsyncSession) -> None:
-        self._session = session
 
     @argument_called("chain", not_="chain_id")
     async def latest(

@@ -8,14 +8,11 @@ from ..._http.arguments import identifier, optional_identifier, optional_text
 from ..._http.request import Listing, endpoint, model_request
 from ...models.trades import Trade, TradeDetail
 from ..pagination import AsyncPager
-from ..session import AsyncSession
+from ..session import AsyncResource
 
 
-class AsyncTradesResource:
+class AsyncTradesResource(AsyncResource):
     """`client.trades`: what agents bought and sold."""
-
-    def __init__(self, session: AsyncSession) -> None:
-        self._session = session
 
     def list(
         self,

@@ -9,14 +9,11 @@ from ...payments.signing.secp256k1 import checksummed
 from ...payments.signing.signer import Signer, checked_signer, sign_message, wallet_message
 from ..concurrency import argument_called, in_thread
 from ..pagination import AsyncPager
-from ..session import AsyncSession
+from ..session import AsyncResource
 
 
-class AsyncWalletsResource:
+class AsyncWalletsResource(AsyncResource):
     """`client.wallets`: wallets that agents trade with."""
-
-    def __init__(self, session: AsyncSession) -> None:
-        self._session = session
 
     @argument_called("chain_id", not_="chain")
     async def connect(self, *, address: str, chain_id: int, label: str, signature: str) -> Wallet:

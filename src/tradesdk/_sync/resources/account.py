@@ -5,14 +5,11 @@ from __future__ import annotations
 
 from ..._http.request import endpoint, model_request
 from ...models.account import Account, Usage
-from ..session import Session
+from ..session import Resource
 
 
-class AccountResource:
+class AccountResource(Resource):
     """`client.account`: the key's account and its usage."""
-
-    def __init__(self, session: Session) -> None:
-        self._session = session
 
     def get(self) -> Account:
         """The account that the key belongs to (`GET /v1/account`)."""

@@ -7,14 +7,11 @@ from ..._http.arguments import optional_identifier
 from ..._http.request import Listing, endpoint
 from ...models.positions import Position
 from ..pagination import Pager
-from ..session import Session
+from ..session import Resource
 
 
-class PositionsResource:
+class PositionsResource(Resource):
     """`client.positions`: what agents hold now."""
-
-    def __init__(self, session: Session) -> None:
-        self._session = session
 
     def list(
         self,

@@ -13,18 +13,15 @@ from ..._http.request import Listing, endpoint, model_request
 from ...models.signals import Signal, SignalList
 from ..concurrency import argument_called
 from ..pagination import Pager
-from ..session import Session
+from ..session import Resource
 
 if TYPE_CHECKING:
     from ...models.stream import StreamItem, StreamSignal
     from ..signal_stream import SignalStream
 
 
-class SignalsResource:
+class SignalsResource(Resource):
     """`client.signals`: BUY and SELL signals of a chain."""
-
-    def __init__(self, session: Session) -> None:
-        self._session = session
 
     @argument_called("chain", not_="chain_id")
     def latest(self, *, chain: int, limit: int | None = None, min_confidence: float | None = None) -> list[Signal]:

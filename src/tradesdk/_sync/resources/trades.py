@@ -9,14 +9,11 @@ from ..._http.arguments import identifier, optional_identifier, optional_text
 from ..._http.request import Listing, endpoint, model_request
 from ...models.trades import Trade, TradeDetail
 from ..pagination import Pager
-from ..session import Session
+from ..session import Resource
 
 
-class TradesResource:
+class TradesResource(Resource):
     """`client.trades`: what agents bought and sold."""
-
-    def __init__(self, session: Session) -> None:
-        self._session = session
 
     def list(
         self,

@@ -10,14 +10,11 @@ from ...payments.signing.secp256k1 import checksummed
 from ...payments.signing.signer import Signer, checked_signer, sign_message, wallet_message
 from ..concurrency import argument_called, in_thread
 from ..pagination import Pager
-from ..session import Session
+from ..session import Resource
 
 
-class WalletsResource:
+class WalletsResource(Resource):
     """`client.wallets`: wallets that agents trade with."""
-
-    def __init__(self, session: Session) -> None:
-        self._session = session
 
     @argument_called("chain_id", not_="chain")
     def connect(self, *, address: str, chain_id: int, label: str, signature: str) -> Wallet:
