@@ -58,7 +58,6 @@ DECIDING = (
     "guards",
     "ledger/rules",
     "messages",
-    "money",
     "protocol",
     "results",
     "state_machine",

@@ -28,10 +28,9 @@ from ..models.market import (
     TopPerformers,
 )
 from ..payments.authorizer import PaymentAuthorizer
-from ..payments.budget import Budget
+from ..payments.budget import Budget, Usd, micro_usd
 from ..payments.guards import checked_validity
 from ..payments.ledger.store import Ledger
-from ..payments.money import Usd, micro_usd
 from ..payments.results import MarketResult
 from ..payments.signing.secp256k1 import checksummed
 from ..payments.signing.signer import LocalSigner, Signer, checked_signer
@@ -154,7 +153,7 @@ class AsyncMarketClient(AsyncBaseClient):
         if signer is not None:
             checked_signer(signer)
         self._session = session = open_session(
-            settings.market_base_url(base_url),
+            os.environ.get("TRADE_MARKET_BASE_URL", "").strip() or None if base_url is None else base_url,
             settings.api_key(api_key) if send_api_key else None,
             timeout=timeout,
             max_retries=max_retries,

@@ -278,13 +278,6 @@ def rpc_url(given: object) -> tuple[str, SecretPath]:
     return host, SecretPath(f"{path}?{quote(parts.query, safe=_IN_PATH + '?')}" if parts.query else path)
 
 
-def market_base_url(given: str | None) -> str | None:
-    """The base URL for market data from the argument or TRADE_MARKET_BASE_URL; None to use the account API's."""
-    if given is not None:
-        return given
-    return os.environ.get("TRADE_MARKET_BASE_URL", "").strip() or None
-
-
 def is_loopback(host: str) -> bool:
     if host.lower() == "localhost":
         return True

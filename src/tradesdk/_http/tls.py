@@ -24,19 +24,16 @@ def tls_context() -> ssl.SSLContext:
     return _context(*(os.environ.get(name) or None for name in _VARIABLES))
 
 
-def _bundled() -> str:
-    import certifi
-
-    return certifi.where()
-
-
 @functools.cache
 def _context(file: str | None, folder: str | None, key_log: str | None) -> ssl.SSLContext:
     try:
         if file is None and folder is not None:
             _check_folder(folder)
             return ssl.create_default_context(capath=folder)
-        context = ssl.create_default_context(cafile=file or _bundled())
+        if file is None:
+            import certifi
+
+        context = ssl.create_default_context(cafile=file or certifi.where())
     except OSError as error:
         if key_log is not None and error.filename == key_log:
             raise _refused("SSLKEYLOGFILE", key_log, error.strerror) from None

@@ -7,16 +7,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cache
-from typing import Any, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 
-from pydantic import ValidationError
-from pydantic_core import TzInfo, from_json
+from pydantic import FailFast, Field, ValidationError
+from pydantic_core import TzInfo
 
 from .._http.arguments import MAX_PAGE
-from .._http.response import decode_page, explained
+from .._http.response import explained, validated
 from .._values.http import RawResponse, parse_json
 from .._values.text import printable
-from ..errors import APIResponseError
+from ..models._base import Model
 from ..models.signals import Signal
 from ..models.stream import MARKS, Heartbeat, InvalidEvent, StreamSignal, UnknownEvent
 
@@ -83,43 +83,28 @@ class HistoryPage:
     invalid: list[InvalidEvent] = field(default_factory=list)
 
 
+class _Items(Model):
+    data: Annotated[list[Any], FailFast(), Field(max_length=MAX_PAGE)]
+    next_cursor: str | None = None
+
+
 def decode_history(chain: int, method: str, url: str, response: RawResponse) -> HistoryPage:
     """A page, without items that cannot be read: one bad price must not hide ninety-nine signals."""
-    invalid: list[InvalidEvent] = []
-    try:
-        page = decode_page(Signal, method, url, response)
-        signals, cursor = page.data, page.next_cursor
-    except APIResponseError as error:
-        found = _item_by_item(response)
-        if found is None:
-            raise
-        signals, cursor, invalid = found
-        if not signals and not invalid:
-            raise error from None
-    invalid += [of_another_chain(signal) for signal in signals if signal.chain_id != chain]
-    signals = [signal for signal in signals if signal.chain_id == chain]
-    return HistoryPage(signals, cursor, response.headers, invalid)
-
-
-def _item_by_item(response: RawResponse) -> tuple[list[Signal], str | None, list[InvalidEvent]] | None:
-    try:
-        body = from_json(response.content)  # NaN and Infinity are refused item by item
-    except ValueError:
-        return None
-    if not isinstance(body, dict) or not isinstance(body.get("data"), list) or len(body["data"]) > MAX_PAGE:
-        return None
-    cursor = body.get("next_cursor")
-    if cursor is not None and not isinstance(cursor, str):
-        return None
-    signals: list[Signal] = []
-    invalid: list[InvalidEvent] = []
-    for item in body["data"]:
-        content = json.dumps(item)
+    read = _Items.__pydantic_validator__.validate_json
+    page: _Items = validated(read, "a page of Signal", method, url, response)
+    signals, invalid = [], []
+    for item in page.data:
+        content = json.dumps(item)  # NaN and Infinity are refused item by item
         try:
-            signals.append(Signal.model_validate_json(content))
+            signal = Signal.model_validate_json(content)
         except ValidationError as error:
             invalid.append(_invalid(explained(error), content.encode(), "history"))
-    return signals, cursor or None, invalid
+            continue
+        if signal.chain_id == chain:
+            signals.append(signal)
+        else:
+            invalid.append(of_another_chain(signal))
+    return HistoryPage(signals, page.next_cursor or None, response.headers, invalid)
 
 
 def unix(moment: datetime) -> float:

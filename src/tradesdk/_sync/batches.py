@@ -14,7 +14,7 @@ from .._market import MAX_BATCH, MarketRequest, TokenQuery
 from .._values.money import usd
 from ..models.market import SignalType, TokenAvgPrices, TokenPrice, TokenResults, TokenSignals, TokenWinRate
 from ..payments.batches import Batch, BatchPlan
-from ..payments.money import Usd
+from ..payments.budget import Usd
 
 if TYPE_CHECKING:
     from .payment_flow import PaymentFlow

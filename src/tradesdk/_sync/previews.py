@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from .. import _market as market
 from .._market import MarketRequest, TokenQuery
 from ..models.market import SignalType, SortBy
-from ..payments.money import Usd, micro_usd
+from ..payments.budget import Usd, micro_usd
 from ..payments.results import DryRun, Quote
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from .._market import MAX_BATCH, MarketRequest, TokenQuery, price
 from .._values.money import show_usd, usd
 from .._values.payment import Payment
 from ..errors import APIError, PaymentError, PaymentRefusedError
-from .money import Usd, micro_usd
+from .budget import Usd, micro_usd
 from .purchases import purchase_name
 from .results import MarketResult
 
