@@ -268,7 +268,7 @@ async def test_a_history_that_is_late_is_no_gap(late: float) -> None:
 
 
 SPOILED: dict[str, tuple[Any, str]] = {
-    "NaN": (fields("bad", 7, price_usd=float("nan")), "price_usd: "),
+    "NaN": (fields("bad", 7, price_usd=float("nan")), "price_usd "),
     "another chain": (fields("bad", 7, chain_id=56), "another chain: 56"),
     "null": (None, ""),
 }

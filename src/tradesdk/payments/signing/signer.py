@@ -186,9 +186,11 @@ class LocalSigner:
     def __begin(
         self, ready: Opened | str | None, where: str = "", source: Callable[[], str | bytes] | None = None
     ) -> None:
-        self.__opened = None if ready is None else _checked(ready, where)
+        self.__opened: Opened | None = None
         self.__source = source
         self.__lock = threading.RLock()
+        if ready is not None:
+            self.__opened = _checked(ready, where)
 
     @property
     def address(self) -> str:
