@@ -68,11 +68,6 @@ def ledger_file(settings: Settings) -> Path:
     return world_file(settings).with_suffix(".ledger.sqlite3")
 
 
-def wallet_file(settings: Settings) -> Path:
-    """The file of the wallet that pays in a mock world."""
-    return world_file(settings).with_suffix(".wallet.json")
-
-
 def forget_payments(settings: Settings) -> None:
     """Remove the ledger of a mock world: after a reset it would know payments, and a recipient, that never were."""
     ledger = ledger_file(settings)

@@ -180,9 +180,7 @@ class Session:
 
         if not self.settings.mock:
             return own_wallet(self.settings, named)
-        from tradesdk_cli.mockworld import wallet_file
-
-        return play_money(wallet_file(self.settings), self.mock.service.world.seed, self.out.note)
+        return play_money(self.mock.service.world.seed, self.out.note)
 
     def target(self, *, market: bool = False) -> Target:
         """Where what this command sends will go; `market`: where it buys."""
@@ -269,7 +267,7 @@ def wire_all(models: Iterable[Any]) -> list[dict[str, Any]]:
     for model in models:
         name = type(model).__name__
         dumped.append(model.model_dump(mode="json", exclude_unset=True))
-    idcache.note(name, dumped)
+    idcache.note(name.partition("[")[0], dumped)
     return dumped
 
 

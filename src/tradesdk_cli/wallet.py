@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tradesdk_cli.errors import CliError, ConfigProblem
-from tradesdk_cli.files import atomic_write
 from tradesdk_cli.text import visible
 
 if TYPE_CHECKING:
@@ -49,14 +48,6 @@ class Wallet:
     @property
     def opened(self) -> bool:
         return self._signer is not None
-
-    def open(self) -> None:
-        """Fetch the key now.
-
-        Raises:
-            ConfigProblem, ConfigError: it cannot be fetched.
-        """
-        self._open()
 
     @property
     def address(self) -> str:
@@ -127,47 +118,20 @@ def _from_variable() -> LocalSigner:
 # Play money
 
 
-def play_money(path: Path, seed: int, note: Callable[[str], object]) -> Wallet:
-    """The wallet of a mock world, kept in `path`. It follows from the world's seed, so a rehearsal can be repeated."""
-    try:
-        address, key = _kept(path) or _make(path, seed)
-    except OSError as error:
-        raise ConfigProblem(f"cannot use {path}: {error.strerror}", "TRADE_HOME chooses another folder") from None
+def play_money(seed: int, note: Callable[[str], object]) -> Wallet:
+    """The wallet of a mock world. It follows from the world's seed, so a rehearsal can be repeated."""
     ours = [name for name in (KEY, KEYSTORE) if os.environ.get(name)]
     if ours:
-        note(f"{' and '.join(ours)} left alone: with --mock, play money is paid by {address}")
+        note(f"{' and '.join(ours)} left alone: with --mock, play money pays")
 
     def fetch() -> LocalSigner:
+        from hashlib import sha256
+
         from tradesdk import LocalSigner
 
-        return LocalSigner.from_key(key)
+        return LocalSigner.from_key(sha256(b"play money of the mock world %d" % seed).hexdigest())
 
-    return Wallet(address, fetch)
-
-
-def _kept(path: Path) -> tuple[str, str] | None:
-    import json
-
-    try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-        return str(found["address"]), str(found["key"])
-    except FileNotFoundError:
-        return None
-    except (ValueError, TypeError, KeyError, RecursionError):
-        raise ConfigProblem(f"{path} is damaged", "remove it: play money has a new wallet at once") from None
-
-
-def _make(path: Path, seed: int) -> tuple[str, str]:
-    import json
-    from hashlib import sha256
-
-    from tradesdk import LocalSigner
-
-    key = "0x" + sha256(b"play money of the mock world %d" % seed).hexdigest()
-    address = LocalSigner.from_key(key).address
-    about = "play money of a mock world; anybody can know this key, so never send real money to it"
-    atomic_write(path, json.dumps({"address": address, "key": key, "about": about}, indent=2), mode=0o600)
-    return address, key
+    return Wallet(None, fetch)
 
 
 # Passwords

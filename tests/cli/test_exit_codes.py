@@ -153,7 +153,6 @@ def test_configuration(trade: Terminal, env: dict[str, str], named: str, hint: s
 USAGE: list[tuple[str, str]] = [
     ("agents list --limit 0", "--limit: 0 is less than 1"),
     ("agents list --limit 1.5", "'1.5' is not a whole number"),
-    ("agents list --page-size 101", "--page-size: 101 is not from 1 to 100"),
     ("agents list --limit 3 --all", "exclude"),
     ("agents create --name n --wallet-id w --chain 1", "base (8453) or bnb (56)"),
     ("agents delete agt_1", "--yes is needed to delete the agent agt_1 for good: there is no terminal"),

@@ -1,5 +1,6 @@
 """What commands keep for completion: bounded, private, and nothing in it that a shell could act on."""
 
+import json
 import os
 import stat
 import sys
@@ -119,11 +120,11 @@ def test_words_beside_an_id_are_plain(text: str) -> None:
         b"",
         b"no JSON",
         b"[1]",
-        b"trade completion 2\nagents\tagt_1\tcalm\n",
-        b"trade completion 1\nothers\tagt_1\tcalm\nagents\n\n\t\t\t\n",
-        b"trade completion 1\nagents\t$(touch pwned)\t\nagents\tagt_2\t\x1b[31m\nagents\tagt_3\ta:b\n",
-        b"trade completion 1\r\nagents\tagt_1\tcalm\r\n",
-        b"trade completion 1\nagents\tagt_1\t" + b"x" * 2_000_000,
+        b'{"agents": 1}',
+        b'{"agents": {"agt_1": 5}}',
+        b'{"agents": {"$(touch pwned)": "", "agt_2": "\\u001b[31m", "agt_3": "a:b"}, "others": {"agt_1": "calm"}}',
+        b'{"agents": {"agt_1": "' + b"x" * 2_000_000 + b'"}}',
+        b"[" * 100_000,
         b"\xff\xfe",
     ],
 )
@@ -196,8 +197,7 @@ def test_a_name_that_would_have_to_be_changed_is_not_offered(trade: Terminal, se
 
 def known(own: Terminal, kind: str = "agents") -> set[str]:
     (path,) = (own.home / "completion").iterdir()
-    rows = [line.split("\t") for line in path.read_text().splitlines()[1:]]
-    return {row[1] for row in rows if row[0] == kind}
+    return set(json.loads(path.read_text())[kind])
 
 
 def test_what_was_deleted_is_forgotten(own: Terminal, client: TradeClient) -> None:
@@ -223,7 +223,7 @@ def test_what_was_deleted_is_forgotten(own: Terminal, client: TradeClient) -> No
 def test_whatever_reads_the_whole_list_forgets_what_is_not_there(own: Terminal, client: TradeClient, line: str) -> None:
     own("agents", "list", tty=True)
     (path,) = (own.home / "completion").iterdir()
-    path.write_text(path.read_text() + "agents\tagt_gone\tcalm\n")
+    path.write_text(path.read_text().replace('{"agents": {', '{"agents": {"agt_gone": "calm", '))
     assert "agt_gone" in known(own)
     own(*line.split(), tty=True)
     assert known(own) == {one.id for one in client.agents.list()}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import stat
 from pathlib import Path
@@ -11,16 +10,11 @@ import pytest
 
 from tradesdk import Ledger, LocalSigner
 
-from .._rows import each_of
 from .._stock import stocked_worlds
 from ._terminal import Terminal
 from .conftest import BUYER_KEY
 
 BUY = ("market", "prices", "ETH", "BRETT", "--max-price", "0.10")
-
-
-def wallet(trade: Terminal, world: str = "default") -> Path:
-    return trade.home / "mock" / f"{world}.wallet.json"
 
 
 @pytest.fixture(autouse=True)
@@ -32,26 +26,25 @@ def worlds(trade: Terminal) -> None:
 def test_play_money_is_paid_and_written_down_beside_the_world(trade: Terminal) -> None:
     run = trade("--mock", *BUY)
     assert run.code == 0, run.err
-    kept = json.loads(wallet(trade).read_text())
-    assert run.notes[-1]["note"].startswith(f"paid $0.06 from {kept['address']}, tx 0x")
-    assert LocalSigner.from_key(kept["key"]).address == kept["address"]
-    assert "never send real money" in kept["about"]
+    told = trade("--mock", "pay", "key", "address")
+    payer = told.json["address"]
+    assert "never send real money" in told.err
+    assert run.notes[-1]["note"].startswith(f"paid $0.06 from {payer}, tx 0x")
     assert not (trade.home / "ledger.sqlite3").exists()
     with Ledger(trade.home / "mock" / "default.ledger.sqlite3") as ledger:
         assert [one.amount for one in ledger.history()] == [60_000]
     if os.name == "posix":
-        for file in (wallet(trade), trade.home / "mock" / "default.ledger.sqlite3"):
-            assert stat.S_IMODE(file.stat().st_mode) == 0o600
-    assert trade("--mock", *BUY).notes[-1]["note"].split()[3] == kept["address"] + ",", "and again"
+        assert stat.S_IMODE((trade.home / "mock" / "default.ledger.sqlite3").stat().st_mode) == 0o600
+    assert trade("--mock", *BUY).notes[-1]["note"].split()[3] == payer + ",", "and again"
     books = trade("--mock", "mock", "payments", "list").lines
-    assert [(one["payer"], one["amount"]) for one in books] == [(kept["address"], 60_000)] * 2
+    assert [(one["payer"], one["amount"]) for one in books] == [(payer, 60_000)] * 2
 
 
 def test_a_real_key_is_left_alone(trade: Terminal, tmp_path: Path) -> None:
     real = LocalSigner.from_key(BUYER_KEY).address
     run = trade("--mock", *BUY, env={"TRADE_WALLET_KEY": BUYER_KEY, "TRADE_KEYSTORE": str(tmp_path / "none.json")})
     assert run.code == 0, run.err
-    assert "TRADE_WALLET_KEY and TRADE_KEYSTORE left alone: with --mock, play money is paid by" in run.err
+    assert "TRADE_WALLET_KEY and TRADE_KEYSTORE left alone: with --mock, play money pays" in run.err
     assert real not in run.out + run.err
     other = trade("--mock", *BUY, "--wallet", str(tmp_path / "none.json"))
     assert other.code == 0, "a real keystore is not even looked at"
@@ -59,23 +52,14 @@ def test_a_real_key_is_left_alone(trade: Terminal, tmp_path: Path) -> None:
         assert real not in trade("--mock", "market", *line, env={"TRADE_WALLET_KEY": BUYER_KEY}).out
 
 
-def test_worlds_have_wallets_of_their_own(trade: Terminal) -> None:
-    one = trade("--world", "one", "pay", "key", "address")
-    assert one.json["kept_in"] == str(wallet(trade, "one"))
-    assert "play money" in one.err
-    wallet(trade, "one").write_text(json.dumps({"address": LocalSigner.from_key(BUYER_KEY).address, "key": BUYER_KEY}))
-    run = trade("--world", "one", *BUY)
-    assert LocalSigner.from_key(BUYER_KEY).address in run.notes[-1]["note"]
-    assert LocalSigner.from_key(BUYER_KEY).address not in trade("--world", "two", *BUY).err
+def test_the_wallet_follows_from_the_seed(trade: Terminal) -> None:
+    def payer() -> str:
+        return str(trade("--world", "one", "pay", "key", "address").json["address"])
 
-
-@each_of("content", ["", "[]", '{"key": "0x12"}'])
-def test_a_damaged_wallet_is_named(trade: Terminal, content: str) -> None:
-    wallet(trade).write_text(content)
-    run = trade("--mock", *BUY)
-    assert run.code == 3
-    assert str(wallet(trade)) in run.problem["message"]
-    assert "0x12" not in run.err
+    first = payer()
+    assert payer() == first
+    trade("--world", "one", "mock", "reset", "--seed", "11", "--yes")
+    assert payer() != first
 
 
 def test_hints_go_on_in_the_same_world(trade: Terminal) -> None:

@@ -76,7 +76,7 @@ def test_it_has_the_size_that_was_asked_for(width: int, height: int) -> None:
     marks = [Mark("BUY", *points[3]), Mark("SELL", *points[40])]
     lines = draw(Chart("tiny prices", points, "price", marks, notes=["from here to there"]), width, height)
     assert max(len(line.plain) for line in lines) <= width
-    assert len(lines) <= height + 1, "a legend that is broken at a narrow width may take a line more"
+    assert len(lines) <= height + 2, "a legend that is broken at a narrow width takes lines of its own"
     assert sum("▲" in line.plain for line in lines) == 2, "in the chart and in the legend"
 
 
@@ -113,7 +113,7 @@ def test_times_are_named_below() -> None:
     axis = text_of(Chart("x", day, "price")).splitlines()[-2]
     assert re.search(r"01 Jan +\d\d:00", axis)
     year = [(float(BEGIN + day * 86400), float(day)) for day in range(365)]
-    assert "Apr 2026" in text_of(Chart("x", year, "price"))
+    assert re.search(r"\d\d Mar 2026 +\d\d Jun 2026", text_of(Chart("x", year, "price")))
 
 
 # Tokens

@@ -69,28 +69,7 @@ def test_a_line_on_a_terminal_that_is_overwritten_and_wiped(clock: Clock) -> Non
         line.step(300)  # not more than ten times a second
         clock.now += 1
         line.step(500)
-    assert err(out) == (
-        f"{WIPE}200 of 1000 trades, 200 a second, 4 s left{WIPE}500 of 1000 trades, 244 a second, 2 s left{WIPE}"
-    )
-
-
-def test_without_a_total_nothing_is_said_about_the_end(clock: Clock) -> None:
-    out = made(tty=True)
-    with Progress(out, "signals") as line:
-        clock.now += 100
-        line.step(50)
-        clock.now += 400
-        line.step(51)
-    assert err(out) == f"{WIPE}50 signals, 30 a minute{WIPE}51 signals, 6 a minute{WIPE}"
-
-
-def test_what_took_no_time_says_nothing_about_the_pace(clock: Clock) -> None:
-    out = made(tty=True)
-    with Progress(out, "trades", 5000) as line:
-        line.step(4500, free=True)
-        clock.now += 10
-        line.step(4600)
-    assert err(out) == f"{WIPE}4600 of 5000 trades, 10 a second, 40 s left{WIPE}"
+    assert err(out) == f"{WIPE}200 of 1000 trades{WIPE}500 of 1000 trades{WIPE}"
 
 
 def test_other_words_do_not_stand_in_the_line(clock: Clock) -> None:
@@ -100,7 +79,7 @@ def test_other_words_do_not_stand_in_the_line(clock: Clock) -> None:
         line.step(10)
         out.note("something else")
         out.note("and more")
-    assert err(out) == f"{WIPE}10 trades, 10 a second{WIPE}something else\nand more\n"
+    assert err(out) == f"{WIPE}10 trades{WIPE}something else\nand more\n"
     out.note("afterwards")
     assert err(out).endswith("and more\nafterwards\n")
 
@@ -113,10 +92,8 @@ def test_programs_get_a_note_every_ten_seconds(clock: Clock) -> None:
             line.step(int(clock.now - 1000) * 10)
     notes = err(out).splitlines()
     assert notes == [
-        '{"type":"progress","note":"120 of 1000 trades, 10 a second, 1 min 28 s left",'
-        '"done":120,"total":1000,"per_second":10.0,"seconds_left":88.0}',
-        '{"type":"progress","note":"240 of 1000 trades, 10 a second, 1 min 16 s left",'
-        '"done":240,"total":1000,"per_second":10.0,"seconds_left":76.0}',
+        '{"type":"progress","note":"120 of 1000 trades","done":120,"total":1000}',
+        '{"type":"progress","note":"240 of 1000 trades","done":240,"total":1000}',
     ]
 
 
@@ -129,7 +106,7 @@ def test_where_nothing_can_be_overwritten_there_are_lines(clock: Clock, tty: boo
         clock.now += 10
         line.step(110)
         assert not line.waits(5, "12:00:00Z", ": why"), "that is a line of its own there"
-    assert err(out) == "110 trades, 10 a second\n"
+    assert err(out) == "110 trades\n"
 
 
 def test_a_reason_is_never_cut(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -144,28 +121,14 @@ def test_a_reason_is_never_cut(clock: Clock, monkeypatch: pytest.MonkeyPatch) ->
     assert "..." not in err(out)
 
 
-@each_of("columns", [10, 20, 60, 140])
-def test_the_line_fits(clock: Clock, monkeypatch: pytest.MonkeyPatch, columns: int) -> None:
+@each_of(("columns", "drawn"), [(10, "100 of..."), (40, "100 of 10000 \\u8c93\\u8c93")])
+def test_the_line_fits(clock: Clock, monkeypatch: pytest.MonkeyPatch, columns: int, drawn: str) -> None:
     monkeypatch.setenv("COLUMNS", str(columns))
-    out = made(tty=True)
-    with Progress(out, "trades", 10_000) as line:
-        clock.now += 1
-        line.step(100, "貓貓貓貓貓貓", "$0.15 of $0.60")
-    drawn = err(out).removeprefix(WIPE).partition("\r")[0]
-    from rich.cells import cell_len
-
-    assert cell_len(drawn) < columns
-    assert drawn.startswith("100 of")
-    assert drawn.endswith("left" if columns == 140 else "...")
-
-
-def test_a_narrow_encoding(clock: Clock) -> None:
     out = made(tty=True, encoding="ascii")
-    with Progress(out, "trades") as line:
+    with Progress(out, "\u8c93\u8c93", 10_000) as line:
         clock.now += 1
-        line.step(1, "貓\x1b[2J")
-    assert "\\u8c93" in err(out)
-    assert err(out).count("\x1b") == 2, "ours only"
+        line.step(100)
+    assert err(out) == f"{WIPE}{drawn}{WIPE}"
 
 
 def test_spans() -> None:
@@ -194,9 +157,9 @@ def test_cutting() -> None:
 @pytest.mark.long
 def test_a_list_says_how_far_it_is(world: Terminal, slow: None) -> None:
     person = world("trades", "list", "--limit", "230", tty=True, columns=200, env={"NO_COLOR": "1"})
-    assert f"{WIPE}100 of 230 trades, " in person.err
-    assert f"{WIPE}200 of 230 trades, " in person.err
-    assert "trades, " not in person.err[person.err.rindex(WIPE) :]
+    assert f"{WIPE}100 of 230 trades" in person.err
+    assert f"{WIPE}200 of 230 trades" in person.err
+    assert "of 230" not in person.err[person.err.rindex(WIPE) :]
     assert "\r" not in person.out
     file = world("trades", "list", "--all", "-o", "table")
     assert "\r" not in file.err

@@ -210,8 +210,8 @@ def test_the_command_line_of_httpx_is_loaded_for_others_only(world: Terminal) ->
 )
 def test_completing_imports_nothing_heavy(trade: Terminal, words: str) -> None:
     (trade.home / "completion").mkdir()
-    kept = trade.home / "completion" / "mock-default.tsv"
-    kept.write_text("trade completion 1\nagents\tagt_1\tcalm\n")
+    kept = trade.home / "completion" / "mock-default.json"
+    kept.write_text('{"agents": {"agt_1": "calm"}}')
     (trade.home / "mock").mkdir()
     (trade.home / "mock" / "default.sqlite3").touch()
     code = "from tradesdk_cli.__main__ import main; main([]); import sys; print(*sys.modules, file=sys.stderr)"

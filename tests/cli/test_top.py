@@ -15,7 +15,7 @@ from tradesdk import InvalidArgumentError, RateLimit
 from tradesdk_cli.config.settings import Settings
 from tradesdk_cli.top import reader
 from tradesdk_cli.top.reader import Source
-from tradesdk_cli.top.state import SIGNALS_KEPT, Board, News, after, agent_rows
+from tradesdk_cli.top.state import SIGNALS_KEPT, Board
 from tradesdk_cli.top.view import Moment, divide, draw
 
 from .. import _answers
@@ -38,8 +38,9 @@ def lines_of(board: Board, width: int = 120, height: int = 40, *, ascii_only: bo
     return ["".join(segment.text for segment in line).rstrip() for line in lines]
 
 
-def news(kind: str, data: Any, key: str = "", at: float = 999.0) -> News:
-    return News(kind, data, at, key)
+def put(board: Board, part: str, data: Any, key: str = "") -> Board:
+    board.put(part, data, key, at=999.0)
+    return board
 
 
 def signal(number: int, **fields: Any) -> dict[str, Any]:
@@ -63,20 +64,20 @@ def filled(text: str = "calm") -> Board:
     """A board that has read everything, with `text` wherever strangers may write."""
     board = Board(target="mock world default")
     stats = {"total_trades": 9, "win_rate_pct": 33.33, "total_pnl_usd": -7.25}
-    for one in (
-        news("account", {"plan": text}),
-        news("usage", {"requests": {"used": 1234, "limit": 100000}, "reset_at": 1767268800 + 86400 * 5}),
-        news("money", {"spent_today_usd": "0.12", "left_today_usd": "4.88", "next_call_usd": "4.88"}),
-        news("limit", RateLimit(limit=60, remaining=57, reset=datetime.fromtimestamp(1767268830, UTC))),
-        news("agents", [agent(text), agent("other", id="agt_2", status="active", chain_id=56)]),
-        news("agent", agent(text) | {"stats": stats}, "agt_1"),
-        news("positions", [position(n, token_symbol=text) for n in range(1, 31)]),
-        news("trades", [trade_of(1, 5.0), trade_of(2, -12.25)]),
-        news("signals", [signal(n, token_symbol=text) for n in range(40)]),
-        news("stream", "live", "base"),
-        news("stream", f"connecting again in 4 s: {text}", "bnb"),
+    for part in (
+        ("account", {"plan": text}),
+        ("usage", {"requests": {"used": 1234, "limit": 100000}, "reset_at": 1767268800 + 86400 * 5}),
+        ("money", {"spent_today_usd": "0.12", "left_today_usd": "4.88", "next_call_usd": "4.88"}),
+        ("limit", RateLimit(limit=60, remaining=57, reset=datetime.fromtimestamp(1767268830, UTC))),
+        ("agents", [agent(text), agent("other", id="agt_2", status="active", chain_id=56)]),
+        ("details", agent(text) | {"stats": stats}, "agt_1"),
+        ("positions", [position(n, token_symbol=text) for n in range(1, 31)]),
+        ("trades", [trade_of(1, 5.0), trade_of(2, -12.25)]),
+        ("signals", [signal(n, token_symbol=text) for n in range(40)]),
+        ("streams", "live", "base"),
+        ("streams", f"connecting again in 4 s: {text}", "bnb"),
     ):
-        board = after(board, one)
+        put(board, *part)
     return board
 
 
@@ -84,10 +85,10 @@ def filled(text: str = "calm") -> Board:
 
 
 def test_what_follows_for_an_agent() -> None:
-    first, second = agent_rows(filled())
+    first, second = filled().agent_rows()
     assert (first["open"], first["unrealized_pnl_usd"]) == (30, sum(range(1, 31)) * 1.5)
     assert (first["total_pnl_usd"], first["win_rate_pct"], first["results"]) == (-7.25, 33.33, [5.0, -7.25])
-    assert (second["open"], second["unrealized_pnl_usd"], second["total_pnl_usd"]) == (0, None, None)
+    assert (second["open"], second["unrealized_pnl_usd"], second.get("total_pnl_usd", "unread")) == (0, None, "unread")
 
 
 PRICES = ("stop_loss_price", "trailing_stop_price", "take_profit_price")
@@ -118,7 +119,7 @@ def test_a_price_of_0_is_no_rule_in_the_list_and_on_the_board(
     assert (row["to_stop"], row["to_profit"]) == (to_stop, to_profit)
     assert trade("positions", "list", "-o", "table", "--fields", ",".join(PRICES)).out.split()[3:] == stops
     assert trade("positions", "list", "-o", "json").json == [item], "programs get what the service sends"
-    drawn = [line.split() for line in lines_of(after(filled(), news("positions", [item])))]
+    drawn = [line.split() for line in lines_of(put(filled(), "positions", [item]))]
     headings, cells = drawn[(at := next(n for n, words in enumerate(drawn) if "to_stop" in words))], drawn[at + 1]
     row = dict(zip(headings, cells, strict=False))
     assert (row["to_stop"], row["to_profit"]) == (to_stop, to_profit)
@@ -127,24 +128,17 @@ def test_a_price_of_0_is_no_rule_in_the_list_and_on_the_board(
 def test_each_signal_once_newest_first() -> None:
     board = Board()
     for number in (5, 3, 5, 9):
-        board = after(board, news("signals", [signal(number)]))
-    board = after(board, news("signals", [signal(4), signal(9)]))
+        put(board, "signals", [signal(number)])
+    put(board, "signals", [signal(4), signal(9)])
     assert [one["id"] for one in board.signals] == ["sig_9", "sig_5", "sig_4", "sig_3"]
-    board = after(board, news("signals", [signal(number) for number in range(500)]))
+    put(board, "signals", [signal(number) for number in range(500)])
     assert len(board.signals) == SIGNALS_KEPT
     assert board.signals[0]["id"] == "sig_499"
 
 
 def test_only_one_chain() -> None:
-    board = Board(chain=56)
-    board = after(board, news("agents", [agent(), agent("other", id="agt_2", chain_id=56)]))
+    board = put(Board(chain=56), "agents", [agent(), agent("other", id="agt_2", chain_id=56)])
     assert [one["id"] for one in board.agents] == ["agt_2"]
-
-
-def test_a_problem_stays_until_it_is_gone() -> None:
-    board = after(Board(), news("problem", "no network\x1b[2J", "service"))
-    assert board.problems["service"] == ("no network\\x1b[2J", 999.0)
-    assert after(board, news("well", None, "service")).problems == {}
 
 
 # What it reads, and when
@@ -167,14 +161,14 @@ class Clock:
 
 
 def reading(
-    monkeypatch: pytest.MonkeyPatch, source: Source, answer: Callable[[str], list[News]]
+    monkeypatch: pytest.MonkeyPatch, source: Source, answer: Callable[[str], list[Any]]
 ) -> list[tuple[float, str]]:
-    """What is read in five minutes, and when; `answer` gives the news of a job, or raises."""
+    """What is read in five minutes, and when; `answer` gives what a job reads, or raises."""
     clock, jobs = Clock(300), list[tuple[float, str]]()
 
-    def read(_: object, job: str) -> list[News]:
+    def read(_: object, board: Board, job: str) -> None:
         jobs.append((clock.now, job))
-        return answer(job)
+        board.put(job.partition(" ")[0], answer(job), job)
 
     monkeypatch.setattr(reader, "time", clock)
     monkeypatch.setattr(reader, "read", read)
@@ -183,36 +177,33 @@ def reading(
     return jobs
 
 
-def source_of(interval: float, limit: int | None = None) -> Source:
+def source_of(limit: int | None = None) -> Source:
     known = None if limit is None else SimpleNamespace(limit=limit)
     run: Any = SimpleNamespace(settings=Settings(), client=SimpleNamespace(rate_limit=known))
-    return Source(run, None, interval)
+    return Source(run, Board())
 
 
 @pytest.mark.parametrize("limit", [3, 60, 300])
-@pytest.mark.parametrize("interval", [0.5, 30.0])
 @pytest.mark.parametrize("agents", [0, 6, pytest.param(250, marks=pytest.mark.long)])
-def test_never_more_than_a_third_of_the_rate_limit(
-    monkeypatch: pytest.MonkeyPatch, limit: int, interval: float, agents: int
-) -> None:
+def test_never_more_than_a_third_of_the_rate_limit(monkeypatch: pytest.MonkeyPatch, limit: int, agents: int) -> None:
     listed = [agent(id=f"agt_{number}") for number in range(agents)]
-    jobs = reading(monkeypatch, source_of(interval, limit), lambda job: [news(job.split()[0], listed)])
+    jobs = reading(monkeypatch, source_of(limit), lambda job: listed if job == "agents" else [])
     times, read = [at for at, _ in jobs], [job for _, job in jobs]
     for begin in times:
         assert sum(begin <= at < begin + 59.9 for at in times) <= max(1, limit // 3)
     assert set(read) >= {"positions", "agents"}
     if limit >= 60 and agents <= 6:
-        assert {"trades", "usage", "account", *(f"agent agt_{number}" for number in range(agents))} <= set(read)
+        assert {"trades", "usage", "account", *(f"details agt_{number}" for number in range(agents))} <= set(read)
         assert (read.count("signals 8453"), read.count("signals 56")) == (1, 1)
-        usual = 300 / max(interval, 2 * 180 / limit)
+        usual = 300 / max(2.0, 2 * 180 / limit)
         assert read.count("positions") >= usual * 0.9, "what moves fastest is read most often"
         assert 5 <= read.count("trades") <= 7, "the rest once a minute"
 
 
 def test_after_failures_it_waits_longer_each_time_and_as_long_as_it_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    source = source_of(2.0, 300)
+    source = source_of(300)
 
-    def fails(job: str) -> list[News]:
+    def fails(job: str) -> list[Any]:
         raise ValueError("no")
 
     times = [at for at, _ in reading(monkeypatch, source, fails)]
@@ -236,7 +227,7 @@ def test_rows_are_shared_out() -> None:
 @pytest.mark.parametrize("text", ["calm", HOSTILE, "漢字" * 30, "x" * 5000])
 def test_it_fits_and_nothing_in_it_acts(size: tuple[int, int], text: str) -> None:
     width, height = size
-    board = after(filled(text), news("problem", text, "service"))
+    board = put(filled(text), "problem", text)
     for ascii_only in (False, True):
         lines = lines_of(board, width, height, ascii_only=ascii_only)
         assert len(lines) <= max(height, 24)
@@ -268,11 +259,12 @@ def test_money_that_cannot_be_told_is_not_left_out() -> None:
         (spent, "market data today $0.12 spent, no daily budget"),
         ({"problem": "the ledger is damaged"}, "market data: what was spent cannot be read (trade doctor)"),
     ):
-        assert part in "\n".join(lines_of(after(filled(), news("money", money)), 140))
+        assert part in "\n".join(lines_of(put(filled(), "money", money), 140))
 
 
 def test_what_has_not_been_read_yet_is_not_nothing() -> None:
-    board = after(after(filled(), news("agent", {}, "agt_2")), news("agents", [*filled().agents, agent(id="agt_3")]))
+    board = put(filled(), "details", {}, "agt_2")
+    put(board, "agents", [*board.agents, agent(id="agt_3")])
     by_id = {line.split()[-1]: line for line in lines_of(board, 140) if " agt_" in line}
     assert by_id["agt_3"].count("…") == 3
     assert "…" not in by_id["agt_2"], "it was tried, and there is nothing"
@@ -284,7 +276,7 @@ def test_an_empty_board_says_that_it_reads() -> None:
 
 def test_all_of_an_error_is_there_to_be_read() -> None:
     reason = "the service says that it is in maintenance until noon, and that nothing was lost " * 2 + "END"
-    shown = lines_of(after(filled(), news("problem", reason, "service")), 60, 24)
+    shown = lines_of(put(filled(), "problem", reason), 60, 24)
     assert len(shown) == 24
     assert " ".join(" ".join(shown).split()).count(" ".join(reason.split())) == 1
 
@@ -343,19 +335,29 @@ def test_a_service_that_fails_for_all_ends_it(trade: Terminal, service: Scripted
 
 
 def test_while_it_is_live_an_odd_agent_holds_nothing_up() -> None:
-    source = source_of(2.0)
-    assert source._failed("agent odd", InvalidArgumentError("agent_id is odd"), 1) == 0  # as the reading thread does
-    news = source.news.get_nowait()
-    assert (news.kind, news.data, news.key) == ("agent", {}, "odd")
-    assert source.news.empty(), "no problem, and no pause"
+    source = source_of()
+    board: Board = vars(source)["_board"]
+    assert source._failed("details odd", InvalidArgumentError("agent_id is odd"), 1) == 0  # as the reading thread does
+    assert (board.details, board.problem) == ({"odd": {}}, None), "no problem, and no pause"
+
+
+def test_a_problem_is_gone_with_the_next_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    source, answers = source_of(), iter([ValueError("no")])
+    board: Board = vars(source)["_board"]
+    shown = list[str | None]()
+
+    def answer(job: str) -> list[Any]:
+        shown.append(board.problem)
+        for error in answers:
+            raise error
+        return []
+
+    reading(monkeypatch, source, answer)
+    assert shown[1] is not None
+    assert shown[2:] == [None] * len(shown[2:])
 
 
 def test_a_wrong_key_ends_it_before_anything_is_drawn(trade: Terminal, service: Scripted) -> None:
     service.fails(401, "unauthorized", "no such key")
     for argv in (("top",), ("top", "--once")):
         assert trade(*argv).code == 4
-
-
-def test_an_interval_is_for_the_board(own: Terminal) -> None:
-    for line in ("top --interval 2s", "top --once --interval 2s", "top --interval 2s -o csv"):
-        assert own(*line.split()).code == 2

@@ -148,7 +148,7 @@ def test_a_service_that_goes_away_is_said_and_tried_again(trade: Terminal) -> No
     with MockServer(signals="scripted") as server:
         server.populate("me")
         trade.env |= {"TRADE_BASE_URL": server.url, "TRADE_API_KEY": "mock_full_me"}
-        with board(trade, "--interval", "1s") as top:
+        with board(trade) as top:
             top.until("base: live")
             server.close()
             top.until("error, ")

@@ -118,7 +118,6 @@ def _complete_chain(incomplete: str) -> list[str]:
 
 _chain = typer.Option(
     "--chain",
-    "--chain-id",
     parser=parse_chain,
     autocompletion=_complete_chain,
     metavar="base|bnb",
@@ -139,19 +138,13 @@ Limit = Annotated[
 ]
 All = Annotated[bool, typer.Option("--all", "-a", help="All of them, page by page.")]
 Cursor = Annotated[str | None, typer.Option("--cursor", metavar="CURSOR", help="Continue an earlier list.")]
-PageSize = Annotated[
-    int | None, typer.Option("--page-size", parser=whole(1, 100), metavar="N", help="Items per request, 1 to 100.")
-]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Skip the question; required without a terminal.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would be sent or changed, and do nothing.")]
-SINCE = ("--since", "--from")
-"""The second is the older spelling."""
-UNTIL = ("--until", "--to")
 A_TIME = "Unix seconds, a date, or a time with its zone"
 OF_TIME = "Start: an age (90m), a date, a time with its zone, or Unix seconds."
-Since = Annotated[float | None, typer.Option(*SINCE, parser=parse_moment, metavar="TIME", help=OF_TIME)]
+Since = Annotated[float | None, typer.Option("--since", parser=parse_moment, metavar="TIME", help=OF_TIME)]
 Until = Annotated[
-    float | None, typer.Option(*UNTIL, parser=parse_moment, metavar="TIME", help="End, in the same forms.")
+    float | None, typer.Option("--until", parser=parse_moment, metavar="TIME", help="End, in the same forms.")
 ]
 Confidence = Annotated[
     float | None,
@@ -170,7 +163,7 @@ Direction = Annotated[
 ]
 Token = Annotated[
     str | None,
-    typer.Option("--token", "--token-address", metavar="TOKEN", help="Only this token: its address or symbol."),
+    typer.Option("--token", metavar="TOKEN", help="Only this token: its address or symbol."),
 ]
 
 
@@ -187,7 +180,6 @@ def pages(
     limit: Limit = None,
     everything: All = False,
     cursor: Cursor = None,
-    page_size: PageSize = None,
     watch: Annotated[
         float | None,
         typer.Option(
@@ -208,7 +200,7 @@ def pages(
         raise UsageProblem("--limit and --all exclude each other", "leave one of them out")
     total = None if everything else limit if limit is not None else FIRST
     first = not everything and limit is None and cursor is None
-    return Walk(total, page_size or LARGEST_PAGE, cursor, watch=watch, first=first)
+    return Walk(total, cursor, watch=watch, first=first)
 
 
 def _global(
@@ -261,7 +253,7 @@ Debug = Annotated[bool | None, _global("--debug", help="Show requests and answer
 Curl = Annotated[bool | None, _global("--curl", help="Show each request as a curl command, secrets left out.")]
 
 
-FIRST, LARGEST_PAGE = 20, 100
+FIRST = 20
 
 
 @dataclass
@@ -270,7 +262,6 @@ class Walk:
 
     Attributes:
         total: how many at most; None: all.
-        page_size: how many a request asks for.
         cursor: where it begins; None: at the beginning of the list.
         next_cursor: where the last page says that it continues.
         watch: after how many seconds it is read again; None: it is read once.
@@ -278,7 +269,6 @@ class Walk:
     """
 
     total: int | None
-    page_size: int
     cursor: str | None
     next_cursor: str | None = None
     watch: float | None = None

@@ -44,12 +44,18 @@ class Status(StrEnum):
 
 
 class ResultSort(StrEnum):
-    """How agents with their results are sorted: by the columns of these names."""
+    """How agents with their results are ranked: by the columns of these names."""
 
     total_pnl = "total_pnl"
     win_rate = "win_rate"
     trades = "trades"
-    by_name = "name"
+
+
+_SORTED_BY = {
+    ResultSort.total_pnl: "stats.total_pnl_usd",
+    ResultSort.win_rate: "stats.win_rate_pct",
+    ResultSort.trades: "stats.total_trades",
+}
 
 
 MaxPositions = Annotated[
@@ -112,34 +118,31 @@ def list_agents(
     losing: Annotated[
         bool, typer.Option("--losing", help="Only agents that lost money, worst first; implies --results.")
     ] = False,
-    sort: Annotated[
-        ResultSort | None, typer.Option("--sort", help="Best first, or by name; implies --results.")
-    ] = None,
+    sort: Annotated[ResultSort | None, typer.Option("--sort", help="Best first; implies --results.")] = None,
     walk: Walk,
 ) -> None:
     """List agents; the first 20 by default.
 
     --losing and --sort rank all agents, then --limit cuts the list. trade plot agent draws a result over time.
     """
-    from tradesdk_cli.commands.lists import Source, keeping, show_list
+    from tradesdk_cli.commands.lists import Source, best_first, keeping, show_list
+    from tradesdk_cli.output.columns import AGENT_RESULTS, AGENTS
 
-    keep = keeping(chain_id=chain)
-    if results or losing or sort is not None:
-        from tradesdk_cli.commands.agent_results import show_results
+    def lost(agent: Agent) -> float | None:
+        pnl = 0.0 if agent.stats is None else agent.stats.total_pnl_usd
+        return pnl if pnl < 0 else None
 
-        if walk.watch is not None:
-            raise UsageProblem("--watch is for plain lists", "{trade} top shows results as they change")
-
-        with session(ctx) as run:
-            by = sort.value if sort else None
-            show_results(run, walk, status=status.value if status else None, losing=losing, sort=by, keep=keep)
-        return
-    from tradesdk_cli.output.columns import AGENTS
-
+    by = None if sort is None else best_first(_SORTED_BY[sort])
+    rank: Callable[[Agent], float | None] | None = by
+    if losing:
+        rank = lost if by is None else lambda agent: None if lost(agent) is None else by(agent)
     with session(ctx) as run:
+        read = run.client.agents.get if results or rank is not None else None
         filters = {"status": status.value if status else None}
-        found = Source("agents", run.client.agents.list, filters, keep)
-        show_list(run, AGENTS, walk, found, empty="no agents" + (f" with the status {status.value}" if status else ""))
+        found = Source("agents", run.client.agents.list, filters, keeping(chain_id=chain), rank, read)
+        like = f" with the status {status.value}" if status else ""
+        empty = f"no agent{like} has lost money" if losing else f"no agents{like}"
+        show_list(run, AGENTS if read is None else AGENT_RESULTS, walk, found, empty=empty)
 
 
 @app.verb("get", "trade agents get AGENT_ID", "trade agents get AGENT_ID -o json")

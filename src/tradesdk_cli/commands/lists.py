@@ -13,7 +13,7 @@ from tradesdk_cli.errors import Interrupted, UsageProblem
 from tradesdk_cli.interrupts import DeferInterrupt, deferring, exit_code_of
 from tradesdk_cli.output.stderr import Progress
 from tradesdk_cli.session import wire_all
-from tradesdk_cli.text import counted
+from tradesdk_cli.text import counted, one_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from tradesdk_cli.output.columns import Column
     from tradesdk_cli.output.printer import Output
     from tradesdk_cli.session import Session
+
+
+_PAGE = 100
 
 
 @dataclass(frozen=True)
@@ -33,25 +36,29 @@ class Source:
         find: the SDK's method.
         filters: that method's own arguments; None is not sent.
         keep: which of its items are shown, where the service has no such filter.
-        best: the number by which items are ranked, highest first; None of an item: it comes last. All are read.
+        rank: the number by which items are ranked, lowest first; None of an item: it is left out. All are read.
+        read: reads one item whole, where the list has only a part of it.
     """
 
     what: str
     find: Callable[..., Any]
     filters: Mapping[str, Any] = field(default_factory=dict)
     keep: Callable[[Any], bool] | None = None
-    best: Callable[[Any], float | None] | None = None
+    rank: Callable[[Any], float | None] | None = None
+    read: Callable[[str], Any] | None = None
 
     @property
     def filtered(self) -> bool:
         """Whether anything was left out of the list."""
-        return self.keep is not None or any(value is not None for value in self.filters.values())
+        return (
+            self.keep is not None or self.rank is not None or any(value is not None for value in self.filters.values())
+        )
 
     def pages(self, walk: Walk) -> Iterator[Any]:
         """The SDK's pages for this walk."""
         # The last page asks for what is missing, so that its cursor continues right there.
-        most = walk.total if self.keep is None and self.best is None else None
-        pager = self.find(**self.filters, limit=walk.page_size, cursor=walk.cursor, max_items=most)
+        most = walk.total if self.keep is None and self.rank is None else None
+        pager = self.find(**self.filters, limit=_PAGE, cursor=walk.cursor, max_items=most)
         return iter(pager.pages())
 
 
@@ -71,6 +78,17 @@ def keeping(token: str | None = None, **wanted: object) -> Callable[[Any], bool]
         return all(str(getattr(item, name)).casefold() == value for name, value in given.items())
 
     return keep
+
+
+def best_first(name: str) -> Callable[[Any], float]:
+    """The rank by the field of this name, dotted where it is nested: the highest first, what has none last."""
+
+    def rank(item: Any) -> float:
+        for part in name.split("."):
+            item = getattr(item, part, None)
+        return inf if item is None else -item
+
+    return rank
 
 
 def refuse_query(out: Output, hint: str) -> None:
@@ -99,8 +117,8 @@ def show_list(
     When Ctrl-C, SIGTERM or an error ends it on the way, what has come is printed first. Nothing is printed when not
     even the first page came.
     """
-    if source.best is not None and walk.cursor is not None:
-        raise UsageProblem("--cursor and --sort exclude each other: --sort looks at all", "leave one of them out")
+    if source.rank is not None and walk.cursor is not None:
+        raise UsageProblem("a rank looks at all of them, and --cursor begins later", "leave --cursor out")
     if walk.watch is not None and not run.out.on_terminal:
         raise UsageProblem("--watch needs a terminal", "leave it out, and run the command again when you need to")
     again = False
@@ -184,8 +202,7 @@ class _Pages:
     """
 
     def __init__(self, out: Output, walk: Walk, source: Source, progress: Progress, stop: DeferInterrupt) -> None:
-        self._out, self._walk, self._progress, self._stop = out, walk, progress, stop
-        self._keep, self._best = source.keep, source.best
+        self._out, self._walk, self._source, self._progress, self._stop = out, walk, source, progress, stop
         self._pages = source.pages(walk)
         self.count = 0
         self.ended: BaseException | None = None
@@ -194,8 +211,8 @@ class _Pages:
         self.items: list[Any] = []
 
     def __iter__(self) -> Iterator[list[dict[str, Any]]]:
-        if self._best is not None:
-            yield wire_all(self._ranked(self._best))
+        if self._source.rank is not None:
+            yield wire_all(self._ranked(self._source.rank))
             self._is_enough()
             return
         first = True
@@ -203,6 +220,8 @@ class _Pages:
             try:
                 with self._stop.open():
                     page = next(self._pages, None)
+                    items, done = self._kept([] if page is None else page.data)
+                    items = list(self._whole(items))
             except (Exception, KeyboardInterrupt) as error:
                 if first:
                     raise
@@ -214,7 +233,6 @@ class _Pages:
             if page is None:
                 break
             first = False
-            items, done = self._kept(page.data)
             rows = wire_all(items)
             self.count += len(rows)
             self._walk.next_cursor = page.next_cursor
@@ -227,17 +245,32 @@ class _Pages:
         self._stop.over()
         self._is_enough()
 
-    def _ranked(self, best: Callable[[Any], float | None]) -> list[Any]:
-        """All items, the best first, cut. When it ends on the way, there is no answer: it would be a wrong one."""
+    def _ranked(self, rank: Callable[[Any], float | None]) -> list[Any]:
+        """All items by their rank, cut. When it ends on the way, there is no answer: it would be a wrong one."""
         found: list[Any] = []
         with self._stop.open():
             for page in self._pages:
-                found += [item for item in page.data if self._keep is None or self._keep(item)]
+                found += [item for item in page.data if self._source.keep is None or self._source.keep(item)]
                 self._progress.step(len(found))
-        found.sort(key=lambda item: inf if (value := best(item)) is None else -value)
-        shown = found[: self._walk.total]
-        self.count, self.cut = len(shown), len(shown) < len(found)
+            found = list(self._whole(found))
+        ranks = [(value, item) for item in found if (value := rank(item)) is not None]
+        ranks.sort(key=lambda pair: pair[0])
+        shown = [item for _, item in ranks[: self._walk.total]]
+        self.count, self.cut = len(shown), len(shown) < len(ranks)
         return shown
+
+    def _whole(self, items: Sequence[Any]) -> Iterator[Any]:
+        """The items, each read by itself where the list has only a part of it."""
+        from tradesdk import NotFoundError
+
+        for number, item in enumerate(items, self.count + 1):
+            try:
+                yield item if self._source.read is None else self._source.read(item.id)
+            except NotFoundError:
+                idcache.forget(self._source.what, item.id)
+                self._out.note(f"{one_line(item.name, 80)} ({one_line(item.id, 80)}) was deleted meanwhile")
+            if self._source.read is not None:
+                self._progress.step(number)
 
     def _is_enough(self) -> None:
         if self._walk.first and (self.cut or self._walk.next_cursor is not None):
@@ -245,9 +278,10 @@ class _Pages:
 
     def _kept(self, items: Sequence[Any]) -> tuple[Sequence[Any], bool]:
         """Those of a page that are shown, and whether there are enough of them."""
-        if self._keep is None:
+        keep = self._source.keep
+        if keep is None:
             return items, False  # the pager counts
-        kept = [item for item in items if self._keep(item)]
+        kept = [item for item in items if keep(item)]
         if self._walk.total is None:
             return kept, False
         room = self._walk.total - self.count

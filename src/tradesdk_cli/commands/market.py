@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tradesdk_cli.cli.group import noun
-from tradesdk_cli.cli.params import OF_TIME, SINCE, UNTIL, check_period, parse_moment, whole
+from tradesdk_cli.cli.params import OF_TIME, check_period, parse_moment, whole
 from tradesdk_cli.session import session
 
 if TYPE_CHECKING:
@@ -147,10 +147,10 @@ def history(
     *,
     start: Annotated[
         float | None,
-        typer.Option(*SINCE, parser=_moment, metavar="TIME", help=OF_TIME),
+        typer.Option("--since", parser=_moment, metavar="TIME", help=OF_TIME),
     ] = None,
     end: Annotated[
-        float | None, typer.Option(*UNTIL, parser=_moment, metavar="TIME", help="End, in the same forms.")
+        float | None, typer.Option("--until", parser=_moment, metavar="TIME", help="End, in the same forms.")
     ] = None,
     signal: Annotated[SignalKind | None, typer.Option("--signal", help="Only signals of this kind.")] = None,
     terms: Terms,

@@ -124,7 +124,7 @@ def history(
         if limit is None and len(found) > most:
             refuse_query(run.out, "--limit N")
         for payment in found[:most]:
-            idcache.note_payment(payment.id, payment.status(now))
+            idcache.add("payments", payment.id, payment.status(now))
         empty = "no payments like this" if wanted or unproven else "nothing was bought yet"
         run.out.many(PAYMENTS, [[brief(payment, now) for payment in found[:most]]], empty=empty)
         if len(found) > most:

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tradesdk_cli.cli.group import single
-from tradesdk_cli.cli.params import AnyChain, parse_span
-from tradesdk_cli.errors import UsageProblem
+from tradesdk_cli.cli.params import AnyChain
 from tradesdk_cli.session import session
 
 if TYPE_CHECKING:
@@ -16,37 +15,24 @@ if TYPE_CHECKING:
 
 app = single("A live board: agents, positions, signals, money.")
 
-_INTERVAL = 2.0
-
 
 @app.verb("top", "trade top --once", "trade --mock top --once --chain base", silent=True)
 def top(
     ctx: typer.Context,
     chain: AnyChain = None,
-    interval: Annotated[
-        float | None,
-        typer.Option(
-            "--interval",
-            parser=parse_span,
-            metavar="SPAN",
-            help="How often positions are read, such as 2s or 1m (default 2s).",
-        ),
-    ] = None,
     once: Annotated[bool, typer.Option("--once", help="Read everything once, print it and stop.")] = False,
 ) -> None:
     """A live board: agents, positions, signals, money.
 
     On a terminal it stays until q. Signals come live. The rest is read with at most a third of the plan's requests a
-    minute, so perhaps less often than --interval says; its age is shown. Without a terminal, and with --once, it prints
-    everything once. Programs read the lists: trade positions list -o json.
+    minute; its age is shown. Without a terminal, and with --once, it prints everything once. Programs read the lists:
+    trade positions list -o json.
     """
     with session(ctx) as run:
         from tradesdk_cli.top import view
 
         if not once and _is_screen(run.out):
-            view.show_board(run, chain, interval or _INTERVAL)
-        elif interval is not None:
-            raise UsageProblem("--interval is for the board, which needs a terminal", "leave it out")
+            view.show_board(run, chain)
         else:
             view.once(run, chain)
 

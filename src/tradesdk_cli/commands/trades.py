@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from enum import StrEnum
 from math import inf
-from operator import attrgetter
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -60,7 +59,7 @@ def list_trades(
     --since and --until select by opening time. The service has no filter by time, side, token or chain and does not
     sort, so with one of these all pages are read; --limit then cuts the list.
     """
-    from tradesdk_cli.commands.lists import Source, keeping, show_list, with_names
+    from tradesdk_cli.commands.lists import Source, best_first, keeping, show_list, with_names
     from tradesdk_cli.lookup import AGENTS, id_of
     from tradesdk_cli.output.columns import TRADES
 
@@ -76,8 +75,8 @@ def list_trades(
     with session(ctx) as run:
         agent_id = None if agent_id is None else id_of(run, AGENTS, agent_id)
         filters = {"agent_id": agent_id, "status": status.value if status else None}
-        best = None if sort is None else attrgetter(_SORTED_BY[sort])
-        found = Source("trades", run.client.trades.list, filters, keep if period or like else None, best)
+        rank = None if sort is None else best_first(_SORTED_BY[sort])
+        found = Source("trades", run.client.trades.list, filters, keep if period or like else None, rank)
         filtered = agent_id or status or period or like
         columns = with_names(run, TRADES, filters)
         show_list(run, columns, walk, found, empty="no trades" + (" like this" if filtered else ""))

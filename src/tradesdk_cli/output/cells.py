@@ -201,7 +201,7 @@ _KINDS: dict[str, Kind] = {
     "roi_pct": "change",
     "ROI": "change",
     "balance": "number",
-    "total_trades": "number",
+    **dict.fromkeys(("total_trades", "used", "limit"), "number"),
     "confidence": "share",
     "winRate": "percent",
     **dict.fromkeys(("stop_loss_price", "trailing_stop_price", "take_profit_price"), "trigger"),

@@ -11,7 +11,7 @@ import sys
 from time import monotonic
 from typing import Any
 
-from tradesdk_cli.text import PLAIN, counted, is_unicode, one_line, span, to_json, visible
+from tradesdk_cli.text import PLAIN, counted, is_unicode, one_line, to_json, visible
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,25 +29,18 @@ _WIPE = "\r\x1b[K"
 
 
 class Progress:
-    """Counts what is done of something long, and says so while it is the progress of `out`.
+    """Counts what is done of something long, and says so on the stderr of `out` while it is entered.
 
-    Args:
-        out: on whose stderr it is said.
-        what: what is counted, in the plural.
-        total: how many there will be; None when nobody knows.
-        at_once: from the beginning, not only when it takes long.
+    `what` is what is counted, in the plural; `total` how many there will be, None when nobody knows.
     """
 
-    def __init__(self, out: Notes, what: str, total: int | None = None, *, at_once: bool = False) -> None:
+    def __init__(self, out: Notes, what: str, total: int | None = None) -> None:
         self._out, self._what, self._total = out, what, total
-        self._done = self._idle_done = 0
+        self._done = 0
         self._begin = monotonic()
-        self._after = 0.0 if at_once else APPEARS_AFTER
         self.on_line = out.stderr.isatty() and out.environ.get("TERM") != "dumb"
         """True when it is a line that is overwritten."""
         self._said = self._begin - _EVERY_LINE if self.on_line else self._begin
-        self._more: tuple[str, ...] = ()
-        self._fields: dict[str, Any] = {}
         self._shown = False
 
     def __enter__(self) -> Progress:
@@ -58,19 +51,17 @@ class Progress:
         self.wipe()
         self._out.progress = None
 
-    def step(self, done: int, *more: str, free: bool = False, **fields: Any) -> None:
-        """So many are done now.
-
-        Args:
-            done: all that there are.
-            more: what else is worth saying.
-            free: the last ones took no time, so they say nothing about the pace.
-            fields: what programs are told besides.
-        """
-        if free:
-            self._idle_done += done - self._done
-        self._done, self._more, self._fields = done, more, fields
-        self._show()
+    def step(self, done: int) -> None:
+        """So many are done now."""
+        self._done = done
+        now = monotonic()
+        if now - self._begin < APPEARS_AFTER or now - self._said < (_EVERY_LINE if self.on_line else _EVERY_NOTE):
+            return
+        self._said = now
+        if self.on_line:
+            self._draw(self._counted)
+        else:
+            self._out.event("progress", self._counted, done=done, total=self._total)
 
     def waits(self, seconds: float, until: str, why: str) -> bool:
         """Says that nothing happens for some seconds. False when there is no line that could say it, and all of why."""
@@ -97,33 +88,6 @@ class Progress:
         else:
             self._out.after_ctrl_c()
 
-    def _show(self) -> None:
-        now = monotonic()
-        if now - self._begin < self._after:
-            return
-        if now - self._said < (_EVERY_LINE if self.on_line else _EVERY_NOTE):
-            return
-        self._said = now
-        pace = self._pace(now)
-        left = None if self._total is None or not pace else max(0, self._total - self._done) / pace
-        parts = [self._counted, *self._more]
-        if pace:
-            parts.append(_per_time(pace))
-        if left:
-            parts.append(f"{span(left)} left")
-        text = ", ".join(parts)
-        if self.on_line:
-            self._draw(text)
-            return
-        fields = {"done": self._done, "total": self._total, "per_second": round(pace, 3), **self._fields}
-        if left is not None:
-            fields["seconds_left"] = round(left, 1)
-        self._out.event("progress", text, **fields)
-
-    def _pace(self, now: float) -> float:
-        """How many a second, since this run began."""
-        return (self._done - self._idle_done) / max(now - self._begin, 0.001)
-
     @property
     def _counted(self) -> str:
         if self._total is None:
@@ -145,14 +109,6 @@ def fitted(text: str, cells: int) -> str:
     if cell_len(text) <= cells:
         return text
     return set_cell_size(text, max(cells - 3, 0)).rstrip(" ,") + "..."[: max(cells, 0)]
-
-
-def _per_time(pace: float) -> str:
-    if pace < 0.1:
-        return f"{pace * 3600:.0f} an hour"
-    if pace < 1:
-        return f"{pace * 60:.0f} a minute"
-    return f"{pace:.0f} a second" if pace >= 10 else f"{pace:.1f} a second"
 
 
 _ANSI = {"red": "31", "yellow": "33", "dim": "2"}

@@ -35,7 +35,6 @@ _TEXT_WIDTH, _TEXT_FLOOR = 32, 10
 _LONGEST, _VALUE_WIDTH = 200, 2000
 _NAME_WIDTH = 40
 _VALUE_FLOOR = 12
-_BAR = 20
 _TEXTS: tuple[Kind, ...] = ("text", "state")
 _LONG_ID = re.compile(r"([a-z]{2,8}_)([0-9A-Za-z]{16,})")
 _LEAST_OF_AN_ID, _IN_A_STREAM = 8, 12
@@ -214,7 +213,7 @@ def render_one(
     scalars = [(name, key, value) for name, key, value in fields if not _is_rows(value)]
     room = min(_NAME_WIDTH, max((cell_len(name) for name, _, _ in scalars), default=0))
     for name, key, value in scalars:
-        content = _meter(value, width) if _is_meter(value) else _told(key, value, now)
+        content = _told(key, value, now)
         if width is not None:
             _cut_value(content)
         for line in _named(name, content, room, width):
@@ -248,36 +247,13 @@ def _cut_value(content: Text) -> None:
         content.append(f" ({size:,} characters; -o json has them all)", style="dim")
 
 
-def _is_meter(value: Any) -> bool:
-    """Whether it says how much of something is used."""
-    return isinstance(value, dict) and all(type(value.get(name)) in (int, float) for name in ("used", "limit"))
-
-
-def _meter(value: Mapping[str, Any], width: int | None) -> Text:
-    """`1,204 of 10,000 (12%)`, on a terminal with a bar in front."""
-    used, limit = value["used"], value["limit"]
-    text = f"{cell('number', used)} of {cell('number', limit)}"
-    if limit <= 0 or used < 0:
-        return Text(text)
-    share = used / limit
-    text += f" ({'<1' if 0 < share < 0.01 else f'{min(share, 99):.0%}'.rstrip('%')}%)"
-    if width is None or width < 60:
-        return Text(text)
-    filled = max(round(min(share, 1) * _BAR), int(share > 0))
-    color = "green" if share < 0.75 else "yellow" if share < 0.9 else "red"
-    return Text.assemble(("█" * filled, color), ("░" * (_BAR - filled), "dim"), "  ", text)
-
-
 def _is_rows(value: Any) -> bool:
     return isinstance(value, list) and bool(value) and all(isinstance(row, dict) for row in value)
 
 
 def _flatten(prefix: str, item: Mapping[str, Any]) -> Iterator[tuple[str, str, Any]]:
     for key, value in item.items():
-        if _is_meter(value):
-            yield f"{prefix}{key}", key, {name: value[name] for name in ("used", "limit")}
-            yield from _flatten(f"{prefix}{key}.", {k: v for k, v in value.items() if k not in ("used", "limit")})
-        elif isinstance(value, dict) and value:
+        if isinstance(value, dict) and value:
             yield from _flatten(f"{prefix}{key}.", value)
         else:
             yield f"{prefix}{key}", key, value

@@ -73,9 +73,7 @@ def address(ctx: typer.Context, wallet: WalletFile = None) -> None:
                 "make one: {trade} pay key new",
             )
         if run.settings.mock:
-            from tradesdk_cli.mockworld import wallet_file
-
-            kept = str(wallet_file(run.settings))
+            kept = None
             run.out.note("play money of a mock world: never send real money to this address")
         else:
             kept = KEY if wallet is None and os.environ.get(KEY) else str(keystore_path(run.settings, wallet))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from itertools import accumulate
 
 from rich.cells import cell_len
 from rich.text import Text
@@ -29,6 +30,7 @@ _LARGEST = 1e100
 _BITS = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))
 _LINE, _AXIS = "cyan", "dim"
 _MARKS = {"BUY": ("▲", "^", "green"), "SELL": ("▼", "v", "red"), "now": ("◆", "@", "yellow")}
+_BESIDE = {"BUY": 1, "SELL": -1}
 _WORDS = {"BUY": "BUY", "SELL": "SELL", "now": "with what is open now"}
 _MONTH = 2592000
 _TIME_STEPS = (60, 300, 900, 1800, 3600, 10800, 21600, 43200, 86400, 172800, 432000, 864000, 2592000, 7776000, 31536000)
@@ -78,36 +80,35 @@ def draw(chart: Chart, width: int, height: int, *, ascii_only: bool = False) -> 
     labels = max(len(text) for _, text in ticks)
     columns = max(8, width - labels - 2)
     begin, end = points[0][0], max(points[-1][0], *(mark.at for mark in marks), points[0][0])
-    frame = _Frame(begin, end, low, high, columns, rows)
-    canvas = _Canvas(frame, ascii_only=ascii_only)
-    if chart.base is not None and low < chart.base < high:
-        canvas.dotted(chart.base)
+    canvas = _Canvas(begin, end, low, high, (columns, rows))
     canvas.line(points)
-    canvas.signs(marks)
-    by_row = {frame.row(value): text for value, text in ticks}
+    for mark in marks:  # beside the line, so that it stays whole: what was bought stands below it, what was sold above
+        sign, plain, style = _MARKS[mark.kind]
+        canvas.sign(mark.at, mark.value, plain if ascii_only else sign, style, _BESIDE.get(mark.kind, 0))
+    if chart.base is not None and low < chart.base < high:
+        canvas.dotted(chart.base, "." if ascii_only else "┈")
+    by_row = {canvas.row(value): text for value, text in ticks}
     lines = [_cut(Text(visible(chart.title), style="bold"), width)]
     edge, corner, bar = ("|", "+", "-") if ascii_only else ("│", "└", "─")
     tick = "+" if ascii_only else "┤"
-    for row, content in enumerate(canvas.rows()):
+    for row, content in enumerate(canvas.rows(ascii_only=ascii_only)):
         text = by_row.get(row, "")
         lines.append(Text.assemble((text.rjust(labels) + " " + (tick if text else edge), _AXIS), content))
     lines.append(Text(" " * (labels + 1) + corner + bar * columns, style=_AXIS))
-    lines.append(Text(" " * (labels + 2) + _time_axis(frame), style=_AXIS))
+    lines.append(Text(" " * (labels + 2) + _time_axis(canvas), style=_AXIS))
     lines += _legend(chart, width, ascii_only=ascii_only)
     lines += [line for note in notes for line in _wrapped(note, width)]
     return lines
 
 
-@dataclass(frozen=True)
-class _Frame:
-    """What part of time and value is shown in so many cells."""
+class _Canvas:
+    """A part of time and value in cells, each of two by four dots."""
 
-    begin: float
-    end: float
-    low: float
-    high: float
-    columns: int
-    rows: int
+    def __init__(self, begin: float, end: float, low: float, high: float, size: tuple[int, int]) -> None:
+        self.begin, self.end, self._low, self._high = begin, end, low, high
+        self.columns, self._rows = size
+        self._dots = [[0] * self.columns for _ in range(self._rows)]
+        self._signs: dict[tuple[int, int], tuple[str, str]] = {}
 
     def across(self, at: float, steps: int) -> int:
         """Where a moment stands when the width is divided into `steps`."""
@@ -115,58 +116,40 @@ class _Frame:
             return steps // 2
         return min(steps - 1, max(0, round((at - self.begin) / (self.end - self.begin) * (steps - 1))))
 
-    def down(self, value: float, steps: int) -> int:
-        """The same for a value, from the top."""
-        return min(steps - 1, max(0, round((self.high - value) / (self.high - self.low) * (steps - 1))))
+    def _down(self, value: float) -> int:
+        """In dots, from the top."""
+        steps = self._rows * 4
+        return min(steps - 1, max(0, round((self._high - value) / (self._high - self._low) * (steps - 1))))
 
     def row(self, value: float) -> int:
         """The row of cells of a value."""
-        return self.down(value, self.rows * 4) // 4
-
-
-class _Canvas:
-    def __init__(self, frame: _Frame, *, ascii_only: bool) -> None:
-        self._frame, self._ascii = frame, ascii_only
-        self._dots = [[0] * frame.columns for _ in range(frame.rows)]
-        self._base: set[tuple[int, int]] = set()
-        self._signs: dict[tuple[int, int], tuple[str, str]] = {}
+        return self._down(value) // 4
 
     def line(self, points: Sequence[tuple[float, float]]) -> None:
-        wide, high = self._frame.columns * 2, self._frame.rows * 4
-        places = [(self._frame.across(at, wide), self._frame.down(value, high)) for at, value in points]
+        places = [(self.across(at, self.columns * 2), self._down(value)) for at, value in points]
         for (x, y), (right, down) in zip(places, places[1:] or places, strict=False):
             steps = max(abs(right - x), abs(down - y), 1)
             for step in range(steps + 1):
-                self._dot(x + round((right - x) * step / steps), y + round((down - y) * step / steps))
+                across, below = x + round((right - x) * step / steps), y + round((down - y) * step / steps)
+                self._dots[below // 4][across // 2] |= _BITS[below % 4][across % 2]
 
-    def dotted(self, value: float) -> None:
-        row = self._frame.row(value)
-        self._base = {(row, column) for column in range(0, self._frame.columns, 2)}
+    def sign(self, at: float, value: float, sign: str, style: str, beside: int = 0) -> None:
+        row = min(self._rows - 1, max(0, self.row(value) + beside))
+        self._signs[row, self.across(at, self.columns)] = (sign, style)
 
-    def signs(self, marks: Sequence[Mark]) -> None:
-        # Beside the line, so that it stays whole: what was bought stands below it, what was sold above.
-        for mark in marks:
-            row, column = self._frame.row(mark.value), self._frame.across(mark.at, self._frame.columns)
-            row += {"BUY": 1, "SELL": -1}.get(mark.kind, 0)
-            row = min(self._frame.rows - 1, max(0, row))
-            sign, plain, style = _MARKS[mark.kind]
-            self._signs[row, column] = (plain if self._ascii else sign, style)
+    def dotted(self, value: float, sign: str) -> None:
+        for column in range(0, self.columns, 2):
+            if not self._dots[self.row(value)][column]:
+                self._signs.setdefault((self.row(value), column), (sign, _AXIS))
 
-    def rows(self) -> Iterator[Text]:
+    def rows(self, *, ascii_only: bool) -> Iterator[Text]:
         for row, cells in enumerate(self._dots):
             text = Text()
             for column, dots in enumerate(cells):
-                if (row, column) in self._signs:
-                    text.append(*self._signs[row, column])
-                elif dots:
-                    text.append("*" if self._ascii else chr(0x2800 + dots), _LINE)
-                else:
-                    text.append(("." if self._ascii else "┈") if (row, column) in self._base else " ", _AXIS)
+                dot = " " if not dots else "*" if ascii_only else chr(0x2800 + dots)
+                text.append(*self._signs.get((row, column), (dot, _LINE)))
             text.rstrip()
             yield text
-
-    def _dot(self, x: int, y: int) -> None:
-        self._dots[y // 4][x // 2] |= _BITS[y % 4][x % 2]
 
 
 def value_ticks(low: float, high: float, most: int) -> list[tuple[float, str]]:
@@ -194,39 +177,21 @@ def _range(values: Sequence[float]) -> tuple[float, float]:
     return low - room, high + room
 
 
-def _time_axis(frame: _Frame) -> str:
+def _time_axis(canvas: _Canvas) -> str:
     """Times in UTC below the axis, each beginning where its moment is."""
-    span = frame.end - frame.begin
+    span = canvas.end - canvas.begin
     if span <= 0:
-        text = _moment(frame.begin, 0)
-        return " " * max(0, frame.columns // 2 - len(text) // 2) + text
-    most = max(1, frame.columns // 12)
+        text = _moment(canvas.begin, 0)
+        return " " * max(0, canvas.columns // 2 - len(text) // 2) + text
+    most = max(1, canvas.columns // 12)
     step = next((step for step in _TIME_STEPS if span / step <= most), _TIME_STEPS[-1])
-    line = ""
-    for at in _moments(frame, step):
-        text, place = _moment(at, step), frame.across(at, frame.columns)
-        if place >= len(line) + (2 if line else 0) and place + len(text) <= frame.columns:
+    line, at = "", math.ceil(canvas.begin / step) * step
+    while at <= canvas.end and len(line) < canvas.columns:
+        text, place = _moment(at, step), canvas.across(at, canvas.columns)
+        if place >= len(line) + (2 if line else 0) and place + len(text) <= canvas.columns:
             line = line.ljust(place) + text
-    return line or _moment(frame.begin, 0)[: frame.columns]
-
-
-def _moments(frame: _Frame, step: int) -> Iterator[float]:
-    """Where times are named: round ones, and the first of a month where the steps are that long."""
-    if step < _MONTH:
-        at = float(math.ceil(frame.begin / step) * step)
-        while at <= frame.end:
-            yield at
-            at += step
-        return
-    months = round(step / _MONTH)
-    try:
-        first, last = (datetime.fromtimestamp(at, UTC) for at in (frame.begin, frame.end))
-    except (ValueError, OverflowError, OSError):
-        return
-    for month in range(first.year * 12, last.year * 12 + 12, months):
-        at = datetime(max(1, month // 12), month % 12 + 1, 1, tzinfo=UTC).timestamp()
-        if frame.begin <= at <= frame.end:
-            yield at
+        at += step
+    return line or _moment(canvas.begin, 0)[: canvas.columns]
 
 
 def _moment(at: float, step: int) -> str:
@@ -238,26 +203,17 @@ def _moment(at: float, step: int) -> str:
     if step == 0:
         return f"{moment:%d %b %Y %H:%M}"
     if step >= _MONTH:
-        return f"{moment:%b %Y}"
-    if step >= 86400 or (moment.hour == 0 and moment.minute == 0):
-        return f"{moment:%d %b}"
-    return f"{moment:%H:%M}"
+        return f"{moment:%d %b %Y}"
+    return f"{moment:%d %b}" if step >= 86400 or (moment.hour == 0 and moment.minute == 0) else f"{moment:%H:%M}"
 
 
-def _legend(chart: Chart, width: int, *, ascii_only: bool) -> Iterator[Text]:
-    kinds = [kind for kind in _MARKS if any(mark.kind == kind for mark in chart.marks)]
+def _legend(chart: Chart, width: int, *, ascii_only: bool) -> list[Text]:
     parts = [Text.assemble(("*" if ascii_only else "⣀⡠⠔", _LINE), f" {chart.line}")]
-    for kind in kinds:
-        sign, plain, style = _MARKS[kind]
-        parts.append(Text.assemble((plain if ascii_only else sign, style), f" {_WORDS[kind]}"))
-    line = Text()
-    for part in parts:
-        if line and cell_len(line.plain) + 3 + cell_len(part.plain) > width:
-            yield line
-            line = Text()
-        line.append("   " if line else "")
-        line.append_text(part)
-    yield line
+    for kind, (sign, plain, style) in _MARKS.items():
+        if any(mark.kind == kind for mark in chart.marks):
+            parts.append(Text.assemble((plain if ascii_only else sign, style), f" {_WORDS[kind]}"))
+    line = Text("   ").join(parts)
+    return [line] if cell_len(line.plain) <= width else [_cut(part, width) for part in parts]
 
 
 def _wrapped(text: str, width: int) -> Iterator[Text]:
@@ -296,15 +252,6 @@ def spark(values: Sequence[float], width: int, *, ascii_only: bool = False) -> s
     return "".join(heights[round((value / 2 - low / 2) / (high / 2 - low / 2) * top)] for value in known)
 
 
-def running(results: Iterable[float]) -> list[float]:
-    """What `results` add up to after each of them."""
-    sums, total = [], 0.0
-    for result in results:
-        total += result
-        sums.append(total)
-    return sums
-
-
 def closed_results(trades: Iterable[Mapping[str, Any]]) -> list[float]:
     """The cumulative result in USD after each closed trade of `trades` (wire objects in any order), oldest first."""
     closed = [
@@ -312,7 +259,7 @@ def closed_results(trades: Iterable[Mapping[str, Any]]) -> list[float]:
         for trade in trades
         if isinstance(trade.get("closed_at"), (int, float)) and isinstance(trade.get("pnl_usd"), (int, float))
     ]
-    return running(pnl for _, pnl in sorted(closed, key=lambda one: one[0]))
+    return list(accumulate(pnl for _, pnl in sorted(closed, key=lambda one: one[0])))
 
 
 def shows_ascii_only(out: Output) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import queue
 import threading
 import time
 from itertools import islice
@@ -14,7 +13,7 @@ from tradesdk_cli.explain import problem_of
 from tradesdk_cli.output.printer import Output
 from tradesdk_cli.session import wire, wire_all
 from tradesdk_cli.text import one_line
-from tradesdk_cli.top.state import CONNECTING, Board, News, after
+from tradesdk_cli.top.state import CONNECTING, Board
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -23,44 +22,35 @@ if TYPE_CHECKING:
 
 _PAGE, _PAGES = 100, 5
 _SHARE, _USUAL_LIMIT = 3, 60
-_ROUND = 60.0
+_INTERVAL, _ROUND = 2.0, 60.0
+"""Seconds after which positions, and all the rest, are read again."""
 _STREAM_AGAIN = 30.0
 _TICK, _JOIN = 0.2, 2.0
 
 
 class HeldOutput(Output):
-    """Notes become news, where a line on stderr would land in the middle of the board."""
+    """Notes are shown on the board, where a line on stderr would land in the middle of it."""
 
-    def __init__(self, output: Output, tell: Callable[[str], None]) -> None:
+    def __init__(self, output: Output, board: Board) -> None:
         vars(self).update(vars(output))
-        self._tell = tell
+        self._board = board
 
     def note(self, text: str, **fields: Any) -> None:
-        self._tell(text)
+        self._board.put("note", text)
 
     def event(self, kind: str, text: str, **fields: Any) -> None:
-        self._tell(text)
+        self.note(text)
 
 
 class Source:
-    """Reads while it is entered, and puts what comes into `news`."""
+    """Reads for a board while it is entered."""
 
-    def __init__(self, run: Session, chain: int | None, interval: float) -> None:
-        """`interval`: seconds after which positions are read again; `chain`: the only one that is looked at."""
-        self.news: queue.SimpleQueue[News] = queue.SimpleQueue()
-        self._run, self._chain, self._interval = run, chain, interval
+    def __init__(self, run: Session, board: Board) -> None:
+        self._run, self._board = run, board
         self._over = threading.Event()
-        self._chains = [chain] if chain is not None else list(CHAINS.values())
-        self._agents: list[str] = []
+        self._chains = chains_of(board)
         self._streams: list[Any] = []
         self._threads: list[threading.Thread] = []
-
-    def first(self) -> Board:
-        """Reads the account, so that what is wrong with key or address ends the command; then the board begins."""
-        board = Board(target=self._run.target().text, chain=self._chain)
-        for news in read(self._run, "account"):
-            board = after(board, news)
-        return board
 
     def __enter__(self) -> Source:
         self._threads = [threading.Thread(target=self._read, name="trade-top", daemon=True)]
@@ -77,20 +67,8 @@ class Source:
         for thread in self._threads:
             thread.join(_JOIN)  # one that waits for an answer is left behind: the process ends anyway
 
-    def put(self, kind: str, data: Any, key: str = "") -> None:
-        """Adds news of now."""
-        self.news.put(News(kind, data, time.monotonic(), key))
-
-    def drain(self, board: Board) -> Board:
-        """The board with all news that have come since."""
-        while True:
-            try:
-                board = after(board, self.news.get_nowait())
-            except queue.Empty:
-                return board
-
     def _read(self) -> None:
-        """Positions after each interval and the rest once a minute, with at most a third of the rate limit."""
+        """Positions every two seconds and the rest once a minute, with at most a third of the rate limit."""
         due = {"positions": 0.0, "rest": 0.0}
         rest, last, failures = self._rest(), "", 0
         while not self._over.is_set():
@@ -100,14 +78,11 @@ class Source:
                 self._over.wait(min(_TICK, min(due.values()) - now))
                 continue
             turn = next((name for name in ready if name != last), ready[0])
-            job, again = ("positions", self._interval) if turn == "positions" else next(rest)
+            job, again = ("positions", _INTERVAL) if turn == "positions" else next(rest)
             last, due[turn] = turn, now + again
             try:
-                for news in read(self._run, job):
-                    self.news.put(news)
-                    if news.kind == "agents":
-                        self._agents = [one["id"] for one in news.data if self._chain in (None, one["chain_id"])]
-                self.put("well", None, "service")
+                read(self._run, self._board, job)
+                self._board.put("problem", None)
                 failures, pause = 0, 0.0
             except Exception as error:
                 if self._over.is_set():
@@ -124,19 +99,18 @@ class Source:
         while True:
             for job in (*first, *(["agents"] if not first else []), "trades", "usage", "account"):
                 yield job, again
-            for agent in self._agents:
-                yield f"agent {agent}", again
-            first, again = [], _ROUND / (4 + len(self._agents))
+            agents = [agent["id"] for agent in self._board.agents]
+            for agent in agents:
+                yield f"details {agent}", again
+            first, again = [], _ROUND / (4 + len(agents))
 
     def _failed(self, job: str, error: Exception, failures: int) -> float:
         """Says so, and returns the seconds until the next request."""
-        if job.startswith("agent ") and is_about_one(error):
-            # Deleted since the list was read, and the next list says so; or nobody can ask for it.
-            self.put("agent", {}, job.removeprefix("agent "))
+        if skipped(self._board, job, error):
             return 0.0
         pause: float = max(getattr(error, "retry_after", None) or 0.0, min(60.0, 2.0 ** min(failures, 6)))
         headline = problem_of(error, self._run.settings.program).headline
-        self.put("problem", f"{headline}; trying again in {pause:.0f} s", "service")
+        self._board.put("problem", f"{headline}; trying again in {pause:.0f} s")
         return pause
 
     def _follow(self, chain: int) -> None:
@@ -144,7 +118,7 @@ class Source:
 
         name = CHAIN_NAMES[chain]
         while not self._over.is_set():
-            self.put("stream", CONNECTING, name)
+            self._board.put("streams", CONNECTING, name)
             try:
                 with self._run.client.signals.stream(chain=chain, reports=True) as stream:
                     self._streams.append(stream)
@@ -153,13 +127,13 @@ class Source:
                     self._take(stream, name)
                     return
             except StreamEndedError:
-                self.put("stream", "ended by the service", name)
+                self._board.put("streams", "ended by the service", name)
                 return
             except Exception as error:
                 if self._over.is_set():
                     return
                 headline = problem_of(error, self._run.settings.program).headline
-                self.put("stream", f"{headline}; trying again in {_STREAM_AGAIN:.0f} s", name)
+                self._board.put("streams", f"{headline}; trying again in {_STREAM_AGAIN:.0f} s", name)
                 self._over.wait(_STREAM_AGAIN)
 
     def _take(self, stream: Any, name: str) -> None:
@@ -167,33 +141,34 @@ class Source:
 
         for item in stream:
             if isinstance(item, StreamSignal):
-                self.put("signals", [wire(item)])
+                self._board.put("signals", [wire(item)])
             elif isinstance(item, Connected):
-                self.put("stream", "live", name)
+                self._board.put("streams", "live", name)
             elif isinstance(item, Disconnected) and not self._over.is_set():
-                self.put("stream", f"connecting again in {item.wait:.0f} s: {item.reason}", name)
+                self._board.put("streams", f"connecting again in {item.wait:.0f} s: {item.reason}", name)
             elif isinstance(item, Gap):
-                self.put("note", f"signals of {name} may be missing: {item.reason}")
+                self._board.put("note", f"signals of {name} may be missing: {item.reason}")
 
 
-def quiet(run: Session, tell: Callable[[str], None]) -> None:
-    """Has a session that has no client yet say nothing by itself, and try every request once only."""
-    from dataclasses import replace
-
-    run.settings = replace(run.settings, retries=0)
-    run.out = HeldOutput(run.out, tell)
+def chains_of(board: Board) -> list[int]:
+    """The chains that are shown."""
+    return [board.chain] if board.chain is not None else list(CHAINS.values())
 
 
-def is_about_one(error: Exception) -> bool:
-    """True when reading one agent failed for what this agent is: the others can be read all the same."""
+def skipped(board: Board, job: str, error: Exception) -> bool:
+    """True when an agent could not be read for what it is, or was deleted meanwhile: the others can be all the same."""
     from tradesdk import APIResponseError, InvalidArgumentError, NotFoundError
 
-    return isinstance(error, (APIResponseError, InvalidArgumentError, NotFoundError))
+    kind, _, agent = job.partition(" ")
+    if kind != "details" or not isinstance(error, (APIResponseError, InvalidArgumentError, NotFoundError)):
+        return False
+    board.put("details", {}, agent)
+    return True
 
 
-def read(run: Session, job: str) -> Iterator[News]:
-    """Reads one kind of data: a word, and a key after it."""
-    kind, _, key = job.partition(" ")
+def read(run: Session, board: Board, job: str) -> None:
+    """Reads one part of the board: a word, and a key after it."""
+    part, _, key = job.partition(" ")
     client = run.client
 
     def pages(pager: Any, most: int) -> list[dict[str, Any]]:
@@ -205,13 +180,13 @@ def read(run: Session, job: str) -> Iterator[News]:
         "agents": lambda: pages(client.agents.list(limit=_PAGE), _PAGES),
         "positions": lambda: pages(client.positions.list(limit=_PAGE), _PAGES),
         "trades": lambda: pages(client.trades.list(status="closed", limit=_PAGE), 1),
-        "agent": lambda: wire(client.agents.get(key)),
+        "details": lambda: wire(client.agents.get(key)),
         "signals": lambda: wire_all(client.signals.latest(chain=int(key), limit=50)),
     }
-    yield News(kind, readers[kind](), time.monotonic(), key)
-    yield News("limit", client.rate_limit, time.monotonic())
-    if kind == "usage":
-        yield News("money", money(run), time.monotonic())
+    board.put(part, readers[part](), key)
+    board.put("limit", client.rate_limit)
+    if part == "usage":
+        board.put("money", money(run))
 
 
 def money(run: Session) -> dict[str, Any]:

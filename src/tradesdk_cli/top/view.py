@@ -17,17 +17,16 @@ from rich.live import Live
 from rich.text import Text
 
 from tradesdk import TradeError
-from tradesdk_cli.choices import CHAINS
 from tradesdk_cli.errors import ClosedPipe, Interrupted
 from tradesdk_cli.explain import problem_of
 from tradesdk_cli.interrupts import deferring, exit_code_of
 from tradesdk_cli.output.cells import ago, cell, moment
-from tradesdk_cli.output.columns import Column
+from tradesdk_cli.output.columns import Column, to_profit, to_stop
 from tradesdk_cli.output.table import fitted
 from tradesdk_cli.plot.chart import shows_ascii_only, spark
 from tradesdk_cli.text import counted, one_line, visible
-from tradesdk_cli.top.reader import Source, is_about_one, quiet, read
-from tradesdk_cli.top.state import Board, Item, News, after, agent_rows, position_rows
+from tradesdk_cli.top.reader import HeldOutput, Source, chains_of, read, skipped
+from tradesdk_cli.top.state import Board, Item
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -41,18 +40,19 @@ _SPARK, _BAR = 12, 8
 _BREATH = 0.5
 _WIDTH = 120
 _SIGNALS = 10
+_LONGEST = 300
 
 
 @dataclass(frozen=True)
 class Moment:
-    """Now: `mono` as the board's news count it, `wall` in Unix seconds."""
+    """Now: `mono` by the clock of `Board.read_at`, `wall` in Unix seconds."""
 
     mono: float
     wall: float
 
 
 def _read(name: str) -> Callable[[Mapping[str, Any]], Any]:
-    return lambda agent: agent.get(name) if agent["read"] else "…"
+    return lambda agent: agent.get(name, "…")  # not read yet
 
 
 def _agents(ascii_only: bool) -> tuple[Column, ...]:
@@ -63,9 +63,7 @@ def _agents(ascii_only: bool) -> tuple[Column, ...]:
         Column("total_pnl", "pnl", of=_read("total_pnl_usd")),
         Column("unrealized", "pnl", optional=True, of=lambda agent: agent["unrealized_pnl_usd"]),
         Column("win_rate", "percent", optional=True, of=_read("win_rate_pct")),
-        Column(
-            "results", "id", optional=True, of=lambda one: spark(one["results"] or [], _SPARK, ascii_only=ascii_only)
-        ),
+        Column("results", "id", optional=True, of=lambda one: spark(one["results"], _SPARK, ascii_only=ascii_only)),
         Column("trades", "number", optional=True, of=_read("total_trades")),
         Column("chain_id", "chain", optional=True, title="chain"),
         Column("id", "id", optional=True),
@@ -75,8 +73,8 @@ def _agents(ascii_only: bool) -> tuple[Column, ...]:
 _POSITIONS = (
     Column("token_symbol", title="token"),
     Column("unrealized_pnl_usd", "pnl", title="unrealized"),
-    Column("to_stop_pct", "to_stop", title="to_stop"),
-    Column("to_profit_pct", "to_profit", optional=True, title="to_profit"),
+    Column("to_stop", "to_stop", of=to_stop),
+    Column("to_profit", "to_profit", optional=True, of=to_profit),
     Column("current_price_usd", "price", optional=True, title="price"),
     Column("agent", optional=True),
     Column("opened_at", "time", optional=True, title="opened"),
@@ -97,10 +95,12 @@ _LATEST = (
 def draw(board: Board, width: int, height: int, now: Moment, *, ascii_only: bool = False, keys: bool = True) -> Group:
     """The board in at most `height` lines of at most `width` cells, as long as that is enough for its headings."""
     head, foot = header(board, width, now, ascii_only=ascii_only), _foot(board, now, width, keys=keys)
-    agents = sorted(agent_rows(board), key=lambda one: one["status"] != "active")  # what is cut off is idle
+    agents = sorted(board.agent_rows(), key=lambda one: one["status"] != "active")  # what is cut off is idle
+    names = {agent["id"]: agent["name"] for agent in agents}
+    positions = [{**one, "agent": names.get(one.get("agent_id"), one.get("agent_id"))} for one in board.positions]
     parts: dict[str, tuple[Sequence[Column], Sequence[Item]]] = {
         "agents": (_agents(ascii_only), agents),
-        "positions": (_POSITIONS, position_rows(board)),
+        "positions": (_POSITIONS, positions),
         "signals": (_LATEST, board.signals),
     }
     room = divide(
@@ -173,7 +173,7 @@ def _bar(left: int, whole: int, *, ascii_only: bool) -> Text:
 
 def _title(board: Board, part: str, count: int, room: int, now: Moment, width: int) -> Text:
     text = Text.assemble((part, "bold"), "  ")
-    age = board.age(part, now.mono)
+    age = max(0.0, now.mono - board.read_at[part]) if part in board.read_at else None
     if part == "signals":
         states = [f"{name}: {visible(state, 60)}" for name, state in board.streams.items()]
         calm = all(state == "live" for state in board.streams.values())
@@ -189,10 +189,10 @@ def _title(board: Board, part: str, count: int, room: int, now: Moment, width: i
 
 
 def _foot(board: Board, now: Moment, width: int, *, keys: bool) -> list[Text]:
-    said, style = visible(board.note), "dim"
-    if board.problems:
-        text, at = list(board.problems.values())[-1]
-        said, style = f"error, {max(0.0, now.mono - at):.0f} s ago: {visible(text)}", "red"
+    said, style = visible(board.note, _LONGEST), "dim"
+    if board.problem is not None:
+        since = max(0.0, now.mono - board.read_at["problem"])
+        said, style = f"error, {since:.0f} s ago: {visible(board.problem, _LONGEST)}", "red"
     lines = [Text(line, style=style) for line in wrap(said, max(width, 20))]  # all of the reason
     return [*lines, *([Text("q quits", style="dim")] if keys else [])]
 
@@ -205,21 +205,21 @@ def _cut(line: Text, width: int) -> Text:
 # Live
 
 
-def show_board(run: Session, chain: int | None, interval: float) -> None:
+def show_board(run: Session, chain: int | None) -> None:
     """Shows the board until somebody quits.
 
     Raises:
         Interrupted: Ctrl-C, SIGTERM or SIGHUP; the terminal is as it was.
     """
-    out = run.out
-    source = Source(run, chain, interval)
-    quiet(run, lambda text: source.put("note", text))
-    board = source.first()
+    out, board = run.out, Board(target=run.target().text, chain=chain)
+    run.settings = replace(run.settings, retries=0)  # it tries again by itself, and says so
+    run.out = HeldOutput(out, board)
+    read(run, board, "account")  # what is wrong with key or address ends the command
+    source = Source(run, board)
     console, ascii_only = out.console(width=None), shows_ascii_only(out)
     try:
         with deferring(), source, _keys() as pressed, Live(console=console, screen=True, auto_refresh=False) as live:
             while not set(pressed(_BREATH)) & set("qQ\x04"):
-                board = source.drain(board)
                 now = Moment(time.monotonic(), run.now())
                 live.update(draw(board, *console.size, now, ascii_only=ascii_only), refresh=True)
     except KeyboardInterrupt as interrupt:
@@ -267,21 +267,18 @@ def _keys() -> Iterator[Callable[[float], str]]:
 def once(run: Session, chain: int | None) -> None:
     """Reads everything once and prints it."""
     out, board = run.out, Board(target=run.target().text, chain=chain)
-    chains = [chain] if chain is not None else list(CHAINS.values())
-    for job in ("account", "agents", "positions", "trades", "usage", *(f"signals {each}" for each in chains)):
-        for news in read(run, job):
-            board = after(board, news)
+    for job in ("account", "agents", "positions", "trades", "usage", *(f"signals {one}" for one in chains_of(board))):
+        read(run, board, job)
     for agent in board.agents:
+        job = f"details {agent['id']}"
         try:
-            for news in read(run, f"agent {agent['id']}"):
-                board = after(board, news)
+            read(run, board, job)
         except TradeError as error:
-            if not is_about_one(error):
+            if not skipped(board, job, error):
                 raise
             headline = problem_of(error).headline
             out.note(f"the results of {one_line(agent['name'], 60)} could not be read: {headline}")
-            board = after(board, News("agent", {}, time.monotonic(), agent["id"]))
-    board = replace(board, signals=board.signals[:_SIGNALS])
+    board.signals = board.signals[:_SIGNALS]
     rows = 40 + len(board.agents) + len(board.positions) + len(board.signals)
     now = Moment(time.monotonic(), run.now())
     drawn = draw(board, out.width or _WIDTH, 3 * rows, now, ascii_only=shows_ascii_only(out), keys=False)
