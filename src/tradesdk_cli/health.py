@@ -388,8 +388,14 @@ def show(out: Output, findings: Sequence[Finding]) -> None:
 
         for one in findings:
             style = STYLES[one.status]
-            said = visible(one.said)
-            first, *rest = [said] if room is None else wrap(said, room, break_long_words=False, break_on_hyphens=False)
+            parts = map(visible, one.said.split("; ") if one.check == "settings" else [one.said])
+            first, *rest = [
+                line
+                for part in parts
+                for line in (
+                    [part] if room is None else wrap(part, room, break_long_words=False, break_on_hyphens=False)
+                )
+            ]
             status = f"{MARKS[one.status]} {one.status:<{states}}"
             print_line(console, Text.assemble((status, style), "  ", (f"{one.check:<{names}}", "bold"), f"  {first}"))
             for line in rest:

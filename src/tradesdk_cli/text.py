@@ -97,7 +97,12 @@ codecs.register_error(PLAIN, _plainly)
 
 def print_in_any_encoding() -> None:
     """From now on nothing that is printed fails for a character that the terminal's encoding lacks."""
-    for stream in (sys.stdout, sys.stderr):
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if isinstance(stream, io.TextIOWrapper) and isinstance(stream.buffer, io.RawIOBase):
+            # `python -u`: what is written only in part would be lost, and a full disk is not seen in one place.
+            stream = open(stream.fileno(), "w", encoding=stream.encoding, closefd=False)  # noqa: SIM115  # for good
+            setattr(sys, name, stream)
         if isinstance(stream, io.TextIOWrapper):
             with suppress(OSError):  # it writes what is there first; a command that prints says what is wrong
                 stream.reconfigure(errors=PLAIN)

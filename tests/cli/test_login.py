@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from tradesdk_cli.commands import login
+
 from .._rows import each_of
 from . import _keyring
 from ._keyring import Ring
@@ -162,6 +164,25 @@ def test_a_login_is_replaced_only_if_that_is_meant(
     assert kept(shell) == {"default": "first\n"}
     assert piped(shell, "--yes").code == 0
     assert kept(shell) == {"default": f"{KEY}\n"}
+
+
+def test_of_two_logins_at_one_time_one_is_refused(
+    shell: Terminal, service: Scripted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else the key of one could go to the address of the other."""
+    verified = login._verified
+
+    def meanwhile(*_: object) -> dict[str, Any]:
+        monkeypatch.setattr(login, "_verified", verified)
+        assert piped(shell, "--base-url", "http://127.0.0.1:2", "--no-verify", key="first").code == 0
+        return {}
+
+    monkeypatch.setattr(login, "_verified", meanwhile)
+    run = piped(shell, "--base-url", service.url)
+    assert (run.code, run.problem["hint"]) == (3, "run it again")
+    assert run.problem["message"] == "another command has changed profile default meanwhile; nothing was kept"
+    assert kept(shell) == {"default": "first\n"}
+    assert config(shell)["profiles"]["default"]["base_url"] == "http://127.0.0.1:2"
 
 
 def test_a_second_profile_leaves_the_first_alone(shell: Terminal, service: Scripted) -> None:

@@ -13,6 +13,7 @@ from tradesdk import Ledger, LocalSigner
 from tradesdk_cli.pay.records import IN_BRIEF, IN_RECEIPT
 from tradesdk_mock import MockServer
 
+from .._rows import each_of
 from ._terminal import TRADE, Run, Terminal
 from .conftest import BUYER_KEY
 
@@ -297,13 +298,15 @@ def test_answers_are_kept_and_the_same_command_buys_anew(buyer: Terminal, shop: 
 
 @pytest.mark.long
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full on this system")
-@pytest.mark.parametrize("line", ["prices ETH BRETT", "top --sort ROI --receipt"])
-def test_what_was_paid_for_is_kept_when_it_cannot_be_printed(buyer: Terminal, shop: MockServer, line: str) -> None:
+@each_of(("line", "unbuffered"), [("prices ETH BRETT", ""), ("top --sort ROI --receipt", "1")])
+def test_what_was_paid_for_is_kept_when_it_cannot_be_printed(
+    buyer: Terminal, shop: MockServer, line: str, unbuffered: str
+) -> None:
     """In a process of its own: Python flushes once more at the end, which must not change the exit code."""
     with open("/dev/full", "w") as full:
         done = subprocess.run(  # the program under test
             [*TRADE, "market", *line.split(), "--max-price", "0.10"],
-            env=buyer.environment(),
+            env=buyer.environment() | {"PYTHONUNBUFFERED": unbuffered},
             stdout=full,
             stderr=subprocess.PIPE,
             text=True,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 from collections.abc import Iterator
 from typing import Any
 
@@ -13,6 +14,7 @@ import pytest
 import tradesdk_cli.commands.mock.logs as logs
 from tradesdk_mock import MockServer
 
+from .._rows import each_of
 from ._hostile import HOSTILE
 from ._services import Scripted
 from ._terminal import Run, Terminal
@@ -180,7 +182,10 @@ def test_the_mock_stops_while_it_is_followed(
 
 @pytest.mark.long
 @pytest.mark.skipif(os.name != "posix", reason="signals and pipes as POSIX has them")
-def test_following_ends_with_its_reader(trade: Terminal, served: MockServer) -> None:
+@each_of(("number", "code"), [(None, 0), (signal.SIGINT, 130), (signal.SIGTERM, -signal.SIGTERM)])
+def test_following_ends_with_its_reader_and_when_told_to(
+    trade: Terminal, served: MockServer, number: signal.Signals | None, code: int
+) -> None:
     ask(served, 1)
     with started(trade, "mock", "logs", "--follow") as process:
         assert process.stdout is not None
@@ -189,7 +194,10 @@ def test_following_ends_with_its_reader(trade: Terminal, served: MockServer) -> 
         assert " 200 " in process.stdout.readline()
         ask(served, 1)
         assert " 200 " in process.stdout.readline()
-        process.stdout.close()
-        process.stdout = None
-        assert process.wait(30) == 0, "though nothing was asked any more"
-        assert process.stderr.read() == ""
+        if number is not None:
+            process.send_signal(number)
+        else:
+            process.stdout.close()
+            process.stdout = None
+        assert process.wait(30) == code, "though nothing was asked any more"
+        assert process.stderr.read() == ("interrupted\n" if number == signal.SIGINT else "")

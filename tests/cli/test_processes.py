@@ -1,7 +1,6 @@
 """What only a process of its own can show: pipes that close, Ctrl-C, signals, a real terminal."""
 
 import contextlib
-import json
 import os
 import signal
 import subprocess
@@ -84,21 +83,6 @@ def test_ctrl_c_while_it_waits(trade: Terminal, service: Scripted) -> None:
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=300)
         assert (process.returncode, out, err) == (130, "", "interrupted\n")
-
-
-@pytest.mark.parametrize(
-    ("number", "code"), [(signal.SIGINT, 130), pytest.param(signal.SIGTERM, 0, marks=pytest.mark.long)]
-)
-def test_mock_serve_stops_when_told_to(trade: Terminal, number: signal.Signals, code: int) -> None:
-    with started(trade, "mock", "serve", "--port", "0", "-o", "ndjson") as process:
-        assert process.stdout is not None
-        assert process.stderr is not None
-        said = json.loads(process.stdout.readline())
-        trade.env |= {"TRADE_BASE_URL": said["url"], "TRADE_API_KEY": said["api_key"]}
-        assert len(trade("agents", "list").lines) == 6
-        process.stderr.readline()
-        process.send_signal(number)
-        assert process.wait(30) == code
 
 
 def on_a_terminal(trade: Terminal, *argv: str, columns: int = 100) -> tuple[int, str]:

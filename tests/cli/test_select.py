@@ -104,18 +104,22 @@ def test_names_that_are_near(one: Terminal) -> None:
     assert hint("id.x").startswith("there are") or "id" in hint("id.x")
 
 
-def test_the_headings_of_tables_lead_to_their_fields(two: Terminal, service: Scripted) -> None:
-    assert two("agents", "list", "--fields", "created").problem["hint"] == "did you mean created_at?"
-    for heading, field in (
-        ("total_pnl", "total_pnl_usd"),
-        ("pnl", "total_pnl_usd"),
-        ("win_rate", "win_rate_pct"),
-        ("trades", "total_trades"),
+def test_what_a_table_calls_a_field_is_its_name_too(two: Terminal, service: Scripted) -> None:
+    """So `total_pnl` is a column, a field and a sort."""
+    assert two("agents", "list", "--fields", "created").lines == [{"created": 1767268800}] * 2
+    for form, wanted in (
+        ("json", [{"total_pnl": -12.5, "win_rate": 50.0, "trades": 4}]),
+        ("csv", "total_pnl,win_rate,trades\n-12.5,50.0,4\n"),
+        ("table", "total_pnl  win_rate  trades\n  -$12.50    50.00%       4\n"),
     ):
         service.says(200, {"data": [agent(id="agt_1")]})
-        service.then(200, FULL)
-        run = two("agents", "list", "--results", "--fields", heading, "-o", "json")
-        assert run.problem["hint"] == f"did you mean stats.{field}?"
+        service.then(200, FULL | {"stats": {"total_pnl_usd": -12.5, "win_rate_pct": 50.0, "total_trades": 4}})
+        run = two("agents", "list", "--sort", "total_pnl", "--fields", "total_pnl,win_rate,trades", "-o", form)
+        assert (run.json if form == "json" else run.out) == wanted
+    service.says(200, {"data": [agent(id="agt_1")]})
+    service.then(200, FULL)
+    refused = two("agents", "list", "--results", "--fields", "pnl", "-o", "json")
+    assert refused.problem["hint"] == "did you mean stats.total_pnl_usd?"
 
 
 def test_a_query_that_selects_nothing_is_said_to_people(two: Terminal) -> None:

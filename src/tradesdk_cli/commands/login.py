@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -12,6 +13,8 @@ from tradesdk_cli.cli.group import single
 from tradesdk_cli.session import session
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
     from tradesdk_cli.session import Session
 
 _PRINTED = (
@@ -85,7 +88,8 @@ def _as_mock(run: Session, name: str, *, yes: bool) -> None:
         )
     if table and table.get("world", "default") != run.settings.world:
         agree(f"let profile {name} stand for the mock world {run.settings.world}", yes=yes)
-    default = _write(run, name, {"kind": "mock", "world": run.settings.world})
+    with _writing(run, name) as write:
+        default = write({"kind": "mock", "world": run.settings.world})
     run.out.one({"profile": name, "kind": "mock", "world": run.settings.world, "default": default})
     run.out.note("play money and made-up trades, on this machine only; it takes no key")
     source = run.settings.sources["mock"]
@@ -116,15 +120,16 @@ def _as_user(run: Session, name: str, place: str | None, *, piped: bool, verify:
     client = run.connect(base_url, key)
     account = _verified(run, client) if verify else {}
 
-    keep(settings, name, place, key)
-    try:
-        default = _write(run, name, {"base_url": base_url, "key": place})
-    except BaseException:
-        if before != place:
-            forget(settings, name, place)
-        raise
-    if before is not None and before != place:
-        forget(settings, name, before)
+    with _writing(run, name) as write:
+        keep(settings, name, place, key)
+        try:
+            default = write({"base_url": base_url, "key": place})
+        except BaseException:
+            if before != place:
+                forget(settings, name, place)
+            raise
+        if before is not None and before != place:
+            forget(settings, name, before)
     shown = {"profile": name, "base_url": base_url}
     run.out.one({**shown, **account, "key_kept_in": place_of(settings, name, place), "default": default})
     if not verify:
@@ -207,17 +212,33 @@ def _verified(run: Session, client: Any) -> dict[str, Any]:
     return {"email": account.email, "plan": account.plan, "api_key_last4": account.api_key_last4[-4:]}
 
 
-def _write(run: Session, name: str, values: dict[str, Any]) -> bool:
-    """Writes a profile. True when it is the default one, which the first one becomes."""
-    from tradesdk_cli.config.files import change
+@contextmanager
+def _writing(run: Session, name: str) -> Iterator[Callable[[dict[str, Any]], bool]]:
+    """Inside, no other login writes. What is yielded writes the profile: True when it is the default one.
+
+    The first profile becomes that. A key and its address belong together, so what was agreed to must still be true.
+
+    Raises:
+        ConfigProblem: another command has changed the profile meanwhile.
+    """
+    from tradesdk_cli.config.files import changing
+    from tradesdk_cli.errors import ConfigProblem
 
     files = run.settings.files
-    path = run.settings.config_folder() / "config.toml"
-    first = "profile" not in files.config and not files.profiles
-    if first:
-        change(path, (), {"profile": name})
-    change(path, ("profiles", name), values)
-    return first or files.default_profile == name
+    with changing(run.settings.config_folder() / "config.toml") as (now, put):
+        if now.get("profiles", {}).get(name, {}) != files.profiles.get(name, {}):
+            raise ConfigProblem(
+                f"another command has changed profile {name} meanwhile; nothing was kept", "run it again"
+            )
+
+        def write(values: dict[str, Any]) -> bool:
+            first = "profile" not in now and not now.get("profiles")
+            if first:
+                put((), {"profile": name})
+            put(("profiles", name), values)
+            return first or now.get("profile", "default") == name
+
+        yield write
 
 
 def _say_default(run: Session, name: str, default: bool) -> None:

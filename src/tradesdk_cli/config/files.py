@@ -246,14 +246,17 @@ def expanded(path: str) -> Path:
 
 
 def change(path: Path, table: Sequence[str], values: Mapping[str, Any]) -> None:
-    """Sets settings of one table of a file; None removes one.
+    """Sets settings of one table of a file; None removes one. As `changing` has it."""
+    with changing(path) as (_, put):
+        put(table, values)
 
-    When the file is not there it is made, readable by its owner only.
 
-    Args:
-        path: the file; through a link, the file that it points at.
-        table: the table's name in its parts; empty: what stands above all tables.
-        values: the settings by name.
+@contextlib.contextmanager
+def changing(path: Path) -> Iterator[tuple[dict[str, Any], Callable[[Sequence[str], Mapping[str, Any]], None]]]:
+    """Inside, no other command changes the file: what it says now, and what sets settings of a table (None removes).
+
+    A table is named in its parts; without any, it is what stands above all tables. A file that is not there is made,
+    readable by its owner only; through a link, it is the file that the link points at.
 
     Raises:
         ConfigProblem: the file is not TOML, cannot be written, or cannot be changed without losing comments.
@@ -264,14 +267,17 @@ def change(path: Path, table: Sequence[str], values: Mapping[str, Any]) -> None:
     in_use = ConfigProblem(
         f"another command is changing {path}; nothing was changed", "run it again when that one is done"
     )
-    with locked(str(real), in_use, wait=_PATIENCE):  # else one would undo the other's change
-        text = read_text(real, guarded=True) or ""
-        before = text
+
+    def put(table: Sequence[str], values: Mapping[str, Any]) -> None:
+        text = before = read_text(real, guarded=True) or ""
         for name, value in values.items():
             text = with_value(text, path, table, name, value)
         if text != before:
             with _told(path):
                 atomic_write(real, text, mode=None if real.exists() else 0o600)
+
+    with locked(str(real), in_use, wait=_PATIENCE):  # else one would undo the other's change
+        yield parse_toml(read_text(real, guarded=True) or "", path), put
 
 
 def with_value(text: str, path: Path, table: Sequence[str], name: str, value: Any) -> str:

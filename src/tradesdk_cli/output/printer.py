@@ -162,7 +162,8 @@ def columns_of(rows: Iterable[Item], known: Sequence[Column] = ()) -> list[Colum
     from tradesdk_cli.output.cells import kind_of
     from tradesdk_cli.output.columns import Column
 
-    kinds: dict[str, Kind] = {column.key: column.kind for column in known if column.of is None}
+    kinds: dict[str, Kind] = {column.heading: column.kind for column in known}
+    kinds |= {column.key: column.kind for column in known if column.of is None}
     names = dict.fromkeys(name for row in rows for name in row)
     return [
         Column(name, kinds.get(name) or kind_of(name.rpartition(".")[2]), title=visible(name, 60)) for name in names

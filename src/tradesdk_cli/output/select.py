@@ -34,6 +34,8 @@ class Selection:
         """True when there is a query."""
         self._search = None if query is None else _compiled(query)
         self._known: dict[str, None] | None = None
+        self._paths = {name: name for name in self.fields}
+        """Where each field is: also what a table calls so, such as `total_pnl`."""
 
     def search(self, value: Any) -> Any:
         """What the query selects from `value`; without one, `value`.
@@ -71,6 +73,10 @@ class Selection:
         for name in self.fields:
             if name in there or any(_null_on_the_way(item, name) for item in items):
                 continue
+            headed = _headed(name, there)
+            if len(headed) == 1:
+                self._paths[name] = headed[0]
+                continue
             near = _near(name, there)
             shown = ", ".join(visible(path, _SHOWN) for path in (near[:3] or there[:_NAMED]))
             more = ", …" if not near and len(there) > _NAMED else ""
@@ -81,7 +87,7 @@ class Selection:
         """The fields of `item` by their dotted names, in the order asked for; null where one is not there."""
         if not self.fields:
             return flatten(item)
-        return flatten({name: _at(item, name) for name in self.fields})
+        return flatten({name: _at(item, self._paths[name]) for name in self.fields})
 
     def pick_all(self, items: list[Any]) -> list[Any]:
         """`pick` for every item of a page."""
@@ -93,7 +99,7 @@ class Selection:
             return item
         picked: dict[str, Any] = {}
         for name in self.fields:
-            value = _at(item, name)
+            value = _at(item, self._paths[name])
             if name in item or "." not in name:
                 picked[name] = value
             else:

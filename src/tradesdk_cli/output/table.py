@@ -37,7 +37,7 @@ _NAME_WIDTH = 40
 _VALUE_FLOOR = 12
 _TEXTS: tuple[Kind, ...] = ("text", "state")
 _LONG_ID = re.compile(r"([a-z]{2,8}_)([0-9A-Za-z]{16,})")
-_LEAST_OF_AN_ID, _IN_A_STREAM = 8, 12
+_LEAST_OF_AN_ID, _IN_A_STREAM, _OF_THE_DAY = 8, 12, len("12:34:56Z")
 _USUAL_WIDTHS: dict[Kind, int] = {"text": 12, "state": 4, "share": 5, "number": 5, "price": 13, "time": 20}
 
 
@@ -141,10 +141,13 @@ class GrowingTable:
     def __init__(self, columns: Sequence[Column], sample: Mapping[str, Any], width: int | None) -> None:
         """`sample` shows how long ids are; `width` is in cells, None without a limit."""
         self._columns = columns
-        self._short = False
+        self._short = self._brief = False
         self._shown, self._widths = _fit(columns, [self._usual(sample)], width)
         if len(self._shown) < len(columns):
             self._short = True
+            self._shown, self._widths = _fit(columns, [self._usual(sample)], width)
+        if any(column.kind == "price" and i not in self._shown for i, column in enumerate(columns)):
+            self._brief = True  # the time of the day, in place of the price
             self._shown, self._widths = _fit(columns, [self._usual(sample)], width)
         self._shown = self._shown or [i for i, c in enumerate(columns) if not c.optional]  # the terminal breaks lines
 
@@ -163,14 +166,18 @@ class GrowingTable:
 
     def _cells(self, item: Mapping[str, Any]) -> list[Text]:
         found = [cell(column.kind, column.value(item)) for column in self._columns]
-        if not self._short:
-            return found
-        return [_short(c, _IN_A_STREAM) if column.short else c for c, column in zip(found, self._columns, strict=True)]
+        for i, column in enumerate(self._columns):
+            if column.short and self._short:
+                found[i] = _short(found[i], _IN_A_STREAM)
+            elif column.kind == "time" and self._brief:
+                found[i] = found[i][-_OF_THE_DAY:]
+        return found
 
     def _usual(self, sample: Mapping[str, Any]) -> list[Text]:
         """Cells as wide as those of most rows will be."""
         found = zip(self._cells(sample), self._columns, strict=True)
-        return [Text("x" * max(cell_len(c.plain), _USUAL_WIDTHS.get(column.kind, 0))) for c, column in found]
+        usual = _USUAL_WIDTHS | {"time": _OF_THE_DAY if self._brief else _USUAL_WIDTHS["time"]}
+        return [Text("x" * max(cell_len(c.plain), usual.get(column.kind, 0))) for c, column in found]
 
 
 def _render_blocks(console: Console, columns: Sequence[Column], grid: Grid, width: int | None) -> None:
