@@ -63,9 +63,7 @@ class SayingClock(SystemClock):  # so that a stream that is closed wakes up from
         if seconds > 1:
             until = datetime.fromtimestamp(self.now() + seconds, UTC)
             why = "" if self._reason is None else f": {self._reason.text or 'the service asked for it'}"
-            progress = self._output.progress
-            if progress is None or not progress.waits(seconds, f"{until:%H:%M:%S}Z", why):
-                self._output.note(f"waiting {seconds:.0f} s, until {until:%H:%M:%S}Z{why} (Ctrl-C stops)")
+            self._output.note(f"waiting {seconds:.0f} s, until {until:%H:%M:%S}Z{why} (Ctrl-C stops)")
         super().sleep(seconds)
 
 

@@ -228,12 +228,6 @@ def test_connect_with_a_key(own: Terminal, server: MockServer) -> None:
     assert (again.code, again.problem["code"]) == (7, "conflict")
 
 
-def test_connect_with_another_message(own: Terminal) -> None:
-    own.env["TRADE_WALLET_KEY"] = KEY
-    run = own("wallets", "connect", "--label", "main", "--chain", "base", "--message", "something else", "--yes")
-    assert (run.code, run.problem["code"]) == (8, "invalid_signature")
-
-
 @pytest.mark.rule("wallets.connect")
 def test_connect_with_a_signature(own: Terminal, server: MockServer) -> None:
     address = LocalSigner.from_key(KEY).address
@@ -245,7 +239,6 @@ def test_connect_with_a_signature(own: Terminal, server: MockServer) -> None:
     assert f"  signature  {FORGED[:10]}…\n" in asked.err
     assert FORGED not in run.err + asked.err
     assert writes(server, own)[-1][2] == {"address": address, "chain_id": 8453, "label": "l", "signature": FORGED}
-    assert own(*argv, "--message", "m").code == 2
 
 
 def test_connect_refuses_what_does_not_fit(own: Terminal) -> None:

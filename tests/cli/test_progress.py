@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import os
 from itertools import count
 
 import pytest
 
 import tradesdk_cli.output.stderr as progress
-from tradesdk import SystemClock
 from tradesdk_cli.config.settings import Settings
 from tradesdk_cli.output.printer import Output
 from tradesdk_cli.output.stderr import Progress, fitted
 from tradesdk_cli.text import span
 
 from .._rows import each_of
-from ._services import Scripted, agent
 from ._terminal import Stream, Terminal
 
 WIPE = "\r\x1b[K"
@@ -105,20 +102,7 @@ def test_where_nothing_can_be_overwritten_there_are_lines(clock: Clock, tty: boo
         line.step(10)
         clock.now += 10
         line.step(110)
-        assert not line.waits(5, "12:00:00Z", ": why"), "that is a line of its own there"
     assert err(out) == "110 trades\n"
-
-
-def test_a_reason_is_never_cut(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", "60")
-    out = made(tty=True)
-    with Progress(out, "trades") as line:
-        assert line.waits(5, "12:00:00Z", ": 503 later")
-        assert not line.waits(5, "12:00:00Z", ": 503 the service is in maintenance for now"), (
-            "a line of its own says it"
-        )
-    assert "maintenance" not in err(out)
-    assert "..." not in err(out)
 
 
 @each_of(("columns", "drawn"), [(10, "100 of..."), (40, "100 of 10000 \\u8c93\\u8c93")])
@@ -163,19 +147,3 @@ def test_a_list_says_how_far_it_is(world: Terminal, slow: None) -> None:
     assert "\r" not in person.out
     file = world("trades", "list", "--all", "-o", "table")
     assert "\r" not in file.err
-
-
-@pytest.mark.usefixtures("patient")
-def test_a_wait_is_said_in_the_line(
-    trade: Terminal, service: Scripted, slow: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(SystemClock, "sleep", lambda self, seconds: None)
-    service.says(200, {"data": [agent()], "next_cursor": "c"})
-    service.then(429, {"error": {"code": "rate_limited", "message": "slow down"}}, Retry_After="7")
-    service.then(200, {"data": [agent()]})
-    run = trade("agents", "list", "--all", tty=True, columns=140, env={"NO_COLOR": "1"})
-    assert run.code == 0
-    assert f"{WIPE}1 agent, waiting " in run.err
-    assert "429" in run.err
-    assert "(Ctrl-C stops)" not in run.err
-    assert os.linesep not in run.err.rpartition("waiting")[2].strip(), "nothing of it stays"

@@ -71,7 +71,7 @@ def test_what_it_waits_for_before_it_is_connected_is_said(trade: Terminal, marke
         (("--duration", "0s"), "a span is"),
         (("--until-idle", "-1s"), "a span is"),
         (("--since", "yesterday"), "'yesterday' is not a time"),
-        (("--direction", "HOLD"), "a direction is BUY or SELL"),
+        (("--direction", "HOLD"), "is none of BUY, SELL"),
         (("--min-confidence", "2"), "2"),
         (("--exec", "echo {symbol}"), "{symbol} is not a placeholder"),
         (("--exec", "no-such-program-anywhere"), "there is no program"),

@@ -239,7 +239,7 @@ def test_what_is_on_it() -> None:
     shown = "\n".join(lines_of(filled()))
     for part in (
         "mock world default · 12:00:00Z · plan calm",
-        "████████ 57/60 a minute",
+        "left 57/60 a minute",
         "used 1,234/100,000 requests, resets in 5 d",
         "market data today $0.12 spent, $4.88 left",
         "2 agents, 1 s ago",

@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from enum import StrEnum
 from typing import Annotated
 
 import typer
@@ -152,14 +153,15 @@ Confidence = Annotated[
 ]
 
 
-def _parse_direction(value: str) -> str:
-    if value.strip().upper() not in ("BUY", "SELL"):
-        raise typer.BadParameter("a direction is BUY or SELL")
-    return value.strip().upper()
+class Side(StrEnum):
+    """The side of a signal or a trade."""
+
+    BUY = "BUY"
+    SELL = "SELL"
 
 
 Direction = Annotated[
-    str | None, typer.Option("--direction", parser=_parse_direction, metavar="BUY|SELL", help="Only this side.")
+    Side | None, typer.Option("--direction", case_sensitive=False, metavar="BUY|SELL", help="Only this side.")
 ]
 Token = Annotated[
     str | None,

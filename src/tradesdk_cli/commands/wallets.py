@@ -50,9 +50,6 @@ def connect(
     signature: Annotated[
         str | None, typer.Option("--signature", metavar="HEX", help="The verification message, signed.")
     ] = None,
-    message: Annotated[
-        str | None, typer.Option("--message", metavar="TEXT", help="Sign this text, not the usual one.")
-    ] = None,
     yes: Yes = False,
     dry_run: DryRun = False,
 ) -> None:
@@ -69,8 +66,6 @@ def connect(
         address = signer.address
     elif address is None:
         raise UsageProblem("--signature needs --address", "the address whose key made the signature")
-    elif message is not None:
-        raise UsageProblem("--message is for signing here; --signature is already signed", "leave one of them out")
     shown = {"address": address, "chain_id": chain, "label": label, "signature": signature or "(made when it is sent)"}
     from tradesdk import Wallet
     from tradesdk_cli.confirm import Change
@@ -81,7 +76,7 @@ def connect(
         if approve(run, change, yes=yes, dry_run=dry_run):
             wallets = run.client.wallets
             if signer is not None:
-                run.show(wallets.connect_with(signer, label=label, chain_id=chain, message=message))
+                run.show(wallets.connect_with(signer, label=label, chain_id=chain))
             elif signature is not None:
                 run.show(wallets.connect(address=address, chain_id=chain, label=label, signature=signature))
 

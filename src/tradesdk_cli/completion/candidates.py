@@ -285,10 +285,6 @@ def _setting(line: Line, begun: str) -> Iterable[tuple[str, str]]:
     return [(value, "") for value in known.get(line.words[0], ())]
 
 
-def _sides(line: Line, begun: str) -> Iterable[tuple[str, str]]:
-    return [("BUY", ""), ("SELL", "")]
-
-
 def _methods(line: Line, begun: str) -> Iterable[tuple[str, str]]:
     return [] if line.words else [(method, "") for method in ("GET", "POST", "PUT", "PATCH", "DELETE")]
 
@@ -308,7 +304,6 @@ _OFFERS: Mapping[str, Offer] = {
     "TOPIC": _topics,
     "ENDPOINT": _endpoints,
     "VALUE": _setting,
-    "BUY|SELL": _sides,
     "[METHOD] PATH": _methods,
 }
 """By the name that an option has, or that a value has in help."""

@@ -63,17 +63,6 @@ class Progress:
         else:
             self._out.event("progress", self._counted, done=done, total=self._total)
 
-    def waits(self, seconds: float, until: str, why: str) -> bool:
-        """Says that nothing happens for some seconds. False when there is no line that could say it, and all of why."""
-        if not self.on_line:
-            return False
-        text = one_line(f"{self._counted}, waiting {seconds:.0f} s, until {until}{why}")
-        if fitted(text, columns_of(self._out.stderr) - 1) != text:
-            self.wipe()
-            return False
-        self._draw(text)
-        return True
-
     def wipe(self) -> None:
         """Takes the line away, so that something else can stand there. The next step brings it back."""
         if self._shown:

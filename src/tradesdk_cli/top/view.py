@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from tradesdk_cli.session import Session
 
 _OLD = 60.0
-_SPARK, _BAR = 12, 8
+_SPARK = 12
 _BREATH = 0.5
 _WIDTH = 120
 _SIGNALS = 10
@@ -132,21 +132,21 @@ def header(board: Board, width: int, now: Moment, *, ascii_only: bool = False) -
         first.append(Text(f"plan {visible(str(board.account.get('plan')), 20)}"))
     if board.chain is not None:
         first.append(Text("chain ") + cell("chain", board.chain))
-    used = _budgets(board, now, ascii_only=ascii_only)
+    used = _budgets(board, now)
     rows = [first, used]
     if cell_len(Text(dot).join(used).plain) > width:
         rows = [first, used[:-1], used[-1:]]
     return [_cut(Text(dot).join(row), width) for row in rows if row]
 
 
-def _budgets(board: Board, now: Moment, *, ascii_only: bool) -> list[Text]:
+def _budgets(board: Board, now: Moment) -> list[Text]:
     parts = []
     limit = board.limit
     if limit is not None and limit.limit and limit.remaining is not None:
         # A window that is over left nothing behind: until the next answer, all of it is there again.
         left = limit.remaining if limit.reset is None or limit.reset.timestamp() > now.wall else limit.limit
-        bar = _bar(left, limit.limit, ascii_only=ascii_only)
-        parts.append(Text.assemble("left ", bar, f" {left}/{limit.limit} a minute"))
+        style = "green" if left * 4 >= limit.limit else "yellow" if left * 10 >= limit.limit else "red"
+        parts.append(Text.assemble("left ", (f"{left}/{limit.limit}", style), " a minute"))
     quota = (board.usage or {}).get("requests") or {}
     if quota.get("limit"):
         resets = (board.usage or {}).get("reset_at")
@@ -162,13 +162,6 @@ def _budgets(board: Board, now: Moment, *, ascii_only: bool) -> list[Text]:
         held_text = f", ${held} held" if held != "0.00" else ""
         parts.append(Text(f"market data today ${money.get('spent_today_usd')} spent{held_text}{left_text}"))
     return parts
-
-
-def _bar(left: int, whole: int, *, ascii_only: bool) -> Text:
-    full = min(_BAR, max(0, round(left / whole * _BAR)))
-    style = "green" if left * 4 >= whole else "yellow" if left * 10 >= whole else "red"
-    on, off = ("#", "-") if ascii_only else ("█", "░")
-    return Text.assemble((on * full, style), (off * (_BAR - full), "dim"))
 
 
 def _title(board: Board, part: str, count: int, room: int, now: Moment, width: int) -> Text:
