@@ -133,7 +133,6 @@ def settings(chosen: Settings, environ: Mapping[str, str]) -> list[Finding]:
 TIMEOUT = 5.0
 _FAR = 30.0
 _NEAR = 3.0
-_NOBODY = "/v1/agents/agt_that_never_was"
 _WIRE = "tradesdk.wire"
 
 
@@ -164,7 +163,7 @@ class LastAnswer(logging.Handler):
 
 
 def account(run: Session) -> list[Finding]:
-    """The API is there and takes the key; plan, rate limit, scope of the key; the clock."""
+    """The API is there and takes the key; plan, rate limit; the clock."""
     from tradesdk_cli.retries import heard_by
 
     settings = run.settings
@@ -196,27 +195,7 @@ def account(run: Session) -> list[Finding]:
         parts.append(f"{limit.remaining} of {limit.limit} requests left this minute")
     where = f"mock world {settings.world}" if settings.mock else client.base_url
     said = f"{where} answers in {took * 1000:.0f} ms: {'; '.join(parts)}"
-    return [Finding("api", "ok", said, None, facts), _scope(client), *clock]
-
-
-def _scope(client: Any) -> Finding:
-    """An empty change of an agent that never was is refused, for want of rights or of the agent."""
-    from tradesdk import APIError, PermissionDeniedError
-
-    how = "an empty change of an agent that never was is not permitted"
-    try:
-        client.request("PATCH", _NOBODY, json={})
-    except PermissionDeniedError:
-        said = f"read only, or the plan permits no changes ({how})"
-        return Finding("key scope", "ok", said, "to change something: a key with the scope full-access", _scoped(False))
-    except APIError as error:
-        if getattr(error, "status", None) in (400, 404, 422):
-            return Finding("key scope", "ok", "full access", None, _scoped(True))
-    return Finding("key scope", "skipped", "the service did not say whether it may change things", None, _scoped(None))
-
-
-def _scoped(full: bool | None) -> dict[str, Any]:
-    return {"full_access": full}
+    return [Finding("api", "ok", said, None, facts), *clock]
 
 
 def _clock(difference: float | None) -> list[Finding]:

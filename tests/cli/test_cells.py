@@ -12,7 +12,7 @@ from rich.console import Console
 
 from tradesdk_cli.output import columns as tables_of
 from tradesdk_cli.output.cells import ago, cell, kind_of, moment, price, short_ago
-from tradesdk_cli.output.columns import POSITIONS, STREAM, Column
+from tradesdk_cli.output.columns import POSITIONS, Column
 from tradesdk_cli.output.table import GrowingTable, render_list, render_one
 from tradesdk_cli.plot.chart import closed_results, spark
 
@@ -413,12 +413,3 @@ def test_results_add_up_in_the_order_in_which_trades_were_closed() -> None:
     ]
     assert closed_results(trades) == [2.0, 3.5, -1.5]
     assert closed_results([]) == []
-
-
-@each_of(("width", "left_out", "time"), [(80, ["id", "token_address"], 20), (60, ["source", "id", "token_address"], 9)])
-def test_a_narrow_stream_keeps_the_price(width: int, left_out: list[str], time: int) -> None:
-    event = {"timestamp": NOON, "direction": "SELL", "token_symbol": "BRETT", "confidence": 0.5, "price_usd": 0.01}
-    table = GrowingTable(STREAM, event | {"id": "sig_" + "0" * 24, "token_address": "0x" + "0" * 40}, width)
-    assert table.left_out.split(", ") == left_out
-    (line,) = drawn(lambda console: console.print(table.row(event)))
-    assert line.split("  ")[0] == "2026-01-01 12:00:00Z"[-time:]

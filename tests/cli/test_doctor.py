@@ -25,7 +25,6 @@ ACCOUNT = {"id": "a", "email": "e@x.test", "plan": "pro", "created_at": 1, "api_
 CHECKS = [
     "settings",
     "api",
-    "key scope",
     "clock",
     "market data",
     "wallet",
@@ -77,17 +76,10 @@ def test_all_is_well(well: Terminal) -> None:
         well.env["TRADE_BASE_URL"],
     )
     assert api["rate_limit"]["remaining"] < api["rate_limit"]["limit"]
-    assert found(run, "key scope")["facts"] == {"full_access": True}
     assert abs(found(run, "clock")["facts"]["difference_seconds"]) < 20, "each second that its answer takes is one"
     assert found(run, "settings")["facts"]["base_url"]["source"] == "TRADE_BASE_URL"
     assert well.env["TRADE_API_KEY"] not in run.out + run.err
     assert not list(well.home.iterdir()), "nothing was written"
-
-
-def test_a_read_only_key(world: Terminal) -> None:
-    run = world("doctor", env={"TRADE_API_KEY": "mock_read_shared"})
-    assert run.code == 0
-    assert found(run, "key scope")["facts"] == {"full_access": False}
 
 
 def test_without_any_configuration(bare: Terminal) -> None:
@@ -159,11 +151,7 @@ def test_nothing_is_changed_and_nothing_paid(trade: Terminal, service: Scripted)
     trade.env["TRADE_WALLET_KEY"] = KEY
     trade("doctor")
     sent = [(method, path, body) for method, path, body in service.seen]
-    assert [(method, body) for method, _, body in sent if method != "GET"] == [
-        ("PATCH", b"{}"),
-        ("POST", b'{"limit":1}'),
-    ]
-    assert [path for method, path, _ in sent if method == "PATCH"] == ["/v1/agents/agt_that_never_was"]
+    assert [(method, body) for method, _, body in sent if method != "GET"] == [("POST", b'{"limit":1}')]
 
 
 @each_of(("seconds", "state"), [(0, "ok"), (20, "ok"), (90, "warning"), (-3600, "warning")])

@@ -165,12 +165,6 @@ def through(victim: Terminal, hostile: Spoiled, line: str, form: str) -> None:
 
 
 @pytest.mark.long
-@each_of("line", QUICK)
-def test_nothing_acts(victim: Terminal, hostile: Spoiled, line: str) -> None:
-    through(victim, hostile, line, "terminal")
-
-
-@pytest.mark.long
 @pytest.mark.parametrize("form", ["terminal", "json"])
 def test_nothing_acts_through_any_command(victim: Terminal, hostile: Spoiled, form: str) -> None:
     for line in CALLS:

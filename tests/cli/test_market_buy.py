@@ -13,7 +13,6 @@ from tradesdk import Ledger, LocalSigner
 from tradesdk_cli.pay.records import IN_BRIEF, IN_RECEIPT
 from tradesdk_mock import MockServer
 
-from .._rows import each_of
 from ._terminal import TRADE, Run, Terminal
 from .conftest import BUYER_KEY
 
@@ -298,7 +297,7 @@ def test_answers_are_kept_and_the_same_command_buys_anew(buyer: Terminal, shop: 
 
 @pytest.mark.long
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full on this system")
-@each_of(("line", "unbuffered"), [("prices ETH BRETT", ""), ("top --sort ROI --receipt", "1")])
+@pytest.mark.parametrize(("line", "unbuffered"), [("prices ETH BRETT", ""), ("top --sort ROI --receipt", "1")])
 def test_what_was_paid_for_is_kept_when_it_cannot_be_printed(
     buyer: Terminal, shop: MockServer, line: str, unbuffered: str
 ) -> None:

@@ -142,7 +142,7 @@ def test_a_growing_table(trade: Terminal, market: MockServer) -> None:
     market.emit_signal(token="AVERYLONGTOKENNAMEINDEED", direction="SELL", confidence=0.5, price_usd=3912.444)
     emitted = [market.emit_signal(token="[bold]\u6f22[/bold]:smile:").id]
     for columns, headings in (
-        (60, "time side token confidence"),
+        (60, "time side token confidence price"),
         (80, "time side token confidence price source"),
         (100, "time side token confidence price source id"),
         (120, "time side token confidence price source id"),
@@ -153,6 +153,7 @@ def test_a_growing_table(trade: Terminal, market: MockServer) -> None:
         header, *rows = run.out.splitlines()
         assert header.split() == headings.split()
         assert len(rows) == 3
+        assert all((row[2] == ":") is (columns == 60) for row in rows), "the time of the day, in place of the price"
         assert all(len(line) <= columns for line in (header, *rows[:2])), run.out
         places = [place for place in ("side", "source") if place in header]
         for column in map(header.index, places):

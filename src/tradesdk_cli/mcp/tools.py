@@ -290,16 +290,11 @@ class Toolbox:
             self.approvals.end(action, "unknown", outcome, self._now())
 
     def _delivered(self, verb: str, result: MarketResult[Any], given: Answer) -> Answer:
-        from tradesdk_cli.pay.buy import PER_SIGNAL
+        from tradesdk_cli.pay.buy import PER_SIGNAL, a_row_each, records
 
-        found = result.data.model_dump(mode="json", exclude_unset=True)
-        rows = [found] if verb == "metrics" else found["tokens" if verb == "top" else "results"]
+        rows = records(verb, result.data)
         if verb in PER_SIGNAL:
-            rows = [
-                {"tokenSymbol": token["tokenSymbol"], "tokenAddress": token["tokenAddress"], **signal}
-                for token in rows
-                for signal in token["signals"]
-            ]
+            rows = a_row_each(rows)
         start = given.get("offset", 0)
         shown = rows[start : start + MOST_ROWS]
         payment = result.payment

@@ -17,6 +17,7 @@ from rich.text import Text
 
 from tradesdk_cli.output.cells import ago, cell, kind_of, seconds_of
 from tradesdk_cli.output.columns import NESTED, Column
+from tradesdk_cli.output.formats import flatten
 from tradesdk_cli.text import visible
 
 TYPE_CHECKING = False
@@ -216,7 +217,7 @@ def render_one(
     `width` is the terminal's, None where nothing needs to fit. With `now` (Unix seconds), beside a time stands how far
     from there it is.
     """
-    fields = [(visible(name), key, value) for name, key, value in _flatten("", item)]
+    fields = [(visible(name), name.rpartition(".")[2], value) for name, value in flatten(item).items()]
     scalars = [(name, key, value) for name, key, value in fields if not _is_rows(value)]
     room = min(_NAME_WIDTH, max((cell_len(name) for name, _, _ in scalars), default=0))
     for name, key, value in scalars:
@@ -256,11 +257,3 @@ def _cut_value(content: Text) -> None:
 
 def _is_rows(value: Any) -> bool:
     return isinstance(value, list) and bool(value) and all(isinstance(row, dict) for row in value)
-
-
-def _flatten(prefix: str, item: Mapping[str, Any]) -> Iterator[tuple[str, str, Any]]:
-    for key, value in item.items():
-        if isinstance(value, dict) and value:
-            yield from _flatten(f"{prefix}{key}.", value)
-        else:
-            yield f"{prefix}{key}", key, value

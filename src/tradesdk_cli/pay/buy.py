@@ -244,7 +244,7 @@ def show(run: Session, verb: str, result: MarketResult[Any], *, receipt: bool = 
     elif verb == "metrics":
         run.out.one(found[0])
     else:
-        rows = _a_row_each(found) if verb in PER_SIGNAL and run.out.in_rows else found
+        rows = a_row_each(found) if verb in PER_SIGNAL and run.out.in_rows else found
         run.out.many(MARKET[verb], [rows], empty="nothing was found")
 
 
@@ -257,7 +257,8 @@ def records(verb: str, data: Any) -> Rows:
     return found
 
 
-def _a_row_each(tokens: Rows) -> Rows:
+def a_row_each(tokens: Rows) -> Rows:
+    """A row for each signal of these tokens."""
     return [
         {"tokenSymbol": token["tokenSymbol"], "tokenAddress": token["tokenAddress"], **signal}
         for token in tokens

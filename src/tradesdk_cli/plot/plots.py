@@ -11,14 +11,13 @@ from tradesdk_cli.errors import UsageProblem
 from tradesdk_cli.output.columns import SIGNALS, Column
 from tradesdk_cli.plot.chart import shows_ascii_only
 from tradesdk_cli.session import wire_all
-from tradesdk_cli.text import one_line, to_paste
+from tradesdk_cli.text import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from rich.console import Console
 
-    from tradesdk_cli.lookup import NotThere
     from tradesdk_cli.plot.chart import Chart
     from tradesdk_cli.session import Session
 
@@ -56,14 +55,15 @@ def plot_token(run: Session, symbol: str, chain: int | None, wanted: Wanted) -> 
     chains = [chain] if chain is not None else list(CHAINS.values())
     named = " or ".join(CHAIN_NAMES[number] for number in chains)
     limited = wanted.start is not None or wanted.end is not None
-    known, others = False, dict[str, str]()
+    known = False
     for number in chains:
-        address = _address(run, symbol, number, others)
+        address = _address(run, symbol, number)
         rows = [] if address is None else _signals(run, number, address, wanted)
         if rows:
             break
         known = known or address is not None
     else:
+        from tradesdk_cli.lookup import NotThere
         from tradesdk_cli.redact import safe
 
         where = CHAIN_NAMES[chains[0]]
@@ -71,7 +71,7 @@ def plot_token(run: Session, symbol: str, chain: int | None, wanted: Wanted) -> 
         see = f"{run.settings.program} signals latest --chain {where}"
         if not known or not limited:
             among = "" if known or _is_address(symbol) else f" among the latest {_LOOK_BACK}"
-            raise _no_token(run, symbol, f"{text}{among} on {named}", see, others)
+            raise NotThere(f"{text}{among} on {named}", f"see the latest signals: {see}")
         run.out.note(f"{text} on {named} in that time; see the latest signals: {see}")
         return
     from tradesdk_cli.output.cells import price
@@ -166,20 +166,8 @@ def _is_address(symbol: str) -> bool:
     return symbol[:2].lower() == "0x"
 
 
-def _no_token(run: Session, symbol: str, text: str, see: str, others: dict[str, str]) -> NotThere:
-    from difflib import get_close_matches
-
-    from tradesdk_cli.lookup import NotThere
-
-    near = to_paste(others[word] for word in get_close_matches(symbol.strip().casefold(), list(others)))
-    lines = " or ".join(f"{run.settings.program} plot token {word}" for word in near)
-    return NotThere(text, f"did you mean: {lines}" if near else f"see the latest signals: {see}")
-
-
-def _address(run: Session, symbol: str, chain: int, others: dict[str, str]) -> str | None:
+def _address(run: Session, symbol: str, chain: int) -> str | None:
     """The address that signals of this symbol name; None when there are none.
-
-    The symbols that were seen are added to `others`, by themselves in lower case.
 
     Raises:
         UsageProblem: several tokens call themselves so.
@@ -189,9 +177,7 @@ def _address(run: Session, symbol: str, chain: int, others: dict[str, str]) -> s
     signals, asked = run.client.signals, symbol.strip().casefold()
 
     def named(found: Any) -> list[str]:
-        seen = list(found)
-        others.update((one.token_symbol.casefold(), one.token_symbol) for one in seen)
-        return list(dict.fromkeys(one.token_address for one in seen if one.token_symbol.casefold() == asked))
+        return list(dict.fromkeys(one.token_address for one in found if one.token_symbol.casefold() == asked))
 
     addresses = named(signals.latest(chain=chain, limit=_PAGE)) or named(
         signals.history(chain=chain, limit=_PAGE, max_items=_LOOK_BACK)

@@ -8,12 +8,11 @@ import math
 import os
 import time
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
 
+from tradesdk_cli.config.credentials import host_of, origin_of
 from tradesdk_cli.config.settings import is_loopback
 from tradesdk_cli.diagnostics import control_was_asked
 from tradesdk_cli.errors import CliError, ConfigProblem, RefusedByMock, UsageProblem
-from tradesdk_cli.text import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -42,22 +41,14 @@ def ask(run: Session, method: str, path: str, body: dict[str, Any] | bytes | Non
         ControlProblem: nothing answers there, or not in time, or it is not a mock server.
         RefusedByMock: it refused.
     """
-    answer = _parsed(_answered(run, method, path, body))
+    answer = _parsed(asked(run, method, path, body))
     if not isinstance(answer, dict):
         raise no_mock(run)
     return answer
 
 
-def state_of(run: Session) -> bytes:
-    """The state of the mock, as a file of SQLite. Raises as `ask` does."""
-    state = _answered(run, "GET", "snapshot", None)
-    if not state.startswith(b"SQLite format 3\0"):
-        raise no_mock(run)
-    return state
-
-
-def _answered(run: Session, method: str, path: str, body: dict[str, Any] | bytes | None) -> bytes:
-    """The body of an answer that is no refusal."""
+def asked(run: Session, method: str, path: str, body: dict[str, Any] | bytes | None = None) -> bytes:
+    """The body of an answer that is no refusal. Raises as `ask` does."""
     content = body if isinstance(body, bytes | None) else json.dumps(body).encode()
     sent, received = _STATE if isinstance(body, bytes) else _JSON, _STATE if path == "snapshot" else _JSON
     began = time.monotonic()
@@ -65,7 +56,7 @@ def _answered(run: Session, method: str, path: str, body: dict[str, Any] | bytes
         base = run.mock.service.url
         status, answered = run.mock.ask(method, path, content)
     else:
-        base = served_at(run)
+        base = _served_at(run)
         status, answered = _over_http(run, base, method, path, content, sent, large=_STATE in (sent, received))
     good, took = 200 <= status < 300, time.monotonic() - began
     kinds = (sent, received if good else _JSON)
@@ -87,10 +78,14 @@ def _over_http(
     run: Session, base_url: str, method: str, path: str, content: bytes | None, kind: str, *, large: bool
 ) -> tuple[int, bytes]:
     """Status and body of an answer."""
-    host, port = _place(base_url)
-    where = f"{host}:{port}"
+    where, parts = host_of(base_url), origin_of(base_url)  # without a password that may stand there by mistake
+    if not (base_url.startswith("http://") and isinstance(parts, tuple) and is_loopback(parts[0])):
+        raise ConfigProblem(
+            f"the base URL ({where}) is not of a mock server on this machine",
+            "trade mock serve starts one; --mock uses the embedded one",
+        )
     timeout = run.settings.timeout or (_TIMEOUT_OF_STATES if large else _TIMEOUT)
-    connection = http.client.HTTPConnection(host, port, timeout=timeout)
+    connection = http.client.HTTPConnection(*parts, timeout=timeout)
     try:
         connection.request(method, f"/_mock/{path}", content, {"Content-Type": kind})
         response = connection.getresponse()
@@ -113,7 +108,7 @@ def _over_http(
 
 def no_mock(run: Session) -> ControlProblem:
     """The error for an answer that is not a mock's."""
-    return ControlProblem(f"the server at {_host(run)} is not a mock server", _START)
+    return ControlProblem(f"the server at {host_of(_served_at(run))} is not a mock server", _START)
 
 
 def _parsed(content: bytes) -> Any:
@@ -141,38 +136,18 @@ def _bounded(text: str) -> int:
     return int(text)
 
 
-def _place(base_url: str) -> tuple[str, int]:
-    host = ""
-    try:
-        parts = urlsplit(base_url)
-        host, port = parts.hostname or "", parts.port or 80
-        if parts.scheme == "http" and is_loopback(host):
-            return host, port
-    except ValueError:
-        pass
-    # Of the URL only the host is shown: a password may stand in it by mistake.
-    raise ConfigProblem(
-        f"the base URL ({one_line(host, 120) or 'without a host'}) is not of a mock server on this machine",
-        "trade mock serve starts one; --mock uses the embedded one",
-    )
-
-
-def served_at(run: Session) -> str:
+def _served_at(run: Session) -> str:
     """The address of a mock that is served."""
     return run.settings.base_url or os.environ.get("TRADE_BASE_URL") or f"http://127.0.0.1:{PORT}"
 
 
 def place(run: Session) -> str:
     """Which mock it is, for people."""
-    return f"the embedded mock (world {run.settings.world})" if run.settings.mock else f"the mock at {_host(run)}"
-
-
-def _host(run: Session) -> str:
-    # Only the host: a password may stand in a URL by mistake.
-    try:
-        return urlsplit(served_at(run)).netloc.rpartition("@")[2]
-    except ValueError:
-        return "an unusable address"
+    return (
+        f"the embedded mock (world {run.settings.world})"
+        if run.settings.mock
+        else f"the mock at {host_of(_served_at(run))}"
+    )
 
 
 def forget_what_was(run: Session) -> None:

@@ -29,7 +29,6 @@ app = single("Print the requests that the mock receives, a line each.")
 _USUAL = 20
 _EVERY = 0.5
 _PIECE = 1_000
-_BEYOND = 2**53
 _EMBEDDED = (
     "no requests: the embedded mock lives for one command only and logs none; one that trade mock serve serves does, "
     "and -v shows what a command sends"
@@ -80,14 +79,12 @@ def _pages(
 ) -> Iterator[list[dict[str, Any]]]:
     """The latest `count` entries, or all, oldest first; then, while it is followed, those that come."""
     found: list[dict[str, Any]] = []
-    after = last = 0
-    if count is not None and tenant is None:  # then it is known from the numbers where they begin
-        after = max(0, next(_answers(run, None, _BEYOND))["last"] - count)
-    for answer in _answers(run, tenant, after):
+    last = 0
+    for answer in _answers(run, tenant):
         found += answer["data"]
         last = answer["last"]
     shown = found[-count:] if count else found
-    if not follow and (len(shown) < len(found) or after):
+    if not follow and len(shown) < len(found):
         if first:
             refuse_query(run.out, "--all, or --limit N")
         run.out.note(f"the latest {len(shown)}; there are more: --all, or --limit N")

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 import typer
 
 from tradesdk_cli.cli.group import single
-from tradesdk_cli.cli.params import number, whole
+from tradesdk_cli.cli.params import whole
 from tradesdk_cli.commands.mock.control import PORT, pairs
 from tradesdk_cli.errors import CliError, UsageProblem
 from tradesdk_cli.session import session
@@ -79,11 +79,6 @@ def serve(
         Scenario | None,
         typer.Option("--scenario", metavar="NAME", help=f"The course of the market: {', '.join(_SCENARIOS)}."),
     ] = None,
-    speed: Annotated[
-        float | None,
-        typer.Option("--speed", parser=number(0), metavar="N", help="The clock runs N times as fast as real time."),
-    ] = None,
-    freeze: Annotated[bool, typer.Option("--freeze", help="Stop the clock; trade mock clock moves it.")] = False,
     allow_remote_control: Annotated[
         bool, typer.Option("--allow-remote-control", help="Let other machines control the mock, too.")
     ] = False,
@@ -118,7 +113,6 @@ def serve(
                     allow_remote_control=allow_remote_control,
                 ) as server,
             ):
-                _set_clock(server, speed, freeze)
                 if not empty:
                     server.populate(tenant)
                 _say(run.out, server, host, tenant, remote=allow_remote_control)
@@ -140,13 +134,6 @@ def _world(run: Session, db: Path | None) -> Path:
     except OSError as error:
         raise CliError(f"cannot write {file.parent}: {error.strerror}", "TRADE_HOME chooses another folder") from None
     return file
-
-
-def _set_clock(server: MockServer, speed: float | None, freeze: bool) -> None:
-    try:
-        server.clock.move(freeze=True if freeze else None, speed=speed)
-    except ValueError as error:
-        raise UsageProblem(f"--speed: {error}", "for example: --speed 60, a minute each second") from None
 
 
 def _say(out: Output, server: MockServer, host: str, tenant: str, *, remote: bool) -> None:

@@ -9,7 +9,7 @@ import typer
 
 from tradesdk_cli.cli.group import single
 from tradesdk_cli.cli.params import DryRun, Yes
-from tradesdk_cli.commands.mock.control import ask, forget_what_was, place, state_of
+from tradesdk_cli.commands.mock.control import ask, asked, forget_what_was, no_mock, place
 from tradesdk_cli.errors import CliError, RefusedByMock, UsageProblem
 from tradesdk_cli.files import atomic_write
 from tradesdk_cli.session import session
@@ -38,8 +38,11 @@ def snapshot(
             raise UsageProblem(f"{file} exists already", "--force writes over it")
         if any(file.with_name(file.name + end).exists() for end in ("-wal", "-shm")):
             raise CliError(f"{file} is a state file in use, or one that was not closed", "take another file")
+        state = asked(run, "GET", "snapshot")
+        if not state.startswith(b"SQLite format 3\0"):
+            raise no_mock(run)
         try:
-            atomic_write(file, state_of(run))
+            atomic_write(file, state)
         except OSError as error:
             raise CliError(f"cannot write {file}: {error.strerror}", "take another file") from None
         run.out.one({"file": str(file), "bytes": file.stat().st_size})
