@@ -12,7 +12,7 @@ from tradesdk import Budget, Ledger, LedgerError, Payment, PaymentStage, ReasonC
 from ._paidservice import PRICE, PaidService
 from ._payments import how
 
-READS = {"find", "look", "get", "history", "spending", "setting"}
+READS = {"find", "overview", "get", "history", "spending", "setting"}
 STEPS = READS | {"reserve", "update", "set_setting"}
 BUDGET = Budget(total=Decimal(5 * PRICE) / 1_000_000)
 

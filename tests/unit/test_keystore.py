@@ -71,7 +71,7 @@ def test_other_writings(path: Path) -> None:
 def test_an_iv_without_its_leading_zeros(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, zeros: int) -> None:
     """As older releases of eth-keyfile write it."""
     monkeypatch.setattr("eth_keyfile.keyfile.Random.get_random_bytes", lambda size: bytes(zeros).ljust(size, b"x"))
-    document = Account.encrypt(WALLET_KEY, PASSWORD, iterations=2)
+    document = Account.encrypt(bytes.fromhex(WALLET_KEY[2:]), PASSWORD, iterations=2)
     cipher = document["crypto"]["cipherparams"]
     cipher["iv"] = cipher["iv"].removeprefix("00" * zeros)
     assert LocalSigner.from_keystore(written(tmp_path / "wallet.json", document), PASSWORD).address == ADDRESS

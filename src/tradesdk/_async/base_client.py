@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import replace
 from types import TracebackType
-from typing import TYPE_CHECKING, NoReturn, Self
+from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 from .._http import settings
 from .._http.retry import RetryPolicy
@@ -77,7 +77,7 @@ class AsyncBaseClient(AsyncConnected):
         )
         return copy
 
-    def _copy_from(self, other: Self, change: Callable[[AsyncSession], AsyncSession]) -> None:
+    def _copy_from(self, other: Any, change: Callable[[AsyncSession], AsyncSession]) -> None:
         self._session = change(other._session)
 
     async def aclose(self) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from .. import _market as market
 from .._http import settings
@@ -352,7 +352,7 @@ class AsyncMarketClient(AsyncBaseClient):
         most = None if max_price is None else micro_usd("max_price", max_price)
         return await self._paying.buy(request, lambda result: result, max_price=most, purchase=purchase)
 
-    def _copy_from(self, other: Self, change: Callable[[AsyncSession], AsyncSession]) -> None:
+    def _copy_from(self, other: Any, change: Callable[[AsyncSession], AsyncSession]) -> None:
         super()._copy_from(other, change)
         self._ledger = self._own_witness = None
         self._witness = other._witness

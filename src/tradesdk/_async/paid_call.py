@@ -106,7 +106,7 @@ class AsyncPaidCall(Generic[T, R]):
         self._purchase = purchase
 
         def find() -> Payment | None:
-            seen = self._authorizer.look(purchase)
+            seen = self._authorizer.overview(purchase)
             self._quote, self._settings = purchase.quote(seen.spending), seen.settings
             refusal = total_refusal(purchase.amount, purchase.max_total, seen.run)
             if seen.payment is None and refusal is not None:

@@ -30,10 +30,12 @@ def _context(file: str | None, folder: str | None, key_log: str | None) -> ssl.S
         if file is None and folder is not None:
             _check_folder(folder)
             return ssl.create_default_context(capath=folder)
-        if file is None:
+        bundle = file
+        if bundle is None:
             import certifi
 
-        context = ssl.create_default_context(cafile=file or certifi.where())
+            bundle = certifi.where()
+        context = ssl.create_default_context(cafile=bundle)
     except OSError as error:
         if key_log is not None and error.filename == key_log:
             raise _refused("SSLKEYLOGFILE", key_log, error.strerror) from None

@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import replace
 from types import TracebackType
-from typing import TYPE_CHECKING, NoReturn, Self
+from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 from .._http import settings
 from .._http.retry import RetryPolicy
@@ -78,7 +78,7 @@ class BaseClient(Connected):
         )
         return copy
 
-    def _copy_from(self, other: Self, change: Callable[[Session], Session]) -> None:
+    def _copy_from(self, other: Any, change: Callable[[Session], Session]) -> None:
         self._session = change(other._session)
 
     def close(self) -> None:

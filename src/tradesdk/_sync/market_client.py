@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from .. import _market as market
 from .._http import settings
@@ -353,7 +353,7 @@ class MarketClient(BaseClient):
         most = None if max_price is None else micro_usd("max_price", max_price)
         return self._paying.buy(request, lambda result: result, max_price=most, purchase=purchase)
 
-    def _copy_from(self, other: Self, change: Callable[[Session], Session]) -> None:
+    def _copy_from(self, other: Any, change: Callable[[Session], Session]) -> None:
         super()._copy_from(other, change)
         self._ledger = self._own_witness = None
         self._witness = other._witness

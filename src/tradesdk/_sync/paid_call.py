@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -19,7 +19,7 @@ from .._values.payment import Payment, PaymentStage, possible_ends
 from ..errors import APIError, APIResponseError, LedgerError, PaymentRefusedError, TradeError
 from ..payments.ledger.changes import Claim, Collect, Redate, ReleaseClaim, Reopen, Resubmit, Submit
 from ..payments.ledger.claims import LONGEST_CLAIM, ended, owner_name
-from ..payments.ledger.rules import NextStep
+from ..payments.ledger.rules import NextStep, total_refusal
 from ..payments.messages import blocking_error, in_doubt, outcome_error
 from ..payments.protocol import Offer, receipt_warnings
 from ..payments.purchases import PurchaseIntent, call_key
@@ -89,6 +89,8 @@ class PaidCall(Generic[T, R]):
         self._owner = owner_name()
         self._give_up = seller.deadline()
         self._purchase: PurchaseIntent | None = None
+        self._settings: Mapping[str, str] = {}
+        """Settings of the ledger when it was looked at."""
         self._payment: Payment | None = None
         """The payment that is claimed."""
         self._reply: bytes | None = None
@@ -105,10 +107,12 @@ class PaidCall(Generic[T, R]):
         self._purchase = purchase
 
         def find() -> Payment | None:
-            self._quote, found = self._authorizer.quote(purchase), self._authorizer.earlier(purchase)
-            if found is None:
-                self._authorizer.check_total(purchase)
-            return found
+            seen = self._authorizer.overview(purchase)
+            self._quote, self._settings = purchase.quote(seen.spending), seen.settings
+            refusal = total_refusal(purchase.amount, purchase.max_total, seen.run)
+            if seen.payment is None and refusal is not None:
+                raise refusal  # before anything is requested
+            return seen.payment
 
         busy = "the same call is in progress and did not end before the deadline"
         elsewhere = "the same call is in progress in another process and did not end before the deadline"
@@ -276,7 +280,7 @@ class PaidCall(Generic[T, R]):
     def _authorize(self, purchase: PurchaseIntent, offer: Offer) -> bool:
         """Guards, budget, signature, ledger, in this order; False: another call was faster."""
         authorizer, before = self._authorizer, self._payment
-        order = authorizer.order(purchase, offer)
+        order = authorizer.order(purchase, offer, self._settings)
         self._payment = reserved = authorizer.reserve(purchase, order, self._owner)
         if before is not None and (reserved is None or before.id != reserved.id):  # its 10 minutes are over
             authorizer.release(before.id, self._owner)
@@ -362,13 +366,14 @@ class PaidCall(Generic[T, R]):
         """Submit it once. What comes of it is noted when it arrives, so that a cancellation does not lose it."""
         told: list[_Told[T]] = []
         request = self._request._replace(body=self._signed.body)  # its fields may have another order
-        self._ending = replace(self._machine.unsent("interrupted"), meaning=OPEN, sent=True)
 
         def arrived(response: RawResponse, problem: APIResponseError | None) -> None:
             told.append(self._answered(response, problem))
 
         try:
-            self._seller.paid.exchange(request, self._give_up, self._signed, arrived)
+            claim = self._seller.paid.claim(request, self._give_up)
+            self._ending = replace(self._machine.unsent("interrupted"), meaning=OPEN, sent=True)
+            self._seller.paid.exchange(request, self._give_up, self._signed, arrived, claim)
         except APIError as error:
             if not told:  # it was lost, or held back by the rate limit
                 told.append(_Told(self._next(classify_failure(failure_of(error), error.message)), problem=error))

@@ -217,7 +217,7 @@ class Session:
         """
         url = self.base_url + request.target
         if claim is None:
-            claim = self._claim(request, url, give_up)
+            claim = self.claim(request, give_up)
         if self.sender.is_closed:
             self.limiter.failed(claim, sent=False)
             raise TradeError("this client is closed; make a new one")
@@ -327,7 +327,8 @@ class Session:
         """The name of the rate limit: the same for all clients with this key; empty for a limiter of this client."""
         return "" if self.rate_limiter is None or self.key is None else self.key.rate_limit_name(self.api)
 
-    def _claim(self, request: Request[T], url: str, give_up: float) -> RateClaim:
+    def claim(self, request: Request[T], give_up: float) -> RateClaim:
+        """Wait until the rate limit allows one request."""
         name = self.limit_name
         if not self.throttle:
             return RateClaim(name=name) if name else _NO_CLAIM
@@ -336,7 +337,7 @@ class Session:
                 raise RateLimitError(
                     f"not sent: the rate limit resets in {wait:.0f} s, which is after the deadline",
                     method=request.method,
-                    url=url,
+                    url=self.base_url + request.target,
                     status=429,
                     retry_after=wait,
                     retry_at=moment_after(self.clock.now(), wait),

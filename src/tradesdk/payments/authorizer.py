@@ -113,10 +113,10 @@ class PaymentAuthorizer:
         now, max_price = self.clock.now(), purchase.max_price
         return purchase.quote(self.store.spending(self.budget, now=now, max_price=max_price))
 
-    def look(self, purchase: PurchaseIntent) -> Overview:
+    def overview(self, purchase: PurchaseIntent) -> Overview:
         """What the ledger knows: an earlier payment that is not closed, or whose answer can be returned; sums."""
         now = self.clock.now()
-        seen = self.store.look(
+        seen = self.store.overview(
             purchase.fingerprint(self.payer),
             self.budget,
             now=now,
@@ -274,7 +274,7 @@ class PaymentAuthorizer:
         if offer is None:
             return DryRun(quote=quote)
         try:
-            seen = self.look(purchase)
+            seen = self.overview(purchase)
             existing = seen.payment
             step = self.next_step(existing)
             if step is NextStep.COLLECT:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import binascii
+import json
 import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -196,7 +197,7 @@ def read_header(text: str) -> dict[str, Any]:
     try:
         value = parse_json(content)
         if _HUGE.search(content):  # 1e999 is read as infinity, which could not be sent back
-            parse_json(_writer()(value))
+            json.dumps(value, allow_nan=False)
     except ValueError as error:
         raise ValueError(f"it is not JSON ({error})") from None
     if not isinstance(value, dict):

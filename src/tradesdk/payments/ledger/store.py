@@ -175,7 +175,7 @@ class Ledger:
                 (rows,) = db.read((statement, (*each, limit)))
             return [_payment(row) for row in rows]
 
-    def look(
+    def overview(
         self,
         fingerprint: str,
         budget: Budget,
@@ -240,7 +240,7 @@ class Ledger:
                 db.write(sql.FORGET, kept)
             if accounts.read(more).has_void:
                 db.write(sql.VOID, possible_ends(now))
-            found, earlier = None, None
+            found, earlier, saved = None, None, LedgerRow(payment)
             if rows:
                 found = self._row(rows[0])
                 earlier = rules.kept_answer(rules.without_void(found.payment, now), now)
@@ -253,10 +253,10 @@ class Ledger:
                 payment.pay_to, origin=payment.origin, configured=wanted.pay_to, known=known
             ) or accounts.refusal(db, wanted, again, earlier)
             if refusal is None:
-                row = self._save(db, found, LedgerRow(again, wanted.owner, wanted.until))
+                saved = self._save(db, found, LedgerRow(again, wanted.owner, wanted.until))
         if refusal is not None:
             raise refusal
-        self._remember(replace(row, settings=accounts.settings))
+        self._remember(replace(saved, settings=accounts.settings))
         return again, True
 
     def update(self, payment_id: str, change: LedgerChange) -> LedgerRow:
