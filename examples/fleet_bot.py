@@ -1,7 +1,7 @@
 """A bot for many machines: each signal is acted on by one of them, under one budget and one rate limit.
 
-With TRADE_FLEET set it is one member of the group `bots`. Start it on every machine, and on two of them
-`trade fleet relay --chain base`.
+With TRADE_FLEET and TRADE_BASE_URL set it is one member of the group `bots`. Start it on every machine, and on two of
+them `trade fleet relay --chain base`.
 """
 
 import sys

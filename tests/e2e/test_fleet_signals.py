@@ -965,6 +965,8 @@ def test_arguments_and_forks(fleet: Fleet) -> None:
     assert fleet.member().once("é" * 500)
     with pytest.raises(InvalidArgumentError, match="key must be at most 1000 bytes in UTF-8, not 1002"):
         fleet.member().once("é" * 501)
+    with pytest.raises(ConfigError, match="set TRADE_BASE_URL or pass base_url="):
+        fleet.member(base_url=None)
     with pytest.raises(ConfigError, match="client must be"):
         FleetRelay("trade", chain=CHAIN)  # type: ignore[arg-type]
     member = fleet.member()

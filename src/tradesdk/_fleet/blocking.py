@@ -50,7 +50,7 @@ class Connection(psycopg.Connection[Row]):
             if error.sqlstate is None:  # nobody knows what it still does
                 self.pgconn.finish()
             if timeout is None and SystemClock.monotonic() - began >= ANSWER:
-                raise SilentServerError(f"no answer for {ANSWER:g} seconds") from None
+                raise SilentServerError(f"waited {ANSWER:g} seconds") from None
             raise
 
     @classmethod
