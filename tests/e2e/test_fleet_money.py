@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -166,7 +167,7 @@ def own_server() -> Iterator[Postgres]:
 @pytest.mark.parametrize("seeds", drawn("TRADE_FLEET_RUNS", 1, together=1))
 def test_members_that_are_killed_stopped_and_cut_pass_no_budget(own_server: Postgres, seeds: range) -> None:
     for seed in seeds:
-        print(f"run {seed}")
+        began = time.monotonic()
         chance, schema, most = random.Random(seed), new_schema(), 400
         create_tables(own_server.url(), schema=schema)
         with MockServer(seed=5) as market:
@@ -175,9 +176,10 @@ def test_members_that_are_killed_stopped_and_cut_pass_no_budget(own_server: Post
             while any(process.poll() is None for process in fleet.running) and len(happened) < 30:
                 time.sleep(chance.uniform(0.2, 1))
                 happened.append(fleet.disturb(chance))
-            assert fleet.end() == [0] * 8
-            print(happened)
-            assert len(market.payments.settlements()) == market.payments.signatures() == most
+            ended, settled, signed = fleet.end(), len(market.payments.settlements()), market.payments.signatures()
+            seconds = time.monotonic() - began
+            print(f"run {seed}: {settled} of {most} settled, {signed} signed, {seconds:.0f} s, {Counter(happened)}")
+            assert (ended, settled, signed) == ([0] * 8, most, most)
             with (
                 Ledger.postgres(own_server.url(), schema=schema) as ledger,
                 ChainWitness(market.rpc_url) as witness,
