@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from ._async.fleet_rate_limiter import AsyncFleetRateLimiter
 from ._async.fleet_relay import AsyncFleetRelay
 from ._async.fleet_signals import AsyncFleetSignals
-from ._fleet.server import SCHEMA, UnusableServerError, fleet_error, problem, server
+from ._fleet.server import SCHEMA, server
 from ._sync.fleet_rate_limiter import FleetRateLimiter
 from ._sync.fleet_relay import FleetRelay
 from ._sync.fleet_signals import FleetSignals
@@ -46,17 +46,9 @@ def create_tables(url: str | None = None, *, schema: str = SCHEMA) -> bool:
         FleetError: the server cannot be used.
     """
     place = server(url, schema)
-    from psycopg import Error
-
     from .payments.ledger.postgres import create
 
-    try:
-        return create(place)
-    except UnusableServerError as error:
-        found = error.problem
-    except Error as error:
-        found = problem(error, place)
-    raise fleet_error(found)
+    return create(place)
 
 
 def status(url: str | None = None, *, schema: str = SCHEMA) -> FleetStatus:

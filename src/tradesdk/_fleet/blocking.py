@@ -167,7 +167,7 @@ class Link:
         self.db = None
 
     def run(self, *statements: Statement) -> list[list[Row]]:
-        """Run statements in one round trip, all or none; again if an old connection was lost.
+        """As `ask`.
 
         Raises:
             FleetError: there is no answer, or the server cannot be used.
@@ -175,12 +175,15 @@ class Link:
         with self.lock:
             self._inside = threading.get_ident()
             try:
-                return self._run(statements)
+                return self.ask(statements)
+            except UnusableServerError as error:
+                found = error
             finally:
                 self._inside = None
                 after, self._after = self._after, None
                 if after is not None:
                     after()
+        raise fleet_error(found)
 
     def end(self, step: Callable[[], object]) -> None:
         """Do a last step: at once, or in a signal handler that interrupted `run` after that, which would block it."""
@@ -189,29 +192,36 @@ class Link:
         else:
             step()
 
-    def _run(self, statements: Sequence[Statement]) -> list[list[Row]]:
-        # The second half of a transaction is lost with the first.
-        is_old = self.db is not None and self.db.info.transaction_status == TransactionStatus.IDLE
+    @property
+    def in_transaction(self) -> bool:
+        """Whether a transaction is open, or may be."""
+        return self.db is not None and self.db.info.transaction_status != TransactionStatus.IDLE
+
+    def ask(self, statements: Sequence[Statement]) -> list[list[Row]]:
+        """Run statements in one round trip, all or none; again if an old connection was lost.
+
+        Raises:
+            UnusableServerError: there is no answer, or the server cannot be used.
+        """
+        is_old = self.db is not None and not self.in_transaction  # its second half is lost with the first
         while True:
             try:
                 if self.db is None:
                     self.db = connect(self.server)
                     self._began(self.db)
                 return self.db.run(statements)
-            except UnusableServerError as error:
-                found, is_lost = error.problem, False
             except psycopg.Error as error:
                 found = problem(error, self.server)
                 is_lost = isinstance(error, psycopg.OperationalError) and found.kind != "locked"
-            self._recover()
+            self.close()  # of a pipeline that failed, psycopg takes statements for prepared that are not
             if not (is_old and is_lost):
-                raise fleet_error(found)
+                raise found  # outside of the handler: errors of psycopg may show what was to be written
             is_old = False
 
-    def _recover(self) -> None:
-        """After an error: of a pipeline that failed, psycopg takes statements for prepared that are not, until this."""
+    def reset(self) -> None:
+        """Leave no transaction open."""
         try:
-            if self.db is not None:
+            if self.db is not None and self.in_transaction:
                 self.db.execute("ROLLBACK")
         except psycopg.Error:
             self.close()

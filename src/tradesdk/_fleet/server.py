@@ -7,7 +7,7 @@ import re
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal
 
 from .._values.text import printable
 from ..errors import ConfigError, ErrorCode, FleetError
@@ -24,7 +24,9 @@ CONNECT = 2.0
 _SCHEMA = re.compile(r"(?!pg_)[a-z_][a-z0-9_]{0,62}")
 _EXAMPLE = "postgresql://USER@HOST:5432/DATABASE"
 
-Kind = Literal["unreachable", "denied", "not_durable", "version", "encoding", "read_only", "lost", "locked", "failed"]
+Kind = Literal[
+    "unreachable", "denied", "not_durable", "version", "encoding", "read_only", "lost", "locked", "stale", "failed"
+]
 """The second half of an error's code: `ledger_…` of a ledger, `fleet_…` otherwise."""
 
 
@@ -46,20 +48,14 @@ class Secret(str):
         return "'****'"
 
 
-class Problem(NamedTuple):
-    """What is wrong with a server, and what to do."""
-
-    kind: Kind
-    what: str
-    hint: str
-
-
 class UnusableServerError(Exception):
-    """A server that answers, and must not be used."""
+    """A server that does not answer, refuses, or must not be used: what is wrong, and what to do."""
 
-    def __init__(self, problem: Problem) -> None:
-        super().__init__(problem.what)
-        self.problem = problem
+    def __init__(self, kind: Kind, what: str, hint: str) -> None:
+        super().__init__(what)
+        self.kind: Kind = kind
+        self.what = what
+        self.hint = hint
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +132,7 @@ def check_version(place: Server, version: int) -> None:
     shown = place.shown
     if version < OLDEST * 10_000:
         what = f"{shown} is PostgreSQL {version // 10_000}, and a fleet needs {OLDEST} or newer"
-        raise UnusableServerError(Problem("version", what, "upgrade that server, or set another URL"))
+        raise UnusableServerError("version", what, "upgrade that server, or set another URL")
 
 
 def check(place: Server, answer: tuple[Any, ...] | None) -> None:
@@ -148,32 +144,32 @@ def check(place: Server, answer: tuple[Any, ...] | None) -> None:
     shown = place.shown
     *_, fsync, synchronous, encoding, in_recovery, may_use = answer or ("", "", "UTF8", False, True)
     if in_recovery:
-        raise UnusableServerError(_read_only(shown))
+        raise _read_only(shown)
     for setting, value in (("fsync", fsync), ("synchronous_commit", synchronous)):
         if value == "off":
             what = f"{shown} has {setting} = off, so it may lose payments that it acknowledged"
             how = "ALTER SYSTEM SET fsync = on, and reload it" if setting == "fsync" else "remove that setting"
-            raise UnusableServerError(Problem("not_durable", what, f"set {setting} = on at the server: {how}"))
+            raise UnusableServerError("not_durable", what, f"set {setting} = on at the server: {how}")
     if encoding != "UTF8":
         what = f"{shown} is a database in {encoding}, and a fleet needs UTF8"
         how = "create one: CREATE DATABASE fleet ENCODING 'UTF8' TEMPLATE template0"
-        raise UnusableServerError(Problem("encoding", what, how))
+        raise UnusableServerError("encoding", what, how)
     if not may_use:
-        raise UnusableServerError(_denied(shown, f"this user may not use the schema {place.schema}"))
+        raise _denied(shown, f"this user may not use the schema {place.schema}")
 
 
-def _read_only(shown: str) -> Problem:
+def _read_only(shown: str) -> UnusableServerError:
     hint = "use the URL of the primary, or add ?target_session_attrs=read-write with all hosts"
-    return Problem("read_only", f"{shown} is read-only, such as a standby", hint)
+    return UnusableServerError("read_only", f"{shown} is read-only, such as a standby", hint)
 
 
-def _denied(shown: str, said: str) -> Problem:
-    return Problem(
+def _denied(shown: str, said: str) -> UnusableServerError:
+    return UnusableServerError(
         "denied", f"{shown} refuses: {said}", "check user, password and database; docs/fleet.md has the rights"
     )
 
 
-def problem(error: psycopg.Error, place: Server) -> Problem:
+def problem(error: psycopg.Error, place: Server) -> UnusableServerError:
     """What an error of psycopg means. Only the server's first line is shown: others may have what was to be written."""
     from psycopg import OperationalError
 
@@ -185,7 +181,7 @@ def problem(error: psycopg.Error, place: Server) -> Problem:
             return found
     if state or not isinstance(error, OperationalError):
         what = f"{shown} failed: {said}" + (f" ({state})" if state else "")
-        return Problem("failed", what, "see the log of that server")
+        return UnusableServerError("failed", what, "see the log of that server")
     # A refusal to connect has no code, only text.
     refused = any(word in said for word in _REFUSED) and not any(word in said for word in _STARTING)
     return of_state["28"] if refused else of_state["08"]
@@ -195,25 +191,29 @@ _REFUSED = ("FATAL", "no password supplied", "SSL was required")
 _STARTING = ("starting up", "shutting down", "recovery", "not yet accepting", "connection slots", "too many")
 
 
-def _by_state(place: Server, said: str) -> dict[str, Problem]:
+def _by_state(place: Server, said: str) -> dict[str, UnusableServerError]:
     shown = place.shown
-    unreachable = Problem(
+    unreachable = UnusableServerError(
         "unreachable",
         f"{shown} does not answer: {said}",
         "check that the server runs and can be reached from here, and make the call again",
     )
     denied = _denied(shown, said)
-    lost = Problem(
+    lost = UnusableServerError(
         "lost",
         f"{shown} has no tables of tradesdk in its schema {place.schema}",
         "if there were some, restore a backup; otherwise make them: tradesdk.fleet.create_tables() (trade fleet init)",
     )
-    full = Problem("failed", f"{shown}: no space is left on its disk", "free space on the disk of that server")
+    full = UnusableServerError(
+        "failed", f"{shown}: no space is left on its disk", "free space on the disk of that server"
+    )
     return {
         "08": unreachable,
         "57": unreachable,  # it is shut down or starts
         "25P03": unreachable,
-        "53300": Problem("unreachable", f"{shown} has no free connection", "raise max_connections of that server"),
+        "53300": UnusableServerError(
+            "unreachable", f"{shown} has no free connection", "raise max_connections of that server"
+        ),
         "28": denied,
         "3D000": denied,
         "42501": denied,
@@ -222,12 +222,13 @@ def _by_state(place: Server, said: str) -> dict[str, Problem]:
         "3F000": lost,
         "25006": _read_only(shown),
         "53100": full,
-        "55P03": Problem("locked", f"{shown} is locked by another program", "try again in a moment"),
-        "40": Problem("locked", f"{shown} is busy: {said}", "try again in a moment"),
+        "55P03": UnusableServerError("locked", f"{shown} is locked by another program", "try again in a moment"),
+        "22012": UnusableServerError("stale", f"{shown} has a row that was changed meanwhile", "make the call again"),
+        "40": UnusableServerError("locked", f"{shown} is busy: {said}", "try again in a moment"),
     }
 
 
-def fleet_error(found: Problem) -> FleetError:
+def fleet_error(found: UnusableServerError) -> FleetError:
     """The error of a part of the fleet that is no ledger."""
     return FleetError(found.what, code=_CODES.get(found.kind, "fleet_unusable"), hint=found.hint)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import secrets
 from collections import deque
 from collections.abc import Iterable
+from contextlib import closing
 from datetime import datetime
 from typing import NamedTuple
 
@@ -205,9 +206,10 @@ class Relay:
                 event("fleet_untrimmed", "old signals cannot be deleted: %(reason)s", error, chain=self._chain)
 
     def trim(self) -> None:
-        """Delete what is older than is kept."""
-        values = (self._source, self.fence, self._keep, OVERLAP)
-        self.link.run((_TRIM_SIGNALS, values), (_TRIM_ONCE, ()))
+        """Delete what is older than is kept, beside what is stored meanwhile."""
+        with closing(Link(self._place)) as link:
+            values = (self._source, self.fence, self._keep, OVERLAP)
+            link.run((_TRIM_SIGNALS, values), (_TRIM_ONCE, ()))
 
     def add(self, item: Stored) -> bool:
         """Store a signal or gap, with the position and the lease. False when it was stored before.

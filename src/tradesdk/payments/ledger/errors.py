@@ -27,6 +27,7 @@ CODES: dict[Kind, ErrorCode] = {
     "read_only": "ledger_read_only",
     "lost": "ledger_lost",
     "locked": "ledger_locked",
+    "stale": "ledger_failed",
     "failed": "ledger_failed",
 }
 """By the kind of a problem with a PostgreSQL server."""

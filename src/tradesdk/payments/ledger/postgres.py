@@ -6,12 +6,9 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 
-import psycopg
-from psycopg.pq import TransactionStatus
-
 from ..._fleet import rate, signals
-from ..._fleet.blocking import MEMBERS, Connection, Statement, connect, leave_behind
-from ..._fleet.server import Problem, Row, Server, UnusableServerError, problem
+from ..._fleet.blocking import MEMBERS, Link, Statement
+from ..._fleet.server import Row, Server, UnusableServerError
 from ..._system import forks
 from ..._system.clock import SystemClock
 from . import errors
@@ -53,18 +50,21 @@ def create(server: Server) -> bool:
     """Create the schema and its tables, unless they are there. Returns whether it did.
 
     Raises:
-        psycopg.Error: it failed, and nothing has changed.
-        UnusableServerError: the server must not be used.
+        FleetError: it failed, and nothing has changed.
     """
-    with closing(connect(server)) as db, db.transaction():
-        db.execute("SELECT pg_advisory_xact_lock(hashtext('tradesdk ' || $1))", [server.schema])
-        if db.execute("SELECT to_regclass($1)", [f"{server.schema}.ledger"]).fetchone() != (None,):
-            return False
-        if db.execute("SELECT to_regnamespace($1)", [server.schema]).fetchone() == (None,):
-            db.execute(f'CREATE SCHEMA "{server.schema}"'.encode())
-        for statement in (*tables(), MEMBERS, *rate.TABLES, *signals.TABLES):
-            db.execute(statement.encode())
-    return True
+    with closing(Link(server)) as link:
+        *_, ((found,),), ((schema,),) = link.run(
+            ("BEGIN", ()),
+            ("SELECT pg_advisory_xact_lock(hashtext('tradesdk ' || ?))", (server.schema,)),
+            ("SELECT to_regclass(?)", (f"{server.schema}.ledger",)),
+            ("SELECT to_regnamespace(?)", (server.schema,)),
+        )
+        if found is None:
+            made = [*tables(), MEMBERS, *rate.TABLES, *signals.TABLES]
+            if schema is None:
+                made.insert(0, f'CREATE SCHEMA "{server.schema}"')
+            link.run(*((statement, ()) for statement in made), ("COMMIT", ()))
+    return found is None
 
 
 class PostgresEngine(Engine):
@@ -72,15 +72,12 @@ class PostgresEngine(Engine):
 
     def __init__(self, server: Server, *, timeout: float) -> None:
         super().__init__(server.shown, timeout)
-        self._server = server
-        self.connection: Connection | None = None
+        self.link = Link(server)
         forks.bind(self)
 
     def forked(self) -> None:
-        """In the child of a fork: connect again."""
+        """In the child of a fork: the lock may be held by a thread of the parent."""
         self._lock = threading.Lock()
-        leave_behind(self.connection)
-        self.connection = None
 
     @contextmanager
     def _begin(self, deadline: float, *, write: bool) -> Iterator[PostgresTransaction]:
@@ -90,49 +87,21 @@ class PostgresEngine(Engine):
             yield transaction
             transaction.commit()
         except UnusableServerError as error:
-            found = self._unusable(error.problem)
-        except psycopg.Error as error:
-            if isinstance(error, psycopg.errors.DivisionByZero):
+            if error.kind == "stale":
                 found = StaleRowError()
             else:
-                found = self._unusable(problem(error, self._server))
-            self.drop()  # of a pipeline that failed, psycopg takes statements for prepared that are not
+                found = errors.UnusableLedgerError(errors.CODES[error.kind], f"the ledger {error.what}", error.hint)
         finally:
-            self.reset()
-        if found is not None:  # outside of the handler: errors of psycopg may show what was to be written
+            self.link.reset()
+        if found is not None:  # outside of the handler: frames of that error have what was to be written
             raise found
-
-    def _unusable(self, found: Problem) -> errors.UnusableLedgerError:
-        return errors.UnusableLedgerError(errors.CODES[found.kind], f"the ledger {found.what}", found.hint)
-
-    def run(self, statements: Sequence[Statement]) -> list[list[Row]]:
-        """Run statements in one round trip, and return their rows."""
-        if self.connection is None:
-            self.connection = connect(self._server)
-        return self.connection.run(statements)
-
-    def reset(self) -> None:
-        """Leave no transaction open, whatever happened to it."""
-        db = self.connection
-        if db is None or db.info.transaction_status == TransactionStatus.IDLE:
-            return
-        try:
-            db.execute("ROLLBACK")
-        except psycopg.Error:
-            self.drop()
-
-    def drop(self) -> None:
-        """Close the connection. The next use opens another one."""
-        db, self.connection = self.connection, None
-        if db is not None:
-            db.close()
 
     def sign(self) -> None:
         """Nothing: a call never makes tables, so lost ones are missed."""
 
     def close(self) -> None:
         with self._lock:
-            self.drop()
+            self.link.close()
 
 
 class PostgresTransaction:
@@ -163,33 +132,26 @@ class PostgresTransaction:
         """Write and commit, in one round trip."""
         last = [*self._changes, ("COMMIT", ())]
         if self._begun:
-            self._engine.run(last)
+            self._engine.link.ask(last)
         elif self._changes:  # to be run again if it was run and the answer was lost: its row is then another
             self._again([_BEGIN, _LOCK_KNOWN, *last])
 
     def _begin(self, statements: Sequence[Statement]) -> list[list[Row]]:
         if self._begun:
-            return self._engine.run(statements) if statements else []
+            return self._engine.link.ask(statements) if statements else []
         _, found, *rows = self._again([_BEGIN, _LOCK, *statements])
         self._begun = True
         self._same_version(found)
         return rows
 
     def _again(self, statements: Sequence[Statement]) -> list[list[Row]]:
-        """Run what begins a transaction: again while others hold the lock, and once if an old connection was lost."""
-        engine, is_old = self._engine, self._engine.connection is not None
+        """Run what begins a transaction, again while others hold the lock."""
         while True:
             try:
-                return engine.run(statements)
-            except psycopg.errors.LockNotAvailable:
-                engine.drop()
-                if SystemClock.monotonic() >= self._deadline:
+                return self._engine.link.ask(statements)
+            except UnusableServerError as error:
+                if error.kind != "locked" or SystemClock.monotonic() >= self._deadline:
                     raise
-            except psycopg.OperationalError:
-                engine.drop()
-                if not is_old:
-                    raise
-                is_old = False
 
     def _same_version(self, rows: list[Row]) -> None:
         ((version, time),) = rows
