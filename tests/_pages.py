@@ -16,7 +16,7 @@ EXAMPLE = re.compile(r"<!-- example: (?P<path>[^: ]+).*-->")
 NOT_RUN = {
     'python3 -m venv --upgrade-deps .venv && .venv/bin/pip install -q ".[mock]" && .venv/bin/trade demo',
     'python3 -m venv --upgrade-deps .venv && .venv/bin/pip install -q --no-compile -e ".[test]" && '
-    ".venv/bin/pytest -q -n 3",
+    ".venv/bin/pytest -q -n 3 --dist=worksteal",
     'pip install "tradesdk[mcp]"',
     'pip install "tradesdk[fleet]"',
     "docker run -d --name fleet -p 5432:5432 -e POSTGRES_PASSWORD=change-me postgres:18",

@@ -89,24 +89,42 @@ def pytest_runtest_teardown() -> None:
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """The quick run doesn't import files that it plays nothing of: rewriting their assertions takes long."""
-    if collection_path.suffix != ".py" or collection_path.stem == "conftest":
-        return None
-    left_out = [name for name in ("long", "peers") if f"not {name}" in config.option.markexpr]
-    if "long" in left_out and collection_path.parent.name == "_async":
-        left_out.append("twin")
-    mark = re.search(r"^pytestmark = \[?\s*pytest\.mark\.(\w+)", collection_path.read_text(), re.MULTILINE)
-    return True if mark and mark[1] in left_out else None
+    is_test = collection_path.suffix == ".py" and collection_path.stem != "conftest"
+    return True if is_test and left_out(collection_path, config) else None
+
+
+def left_out(path: Path, config: pytest.Config) -> bool:
+    """Whether nothing of a file is played, by the mark at its top."""
+    marks = [name for name in ("long", "peers") if f"not {name}" in config.option.markexpr]
+    if "long" in marks and path.parent.name == "_async":
+        marks.append("twin")
+    mark = re.search(r"^pytestmark = \[?\s*pytest\.mark\.(\w+)", path.read_text(), re.MULTILINE)
+    return mark is not None and mark[1] in marks
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_collection() -> Iterator[None]:
+def pytest_collection(session: pytest.Session) -> Iterator[None]:
     """What collection makes stays until the end: searching it for garbage takes a third of collection's time."""
     gc.disable()
     try:
+        import_my_share(session)
         return (yield)
     finally:
         gc.enable()  # not frozen: hypothesis looks for referrers, and finds none among what is
         gc.set_threshold(50_000, 20, 100)  # else searching what collection made takes a twentieth of the run
+
+
+def import_my_share(session: pytest.Session) -> None:
+    """In a first run, all workers would rewrite the assertions of the same file at the same time: two thirds of what
+    collection takes. Each begins with other files, and finds the rest written.
+    """
+    worker = getattr(session.config, "workerinput", None)
+    if worker is None or session.config.args_source is pytest.Config.ArgsSource.ARGS:
+        return
+    files = [path for path in sorted(Path(__file__).parent.rglob("test_*.py")) if not left_out(path, session.config)]
+    for path in files[int(worker["workerid"].removeprefix("gw")) :: worker["workercount"]]:
+        with contextlib.suppress(Exception, pytest.skip.Exception):  # collection will say it
+            _ = pytest.Module.from_parent(session, path=path).obj
 
 
 @pytest.hookimpl(trylast=True)

@@ -306,7 +306,10 @@ def test_nothing_is_excused_in_vain() -> None:
 
 def test_the_two_commands_of_the_readme_stand_where_ci_looks_for_them() -> None:
     lines = (ROOT / "README.md").read_text(encoding="utf-8").splitlines()
-    for mark, ending in (("<!-- demo-command -->", "/trade demo"), ("<!-- test-command -->", "/pytest -q -n 3")):
+    for mark, ending in (
+        ("<!-- demo-command -->", "/trade demo"),
+        ("<!-- test-command -->", "/pytest -q -n 3 --dist=worksteal"),
+    ):
         place = lines.index(mark)
         assert lines[place + 1] == "```bash"
         assert lines[place + 2] in NOT_RUN

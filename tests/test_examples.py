@@ -77,7 +77,8 @@ def test_quickstart_says_the_same_in_both_flavours(tmp_path: Path) -> None:
     assert run("quickstart_async.py", tmp_path) == run("quickstart.py", tmp_path)
 
 
-@pytest.mark.parametrize("name", ["quickstart.py", pytest.param("quickstart_async.py", marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("name", ["quickstart.py", "quickstart_async.py"])
 def test_quickstart_only_reads_the_service_that_is_set_unless_told_to_write(name: str, tmp_path: Path) -> None:
     with MockServer(seed=7) as server:
         server.populate("me")

@@ -67,12 +67,12 @@ def test_processes_and_threads_share_one_budget(tmp_path: Path) -> None:
 def test_many_processes_and_threads_share_one_budget(tmp_path: Path, sync: bool) -> None:
     """Most of what is reserved is given up again, so that there is always somebody at the limit."""
     path = tmp_path / "ledger.sqlite3"
-    counts = spenders(path, 8, 16, 25, cancelling=True, sync=sync)
+    counts = spenders(path, 8, 16, 12, cancelling=True, sync=sync)
     assert counts["over"] == 0
-    assert counts["reserved"] + counts["refused"] + counts["cancelled"] == 8 * 16 * 25
+    assert counts["reserved"] + counts["refused"] + counts["cancelled"] == 8 * 16 * 12
     assert end(start(LOOK, path)) == counts["reserved"] <= 40
-    more = spenders(tmp_path / "other.sqlite3", 8, 16, 25, cancelling=False, sync=sync)
-    assert more == {"reserved": 40, "refused": 8 * 16 * 25 - 40, "cancelled": 0, "over": 0}
+    more = spenders(tmp_path / "other.sqlite3", 8, 16, 12, cancelling=False, sync=sync)
+    assert more == {"reserved": 40, "refused": 8 * 16 * 12 - 40, "cancelled": 0, "over": 0}
 
 
 FORKS = """
