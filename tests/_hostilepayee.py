@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass, field
+from http import HTTPStatus
 from typing import Any
 
 import httpx
@@ -11,34 +12,7 @@ import httpx
 from ._clock import VirtualClock, http_date
 from .unit._offers import decoded, encoded, offer_2, prices, receipt, requirement_2
 
-STATUSES = (
-    *(
-        200,
-        201,
-        204,
-        206,
-        300,
-        301,
-        302,
-        304,
-        307,
-        308,
-        400,
-        401,
-        402,
-        403,
-        404,
-        405,
-        406,
-        408,
-        409,
-        410,
-        411,
-        413,
-        415,
-    ),
-    *(418, 422, 423, 425, 428, 429, 431, 451, 499, 500, 501, 502, 503, 504, 505, 507, 511, 520, 599),
-)
+STATUSES = (*(status.value for status in HTTPStatus if status >= 200), 499, 520, 599)
 REASONS = (
     *("insufficient_funds", "invalid_exact_evm_payload_signature", "invalid_exact_evm_nonce_already_used"),
     *("settlement_pending", "transaction_failed", "moon_too_full", "No matching payment requirements", ""),
