@@ -180,9 +180,8 @@ class RetryBudget:
     A retry costs 14 tokens, 5 after a 429. A success gives back what its own retries cost, or 1 if it had none.
     """
 
-    def __init__(self, tokens: int = 500) -> None:
-        self.full = tokens
-        self.tokens = tokens
+    def __init__(self) -> None:
+        self.full = self.tokens = 500
 
     @staticmethod
     def cost(failure: Failure) -> int:
@@ -199,45 +198,36 @@ class RetryBudget:
             self.tokens = min(self.full, self.tokens + tokens)
 
 
+@dataclass(slots=True)
 class Retries:
     """Counts the retries of one call and decides on the next. Made only after a first failure."""
 
-    def __init__(
-        self,
-        policy: RetryPolicy,
-        budget: RetryBudget,
-        operation: Operation,
-        *,
-        can_look_up: bool = False,
-        random: Callable[[], float] = random.random,
-    ) -> None:
-        self._policy = policy
-        self._budget = budget
-        self._operation = operation
-        self._can_look = can_look_up
-        self._random = random
-        self._server_errors = 0
-        self.count = 0
-        self.spent = 0
-        self.must_look_up = False
-        self.outcome_unknown = False
+    policy: RetryPolicy
+    budget: RetryBudget
+    operation: Operation
+    can_look_up: bool = False
+    count: int = 0
+    spent: int = 0
+    server_errors: int = 0
+    must_look_up: bool = False
+    outcome_unknown: bool = False
 
     def next(self, failure: Failure, *, now: float, time_left: float) -> float | None:
         """Seconds to wait before the next attempt; None to raise the failure."""
-        if failure.outcome_unknown and self._operation not in (Operation.READ, Operation.QUERY):
+        if failure.outcome_unknown and self.operation not in (Operation.READ, Operation.QUERY):
             self.outcome_unknown = True
-        action = self._policy.action(self._operation, failure, self.count, server_errors=self._server_errors)
-        if action is RetryAction.RAISE or (action is RetryAction.LOOKUP and not self._can_look):
+        action = self.policy.action(self.operation, failure, self.count, server_errors=self.server_errors)
+        if action is RetryAction.RAISE or (action is RetryAction.LOOKUP and not self.can_look_up):
             return None
-        wait = self._policy.wait(self.count + 1, failure, now=now, random=self._random)
-        if wait.server > self._policy.max_server_wait or wait.seconds > time_left:
+        wait = self.policy.wait(self.count + 1, failure, now=now)
+        if wait.server > self.policy.max_server_wait or wait.seconds > time_left:
             return None
-        cost = self._budget.cost(failure)
-        if not self._budget.take(cost):
+        cost = self.budget.cost(failure)
+        if not self.budget.take(cost):
             return None
         self.spent += cost
         self.count += 1
-        self._server_errors += failure.status == 500
+        self.server_errors += failure.status == 500
         # Once an attempt may have created something, every later one has to check first.
-        self.must_look_up = self._operation is Operation.CREATE and (action is RetryAction.LOOKUP or self.must_look_up)
+        self.must_look_up = self.operation is Operation.CREATE and (action is RetryAction.LOOKUP or self.must_look_up)
         return wait.seconds
