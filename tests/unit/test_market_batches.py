@@ -37,21 +37,21 @@ def failure(number: int, amount: int, run: str | None, **changes: Any) -> Paymen
 def test_what_may_have_been_taken_counts_once_with_the_largest_amount() -> None:
     made = plan(5)
     for _ in range(3):
-        assert not made.failed(1, failure(1, 150_000, made.id))
+        assert not made._failed(1, failure(1, 150_000, made._id))
         assert made.spent == 150_000
-    made.failed(1, failure(1, 1, made.id, counted=150_000))
+    made._failed(1, failure(1, 1, made._id, counted=150_000))
     assert made.spent == 150_000
-    made.failed(1, failure(2, 70_000, "another run"))
-    made.failed(1, PaymentRefusedError("no", code="over_budget"))
-    others = replace(payment(4, 80_000, **SENT), run=made.id)
-    made.failed(1, PaymentRefusedError("another process is at it", code="in_progress", payment=others))
+    made._failed(1, failure(2, 70_000, "another run"))
+    made._failed(1, PaymentRefusedError("no", code="over_budget"))
+    others = replace(payment(4, 80_000, **SENT), run=made._id)
+    made._failed(1, PaymentRefusedError("another process is at it", code="in_progress", payment=others))
     lost = APIConnectionError("lost", method="POST", url="u", sent=True)
-    lost.payment = replace(payment(3, 10_000, **UNKNOWN), run=made.id)
-    made.failed(1, lost)
-    assert (made.spent, made.done) == (160_000, 0)
-    made.delivered(1, result(EMPTY, replace(payment(1, 150_000), run=made.id)))
-    made.delivered(1, result(EMPTY, None))
-    assert (made.spent, made.done) == (160_000, 1)
+    lost.payment = replace(payment(3, 10_000, **UNKNOWN), run=made._id)
+    made._failed(1, lost)
+    assert (made.spent, made._done) == (160_000, 0)
+    made._delivered(1, result(EMPTY, replace(payment(1, 150_000), run=made._id)))
+    made._delivered(1, result(EMPTY, None))
+    assert (made.spent, made._done) == (160_000, 1)
 
 
 @each_of(
@@ -65,8 +65,8 @@ def test_what_may_have_been_taken_counts_once_with_the_largest_amount() -> None:
 )
 def test_only_a_job_passes_over_what_its_name_has_paid_for(job: str | None, code: Any, goes_on: bool) -> None:
     made = plan(2, size=1, job=job)
-    assert made.failed(1, PaymentUndeliveredError("no answer", code=code)) is goes_on
-    assert (made.done, made.passed_over) == ((1, [("T0",)]) if goes_on else (0, []))
+    assert made._failed(1, PaymentUndeliveredError("no answer", code=code)) is goes_on
+    assert (made._done, made.passed_over) == ((1, (("T0",),)) if goes_on else (0, ()))
 
 
 @each_of(("size", "problem"), [(0, "size"), (6, "size"), (True, "size"), ("5", "size")])

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
-from decimal import Decimal
 from functools import partial
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from .. import _market as market
 from .._market import MAX_BATCH, MarketRequest, TokenQuery
-from .._values.money import usd
 from ..models.market import SignalType, TokenAvgPrices, TokenPrice, TokenResults, TokenSignals, TokenWinRate
 from ..payments.batches import Batch, BatchPlan
 from ..payments.budget import Usd
@@ -21,7 +19,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class AsyncBatchRun(Generic[T]):
+class AsyncBatchRun(BatchPlan[T]):
     """Batches, each bought when it is requested. For one consumer, and for one pass.
 
     After an error the run stays at the same batch: the next step tries it again, and for 10 minutes a payment that may
@@ -35,52 +33,31 @@ class AsyncBatchRun(Generic[T]):
         job: the name under which the ledger keeps the answers, if any.
     """
 
-    def __init__(self, flow: AsyncPaymentFlow, plan: BatchPlan[T]) -> None:
-        self._flow = flow
-        self._plan = plan
-        self.count = plan.count
-        self.tokens = plan.tokens
-        self.job = plan.job
-
-    @property
-    def amount(self) -> int:
-        """The published price of all batches in micro-dollars."""
-        return self._plan.amount
-
-    @property
-    def price(self) -> Decimal:
-        """The published price of all batches in dollars. Batches that a job already has cost nothing."""
-        return usd(self._plan.amount)
-
-    @property
-    def spent(self) -> int:
-        """Micro-dollars spent so far, including failed payments that may have been taken."""
-        return self._plan.spent
-
-    @property
-    def passed_over(self) -> tuple[tuple[str, ...], ...]:
-        """The tokens of each batch of the job that was passed over."""
-        return tuple(self._plan.passed_over)
+    _flow: AsyncPaymentFlow
 
     def __aiter__(self) -> AsyncBatchRun[T]:
         return self
 
     async def __anext__(self) -> Batch[T]:
-        plan = self._plan
-        while plan.done < self.count:
-            number = plan.done + 1
-            call, delivered = plan.call(number), partial(plan.delivered, number)
+        while self._done < self.count:
+            number = self._done + 1
+            call, delivered = self._call(number), partial(self._delivered, number)
             try:
                 return await self._flow.buy(
-                    call, delivered, max_price=plan.max_price, job=plan.job, run=plan.id, max_total=plan.max_total
+                    call,
+                    delivered,
+                    max_price=self._max_price,
+                    job=self.job,
+                    run=self._id,
+                    max_total=self._max_total,
                 )
             except BaseException as error:
-                if not plan.failed(number, error):
+                if not self._failed(number, error):
                     raise
         raise StopAsyncIteration
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__} of {len(self.tokens)} tokens, {self._plan.done} of {self.count} batches done>"
+        return f"<{type(self).__name__} of {len(self.tokens)} tokens, {self._done} of {self.count} batches done>"
 
 
 class AsyncBatches:
@@ -184,5 +161,6 @@ class AsyncBatches:
         max_price: Usd | None,
         max_total: Usd | None,
     ) -> AsyncBatchRun[T]:
-        plan = BatchPlan(tokens, ask, size=size, job=job, max_price=max_price, max_total=max_total)
-        return AsyncBatchRun(self._flow, plan)
+        run = AsyncBatchRun(tokens, ask, size=size, job=job, max_price=max_price, max_total=max_total)
+        run._flow = self._flow
+        return run

@@ -58,7 +58,7 @@ _LOST = frozenset({"taken_elsewhere", "unresolved_payment", "already_delivered"}
 
 
 class BatchPlan(Generic[T]):
-    """The batches of a run, its progress, and what it has spent."""
+    """The batches of a run, its progress, and what it has spent. The ledger decides what `max_total` leaves."""
 
     def __init__(
         self,
@@ -73,25 +73,22 @@ class BatchPlan(Generic[T]):
         if isinstance(size, bool) or not isinstance(size, int) or not 1 <= size <= MAX_BATCH:
             raise wrong_argument("size", f"a whole number from 1 to {MAX_BATCH}", size)
         self.job = purchase_name(job, "job")
-        self.max_price = None if max_price is None else micro_usd("max_price", max_price)
-        self.max_total = None if max_total is None else micro_usd("max_total", max_total)
+        self._max_price = None if max_price is None else micro_usd("max_price", max_price)
+        self._max_total = None if max_total is None else micro_usd("max_total", max_total)
         self.tokens = tuple(one.identifier for one in tokens)
         self._size = size
         self._calls = [ask(tokens[at : at + size]) for at in range(0, len(tokens), size)]
-        self.id = uuid4().hex
-        """The reservations of this run carry it: the ledger decides what `max_total` leaves."""
-        self.done = 0
-        self.passed_over: list[tuple[str, ...]] = []
+        self.count = len(self._calls)
+        self.passed_over: tuple[tuple[str, ...], ...] = ()
+        """The tokens of each batch of the job that was passed over."""
+        self._id = uuid4().hex  # the reservations of this run carry it
+        self._done = 0
         self._counted: dict[str, int] = {}
 
-    @property
-    def count(self) -> int:
-        return len(self._calls)
-
-    def tokens_of(self, number: int) -> tuple[str, ...]:
+    def _tokens_of(self, number: int) -> tuple[str, ...]:
         return self.tokens[(number - 1) * self._size : number * self._size]
 
-    def call(self, number: int) -> MarketRequest[T]:
+    def _call(self, number: int) -> MarketRequest[T]:
         # Symbols of later batches are looked up too: nothing is bought if the run cannot be finished.
         return replace(self._calls[number - 1], to_look_up=self.tokens[(number - 1) * self._size :])
 
@@ -101,37 +98,42 @@ class BatchPlan(Generic[T]):
         return sum(price(call.request.path, call.tokens or 0) for call in self._calls)
 
     @property
+    def price(self) -> Decimal:
+        """The published price of all batches in dollars. Batches that a job already has cost nothing."""
+        return usd(self.amount)
+
+    @property
     def spent(self) -> int:
-        """Micro-dollars that the payments of this run counted when it last saw them. The ledger knows better."""
+        """Micro-dollars spent so far, including failed payments that may have been taken."""
         return sum(self._counted.values())
 
-    def delivered(self, number: int, result: MarketResult[T]) -> Batch[T]:
-        self.done = number
+    def _delivered(self, number: int, result: MarketResult[T]) -> Batch[T]:
+        self._done = number
         if not result.again:
             self._see(result.payment)
         return Batch(
             number=number,
             count=self.count,
-            tokens=self.tokens_of(number),
+            tokens=self._tokens_of(number),
             result=result,
             spent=self.spent,
             again=result.again,
         )
 
-    def failed(self, number: int, error: BaseException) -> bool:
+    def _failed(self, number: int, error: BaseException) -> bool:
         """Note that batch `number` did not reach the caller. Whether the run continues with the next one."""
-        self.done = number - 1
+        self._done = number - 1
         if isinstance(error, PaymentError | APIError) and not isinstance(error, PaymentRefusedError):
             self._see(error.payment)
         if self.job is None or not isinstance(error, PaymentError) or error.code not in _LOST:
             return False
-        self.done = number
-        self.passed_over.append(self.tokens_of(number))
+        self._done = number
+        self.passed_over += (self._tokens_of(number),)
         payment_id = "" if error.payment is None else error.payment.id
         text = f"batch {number} of the job is passed over: %(reason)s"
         event("batch_passed_over", text, error, payment_id=payment_id)
         return True
 
     def _see(self, payment: Payment | None) -> None:
-        if payment is not None and payment.run == self.id and payment.charged is not False:
+        if payment is not None and payment.run == self._id and payment.charged is not False:
             self._counted[payment.id] = payment.counted
