@@ -68,7 +68,7 @@ class AsyncBaseClient(AsyncConnected):
         max_retries: int | None = None,
         deadline: float | None = None,
     ) -> Self:
-        """A copy with other settings that shares connections, ledger and budget. Closing the copy closes nothing."""
+        """A copy with other settings that shares connections (ledger, budget). Closing the copy closes nothing."""
         copy = object.__new__(type(self))
         copy._owner = False
         copy._copy_from(

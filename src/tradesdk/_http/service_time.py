@@ -82,10 +82,7 @@ class ServiceClock:
     local clock plus the difference seen then. None is reliable alone: the local clock may be changed, and a hostile
     service may send any date. So the latest estimate decides whether an authorization may still be sent, and the
     earliest whether it has expired. Before the first answer, the local clock may be fast by the largest difference that
-    is accepted.
-
-    Args:
-        now: the local clock in Unix seconds, at the monotonic time `monotonic`. A stream goes by it without a `Date`.
+    is accepted. A stream goes by the local clock until there is a `Date`.
     """
 
     def __init__(self, *, now: float = 0.0, monotonic: float = 0.0) -> None:

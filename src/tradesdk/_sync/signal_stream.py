@@ -21,7 +21,6 @@ from .._stream.events import HistoryPage, decode_history
 from .._stream.state_machine import NextAction, StreamState
 from ..errors import (
     APIError,
-    APIResponseError,
     APITimeoutError,
     AuthenticationError,
     CheckpointError,
@@ -318,7 +317,9 @@ class SignalStream(Generic[ItemT]):
                     odd += 1
                 now = session.clock.monotonic()
                 wait = session.policy.wait(tries, failure, now=session.clock.now()).seconds
-                if odd > _UNREADABLE or _final(error) or now + wait > give_up:
+                # Refused, so that retrying cannot help.
+                final = failure.cause is FailureCause.STATUS and 300 <= failure.status < 500 and failure.status != 429
+                if odd > _UNREADABLE or final or now + wait > give_up:
                     return f"the history cannot be read: {error.headline} ({error.method} {error.url})"
                 if self._interruptible.shut:
                     raise Interrupted from None  # closing caused this error
@@ -394,9 +395,3 @@ class SignalStream(Generic[ItemT]):
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} of chain {self.chain} at {self._session.base_url}>"
-
-
-def _final(error: APIError) -> bool:
-    """Whether the service refuses the request, so that retrying cannot help."""
-    status = getattr(error, "status", 0)
-    return not isinstance(error, APIResponseError) and 300 <= status < 500 and status != 429
