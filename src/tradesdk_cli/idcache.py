@@ -33,8 +33,6 @@ _UNSAFE_WORD = re.compile(r"[^A-Za-z0-9 _.,+-]+")
 _SAFE_WORDS = re.compile(r"[A-Za-z0-9 _.,+-]{0,48}")
 
 _seen: Kept = {}
-_gone: set[tuple[str, str]] = set()
-_whole: set[str] = set()
 
 
 def safe_words(text: str) -> str:
@@ -86,21 +84,14 @@ def add(kind: str, value: object, about: str = "") -> None:
         seen[value] = safe_words(about) or seen.get(value, "")
 
 
-def forget(kind: str, value: str) -> None:
-    """It was deleted, or the service does not know it."""
-    _seen.get(kind, {}).pop(value, None)
-    _gone.add((kind, value))
-
-
-def all_seen(*kinds: str) -> None:
-    """What this command sees of these kinds is all there is: the rest is forgotten."""
-    _whole.update(kinds)
-
-
 def forget_pending() -> None:
     """Start over: nothing was seen yet."""
-    for pending in (_seen, _gone, _whole):
-        pending.clear()
+    _seen.clear()
+
+
+def clear(settings: Settings) -> None:
+    """All of it was deleted: a mock that is empty again."""
+    file_of(settings).unlink(missing_ok=True)
 
 
 def file_of(settings: Settings) -> Path:
@@ -117,7 +108,7 @@ def file_of(settings: Settings) -> Path:
 
 def keep(settings: Settings) -> None:
     """Writes what was seen on top of what was there. Any failure is silent."""
-    if _seen or _gone or _whole:
+    if _seen:
         with suppress(OSError, ValueError, CliError):
             _write(file_of(settings))
     forget_pending()
@@ -139,12 +130,9 @@ def _write(path: Path) -> None:
 
 def _merged(kind: str, old: dict[str, str]) -> dict[str, str]:
     seen = _seen.get(kind, {})
-    left = {
-        value: about for value, about in old.items() if value in seen or not ((kind, value) in _gone or kind in _whole)
-    }
-    if seen.items() <= left.items():
-        return left  # nothing new: its order is as good
-    return dict([*seen.items(), *((value, about) for value, about in left.items() if value not in seen)][:MOST])
+    if seen.items() <= old.items():
+        return old  # nothing new: its order is as good
+    return dict(list((seen | {value: about for value, about in old.items() if value not in seen}).items())[:MOST])
 
 
 def read(settings: Settings, kind: str) -> dict[str, str]:

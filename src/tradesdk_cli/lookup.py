@@ -6,7 +6,6 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from tradesdk_cli import idcache
 from tradesdk_cli.errors import NOT_FOUND, CliError, ConfigProblem, RefusedByMock, UsageProblem
 from tradesdk_cli.session import wire_all
 from tradesdk_cli.text import one_line, to_paste
@@ -77,7 +76,6 @@ def reached(run: Session, kind: Kind, text: str, read: Callable[[str], T], *, dr
         except (NotFoundError, RefusedByMock) as error:
             if error.status != 404:
                 raise
-            idcache.forget(kind.many, text)
             if _is_whole(kind, text):
                 raise
             missing = error
@@ -129,8 +127,6 @@ def id_of(run: Session, kind: Kind, text: str, *, dry_run: bool = False) -> str:
         if not dry_run:
             raise
         return text
-    if kind.most is None:
-        idcache.all_seen(kind.many)
     wire_all(things)
     thing = the_one(run, kind, text, things)
     if thing is None:

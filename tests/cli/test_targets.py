@@ -11,7 +11,7 @@ import pytest
 from tradesdk import Ledger
 
 from ._terminal import TRADE, Terminal, press_ctrl_c
-from .test_help import LEAVES, in_doubt, keystores_cost_nothing
+from .test_help import LEAVES, in_doubt
 
 ASKS = (
     "agents create, agents update, agents delete, wallets connect, pay trust, pay key accept-secret, api, "
@@ -24,8 +24,6 @@ PAYS = "market signals, market prices, market history, market win-rate, market a
 """Ask for the price when neither --max-price nor a budget allows it."""
 NEVER_ASKS = {
     "pay resume": "the same payment, which was allowed when it was made, and cannot be taken twice",
-    "pay key new": "it overwrites nothing, and asks for a password twice",
-    "pay key import": "it overwrites nothing, and asks for key and password",
 }
 
 
@@ -128,16 +126,6 @@ def test_payments_in_doubt_are_shown_before_anything_is_done_about_them(trade: T
     assert trade(*mark, "--dry-run").json["body"] == {"mark": "unpaid"}
     assert trade("--mock", "pay", "show", name).json["status"] == "unknown, expired"
     assert trade(*mark, "--yes").json["status"] == "not paid"
-
-
-def test_keys_are_made_nowhere_in_a_dry_run(trade: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
-    keystores_cost_nothing(trade, monkeypatch)
-    for verb in ("new", "import"):
-        run = trade("pay", "key", verb, "--wallet", "w.json", "--dry-run")
-        assert (run.code, run.json) == (0, {"kept_in": "w.json"})
-        assert not (trade.home / "w.json").exists()
-    (trade.home / "w.json").touch()
-    assert "exists already" in trade("pay", "key", "import", "--wallet", "w.json", "--dry-run").problem["message"]
 
 
 @pytest.mark.long

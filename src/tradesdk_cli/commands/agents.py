@@ -241,7 +241,6 @@ def update(
 def delete(ctx: typer.Context, agent_id: AgentId, yes: Yes = False, dry_run: DryRun = False) -> None:
     """Delete an agent for good. An active one must be stopped first."""
     from tradesdk import ConflictError
-    from tradesdk_cli import idcache
     from tradesdk_cli.confirm import approve, check
     from tradesdk_cli.lookup import AGENTS, reached
 
@@ -259,7 +258,6 @@ def delete(ctx: typer.Context, agent_id: AgentId, yes: Yes = False, dry_run: Dry
                 refused = StillActive(error.message, _how_to_stop(run, agent_id))
                 refused.status = error.status
                 raise refused from None
-            idcache.forget(AGENTS.many, agent_id)
             run.out.one({"id": agent_id, "deleted": True})
 
 

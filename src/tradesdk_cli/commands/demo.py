@@ -2,30 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
 import typer
 
 from tradesdk_cli.cli.group import single
-from tradesdk_cli.cli.params import whole
 from tradesdk_cli.session import session
 
 app = single("See it all work, without an account or a network.")
 
 
-@app.verb("demo", "trade demo", "trade demo --seed 11", silent=True)
-def demo(
-    ctx: typer.Context,
-    seed: Annotated[
-        int,
-        typer.Option(
-            "--seed",
-            parser=whole(),
-            metavar="N",
-            help="Number that decides prices and signals; another seed gives another world.",
-        ),
-    ] = 7,
-) -> None:
+@app.verb("demo", "trade demo", "trade demo -v", silent=True)
+def demo(ctx: typer.Context) -> None:
     """Run a tour: real calls with the real client, against a mock service on this machine.
 
     Account and plan, a wallet with a real signature, agents, trades, signals, a rate limit, and market data paid for
@@ -37,6 +23,6 @@ def demo(
 
     with session(ctx) as run:
         try:
-            tell(run.out, seed)
+            tell(run.out)
         finally:
             forget_pending()  # its agents are gone with it: nothing to complete

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, replace
 from math import inf
 from typing import TYPE_CHECKING, Any
 
-from tradesdk_cli import idcache
 from tradesdk_cli.errors import Interrupted, UsageProblem
 from tradesdk_cli.interrupts import DeferInterrupt, deferring, exit_code_of
 from tradesdk_cli.output.stderr import Progress
@@ -46,13 +45,6 @@ class Source:
     keep: Callable[[Any], bool] | None = None
     rank: Callable[[Any], float | None] | None = None
     read: Callable[[str], Any] | None = None
-
-    @property
-    def filtered(self) -> bool:
-        """Whether anything was left out of the list."""
-        return (
-            self.keep is not None or self.rank is not None or any(value is not None for value in self.filters.values())
-        )
 
     def pages(self, walk: Walk) -> Iterator[Any]:
         """The SDK's pages for this walk."""
@@ -157,8 +149,6 @@ def _walk(
     whole = walk.cursor is None and walk.next_cursor is None and not pages.cut and pages.ended is None
     if total is not None and pages.items and whole:  # else it would be a sum of some of them
         out.note(total(pages.items))
-    if whole and not source.filtered:
-        idcache.all_seen(source.what)
     if pages.ended is not None:
         _tell_ended(out, walk, source, pages)
     if pages.cut:
@@ -267,7 +257,6 @@ class _Pages:
             try:
                 yield item if self._source.read is None else self._source.read(item.id)
             except NotFoundError:
-                idcache.forget(self._source.what, item.id)
                 self._out.note(f"{one_line(item.name, 80)} ({one_line(item.id, 80)}) was deleted meanwhile")
             if self._source.read is not None:
                 self._progress.step(number)

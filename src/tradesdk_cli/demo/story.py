@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 START = 1_767_268_800.0
 """2026-01-01 12:00 UTC: the mock's clock begins here in every run."""
-_TRADES = 250
+_SEED, _TRADES = 7, 250
 _FROM_SDK = ("Budget", "Disconnected", "Ledger", "LocalSigner", "Risk", "StreamSignal")
 _PUBLISHED = (("BRETT", "BUY", 0.91), ("AERO", "SELL", 0.84), ("DEGEN", "BUY", 0.78), ("PRIME", "SELL", 0.88))
 _TABLES = {
@@ -76,7 +76,7 @@ class DemoFailed(CliError):
         )
 
 
-def tell(out: Output, seed: int) -> None:
+def tell(out: Output) -> None:
     """Runs the whole demo and prints it.
 
     Raises:
@@ -92,12 +92,12 @@ def tell(out: Output, seed: int) -> None:
     with (
         heard_by(Verbose(out, None) if out.settings.verbose else LastReason()),
         _own_budgets_aside(),
-        server_class(seed=seed, clock=clock) as server,
+        server_class(seed=_SEED, clock=clock) as server,
         TradeClient(api_key="mock_full_demo", base_url=server.url, clock=clock) as client,
     ):
         server.populate("demo", trades=_TRADES)
-        screen.title(f"trade demo: real calls to the mock service inside this process (seed {seed})")
-        names = _names(server, seed) | {"client": client}
+        screen.title(f"trade demo: real calls to the mock service inside this process (seed {_SEED})")
+        names = _names(server) | {"client": client}
         try:
             _play(screen, names)
         except TradeError as error:
@@ -120,7 +120,7 @@ def _own_budgets_aside() -> Iterator[None]:
         os.environ.update(aside)
 
 
-def _names(server: MockServer, seed: int) -> dict[str, Any]:
+def _names(server: MockServer) -> dict[str, Any]:
     """What the tour's lines may use. The wallet's key can be known by anybody: nothing is worth anything there."""
     import tradesdk
     from tradesdk_cli.pay.records import brief
@@ -130,7 +130,7 @@ def _names(server: MockServer, seed: int) -> dict[str, Any]:
         **{name: getattr(tradesdk, name) for name in _FROM_SDK},
         "TradeClient": partial(tradesdk.TradeClient, **here),
         "MarketClient": partial(tradesdk.MarketClient, **here),
-        "private_key": hashlib.sha256(f"trade demo {seed}".encode()).hexdigest(),
+        "private_key": hashlib.sha256(f"trade demo {_SEED}".encode()).hexdigest(),
         "forged": "0x" + "11" * 64 + "1b",
         "publish_when_open": partial(_publish_when_open, server),
         "until_five_signals": _until_five_signals,

@@ -26,21 +26,18 @@ WalletFile = Annotated[
 
 
 @app.verb("new", "trade pay key new", "trade pay key new --wallet second.json")
-def new(ctx: typer.Context, wallet: WalletFile = None, dry_run: DryRun = False) -> None:
+def new(ctx: typer.Context, wallet: WalletFile = None) -> None:
     """Make a new wallet: a random key in an encrypted keystore.
 
     The password is asked for twice, or is the first line of the file that TRADE_KEYSTORE_PASSWORD_FILE names. Without
     it the money is lost: keep both, in two places. A file that exists is never overwritten.
     """
     with session(ctx) as run:
-        if dry_run:
-            _show_dry_run(run, wallet)
-        else:
-            _create(run, wallet, None)
+        _create(run, wallet, None)
 
 
 @app.verb("import", "trade pay key import --wallet old.json < key.txt", "trade pay key import < key.txt")
-def import_key(ctx: typer.Context, wallet: WalletFile = None, dry_run: DryRun = False) -> None:
+def import_key(ctx: typer.Context, wallet: WalletFile = None) -> None:
     """Encrypt an existing private key into a keystore.
 
     The key is asked for without being shown, or read from a pipe; it is never an option, which other users could see.
@@ -49,9 +46,6 @@ def import_key(ctx: typer.Context, wallet: WalletFile = None, dry_run: DryRun = 
         _refuse_mock(run)
         from tradesdk_cli.wallet import KEY_HINT, hidden
 
-        if dry_run:
-            _show_dry_run(run, wallet)
-            return
         # The file is looked for first: no key is typed in vain.
         _place(run, wallet)
         key = hidden("the private key: ") if sys.stdin.isatty() else sys.stdin.readline(_LONGEST)
@@ -116,13 +110,6 @@ def _create(run: Session, wallet: Path | None, key: str | None) -> None:
     made = create_keystore(path, new_password, key)
     run.out.one({"address": made, "kept_in": str(path)})
     run.out.note("it needs USDC on Base to pay with, and no ETH; a little is enough: it is for small payments")
-
-
-def _show_dry_run(run: Session, wallet: Path | None) -> None:
-    """Says where the keystore would be; no key is made or read."""
-    _refuse_mock(run)
-    run.out.one({"kept_in": str(_place(run, wallet))}, whole=True)
-    run.out.note("nothing was written (--dry-run)")
 
 
 def _place(run: Session, wallet: Path | None) -> Path:

@@ -154,7 +154,7 @@ def forget_what_was(run: Session) -> None:
     """After the mock's state was replaced: what this machine knew of the earlier one is not true any more."""
     from tradesdk_cli import idcache
 
-    idcache.all_seen(*idcache.KINDS)
+    idcache.clear(run.settings)
     if run.settings.mock:
         from tradesdk_cli.mockworld import MOCK_TENANT, forget_payments
 
