@@ -143,7 +143,7 @@ def test_colors_and_size_on_a_terminal(trade: Terminal, prices: Scripted) -> Non
     run = trade("plot", "token", "BRETT", "--chain", "base", "--height", "10", tty=True, columns=100)
     assert "\x1b[36m" in run.out
     assert 9 <= len(run.out.splitlines()) <= 11
-    plain = trade("plot", "token", "BRETT", "--width", "50", tty=True, columns=100, env={"NO_COLOR": "1"})
+    plain = trade("plot", "token", "BRETT", tty=True, columns=50, env={"NO_COLOR": "1"})
     assert "\x1b" not in plain.out
     assert max(len(line) for line in plain.out.splitlines()) <= 50
 

@@ -174,17 +174,6 @@ class TradeCommand(_Ours, TyperCommand):
 _RESULT_OPTIONS = {"output": "-o", "fields": "--fields", "query": "--query", "out": "--out"}
 
 
-def no_result(ctx: Any, typed: str) -> tuple[str, str] | None:
-    """What is wrong with an option as it was typed, and what helps, where no result is printed; None for others."""
-    names = {name: param.name for param in ctx.find_root().command.params for name in param.opts}
-    option = _RESULT_OPTIONS.get(names.get(typed, ""))
-    return None if option is None else _no_result(ctx, option)
-
-
-def _no_result(ctx: Any, option: str) -> tuple[str, str]:
-    return f"{ctx.command_path} prints no result, so it takes no {option}", f"leave {option} out"
-
-
 def refuse_result_options(ctx: Any) -> None:
     """For what prints no result.
 
@@ -193,14 +182,12 @@ def refuse_result_options(ctx: Any) -> None:
     """
     for name, option in _RESULT_OPTIONS.items():
         if ctx.obj.get(name) is not None:
-            raise UsageProblem(*_no_result(ctx, option))
+            said = f"{ctx.command_path} prints no result, so it takes no {option}"
+            raise UsageProblem(said, f"leave {option} out")
 
 
 class SilentCommand(TradeCommand):
     """A verb that prints no result, and takes no options about one."""
-
-    def get_params(self, ctx: Any) -> list[Any]:
-        return [param for param in super().get_params(ctx) if not (_is_global(param) and param.name in _RESULT_OPTIONS)]
 
     def invoke(self, ctx: Any) -> Any:
         refuse_result_options(ctx)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
-from tradesdk_cli.cli.group import SilentCommand, TradeGroup, no_result
+from tradesdk_cli.cli.group import TradeGroup
 from tradesdk_cli.errors import TRADE, Problem, UsageProblem, placed
 from tradesdk_cli.redact import API_KEY, is_secret_option, looks_secret, safe
 
@@ -121,8 +121,6 @@ def _option(error: Any, context: Any, path: str) -> tuple[str, str | None]:
     name: str = error.option_name
     message = f"{path} has no option {name}"
     command = context.command
-    if isinstance(command, SilentCommand) and (refused := no_result(context, name)):
-        return refused
     typed = {option: option for option in _options(command, context)}
     if isinstance(command, TradeGroup) and (lists := command.commands.get("list")):
         typed = {option: f"{_here(path)} list {option}" for option in _options(lists, context)} | typed

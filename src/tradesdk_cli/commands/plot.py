@@ -24,9 +24,6 @@ def wanted(
     limit: Annotated[
         int | None, typer.Option("--limit", "-n", parser=whole(1, 10000), metavar="N", help=_OF_POINTS)
     ] = None,
-    width: Annotated[
-        int | None, typer.Option("--width", parser=whole(30, 400), metavar="N", help="Width in characters, 30 to 400.")
-    ] = None,
     height: Annotated[
         int | None, typer.Option("--height", parser=whole(8, 200), metavar="N", help="Height in lines, 8 to 200.")
     ] = None,
@@ -35,7 +32,7 @@ def wanted(
     from tradesdk_cli.plot.plots import Wanted
 
     check_period(since, until)
-    return Wanted(since, until, limit or 500, width, height)
+    return Wanted(since, until, limit or 500, height)
 
 
 @app.verb(

@@ -36,12 +36,11 @@ _PAGE = 100
 
 @dataclass(frozen=True)
 class Wanted:
-    """What part is drawn, and how large: Unix seconds, points, cells, lines."""
+    """What part is drawn, and how large: Unix seconds, points, lines."""
 
     start: float | None
     end: float | None
     limit: int
-    width: int | None
     height: int | None
 
 
@@ -210,7 +209,7 @@ def _show(run: Session, chart: Chart, columns: Sequence[Column], rows: list[dict
         run.out.many(columns, [rows], empty="")
         return
     size = shutil.get_terminal_size()
-    width = wanted.width or (size.columns if run.out.on_terminal else _PIPE_WIDTH)
+    width = size.columns if run.out.on_terminal else _PIPE_WIDTH
     # The line of the command and the next prompt are to be on the screen as well.
     height = wanted.height or (min(_TALLEST, size.lines - 2) if run.out.on_terminal else _HEIGHT)
     lines = draw(chart, width, height, ascii_only=shows_ascii_only(run.out))
