@@ -2,6 +2,7 @@
 
 from dataclasses import fields
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,60 +18,47 @@ def test_defaults() -> None:
     found, usual = resolve({}, {}), Settings()
     told = [each.name for each in fields(Settings) if each.compare]
     assert [getattr(found, name) for name in told] == [getattr(usual, name) for name in told]
-
-
-def test_flags_count_more_than_the_environment() -> None:
-    environ = {"TRADE_MOCK": "1", "TRADE_HOME": "/somewhere"}
-    settings = resolve({"mock": False}, environ)
-    assert (settings.mock, settings.home) == (False, Path("/somewhere"))
-
-
-@each_of(("value", "most"), [("0", 0), (" 5 ", 5), ("", None)])
-def test_trade_max_retries(value: str, most: int | None) -> None:
-    assert resolve({}, {"TRADE_MAX_RETRIES": value}).retries == most
-
-
-@each_of(("value", "on"), [("1", True), ("yes", True), ("TRUE", True), ("0", False), ("", False)])
-def test_trade_mock(value: str, on: bool) -> None:
-    assert resolve({}, {"TRADE_MOCK": value}).mock is on
-
-
-def test_a_base_url_on_the_command_line_turns_the_mock_of_the_environment_off() -> None:
-    assert resolve({"base_url": "https://x.example"}, {"TRADE_MOCK": "1"}).mock is False
-
-
-def test_unusable_values_are_named() -> None:
-    with pytest.raises(ConfigProblem, match="TRADE_MOCK"):
-        resolve({}, {"TRADE_MOCK": "perhaps"})
-    with pytest.raises(UsageProblem, match="--world"):
-        resolve({"world": "../../etc"}, {})
-    with pytest.raises(UsageProblem, match="exclude"):
-        resolve({"mock": True, "base_url": "https://x.example"}, {})
-    for value in ("6", "-1", "many", "1.0"):
-        with pytest.raises(ConfigProblem, match="TRADE_MAX_RETRIES"):
-            resolve({}, {"TRADE_MAX_RETRIES": value})
-    with pytest.raises(UsageProblem, match="--base-url"):
-        resolve({"base_url": " "}, {})
-    with pytest.raises(UsageProblem, match="--profile"):
-        resolve({"profile": "../x"}, {})
-    for seconds in (0.0, -1.0, float("nan"), 1e9):
-        with pytest.raises(UsageProblem, match="--timeout"):
-            resolve({"timeout": seconds}, {})
-
-
-def test_where_market_data_is() -> None:
-    both = {"TRADE_MARKET_BASE_URL": "https://m.example", "TRADE_BASE_URL": "https://a.example"}
-    assert resolve({}, {"TRADE_BASE_URL": "https://a.example"}).market_url == "https://a.example"
-    assert resolve({}, both).market_url == "https://m.example"
-    assert resolve({"base_url": "https://flag.example"}, both).market_url == "https://flag.example"
-
-
-def test_a_world_implies_the_mock() -> None:
-    assert resolve({"world": "side", "mock": False}, {}).mock is True
-
-
-def test_the_key_is_not_in_the_repr() -> None:
     assert "hidden" not in repr(resolve({}, {"TRADE_API_KEY": "hidden"}))
+
+
+A, M, X = "https://a.example", "https://m.example", "https://x.example"
+BOTH = {"TRADE_MARKET_BASE_URL": M, "TRADE_BASE_URL": A}
+
+
+@each_of(
+    ("flags", "environ", "wanted"),
+    [
+        ({"mock": False}, {"TRADE_MOCK": "1", "TRADE_HOME": "/there"}, {"mock": False, "home": Path("/there")}),
+        *(({}, {"TRADE_MAX_RETRIES": text}, {"retries": most}) for text, most in (("0", 0), (" 5 ", 5), ("", None))),
+        *(({}, {"TRADE_MOCK": text}, {"mock": True}) for text in ("1", "yes", "TRUE")),
+        *(({}, {"TRADE_MOCK": text}, {"mock": False}) for text in ("0", "")),
+        ({"base_url": X}, {"TRADE_MOCK": "1"}, {"mock": False}),
+        ({"world": "side", "mock": False}, {}, {"mock": True}),
+        ({}, {"TRADE_BASE_URL": A}, {"market_url": A}),
+        ({}, BOTH, {"market_url": M}),
+        ({"base_url": X}, BOTH, {"market_url": X}),
+    ],
+)
+def test_what_counts(flags: dict[str, Any], environ: dict[str, str], wanted: dict[str, Any]) -> None:
+    found = resolve(flags, environ)
+    assert {name: getattr(found, name) for name in wanted} == wanted
+
+
+@each_of(
+    ("flags", "environ", "named"),
+    [
+        ({}, {"TRADE_MOCK": "perhaps"}, "TRADE_MOCK"),
+        *(({}, {"TRADE_MAX_RETRIES": text}, "TRADE_MAX_RETRIES") for text in ("6", "-1", "many", "1.0")),
+        ({"world": "../../etc"}, {}, "--world"),
+        ({"mock": True, "base_url": X}, {}, "exclude"),
+        ({"base_url": " "}, {}, "--base-url"),
+        ({"profile": "../x"}, {}, "--profile"),
+        *(({"timeout": seconds}, {}, "--timeout") for seconds in (0.0, -1.0, float("nan"), 1e9)),
+    ],
+)
+def test_unusable_values_are_named(flags: dict[str, Any], environ: dict[str, str], named: str) -> None:
+    with pytest.raises(ConfigProblem if environ else UsageProblem, match=named):
+        resolve(flags, environ)
 
 
 @each_of(
