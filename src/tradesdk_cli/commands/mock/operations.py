@@ -18,13 +18,13 @@ from tradesdk_cli.commands.mock.control import ask, forget_what_was, json_of, no
 from tradesdk_cli.errors import CliError, RefusedByMock, UsageProblem
 from tradesdk_cli.output.columns import BALANCES, EMITTED, KEYS, SETTLEMENTS, SUBMISSIONS
 from tradesdk_cli.session import session
-from tradesdk_cli.text import to_json, visible
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from rich.console import Console
+
     from tradesdk_cli.output.columns import Column
-    from tradesdk_cli.output.printer import Output
     from tradesdk_cli.session import Session
     from tradesdk_mock import ControlOperation, ControlParameter
 
@@ -37,7 +37,6 @@ class Command:
         request: method and path of the operation.
         columns: those of a table of what it answers; without them, all fields.
         empty: what is said instead of an empty table.
-        explains: makes of each item of a list its name, more for the same line, and the lines below it.
         examples: what stands behind the words of the command in its two examples.
         look: the command that shows what would have been accepted.
         loses: what the mock loses by it; it is asked about first.
@@ -47,40 +46,10 @@ class Command:
     request: str
     columns: tuple[Column, ...] = ()
     empty: str = "nothing"
-    explains: Callable[[dict[str, Any]], tuple[str, str, Iterable[str]]] | None = None
     examples: tuple[str, str] | None = None
     look: str | None = None
     loses: str | None = None
     alarm: str | None = None
-
-
-def _words(values: dict[str, Any]) -> str:
-    """`name=value` words, shortened where they are long: some are megabytes."""
-    words = (f"{name}={value if isinstance(value, str) else to_json(value)}" for name, value in values.items())
-    return " ".join(word if len(word) <= _LONGEST else f"{word[: _LONGEST - 1]}…" for word in words)
-
-
-def _rule(rule: dict[str, Any]) -> tuple[str, str, Iterable[str]]:
-    about = ("id", "kind", "on", "parameters", "seen", "fired")
-    met = {name: value for name, value in rule.items() if name not in about and value is not None}
-    counts = f"seen {rule['seen']}, fired {rule['fired']}"
-    told = [_words(rule["parameters"]), f"{_words(met) or 'every request'}; {counts}"]
-    return rule["id"], f"  {rule['kind']}", filter(None, told)
-
-
-def _kind(kind: dict[str, Any]) -> tuple[str, str, Iterable[str]]:
-    parameters = kind["parameters"]
-    names = (
-        each["name"] if each["default"] is None else _words({each["name"]: each["default"]}) for each in parameters
-    )
-    told = [f"{name}  {each['text']}" for name, each in zip(names, parameters, strict=True)]
-    return kind["name"], f"  (on {kind['on']}s)", [kind["text"], *told]
-
-
-def _gap(gap: dict[str, Any]) -> tuple[str, str, Iterable[str]]:
-    value, default = str(gap["value"]), gap["default"]
-    others = " ".join(gap["others"]) if value == default else f"{default}, the default"
-    return gap["name"], f"={value}  (or: {others})", [gap["text"]]
 
 
 COMMANDS = {
@@ -95,9 +64,9 @@ COMMANDS = {
         ),
         look="mock fault kinds",
     ),
-    "fault list": Command("GET faults", empty="no faults", explains=_rule),
-    "fault kinds": Command("GET faults/kinds", explains=_kind),
-    "fault remove": Command("DELETE faults/{fault_id}", empty="no faults left", explains=_rule),
+    "fault list": Command("GET faults", empty="no faults"),
+    "fault kinds": Command("GET faults/kinds"),
+    "fault remove": Command("DELETE faults/{fault_id}", empty="no faults left"),
     "fault clear": Command("DELETE faults", empty="no faults left"),
     "fail-prices": Command("POST market", examples=("BRETT DEGEN", "none")),
     "agent start": Command("POST agents/{agent_id}/start"),
@@ -125,10 +94,9 @@ COMMANDS = {
     "payments set-balance": Command(
         "PUT payments/balances/{payer}", BALANCES, examples=("ADDRESS 12.50", "ADDRESS 0 -o json")
     ),
-    "gaps list": Command("GET gaps", explains=_gap),
+    "gaps list": Command("GET gaps"),
     "gaps set": Command(
         "PUT gaps",
-        explains=_gap,
         empty="all options have their defaults",
         examples=("order=oldest heartbeat=1", "order=newest"),
         look="mock gaps",
@@ -349,34 +317,24 @@ def _show(run: Session, command: Command, answer: dict[str, Any]) -> None:
     rows = [row for each in data for row in (each if isinstance(each, list) else [each])]
     if not all(isinstance(row, dict) for row in rows):
         raise no_mock(run)
-    if command.explains is not None and rows and out.draws(many=True):
-        _explain(out, map(command.explains, rows))
+    if rows and not command.columns and out.draws(many=True):
+        out.draw(lambda console: _each(console, rows, out.width))
     else:
         out.many(command.columns, [rows], empty=command.empty)
     if rows and command.alarm:
         raise CliError(f"{len(data)} {'purchase was' if len(data) == 1 else 'purchases were'} {command.alarm}")
 
 
-def _explain(out: Output, things: Iterable[tuple[str, str, Iterable[str]]]) -> None:
-    """Names, and below each what it is, indented and wrapped to the terminal."""
-    from rich.text import Text
+def _each(console: Console, rows: Iterable[dict[str, Any]], width: int | None) -> None:
+    """One after the other, with all that is said of each."""
+    from tradesdk_cli.output.table import render_one
 
-    from tradesdk_cli.output.table import print_line
-
-    width = out.width or 100_000
-
-    def draw(console: Any) -> None:
-        for name, more, below in things:
-            first, *rest = Text.assemble((visible(name), "bold"), visible(more)).wrap(console, max(24, width))
-            wrapped = (part for line in below for part in Text(visible(line)).wrap(console, max(20, width - 4)))
-            for line in (first, *(Text("    ") + part for part in (*rest, *wrapped))):
-                line.rstrip()
-                print_line(console, line)
-
-    out.draw(draw)
+    for nth, row in enumerate(rows):
+        if nth:
+            console.print()
+        render_one(console, {name: value for name, value in row.items() if value not in (None, [], {})}, width)
 
 
-_LONGEST = 1_000
 _AS_THEY_ARE = ("text", "base64", "raw", "header", "body")
 """Parameters of faults that are text, whatever it looks like."""
 _MOST_NESTED = 100
