@@ -191,7 +191,7 @@ DAMAGE: list[tuple[tuple[str, ...], list[Any], str]] = [
         "its ciphertext",
     ),
     (("crypto", "mac"), [None, "00" * 31, []], "its mac"),
-    (("crypto", "cipherparams", "iv"), [None, "00" * 15, "00" * 17], "its iv"),
+    (("crypto", "cipherparams", "iv"), [None, "", "0" * 31, "00" * 17], "its iv"),
     (("crypto", "kdfparams", "salt"), [None, "", "0", "00" * 2000], "its salt"),
     (("crypto", "kdfparams", "dklen"), [None, 0, 16, 31, 1 << 40, "32", True], "its dklen"),
     (("crypto", "kdf"), [None, "argon2", 5], "its kdf is neither"),

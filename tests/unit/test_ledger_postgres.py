@@ -16,10 +16,8 @@ import pytest
 
 from tradesdk import ConfigError, FleetError, Ledger, LedgerError, ReasonCode, SystemClock, TradeError
 from tradesdk._fleet import blocking
-from tradesdk._fleet.blocking import Link
-from tradesdk._fleet.server import server
-from tradesdk._fleet.blocking import Connection, Statement
-from tradesdk._fleet.server import Row
+from tradesdk._fleet.blocking import Connection, Link, Statement
+from tradesdk._fleet.server import Row, server
 from tradesdk.fleet import create_tables
 
 from .._pages import ROOT, blocks
