@@ -196,7 +196,7 @@ def test_deep_json_where_another_library_has_raised_the_limit() -> None:
 
 @each_of(
     ("number", "is_taken"),
-    [("1e999", False), ("-2.5E400", False), ("1e+3000", False), ("1e300", True), ('"0x1e999"', True)],
+    [("1e999", False), ("-2.5E400", False), ("1" * 400 + ".0", False), ("1e300", True), ('"0x1e999"', True)],
 )
 def test_a_number_that_no_json_can_repeat(number: str, is_taken: bool) -> None:
     """It is read as infinity, and the payment has to repeat the offer."""
@@ -206,7 +206,7 @@ def test_a_number_that_no_json_can_repeat(number: str, is_taken: bool) -> None:
     if is_taken:
         assert parse_offer(in_header(encoded(offer))).accepts[0].extra["more"] == json.loads(number)
     else:
-        assert "is not JSON" in refused(in_header(encoded(offer))).message
+        assert "is not an offer" in refused(in_header(encoded(offer))).message
 
 
 def sized(size: int) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import binascii
-import json
 import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -28,7 +27,6 @@ _ONLY = f"and only version {VERSION} is supported"
 
 IDENTIFIER = "payment-identifier"
 _RECEIPT_AMOUNT = re.compile(r"[0-9]{1,78}", re.ASCII)
-_HUGE = re.compile(rb"[0-9][eE]\+?[0-9]{3}")
 
 
 class Requirement(NamedTuple):
@@ -84,6 +82,7 @@ def parse_offer(response: RawResponse) -> Offer:
         raise refused("offer_too_large", f"{where} is {_TOO_LARGE}")
     try:
         offer = read_header(header)
+        parse_json(_to_json(offer))  # 1e999 is read as infinity, which no JSON can repeat
     except ValueError as error:
         raise refused("malformed_offer", f"{where} is not an offer: {printable(str(error), 120)}") from None
     version = offer.get("x402Version")
@@ -131,9 +130,13 @@ def encode_payment(
         header["resource"] = offer.resource
     if extensions is not None:
         header["extensions"] = extensions
-    from pydantic_core import to_json  # four times as fast as the standard library's; only where a payment is signed
+    return binascii.b2a_base64(_to_json(header), newline=False).decode("ascii")
 
-    return binascii.b2a_base64(to_json(header), newline=False).decode("ascii")
+
+def _to_json(value: Any) -> bytes:
+    from pydantic_core import to_json  # four times as fast as the standard library's; not for those who only look
+
+    return to_json(value)
 
 
 def read_receipt(headers: Mapping[str, str]) -> tuple[Receipt | None, str | None]:
@@ -196,8 +199,6 @@ def read_header(text: str) -> dict[str, Any]:
         raise ValueError("it is not base64") from None
     try:
         value = parse_json(content)
-        if _HUGE.search(content):  # 1e999 is read as infinity, which could not be sent back
-            json.dumps(value, allow_nan=False)
     except ValueError as error:
         raise ValueError(f"it is not JSON ({error})") from None
     if not isinstance(value, dict):
