@@ -91,12 +91,7 @@ class Connection(psycopg.Connection[Row]):
 
 
 def connect(server: Server) -> Connection:
-    """Connect, and check the server.
-
-    Raises:
-        psycopg.Error: there is no connection.
-        UnusableServerError: the server must not be used.
-    """
+    """Connect, and check the server: an error of psycopg, or an `UnusableServerError`."""
     _CONNECTING.end = SystemClock.monotonic() + ANSWER
     _CONNECTING.share = CONNECT / server.hosts
     db = Connection.connect(server.url, autocommit=True, row_factory=_rows, cursor_factory=_RAW, prepare_threshold=2)
@@ -144,9 +139,7 @@ LEFT = "DELETE FROM members WHERE member = $1"
 class Link:
     """What a member says to the server: one connection, opened at first use, and again after it was lost.
 
-    Args:
-        server: the server.
-        began: what to do with each new connection.
+    `began` is called with each new one.
     """
 
     def __init__(self, server: Server, began: Callable[[Connection], object] = lambda _: None) -> None:
@@ -167,11 +160,7 @@ class Link:
         self.db = None
 
     def run(self, *statements: Statement) -> list[list[Row]]:
-        """As `ask`.
-
-        Raises:
-            FleetError: there is no answer, or the server cannot be used.
-        """
+        """As `ask`, by one thread at a time; or there is a `FleetError`."""
         with self.lock:
             self._inside = threading.get_ident()
             try:
@@ -200,8 +189,7 @@ class Link:
     def ask(self, statements: Sequence[Statement]) -> list[list[Row]]:
         """Run statements in one round trip, all or none; again if an old connection was lost.
 
-        Raises:
-            UnusableServerError: there is no answer, or the server cannot be used.
+        An `UnusableServerError` may also mean that they were run, and the answer was lost.
         """
         is_old = self.db is not None and not self.in_transaction  # its second half is lost with the first
         while True:

@@ -57,11 +57,7 @@ _BEAT = 15.0
 class SharedWindow:
     """The rate limits of a fleet, by key. Threads may share it; each process has one connection.
 
-    Args:
-        server: the server.
-        clock: the clock. Its difference to the server's is measured when it connects.
-        follows_server: the clock is the system's, so that the server's is the one that counts.
-        alone: whether to continue alone while the server is away.
+    The difference of the clock to the server's is measured when it connects, if it `follows_server`.
     """
 
     def __init__(self, server: Server, clock: Clock, *, follows_server: bool, alone: bool = True) -> None:
@@ -171,11 +167,7 @@ class SharedWindow:
         return self._clock.now() + self._ahead
 
     def _run(self, statements: Sequence[Statement]) -> list[list[Row]]:
-        """Run statements in one round trip.
-
-        Raises:
-            FleetError: there is no answer, or there was none a moment ago.
-        """
+        """As `Link.run`; without asking, if there was no answer a moment ago."""
         if self._away is not None and self._clock.monotonic() < self._ask_again:
             raise self._away.with_traceback(None)
         try:

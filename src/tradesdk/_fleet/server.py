@@ -60,27 +60,18 @@ class UnusableServerError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """A schema in a database of a server.
-
-    Attributes:
-        url: how libpq connects to it.
-        schema: the schema that holds the tables.
-        shown: its name in errors, without a password.
-        hosts: how many there are in the URL.
-    """
+    """A schema in a database of a server."""
 
     url: Secret = field(repr=False)
     schema: str
     shown: str
+    """Its name in errors, without a password."""
     hosts: int
+    """How many there are in the URL."""
 
 
 def server(url: str | None = None, schema: str = SCHEMA) -> Server:
-    """The server of a URL, by default `TRADE_FLEET`.
-
-    Raises:
-        ConfigError: it is none, or psycopg is not installed.
-    """
+    """The server of a URL, by default `TRADE_FLEET`. A `ConfigError` says what is wrong with that."""
     try:
         from psycopg import Error
         from psycopg.conninfo import conninfo_to_dict, make_conninfo
@@ -124,108 +115,89 @@ CHECK = (
 
 
 def check_version(place: Server, version: int) -> None:
-    """Check a server's version number.
-
-    Raises:
-        UnusableServerError: it is too old.
-    """
-    shown = place.shown
     if version < OLDEST * 10_000:
-        what = f"{shown} is PostgreSQL {version // 10_000}, and a fleet needs {OLDEST} or newer"
+        what = f"{place.shown} is PostgreSQL {version // 10_000}, and a fleet needs {OLDEST} or newer"
         raise UnusableServerError("version", what, "upgrade that server, or set another URL")
 
 
 def check(place: Server, answer: tuple[Any, ...] | None) -> None:
-    """Check a server's answer to `CHECK`.
-
-    Raises:
-        UnusableServerError: money must not be entrusted to it.
-    """
-    shown = place.shown
+    """Check an answer to `CHECK`: whether money may be entrusted to that server."""
     *_, fsync, synchronous, encoding, in_recovery, may_use = answer or ("", "", "UTF8", False, True)
     if in_recovery:
-        raise _read_only(shown)
+        raise _by_state("25006", place)
     for setting, value in (("fsync", fsync), ("synchronous_commit", synchronous)):
         if value == "off":
-            what = f"{shown} has {setting} = off, so it may lose payments that it acknowledged"
+            what = f"{place.shown} has {setting} = off, so it may lose payments that it acknowledged"
             how = "ALTER SYSTEM SET fsync = on, and reload it" if setting == "fsync" else "remove that setting"
             raise UnusableServerError("not_durable", what, f"set {setting} = on at the server: {how}")
     if encoding != "UTF8":
-        what = f"{shown} is a database in {encoding}, and a fleet needs UTF8"
+        what = f"{place.shown} is a database in {encoding}, and a fleet needs UTF8"
         how = "create one: CREATE DATABASE fleet ENCODING 'UTF8' TEMPLATE template0"
         raise UnusableServerError("encoding", what, how)
     if not may_use:
-        raise _denied(shown, f"this user may not use the schema {place.schema}")
-
-
-def _read_only(shown: str) -> UnusableServerError:
-    hint = "use the URL of the primary, or add ?target_session_attrs=read-write with all hosts"
-    return UnusableServerError("read_only", f"{shown} is read-only, such as a standby", hint)
-
-
-def _denied(shown: str, said: str) -> UnusableServerError:
-    return UnusableServerError(
-        "denied", f"{shown} refuses: {said}", "check user, password and database; docs/fleet.md has the rights"
-    )
+        raise _by_state("42501", place, f"this user may not use the schema {place.schema}")
 
 
 def problem(error: psycopg.Error, place: Server) -> UnusableServerError:
     """What an error of psycopg means. Only the server's first line is shown: others may have what was to be written."""
     from psycopg import OperationalError
 
-    shown, state = place.shown, error.sqlstate or ""
+    state = error.sqlstate or ""
     said = printable((error.diag.message_primary or str(error)).partition("\n")[0], 200)
-    of_state = _by_state(place, said)
-    for length in (5, 2):
-        if found := of_state.get(state[:length]):
-            return found
+    for known in (state, state[:2]):
+        if known in _STATES:
+            return _by_state(known, place, said)
     if state or not isinstance(error, OperationalError):
-        what = f"{shown} failed: {said}" + (f" ({state})" if state else "")
+        what = f"{place.shown} failed: {said}" + (f" ({state})" if state else "")
         return UnusableServerError("failed", what, "see the log of that server")
     # A refusal to connect has no code, only text.
     refused = any(word in said for word in _REFUSED) and not any(word in said for word in _STARTING)
-    return of_state["28"] if refused else of_state["08"]
+    return _by_state("28" if refused else "08", place, said)
 
 
 _REFUSED = ("FATAL", "no password supplied", "SSL was required")
 _STARTING = ("starting up", "shutting down", "recovery", "not yet accepting", "connection slots", "too many")
+_UNREACHABLE: tuple[Kind, str, str] = (
+    "unreachable",
+    "{shown} does not answer: {said}",
+    "check that the server runs and can be reached from here, and make the call again",
+)
+_DENIED: tuple[Kind, str, str] = (
+    "denied",
+    "{shown} refuses: {said}",
+    "check user, password and database; docs/fleet.md has the rights",
+)
+_LOST: tuple[Kind, str, str] = (
+    "lost",
+    "{shown} has no tables of tradesdk in its schema {schema}",
+    "if there were some, restore a backup; otherwise make them: tradesdk.fleet.create_tables() (trade fleet init)",
+)
+_STATES: dict[str, tuple[Kind, str, str]] = {
+    "08": _UNREACHABLE,
+    "57": _UNREACHABLE,  # it is shut down or starts
+    "25P03": _UNREACHABLE,
+    "53300": ("unreachable", "{shown} has no free connection", "raise max_connections of that server"),
+    "28": _DENIED,
+    "3D000": _DENIED,
+    "42501": _DENIED,
+    "42P01": _LOST,
+    "42703": _LOST,
+    "3F000": _LOST,
+    "25006": (
+        "read_only",
+        "{shown} is read-only, such as a standby",
+        "use the URL of the primary, or add ?target_session_attrs=read-write with all hosts",
+    ),
+    "53100": ("failed", "{shown}: no space is left on its disk", "free space on the disk of that server"),
+    "55P03": ("locked", "{shown} is locked by another program", "try again in a moment"),
+    "40": ("locked", "{shown} is busy: {said}", "try again in a moment"),
+    "22012": ("stale", "{shown} has a row that was changed meanwhile", "make the call again"),
+}
 
 
-def _by_state(place: Server, said: str) -> dict[str, UnusableServerError]:
-    shown = place.shown
-    unreachable = UnusableServerError(
-        "unreachable",
-        f"{shown} does not answer: {said}",
-        "check that the server runs and can be reached from here, and make the call again",
-    )
-    denied = _denied(shown, said)
-    lost = UnusableServerError(
-        "lost",
-        f"{shown} has no tables of tradesdk in its schema {place.schema}",
-        "if there were some, restore a backup; otherwise make them: tradesdk.fleet.create_tables() (trade fleet init)",
-    )
-    full = UnusableServerError(
-        "failed", f"{shown}: no space is left on its disk", "free space on the disk of that server"
-    )
-    return {
-        "08": unreachable,
-        "57": unreachable,  # it is shut down or starts
-        "25P03": unreachable,
-        "53300": UnusableServerError(
-            "unreachable", f"{shown} has no free connection", "raise max_connections of that server"
-        ),
-        "28": denied,
-        "3D000": denied,
-        "42501": denied,
-        "42P01": lost,
-        "42703": lost,
-        "3F000": lost,
-        "25006": _read_only(shown),
-        "53100": full,
-        "55P03": UnusableServerError("locked", f"{shown} is locked by another program", "try again in a moment"),
-        "22012": UnusableServerError("stale", f"{shown} has a row that was changed meanwhile", "make the call again"),
-        "40": UnusableServerError("locked", f"{shown} is busy: {said}", "try again in a moment"),
-    }
+def _by_state(state: str, place: Server, said: str = "") -> UnusableServerError:
+    kind, what, hint = _STATES[state]
+    return UnusableServerError(kind, what.format(shown=place.shown, schema=place.schema, said=said), hint)
 
 
 def fleet_error(found: UnusableServerError) -> FleetError:

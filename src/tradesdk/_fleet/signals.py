@@ -58,20 +58,16 @@ _TRIM = 600.0
 
 
 class Behind(NamedTuple):
-    """What a member or group has missed, because the fleet has deleted it, or had no relay.
-
-    Attributes:
-        position: what it was at.
-        start, end: Unix seconds of the service.
-        taken: up to which time signals were taken, so that the history has to list it; None: there was none.
-        trimmed: the number to continue after; 0: nothing was deleted.
-    """
+    """What a member or group has missed, because the fleet has deleted it, or had no relay. Times are the service's."""
 
     position: int
+    """What it was at."""
     start: float
     end: float
     taken: float | None
+    """Up to which time signals were taken, so that the history has to list it; None: there was none."""
     trimmed: int
+    """The number to continue after; 0: nothing was deleted."""
 
     @property
     def is_nothing(self) -> bool:
@@ -89,7 +85,7 @@ class Stored(NamedTuple):
 
 
 class LeaseLostError(Exception):
-    """Another relay has taken over."""
+    """Another relay has taken over, or may have."""
 
 
 def _source(chain: int, service: str) -> str:
@@ -190,11 +186,7 @@ class Relay:
         return 0.0
 
     def renew(self) -> None:
-        """Keep the lease, and delete old rows now and then.
-
-        Raises:
-            LeaseLostError: another one has it, or may have had it.
-        """
+        """Keep the lease, or raise `LeaseLostError`; and delete old rows now and then."""
         (rows,) = self.link.run((_RENEW, (self._source, self.fence)))
         if not rows:
             raise LeaseLostError
@@ -212,11 +204,7 @@ class Relay:
             link.run((_TRIM_SIGNALS, values), (_TRIM_ONCE, ()))
 
     def add(self, item: Stored) -> bool:
-        """Store a signal or gap, with the position and the lease. False when it was stored before.
-
-        Raises:
-            LeaseLostError: another one has the lease, and nothing was stored.
-        """
+        """Store a signal or gap, or raise `LeaseLostError`. False when it was stored before."""
         values = (self._source, self.fence, item.id, item.time, item.body, _channel(self._place))
         (rows,) = self.link.run((_ADD, values))
         if not rows:

@@ -159,11 +159,7 @@ _PARTS = {
 
 
 def status(place: Server) -> FleetStatus:
-    """Read it, each part by itself.
-
-    Raises:
-        FleetError: the server cannot be used, or has no tables.
-    """
+    """Read it, each part by itself."""
     with closing(Link(place)) as link:
         link.run((_NOW, ()))  # which connects
         began = SystemClock().now()

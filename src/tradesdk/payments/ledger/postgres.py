@@ -47,11 +47,7 @@ def tables() -> Iterator[str]:
 
 
 def create(server: Server) -> bool:
-    """Create the schema and its tables, unless they are there. Returns whether it did.
-
-    Raises:
-        FleetError: it failed, and nothing has changed.
-    """
+    """Create the schema and its tables, unless they are there. Returns whether it did."""
     with closing(Link(server)) as link:
         *_, ((found,),), ((schema,),) = link.run(
             ("BEGIN", ()),
