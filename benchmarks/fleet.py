@@ -24,9 +24,10 @@ from psycopg.sql import SQL, Identifier
 
 from tradesdk import Ledger, PaymentStage, SystemClock
 from tradesdk._fleet.blocking import Connection
+from tradesdk._fleet.bodies import Stored
 from tradesdk._fleet.rate import CLAIM, SharedWindow
 from tradesdk._fleet.server import numbered, server
-from tradesdk._fleet.signals import Relay, Stored
+from tradesdk._fleet.signals import Relay
 from tradesdk.fleet import FleetSignals, create_tables
 from tradesdk.payments.ledger import schema
 from tradesdk.payments.ledger.rules import last_day

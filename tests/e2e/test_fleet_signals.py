@@ -27,9 +27,9 @@ from tradesdk import (
     TradeClient,
     TradeError,
 )
-from tradesdk._fleet.bodies import stored
+from tradesdk._fleet.bodies import LeaseLostError, stored
 from tradesdk._fleet.server import problem, server
-from tradesdk._fleet.signals import LeaseLostError, Relay
+from tradesdk._fleet.signals import Relay
 from tradesdk.fleet import (
     AsyncFleetRelay,
     AsyncFleetSignals,

@@ -113,6 +113,7 @@ def test_many_clients_use_all_of_one_limit_and_no_more(
         while mock.clock.now() < began + 60 * minutes:
             chance.choice(clients).account.get()
         statuses = [entry.status for entry in mock.journal(tenant)]
+    print(f"{len(statuses)} requests in {minutes} minutes, {statuses.count(429)} refused")
     assert set(statuses) == {200}
     assert 0.95 <= len(statuses) / (minutes * {"free": 60, "pro": 300}[plan]) <= 1.01
 

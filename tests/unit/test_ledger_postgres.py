@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import socket
+import subprocess
+import sys
 import threading
 import traceback
 from collections.abc import Callable, Iterator, Sequence
@@ -429,6 +431,34 @@ def test_a_statement_that_failed_with_another_can_be_made_again(postgres: Postgr
                 link.run(("SELECT 1 / 0", ()), statement)
             assert link.run(statement, statement) == [[(times,)]] * 2
         assert not link.in_transaction
+
+
+WITHOUT_PSYCOPG = """
+import sys
+sys.modules["psycopg"] = None
+from tradesdk import ConfigError, Ledger, TradeClient, fleet
+
+url, trade = "postgresql://host/db", TradeClient(api_key="k", base_url="http://127.0.0.1:9")
+for use in (
+    lambda: Ledger.postgres(url),
+    lambda: fleet.create_tables(url),
+    lambda: fleet.status(url),
+    lambda: fleet.FleetRateLimiter(url),
+    lambda: fleet.FleetRelay(trade, chain=8453, url=url),
+    lambda: fleet.FleetSignals(chain=8453, client=trade, url=url),
+):
+    try:
+        use()
+    except ConfigError as error:
+        print(error.code, "tradesdk[fleet]" in error.message)
+trade.close()
+"""
+
+
+@pytest.mark.long
+def test_without_its_package_it_says_how_to_install_that() -> None:
+    done = subprocess.run([sys.executable, "-c", WITHOUT_PSYCOPG], capture_output=True, text=True, check=False)
+    assert (done.stdout, done.stderr) == ("missing_package True\n" * 6, "")
 
 
 BAD_URLS = ["", "localhost", "redis://localhost", "postgresql://me:swordfish@host/x?nonsense=1", "sqlite:///x"]

@@ -6,7 +6,7 @@ from datetime import datetime
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from .._fleet.bodies import GAP, LONGEST, MOST_MISSED, lost, missed, read
+from .._fleet.bodies import GAP, LONGEST, MOST_MISSED, Behind, lost, missed, read
 from .._fleet.server import SCHEMA, server
 from .._http import settings
 from .._http.arguments import chain as checked_chain
@@ -20,7 +20,7 @@ from .concurrency import AsyncInterruptible, Interrupted, always_in_thread, in_t
 if TYPE_CHECKING:
     from typing import Self
 
-    from .._fleet.signals import Behind, Member
+    from .._fleet.signals import Member
 
 _LONGEST_NAME = 100
 

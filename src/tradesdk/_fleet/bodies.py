@@ -1,16 +1,16 @@
-"""Signals and gaps as the fleet stores them."""
+"""Signals and gaps as the fleet stores them. Without psycopg, an extra."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from typing import NamedTuple
 
 from .._http.log_events import event
 from .._stream.events import marked, unix, utc
 from .._values.text import printable
 from ..models.signals import Signal
 from ..models.stream import FleetSignal, Gap, StreamSignal
-from .signals import Behind, Stored
 
 MOST_MISSED = 50_000
 """Signals that are read from the history at once."""
@@ -18,6 +18,37 @@ LONGEST = 1000
 """Bytes of an id or key: an index of PostgreSQL takes at most 2,700 for a row."""
 GAP = "gap "
 """How the id of a gap begins."""
+
+
+class Behind(NamedTuple):
+    """What a member or group has missed, because the fleet has deleted it, or had no relay. Times are the service's."""
+
+    position: int
+    """What it was at."""
+    start: float
+    end: float
+    taken: float | None
+    """Up to which time signals were taken, so that the history has to list it; None: there was none."""
+    trimmed: int
+    """The number to continue after; 0: nothing was deleted."""
+
+    @property
+    def is_nothing(self) -> bool:
+        """Whether all of it is there: what came before the first relay ends before `end`."""
+        return self.taken is None and (self.start, 0) >= (self.end, self.trimmed)
+
+
+class Stored(NamedTuple):
+    """A signal or gap as it is stored: its JSON. `tries`: how often it was handed to a member of the group before."""
+
+    id: str
+    time: float
+    body: str
+    tries: int = 0
+
+
+class LeaseLostError(Exception):
+    """Another relay has taken over, or may have."""
 
 
 def stored(item: StreamSignal | Gap) -> Stored:

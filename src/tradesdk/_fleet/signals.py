@@ -11,12 +11,12 @@ from collections import deque
 from collections.abc import Iterable
 from contextlib import closing
 from datetime import datetime
-from typing import NamedTuple
 
 from .._http.log_events import event
 from .._system.clock import SystemClock
 from ..errors import FleetError
 from .blocking import LEFT, SEEN, Connection, Link, Statement
+from .bodies import Behind, LeaseLostError, Stored
 from .server import Row, Server
 
 TABLES = (
@@ -55,37 +55,6 @@ POLL = 2.0
 """Seconds after which a member looks again although nothing woke it."""
 _BEAT = 15.0
 _TRIM = 600.0
-
-
-class Behind(NamedTuple):
-    """What a member or group has missed, because the fleet has deleted it, or had no relay. Times are the service's."""
-
-    position: int
-    """What it was at."""
-    start: float
-    end: float
-    taken: float | None
-    """Up to which time signals were taken, so that the history has to list it; None: there was none."""
-    trimmed: int
-    """The number to continue after; 0: nothing was deleted."""
-
-    @property
-    def is_nothing(self) -> bool:
-        """Whether all of it is there: what came before the first relay ends before `end`."""
-        return self.taken is None and (self.start, 0) >= (self.end, self.trimmed)
-
-
-class Stored(NamedTuple):
-    """A signal or gap as it is stored: its JSON. `tries`: how often it was handed to a member of the group before."""
-
-    id: str
-    time: float
-    body: str
-    tries: int = 0
-
-
-class LeaseLostError(Exception):
-    """Another relay has taken over, or may have."""
 
 
 def _source(chain: int, service: str) -> str:

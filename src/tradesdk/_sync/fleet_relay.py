@@ -8,7 +8,7 @@ from contextlib import suppress
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from .._fleet.bodies import storable
+from .._fleet.bodies import LeaseLostError, storable
 from .._fleet.server import SCHEMA, server
 from .._http import settings
 from .._http.arguments import chain as checked_chain
@@ -110,8 +110,6 @@ class FleetRelay:
 
     def _lead(self) -> None:
         event("fleet_relay_leads", "this relay has the lease of chain %(chain)d", level=logging.INFO, chain=self.chain)
-        from .._fleet.signals import LeaseLostError
-
         self._error = None
         stream = self._client.signals.stream(chain=self.chain, since=self._relay.since, reports=True)
         self._interruptible.watch(stream)
