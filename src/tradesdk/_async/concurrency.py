@@ -177,14 +177,16 @@ def require_asyncio(what: str) -> None:
 async def repeated(
     step: Callable[[], object], every: float, failed: Callable[[], Awaitable[object]]
 ) -> AsyncIterator[None]:
-    """Run a blocking step every so many seconds beside the block, until it raises: then `failed` is called."""
+    """Run a blocking step every so many seconds beside the block. Its error ends the block by `failed`, and is raised."""
+    errors: list[Exception] = []
 
     async def run() -> None:
         try:
             while True:
                 await asyncio.sleep(every)
                 await always_in_thread(step)
-        except Exception:
+        except Exception as error:
+            errors.append(error)
             await failed()
 
     task = asyncio.create_task(run())
@@ -194,6 +196,8 @@ async def repeated(
         task.cancel()
         with anyio.CancelScope(shield=True):
             await asyncio.wait([task])
+    for error in errors:
+        raise error
 
 
 class AsyncKeyedLock:

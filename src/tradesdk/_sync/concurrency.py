@@ -151,14 +151,16 @@ def require_asyncio(what: str) -> None:
 
 @contextmanager
 def repeated(step: Callable[[], object], every: float, failed: Callable[[], object]) -> Iterator[None]:
-    """Run a step every so many seconds beside the block, until it raises: then `failed` is called."""
+    """Run a step every so many seconds beside the block. Its error ends the block by `failed`, and is raised."""
     over = threading.Event()
+    errors: list[Exception] = []
 
     def run() -> None:
         try:
             while not over.wait(every):
                 step()
-        except Exception:
+        except Exception as error:
+            errors.append(error)
             failed()
 
     thread = threading.Thread(target=run, daemon=True)
@@ -168,6 +170,8 @@ def repeated(step: Callable[[], object], every: float, failed: Callable[[], obje
     finally:
         over.set()
         thread.join()
+    for error in errors:
+        raise error
 
 
 class KeyedLock:

@@ -70,7 +70,6 @@ class FleetRelay:
         self._relay = Relay(place, self.chain, client.base_url, lease=lease, keep=keep)
         self._lease = lease
         self._interruptible = Interruptible()
-        self._error: Exception | None = None
 
     @property
     def is_leading(self) -> bool:
@@ -110,36 +109,25 @@ class FleetRelay:
 
     def _lead(self) -> None:
         event("fleet_relay_leads", "this relay has the lease of chain %(chain)d", level=logging.INFO, chain=self.chain)
-        self._error = None
         stream = self._client.signals.stream(chain=self.chain, since=self._relay.since, reports=True)
         self._interruptible.watch(stream)
         try:
-            with repeated(self._renew, self._lease / 3, stream.close), stream:
+            with repeated(self._relay.renew, self._lease / 3, stream.close), stream:
                 for item in stream:
                     if isinstance(item, StreamSignal | Gap):
                         self._add(item)
-        except LeaseLostError as error:
-            self._error = error
+            if not self._interruptible.shut:
+                raise TradeError("the stream of signals was closed")
+        except LeaseLostError:
+            text = "the lease of chain %(chain)d is lost: another relay took it, or the connection was lost"
+            event("fleet_relay_lost", text, chain=self.chain)
         finally:
             self._interruptible.watch(None)
-        if self._interruptible.shut:
-            return
-        if not isinstance(self._error, LeaseLostError):
-            raise self._error or TradeError("the stream of signals was closed")
-        text = "the lease of chain %(chain)d is lost: another relay took it, or the connection was lost"
-        event("fleet_relay_lost", text, chain=self.chain)
 
     def _add(self, item: StreamSignal | Gap) -> None:
         found = storable(item)
         if found is not None:
             in_thread(lambda: self._relay.add(found))
-
-    def _renew(self) -> None:
-        try:
-            self._relay.renew()
-        except Exception as error:
-            self._error = error
-            raise
 
     def _leave(self) -> None:
         try:
