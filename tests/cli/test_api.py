@@ -128,6 +128,14 @@ def test_a_write_is_shown_and_asked_about(own: Terminal, server: MockServer) -> 
     assert (again.code, again.problem["code"]) == (6, "not_found")
 
 
+def test_a_read_is_shown(own: Terminal, server: MockServer) -> None:
+    server.clear_journal()
+    run = own("api", "/v1/agents?limit=1", "--dry-run")
+    assert (run.code, run.json) == (0, {"method": "GET", "path": "/v1/agents", "query": {"limit": "1"}})
+    assert "nothing was sent (--dry-run)" in run.err
+    assert server.journal(own.env["TRADE_API_KEY"].removeprefix("mock_full_")) == []
+
+
 def test_a_body_from_a_file_and_from_a_pipe(own: Terminal, tmp_path: Path) -> None:
     body = {"name": "n", "size": 1.5}
     (tmp_path / "body.json").write_text(json.dumps(body))

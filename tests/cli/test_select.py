@@ -100,6 +100,7 @@ def test_names_that_are_near(one: Terminal) -> None:
     assert hint("stop_loss_pct") == "did you mean risk.stop_loss_pct?"
     assert hint("walet_id") == "did you mean wallet_id?"
     assert hint("xyz").startswith("there are: id, name, status")
+    assert hint("xyz").endswith(", …")
     assert hint("tags.b").startswith("did you mean tags")
     assert hint("id.x").startswith("there are") or "id" in hint("id.x")
 

@@ -52,6 +52,13 @@ def test_another_filter_or_file_has_a_place_of_its_own(trade: Terminal, market: 
     assert inside(buys) == wanted
 
 
+def test_a_filter_has_one_place_in_any_case(trade: Terminal, market: MockServer) -> None:
+    line = (*STREAM, "--since", "last", "--until-idle", "0.1s", "--token")
+    trade(*line, "BRETT")
+    trade(*line, "brett")
+    assert len(list((trade.home / "checkpoints").glob("*.json"))) == 1
+
+
 def test_a_place_in_a_time_to_come_is_said_and_loses_nothing(trade: Terminal, market: MockServer) -> None:
     run = (*STREAM, "--since", "last", "--until-idle", "0.3s")
     trade(*run)

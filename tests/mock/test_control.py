@@ -320,6 +320,8 @@ def test_mistakes_are_answered_plainly_and_change_nothing(untouched: tuple[httpx
         ("POST", "reset", {"sed": 7}, "sed: not a field of this request; it has: seed, scenario, populate"),
         ("POST", "agents/agt_1/start", {"now": 1}, "now: not a field of this request; it has none"),
         ("POST", "reset", {"seed": "7"}, "seed: must be an integer"),
+        ("POST", "reset", {"seed": 2**63}, "seed: must be an integer of at most 64 bits"),
+        ("POST", "reset", {"seed": -(2**63) - 1}, "seed: must be an integer of at most 64 bits"),
         ("POST", "reset", {"populate": "me"}, "populate: must be a list"),
         ("POST", "keys", {"name": 5}, "name: must be text"),
         ("POST", "clock", {"advance": "1h"}, "advance: must be a number"),
