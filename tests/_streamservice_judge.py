@@ -21,7 +21,6 @@ class StreamJudge:
         late: those of them that were flagged as late.
         replayed: those that were flagged as such.
         twice: those that had come before.
-        misplaced: those that should have come before, and were not flagged as late.
         gaps: gaps so far.
     """
 
@@ -33,7 +32,6 @@ class StreamJudge:
         self.late = 0
         self.replayed = 0
         self.twice = 0
-        self.misplaced = 0
         self.gaps: list[Gap] = []
         self.reports: Counter[str] = Counter()
         self._gaps_allowed = gaps_allowed
@@ -95,7 +93,6 @@ class StreamJudge:
         newest, self._newest = self._newest, max(self._newest, self._when(number))
         if self.plan.disorder:
             if signal.late != (self._when(number) < newest):
-                self.misplaced += 1
                 return self._differs(f"wrongly flagged: {number}{marks} after the time {newest}", number)
             return None
         if signal.late:
@@ -108,7 +105,6 @@ class StreamJudge:
         if number < self._last:
             if number in self.plan.dropped and self._when(number) == self._when(self._last):
                 return None  # times are whole seconds: that it is late cannot be seen
-            self.misplaced += 1
             return self._differs(f"out of order: {number}{marks} after {self._last}", number)
         if not self._gaps_allowed:
             for missing in range(self._last + 1, number):

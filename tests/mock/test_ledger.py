@@ -1,7 +1,7 @@
 """The ledger balances at any moment, whatever agents are told; and a day is the same day however it is gone through.
 
 A day with all agents of the background tenant, and months of many seeds and scenarios with a few of them, so that one
-takes seconds: `scripts/ledger_month.py --busy 99` plays a month of all.
+takes seconds; `scripts/soak months` plays more of them.
 """
 
 from __future__ import annotations

@@ -12,7 +12,6 @@ from tradesdk import (
     Ledger,
     LedgerRow,
     Payment,
-    PaymentStage,
     ReasonCode,
     ReleaseClaim,
     Reopen,
@@ -189,11 +188,6 @@ def at(store: Ledger, place: str, **changes: Any) -> Payment:
         return told(store, payment, ReasonCode(place))
     evidence = "chain: at block 1" if "chain" in place else ""
     return mark(store, payment, paid="unpaid" not in place, evidence=evidence, now=payment.counts_until + 30)
-
-
-def is_free(payment: Payment) -> bool:
-    """Whether it counts nothing."""
-    return payment.paid is False or (payment.stage is PaymentStage.RESERVED and payment.reserved == 0)
 
 
 class Machines:
