@@ -20,7 +20,6 @@ class StreamJudge:
         taken: signals so far.
         late: those of them that were flagged as late.
         replayed: those that were flagged as such.
-        twice: those that had come before.
         gaps: gaps so far.
     """
 
@@ -31,7 +30,6 @@ class StreamJudge:
         self.taken = 0
         self.late = 0
         self.replayed = 0
-        self.twice = 0
         self.gaps: list[Gap] = []
         self.reports: Counter[str] = Counter()
         self._gaps_allowed = gaps_allowed
@@ -79,7 +77,6 @@ class StreamJudge:
         if number < self.plan.first:
             return self._differs(f"older than what was asked for: {number}", number)
         if self._seen[number]:
-            self.twice += 1
             return self._differs(f"twice: {number}{marks}", number)
         self._seen[number] = 1
         if (

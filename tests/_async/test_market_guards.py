@@ -153,6 +153,12 @@ def test_recipients_that_are_no_addresses(bad: Any) -> None:
         market_of(Seller(), pay_to=bad)
 
 
+@each_of("bad", [PAY_TO, {PAY_TO}])
+def test_recipients_are_a_list(bad: Any) -> None:
+    with pytest.raises(InvalidArgumentError, match="pay_to must be a list of addresses"):
+        market_of(Seller(), pay_to=bad)
+
+
 async def test_of_several_only_the_remembered_one_is_paid() -> None:
     """A dry run knows it as well."""
     ledger = Ledger.memory()

@@ -138,6 +138,10 @@ def test_offline(trade: Terminal) -> None:
     assert status(run)["ledger"] == "skipped", "the others are looked at all the same"
 
 
+def test_no_settings(bare: Terminal, patient: None) -> None:
+    assert found(bare("doctor"), "settings")["said"] == "none: every setting has its default"
+
+
 def test_no_key(trade: Terminal, service: Scripted) -> None:
     del trade.env["TRADE_API_KEY"]
     run = trade("doctor")

@@ -12,6 +12,7 @@ from tradesdk import (
     Budget,
     Ledger,
     LedgerError,
+    Payment,
     PaymentRefusedError,
     PriceDetails,
     RecipientDetails,
@@ -272,6 +273,12 @@ TYPED = TokenDetails(unknown=("BRET",), suggestions=("BRETT", "BERT"))
         ("no_such_payment", None, "see what there is: trade --mock pay history"),
         ("not_unresolved", EARLIER, f"trade --mock pay resume {EARLIER.id}"),
         ("not_live", EARLIER, f"look at it: {SHOW}; what it was for can be bought again"),
+        ("already_delivered", EARLIER, f"look at it: {SHOW}; what it was for can be bought again"),
+        (
+            "already_delivered",
+            payment(purchase="monday"),
+            f"look at it: {SHOW}; to buy it again, give it another --purchase name",
+        ),
         ("not_submitted", EARLIER, f"look at it: {SHOW}; what it was for can be bought again"),
         ("over_price", DEAR, "to pay that anyway: --max-price 0.09"),
         ("over_price", ABSURD, "in the SDK's words"),
@@ -290,7 +297,7 @@ TYPED = TokenDetails(unknown=("BRET",), suggestions=("BRETT", "BERT"))
 )
 def test_hints_of_refusals(code: Any, about: Any, hint: str) -> None:
     """Where the SDK names a method, the terminal names a command. What it says of neither is shown as it is."""
-    earlier, details = (about, None) if about is EARLIER else (None, about)
+    earlier, details = (about, None) if isinstance(about, Payment) else (None, about)
     refusal = PaymentRefusedError("no", code=code, hint="in the SDK's words", details=details, payment=earlier)
     told = problem_of(refusal, "trade --mock")
     assert told.hint is not None

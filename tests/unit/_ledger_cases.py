@@ -144,6 +144,14 @@ def a_reservation_is_kept_as_it_was_given(store: Ledger) -> None:
 
 
 @case
+def a_first_signature_counts_until_its_own_validity_ends(store: Ledger) -> None:
+    """Not until the later one with which it was reserved."""
+    reserved = reserve(store, draft(valid_before=int(NOW) + 120))
+    signed = submit(store, replace(reserved, valid_before=int(NOW) + 60, counts_until=int(NOW) + 60))
+    assert (signed.valid_before, signed.counts_until) == (int(NOW) + 60, int(NOW) + 60)
+
+
+@case
 def another_recipient_is_refused_until_it_is_trusted(store: Ledger) -> None:
     submitted(store, draft(pay_to=ADDRESS))
     error = refused(store, "recipient_changed", payment=draft(pay_to=OTHER))
