@@ -110,7 +110,7 @@ class AsyncRetryLoop(Generic[T]):
             new, unsure = await self._matches(lookup)
             if not new and not unsure:
                 return None
-            if len(new) == 1 and not unsure and session.is_only_create(lookup.expected):
+            if len(new) == 1 and not unsure and session.creating.count(lookup.expected) <= 1:
                 session.made.append(new[0].id)
                 found: T = (
                     new[0]

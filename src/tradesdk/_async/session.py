@@ -156,10 +156,6 @@ class AsyncSession:
         finally:
             self.creating.remove(request.lookup.expected)
 
-    def is_only_create(self, expected: tuple[object, ...]) -> bool:
-        """Whether at most one create in progress expects this."""
-        return self.creating.count(expected) <= 1
-
     async def _call(self, request: Request[T], give_up: float, *, began: tuple[float, float] | None) -> T:
         try:
             result = await self.attempt(request, give_up)

@@ -83,26 +83,17 @@ class LoggedExchange:
 
     def _log(self, event: str, **fields: Any) -> None:
         record = {"event": event, **self._about, **fields}
-        wire.debug("%s", _Text(record), extra={"wire": record})
+        wire.debug("%s", _text(record), extra={"wire": record})
 
 
-class _Text:
-    """The record as text, formatted only when a handler prints it."""
-
-    def __init__(self, record: Mapping[str, Any]) -> None:
-        self._record = record
-
-    def __str__(self) -> str:
-        record = self._record
-        where = f"{record['method']} {record['url']}"
-        if record["event"] == "failure":
-            return f"{where}: {record['problem']} (after {record['seconds'] * 1000:.0f} ms)"
-        if record["event"] == "answer":
-            where += f": {record['status']} in {record['seconds'] * 1000:.0f} ms"
-        lines = [where, *(f"{name}: {value}" for name, value in record["headers"].items())]
-        if record["body"]:
-            lines += ["", cut(record["body"])]
-        return "\n".join(lines)
+def _text(record: Mapping[str, Any]) -> str:
+    where = f"{record['method']} {record['url']}"
+    if record["event"] == "failure":
+        return f"{where}: {record['problem']} (after {record['seconds'] * 1000:.0f} ms)"
+    if record["event"] == "answer":
+        where += f": {record['status']} in {record['seconds'] * 1000:.0f} ms"
+    lines = [where, *(f"{name}: {value}" for name, value in record["headers"].items())]
+    return "\n".join([*lines, "", cut(record["body"])] if record["body"] else lines)
 
 
 def cut(body: str, most: int = LONGEST_BODY) -> str:

@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
-from typing import Annotated
+from typing import Annotated, Literal
 from urllib.parse import urlsplit
 
 from pydantic import BaseModel, Field
@@ -24,11 +24,10 @@ from .._http.response import explained
 from .._http.settings import data_folder
 from .._system import private_files
 from .._system.file_lock import FileLock, InUseError
-from .._values.http import parse_json
+from .._values.hints import HINTS
 from .._values.text import printable
 from ..errors import CheckpointError, ErrorCode, InvalidArgumentError
 
-VERSION = 1
 LARGEST = 64 * 1024 * 1024
 """Bytes. A stream remembers a few MiB at most."""
 
@@ -52,7 +51,7 @@ class CheckpointState:
 
 
 class _Content(BaseModel, strict=True):
-    version: Annotated[int, Field(ge=1)]
+    version: Literal[1]
     service: str
     key: str
     chain: int
@@ -221,17 +220,8 @@ class CheckpointFile:
         if data is None:
             return None
         self._ours = [data]
-        found = parse_json(data)
-        version = found.get("version") if isinstance(found, dict) else None
-        if isinstance(version, int) and version > VERSION:
-            raise self._error(
-                f"has version {printable(str(version), 20)}, and this release knows versions up to {VERSION}",
-                "use a newer release of tradesdk, or choose another file",
-                "checkpoint_mismatch",
-            )
         content = _Content.model_validate_json(data)
-        hint = "choose another file: each service, key and chain needs its own"
-        other = None
+        hint, other = HINTS["checkpoint_mismatch"], None
         if content.service != self._service:
             other = f"service, {printable(content.service, 100)}"
         elif content.chain != self._chain:
@@ -250,7 +240,7 @@ class CheckpointFile:
 
     def _encoded(self, state: CheckpointState) -> bytes:
         # Not by the model: pydantic-core has locks that a thread may hold while this process is forked.
-        whose = {"version": VERSION, "service": self._service, "key": self._key, "chain": self._chain}
+        whose = {"version": 1, "service": self._service, "key": self._key, "chain": self._chain}
         content = whose | {"begin": state.begin, "position": state.position, "handled": state.handled}
         data = json.dumps(content, separators=(",", ":")).encode() + b"\n"
         if len(data) > LARGEST:

@@ -111,7 +111,7 @@ class RetryLoop(Generic[T]):
             new, unsure = self._matches(lookup)
             if not new and not unsure:
                 return None
-            if len(new) == 1 and not unsure and session.is_only_create(lookup.expected):
+            if len(new) == 1 and not unsure and session.creating.count(lookup.expected) <= 1:
                 session.made.append(new[0].id)
                 found: T = (
                     new[0] if lookup.fetch is None else session.call(lookup.fetch(new[0].id), give_up=self._give_up)
