@@ -241,8 +241,8 @@ def test_a_hash_tells_keys_apart_and_shows_nothing_of_them() -> None:
 @each_of(
     ("changes", "told"),
     [
-        ({"base_url": "https://other.example"}, ("another service", URL, "choose another file")),
-        ({"chain": 56}, ("another chain", "8453, not 56", "choose another file")),
+        ({"base_url": "https://other.example"}, ("another service", URL, "another file")),
+        ({"chain": 56}, ("another chain", "8453, not 56", "another file")),
         ({"key_hash": hash_of_key("other")}, ("another API key", "was rotated", "another account")),
     ],
 )

@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
-from typing import Annotated, Literal
+from typing import Annotated
 from urllib.parse import urlsplit
 
 from pydantic import BaseModel, Field
@@ -51,7 +51,7 @@ class CheckpointState:
 
 
 class _Content(BaseModel, strict=True):
-    version: Literal[1]
+    version: Annotated[int, Field(ge=1, le=1)]
     service: str
     key: str
     chain: int
