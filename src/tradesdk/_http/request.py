@@ -148,17 +148,13 @@ def endpoint(*segments: str) -> str:
 
 
 def encode_query(query: Mapping[str, Any]) -> str:
-    pairs = [(key, _query_value(value)) for key, value in query.items() if value is not None]
+    given = {key: value for key, value in query.items() if value is not None}
     try:
-        return urlencode(pairs)
+        return urlencode(
+            {key: str(value).lower() if isinstance(value, bool) else value for key, value in given.items()}
+        )
     except UnicodeEncodeError:
         raise InvalidArgumentError("the query cannot be sent as UTF-8") from None
-
-
-def _query_value(value: Any) -> str:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return str(value)
 
 
 def encode_body(body: Any) -> bytes:

@@ -16,6 +16,7 @@ _LEAST_READ = 0.1  # seconds
 _LEARNED_FROM = 8  # intervals
 _LONGEST_NAMED = 3_600.0  # seconds; a longer wait named by the service is an error
 _HOPELESS_IN_A_ROW = 10
+_TEMPORARY = (429, 502, 503, 504)
 _READY = 0.005  # seconds; a read that took longer had to wait for data
 
 
@@ -106,13 +107,9 @@ class Watchdog:
             self._hopeless += 1
             if self._hopeless >= _HOPELESS_IN_A_ROW:
                 return None
-        elif not _temporary(failure):
+        elif failure.cause is FailureCause.STATUS and failure.status < 506 and failure.status not in _TEMPORARY:
             return None
         wait = self._policy.wait(self.tries, failure, now=now, random=self._random)
         if wait.server > _LONGEST_NAMED:
             return None
         return max(wait.seconds, min(floor, self._policy.cap))
-
-
-def _temporary(failure: Failure) -> bool:
-    return failure.cause is not FailureCause.STATUS or failure.status in (429, 502, 503, 504) or failure.status > 505

@@ -25,23 +25,14 @@ MARGIN = 6
 
 
 class Meaning(NamedTuple):
-    """What an answer to a payment means, or its absence. This decides; the code only explains.
-
-    Attributes:
-        code: the same for people.
-        stage: where it leaves a payment that was handed over. With a receipt of success, SENT becomes TAKEN.
-        resends: how often one call may resend the same bytes after such answers.
-        refused: by the service's word it was not taken.
-        unsettled: the service could not settle this signature: maybe it did.
-        is_final: it counts whichever signature it is about, and whoever reports it: the nonce is used.
-    """
+    """What an answer to a payment means, or its absence. This decides; the code only explains."""
 
     code: ReasonCode
-    stage: PaymentStage = PaymentStage.SENT
-    resends: int = 0
-    refused: bool = False
-    unsettled: bool = False
-    is_final: bool = False
+    stage: PaymentStage = PaymentStage.SENT  # where it leaves what was handed over; SENT is TAKEN with a good receipt
+    resends: int = 0  # how often one call may resend the same bytes after such answers
+    refused: bool = False  # by the service's word it was not taken
+    unsettled: bool = False  # the service could not settle this signature: maybe it did
+    is_final: bool = False  # whichever signature it is about, and whoever reports it: the nonce is used
 
 
 DELIVERED = Meaning(ReasonCode.DELIVERED, PaymentStage.ANSWERED, is_final=True)
@@ -58,25 +49,15 @@ TAKEN_ELSEWHERE = Meaning(ReasonCode.TAKEN_ELSEWHERE, PaymentStage.TAKEN)
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What a call was told of its payment. It goes from the answer to the row in the ledger.
-
-    Attributes:
-        meaning: what the answer means.
-        reason: the service's reason, or ours if it gave none.
-        failure: the failure as the retry policy needs it.
-        receipt: the receipt of the settlement.
-        receipt_problem: why the receipt cannot be read.
-        reply: the body of the answer, if it is paid for.
-        sent: whether the payment may have reached the service this time.
-    """
+    """What a call was told of its payment. It goes from the answer to the row in the ledger."""
 
     meaning: Meaning
-    reason: str
+    reason: str  # the service's, or ours if it gave none
     failure: Failure = Failure(FailureCause.LOST)  # noqa: RUF009 - it is frozen
     receipt: Receipt | None = None
-    receipt_problem: str | None = None
-    reply: bytes | None = None
-    sent: bool = True
+    receipt_problem: str | None = None  # why the receipt cannot be read
+    reply: bytes | None = None  # the body of the answer, if it is paid for
+    sent: bool = True  # whether the payment may have reached the service this time
 
     @property
     def is_settled(self) -> bool:
@@ -167,17 +148,11 @@ def classify_failure(failure: Failure, reason: str) -> Report:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What to do next.
-
-    Attributes:
-        report: what the call was told in the end, should it end now.
-        wait: seconds until the same bytes are resent; None: the call ends, or signs.
-        signs: the payment has expired, and no answer is kept for it: its nonce may be signed again.
-    """
+    """What to do next; the report is what the call was told in the end, should it end now."""
 
     report: Report
-    wait: float | None = None
-    signs: bool = False
+    wait: float | None = None  # seconds until the same bytes are resent; None: the call ends, or signs
+    signs: bool = False  # it has expired, and no answer is kept for it: its nonce may be signed again
 
 
 class PaymentStateMachine:
