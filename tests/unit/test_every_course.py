@@ -266,6 +266,7 @@ class Real:
         self.ledger = Ledger.memory()
 
     def load(self, book: Book) -> None:
+        self.ledger._known.clear()  # the rows are exchanged behind its back
         with self.ledger._engine.transaction(write=True) as db:
             db.write("DELETE FROM payments", ())
             db.write("DELETE FROM days", ())
