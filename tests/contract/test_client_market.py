@@ -123,7 +123,7 @@ def test_no_attack_gets_a_signature(clean: MockServer) -> None:
             "unsupported_domain",
             {"fields": {"extra": {"name": "USD Coin", "version": "2", "verifyingContract": ATTACKER}}},
         ),
-        ("bad_amount", {"fields": {"amount": "-1"}}),
+        ("bad_amount", {"fields": {"maxAmountRequired": "29999"}}),
         ("foreign_resource", {"fields": {"resource": "https://elsewhere.example/v1/token-prices"}}),
         ("over_price", {"fields": {"amount": "30001"}}),
         ("recipient_changed", {"fields": {"payTo": ATTACKER}}),

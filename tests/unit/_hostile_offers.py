@@ -70,6 +70,7 @@ _BAD: dict[str, dict[str, list[Any]]] = {
             *("\uff10", "\uff16\uff10\uff10\uff10\uff10", "0x1", [], 1e300),
             *(None, MISSING, 60000, 60000.0, True, ["60000"], {"value": "60000"}),
         ],
+        "maxAmountRequired": ["60001", "59999", "", "0x1", 59999, 60000.0, True, ["60000"], "9" * 79],
     },
     "foreign_resource": {
         "resource": [

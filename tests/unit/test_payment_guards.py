@@ -56,6 +56,7 @@ def test_a_hostile_offer_is_refused_by_name(changes: dict[str, Any], code: str) 
 @each_of(
     ("changes", "message"),
     [
+        ({"maxAmountRequired": "90000"}, "the amount is 60000, and maxAmountRequired is 90000"),
         (
             {"extra": {**DOMAIN, "verifyingContract": OTHER}},
             f"the extra.verifyingContract is {OTHER}, and only {USDC} is supported",
@@ -89,7 +90,7 @@ def test_a_contradiction_is_named(changes: dict[str, Any], message: str) -> None
         {"extra": {**DOMAIN, "verifyingContract": USDC.lower(), "chainId": 8453}},
         {"extra": {**DOMAIN, "verifyingContract": None, "chainId": None}},
         {"extra": {**DOMAIN, "chainId": "8453"}},
-        {"maxAmountRequired": "90000"},
+        *({"maxAmountRequired": one} for one in ("60000", "0060000", 60000, None)),
         *({"resource": one} for one in (RESOURCE, RESOURCE["url"], RESOURCE["url"] + "/", "token prices", 5, None)),
         {"resource": RESOURCE["url"].replace("http:", "https:")},
         {"further": "keys"},

@@ -16,7 +16,7 @@ from .._http.response import failure_of
 from .._http.retry import FailureCause, Operation, Retries
 from .._stream.checkpoint import CheckpointFile
 from .._stream.deduplication import HistoryWalk
-from .._stream.events import HistoryPage, decode_history
+from .._stream.events import HistoryPage, decode_history, signal_reader
 from .._stream.state_machine import NextAction, StreamState
 from ..errors import (
     APIError,
@@ -218,6 +218,7 @@ class AsyncSignalStream(Generic[ItemT]):
         """Open the stream for the first time, with the retries of a call."""
         if self._opened:
             return
+        signal_reader()  # builds it now, not at the first event
         clock, session = self._session.clock, self._session
         if not self._begun:
             await self._begin()

@@ -28,8 +28,12 @@ Event: TypeAlias = StreamSignal | Heartbeat | UnknownEvent | InvalidEvent
 
 @cache
 def signal_reader() -> Any:
-    """The function from an event's bytes to a signal."""
-    StreamSignal.model_rebuild()
+    """The function from an event's bytes to a signal. A stream builds it, and that of heartbeats, before it is opened.
+
+    While it is built, pydantic makes an error of its own of what the handler of a SIGTERM raises.
+    """
+    for model in (StreamSignal, Heartbeat):
+        model.model_rebuild()
     return StreamSignal.__pydantic_validator__.validate_json
 
 

@@ -220,6 +220,10 @@ def _refused_amount(requirement: Requirement, most: int) -> _Refusal | None:
     if not 0 < amount < 2**256:
         shown = printable(requirement.amount, 80) or "not a text"
         return _Refusal(7, "bad_amount", f"the amount is {shown}, not a whole number of units above 0")
+    other = requirement.raw.get("maxAmountRequired")  # version 1 calls the amount so
+    if other is not None and not _is_amount(other, amount):
+        message = f"the amount is {requirement.amount}, and maxAmountRequired is {printable(str(other), 80)}"
+        return _Refusal(7, "bad_amount", message)
     if amount > most:
         price, hint = shown_usd(amount), f"to pay that anyway: max_price='{shown_usd(amount)[1:]}'"
         if amount >= 10**18:
@@ -228,6 +232,12 @@ def _refused_amount(requirement: Requirement, most: int) -> _Refusal | None:
         details = PriceDetails(price=usd(amount), allowed=usd(most))
         return _Refusal(8, "over_price", message, hint, details, excess=amount - most)
     return None
+
+
+def _is_amount(value: object, amount: int) -> bool:
+    if isinstance(value, str):
+        return _AMOUNT.fullmatch(value) is not None and int(value) == amount
+    return type(value) is int and value == amount
 
 
 def _refused_recipient(requirement: Requirement, limits: _Limits) -> _Refusal | None:
