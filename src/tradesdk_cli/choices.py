@@ -2,18 +2,10 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
+from typing import Literal, get_args
 
 CHAINS = {"base": 8453, "bnb": 56}
 CHAIN_NAMES = {number: name for name, number in CHAINS.items()}
-
-
-class Format(StrEnum):
-    """How results are printed."""
-
-    auto = "auto"
-    table = "table"
-    json = "json"
-    ndjson = "ndjson"
-    csv = "csv"
-    tsv = "tsv"
+Format = Literal["auto", "table", "json", "ndjson", "csv", "tsv"]
+"""How results are printed."""
+FORMATS: tuple[str, ...] = get_args(Format)

@@ -7,12 +7,11 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
-from tradesdk_cli.choices import CHAINS, Format
+from tradesdk_cli.choices import CHAINS, FORMATS, Format
 from tradesdk_cli.cli.group import GLOBAL_PANEL, remember
 from tradesdk_cli.errors import UsageProblem
 
@@ -153,11 +152,8 @@ Confidence = Annotated[
 ]
 
 
-class Side(StrEnum):
-    """The side of a signal or a trade."""
-
-    BUY = "BUY"
-    SELL = "SELL"
+Side = Literal["BUY", "SELL"]
+"""The side of a signal or a trade."""
 
 
 Direction = Annotated[
@@ -227,7 +223,7 @@ def _global(
 
 
 Output = Annotated[
-    Format | None, _global("--output", "-o", metavar="FORMAT", help=f"How results are printed: {', '.join(Format)}.")
+    Format | None, _global("--output", "-o", metavar="FORMAT", help=f"How results are printed: {', '.join(FORMATS)}.")
 ]
 Fields = Annotated[
     str | None,

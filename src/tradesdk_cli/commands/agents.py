@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -34,27 +33,18 @@ class StillActive(CliError):
     code = "conflict"
 
 
-class Status(StrEnum):
-    """What an agent is doing."""
-
-    active = "active"
-    idle = "idle"
-    paused = "paused"
-    error = "error"
+Status = Literal["active", "idle", "paused", "error"]
+"""What an agent is doing."""
 
 
-class ResultSort(StrEnum):
-    """How agents with their results are ranked: by the columns of these names."""
-
-    total_pnl = "total_pnl"
-    win_rate = "win_rate"
-    trades = "trades"
+ResultSort = Literal["total_pnl", "win_rate", "trades"]
+"""How agents with their results are ranked: by the columns of these names."""
 
 
 _SORTED_BY = {
-    ResultSort.total_pnl: "stats.total_pnl_usd",
-    ResultSort.win_rate: "stats.win_rate_pct",
-    ResultSort.trades: "stats.total_trades",
+    "total_pnl": "stats.total_pnl_usd",
+    "win_rate": "stats.win_rate_pct",
+    "trades": "stats.total_trades",
 }
 
 
@@ -138,9 +128,9 @@ def list_agents(
         rank = lost if by is None else lambda agent: None if lost(agent) is None else by(agent)
     with session(ctx) as run:
         read = run.client.agents.get if results or rank is not None else None
-        filters = {"status": status.value if status else None}
+        filters = {"status": status}
         found = Source("agents", run.client.agents.list, filters, keeping(chain_id=chain), rank, read)
-        like = f" with the status {status.value}" if status else ""
+        like = f" with the status {status}" if status else ""
         empty = f"no agent{like} has lost money" if losing else f"no agents{like}"
         show_list(run, AGENTS if read is None else AGENT_RESULTS, walk, found, empty=empty)
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -24,20 +23,12 @@ SPECIAL = "For special cases"
 _MINUTE = 60
 
 
-class SignalKind(StrEnum):
-    """Which signals of the past."""
-
-    buy = "BUY"
-    sell = "SELL"
-    waiting = "WAITING FOR SIGNAL"
-    all = "ALL"
+SignalKind = Literal["BUY", "SELL", "WAITING FOR SIGNAL", "ALL"]
+"""Which signals of the past."""
 
 
-class Sort(StrEnum):
-    """What top performers are sorted by."""
-
-    win_rate = "winRate"
-    roi = "ROI"
+Sort = Literal["winRate", "ROI"]
+"""What top performers are sorted by."""
 
 
 Tokens = Annotated[
@@ -157,8 +148,7 @@ def history(
 ) -> None:
     """Buy past signals of tokens, at most 100 each: $0.05 a token."""
     check_period(start, end)
-    kind = signal.value if signal else None
-    buy(ctx, terms, "history", tokens, start=start, end=end, signal_type=kind)
+    buy(ctx, terms, "history", tokens, start=start, end=end, signal_type=signal)
 
 
 @app.verb(
@@ -200,7 +190,7 @@ def top(
     terms: Terms,
 ) -> None:
     """Buy a ranking of tokens by win rate or ROI: $0.06."""
-    buy(ctx, terms, "top", sort_by=sort.value, limit=limit)
+    buy(ctx, terms, "top", sort_by=sort, limit=limit)
 
 
 @app.verb(

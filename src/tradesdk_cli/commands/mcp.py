@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -21,13 +20,8 @@ if TYPE_CHECKING:
 app = Verbs(name="mcp", cls=TradeGroup)
 
 
-class Client(StrEnum):
-    """The clients whose settings are known."""
-
-    claude = "claude"
-    cursor = "cursor"
-    codex = "codex"
-    vscode = "vscode"
+Client = Literal["claude", "cursor", "codex", "vscode"]
+"""The clients whose settings are known."""
 
 
 # Without a value the options of the group are None: Typer would load pydantic to read a default, for any --help.
@@ -145,8 +139,8 @@ def config(
         words += ["--spend", plain_dollars(usd(scope.spend))] if scope.spend else []
         words += ["--auto-spend", plain_dollars(usd(scope.auto))] if scope.auto else []
         shown = {name: value for name, value in places.items() if name not in secret}
-        print(configuration(client.value, words, shown))
-        run.out.note(CLIENTS[client.value])
+        print(configuration(client, words, shown))
+        run.out.note(CLIENTS[client])
         for name in secret:
             run.out.note(f"{name} has a password, so it is left out: give it to the client's environment yourself")
         if not _has_mcp():

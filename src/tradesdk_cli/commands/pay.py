@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 from urllib.parse import urlsplit
 
 import typer
@@ -84,7 +84,7 @@ def quote(
             run.out.note(left_over(found.spending))
 
 
-class Stage(StrEnum):
+class Stage(StrEnum):  # Typer takes no list of a Literal
     """How far a payment has come."""
 
     reserved = "reserved"
@@ -147,18 +147,11 @@ def show(ctx: typer.Context, payment_id: PaymentId) -> None:
 # What may be spent
 
 
-class Action(StrEnum):
-    """What to do."""
-
-    show = "show"
-    set = "set"
+Action = Literal["show", "set"]
 
 
-class Release(StrEnum):
-    """When held money is released."""
-
-    proof = "proof"
-    service = "service"
+Release = Literal["proof", "service"]
+"""When held money is released."""
 
 
 def _limit(name: str, told: str) -> typer.models.OptionInfo:
@@ -171,7 +164,7 @@ def _limit(name: str, told: str) -> typer.models.OptionInfo:
 @app.verb("budget", "trade pay budget", "trade --mock pay budget set --per-day 5 --per-call 0.25 --total none")
 def budget(
     ctx: typer.Context,
-    action: Annotated[Action, typer.Argument(metavar="set", show_default=False, help="Set limits.")] = Action.show,
+    action: Annotated[Action, typer.Argument(metavar="set", show_default=False, help="Set limits.")] = "show",
     per_call: Annotated[str | None, _limit("--per-call", "for one purchase")] = None,
     per_hour: Annotated[str | None, _limit("--per-hour", "in any 60 minutes")] = None,
     per_day: Annotated[str | None, _limit("--per-day", "in a day of UTC")] = None,
@@ -196,12 +189,12 @@ def budget(
     given = {"per_call": per_call, "per_hour": per_hour, "per_day": per_day, "total": total}
     changes = {name: text for name, text in given.items() if text is not None}
     hint = "for example: {trade} pay budget set --per-day 5"
-    if (changes or release) and action is Action.show:
+    if (changes or release) and action == "show":
         raise UsageProblem("to change a limit, use budget set", hint)
-    if action is Action.set and not (changes or release):
+    if action == "set" and not (changes or release):
         raise UsageProblem("no limit was given", hint)
     with session(ctx) as run:
-        if action is Action.show or _set_budget(run, changes, release, yes=yes, dry_run=dry_run):
+        if action == "show" or _set_budget(run, changes, release, yes=yes, dry_run=dry_run):
             _show_budget(run)
 
 
@@ -217,7 +210,7 @@ def _set_budget(run: Session, changes: dict[str, str], release: Release | None, 
         for name, text in changes.items()
     }
     kept = Budget.from_json(run.ledger.setting("budget"))
-    given = Budget(**limits, release=kept.release if release is None else release.value)
+    given = Budget(**limits, release=kept.release if release is None else release)
     wanted = Budget.from_micro(
         {name: getattr(given if name in limits else kept, name) for name in LIMITS}, given.release
     )
@@ -347,11 +340,8 @@ def _show_resume(run: Session, payment: Payment) -> None:
     run.out.note(f"nothing was sent (--dry-run){'; its answer is kept, so nothing would be' if kept else ''}")
 
 
-class Mark(StrEnum):
-    """What a person says of a payment, after a look at the wallet."""
-
-    paid = "paid"
-    unpaid = "unpaid"
+Mark = Literal["paid", "unpaid"]
+"""What a person says of a payment, after a look at the wallet."""
 
 
 @app.verb("reconcile", "trade --mock pay reconcile", "trade --mock pay reconcile --mark unpaid --older-than 1h")
@@ -397,7 +387,7 @@ def reconcile(
         )
     with session(ctx) as run:
         if mark is not None:
-            reconciling.mark(run, payment_id, older_than, paid=mark is Mark.paid, yes=yes, dry_run=dry_run)
+            reconciling.mark(run, payment_id, older_than, paid=mark == "paid", yes=yes, dry_run=dry_run)
         elif dry_run:
             reconciling.show_unfinished(run)
         else:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -177,7 +177,7 @@ def stream(
             chain=chain,
             since=begin,
             min_confidence=min_confidence,
-            direction=cast("Any", direction),  # Typer has checked it
+            direction=direction,
             token=token,
             reports=True,
             settle=SETTLE,

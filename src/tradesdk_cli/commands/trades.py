@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from math import inf
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -18,21 +17,15 @@ if TYPE_CHECKING:
 app = noun("trades", "Trades that agents made: list, get.")
 
 
-class Status(StrEnum):
-    """Whether a trade is over."""
-
-    open = "open"
-    closed = "closed"
+Status = Literal["open", "closed"]
+"""Whether a trade is over."""
 
 
-class Sort(StrEnum):
-    """How trades are ranked: by the columns of these names."""
-
-    pnl = "pnl"
-    roi = "roi"
+Sort = Literal["pnl", "roi"]
+"""How trades are ranked: by the columns of these names."""
 
 
-_SORTED_BY = {Sort.pnl: "pnl_usd", Sort.roi: "roi_pct"}
+_SORTED_BY = {"pnl": "pnl_usd", "roi": "roi_pct"}
 
 
 @app.verb(
@@ -74,7 +67,7 @@ def list_trades(
 
     with session(ctx) as run:
         agent_id = None if agent_id is None else id_of(run, AGENTS, agent_id)
-        filters = {"agent_id": agent_id, "status": status.value if status else None}
+        filters = {"agent_id": agent_id, "status": status}
         rank = None if sort is None else best_first(_SORTED_BY[sort])
         found = Source("trades", run.client.trades.list, filters, keep if period or like else None, rank)
         filtered = agent_id or status or period or like

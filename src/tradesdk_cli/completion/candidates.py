@@ -279,7 +279,7 @@ def _endpoints(line: Line, begun: str) -> Iterable[tuple[str, str]]:
 
 def _setting(line: Line, begun: str) -> Iterable[tuple[str, str]]:
     """Values of the setting that is named before."""
-    from tradesdk_cli.config.entries import FORMATS
+    from tradesdk_cli.choices import FORMATS
 
     known = {"output": FORMATS, "mock": ("true", "false")}
     return [(value, "") for value in known.get(line.words[0], ())]

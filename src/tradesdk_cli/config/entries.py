@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from tradesdk_cli.choices import Format
+from tradesdk_cli.choices import FORMATS
 from tradesdk_cli.errors import ConfigProblem, UsageProblem
 from tradesdk_cli.redact import is_secret_setting
 from tradesdk_cli.text import counted, one_line, visible
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
 
-FORMATS = tuple(Format)
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,39}")
 """Names of profiles and of mock worlds: they become names of files."""
 NAME_RULE = "letters, digits, - and _ (at most 40)"

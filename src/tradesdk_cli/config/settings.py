@@ -6,9 +6,9 @@ import re
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from tradesdk_cli.choices import FORMATS
 from tradesdk_cli.config.entries import (
     ENTRIES,
-    FORMATS,
     PROJECT_FILE,
     check,
     is_name,

@@ -5,8 +5,7 @@ from __future__ import annotations
 import inspect
 from dataclasses import dataclass
 from decimal import Decimal
-from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 from urllib.parse import quote, urlencode
 
 import typer
@@ -202,7 +201,7 @@ def _declared(each: ControlParameter) -> Any:
     read: dict[str, Any] = {"metavar": _metavar(each)}
     text = _sentence(each.text)
     if each.choices:
-        kind, read["case_sensitive"] = StrEnum("Choice", [(word, word) for word in each.choices]), False
+        kind, read["case_sensitive"] = Literal[tuple(each.choices)], False
     elif each.name in _TIMES:
         kind, read["parser"] = float, unix_or_date()
         text = f"{text.removesuffix('.')}; also {A_TIME.partition(', ')[2]}."
