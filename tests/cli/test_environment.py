@@ -245,6 +245,7 @@ def ended(process: subprocess.Popen[str]) -> tuple[int, str, str]:
 
 
 @pytest.mark.long
+@pytest.mark.usefixtures("patient")  # else it may have given up by then
 @pytest.mark.parametrize(
     ("number", "codes"), [(signal.SIGTERM, (143, -15)), pytest.param(signal.SIGHUP, (129, -1), marks=long)]
 )

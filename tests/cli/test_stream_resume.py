@@ -161,9 +161,9 @@ def test_an_ordinary_run_does_not_fail_when_its_place_is_gone(trade: Terminal, m
     published = emit(market, 3)
     remove = trade.home / "remove.py"
     remove.write_text(
-        "import shutil, sys\n"
+        "import os, sys\n"
         f"if sys.argv[1] == {published[1]!r}:\n"
-        f"    shutil.rmtree({str(trade.home / 'checkpoints')!r})\n"
+        f"    os.rename({str(trade.home / 'checkpoints')!r}, {str(trade.home / 'aside')!r})\n"  # at once
     )
     run = trade(*recent(market), "--count", "3", "--exec", f"{sys.executable} {remove} {{id}}")
     assert (run.code, ids(run)) == (0, published)
