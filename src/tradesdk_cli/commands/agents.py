@@ -284,11 +284,7 @@ def _modification(
 
 
 def _deletion(run: Session, agent_id: str, *, yes: bool, dry_run: bool) -> tuple[Change, str]:
-    """An agent that is deleted, with what it is; and its id.
-
-    Raises:
-        StillActive: it has to be stopped first. With `yes` the service itself is left to say so.
-    """
+    """An agent that is deleted, with what it is; and its id."""
     from tradesdk_cli.confirm import Change
 
     path = f"/v1/agents/{agent_id}"

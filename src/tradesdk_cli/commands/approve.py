@@ -80,12 +80,7 @@ def record(action: Action, now: float) -> dict[str, Any]:
 
 
 def _ask(run: Session, action: Action, now: float) -> None:
-    """Shows all of it, and asks.
-
-    Raises:
-        UsageProblem: nobody sits there.
-        Declined: the person said no.
-    """
+    """Shows all of it, and asks."""
     from tradesdk_cli.confirm import ask, can_ask, say
     from tradesdk_cli.text import dollars, span, visible
 

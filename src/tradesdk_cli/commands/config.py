@@ -209,11 +209,7 @@ def _bare(out: Output, item: dict[str, Any], value: Any) -> None:
 
 
 def _place(run: Session, name: str) -> tuple[Path, str]:
-    """The file and the profile that a setting is in.
-
-    Raises:
-        ConfigProblem: the profile is not there. Address and kind begin a new one.
-    """
+    """The file and the profile that a setting is in."""
     settings = run.settings
     profile = settings.profile or "default"
     if settings.profile is not None and name not in ("base_url", "kind"):

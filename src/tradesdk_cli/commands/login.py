@@ -189,12 +189,7 @@ def _key(run: Session, base_url: str, *, piped: bool) -> str:
 
 
 def _verified(run: Session, client: Any) -> dict[str, Any]:
-    """What the service says of the key's account.
-
-    Raises:
-        CliError: it does not take the key.
-        APIError: it could not be asked.
-    """
+    """What the service says of the key's account."""
     from tradesdk import APIError, AuthenticationError
     from tradesdk_cli.errors import UNAUTHENTICATED, CliError
 
@@ -217,9 +212,6 @@ def _writing(run: Session, name: str) -> Iterator[Callable[[dict[str, Any]], boo
     """Inside, no other login writes. What is yielded writes the profile: True when it is the default one.
 
     The first profile becomes that. A key and its address belong together, so what was agreed to must still be true.
-
-    Raises:
-        ConfigProblem: another command has changed the profile meanwhile.
     """
     from tradesdk_cli.config.files import changing
     from tradesdk_cli.errors import ConfigProblem

@@ -186,11 +186,7 @@ def _account(settings: Settings, profile: str) -> tuple[str, str]:
 
 @contextlib.contextmanager
 def _keyring() -> Iterator[Any]:
-    """The system's keyring; what goes wrong in it is said in our words.
-
-    Raises:
-        ConfigProblem: it is not installed, has no place to keep anything, is locked, or fails.
-    """
+    """The system's keyring; what goes wrong in it is said in our words."""
     try:
         keyring: Any = import_module("keyring")  # an extra: neither typed nor always there
         errors: Any = import_module("keyring.errors")
@@ -306,11 +302,7 @@ def without_password(address: str) -> str:
 
 
 def _refuse_project(settings: Settings, address: str, source: str) -> None:
-    """A project names a profile; the key of the environment does not go to that one's address for that alone.
-
-    Raises:
-        ConfigProblem: it would, and the usual profile is for another address.
-    """
+    """A project names a profile; the key of the environment does not go to that one's address for that alone."""
     if not settings.sources.get("profile", "").startswith(PROJECT_FILE) or not source.startswith("profile "):
         return
     files = settings.files

@@ -372,11 +372,7 @@ class Toolbox:
     # Approval
 
     def _settled(self, given: Answer, content: Mapping[str, Any]) -> Action | None:
-        """The action in force with this content; the one of `approval`, when the client names it.
-
-        Raises:
-            Fault: that approval is not for this.
-        """
+        """The action in force with this content; the one of `approval`, when the client names it."""
         code = given.get("approval")
         if code is None:
             return self.approvals.find(content, self._now())

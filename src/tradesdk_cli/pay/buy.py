@@ -98,12 +98,7 @@ def _unknown_is_unpaid(run: Session) -> Iterator[None]:
 
 
 def _agreed(run: Session, wallet: Wallet | None, call: Call, client: MarketClient, terms: Terms) -> str | None:
-    """What it may cost: --max-price, or, without a budget, what somebody at the terminal says yes to.
-
-    Raises:
-        Declined: the person said no.
-        PaymentRefusedError: there is nothing to ask about, because a token is unknown.
-    """
+    """What it may cost: --max-price, or, without a budget, what somebody at the terminal says yes to."""
     from tradesdk_cli.confirm import ask, can_ask, say_target
 
     most, given = terms.max_price, call.given

@@ -166,11 +166,7 @@ def _is_address(symbol: str) -> bool:
 
 
 def _address(run: Session, symbol: str, chain: int) -> str | None:
-    """The address that signals of this symbol name; None when there are none.
-
-    Raises:
-        UsageProblem: several tokens call themselves so.
-    """
+    """The address that signals of this symbol name; None when there are none."""
     if _is_address(symbol):
         return symbol
     signals, asked = run.client.signals, symbol.strip().casefold()
