@@ -85,6 +85,7 @@ def set_(
     Comments in the file stay. trade login saves keys.
     """
     from tradesdk_cli.config.entries import parse, plain_name, settable_name
+    from tradesdk_cli.config.files import change
 
     with session(ctx, new_profile=True) as run:
         run.out.expect_fields(_CHANGED)
@@ -98,7 +99,7 @@ def set_(
         path, profile = _place(run, name)
         if name in ("base_url", "market_url"):
             _agree_to_move(run, profile, parsed, yes=yes)
-        _change(path, ("profiles", profile), {name: parsed})
+        change(path, ("profiles", profile), {name: parsed})
         run.out.one({"name": name, "value": parsed, "profile": profile, "file": str(path)})
 
 
@@ -106,6 +107,7 @@ def set_(
 def unset(ctx: typer.Context, name: SettingName) -> None:
     """Remove a setting from the profile."""
     from tradesdk_cli.config.entries import plain_name, settable_name
+    from tradesdk_cli.config.files import change
     from tradesdk_cli.errors import UsageProblem
 
     with session(ctx) as run:
@@ -121,7 +123,7 @@ def unset(ctx: typer.Context, name: SettingName) -> None:
             return
         path, profile = _place(run, name)
         was = settings.files.profiles[profile].get(name)
-        _change(path, ("profiles", profile), {name: None})
+        change(path, ("profiles", profile), {name: None})
         run.out.one({"name": name, "was": was, "profile": profile, "file": str(path)})
         if was is None:
             run.out.note(f"nothing to remove: {name} was not set there")
@@ -151,9 +153,11 @@ def path(ctx: typer.Context) -> None:
 
 
 def _use(run: Session, name: str) -> None:
+    from tradesdk_cli.config.files import change
+
     _must_exist(run.settings, name)
     file = run.settings.config_folder() / "config.toml"
-    _change(file, (), {"profile": name})
+    change(file, (), {"profile": name})
     run.out.one({"name": "profile", "value": name, "profile": None, "file": str(file)})
     source = run.settings.sources["profile"]
     if source not in ("default", str(file)) and run.settings.profile != name:
@@ -226,9 +230,3 @@ def _agree_to_move(run: Session, profile: str, address: str, *, yes: bool) -> No
     if "key" not in table or origin_of(address) in map(origin_of, addresses_of(table)):
         return
     agree(f"let the key that profile {profile} keeps go to {host_of(address)}", yes=yes)
-
-
-def _change(file: Path, table: tuple[str, ...], values: dict[str, Any]) -> None:
-    from tradesdk_cli.config.files import change
-
-    change(file, table, values)

@@ -80,7 +80,8 @@ def mcp(
             raise UsageProblem(f"options of trade mcp go behind {verb}", f"trade mcp {verb} --help")
         return
     refuse_result_options(ctx)
-    _needs_mcp()
+    if not _has_mcp():
+        raise ConfigProblem("this needs the package mcp, which is not installed", "pip install 'tradesdk[mcp]'")
     with session(ctx) as run:
         if sys.stdin.isatty():
             run.out.note(
@@ -173,8 +174,3 @@ def _has_mcp() -> bool:
     from importlib.util import find_spec
 
     return find_spec("mcp") is not None
-
-
-def _needs_mcp() -> None:
-    if not _has_mcp():
-        raise ConfigProblem("this needs the package mcp, which is not installed", "pip install 'tradesdk[mcp]'")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -10,10 +10,10 @@ from tradesdk_cli.cli.group import single
 from tradesdk_cli.cli.params import AnyChain
 from tradesdk_cli.session import session
 
-if TYPE_CHECKING:
-    from tradesdk_cli.output.printer import Output
-
 app = single("A live board: agents, positions, signals, money.")
+
+_NO_SCREEN = ("", "dumb", "unknown")
+"""Terminals that cannot move their cursor."""
 
 
 @app.verb("top", "trade top --once", "trade --mock top --once --chain base", silent=True)
@@ -31,12 +31,8 @@ def top(
     with session(ctx) as run:
         from tradesdk_cli.top import view
 
-        if not once and _is_screen(run.out):
+        out = run.out
+        if not once and out.pictures and out.on_terminal and out.environ.get("TERM", "") not in _NO_SCREEN:
             view.show_board(run, chain)
         else:
             view.once(run, chain)
-
-
-def _is_screen(out: Output) -> bool:
-    """True where a board can be drawn: a terminal that can move its cursor, and no other format was asked for."""
-    return out.pictures and out.on_terminal and out.environ.get("TERM", "") not in ("", "dumb", "unknown")

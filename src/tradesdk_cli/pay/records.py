@@ -106,7 +106,10 @@ def spending_record(spending: Spending) -> dict[str, Any]:
         **limits_of(budget),
         **{f"spent_{name}_usd": maybe_dollars(counted[name] - held[name]) for name in counted},
         **{f"held_{name}_usd": maybe_dollars(held[name]) for name in counted},
-        **{_field(told): maybe_dollars(left) for told, left in _windows(spending).items()},
+        **{
+            f"left_{told.removeprefix('in ').replace(' ', '_')}_usd": maybe_dollars(left)
+            for told, left in _windows(spending).items()
+        },
         "next_call_usd": maybe_dollars(spending.left),
         "release": budget.release,
     }
@@ -151,10 +154,6 @@ def left_over(spending: Spending) -> str:
         return ""
     left, told = min(rooms, key=lambda one: one[0])
     return f"{dollars(usd(left))} left {told}"
-
-
-def _field(told: str) -> str:
-    return f"left_{told.removeprefix('in ').replace(' ', '_')}_usd"
 
 
 def _windows(spending: Spending) -> dict[str, int | None]:
