@@ -290,6 +290,42 @@ async def test_nor_does_one_out_of_its_transport(raised: Exception) -> None:
     assert (await client.payments.spending()).held == PRICE == buyer.service.total
 
 
+@each_of(
+    "answer",
+    [
+        httpx.Response(302, headers={"Location": "mailto:x"}),
+        httpx.InvalidURL("late"),
+        httpx.UnsupportedProtocol("late"),
+        httpx.LocalProtocolError("late"),
+        httpx.ReadError("late"),
+        UnicodeError("late"),
+    ],
+)
+async def test_nor_does_our_own_behind_a_proxy(
+    monkeypatch: pytest.MonkeyPatch, answer: httpx.Response | Exception
+) -> None:
+    """httpx raises errors about a request while it reads an answer, such as where that redirects to."""
+    buyer = Buyer()
+
+    def handle(request: httpx.Request) -> httpx.Response:
+        if "payment-signature" not in request.headers:
+            return buyer.service.handle(request)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    monkeypatch.setenv("HTTPS_PROXY", "http://127.0.0.1:1")
+    monkeypatch.setattr(
+        "tradesdk._async.httpx_sender.proxied_client",
+        lambda proxy: httpx.AsyncClient(transport=httpx.MockTransport(handle)),
+    )
+    client = buyer.client(http_client=None, max_retries=0)
+    with pytest.raises(PaymentOutcomeUnknownError) as caught:
+        await client.token_prices(["ETH"])
+    assert caught.value.charged == "unknown"
+    assert (await client.payments.spending()).held == PRICE
+
+
 async def test_a_key_that_is_gone_while_the_outcome_is_open() -> None:
     buyer = Buyer("lost after")
     keys = ["good", "good"]

@@ -10,7 +10,7 @@ import httpx2
 
 from tradesdk import APIConnectionError, APITimeoutError, FailureCause
 from tradesdk._http.response import failure_of
-from tradesdk._http.transport_errors import connection_error, transport_error
+from tradesdk._http.transport_errors import UnsendableError, connection_error, transport_error
 
 from .._rows import each_of
 
@@ -47,7 +47,8 @@ TABLE: dict[str, tuple[Exception, FailureCause, str]] = {
     ),
     "scheme": (httpx.UnsupportedProtocol("x"), FailureCause.HOPELESS, "cannot be sent"),
     "header": (httpx.LocalProtocolError("x"), FailureCause.HOPELESS, "cannot be sent"),
-    "url": (httpx.InvalidURL("x"), FailureCause.HOPELESS, "cannot be sent"),
+    "url": (UnsendableError("x"), FailureCause.HOPELESS, "cannot be sent"),
+    "redirect to no URL": (httpx.InvalidURL("x"), FailureCause.LOST, "the answer cannot be read"),
     "no answer in time": (httpx.ReadTimeout("x"), FailureCause.LOST, "no answer in time"),
     "sending took too long": (httpx.WriteTimeout("x"), FailureCause.LOST, "sending took too long"),
     "reset while reading": (
@@ -81,7 +82,7 @@ def test_what_happened(row: str, library: ModuleType) -> None:
     error = of(library, one)
     if error is None:
         assert library is httpcore
-        assert row in ("url", "anything else")
+        assert row in ("redirect to no URL", "anything else")
         return
     assert transport_error(error)
     told = connection_error(error, "POST", "https://api.example.com/v1/agents")

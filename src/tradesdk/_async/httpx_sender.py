@@ -11,6 +11,7 @@ from urllib.parse import parse_qsl
 from .._http.proxies import Proxy, unusable
 from .._http.settings import SecretPath
 from .._http.tls import tls_context
+from .._http.transport_errors import UnsendableError, before_sending
 from .._values.http import Headers
 from .sending import Outgoing
 
@@ -53,8 +54,7 @@ class AsyncHttpxSender:
         self._base_url = base_url
         self._secret_path = secret_path
         self._client = client
-        # The transport of a given client may retry by itself, and a hook may raise anything after the request was sent.
-        self._owned = self.tells_if_sent = bool(proxy)
+        self._owned = bool(proxy)
 
     @property
     def is_closed(self) -> bool:
@@ -71,10 +71,7 @@ class AsyncHttpxSender:
         try:
             if outgoing.is_stream:
                 return await self._open(outgoing, url, options)
-            request = self._client.build_request(outgoing.method, url, content=outgoing.body, **options)
-            request.url = type(request.url)(url)  # the client's default parameters would replace the query
-            if self._secret_path is not None:
-                request.url = _with_secret(request.url, self._secret_path)
+            request = self._built(outgoing, url, options)
             response = await self._client.send(request, stream=True, auth=None, follow_redirects=False)
             return AsyncHttpxAnswer(response, outgoing, owned=self._owned)
         except Exception as error:
@@ -82,6 +79,21 @@ class AsyncHttpxSender:
                 return AsyncHttpxAnswer(error.response, outgoing, owned=self._owned)  # type: ignore[attr-defined] # known by its name
             _forget_request(error)
             raise
+
+    def _built(self, outgoing: Outgoing, url: str, options: dict[str, Any]) -> Any:
+        try:
+            request = self._client.build_request(outgoing.method, url, content=outgoing.body, **options)
+            request.url = type(request.url)(url)  # the client's default parameters would replace the query
+        except Exception as error:
+            raise UnsendableError(str(error)) from error
+        if self._secret_path is not None:
+            request.url = _with_secret(request.url, self._secret_path)
+        return request
+
+    def tells_if_sent(self, error: Exception) -> bool:
+        # The transport of a given client may retry by itself, and a hook may raise anything after the request was sent;
+        # of our own, httpx raises errors about the request while it reads an answer.
+        return self._owned and before_sending(error)
 
     async def _open(self, outgoing: Outgoing, url: str, options: dict[str, Any]) -> AsyncHttpxAnswer:
         import httpx

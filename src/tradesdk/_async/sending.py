@@ -61,13 +61,15 @@ class AsyncSender(Protocol):
 
     proxy: str
     """The variable that names the proxy; empty without one."""
-    tells_if_sent: bool
-    """Whether errors reliably tell if the request was sent."""
 
     @property
     def is_closed(self) -> bool: ...
     async def send(self, outgoing: Outgoing) -> AsyncAnswer:
         """Send a request and read the headers of its answer."""
+        ...
+
+    def tells_if_sent(self, error: Exception) -> bool:
+        """Whether the error's class reliably tells if the request was sent."""
         ...
 
     async def aclose(self) -> None:

@@ -240,7 +240,7 @@ class AsyncSession:
                 raise ConnectionError("the gzip of the answer is cut short")
         except Exception as error:
             lost = connection_error(error, request.method, url, proxy=self.sender.proxy)
-            if payment is not None and not self.sender.tells_if_sent:
+            if payment is not None and not self.sender.tells_if_sent(error):
                 lost.sent = lost.temporary = True  # a payment that may have arrived counts as sent
             try:
                 await self.limiter.failed(claim, sent=lost.sent)

@@ -17,7 +17,19 @@ _LIBRARIES = frozenset({"httpcore", "httpcore2", "httpx", "httpx2"})
 
 def transport_error(error: Exception) -> bool:
     """Whether an HTTP library, or a layer below it, raised it for a request."""
-    return isinstance(error, OSError | UnicodeError) or next(_names(error), None) is not None
+    return isinstance(error, OSError | UnicodeError | UnsendableError) or next(_names(error), None) is not None
+
+
+class UnsendableError(ValueError):
+    """A request that the HTTP library could not build."""
+
+
+def before_sending(error: Exception) -> bool:
+    """Whether its class shows that nothing was sent, whoever raised it."""
+    names = set(_names(error))
+    return isinstance(error, UnsendableError) or bool(
+        names & {"ConnectError", "ConnectTimeout", "PoolTimeout", "ProxyError"}
+    )
 
 
 def connection_error(error: Exception, method: str, url: str, *, proxy: str = "") -> APIConnectionError:
@@ -67,11 +79,13 @@ def _explain(error: Exception, of_proxy: str) -> tuple[bool, bool, str, ErrorCod
                 return False, temporary, f"the proxy{of_proxy} refused: {reason}", "proxy_failed"
             case "ConnectError":
                 return False, *_unconnected(causes, reason, of_proxy)
-            case "UnsupportedProtocol" | "LocalProtocolError" | "InvalidURL":
+            case "UnsupportedProtocol" | "LocalProtocolError":
                 return False, False, f"the request cannot be sent: {reason}", None
             case "RemoteProtocolError":
                 return True, True, f"the connection was closed early: {reason}", None
-    if isinstance(error, UnicodeError):
+            case "InvalidURL":  # httpx reads where an answer redirects to
+                return True, True, f"the answer cannot be read: {reason}", None
+    if isinstance(error, UnsendableError):
         return False, False, f"the request cannot be sent: {reason}", None
     if isinstance(error, TimeoutError):
         return True, True, "no answer in time", None

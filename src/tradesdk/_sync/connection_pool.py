@@ -53,7 +53,6 @@ class ConnectionPool:
     """Sends by HTTP/1.1, directly: no proxies, no redirects, no retries, no cookies."""
 
     proxy = ""
-    tells_if_sent = True  # httpcore's errors are raised as they happen, with no hooks in between
 
     def __init__(self, origin: Origin, *, max_connections: int = 100, keepalive_expiry: float = 5.0) -> None:
         self._origin = origin
@@ -114,6 +113,9 @@ class ConnectionPool:
         if checked is None or checked.sent is not headers:
             checked = self._checked = _CheckedHeaders(headers, self._host)
         return checked.known
+
+    def tells_if_sent(self, error: Exception) -> bool:
+        return True  # httpcore's errors are raised as they happen, with no hooks in between
 
     def _start_afresh(self) -> None:
         # In a forked process, using or closing the parent's connections would mix up its answers.
