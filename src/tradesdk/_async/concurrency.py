@@ -177,7 +177,7 @@ def require_asyncio(what: str) -> None:
 async def repeated(
     step: Callable[[], object], every: float, failed: Callable[[], Awaitable[object]]
 ) -> AsyncIterator[None]:
-    """Run a blocking step every so many seconds beside the block. An error ends the block by `failed`, and is raised."""
+    """Run a step in a thread every so many seconds beside the block. An error ends that by `failed`, and is raised."""
     errors: list[Exception] = []
 
     async def run() -> None:
