@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import sys
 from collections.abc import Iterator
 
@@ -11,6 +12,7 @@ import pytest
 from tradesdk import TradeClient
 from tradesdk._http.settings import Origin
 from tradesdk._sync.connection_pool import ConnectionPool
+from tradesdk._system.sockets import is_readable
 
 from .._answers import ACCOUNT, KEY
 from .._clock import VirtualClock
@@ -47,3 +49,10 @@ def test_connections_are_handed_over_safely(expiry: float) -> None:
             assert at_once([work] * 12) == [10] * 12
         assert len(server.visits) == 120
         assert server.most_open <= 6 or expiry == 0  # the server sees the end of an expired one a little later
+
+
+def test_a_connection_that_another_thread_has_just_closed_is_not_an_error() -> None:
+    """Else the answer of this call would be lost while it looks at a kept connection of another one."""
+    closed = socket.socket()
+    closed.close()
+    assert is_readable(closed)

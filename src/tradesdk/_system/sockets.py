@@ -29,9 +29,11 @@ def cut_off(reading: object) -> None:
 
 
 def is_readable(sock: socket.socket) -> bool:
-    """Whether reading would not wait: something came, or the other side has closed."""
-    if sys.platform == "win32":
-        return bool(select.select([sock], [], [], 0)[0])
-    poll = select.poll()
-    poll.register(sock, select.POLLIN)
-    return bool(poll.poll(0))
+    """Whether reading would not wait: something came, or a side has closed."""
+    with contextlib.suppress(ValueError):  # another thread of ours has just closed it
+        if sys.platform == "win32":
+            return bool(select.select([sock], [], [], 0)[0])
+        poll = select.poll()
+        poll.register(sock, select.POLLIN)
+        return bool(poll.poll(0))
+    return True
