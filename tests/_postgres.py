@@ -89,6 +89,14 @@ class Postgres:
             with psycopg.connect(self.url()) as db:
                 found = db.execute("SELECT current_setting(%s)", [setting]).fetchone()
 
+    def columns(self, schema: str, table: str) -> str:
+        """The names of a table's columns, as a statement lists them."""
+        import psycopg
+
+        with psycopg.connect(self.url()) as db:
+            cursor = db.execute(f"SELECT * FROM {schema}.{table} LIMIT 0".encode())  # noqa: S608
+            return ", ".join(column.name for column in cursor.description or ())
+
     def do(self, *statements: str) -> None:
         """Run statements as the administrator."""
         import psycopg  # not before it is needed: that takes a while

@@ -27,7 +27,7 @@ from .._payments import how
 from .._rows import each_of
 from .._seller import TWO, Seller, settled
 from ..unit._ledger import mark
-from ..unit._offers import encoded
+from ..unit._offers import decoded, encoded, prices
 from ._market import market_of
 from ._paidshop import ANSWERS, EVERY_ANSWER, SILENT, WHEN, Shop, lost, outcome, steps_of
 
@@ -310,10 +310,52 @@ async def test_a_payment_that_waits_for_the_rate_limit_was_not_sent(resent: bool
     client = market_of(seller, rate_limiter=limiter, send_api_key=True, api_key="trade_key_of_a_test")
     with pytest.raises(Stop):
         await client.token_prices(TWO)
-    (payment,) = await client.payments.list()
     assert len(seller.paid) == resent
-    assert (payment.stage, payment.submissions) == ((PaymentStage.SENT, 1) if resent else (PaymentStage.RESERVED, 0))
+    assert [(one.stage, one.submissions) for one in await client.payments.list()] == [(PaymentStage.SENT, 1)] * resent
     assert (await client.payments.spending()).held == resent * 2 * PRICE
+
+
+class Full:
+    """A rate limiter that has room for the claim `at` only after a while."""
+
+    rate_limit = None
+    claims = 0
+
+    def __init__(self, at: int, wait: float) -> None:
+        self.at, self.wait = at, wait
+
+    async def claim(self, name: str, /) -> RateClaim:
+        self.claims += 1
+        return RateClaim(self.wait, name) if self.claims == self.at else RateClaim(0, name, "granted")
+
+    async def answered(self, claim: RateClaim, status: int, headers: Any, /) -> None:
+        """Nothing is counted here."""
+
+    async def failed(self, claim: RateClaim, /, *, sent: bool) -> None:
+        """Nothing is counted here."""
+
+
+@each_of("at", [2, 3], ids=["first submission", "second submission"])
+@each_of("wait", [30.0, 50.0, 56.0, 58.0, 90.0, 150.0])
+async def test_no_payment_is_sent_that_has_ended_while_it_waited_for_the_rate_limit(at: int, wait: float) -> None:
+    """A payment is valid for 60 s, and a rate limit resets in as many. Its nonce is signed again then."""
+    seller = Seller(ahead=0.0, receipt=settled())
+    late = []
+
+    def sold(request: httpx.Request) -> httpx.Response:
+        until = int(decoded(request.headers["payment-signature"])["payload"]["authorization"]["validBefore"])
+        late.append(until < seller.clock.now() + 6)
+        if len(late) == 1 and at == 3:
+            return httpx.Response(503, json={})
+        return httpx.Response(200, json=prices("ETH", "BRETT"), headers={"PAYMENT-RESPONSE": encoded(settled())})
+
+    seller.sold = sold
+    client = market_of(seller, rate_limiter=Full(at, wait), send_api_key=True, api_key="trade_key_of_a_test")
+    bought = await client.token_prices(TWO)
+    assert bought.charged
+    assert not any(late)
+    assert len({one["payload"]["authorization"]["nonce"] for one in seller.payments}) == 1
+    assert (await client.payments.spending()).total == 2 * PRICE
 
 
 class Held:

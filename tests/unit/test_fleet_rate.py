@@ -8,11 +8,12 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from datetime import UTC, datetime
 from email.utils import format_datetime
+from unittest.mock import patch
 
 import httpx
 import pytest
 
-from tradesdk import AsyncTradeClient, RateClaim, TradeClient
+from tradesdk import AsyncTradeClient, RateClaim, SystemClock, TradeClient
 from tradesdk._fleet.rate import AWAY, SharedWindow
 from tradesdk._fleet.server import server
 from tradesdk._http.rate_limit import RateWindow
@@ -54,6 +55,21 @@ def members(postgres: Postgres, schema: str) -> Iterator[Callable[[VirtualClock]
     yield member
     for one in made:
         one.close()
+
+
+def test_a_clock_that_is_set_begins_no_new_window(postgres: Postgres, schema: str, key: str) -> None:
+    """Of a member that is connected: the server's time goes on by the monotonic clock."""
+    members = [SharedWindow(server(postgres.url(), schema), SystemClock(), follows_server=True) for _ in range(2)]
+    real = SystemClock().now
+    reset = str(int(real()) + 50)
+    named = {"x-ratelimit-limit": "3", "x-ratelimit-remaining": "2", "x-ratelimit-reset": reset}
+    members[0].answered(members[0].claim(key), named)
+    assert [members[number].claim(key).wait for number in (0, 1)] == [0, 0]
+    for seconds in (120, -120):
+        with patch.object(SystemClock, "now", lambda clock, ahead=seconds: real() + ahead):
+            assert [40 < member.claim(key).wait <= 50 for member in members] == [True, True]
+    for member in members:
+        member.close()
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])

@@ -16,9 +16,18 @@ from unittest.mock import patch
 import psycopg
 import pytest
 
-from tradesdk import ConfigError, FleetError, Ledger, LedgerError, ReasonCode, SystemClock, TradeError
+from tradesdk import (
+    ConfigError,
+    FleetError,
+    Ledger,
+    LedgerError,
+    PaymentRefusedError,
+    ReasonCode,
+    SystemClock,
+    TradeError,
+)
 from tradesdk._fleet import blocking
-from tradesdk._fleet.blocking import Connection, Link, Statement
+from tradesdk._fleet.blocking import Connection, Link, Statement, connect
 from tradesdk._fleet.server import Row, server
 from tradesdk.fleet import create_tables
 
@@ -29,7 +38,7 @@ from .._rows import each_of
 from .._seeds import drawn
 from .._seller import Seller, settled
 from .._sync._market import market_of
-from ._ledger import NOW, PLENTY, Machines, claim, draft, reserve, submit, submitted, told
+from ._ledger import NOW, PLENTY, Machines, claim, draft, reserve, submit, submitted, told, wanted
 from ._ledger_cases import CASES, SOME
 from ._ledger_model import play_course
 
@@ -87,8 +96,8 @@ def test_a_payment_takes_four_round_trips(ledger: Ledger) -> None:
     """Two for what depends on all payments, and one for each change of the row that this ledger wrote last."""
     submitted(ledger, draft(id="pay_before", fingerprint="before"))  # the first one remembers its recipient
     with patch.object(Connection, "run", autospec=True, side_effect=Connection.run) as run:
-        payment = submitted(ledger)
-        told(ledger, payment, ReasonCode.DELIVERED)
+        payment = submit(ledger, reserve(ledger, owner="me", until=NOW + 60), owner="me")
+        told(ledger, payment, ReasonCode.DELIVERED, owner="me")
     assert run.call_count == 4
 
 
@@ -106,7 +115,10 @@ def test_a_paid_call_takes_six_round_trips(ledger: Ledger, name: str | None) -> 
 @each_of("landed", [True, False], ids=["landed", "lost"])
 def test_a_commit_whose_answer_is_lost_is_made_once(ledger: Ledger, change: str, landed: bool) -> None:
     """The connection of a call ends with the commit, before or after it."""
-    payment = reserve(ledger) if change == "submit" else submitted(ledger)
+    mine: dict[str, Any] = {"owner": "me"}
+    payment = reserve(ledger, **mine, until=NOW + 60)
+    if change == "told":
+        payment = submit(ledger, payment, **mine)
     run, cut = Connection.run, [True]
 
     def lost(connection: Connection, statements: Sequence[Statement]) -> list[list[Row]]:
@@ -117,7 +129,10 @@ def test_a_commit_whose_answer_is_lost_is_made_once(ledger: Ledger, change: str,
         return run(connection, statements)
 
     with patch.object(Connection, "run", lost):
-        after = submit(ledger, payment) if change == "submit" else told(ledger, payment, ReasonCode.DELIVERED)
+        if change == "submit":
+            after = submit(ledger, payment, **mine)
+        else:
+            after = told(ledger, payment, ReasonCode.DELIVERED, **mine)
     assert not cut
     assert ledger.get(payment.id) == after
     assert (after.submissions, after.signatures, after.stage) == (
@@ -133,6 +148,50 @@ def test_many_courses(postgres: Postgres, schema: str, seeds: range) -> None:
     for seed in seeds:
         print(f"course {seed}")
         play_course(empty.machines if seed % 2 else empty, seed)
+
+
+@each_of("seconds", [62, -62, 90_000])
+def test_a_machine_whose_clock_differs_reserves_nothing(ledger: Ledger, seconds: int) -> None:
+    """Budgets of an hour and a day go by it, and a reservation from the future is void for the others."""
+    real = SystemClock.now
+    with patch.object(SystemClock, "now", lambda clock: real(clock) + seconds):
+        with pytest.raises(PaymentRefusedError, match=f"{'ahead of' if seconds > 0 else 'behind'} that of") as caught:
+            reserve(ledger)
+        assert ledger.history() == []
+    assert (caught.value.code, caught.value.charged) == ("clock_difference", False)
+    assert "clock" in caught.value.hint
+
+
+@each_of("gone", [True, False])
+def test_what_was_sent_counts_though_the_database_is_set_back(
+    postgres: Postgres, schema: str, ledger: Ledger, gone: bool
+) -> None:
+    """As by a failover to a standby without the last commits, in the middle of a call."""
+    submitted(ledger, draft(id=f"pay_{gone}", fingerprint=f"before {gone}"))
+    tables = ("payments", "days")
+    mine: dict[str, Any] = {"owner": "me"}
+    if gone:
+        postgres.do(*(f"CREATE TABLE {schema}.{name}_{gone} AS TABLE {schema}.{name}" for name in tables))
+    payment = reserve(ledger, **mine, until=NOW + 60)
+    if not gone:
+        postgres.do(*(f"CREATE TABLE {schema}.{name}_{gone} AS TABLE {schema}.{name}" for name in tables))
+    payment = submit(ledger, payment, **mine)
+    for name in tables:
+        columns = postgres.columns(schema, name)
+        postgres.do(
+            f"TRUNCATE {schema}.{name}",
+            f"INSERT INTO {schema}.{name} ({columns}) OVERRIDING SYSTEM VALUE "  # noqa: S608
+            f"SELECT {columns} FROM {schema}.{name}_{gone}",
+        )
+    with Ledger.postgres(postgres.url(), schema=schema) as other:  # the row is written by others meanwhile
+        other.reserve(wanted(now=NOW + 200))
+    after = told(ledger, payment, ReasonCode.UNKNOWN, **mine, now=NOW + 201)
+    assert (after.stage, after.signatures, after.header) == (payment.stage, 1, payment.header)
+    assert ledger.get(payment.id) == after
+    sent = [one for one in ledger.history() if one.signatures]
+    assert payment.id in [one.id for one in sent]
+    assert ledger.spending(PLENTY, now=NOW + 201).held == 30_000 * len(sent)
+    ledger.check()
 
 
 @each_of("seconds", [600, -600])
@@ -380,6 +439,26 @@ def test_one_with_a_full_disk(postgres: Postgres, schema: str, ledger: Ledger) -
         reserve(ledger)
     assert caught.value.code == "ledger_failed"
     assert ledger.history() == []
+
+
+def test_one_that_was_emptied(postgres: Postgres, schema: str, ledger: Ledger) -> None:
+    payment = reserve(ledger, owner="me", until=NOW + 60)
+    postgres.do(f"TRUNCATE {schema}.ledger")
+    uses: list[Callable[[], object]] = [lambda: submit(ledger, payment, owner="me"), lambda: ledger.get(payment.id)]
+    for use in uses:
+        with pytest.raises(LedgerError, match="has lost its content") as caught:
+            use()
+        assert (caught.value.code, "backup" in caught.value.hint) == ("ledger_lost", True)
+
+
+def test_a_member_that_is_cut_off_does_not_block_the_others_for_hours(postgres: Postgres) -> None:
+    """Nor in the middle of a round trip, where a transaction is not idle."""
+    with closing(connect(server(postgres.url()))) as db:
+        row = db.execute(
+            "SELECT current_setting('tcp_keepalives_idle'), current_setting('transaction_timeout'), "
+            "current_setting('idle_in_transaction_session_timeout')"
+        ).fetchone()
+    assert row == ("3", "10s", "5s")
 
 
 def test_one_that_a_newer_release_has_changed(postgres: Postgres, schema: str, ledger: Ledger) -> None:

@@ -13,7 +13,7 @@ from .._http.request import Request
 from .._http.response import failure_of
 from .._http.retry import Failure, FailureCause
 from .._market import MarketRequest
-from .._values.http import RawResponse
+from .._values.http import RateClaim, RawResponse
 from .._values.payment import Payment, PaymentStage, possible_ends
 from ..errors import APIError, APIResponseError, LedgerError, PaymentRefusedError, TradeError
 from ..payments.ledger.changes import Claim, Collect, Redate, ReleaseClaim, Reopen, Resubmit, Submit
@@ -88,6 +88,9 @@ class AsyncPaidCall(Generic[T, R]):
         self._owner = owner_name()
         self._give_up = seller.deadline()
         self._purchase: PurchaseIntent | None = None
+        self._claim_held: RateClaim | None = None
+        """A claim on the rate limit for the next submission."""
+        self._is_expired = False
         self._settings: Mapping[str, str] = {}
         """Settings of the ledger when it was looked at."""
         self._payment: Payment | None = None
@@ -272,8 +275,14 @@ class AsyncPaidCall(Generic[T, R]):
             return
         if seller.check is not None:
             await seller.check.check(call, seller.session, self._give_up)
-        if await in_thread(partial(self._authorize, purchase, found)):
-            await self._submit(is_written=True)
+        # Before it is signed: waiting for the rate limit can take longer than a payment is valid.
+        self._claim_held = self._claim_held or await seller.paid.claim(self._request, self._give_up)
+        try:
+            is_signed = await in_thread(partial(self._authorize, purchase, found))
+        except Exception:
+            await seller.paid.limiter.failed(self._claim_held, sent=False)
+            raise
+        if is_signed and await self._submit(is_written=True):
             seller.remember(purchase, found)
 
     def _authorize(self, purchase: PurchaseIntent, offer: Offer) -> bool:
@@ -301,6 +310,7 @@ class AsyncPaidCall(Generic[T, R]):
         The bytes are the same every time. An `expired` one is sent for an answer that the service may have kept.
         """
         self._payment = self._signed = payment  # `_signed` keeps its header, which the ledger deletes at the end
+        self._is_expired = expired
         self._machine = PaymentStateMachine(self._seller.paid.policy, payment, payment, expired=expired)
         self._start = (self._authorizer.latest(), self._clock.monotonic())
 
@@ -369,10 +379,15 @@ class AsyncPaidCall(Generic[T, R]):
         def arrived(response: RawResponse, problem: APIResponseError | None) -> None:
             told.append(self._answered(response, problem))
 
+        paid = self._seller.paid
         try:
-            claim = await self._seller.paid.claim(request, self._give_up)
+            claim, self._claim_held = self._claim_held or await paid.claim(request, self._give_up), None
+            if not (self._is_expired or self._machine.can_submit(self._latest())):  # it waited too long
+                await paid.limiter.failed(claim, sent=False)
+                self._ending = self._machine.unsent("the rate limit had room only when its validity had ended")
+                return _Told(Step(self._ending, signs=True))
             self._ending = replace(self._machine.unsent("interrupted"), meaning=OPEN, sent=True)
-            await self._seller.paid.exchange(request, self._give_up, self._signed, arrived, claim)
+            await paid.exchange(request, self._give_up, self._signed, arrived, claim)
         except APIError as error:
             if not told:  # it was lost, or held back by the rate limit
                 told.append(_Told(self._next(classify_failure(failure_of(error), error.message)), problem=error))

@@ -57,7 +57,7 @@ _BEAT = 15.0
 class SharedWindow:
     """The rate limits of a fleet, by key. Threads may share it; each process has one connection.
 
-    The difference of the clock to the server's is measured when it connects, if it `follows_server`.
+    The server's time is read when it connects, if it `follows_server`, and goes on by the monotonic clock.
     """
 
     def __init__(self, server: Server, clock: Clock, *, follows_server: bool, alone: bool = True) -> None:
@@ -65,7 +65,7 @@ class SharedWindow:
         self._clock = clock
         self._follows_server = follows_server
         self._continues_alone = alone
-        self._ahead = 0.0
+        self._offset = clock.now() - clock.monotonic()
         self._latest = RateWindow()
         self._known: dict[str, Row] = {}
         self._beaten: dict[str, float] = {}
@@ -164,7 +164,7 @@ class SharedWindow:
         self._known[key] = Row(after)
 
     def _now(self) -> float:
-        return self._clock.now() + self._ahead
+        return self._clock.monotonic() + self._offset
 
     def _run(self, statements: Sequence[Statement]) -> list[list[Row]]:
         """As `Link.run`; without asking, if there was no answer a moment ago."""
@@ -181,4 +181,4 @@ class SharedWindow:
         # A window is not money: what a crash of the server undoes, the next answers say again.
         ((row,),) = db.run([(_UNSYNCED, ())])
         if self._follows_server:
-            self._ahead = float(row[1]) - self._clock.now()
+            self._offset = float(row[1]) - self._clock.monotonic()

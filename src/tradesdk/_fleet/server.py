@@ -107,7 +107,11 @@ def server(url: str | None = None, schema: str = SCHEMA) -> Server:
 CHECK = (
     "SELECT set_config('search_path', $1, false), set_config('lock_timeout', '1s', false), "
     "set_config('idle_in_transaction_session_timeout', '5s', false), "
-    "set_config('TimeZone', 'UTC', false), "
+    # A member that is cut off in the middle of a round trip is not idle. PostgreSQL 17 has a time for that.
+    "set_config('tcp_keepalives_idle', '3', false), set_config('tcp_keepalives_interval', '2', false), "
+    "set_config('tcp_keepalives_count', '3', false), CASE WHEN current_setting('server_version_num')::int >= 170000 "
+    "THEN set_config('transaction_timeout', '10s', false) END, "
+    "set_config('TimeZone', 'UTC', false), set_config('default_transaction_isolation', 'read committed', false), "
     "current_setting('fsync'), current_setting('synchronous_commit'), current_setting('server_encoding'), "
     "pg_is_in_recovery(), "
     "to_regnamespace($1) IS NULL OR has_schema_privilege(to_regnamespace($1), 'USAGE')"

@@ -40,7 +40,7 @@ class LedgerRow:
         payment: the payment.
         owner: the call that has claimed it.
         until: when the claim ends, in Unix seconds by the local clock.
-        revision: how often it was written before.
+        revision: a number that each writing changes.
         settings: the settings that the change compares, by name; those that it changes are written.
         run: what the other payments of the change's `run` count.
     """

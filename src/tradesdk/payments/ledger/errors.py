@@ -8,7 +8,7 @@ import sqlite3
 
 from ..._fleet.server import Kind
 from ..._values.text import printable, without_keys
-from ...errors import ErrorCode, InvalidArgumentError
+from ...errors import ErrorCode, InvalidArgumentError, PaymentRefusedError
 
 NOTHING_SENT = "nothing was sent"
 NOTHING_CHANGED = "nothing has changed"
@@ -105,6 +105,21 @@ def lost(path: str, mark: str) -> UnusableLedgerError:
         f"the ledger {_shown(path)} is missing or empty, although payments were signed with it",
         f"restore it, with {_shown(path)}-wal if you have that; or, to start over, remove {_shown(mark)}: its payments "
         "and budgets are lost then, and a call whose payment had an unknown outcome is paid for again",
+    )
+
+
+def emptied(shown: str) -> UnusableLedgerError:
+    """The problem with a database whose tables are there, and empty."""
+    return UnusableLedgerError("ledger_lost", f"the ledger {shown} has lost its content", "restore a backup")
+
+
+def clocks_differ(shown: str, seconds: int) -> PaymentRefusedError:
+    """The refusal of a machine whose clock differs from that of the database."""
+    return PaymentRefusedError(
+        f"this machine's clock is {abs(seconds)} s {'behind' if seconds > 0 else 'ahead of'} that of {shown}, and "
+        "budgets go by it",
+        code="clock_difference",
+        hint="correct this machine's clock",
     )
 
 

@@ -126,11 +126,10 @@ class PostgresTransaction:
 
     def commit(self) -> None:
         """Write and commit, in one round trip."""
-        last = [*self._changes, ("COMMIT", ())]
         if self._begun:
-            self._engine.link.ask(last)
+            self._engine.link.ask([*self._changes, ("COMMIT", ())])
         elif self._changes:  # to be run again if it was run and the answer was lost: its row is then another
-            self._again([_BEGIN, _LOCK_KNOWN, *last])
+            self._again([_LOCK_KNOWN, *self._changes])  # a round trip is a transaction
 
     def _begin(self, statements: Sequence[Statement]) -> list[list[Row]]:
         if self._begun:
@@ -150,6 +149,8 @@ class PostgresTransaction:
                     raise
 
     def _same_version(self, rows: list[Row]) -> None:
+        if len(rows) != 1:
+            raise errors.emptied(self._engine.shown)
         ((version, time),) = rows
         self._engine.ahead = round(time - SystemClock().now())
         if version > sql.VERSION:

@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from secrets import randbits
 from types import MappingProxyType, TracebackType
 from typing import TYPE_CHECKING
 
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 
 _NEWEST = 2**63 - 1
 _MOST_KNOWN = 1000  # payments under way
+MAX_AHEAD = 60
+"""Seconds by which this machine's clock may differ from the database's: budgets of an hour and a day go by it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,10 +191,11 @@ class Ledger:
     ) -> Overview:
         """What `find` and `spending` return, and settings by name, in one read."""
         accounts = _Accounts(budget, now, *names, max_price=max_price)
+        by_run = [(sql.BY_RUN, (run, "")), (sql.RESERVED, ())] if run is not None else []
         with self._engine.transaction() as db:
-            rows, *more = db.read(_finding(fingerprint, now, since), *accounts.statements)
-            spending = accounts.read(more).spending
-            of_run = None if run is None else _by_run(db, run, now)
+            rows, *more = db.read(_finding(fingerprint, now, since), *by_run, *accounts.statements)
+            spending = accounts.read(more[len(by_run) :]).spending
+            of_run = None if run is None else _of_run(more[: len(by_run)], run, now)
             return Overview(_payment(rows[0]) if rows else None, spending, of_run, accounts.settings)
 
     def spending(self, budget: Budget, *, now: float, max_price: int | None = None, run: str | None = None) -> Spending:
@@ -236,6 +240,8 @@ class Ledger:
             kept = (now - rules.KEPT,)
             finding = _finding(payment.fingerprint, now, wanted.since)
             rows, old, *more = db.read(finding, (sql.OLD_REPLY, kept), *accounts.statements)
+            if abs(self._engine.ahead) > MAX_AHEAD:
+                raise errors.clocks_differ(self._engine.shown, self._engine.ahead)
             if old:
                 db.write(sql.FORGET, kept)
             if accounts.read(more).has_void:
@@ -256,7 +262,7 @@ class Ledger:
                 saved = self._save(db, found, LedgerRow(again, wanted.owner, wanted.until))
         if refusal is not None:
             raise refusal
-        self._remember(replace(saved, settings=accounts.settings))
+        self._remember(replace(saved, settings=accounts.settings), wanted.owner)
         return again, True
 
     def update(self, payment_id: str, change: LedgerChange) -> LedgerRow:
@@ -266,7 +272,9 @@ class Ledger:
             PaymentError: the change is refused, and nothing has changed.
             LedgerError: the ledger cannot be written, or has no payment with that id.
         """
-        known, written = self._known.pop(payment_id, None), None
+        known, written = self._known.get(payment_id), None
+        if known is not None and known.owner != change.owner:
+            known = None
         if known is not None and change.run is None and known.settings.keys() >= set(change.reads()):
             try:
                 after = change(known)
@@ -275,24 +283,27 @@ class Ledger:
                     for name in change.reads():
                         db.expect(sql.SAME_SETTING, (name, known.settings[name]))
                     written = self._save(db, known, after)
-                return self._remember(written)
+                return self._remember(written, change.owner)
             except (StaleRowError, PaymentError):
                 pass  # the row decides
         with self._engine.transaction(change.consequence, write=True, owner=change.owner) as db:
             names = change.reads()
             rows, *settings = db.read((sql.BY_ID, (payment_id,)), (sql.settings(len(names)), names))
-            if not rows:
+            before = row = self._row(rows[0], dict(*settings)) if rows else None
+            if known is not None and (row is None or row.payment.signatures < known.payment.signatures):
+                row = replace(known, settings=dict(*settings))  # the database was set back since
+            if row is None:
                 raise errors.gone(payment_id)
-            row = self._row(rows[0], dict(*settings))
             if row != written:  # else the answer was lost that it is written
                 if change.run is not None:
                     row = replace(row, run=_by_run(db, change.run, change.now, without=payment_id))
-                row = self._save(db, row, change(row))
-        return self._remember(row)
+                row = self._save(db, before, change(row))
+        return self._remember(row, change.owner)
 
-    def _remember(self, row: LedgerRow) -> LedgerRow:
+    def _remember(self, row: LedgerRow, owner: str | None) -> LedgerRow:
         """Keep a row for the next change of the call that has claimed it, which then needs not read it first."""
-        if row.owner is not None:
+        self._known.pop(row.payment.id, None)
+        if row.owner is not None and row.owner == owner:
             if len(self._known) >= _MOST_KNOWN:  # of calls that ended without a last change
                 self._known.clear()
             self._known[row.payment.id] = row
@@ -303,16 +314,19 @@ class Ledger:
         payment = after.payment
         if payment.header is not None:
             self._engine.sign()
+        known = {} if before is None else before.settings
+        for name, value in after.settings.items():
+            if known.get(name) != value:
+                db.write(sql.SET_SETTING, (name, value))
         if before is None:
             db.write(sql.ADD, [*sql.to_row(payment), after.owner, after.until + self._engine.ahead])
+            after = replace(after, revision=0)
         else:
-            for name, value in after.settings.items():
-                if before.settings.get(name) != value:
-                    db.write(sql.SET_SETTING, (name, value))
             values = dict(sql.changed(before.payment, payment))
             if (after.owner, after.until) != (before.owner, before.until):
                 values |= {"owner": after.owner, "until": after.until + self._engine.ahead}
-            after = replace(after, revision=before.revision + bool(values))
+            # Random, so that one that is there after a backup was restored is that of the same content.
+            after = replace(after, revision=randbits(62) if values else before.revision)
             if values:
                 db.write(sql.save(tuple(values)), [*values.values(), after.revision, payment.id])
         if payment.run is not None and (before is None or payment.run != before.payment.run):
@@ -448,7 +462,11 @@ def _holding(rows: Sequence[Row], now: float) -> list[Payment]:
 
 def _by_run(db: Transaction, run: str, now: float, *, without: str = "") -> Spending:
     """What the payments that ever belonged to a batch run count, without one: `total` and `held`."""
-    ((total, held),), rows = db.read((sql.BY_RUN, (run, without)), (sql.RESERVED, ()))
+    return _of_run(db.read((sql.BY_RUN, (run, without)), (sql.RESERVED, ())), run, now, without=without)
+
+
+def _of_run(rows_of_both: Sequence[list[Row]], run: str, now: float, *, without: str = "") -> Spending:
+    ((total, held),), rows = rows_of_both
     spending = replace(rules.reserved(0), total=int(total), held=int(held))
     reserved = (one for one in _holding(rows, now) if one.run == run and one.id != without)
     return rules.with_reservations(spending, reserved, now)
