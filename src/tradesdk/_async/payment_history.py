@@ -187,7 +187,11 @@ class AsyncPayments:
         """
         payment = await self.get(payment_id)
         authorizer = self._flow.authorizer
-        return await in_thread(lambda: signed_cancellation(payment, authorizer.signer, authorizer.payer))
+        try:
+            return await in_thread(lambda: signed_cancellation(payment, authorizer.signer, authorizer.payer))
+        except PaymentRefusedError as refused:
+            refused.payment = payment
+            raise
 
     async def mark(self, payment_id: str, *, paid: bool) -> Payment:
         """Mark a payment without proof as paid or unpaid, after checking the wallet.

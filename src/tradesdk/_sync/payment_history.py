@@ -186,7 +186,11 @@ class Payments:
         """
         payment = self.get(payment_id)
         authorizer = self._flow.authorizer
-        return in_thread(lambda: signed_cancellation(payment, authorizer.signer, authorizer.payer))
+        try:
+            return in_thread(lambda: signed_cancellation(payment, authorizer.signer, authorizer.payer))
+        except PaymentRefusedError as refused:
+            refused.payment = payment
+            raise
 
     def mark(self, payment_id: str, *, paid: bool) -> Payment:
         """Mark a payment without proof as paid or unpaid, after checking the wallet.

@@ -108,6 +108,7 @@ class PostgresTransaction:
         self._deadline = deadline
         self._write = write
         self._begun = False
+        self._expected: list[Statement] = []
         self._changes: list[Statement] = []
 
     def read(self, *statements: Statement) -> list[list[Row]]:
@@ -119,7 +120,7 @@ class PostgresTransaction:
         return rows
 
     def expect(self, statement: str, values: Sequence[object]) -> None:
-        self._changes.append(_expectation(statement, values))
+        self._expected.append((statement, values))
 
     def write(self, statement: str, values: Sequence[object]) -> None:
         self._changes.append((statement, values))
@@ -128,8 +129,11 @@ class PostgresTransaction:
         """Write and commit, in one round trip."""
         if self._begun:
             self._engine.link.ask([*self._changes, ("COMMIT", ())])
-        elif self._changes:  # to be run again if it was run and the answer was lost: its row is then another
-            self._again([_LOCK_KNOWN, *self._changes])  # a round trip is a transaction
+        elif self._expected:  # to be run again if it was run and the answer was lost: its row is then another
+            found = " AND ".join(f"EXISTS ({statement})" for statement, _ in self._expected)
+            values = [value for _, several in self._expected for value in several]
+            as_expected = _expectation(f"SELECT 1 WHERE {found}", values)
+            self._again([_LOCK_KNOWN, as_expected, *self._changes])  # a round trip is a transaction
 
     def _begin(self, statements: Sequence[Statement]) -> list[list[Row]]:
         if self._begun:
