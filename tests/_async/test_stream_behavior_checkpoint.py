@@ -258,6 +258,27 @@ async def test_an_acknowledgement_that_cannot_be_written_is_told(
     assert await taken(path, 1) == ["s4"]
 
 
+@pytest.mark.parametrize("broken", [False, True])
+async def test_a_place_that_cannot_be_written_at_the_end_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, broken: bool
+) -> None:
+    """Unless the block ends with an error of its own, which says more."""
+    disk = Disk(monkeypatch)
+    script = StreamScript([60.0], listed=LISTED)
+    opening = opened(script, checkpoint=tmp_path / "place.json", since=SINCE, reports=False)
+
+    async def read() -> None:
+        async with opening as stream, stream:
+            await anext(stream)
+            await anext(stream)
+            disk.full = 9
+            if broken:
+                raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError if broken else CheckpointError):
+        await read()
+
+
 async def elsewhere(path: Path, most: int) -> list[str]:
     """What a run would get if this one were killed now."""
     other = path.with_name("copy.json")

@@ -97,6 +97,14 @@ def test_the_first_answer_of_a_new_window_does_not_forget_what_was_sent_meanwhil
     assert world.let_through() == 10
 
 
+def test_an_answer_of_the_next_window_counts_before_anything_is_sent_in_it() -> None:
+    world = World()
+    world.answer(5, 60)
+    world.time = 61
+    world.answer(0, 120)
+    assert world.claim() == 59
+
+
 def test_a_late_answer_does_not_close_a_window_that_is_still_a_guess() -> None:
     world = World()
     world.answer(0, 60)
