@@ -105,6 +105,7 @@ def test_the_client_uses_every_tool_of_an_embedded_mock(home: Path) -> None:
             assert account["account"]["plan"] == "pro"
             asked = await calling(client)("market_buy", data="top", sort_by="ROI", purchase="top")
             assert asked["approve_with"] == f"trade --mock approve {asked['code']}"
+            assert 500 < asked["expires_in_s"] <= 600
 
     anyio.run(drive)
 
@@ -153,7 +154,11 @@ def test_tools_that_read_send_only_reads(home: Path, stock: MockServer) -> None:
             await call("trades")
             await call("positions")
             await call("signals", chain=8453)
-            await call("market_tokens")
+            listed = await call("market_tokens", limit=50)
+            pages = [listed]
+            while pages[-1]["next_cursor"] is not None:
+                pages.append(await call("market_tokens", limit=50, cursor=pages[-1]["next_cursor"]))
+            assert sum(len(page["items"]) for page in pages) == listed["total"] > 50
             await call("market_quote", data="metrics")
             await call("docs")
             await call("payments")
