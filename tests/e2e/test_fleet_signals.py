@@ -625,7 +625,8 @@ def test_a_date_in_the_future_is_known_when_it_comes(fleet: Fleet) -> None:
     assert not fleet.relay.add(stored(ahead))
 
 
-def test_very_many_of_the_history_are_written_in_time_and_once(fleet: Fleet) -> None:
+@pytest.mark.parametrize("many", [2_001, pytest.param(20_000, marks=pytest.mark.long)])
+def test_very_many_of_the_history_are_written_in_time_and_once(fleet: Fleet, many: int) -> None:
     members = [joined(fleet.member()) for _ in range(2)]
     fleet.publish(signal())
     fleet.forgets()
@@ -634,9 +635,9 @@ def test_very_many_of_the_history_are_written_in_time_and_once(fleet: Fleet) -> 
     assert behind is not None
     one = stored(signal())
     for member in members:
-        member._member.recovered(behind, (one._replace(id=f"sig {number}") for number in range(20_000)))
+        member._member.recovered(behind, (one._replace(id=f"sig {number}") for number in range(many)))
         assert member._member.behind is None
-    assert [each.waiting for each in status(fleet.url, schema=fleet.schema).groups] == [20_000]
+    assert [each.waiting for each in status(fleet.url, schema=fleet.schema).groups] == [many]
     for member in members:
         member._member.look()
     assert [member._member.items[0].id for member in members] == ["sig 0", "sig 1"]
