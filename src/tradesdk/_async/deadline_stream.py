@@ -13,6 +13,7 @@ from typing import Any, cast
 
 import httpcore
 
+from .._http.transport_errors import UnsendableError
 from .._system.clock import SystemClock
 from .._system.sockets import is_readable
 from .concurrency import run_to_completion
@@ -83,7 +84,10 @@ class _AsyncBackend(httpcore.AsyncNetworkBackend):
         socket_options: Iterable[Any] | None = None,
     ) -> httpcore.AsyncNetworkStream:
         timeout = self._connection.time_left(timeout, httpcore.ConnectTimeout)
-        stream = await self._inner.connect_tcp(host, port, timeout, local_address, socket_options)
+        try:
+            stream = await self._inner.connect_tcp(host, port, timeout, local_address, socket_options)
+        except UnicodeError as error:  # a name that no resolver takes
+            raise UnsendableError(str(error)) from error
         self._connection.reads_from(stream)
         return _AsyncStream(self._connection, stream)
 
