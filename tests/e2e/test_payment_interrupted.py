@@ -91,7 +91,7 @@ def test_the_next_call_gets_the_answer(of: Callable[[Shop], Calls], monkeypatch:
                 assert found is not None, place
                 assert (found.again, found.answered_at) == (True, delivered[0].updated_at), place
             agree(shop.service, shop.ledger)
-        assert at > 5
+        assert at > 4
 
 
 @pytest.mark.long
@@ -105,4 +105,4 @@ def test_whatever_the_service_says(kinds: list[str], monkeypatch: pytest.MonkeyP
                 break
             agree(shop.service, shop.ledger)
             shop.end()
-        assert at > 5
+        assert at > 4
