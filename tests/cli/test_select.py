@@ -116,7 +116,7 @@ def test_what_a_table_calls_a_field_is_its_name_too(two: Terminal, service: Scri
         service.says(200, {"data": [agent(id="agt_1")]})
         service.then(200, FULL | {"stats": {"total_pnl_usd": -12.5, "win_rate_pct": 50.0, "total_trades": 4}})
         run = two("agents", "list", "--sort", "total_pnl", "--fields", "total_pnl,win_rate,trades", "-o", form)
-        assert {"json": lambda: run.json, "csv": lambda: run.out, "table": run.out.split}[form]() == wanted
+        assert (run.json if form == "json" else run.out if form == "csv" else run.out.split()) == wanted
     service.says(200, {"data": [agent(id="agt_1")]})
     service.then(200, FULL)
     refused = two("agents", "list", "--results", "--fields", "pnl", "-o", "json")
