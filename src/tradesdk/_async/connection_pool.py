@@ -144,7 +144,6 @@ class AsyncConnectionPool:
                 if not connection.is_closed():
                     await connection.aclose()
                 return
-            connection.unlock()
             idle = self._idle
             idle.append(connection)
             if self._closed:  # by another thread, in between

@@ -19,16 +19,6 @@ from .._system.sockets import is_readable
 from .concurrency import run_to_completion
 
 
-class AsyncNoLock:
-    """In place of httpcore's locks: in our pool, a connection has one user at a time.
-
-    With several tasks, each of the three locks of a call would take as long as reading the answer into a model.
-    """
-
-    async def __aenter__(self) -> None: ...
-    async def __aexit__(self, *error: object) -> None: ...
-
-
 class AsyncDeadlineConnection(httpcore.AsyncHTTPConnection):
     """A connection whose reads and writes end by `give_up`, a time of `SystemClock.monotonic`."""
 
@@ -39,7 +29,6 @@ class AsyncDeadlineConnection(httpcore.AsyncHTTPConnection):
             keepalive_expiry=keepalive_expiry,
             network_backend=_AsyncBackend(self),
         )
-        self._request_lock: Any = AsyncNoLock()
         self.give_up = math.inf
         self.read_timeout: float | None = None  # replaces the request's, for streams
         self.network_stream: httpcore.AsyncNetworkStream | None = None
@@ -56,11 +45,6 @@ class AsyncDeadlineConnection(httpcore.AsyncHTTPConnection):
         """Whether bytes came after the answer: they would be read as the next answer."""
         http11 = getattr(self._connection, "_h11_state", None)  # not available elsewhere
         return http11 is not None and bool(http11.trailing_data[0])
-
-    def unlock(self) -> None:
-        """Use no locks from now on, also in what speaks HTTP; it is made with the first request."""
-        connection: Any = self._connection
-        connection._state_lock = self._request_lock
 
     def time_left(self, timeout: float | None, expired: type[httpcore.TimeoutException]) -> float | None:
         """`timeout`, at most the seconds left until `give_up`."""

@@ -145,7 +145,6 @@ class ConnectionPool:
                 if not connection.is_closed():
                     connection.close()
                 return
-            connection.unlock()
             idle = self._idle
             idle.append(connection)
             if self._closed:  # by another thread, in between

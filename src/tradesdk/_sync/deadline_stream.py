@@ -20,16 +20,6 @@ from .._system.sockets import is_readable
 from .concurrency import run_to_completion
 
 
-class NoLock:
-    """In place of httpcore's locks: in our pool, a connection has one user at a time.
-
-    With several tasks, each of the three locks of a call would take as long as reading the answer into a model.
-    """
-
-    def __enter__(self) -> None: ...
-    def __exit__(self, *error: object) -> None: ...
-
-
 class DeadlineConnection(httpcore.HTTPConnection):
     """A connection whose reads and writes end by `give_up`, a time of `SystemClock.monotonic`."""
 
@@ -40,7 +30,6 @@ class DeadlineConnection(httpcore.HTTPConnection):
             keepalive_expiry=keepalive_expiry,
             network_backend=_Backend(self),
         )
-        self._request_lock: Any = NoLock()
         self.give_up = math.inf
         self.read_timeout: float | None = None  # replaces the request's, for streams
         self.network_stream: httpcore.NetworkStream | None = None
@@ -57,11 +46,6 @@ class DeadlineConnection(httpcore.HTTPConnection):
         """Whether bytes came after the answer: they would be read as the next answer."""
         http11 = getattr(self._connection, "_h11_state", None)  # not available elsewhere
         return http11 is not None and bool(http11.trailing_data[0])
-
-    def unlock(self) -> None:
-        """Use no locks from now on, also in what speaks HTTP; it is made with the first request."""
-        connection: Any = self._connection
-        connection._state_lock = self._request_lock
 
     def time_left(self, timeout: float | None, expired: type[httpcore.TimeoutException]) -> float | None:
         """`timeout`, at most the seconds left until `give_up`."""
