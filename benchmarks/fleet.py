@@ -102,7 +102,7 @@ def show_signals(url: str) -> None:
         member._member.look()  # so that the group begins here
         began = perf_counter()
         for number in range(SIGNALS):
-            body = {
+            body: dict[str, Any] = {
                 "type": "signal",
                 "id": f"sig_{number}",
                 "token_address": "0x" + "22" * 20,
@@ -113,7 +113,7 @@ def show_signals(url: str) -> None:
                 "price_usd": 0.1,
                 "timestamp": number + 1,
             }
-            relay.add(Stored(body["id"], number + 1.0, json.dumps(body)))  # type: ignore[arg-type]
+            relay.add(Stored(body["id"], number + 1.0, json.dumps(body)))
         stored = perf_counter()
         for _ in range(SIGNALS):
             next(member)

@@ -131,10 +131,10 @@ def ten_thousand_agents() -> None:
         print(f"{mock.status()['agents']:,} agents, made and started in {time.perf_counter() - began:.0f} s")
         some = ask(mock, "/v1/agents?status=active&limit=1", tenant="t3")["data"][0]["id"]
 
-        def later(seconds: float, path: str, **more: object) -> Callable[[], object]:
+        def later(seconds: float, path: str, **more: Any) -> Callable[[], object]:
             def call() -> object:
                 clock.advance(seconds)
-                return ask(mock, path, tenant="t3", **more)  # type: ignore[arg-type]
+                return ask(mock, path, tenant="t3", **more)
 
             return call
 

@@ -91,7 +91,6 @@ class PaidCall(Generic[T, R]):
         self._purchase: PurchaseIntent | None = None
         self._claim_held: RateClaim | None = None
         """A claim on the rate limit for the next submission."""
-        self._is_expired = False
         self._settings: Mapping[str, str] = {}
         """Settings of the ledger when it was looked at."""
         self._payment: Payment | None = None
@@ -311,7 +310,6 @@ class PaidCall(Generic[T, R]):
         The bytes are the same every time. An `expired` one is sent for an answer that the service may have kept.
         """
         self._payment = self._signed = payment  # `_signed` keeps its header, which the ledger deletes at the end
-        self._is_expired = expired
         self._machine = PaymentStateMachine(self._seller.paid.policy, payment, payment, expired=expired)
         self._start = (self._authorizer.latest(), self._clock.monotonic())
 
@@ -383,7 +381,7 @@ class PaidCall(Generic[T, R]):
         paid = self._seller.paid
         try:
             claim, self._claim_held = self._claim_held or paid.claim(request, self._give_up), None
-            if not (self._is_expired or self._machine.can_submit(self._latest())):  # it waited too long
+            if not (self._machine.expired or self._machine.can_submit(self._latest())):  # it waited too long
                 paid.limiter.failed(claim, sent=False)
                 self._ending = self._machine.unsent("the rate limit had room only when its validity had ended")
                 return _Told(Step(self._ending, signs=True))

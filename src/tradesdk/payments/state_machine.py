@@ -176,7 +176,7 @@ class PaymentStateMachine:
         self._random = random
         self._most = min(MAX_RESENDS, policy.max_retries)
         self._no_reason = 0
-        self._expired = expired
+        self.expired = expired
         self.resends = 0
         self._receipt: Receipt | None = None
         self.handed_over = before.submissions > 0
@@ -197,7 +197,7 @@ class PaymentStateMachine:
         meaning, handed_over, wait, payment = report.meaning, self.handed_over, None, self._payment
         says_no = meaning.refused or report.failure.status == 402
         self.handed_over |= report.sent
-        if meaning.unsettled and self._expired:
+        if meaning.unsettled and self.expired:
             meaning = OPEN  # of course
         if meaning is UNDELIVERED and not (handed_over or report.is_settled):
             # A random nonce cannot be used: the service contradicts itself.
@@ -212,7 +212,7 @@ class PaymentStateMachine:
         if report.is_settled:
             self._receipt = report.receipt
         report = replace(report, meaning=meaning, receipt=self._receipt or report.receipt)
-        signs = self._expired and says_no and report.sent and report.stage is PaymentStage.SENT
+        signs = self.expired and says_no and report.sent and report.stage is PaymentStage.SENT
         return Step(report, wait, signs)
 
     def _wait(self, report: Report, *, at: float, now: float, time_left: float) -> float | None:
