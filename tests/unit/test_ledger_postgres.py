@@ -332,6 +332,18 @@ def test_a_server_that_is_stopped_is_not_asked_again(
     proxy.cut()
 
 
+def test_an_answer_may_take_long_while_it_arrives(postgres: Postgres, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Silence is counted from its last byte: here a second passes with each part of it."""
+    proxy = Proxy(postgres.port)
+    with closing(Link(server(postgres.url().replace(f":{postgres.port}/", f":{proxy.port}/")))) as link:
+        link.run(("SELECT 1", ()))
+        monkeypatch.setattr(SystemClock, "monotonic", lambda: float(proxy.replies))
+        (((text,),), _) = link.run(("SELECT repeat('x', 2000000)", ()), ("SELECT pg_sleep(0.15)", ()))
+        assert len(text) == 2_000_000
+        assert proxy.replies > 2 * blocking.ANSWER
+    proxy.cut()
+
+
 @pytest.mark.long  # two seconds pass
 def test_a_server_that_says_nothing() -> None:
     with closing(socket.create_server(("127.0.0.1", 0), backlog=1)) as silent:  # it accepts, and says nothing
@@ -454,11 +466,9 @@ def test_one_that_was_emptied(postgres: Postgres, schema: str, ledger: Ledger) -
 def test_a_member_that_is_cut_off_does_not_block_the_others_for_hours(postgres: Postgres) -> None:
     """Nor in the middle of a round trip, where a transaction is not idle."""
     with closing(connect(server(postgres.url()))) as db:
-        row = db.execute(
-            "SELECT current_setting('tcp_keepalives_idle'), current_setting('transaction_timeout'), "
-            "current_setting('idle_in_transaction_session_timeout')"
-        ).fetchone()
-    assert row == ("3", "10s", "5s")
+        names = "tcp_keepalives_idle", "transaction_timeout", "idle_in_transaction_session_timeout"
+        found = db.run([("SELECT current_setting(?)", (name,)) for name in names])
+    assert found == [[("3",)], [("10s",)], [("5s",)]]
 
 
 def test_one_that_a_newer_release_has_changed(postgres: Postgres, schema: str, ledger: Ledger) -> None:
@@ -500,8 +510,10 @@ def test_one_that_another_program_has_locked(postgres: Postgres, schema: str) ->
 
 
 def test_a_statement_that_failed_with_another_can_be_made_again(postgres: Postgres) -> None:
-    """Of a pipeline that failed, psycopg takes statements for prepared that are not."""
+    """On the same connection, whether it was prepared before the other one failed or not."""
     with closing(Link(server(postgres.url()))) as link:
+        link.run(("SELECT 1", ()))
+        db = link.db
         for times in range(6):
             statement = f"SELECT {times}", ()
             for _ in range(times):
@@ -509,6 +521,7 @@ def test_a_statement_that_failed_with_another_can_be_made_again(postgres: Postgr
             with pytest.raises(FleetError):
                 link.run(("SELECT 1 / 0", ()), statement)
             assert link.run(statement, statement) == [[(times,)]] * 2
+        assert link.db is db
         assert not link.in_transaction
 
 

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import secrets
 import socket
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from typing import Any
 
 import psycopg
-from psycopg.pq import TransactionStatus
+from psycopg import abc
+from psycopg.adapt import PyFormat, Transformer
+from psycopg.errors import ConnectionTimeout, error_from_result
+from psycopg.generators import fetch_many, send
+from psycopg.pq import ExecStatus, TransactionStatus
+from psycopg.pq.abc import PGconn, PGresult
+from psycopg.waiting import Ready, wait
 
 from .._system import forks
 from .._system.clock import SystemClock
@@ -29,8 +36,8 @@ from .server import (
     problem,
 )
 
-_RAW: Any = psycopg.RawCursor  # parameters are $1, as the server has them
 Statement = tuple[str, Sequence[object]]
+_Answers = Generator[Any, Any, list[PGresult]]
 
 
 class SilentServerError(psycopg.DatabaseError):
@@ -39,19 +46,19 @@ class SilentServerError(psycopg.DatabaseError):
     sqlstate = "08006"
 
 
-class Connection(psycopg.Connection[Row]):
-    """A connection that is made in time, and whose statements are answered in time; or there is an error."""
+class Connection(psycopg.Connection[Any]):
+    """A connection that is made in time, and whose statements are answered in time; or there is an error.
 
-    def wait(self, gen: Any, interval: float = 0.1, timeout: float | None = None) -> Any:
-        began = SystemClock.monotonic()
-        try:
-            return super().wait(gen, interval, timeout or ANSWER)
-        except psycopg.OperationalError as error:
-            if error.sqlstate is None:  # nobody knows what it still does
-                self.pgconn.finish()
-            if timeout is None and SystemClock.monotonic() - began >= ANSWER:
-                raise SilentServerError(f"waited {ANSWER:g} seconds") from None
-            raise
+    Always in pipeline mode: psycopg's own would send each statement by itself, and after an error take statements for
+    prepared that are not.
+    """
+
+    def __init__(self, pgconn: PGconn) -> None:
+        super().__init__(pgconn)
+        self._names: dict[tuple[str, tuple[int, ...] | None], bytes] = {}
+        """Of statements that are prepared, by their text and the types of their parameters."""
+        self._numbers = itertools.count(1)
+        pgconn.enter_pipeline_mode()
 
     @classmethod
     def _connect_gen(cls, conninfo: str = "") -> Any:
@@ -63,41 +70,79 @@ class Connection(psycopg.Connection[Row]):
             while True:
                 step = gen.send(ready)
                 if SystemClock.monotonic() >= end:
-                    raise psycopg.errors.ConnectionTimeout("connection timeout expired")
+                    raise ConnectionTimeout("connection timeout expired")
                 ready = yield step
         except StopIteration as made:
             return made.value
 
     def run(self, statements: Sequence[Statement]) -> list[list[Row]]:
         """Run statements in one round trip, all or none, and return their rows."""
-        if len(statements) == 1:  # a pipeline of one would cost more
-            ((statement, values),) = statements
-            cursor = self.execute(numbered(statement), values)
-            return [cursor.fetchall() if cursor.description else []]
-        first: psycopg.Error | None = None
-        cursors: list[psycopg.Cursor[Row]] = []
+        adapt, names = Transformer(self), self._names.copy()
         try:
-            with self.pipeline():
-                try:
-                    for statement, values in statements:
-                        cursors.append(self.execute(numbered(statement), values))
-                except psycopg.Error as error:  # leaving with it, psycopg would log a warning
-                    first = error
-        except psycopg.Error as error:
-            first = first or error
-        if first is not None:
-            raise first
-        return [cursor.fetchall() if cursor.description else [] for cursor in cursors]
+            is_asked = [asked for one in statements for asked in self._queue(one, adapt, names)]
+            self.pgconn.pipeline_sync()
+            results = wait(_in_time(_answers(self.pgconn)), self.pgconn.socket, interval=0.1)
+        except BaseException:  # nobody knows what it still does
+            self.pgconn.finish()
+            raise
+        for result in results:
+            if result.status == ExecStatus.FATAL_ERROR:
+                raise error_from_result(result)
+        self._names = names
+        found = []
+        for result, asked in zip(results, is_asked, strict=True):
+            if asked:
+                adapt.set_pgresult(result)
+                found.append(adapt.load_rows(0, result.ntuples, Row))
+        return found
+
+    def _queue(self, statement: Statement, adapt: abc.Transformer, names: dict[Any, bytes]) -> list[bool]:
+        """Queue a statement to be sent. Returns for each result to come whether it is the statement's."""
+        text, values = statement
+        parameters = adapt.dump_sequence(values, [PyFormat.AUTO] * len(values))
+        key = text, adapt.types
+        is_new = key not in names
+        if is_new:
+            names[key] = b"s%d" % next(self._numbers)
+            self.pgconn.send_prepare(names[key], numbered(text), adapt.types)
+        self.pgconn.send_query_prepared(names[key], parameters, adapt.formats)
+        return [False, True] if is_new else [True]
+
+
+def _answers(pgconn: PGconn) -> _Answers:
+    """Send what is queued, and return the result of each."""
+    yield from send(pgconn)
+    found: list[PGresult] = []
+    while (results := (yield from fetch_many(pgconn)))[0].status != ExecStatus.PIPELINE_SYNC:
+        found += results
+    return found
+
+
+def _in_time(gen: _Answers) -> _Answers:
+    """The same, but no longer than `ANSWER` without a byte."""
+    ready, heard = None, 0.0
+    try:
+        while True:
+            step = gen.send(ready)
+            if ready != Ready.NONE:
+                heard = SystemClock.monotonic()
+            elif SystemClock.monotonic() - heard >= ANSWER:
+                raise SilentServerError(f"waited {ANSWER:g} seconds")
+            ready = yield step
+    except StopIteration as done:
+        found: list[PGresult] = done.value
+        return found
 
 
 def connect(server: Server) -> Connection:
     """Connect, and check the server: an error of psycopg, or an `UnusableServerError`."""
     _CONNECTING.end = SystemClock.monotonic() + ANSWER
     _CONNECTING.share = CONNECT / server.hosts
-    db = Connection.connect(server.url, autocommit=True, row_factory=_rows, cursor_factory=_RAW, prepare_threshold=2)
+    db = Connection.connect(server.url)
     try:
         check_version(server, db.info.server_version)
-        check(server, db.execute(CHECK, [server.schema]).fetchone())
+        ((answer,),) = db.run([(CHECK, (server.schema,))])
+        check(server, answer)
     except BaseException:
         db.close()
         raise
@@ -113,10 +158,6 @@ def leave_behind(connection: Connection | None) -> None:
 
 
 _LEFT_BEHIND: list[object] = []
-
-
-def _rows(cursor: Any) -> Any:
-    return Row
 
 
 def member_name() -> str:
@@ -201,7 +242,10 @@ class Link:
             except psycopg.Error as error:
                 found = problem(error, self.server)
                 is_lost = isinstance(error, psycopg.OperationalError) and found.kind != "locked"
-            self.close()  # of a pipeline that failed, psycopg takes statements for prepared that are not
+            if found.kind in ("stale", "locked"):
+                self.reset()
+            else:
+                self.close()
             if not (is_old and is_lost):
                 raise found  # outside of the handler: errors of psycopg may show what was to be written
             is_old = False
@@ -210,7 +254,7 @@ class Link:
         """Leave no transaction open."""
         try:
             if self.db is not None and self.in_transaction:
-                self.db.execute("ROLLBACK")
+                self.db.run([("ROLLBACK", ())])
         except psycopg.Error:
             self.close()
 

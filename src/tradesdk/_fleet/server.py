@@ -124,9 +124,9 @@ def check_version(place: Server, version: int) -> None:
         raise UnusableServerError("version", what, "upgrade that server, or set another URL")
 
 
-def check(place: Server, answer: tuple[Any, ...] | None) -> None:
+def check(place: Server, answer: Row) -> None:
     """Check an answer to `CHECK`: whether money may be entrusted to that server."""
-    *_, fsync, synchronous, encoding, in_recovery, may_use = answer or ("", "", "UTF8", False, True)
+    *_, fsync, synchronous, encoding, in_recovery, may_use = answer
     if in_recovery:
         raise _by_state("25006", place)
     for setting, value in (("fsync", fsync), ("synchronous_commit", synchronous)):

@@ -22,7 +22,7 @@ _WORDS = (
     ("BLOB", "BYTEA"),
     (" CHECK (typeof(counted) = 'integer')", ""),
 )
-_BEGIN: Statement = ("BEGIN ISOLATION LEVEL READ COMMITTED", ())
+_BEGIN: Statement = ("BEGIN", ())  # READ COMMITTED: `CHECK` has made it the default
 _VERSION: Statement = ("SELECT version, extract(epoch FROM clock_timestamp())::float8 FROM ledger", ())
 _LOCK: Statement = (f"{_VERSION[0]} FOR UPDATE", ())
 

@@ -108,9 +108,7 @@ FIND = (
     "OR (waits = 1 AND reply IS NOT NULL AND updated > ? AND updated <= ?)) "
     "ORDER BY seq DESC LIMIT 1"
 )
-_OLD_REPLY = f"{_COLLECTED} AND updated < ?"
-OLD_REPLY = f"SELECT 1 FROM payments WHERE {_OLD_REPLY} LIMIT 1"  # noqa: S608
-FORGET = f"UPDATE payments SET reply = NULL, revision = revision + 1 WHERE {_OLD_REPLY}"  # noqa: S608
+FORGET = f"UPDATE payments SET reply = NULL, revision = revision + 1 WHERE {_COLLECTED} AND updated < ?"  # noqa: S608
 # What does not hold at this moment is void for good: its room may be given away. Parameters: of `possible_ends`.
 VOID = (
     "UPDATE payments SET reserved = 0, reserved_until = 0, revision = revision + 1 "
@@ -145,13 +143,15 @@ def newest_of(stages: int, *, unproven: bool = False) -> tuple[str, int]:
 
 # Sums of what counts, each with the part without proof.
 _SUMS = "SELECT coalesce(sum(counted), 0), coalesce(sum(CASE WHEN paid IS NULL THEN counted END), 0) FROM payments"
-IN_HOUR = f"{_SUMS} WHERE counts_until >= ? AND {_COUNTS}"
 # By all payments of a run but one. Parameters: run, id.
 BY_RUN = f"{_SUMS} WHERE id IN (SELECT payment FROM runs WHERE run = ? AND payment <> ?) AND {_COUNTS}"  # noqa: S608
-# Today and in total, and what was refused on the days that are over. Parameters: the day, twice; the first not over.
-BY_DAY = (
+# In the last hour; today and in total, and what was refused on the days that are over; and when the oldest answer was
+# collected. Parameters: the hour's beginning; the day, twice; the first day that is not over.
+SUMS = (
+    f"SELECT * FROM ({_SUMS} WHERE counts_until >= ? AND {_COUNTS}) AS in_hour, ("  # noqa: S608
     "SELECT coalesce(sum(CASE WHEN day >= ? THEN counted END), 0), coalesce(sum(CASE WHEN day >= ? THEN held END), 0), "
     "coalesce(sum(counted), 0), coalesce(sum(held), 0), coalesce(sum(CASE WHEN day < ? THEN refused END), 0) FROM days"
+    f") AS by_day, (SELECT min(updated) FROM payments WHERE {_COLLECTED}) AS replies"
 )
 # Days of which the sums are not those of the payments.
 WRONG_DAYS = (

@@ -237,14 +237,12 @@ class Ledger:
         recipients = recipients_of(payment.origin)
         accounts = _Accounts(wanted.budget, now, recipients, secret_of(payment.payer), max_price=wanted.max_price)
         with self._engine.transaction(write=True, owner=wanted.owner) as db:
-            kept = (now - rules.KEPT,)
-            finding = _finding(payment.fingerprint, now, wanted.since)
-            rows, old, *more = db.read(finding, (sql.OLD_REPLY, kept), *accounts.statements)
+            rows, *more = db.read(_finding(payment.fingerprint, now, wanted.since), *accounts.statements)
             if abs(self._engine.ahead) > MAX_AHEAD:
                 raise errors.clocks_differ(self._engine.shown, self._engine.ahead)
-            if old:
-                db.write(sql.FORGET, kept)
-            if accounts.read(more).has_void:
+            if accounts.read(more).has_old:
+                db.write(sql.FORGET, (now - rules.KEPT,))
+            if accounts.has_void:
                 db.write(sql.VOID, possible_ends(now))
             found, earlier, saved = None, None, LedgerRow(payment)
             if rows:
@@ -386,8 +384,7 @@ class _Accounts:
         self._midnight, self._over = day * rules.DAY + 1, over
         self.statements: list[tuple[str, Sequence[object]]] = [
             (sql.settings(1 + len(names)), (BUDGET, *names)),
-            (sql.IN_HOUR, (self._hour,)),
-            (sql.BY_DAY, (day, day, over // rules.DAY)),
+            (sql.SUMS, (self._hour, day, day, over // rules.DAY)),
             (sql.RESERVED, ()),
         ]
         if not (budget.is_set and budget.release == "proof"):  # which applies whatever the ledger's own budget says
@@ -396,7 +393,8 @@ class _Accounts:
 
     def read(self, rows: Sequence[list[Row]]) -> Self:
         """Take the rows of the statements."""
-        settings, ((hour, held_in_hour),), ((day, held_in_day, total, held, before),), reserved, *released = rows
+        settings, (sums,), reserved, *released = rows
+        hour, held_in_hour, day, held_in_day, total, held, before, collected = sums
         self.settings: dict[str, str] = dict(settings)
         limits = self._budget.strictest(Budget.from_json(self.settings.get(BUDGET)))
         if self._max_price is not None:
@@ -407,6 +405,7 @@ class _Accounts:
             less += before
         self._reserved = _holding(reserved, self._now)
         self.has_void = len(self._reserved) < len(reserved)
+        self.has_old = collected is not None and collected < self._now - rules.KEPT
         signed = Spending(
             last_hour=int(hour - less_in_hour),
             today=int(day - less_in_day),
