@@ -75,10 +75,11 @@ def _main(argv: "Sequence[str] | None") -> int:
         end_at_once()
     from tradesdk_cli.app import run
 
-    if argv is None and "httpx" not in sys.modules:
-        # httpx imports a command line of its own where click is installed, as uvicorn brings it, and does without
-        # where that fails. None makes it fail; only in our own process, never in a caller's.
-        sys.modules["httpx._main"] = None  # type: ignore[assignment]
+    if argv is None:
+        # Where they are installed, httpx imports a command line, and httpcore trio and HTTP/2, all of which no command
+        # uses: a quarter of a list. Both do without what fails; only in our own process, never in a caller's.
+        for unused in ("httpx._main", "trio", "h2"):
+            sys.modules.setdefault(unused, None)  # type: ignore[arg-type]
     return run(args)
 
 

@@ -53,13 +53,12 @@ def test_list_has_every_setting_and_no_key(shell: Terminal) -> None:
     }
     run = shell("config", "list", "--sources", "--timeout", "5", env=environ)
     assert "MARKED" not in run.out + run.err
-    file = shell.home / "config.toml"
     assert run.lines == [
-        {"name": "profile", "value": "work", "source": str(file)},
-        {"name": "profiles", "value": "work, paper", "source": str(file)},
+        {"name": "profile", "value": "work", "source": "config.toml"},
+        {"name": "profiles", "value": "work, paper", "source": "config.toml"},
         {"name": "mock", "value": False, "source": "default"},
         {"name": "world", "value": "default", "source": "default"},
-        {"name": "base_url", "value": "https://api.example.com", "source": f"profile work ({file})"},
+        {"name": "base_url", "value": "https://api.example.com", "source": "profile work"},
         {"name": "market_url", "value": "https://…@m.example", "source": "TRADE_MARKET_BASE_URL"},
         {"name": "rpc_url", "value": "node.example …", "source": "TRADE_RPC_URL"},
         {"name": "fleet_url", "value": "postgresql://db.example:5432/bots", "source": "TRADE_FLEET"},
@@ -72,15 +71,13 @@ def test_list_has_every_setting_and_no_key(shell: Terminal) -> None:
     assert set(shell("config", "list").lines[0]) == {"name", "value"}
 
 
-def test_list_fits_a_terminal_and_names_the_files_once(shell: Terminal) -> None:
+def test_list_fits_a_terminal(shell: Terminal) -> None:
     Path(".trade.toml").write_text("mock = true\n")
     run = shell("config", "list", "--sources", tty=True, columns=60, env={"NO_COLOR": "1"})
     assert all(len(line) <= 60 for line in run.out.splitlines())
     rows = {line.split()[0]: re.split("  +", line)[2] for line in run.out.splitlines()}
     assert (rows["profile"], rows["base_url"], rows["mock"]) == ("config.toml", "profile work", ".trade.toml")
-    assert rows["api_key"] == "profile work (its file)"
-    assert f"config.toml is {shell.home / 'config.toml'}" in " ".join(run.err.split())
-    assert f".trade.toml is {Path.cwd() / '.trade.toml'}" in " ".join(run.err.split())
+    assert rows["api_key"] == "profile work (file)"
 
 
 def test_get_is_the_bare_value(shell: Terminal) -> None:

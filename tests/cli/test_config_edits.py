@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tradesdk_cli.config import files
-from tradesdk_cli.config.files import with_value
+from tradesdk_cli.config.files import edited
 from tradesdk_cli.errors import ConfigProblem
 from tradesdk_cli.files import atomic_write
 
@@ -47,7 +47,7 @@ FILE = Path("/home/me/config.toml")
     ],
 )
 def test_a_line_is_changed(before: str, table: tuple[str, ...], name: str, value: Any, after: str) -> None:
-    found = with_value(before, FILE, table, name, value)
+    found = edited(before, FILE, table, {name: value})
     if '"""' in before:  # a string that looks like a table: read, not guessed
         assert tomllib.loads(found) == tomllib.loads(after)
     else:
@@ -58,10 +58,10 @@ def test_a_file_that_cannot_be_changed_is_left_to_the_owner_when_it_has_comments
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("tomlkit.parse", lambda text: tomlkit.document())
-    assert with_value("x = 1\n", FILE, (), "y", 2) == "x = 1\ny = 2\n"
+    assert edited("x = 1\n", FILE, (), {"y": 2}) == "x = 1\ny = 2\n"
     with pytest.raises(ConfigProblem, match="without losing") as refused:
-        with_value("x = 1 # why\n", FILE, (), "y", 2)
-    assert refused.value.hint == "write there: y = 2"
+        edited("x = 1 # why\n", FILE, (), {"y": 2})
+    assert refused.value.hint == "change y by hand"
 
 
 def test_two_changes_at_once_are_both_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -166,7 +166,7 @@ def test_whatever_the_file_the_change_is_exactly_the_change(
         data = tomllib.loads(before)
     except tomllib.TOMLDecodeError:
         with pytest.raises(ConfigProblem, match=str(FILE)):
-            with_value(before, FILE, table, name, value)
+            edited(before, FILE, table, {name: value})
         return
     expected = place = tomllib.loads(before)
     for part in table:
@@ -176,7 +176,7 @@ def test_whatever_the_file_the_change_is_exactly_the_change(
     else:
         place[name] = value
     try:
-        after = with_value(before, FILE, table, name, value)
+        after = edited(before, FILE, table, {name: value})
     except ConfigProblem:
         assert "#" in before, "there is something to lose"
         return

@@ -412,7 +412,7 @@ def test_logout_says_both_when_the_settings_cannot_be_changed(echoing: Terminal,
     run = echoing("logout")
     assert run.code == 3
     assert run.problem["message"].startswith(f"the key was removed from {key}, but the settings still name it: ")
-    assert run.problem["hint"] == "take key out"
+    assert run.problem["hint"] == "change profiles.work.key by hand"
     assert (key.exists(), file.read_text()) == (False, before)
 
 

@@ -93,30 +93,25 @@ def test_a_key_in_the_wrong_place_is_not_repeated(trade: Terminal, text: str) ->
         assert "SECRET" not in run.err
 
 
-def test_a_number_that_cannot_be_read(trade: Terminal) -> None:
-    file = configured(trade, f"a = {'9' * 5000}\n")
-    run = trade("config", "list")
-    assert (run.code, run.problem["message"]) == (3, f"{file} has a number or a date that cannot be read")
-
-
-def test_a_profile_whose_name_is_a_path_is_left_alone(trade: Terminal) -> None:
+def test_a_profile_whose_name_is_a_path_is_refused(trade: Terminal) -> None:
     """Files are called after profiles: this one would be the settings file itself."""
-    profile = '[profiles."../config.toml"]\nbase_url = "https://x.invalid"\nkey = "file"\n'
-    file = configured(trade, f'profile = "../config.toml"\n{profile}')
-    run = trade("logout")
-    assert (run.code, "is not a name" in run.problem["message"]) == (3, True)
-    file.write_text(f"{profile}[profiles.default]\n")
-    used = trade("config", "set", "profile", "../config.toml")
-    assert (used.code, used.problem["message"]) == (3, "there is no profile ../config.toml; known: default")
-    assert "a profile with no usable name, left alone" in used.err
-    assert trade("config", "get", "profiles").out == "default\n"
-    assert trade("logout").code == 0
-    assert file.read_text() == f"{profile}[profiles.default]\n"
+    text = 'profile = "../config.toml"\n[profiles."../config.toml"]\nbase_url = "https://x.invalid"\nkey = "file"\n'
+    file = configured(trade, text)
+    for argv in (("logout",), ("config", "set", "profile", "../config.toml")):
+        run = trade(*argv)
+        assert (run.code, "is not a name" in run.problem["message"]) == (3, True)
+    file.write_text(text.partition("\n")[2])
+    assert "a profile with no usable name" in trade("logout").problem["message"]
+    assert file.read_text() == text.partition("\n")[2]
 
 
 def test_files_that_are_none(trade: Terminal) -> None:
     file = configured(trade, "")
-    for content, message in ((b"a = '\xff'\n", "UTF-8 (line 1)"), (b"#" * 300_000, "too large")):
+    for content, message in (
+        (b"a = '\xff'\n", "UTF-8 (line 1)"),
+        (b"#" * 300_000, "too large"),
+        (b"a = " + b"9" * 5000, "a value that cannot be read"),
+    ):
         file.write_bytes(content)
         assert message in trade("config", "list").problem["message"]
     file.unlink()
@@ -132,21 +127,18 @@ def test_a_file_that_others_can_write_is_refused(trade: Terminal) -> None:
     file.chmod(0o666)
     run = trade("config", "list")
     assert run.code == 3
-    assert run.problem["hint"] == f"look at its addresses, then: chmod 600 {file}"
+    assert run.problem["hint"].startswith(f"chmod 600 {file}: look at its addresses")
     file.chmod(0o644)
     assert trade("config", "list").code == 0
 
 
 def test_files_of_somebody_else(trade: Terminal, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    configured(trade, "")
+    file = configured(trade, "")
     (project / ".trade.toml").write_text('output = "csv"\n')
-    monkeypatch.setattr(os, "geteuid", lambda: 4242)
     monkeypatch.setattr("tradesdk_cli.config.files._foreign", lambda found: True)
-    assert "belongs to somebody else" in str(trade("config", "list").problem["hint"])
-    (trade.home / "config.toml").unlink()
-    run = trade("config", "get", "output")
-    assert run.out == "auto\n"
-    assert f"{project / '.trade.toml'} belongs to somebody else: it is left alone" in run.err
+    assert trade("config", "list").problem["message"] == f"{file} belongs to somebody else"
+    file.unlink()
+    assert trade("config", "get", "output").out == "auto\n", "that of a project is as if it were not there"
 
 
 def test_the_project_is_this_folder_or_one_above_but_not_above_home(

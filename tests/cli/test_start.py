@@ -189,8 +189,8 @@ def test_what_each_step_needs(world: Terminal, shop: MockServer) -> None:
 def test_the_command_line_of_httpx_is_loaded_for_others_only(world: Terminal) -> None:
     """It takes as long as the rest of httpx, and is there as soon as an extra brings click."""
     assert find_spec("click")
-    assert not loaded(world, "agents list -o table") & {"httpx._main", "click", "pygments"}
-    code = "from tradesdk_cli.__main__ import main; main(['agents', 'list']); import httpx._main; httpx._main.main"
+    assert not loaded(world, "agents list -o table") & {"httpx._main", "click", "pygments", "trio", "h2"}
+    code = "from tradesdk_cli.__main__ import main; main(['agents', 'list']); import httpx._main, h2; httpx._main.main"
     done = subprocess.run(  # our own interpreter
         [sys.executable, "-c", code], env=world.environment(), capture_output=True, text=True, timeout=300
     )

@@ -14,7 +14,7 @@ from urllib.parse import parse_qsl, quote, unquote
 import typer
 
 from tradesdk_cli.cli.group import single
-from tradesdk_cli.cli.params import Yes
+from tradesdk_cli.cli.params import DryRun, Yes
 from tradesdk_cli.errors import SERVER, CliError, UsageProblem
 from tradesdk_cli.session import session
 from tradesdk_cli.text import one_line, visible
@@ -30,22 +30,19 @@ app = single("Send any request, with the same key and retries.")
 Words = Annotated[list[str], typer.Argument(metavar="[METHOD] PATH", help="GET, POST, PUT, PATCH, DELETE; /v1/….")]
 Texts = Annotated[
     list[str] | None,
-    typer.Option("--field", "-f", metavar="NAME=VALUE", help="A text field of the body, or of a GET's query."),
-]
-Typed = Annotated[
-    list[str] | None,
-    typer.Option("--typed", "-F", metavar="NAME=VALUE", help="The same as a number, true, false, null or JSON."),
+    typer.Option(
+        "--field", "-f", metavar="NAME=VALUE", help="A field of a GET's query; else a text field of the body."
+    ),
 ]
 Data = Annotated[
     str | None, typer.Option("--data", "-d", metavar="JSON|@FILE|-", help="The whole body; - is standard input.")
 ]
 
 _METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
-_STREAM, _FREE = "/v1/signals/stream", "tokens"
+_STREAM = "/v1/signals/stream"
 _VERSION = re.compile(r"/v\d{1,3}/.")
 _SAFE = "/%:@!$&'()*+,;=~"
 _LARGEST = 1024 * 1024
-_KIND = re.compile(r"[a-z]{1,20}/[a-z]{1,20}\b", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -57,14 +54,6 @@ class RawRequest:
     query: dict[str, str] = field(default_factory=dict)
     body: Any = None
 
-    @property
-    def market_verb(self) -> str | None:
-        """The verb of `trade market` that sends the same; None when it is not about market data."""
-        from tradesdk_cli.pay.calls import ENDPOINTS
-
-        found = (verb for verb, endpoint in ENDPOINTS.items() if self.path == f"/v1/{endpoint}")
-        return next(found, None) if self.method == "POST" else None
-
 
 class BadAnswer(CliError):
     """What came is not what was asked for."""
@@ -73,99 +62,71 @@ class BadAnswer(CliError):
     code = "bad_response"
 
 
-@app.verb("api", "trade --mock api GET /v1/agents -f status=active", "trade --mock api /v1/supported-tokens -F limit=3")
+@app.verb("api", "trade --mock api GET /v1/agents -f status=active", "trade --mock api /v1/account -o table")
 def api(
     ctx: typer.Context,
     words: Words,
     field: Texts = None,
-    typed: Typed = None,
     data: Data = None,
     yes: Yes = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the request; send nothing that writes.")] = False,
+    dry_run: DryRun = False,
 ) -> None:
     """Send any request, with the same key and retries. Print the answer as JSON.
 
-    The method is GET by default, or POST with a body. -f sends text; -F sends numbers, true, false, null or JSON. Dots
-    make nested fields: -F risk.stop_loss_pct=4. In a GET, -f is the query. Other methods show the request and ask
-    first, or need --yes. Nothing is paid: market data is bought with trade market. --debug shows headers.
+    The method is GET by default, or POST with a body. In a GET, -f is the query; elsewhere it is a text field of the
+    body, and -d is the whole body. Other methods than GET show the request and ask first, or need --yes. Nothing is
+    paid: market data is bought with trade market. --debug shows headers.
     """
-    asked = read_request(words, field or (), typed or (), data)
-    verb = asked.market_verb
-    if asked.path == _STREAM:
-        raise UsageProblem("the stream never ends", "{trade} signals stream --help")
-    if verb not in (None, _FREE):
-        raise UsageProblem(f"{asked.path} is paid for, and nothing is paid here", f"{{trade}} market {verb} --help")
+    from tradesdk_cli.confirm import Change, approve
+
+    asked = read_request(words, field or (), data)
+    change = Change(f"{asked.method} {asked.path}", asked.method, asked.path, asked.body, query=asked.query)
     with session(ctx) as run:
-        if verb is None and asked.method != "GET":
-            from tradesdk_cli.confirm import Change, approve
-
-            change = Change(f"{asked.method} {asked.path}", asked.method, asked.path, asked.body, query=asked.query)
-            if not approve(run, change, yes=yes, dry_run=dry_run):
-                return
-        elif dry_run:
-            shown: dict[str, Any] = {"method": asked.method, "path": asked.path}
-            shown |= {"query": asked.query} if asked.query else {}
-            run.out.one(shown if asked.body is None else {**shown, "body": asked.body}, whole=True)
+        if asked.method == "GET" and dry_run:
+            run.out.one(change.as_dict(), whole=True)
             run.out.note("nothing was sent (--dry-run)")
-            return
-        if verb is None:
-            answer = run.client.request(asked.method, asked.path, query=asked.query, json=asked.body)
-        else:
-            from tradesdk_cli.pay.checkout import market_client
-
-            answer = market_client(run).request(path=asked.path, json=asked.body).data
-        _show(run.out, answer)
+        elif asked.method == "GET" or approve(run, change, yes=yes, dry_run=dry_run):
+            _show(run.out, run.client.request(asked.method, asked.path, query=asked.query, json=asked.body))
 
 
-def read_request(words: Sequence[str], texts: Sequence[str], typed: Sequence[str], data: str | None) -> RawRequest:
+def read_request(words: Sequence[str], texts: Sequence[str], data: str | None) -> RawRequest:
     """The request that a command line means.
 
     Args:
         words: `PATH`, or `METHOD PATH`; without a method it is a GET, or a POST when there is a body.
-        texts: `name=value` whose values are text.
-        typed: the same whose values are JSON where they can be.
+        texts: `name=value`.
         data: the body as JSON, `@file`, or `-` for standard input.
 
     Raises:
-        UsageProblem: it cannot be meant like this; nothing was sent.
+        UsageProblem: it cannot be meant like this, or it is paid for; nothing was sent.
     """
+    from tradesdk_cli.pay.calls import ENDPOINTS
+
     if not 1 <= len(words) <= 2:
         raise UsageProblem("one method and one path are needed", "for example: {trade} api GET /v1/account")
-    if data is not None and (texts or typed):
-        raise UsageProblem("-d and -f exclude each other", "put everything into -d, or use -f and -F only")
-    fields = [_pair("-f", text) for text in texts]
-    values = [_pair("-F", text) for text in typed]
-    method = words[0].upper() if len(words) == 2 else "POST" if fields or values or data is not None else "GET"
+    method = words[0].upper() if len(words) == 2 else "GET" if data is None and not texts else "POST"
     if method not in _METHODS:
         raise UsageProblem(f"{one_line(words[0], 40)!r} is not a method", f"it is one of {', '.join(_METHODS)}")
     path, query = _place(words[-1])
+    if path == _STREAM:
+        raise UsageProblem("the stream never ends", "{trade} signals stream --help")
+    if verb := next((verb for verb, endpoint in ENDPOINTS.items() if path == f"/v1/{endpoint}"), None):
+        raise UsageProblem(f"{path} is market data, which has its own commands", f"{{trade}} market {verb} --help")
+    fields = [_pair(text) for text in texts]
     if method == "GET":
         if data is not None:
             raise UsageProblem("a GET has no body", "leave -d out, or name the method: {trade} api POST PATH -d …")
-        return RawRequest(method, path, _once([*query, *fields, *values]))
-    if data is not None:
-        return RawRequest(method, path, _once(query), _json_of(data))
-    body: dict[str, Any] = {}
-    for name, value in [*fields, *((name, _typed(text)) for name, text in values)]:
-        place, (*way, last) = body, name.split(".")
-        for part in way:
-            place = place.setdefault(part, {})
-            if not isinstance(place, dict):
-                raise UsageProblem(f"{one_line(name, 60)} is two things at once", _FORM)
-        if not all((*way, last)) or last in place:
-            said = "is given twice" if last in place else "is not a name of a field"
-            raise UsageProblem(f"{one_line(name, 60)} {said}", _FORM)
-        place[last] = value
-    return RawRequest(method, path, _once(query), body if fields or values else None)
+        return RawRequest(method, path, _once([*query, *fields]))
+    if data is not None and fields:
+        raise UsageProblem("-d and -f exclude each other", "put everything into -d")
+    body: Any = _once(fields) or None if data is None else _json_of(data)
+    return RawRequest(method, path, _once(query), body)
 
 
-_FORM = "for example: -f name=calm, -F risk.stop_loss_pct=4; lists: -d '{\"tokens\": []}'"
-
-
-def _pair(option: str, text: str) -> tuple[str, str]:
+def _pair(text: str) -> tuple[str, str]:
     name, equals, value = text.partition("=")
     if not equals or not name:
-        raise UsageProblem(f"{option} takes name=value, not {one_line(text, 60)!r}", _FORM)
+        raise UsageProblem(f"-f takes name=value, not {one_line(text, 60)!r}", "for example: -f name=calm")
     return name, value
 
 
@@ -183,20 +144,12 @@ def _place(word: str) -> tuple[str, list[tuple[str, str]]]:
 
 
 def _once(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
-    query: dict[str, str] = {}
+    found: dict[str, str] = {}
     for name, value in pairs:
-        if name in query:
-            raise UsageProblem(f"{one_line(name, 60)} is twice in the query", "leave one of them out")
-        query[name] = value
-    return query
-
-
-def _typed(text: str) -> Any:
-    """JSON where it is JSON, else text: `4`, `true`, `null`, `[1,2]`, `calm`."""
-    try:
-        return json.loads(text, parse_constant=_finite, parse_float=_finite)
-    except (ValueError, RecursionError):
-        return text
+        if name in found:
+            raise UsageProblem(f"{one_line(name, 60)} is given twice", "leave one of them out")
+        found[name] = value
+    return found
 
 
 def _finite(text: str) -> float:
@@ -237,10 +190,8 @@ def _show(out: Output, answer: RawResponse) -> None:
     except ValueError:
         if out.settings.output not in ("auto", "table") or out.selection is not None:
             # Of the text nothing is repeated: it may hold the key that was sent.
-            kind = _KIND.match(answer.headers.get("content-type", ""))
-            what = f"{kind[0]}, {len(answer.content)} bytes" if kind else f"{len(answer.content)} bytes"
-            hint = "leave -o, --fields and --query out to see it all"
-            raise BadAnswer(f"the answer is not JSON but {what}", hint) from None
+            said = f"the answer is not JSON ({len(answer.content)} bytes)"
+            raise BadAnswer(said, "leave -o, --fields and --query out to see it all") from None
         lines = (f"{visible(line)}\n" for line in answer.text.splitlines())
         out.text("".join(lines) if out.on_terminal else answer.text)
         return

@@ -50,8 +50,6 @@ def list_(
 
     with session(ctx) as run:
         rows = [_row(run.settings, name, sources=sources) for name in SHOWN]
-        if sources and run.out.draws(many=True):
-            _shorten(run, rows)
         columns = [Column("name"), Column("value", "id"), *([Column("source", "id")] if sources else [])]
         run.out.many(columns, [rows], empty="nothing is set")
 
@@ -141,7 +139,7 @@ def path(ctx: typer.Context) -> None:
 
     out = Output(resolve(ctx.obj, os.environ), os.environ)
     folder = config_folder(os.environ.get("TRADE_HOME"))
-    project, _ = find_project()
+    project = find_project()
     shown = {
         "config": str(folder / "config.toml"),
         "project": None if project is None else str(project),
@@ -153,28 +151,26 @@ def path(ctx: typer.Context) -> None:
 
 
 def _use(run: Session, name: str) -> None:
-    from tradesdk_cli.config.files import change
-
-    _must_exist(run.settings, name)
-    file = run.settings.config_folder() / "config.toml"
-    change(file, (), {"profile": name})
-    run.out.one({"name": "profile", "value": name, "profile": None, "file": str(file)})
-    source = run.settings.sources["profile"]
-    if source not in ("default", str(file)) and run.settings.profile != name:
-        run.out.note(f"{run.settings.profile} is used here, because of {source}")
-
-
-def _must_exist(settings: Settings, name: str) -> None:
+    from tradesdk_cli.config.files import CONFIG_FILE, change
     from tradesdk_cli.config.settings import unknown_profile
 
+    settings = run.settings
     if name not in settings.files.profiles:
         raise unknown_profile(name, settings.files)
+    file = settings.config_folder() / CONFIG_FILE
+    change(file, (), {"profile": name})
+    run.out.one({"name": "profile", "value": name, "profile": None, "file": str(file)})
+    source = settings.sources["profile"]
+    if source not in ("default", CONFIG_FILE) and settings.profile != name:
+        run.out.note(f"{settings.profile} is used here, because of {source}")
 
 
 def _row(settings: Settings, name: str, *, sources: bool) -> dict[str, Any]:
+    from tradesdk_cli.config.files import CONFIG_FILE
+
     if name == "profiles":
         value: Any = ", ".join(settings.files.profiles) or None
-        return {"name": name, "value": value} | ({"source": str(settings.files.config_file)} if sources else {})
+        return {"name": name, "value": value} | ({"source": CONFIG_FILE} if sources else {})
     value = getattr(settings, name)
     if name == "api_key":  # whether there is one, never which
         value = None if settings.sources[name] == "default" else "set"
@@ -183,21 +179,6 @@ def _row(settings: Settings, name: str, *, sources: bool) -> dict[str, Any]:
 
         value = without_password(value)
     return {"name": name, "value": value} | ({"source": settings.sources[name]} if sources else {})
-
-
-def _shorten(run: Session, rows: list[dict[str, Any]]) -> None:
-    """Names the files once, below the table, so that it fits a terminal."""
-    files = {str(file) for file in (run.settings.files.config_file, run.settings.files.project_file) if file}
-    said = []
-    for row in rows:
-        for file in sorted(files):
-            if file in row["source"]:
-                row["source"] = row["source"].replace(f" ({file})", "").replace(file, os.path.basename(file))
-                said.append(file)
-        if row["name"] == "api_key" and "/" in row["source"]:
-            row["source"] = f"{row['source'].partition(' (')[0]} (its file)"
-    for file in dict.fromkeys(said):
-        run.out.note(f"{os.path.basename(file)} is {file}")
 
 
 def _bare(out: Output, item: dict[str, Any], value: Any) -> None:
@@ -213,12 +194,15 @@ def _bare(out: Output, item: dict[str, Any], value: Any) -> None:
 
 
 def _place(run: Session, name: str) -> tuple[Path, str]:
-    """The file and the profile that a setting is in."""
+    """The file and the profile that a setting is in. Only what a profile cannot do without makes one."""
+    from tradesdk_cli.config.files import CONFIG_FILE
+    from tradesdk_cli.config.settings import unknown_profile
+
     settings = run.settings
-    profile = settings.profile or "default"
-    if settings.profile is not None and name not in ("base_url", "kind"):
-        _must_exist(settings, profile)
-    return settings.config_folder() / "config.toml", profile
+    known = (None, *settings.files.profiles)
+    if settings.profile not in known and name not in ("base_url", "kind"):
+        raise unknown_profile(str(settings.profile), settings.files)
+    return settings.config_folder() / CONFIG_FILE, settings.profile or "default"
 
 
 def _agree_to_move(run: Session, profile: str, address: str, *, yes: bool) -> None:

@@ -77,21 +77,20 @@ def _refuse_look_alike(run: Session, name: str) -> None:
 
 def _as_mock(run: Session, name: str, *, yes: bool) -> None:
     from tradesdk_cli.confirm import agree
+    from tradesdk_cli.errors import UsageProblem
 
     table = run.settings.files.profiles.get(name, {})
     if table and table.get("kind") != "mock":
-        from tradesdk_cli.errors import UsageProblem
-
         raise UsageProblem(
             f"the profile {name} is for a service, not for a mock",
             "name another one: trade login --mock --profile paper",
         )
     if table and table.get("world", "default") != run.settings.world:
         agree(f"let profile {name} stand for the mock world {run.settings.world}", yes=yes)
+    values = {"kind": "mock", "world": run.settings.world}
     with _writing(run, name) as write:
-        default = write({"kind": "mock", "world": run.settings.world})
-    run.out.one({"profile": name, "kind": "mock", "world": run.settings.world, "default": default})
-    run.out.note("play money and made-up trades, on this machine only; it takes no key")
+        default = write(values)
+    run.out.one({"profile": name, **values, "default": default})
     source = run.settings.sources["mock"]
     if not source.startswith("flag"):
         run.out.note(f"it is a mock because of {source}; for a service: trade login --no-mock --profile work")
@@ -191,18 +190,12 @@ def _key(run: Session, base_url: str, *, piped: bool) -> str:
 def _verified(run: Session, client: Any) -> dict[str, Any]:
     """What the service says of the key's account."""
     from tradesdk import APIError, AuthenticationError
-    from tradesdk_cli.errors import UNAUTHENTICATED, CliError
 
     try:
         account = client.account.get()
-    except AuthenticationError as error:
-        wrong = CliError(
-            "the service does not take this key; nothing was kept", "keys are made in the dashboard, Settings, API Keys"
-        )
-        wrong.exit_code, wrong.code, wrong.status = UNAUTHENTICATED, error.code or "unauthorized", error.status
-        raise wrong from None
-    except APIError:
-        run.out.note("nothing was kept; --no-verify keeps a key without trying it")
+    except APIError as error:
+        untried = "" if isinstance(error, AuthenticationError) else "; --no-verify keeps a key without trying it"
+        run.out.note(f"nothing was kept{untried}")
         raise
     return {"email": account.email, "plan": account.plan, "api_key_last4": account.api_key_last4[-4:]}
 

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import shlex
-import stat
 import sys
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from tradesdk_cli.config.entries import NAME, NAME_RULE, PROJECT_FILE
+from tradesdk_cli.config.entries import PROJECT_FILE
+from tradesdk_cli.config.files import read_own
 from tradesdk_cli.config.settings import is_loopback
 from tradesdk_cli.errors import ConfigProblem, UsageProblem
 from tradesdk_cli.files import atomic_write
@@ -24,18 +23,11 @@ if TYPE_CHECKING:
     from tradesdk_cli.config.settings import Settings
 
 
-_LONGEST = 4096
 _SERVICE = "trade"
 
 
 def key_file(settings: Settings, profile: str) -> Path:
-    """The file in which a profile's key is kept.
-
-    Raises:
-        ConfigProblem: the profile's name is none that a file could have.
-    """
-    if not NAME.fullmatch(profile):
-        raise ConfigProblem(f"this profile has no usable name: names are {NAME_RULE}", "rename it in config.toml")
+    """The file in which a profile's key is kept."""
     return settings.config_folder() / "keys" / profile
 
 
@@ -65,7 +57,8 @@ def kept_key(settings: Settings, profile: str, place: str) -> str | None:
         with _keyring() as ring:
             found: str | None = ring.get_password(*_account(settings, profile))
         return found or None
-    return _read(key_file(settings, profile))
+    text = read_own(key_file(settings, profile), forbidden=0o077) or ""
+    return text.strip() or None
 
 
 def keep(settings: Settings, profile: str, place: str, key: str) -> None:
@@ -80,7 +73,9 @@ def keep(settings: Settings, profile: str, place: str, key: str) -> None:
         return
     path = key_file(settings, profile)
     try:
-        _write(path, key)
+        path.parent.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        path.parent.mkdir(exist_ok=True, mode=0o700)
+        atomic_write(path, key + "\n", mode=0o600)
     except OSError as error:
         raise ConfigProblem(
             f"cannot write {error.filename or path}: {error.strerror}; the key was not kept",
@@ -109,71 +104,6 @@ def forget(settings: Settings, profile: str, place: str) -> bool:
     except OSError as error:
         raise ConfigProblem(f"cannot remove {path}: {error.strerror}", f"rm {shlex.quote(str(path))}") from None
     return True
-
-
-# Files
-
-
-def _read(path: Path) -> str | None:
-    flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
-    try:
-        if path.is_symlink():
-            raise ConfigProblem(f"{path} is a link, and a key is not read through one", "{login} makes a new one")
-        _refuse_open_folder(path.parent, path.parent.stat())
-        descriptor = os.open(path, flags)
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-    except OSError as error:
-        raise ConfigProblem(f"cannot read {path}: {error.strerror}", "{login} makes a new one") from None
-    try:
-        _refuse_open(path, os.fstat(descriptor))
-        with open(descriptor, "rb", closefd=False) as stream:
-            line = stream.readline(_LONGEST)
-    finally:
-        os.close(descriptor)
-    try:
-        return line.decode("ascii").strip() or None
-    except UnicodeDecodeError:
-        raise ConfigProblem(f"{path} holds no API key: keys are printable ASCII", "{login} makes a new one") from None
-
-
-def _refuse_open(path: Path, found: os.stat_result) -> None:
-    """Refuses what others could have read or put there."""
-    if not stat.S_ISREG(found.st_mode):
-        raise ConfigProblem(f"{path} is not a file", "move it away, then: {login}")
-    if os.name == "nt":
-        return  # its rights are not told by a mode
-    if found.st_uid != os.geteuid():
-        raise ConfigProblem(f"{path} belongs to somebody else", "move it away, then: {login}")
-    if found.st_mode & 0o077:
-        raise ConfigProblem(
-            f"{path} can be read by others (mode {stat.S_IMODE(found.st_mode):04o})",
-            f"chmod 600 {shlex.quote(str(path))}; they may have read it: then make a new key and log in again",
-        )
-
-
-def _refuse_open_folder(folder: Path, found: os.stat_result) -> None:
-    """Refuses a folder in which others could have put another key, or another file as the key."""
-    if os.name != "nt" and (found.st_mode & 0o022 or found.st_uid not in (0, os.geteuid())):
-        raise ConfigProblem(
-            f"{folder} can be written by others (mode {stat.S_IMODE(found.st_mode):04o})",
-            f"chmod 700 {shlex.quote(str(folder))}, then log in again: somebody may have put another key there",
-        )
-
-
-def _write(path: Path, key: str) -> None:
-    """Whole or not at all, and readable by its owner only from the first byte on."""
-    folder = path.parent
-    folder.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    folder.mkdir(exist_ok=True, mode=0o700)
-    for place in (folder, path):
-        if place.is_symlink():
-            raise ConfigProblem(f"{place} is a link, and a key is not written through one", "remove the link")
-    if os.name != "nt":
-        if folder.stat().st_uid != os.geteuid():
-            raise ConfigProblem(f"{folder} belongs to somebody else", "move it away")
-        folder.chmod(0o700)
-    atomic_write(path, key + "\n", mode=0o600)
 
 
 # The keyring
@@ -243,16 +173,11 @@ def refuse_http(address: str, settings: str, what: str, travels: str) -> None:
     Raises:
         ConfigProblem: `travels` would be sent unencrypted.
     """
-    try:
-        parts = urlsplit(address.strip())
-        host = parts.hostname or ""
-    except ValueError:
-        return  # the client says what is wrong with it
-    if parts.scheme == "http" and host and not is_loopback(host):
-        shown = one_line(host, 120)
+    origin = origin_of(address)
+    if address.strip().startswith("http://") and isinstance(origin, tuple) and not is_loopback(origin[0]):
         raise ConfigProblem(
-            f"{what} is not https: {travels} would be sent to {shown} unencrypted",
-            f"use https://{shown} in {settings}; http is for this machine only",
+            f"{what} is not https: {travels} would be sent to {one_line(origin[0], 120)} unencrypted",
+            f"use https in {settings}; http is for this machine only",
         )
 
 

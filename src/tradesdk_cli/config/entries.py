@@ -170,14 +170,12 @@ def mock_of_environment(environ: Mapping[str, str]) -> bool | None:
     return _BOOLEANS.get(text)
 
 
-def check(values: Mapping[str, Any], where: str, *, project: bool) -> tuple[dict[str, Any], list[str]]:
-    """What of a table is known, and warnings about the rest. `where` is how the table is called.
+def check(values: Mapping[str, Any], where: str, *, project: bool) -> dict[str, Any]:
+    """The settings of a table. `where` is how the table is called.
 
     Raises:
-        ConfigProblem: a value of the wrong type, a secret, or, in a project file, an address.
+        ConfigProblem: an unknown name, a value of the wrong type, a secret, or, in a project file, an address.
     """
-    known: dict[str, Any] = {}
-    warnings = []
     names = names_in(project=project)
     for name, value in values.items():
         if is_secret_setting(name):
@@ -192,13 +190,11 @@ def check(values: Mapping[str, Any], where: str, *, project: bool) -> tuple[dict
             )
         if name not in names:
             meant = "did you mean kind?" if name == "mock" else _meant(name, names)
-            warnings.append(f"{where} has {one_line(name, 60)}, which is not a setting there; {meant}")
-        elif not ENTRIES[name].fits(value):
+            raise ConfigProblem(f"{where} has {one_line(name, 60)}, which is not a setting there", meant)
+        if not ENTRIES[name].fits(value):
             hint = "{login} keeps a key" if name == "key" else f"there it is {_kind_of(value)}"
             raise ConfigProblem(f"{name} in {where} is not {ENTRIES[name].rule}", hint)
-        else:
-            known[name] = value
-    return known, warnings
+    return dict(values)
 
 
 def _kind_of(value: Any) -> str:

@@ -8,21 +8,21 @@ from __future__ import annotations
 import contextlib
 import os
 import stat
-from copy import deepcopy
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tradesdk_cli.config.entries import NAME, NAME_RULE, PROJECT_FILE, is_name
+from tradesdk_cli.config.entries import NAME_RULE, PROJECT_FILE, is_name
 from tradesdk_cli.errors import ConfigProblem
 from tradesdk_cli.files import atomic_write, locked
 from tradesdk_cli.text import one_line, visible
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 
 
+CONFIG_FILE = "config.toml"
 _PATIENCE = 10.0
 _LARGEST = 256 * 1024
 """Bytes of a settings file."""
@@ -38,28 +38,28 @@ class Files:
         project_file: where it is.
         config: the table of `config.toml`; empty when there is none.
         config_file: where it is, or would be; None where there is no home folder.
-        warnings: what was left alone, and why.
     """
 
     project: Mapping[str, Any] | None = None
     project_file: Path | None = None
     config: Mapping[str, Any] = field(default_factory=dict)
     config_file: Path | None = None
-    warnings: tuple[str, ...] = ()
 
     @property
     def profiles(self) -> Mapping[str, Any]:
-        """The tables of the profiles, by name. Those whose names are none are left out: files are called after them.
+        """The tables of the profiles, by name.
 
         Raises:
-            ConfigProblem: `profiles` is not a table of tables.
+            ConfigProblem: `profiles` is not a table of tables, or one has a name that a file could not have.
         """
         found = self.config.get("profiles", {})
         if not isinstance(found, dict) or not all(isinstance(table, dict) for table in found.values()):
             raise ConfigProblem(
                 f"profiles in {self.config_file} is not a table of tables", "a profile begins with [profiles.NAME]"
             )
-        return {name: table for name, table in found.items() if NAME.fullmatch(name)}
+        if not all(map(is_name, found)):  # files are called after them
+            raise ConfigProblem(f"{self.config_file} has a profile with no usable name", f"names are {NAME_RULE}")
+        return found
 
     @property
     def default_profile(self) -> str | None:
@@ -77,19 +77,6 @@ class Files:
             )
         return str(found)
 
-    def misplaced(self) -> list[str]:
-        """What of `config.toml` is left alone, in words."""
-        found = [
-            f"{self.config_file} has {one_line(name, 60)} outside of a profile: it belongs below [profiles.NAME]"
-            for name in self.config
-            if name not in ("profile", "profiles")
-        ]
-        nameless = -len(self.profiles) + len(self.config.get("profiles", ()))
-        if nameless:
-            some = "a profile" if nameless == 1 else f"{nameless} profiles"
-            found.append(f"{self.config_file} has {some} with no usable name, left alone: names are {NAME_RULE}")
-        return found
-
 
 # Reading
 
@@ -100,20 +87,16 @@ def read_files(environ: Mapping[str, str]) -> Files:
     Raises:
         ConfigProblem: a file cannot be read or is not TOML, or others can write the one with the addresses.
     """
-    config_file = _config_file(environ)
-    config = _table(config_file, guarded=True) if config_file is not None else None
-    project_file, warnings = find_project()
-    project = None if project_file is None else _table(project_file)
-    return Files(project, project_file, config or {}, config_file, warnings)
-
-
-def _config_file(environ: Mapping[str, str]) -> Path | None:
     try:
-        return config_folder(environ.get("TRADE_HOME")) / "config.toml"
+        config_file: Path | None = config_folder(environ.get("TRADE_HOME")) / CONFIG_FILE
     except ConfigProblem:
         if environ.get("TRADE_HOME"):
             raise
-        return None  # no home folder: then there are no files either
+        config_file = None  # no home folder: then there are no files either
+    config = None if config_file is None else _table(config_file, read_own(config_file, forbidden=0o002))
+    project_file = find_project()
+    project = None if project_file is None else _table(project_file, read_own(project_file))
+    return Files(project, project_file, config or {}, config_file)
 
 
 def config_folder(home: str | None) -> Path:
@@ -129,43 +112,32 @@ def config_folder(home: str | None) -> Path:
     return platform_folder(user_config_path)
 
 
-def find_project() -> tuple[Path | None, tuple[str, ...]]:
-    """The project's file, in this folder or the nearest above but not above the home folder, and warnings."""
+def find_project() -> Path | None:
+    """The project's file, in this folder or the nearest above but not above the home folder, never of somebody else."""
     try:
         here = Path.cwd()
     except OSError:  # the folder was removed
-        return None, ()
+        return None
     home = os.path.realpath(os.path.expanduser("~"))
     for folder in (here, *here.parents):
-        path = folder / PROJECT_FILE
-        try:
-            found = path.stat()
-        except OSError:
-            found = None
-        if found is not None and stat.S_ISREG(found.st_mode):
-            if _foreign(found):
-                return None, (f"{path} belongs to somebody else: it is left alone",)
-            return path, ()
+        with contextlib.suppress(OSError):
+            found = (folder / PROJECT_FILE).stat()
+            if stat.S_ISREG(found.st_mode) and not _foreign(found):
+                return folder / PROJECT_FILE
         if os.path.realpath(folder) == home:
             break
-    return None, ()
+    return None
 
 
 def _foreign(found: os.stat_result) -> bool:
     return os.name != "nt" and found.st_uid not in (0, os.geteuid())
 
 
-def _table(path: Path, *, guarded: bool = False) -> dict[str, Any] | None:
-    """The file as a table; None when it is not there. `guarded`: only if nobody else can write it."""
-    text = read_text(path, guarded=guarded)
-    return None if text is None else parse_toml(text, path)
-
-
-def read_text(path: Path, *, guarded: bool = False) -> str | None:
-    """The text of a settings file; None when it is not there.
+def read_own(path: Path, *, forbidden: int = 0) -> str | None:
+    """The text of a file of this user; None when it is not there. `forbidden`: rights that others must not have.
 
     Raises:
-        ConfigProblem: it cannot be read; or, with `guarded`, others could have written it.
+        ConfigProblem: it cannot be read, or others could have read or written it.
     """
     try:
         descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
@@ -173,22 +145,24 @@ def read_text(path: Path, *, guarded: bool = False) -> str | None:
         return None
     except OSError as error:
         raise ConfigProblem(f"cannot read {path}: {error.strerror}", f"ls -ld {visible(str(path))}") from None
-    try:
+    with contextlib.ExitStack() as stack:
+        stack.callback(os.close, descriptor)
         found = os.fstat(descriptor)
-        if not stat.S_ISREG(found.st_mode):
-            raise ConfigProblem(f"{path} is not a file", "move it away")
-        if found.st_size > _LARGEST:
-            raise ConfigProblem(f"{path} is too large for settings ({found.st_size} bytes)", "move it away")
-        if guarded and (_foreign(found) or (os.name != "nt" and found.st_mode & 0o002)):
-            raise ConfigProblem(
-                f"{path} can be written by others, who could send your key elsewhere",
-                f"look at its addresses, then: chmod 600 {visible(str(path))}"
-                + ("; it belongs to somebody else" if _foreign(found) else ""),
-            )
+        if not stat.S_ISREG(found.st_mode) or _foreign(found):
+            what = "belongs to somebody else" if stat.S_ISREG(found.st_mode) else "is not a file"
+            raise ConfigProblem(f"{path} {what}", "move it away")
+        if os.name != "nt" and found.st_mode & forbidden:
+            from shlex import quote
+
+            done, then = "written", ": look at its addresses, they could have your key sent elsewhere"
+            if forbidden & 0o044:
+                done, then = "read", "; they may have read it: then make a new key and log in again"
+            said = f"{path} can be {done} by others (mode {stat.S_IMODE(found.st_mode):04o})"
+            raise ConfigProblem(said, f"chmod 600 {quote(str(path))}{then}")
         with open(descriptor, "rb", closefd=False) as stream:
-            content = stream.read(_LARGEST)
-    finally:
-        os.close(descriptor)
+            content = stream.read(_LARGEST + 1)
+    if len(content) > _LARGEST:
+        raise ConfigProblem(f"{path} is too large ({found.st_size} bytes)", "move it away")
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -196,12 +170,14 @@ def read_text(path: Path, *, guarded: bool = False) -> str | None:
         raise ConfigProblem(f"{path} is not text in UTF-8 (line {line})", "save it as UTF-8") from None
 
 
-def parse_toml(text: str, path: Path) -> dict[str, Any]:
-    """TOML as a table.
+def _table(path: Path, text: str | None) -> dict[str, Any]:
+    """TOML as a table, which is empty where there is no text.
 
     Raises:
         ConfigProblem: it is none; the line and the column are named.
     """
+    if not text:
+        return {}
     import tomllib
 
     try:
@@ -209,10 +185,8 @@ def parse_toml(text: str, path: Path) -> dict[str, Any]:
     except tomllib.TOMLDecodeError as error:
         # The line may be a key that somebody put there: it is not repeated.
         raise ConfigProblem(f"{path}: {str(error)[:1].lower()}{str(error)[1:]}", _FORM) from None
-    except RecursionError:
-        raise ConfigProblem(f"{path} is nested too deeply", _FORM) from None
-    except ValueError:  # of Python's own, for a number of thousands of digits
-        raise ConfigProblem(f"{path} has a number or a date that cannot be read", _FORM) from None
+    except (RecursionError, ValueError):  # of Python's own, for a number of thousands of digits
+        raise ConfigProblem(f"{path} has a value that cannot be read", _FORM) from None
 
 
 def platform_folder(find: Callable[..., Path]) -> Path:
@@ -269,75 +243,59 @@ def changing(path: Path) -> Iterator[tuple[dict[str, Any], Callable[[Sequence[st
     )
 
     def put(table: Sequence[str], values: Mapping[str, Any]) -> None:
-        text = before = read_text(real, guarded=True) or ""
-        for name, value in values.items():
-            text = with_value(text, path, table, name, value)
+        before = read_own(real, forbidden=0o002) or ""
+        text = edited(before, path, table, values)
         if text != before:
             with _told(path):
                 atomic_write(real, text, mode=None if real.exists() else 0o600)
 
     with locked(str(real), in_use, wait=_PATIENCE):  # else one would undo the other's change
-        yield parse_toml(read_text(real, guarded=True) or "", path), put
+        yield _table(path, read_own(real, forbidden=0o002)), put
 
 
-def with_value(text: str, path: Path, table: Sequence[str], name: str, value: Any) -> str:
-    """The text with one setting changed; None removes it. `path` is for what is said when that cannot be done.
+def edited(text: str, path: Path, table: Sequence[str], values: Mapping[str, Any]) -> str:
+    """The text with settings of one table changed; None removes one. `path` is for what is said when that fails.
 
     Raises:
         ConfigProblem: the text is not TOML, or too unusual to be changed without losing comments.
     """
-    data = parse_toml(text, path)
-    expected = _changed(data, table, name, value)
-    if expected == data:
+    wanted = _table(path, text)
+    _put(wanted, table, values)
+    if wanted == _table(path, text):
         return text
     import tomlkit
 
     with contextlib.suppress(Exception):  # tomlkit knows all of TOML but for odd corners; what comes out is read again
-        edited = tomlkit.parse(text)
-        place: Any = edited
-        for part in table:
-            place = place.setdefault(part, {} if value is None else tomlkit.table())
-        if value is None:
-            place.pop(name)
-        else:
-            _put(place, name, value)
-        after = tomlkit.dumps(edited)
-        if parse_toml(after, path) == expected:
+        document = tomlkit.parse(text)
+        _put(document, table, values)
+        after = tomlkit.dumps(document)
+        if _table(path, after) == wanted:
             return after
     if "#" not in text:  # nothing would be lost
-        return tomlkit.dumps(expected)
-    where = f"[{'.'.join(table)}] of {path}" if table else f"the top of {path}"
-    todo = f"take {name} out" if value is None else f"write there: {tomlkit.dumps({name: value}).strip()}"
-    raise ConfigProblem(f"{where} cannot be changed without losing what else is written there", todo)
+        return tomlkit.dumps(wanted)
+    names = ", ".join(".".join((*table, name)) for name in values)
+    raise ConfigProblem(f"{path} cannot be changed without losing its comments", f"change {names} by hand")
 
 
-def _put(table: Any, name: str, value: Any) -> None:
-    """A new setting stands below the others; comments behind them are about the next table, and stay before that."""
+def _put(place: MutableMapping[str, Any], table: Sequence[str], values: Mapping[str, Any]) -> None:
+    """Sets the values, in a document of tomlkit as in plain tables. None removes."""
     from tomlkit.items import Comment, Table, Whitespace
 
-    body: list[Any] = table.value.body if isinstance(table, Table) and name not in table else []
-    behind: list[Any] = []
-    while body and isinstance(body[-1][1], (Comment, Whitespace)):
-        behind.insert(0, body.pop())
-    table[name] = value
-    body.extend(behind)
-
-
-def _changed(data: dict[str, Any], table: Sequence[str], name: str, value: Any) -> dict[str, Any]:
-    """What the file should say afterwards."""
-    changed = deepcopy(data)
-    place = changed
     for part in table:
-        if value is None and part not in place:
-            return data
+        if part not in place and not any(value is not None for value in values.values()):
+            return
         place = place.setdefault(part, {})
-        if not isinstance(place, dict):
-            return data  # `profiles = 1`: whoever reads it has complained already
-    if value is None:
-        place.pop(name, None)
-    else:
+    for name, value in values.items():
+        if value is None:
+            place.pop(name, None)
+            continue
+        # A new setting stands below the others; comments behind them are about the next table, and stay before that.
+        body: list[Any] = place.value.body if isinstance(place, Table) and name not in place else []
+        behind: list[Any] = []
+        while body and isinstance(body[-1][1], (Comment, Whitespace)):
+            behind.insert(0, body.pop())
         place[name] = value
-    return changed
+        body.extend(behind)
 
 
 @contextlib.contextmanager

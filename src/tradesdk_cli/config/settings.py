@@ -16,7 +16,7 @@ from tradesdk_cli.config.entries import (
     nearest,
     of_environment,
 )
-from tradesdk_cli.config.files import Files, expanded, platform_folder, read_files
+from tradesdk_cli.config.files import CONFIG_FILE, Files, expanded, platform_folder, read_files
 from tradesdk_cli.errors import ConfigProblem, UsageProblem
 from tradesdk_cli.redact import looks_secret
 from tradesdk_cli.text import bare_key, one_line
@@ -70,12 +70,12 @@ class Settings:
     table: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)
     """What the profile in use says."""
     sources: Mapping[str, str] = field(default_factory=dict, compare=False)
-    """Where each setting came from: `flag --output`, `TRADE_BASE_URL`, `.trade.toml (path)`, `profile work (path)`,
+    """Where each setting came from: `flag --output`, `TRADE_BASE_URL`, `.trade.toml`, `profile work`, `config.toml`,
     `default`. Of the key (`api_key`) as well, which is not read for that."""
     files: Files = field(default_factory=Files, compare=False, repr=False)
     """What the settings files say."""
     warnings: tuple[str, ...] = field(default=(), compare=False)
-    """What stops nothing: mistakes in the files, and settings of other places than somebody may expect."""
+    """Settings of other places than somebody may expect."""
 
     def data_folder(self) -> Path:
         """Where state is kept between commands.
@@ -119,7 +119,9 @@ def resolve(
     _check_flags(flags)
     new_profile = new_profile or files is None
     files = files or Files()
-    warnings = [*files.warnings, *files.misplaced()]
+    for name in files.config.keys() - {"profile", "profiles"}:
+        found = f"{files.config_file} has {one_line(name, 60)} outside of a profile"
+        raise ConfigProblem(found, "it belongs below [profiles.NAME]")
     layers: list[tuple[Mapping[str, Any], str]] = []
     sources: dict[str, str] = {}
 
@@ -137,19 +139,15 @@ def resolve(
         return value
 
     if files.project is not None:
-        source = f"{PROJECT_FILE} ({files.project_file})"
-        known, wrong = check(files.project, source, project=True)
-        layers.append((known, source))
-        warnings += wrong
-    profile: str | None = pick("profile", below=(files.default_profile, str(files.config_file)))
+        layers.append((check(files.project, str(files.project_file), project=True), PROJECT_FILE))
+    profile: str | None = pick("profile", below=(files.default_profile, CONFIG_FILE))
     table: Mapping[str, Any] = {}
     if profile is not None and (profile in files.profiles or not new_profile):
         if profile not in files.profiles:
             raise unknown_profile(profile, files)
-        source = f"profile {profile} ({files.config_file})"
-        table, wrong = check(files.profiles[profile], source, project=False)
-        warnings += wrong
-        layers.append(({**table, **({"mock": table["kind"] == "mock"} if "kind" in table else {})}, source))
+        table = check(files.profiles[profile], f"profile {profile} of {files.config_file}", project=False)
+        is_mock = {"mock": table["kind"] == "mock"} if "kind" in table else {}
+        layers.append(({**table, **is_mock}, f"profile {profile}"))
     plays = table.get("kind") == "mock" and bool(flags.get("profile"))  # a person named it: as good as --mock
     if plays and flags.get("base_url"):
         raise UsageProblem(f"the profile {profile} is a mock, and --base-url is not", "leave one of them out")
@@ -194,8 +192,9 @@ def resolve(
         sources=sources,
         files=files,
     )
-    sources["api_key"] = _key_source(settings)
-    return replace(settings, warnings=(*warnings, *_surprises(settings, flags, environ)))
+    place = table.get("key")
+    sources["api_key"] = "TRADE_API_KEY" if settings.api_key else f"profile {profile} ({place})" if place else DEFAULT
+    return replace(settings, warnings=tuple(_surprises(settings, flags, environ)))
 
 
 def unknown_profile(name: str, files: Files) -> ConfigProblem:
@@ -222,32 +221,22 @@ def _check_flags(flags: Mapping[str, Any]) -> None:
             raise UsageProblem(f"{option} takes {entry.rule}", f"for example: {option} {example}")
 
 
-def _key_source(settings: Settings) -> str:
-    if settings.api_key:
-        return "TRADE_API_KEY"
-    place = settings.table.get("key")
-    if place is None:
-        return DEFAULT
-    if place == "file" and settings.files.config_file is not None:
-        place = str(settings.files.config_file.parent / "keys" / str(settings.profile))
-    return f"profile {settings.profile} ({place})"
-
-
 def _surprises(settings: Settings, flags: Mapping[str, Any], environ: Mapping[str, str]) -> list[str]:
     """Where a variable and a file do not say the same, and somebody may expect the other one."""
-    sources = settings.sources
-    if settings.mock:
-        if sources["mock"] == "TRADE_MOCK" and flags.get("profile") and settings.table.get("kind") != "mock":
-            return [f"TRADE_MOCK goes before profile {settings.profile}: this is the mock"]
-        if not sources["mock"].startswith((PROJECT_FILE, "profile")):
-            return []
+    sources, table = settings.sources, settings.table
+    if settings.mock and sources["mock"].startswith((PROJECT_FILE, "profile")):
         named = [name for name in ("TRADE_BASE_URL", "TRADE_MARKET_BASE_URL") if environ.get(name)]
         return [f"{name} is left alone: {sources['mock']} turns the mock on (--no-mock turns it off)" for name in named]
-    own = {"base_url": "the address", "market_url": "the address", "api_key": "the key"} if flags.get("profile") else {}
+    if not flags.get("profile"):
+        return []
+    if settings.mock:
+        over = ["mock"] if table.get("kind") != "mock" else []
+    else:
+        over = [name for name in ("base_url", "market_url") if table.get(name)] + ["api_key"] * ("key" in table)
     return [
-        f"{sources[name]} goes before {what} of profile {settings.profile}"
-        for name, what in own.items()
-        if sources[name].startswith("TRADE_") and settings.table.get("key" if name == "api_key" else name)
+        f"{sources[name]} goes before {name} of profile {settings.profile}"
+        for name in over
+        if sources[name].startswith("TRADE_")
     ]
 
 
