@@ -88,11 +88,13 @@ async def listen(server: Process, count: int, seconds: int) -> bool:
     each = (server.cpu() - began[0]) / count
     print(f"{count:,} streams opened in {time.perf_counter() - began[1]:.1f} s, {each * 1e6:.0f} µs of CPU each")
 
-    asked = {"chain_id": 8453, "count": seconds, "every": 1, "at": time.time() + 2}
-    status, content = server.ask("POST", "/_mock/signals", asked)
-    assert status == 200, content
-    published = {signal["id"].encode(): signal["published_at"] for signal in json.loads(content)["data"]}
-    await asyncio.sleep(asked["at"] - time.time())
+    start, published = time.time() + 2, dict[bytes, float]()
+    for second in range(seconds):
+        status, content = server.ask("POST", "/_mock/signals", {"chain_id": 8453, "at": start + second})
+        assert status == 200, content
+        signal = json.loads(content)
+        published[signal["id"].encode()] = signal["published_at"]
+    await asyncio.sleep(start - time.time())
     began = server.cpu(), time.perf_counter()
     with contextlib.suppress(TimeoutError):  # what is missing then is counted
         async with asyncio.timeout(seconds + GRACE):

@@ -1,6 +1,6 @@
 """A rule tried on a month of signals: what it would have earned, and what just holding the tokens would.
 
-    python backtest_a_rule.py [--scenario crash] [--seed 7] [--days 30]     of the mock's market; `all` tries each
+    python backtest_a_rule.py [--seed 7] [--days 30]     of the mock's market
 
 The rule goes with the trend: it buys on a sure BUY above the average of the prices that it has seen so far, and sells
 on a sure SELL below that average, or when the price is beyond its stop or its target.
@@ -25,7 +25,7 @@ from itertools import accumulate
 import httpx
 
 from tradesdk import Signal, TradeClient
-from tradesdk_mock import SCENARIOS, MockClock, MockService
+from tradesdk_mock import MockClock, MockService
 
 BASE, DAY = 8453, 86_400.0
 MONEY = 10_000.0  # USD to begin with, an equal part for each token
@@ -144,10 +144,10 @@ def backtest(client: TradeClient, start: float, end: float, count: int, rule: Ru
     return run(symbols, history(client, symbols, start, end), rule)
 
 
-def on_mock(scenario: str, seed: int, days: float, count: int, rule: Rule) -> Run:
+def on_mock(seed: int, days: float, count: int, rule: Rule) -> Run:
     """The same on a mock, whose clock is moved on by those days."""
     with (
-        MockService(seed=seed, scenario=scenario, clock=MockClock(BORN)) as mock,
+        MockService(seed=seed, clock=MockClock(BORN)) as mock,
         httpx.Client(transport=mock.transport(), timeout=120) as http,
         # On the plan enterprise: on another one it would wait for its rate limit now and then, in the mock's time.
         TradeClient(api_key="mock_read_enterprise_me", base_url=mock.url, http_client=http, clock=mock.clock) as client,
@@ -221,7 +221,6 @@ def report(done: Run, title: str) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="A rule tried on the past.")
-    parser.add_argument("--scenario", choices=[*SCENARIOS, "all"], help="of the mock's market; ordinary")
     parser.add_argument("--seed", type=int, help="of the mock; 7")
     parser.add_argument("--days", type=float, default=30, help="30 take about half a minute on the mock")
     parser.add_argument("--tokens", type=int, default=5, help="how many")
@@ -229,21 +228,15 @@ def main() -> None:
     if not 0 < chosen.days <= 31 or chosen.tokens < 1:
         parser.error("--days: more than 0, and at most 31; --tokens: at least 1")
     if {"TRADE_API_KEY", "TRADE_BASE_URL"} & os.environ.keys():
-        if (chosen.scenario, chosen.seed) != (None, None):
-            parser.error("--scenario and --seed are about the mock: unset TRADE_API_KEY and TRADE_BASE_URL")
+        if chosen.seed is not None:
+            parser.error("--seed is about the mock: unset TRADE_API_KEY and TRADE_BASE_URL")
         with TradeClient() as client:
             now = time.time()
             report(backtest(client, now - chosen.days * DAY, now, chosen.tokens, Rule()), "Days, the service's history")
         return
-    scenario, seed = chosen.scenario or "ordinary", 7 if chosen.seed is None else chosen.seed
-    options, began = (seed, chosen.days, chosen.tokens, Rule()), time.perf_counter()
-    if scenario == "all":
-        print_row("", HEAD)
-        for each in SCENARIOS:
-            print_row(each, figures(on_mock(each, *options).together))
-    else:
-        report(done := on_mock(scenario, *options), f"Days of the scenario {scenario}, seed {seed}")
-        print(f"{len(done.together.times):,} signals in {time.perf_counter() - began:.1f} s")
+    seed, began = 7 if chosen.seed is None else chosen.seed, time.perf_counter()
+    report(done := on_mock(seed, chosen.days, chosen.tokens, Rule()), f"Days of the mock's market, seed {seed}")
+    print(f"{len(done.together.times):,} signals in {time.perf_counter() - began:.1f} s")
 
 
 if __name__ == "__main__":

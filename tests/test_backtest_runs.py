@@ -11,9 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from tradesdk_mock import SCENARIOS, MockServer
+from tradesdk_mock import MockServer
 
-from ._pages import ROOT
 from .test_examples import EXAMPLES, start
 
 pytestmark = pytest.mark.long
@@ -31,7 +30,7 @@ def printed(folder: Path, *options: str, env: dict[str, str] | None = None) -> s
 
 
 def test_it_runs(tmp_path: Path) -> None:
-    told = printed(tmp_path, "--scenario", "trending", "--days", "0.3")
+    told = printed(tmp_path, "--days", "0.3")
     head, *rows = told.splitlines()[:7]
     assert head.split() == ["signals", "trades", "won", "rule", "rule", "fell", "holding", "holding", "fell"]
     found = [re.fullmatch(r"\w+" + NUMBERS, row) for row in rows]
@@ -39,7 +38,7 @@ def test_it_runs(tmp_path: Path) -> None:
     counts = [[int(row[place].replace(",", "")) for place in (1, 2)] for row in found if row]
     assert counts[-1] == [sum(column) for column in zip(*counts[:-1], strict=True)]
     assert re.fullmatch(r"[\d,]+ signals in \d+\.\d s", told.splitlines()[-1])
-    assert "Days of the scenario trending, seed 7" in told
+    assert "Days of the mock's market, seed 7" in told
     assert "holding" in told.split("seed 7")[1]
     assert "⣀" in told or "⠉" in told
     assert "\x1b" not in told
@@ -104,7 +103,7 @@ def test_the_service_that_is_set(tmp_path: Path) -> None:
     assert "Days, the service's history" in told
 
 
-@pytest.mark.parametrize("options", [("--days", "0"), ("--days", "32"), ("--tokens", "0"), ("--scenario", "calm")])
+@pytest.mark.parametrize("options", [("--days", "0"), ("--days", "32"), ("--tokens", "0")])
 def test_what_it_refuses(options: tuple[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "argv", ["backtest_a_rule.py", *options])
     with pytest.raises(SystemExit) as caught:
@@ -113,25 +112,12 @@ def test_what_it_refuses(options: tuple[str, str], monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.parametrize("name", ["TRADE_API_KEY", "TRADE_BASE_URL"])
-@pytest.mark.parametrize("options", [("--scenario", "crash"), ("--scenario", "ordinary"), ("--seed", "7")])
 def test_it_drops_no_option_silently(
-    name: str, options: tuple[str, str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(sys, "argv", ["backtest_a_rule.py", *options])
+    monkeypatch.setattr(sys, "argv", ["backtest_a_rule.py", "--seed", "7"])
     monkeypatch.setenv(name, "http://127.0.0.1:9")
     with pytest.raises(SystemExit) as caught:
         example.main()
     assert caught.value.code == 2
-    assert "--scenario and --seed are about the mock" in capsys.readouterr().err
-
-
-@pytest.mark.long
-def test_the_table_on_the_page_is_what_comes_out() -> None:
-    """A month of a scenario: the one whose course depends most on the way, or the one with most trades."""
-    scenario = ("crash", "whipsaw")[int(os.environ.get("TRADE_SEED") or 0) % 2]
-    page = (ROOT / "docs" / "market.md").read_text(encoding="utf-8")
-    rows = re.findall(r"(?m)^\| \[(\w+)\]\(#\w+\)" + r" \| (\S+)" * 7 + r" \|$", page)
-    shown = {name: [*cells] for name, *cells in rows}
-    assert list(shown) == list(SCENARIOS)
-    signals, *rest = example.figures(example.on_mock(scenario, 7, 30, 5, Rule()).together)
-    assert shown[scenario] == [f"{int(signals.replace(',', '')) / 150:.0f}", *rest]
+    assert "--seed is about the mock" in capsys.readouterr().err

@@ -25,14 +25,11 @@ if TYPE_CHECKING:
     from .faults.catalog import FaultKind, fault_kinds
     from .faults.rules import FaultRule
     from .in_process.httpx_transport import MockTransport
-    from .market.candles import Candle
     from .market.emitted_signals import MockSignal
-    from .market.scenarios import SCENARIOS
     from .payments.report import MockPayments
     from .payments.settlements import Settlement, Submission
     from .payments.wallet_proof import wallet_message
     from .serving.uvicorn_server import MockServer
-    from .state.snapshots import describe_state_file, is_state_file_in_use
     from .state.tenants import MockKey
     from .trading.population import Populated
 
@@ -47,8 +44,6 @@ __all__ = [
     "Populated",
     "JournalEntry",
     "MockSignal",
-    "Candle",
-    "SCENARIOS",
     "MockPayments",
     "Settlement",
     "Submission",
@@ -58,8 +53,6 @@ __all__ = [
     "GapOptions",
     "GapInfo",
     "wallet_message",
-    "describe_state_file",
-    "is_state_file_in_use",
     "ControlOperation",
     "ControlParameter",
     "control_operations",
@@ -76,8 +69,6 @@ _HOMES = {
     "Populated": "trading.population",
     "JournalEntry": "core.request_log",
     "MockSignal": "market.emitted_signals",
-    "Candle": "market.candles",
-    "SCENARIOS": "market.scenarios",
     "MockPayments": "payments.report",
     "Settlement": "payments.settlements",
     "Submission": "payments.settlements",
@@ -87,8 +78,6 @@ _HOMES = {
     "GapOptions": "core.gap_options",
     "GapInfo": "core.gap_options",
     "wallet_message": "payments.wallet_proof",
-    "describe_state_file": "state.snapshots",
-    "is_state_file_in_use": "state.snapshots",
     "ControlOperation": "control.description",
     "ControlParameter": "control.description",
     "control_operations": "control.description",

@@ -7,8 +7,6 @@ import contextlib
 import sys
 from collections.abc import Sequence
 
-from .market.scenarios import SCENARIOS
-
 PORT = 8787
 
 
@@ -42,7 +40,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         help="choose where the specification is silent; may be given several times",
     )
     parser.add_argument("--gaps", action="store_true", help="list the names and values for --gap, and exit")
-    parser.add_argument("--scenario", choices=SCENARIOS, help="the course of the market (default: ordinary)")
     market = parser.add_mutually_exclusive_group()
     market.add_argument(
         "--scripted",
@@ -90,16 +87,10 @@ def main(argv: Sequence[str] | None = None) -> int:
                 port=options.port,
                 db=options.db,
                 gaps=chosen,
-                scenario=options.scenario,
                 signals=options.market,
                 allow_remote_control=options.allow_remote_control,
             ) as server,
         ):
-            if server.world.market_before is not None:
-                print(
-                    f"the market of {options.db} is now {options.market}; it was {server.world.market_before}",
-                    file=sys.stderr,
-                )
             server.clock.move(freeze=True if options.freeze else None, speed=options.speed)
             for tenant in options.populate:
                 server.populate(tenant)

@@ -22,13 +22,12 @@ if TYPE_CHECKING:
 
 SEED = 7
 START = 1_800_000_000
-OPTIONS = ("seed", "start", "frozen", "signals", "scenario", "gaps", "populate")
+OPTIONS = ("seed", "start", "frozen", "signals", "gaps", "populate")
 MARK = (
-    "trade_mock(*, seed=7, start=1800000000, frozen=True, signals='scripted', scenario='ordinary', gaps={},"
-    " populate=[]): what the fixture trade_mock is for this test: the world's seed; what its clock shows (Unix seconds"
-    " or an aware datetime), and whether it is frozen; 'live' for a market that publishes by itself; the course of"
-    " that market; gap options by name; tenants that get wallets, agents and trades. A mark nearer to the test wins,"
-    " option by option."
+    "trade_mock(*, seed=7, start=1800000000, frozen=True, signals='scripted', gaps={}, populate=[]): what the fixture"
+    " trade_mock is for this test: the world's seed; what its clock shows (Unix seconds or an aware datetime), and"
+    " whether it is frozen; 'live' for a market that publishes by itself; gap options by name; tenants that get"
+    " wallets, agents and trades. A mark nearer to the test wins, option by option."
 )
 # Requests that a failed test shows.
 _SHOWN = 20
@@ -134,7 +133,6 @@ def _make(options: Mapping[str, Any]) -> MockService:
             gaps=_gaps(options.get("gaps", {})),
             clock=_clock(options.get("start", START), frozen=_checked("frozen", options.get("frozen", True), bool)),
             signals=_checked("signals", options.get("signals", "scripted"), str),
-            scenario=_checked("scenario", options.get("scenario", "ordinary"), str),
         )
         try:
             for tenant in [populate] if isinstance(populate, str) else _checked("populate", populate, list | tuple):

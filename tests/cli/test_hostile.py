@@ -66,7 +66,6 @@ CALLS: dict[str, tuple[int, ...]] = {
     "mock fault list": (),
     "mock fault kinds": (),
     "mock fault clear": (),  # else everything from here on takes the second that was added
-    "mock fail-prices none": (),
     "mock emit --chain base": (),
     "mock key create --name x": (),
     "mock key list": (),

@@ -1,4 +1,4 @@
-"""`trade mock snapshot` and `restore`, and scenarios, on a server and on the embedded world."""
+"""`trade mock snapshot` and `restore`, on a server and on the embedded world."""
 
 from __future__ import annotations
 
@@ -6,10 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import typer
 
-from tradesdk_cli.app import command
-from tradesdk_mock import SCENARIOS, MockClock, MockServer, MockService
+from tradesdk_mock import MockClock, MockServer, MockService
 
 from .._stock import stocked_worlds
 from ._terminal import Terminal
@@ -43,9 +41,9 @@ def test_there_and_back_on_a_server(trade: Terminal, served: MockServer, file: P
     assert (said.code, said.json, said.err) == (0, {"file": str(file), "bytes": file.stat().st_size}, "")
     assert file.read_bytes() == served.snapshot()
     assert names(file) == [file.name]
-    served.reset(seed=5, scenario="crash")
+    served.reset(seed=5)
     back = trade("mock", "restore", str(file), "--yes")
-    assert (back.code, back.json["seed"], back.json["scenario"], back.json["tenants"]) == (0, 7, "ordinary", ["me"])
+    assert (back.code, back.json["seed"], back.json["tenants"]) == (0, 7, ["me"])
     with MockService(db=file) as opened:
         assert opened.clock.now() == 1_800_000_000
 
@@ -128,48 +126,12 @@ def test_a_file_with_a_log_is_not_sent_without_it(trade: Terminal, served: MockS
     assert trade("mock", "restore", str(file), "--yes").json["seed"] == 5
 
 
-def test_scenarios(trade: Terminal, served: MockServer) -> None:
-    assert trade("mock", "reset", "--scenario", "crash", "--yes").json["scenario"] == "crash"
-    dry = trade("mock", "reset", "--scenario", "quiet", "--dry-run").json
-    assert dry["body"] == {"scenario": "quiet"}
-    refused = trade("mock", "reset", "--scenario", "sunny", "--yes")
-    assert (refused.code, refused.problem["code"]) == (2, "usage")
-    assert "whipsaw" in refused.problem["message"]
-    assert served.status()["scenario"] == "crash"
-    assert trade("--mock", "mock", "reset", "--scenario", "trending", "--yes").json["scenario"] == "trending"
-    assert trade("--mock", "mock", "status").json["scenario"] == "trending"
-
-
-def test_serve_with_a_scenario(trade: Terminal, monkeypatch: pytest.MonkeyPatch, file: Path) -> None:
-    import tradesdk_cli.commands.mock.serve as serving
-
-    monkeypatch.setattr(serving, "_wait_for", lambda stop: None)
-    serve = ("mock", "serve", "--port", "0", "--empty", "--db", str(file))
-    assert "scenario" not in trade("mock", "serve", "--port", "0", "--empty").json
-    assert trade(*serve, "--scenario", "whipsaw").json["scenario"] == "whipsaw"
-    assert trade(*serve).json["scenario"] == "whipsaw", "the file's"
-    with MockService(db=file) as opened:
-        assert opened.world.scenario == "whipsaw"
-    refused = trade(*serve, "--scenario", "quiet")
-    assert (refused.code, refused.problem["hint"]) == (
-        1,
-        "leave out --scenario, or take another --db FILE; this one is left as it is",
-    )
-    refused = trade(*serve, "--scenario", "sunny")
-    assert (refused.code, "'sunny'" in refused.problem["message"]) == (2, True)
-    assert "whipsaw" in refused.problem["message"]
+def test_serve_leaves_what_is_no_state(trade: Terminal, file: Path) -> None:
     file.write_bytes(b"garbage")
-    refused = trade(*serve)
+    refused = trade("mock", "serve", "--port", "0", "--empty", "--db", str(file))
     assert f"the state file {file} is not a state file" in refused.problem["message"]
     assert file.read_bytes() == b"garbage"
-
-
-@pytest.mark.parametrize("verb", ["serve", "reset"])
-def test_help_and_completion_know_every_scenario(trade: Terminal, verb: str) -> None:
-    leaf = command().commands["mock"].load().commands[verb].load()
-    shown = trade("mock", verb, "--help").out
-    assert all(name in shown for name in SCENARIOS)
-    option = next(param for param in leaf.params if param.name == "scenario")
-    context = typer.Context(leaf)
-    offered = {start: [found.value for found in option.shell_complete(context, start)] for start in ("", "c")}
-    assert offered == {"": [*SCENARIOS], "c": ["choppy", "crash"]}
+    file.unlink()
+    MockService(db=file, seed=5).close()
+    refused = trade("mock", "serve", "--port", "0", "--empty", "--db", str(file), "--seed", "6")
+    assert refused.problem["hint"].startswith("leave out --seed, or take another --db FILE")

@@ -97,10 +97,10 @@ async def listen(port: int, http: httpx.AsyncClient) -> tuple[list[str], list[Li
     try:
         status = (await http.get("/_mock/status")).json()
         assert status["streams"] == STREAMS
-        answer = await http.post(
-            "/_mock/signals", json={"chain_id": 8453, "count": SECONDS, "every": 1, "at": status["now"] + 5}
-        )
-        published = [signal["id"] for signal in answer.raise_for_status().json()["data"]]
+        published = []
+        for second in range(SECONDS):
+            answer = await http.post("/_mock/signals", json={"chain_id": 8453, "at": status["now"] + 5 + second})
+            published.append(answer.raise_for_status().json()["id"])
         with contextlib.suppress(TimeoutError):  # what is missing then is counted
             await asyncio.wait_for(crowd.over.wait(), 5 + SECONDS + LATE)
         ended = crowd.ended

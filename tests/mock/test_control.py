@@ -14,7 +14,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tradesdk_mock import GapOptions, MockClock, MockServer, MockServerError, MockService, pytest_plugin
+from tradesdk_mock import GapOptions, MockClock, MockServer, MockServerError, MockService
 from tradesdk_mock.api.pipeline import Pipeline
 from tradesdk_mock.control.http import OPERATIONS, Operation, signature
 from tradesdk_mock.control.http import ControlApi as Control
@@ -52,7 +52,6 @@ def test_status(mock: MockService, api: httpx.Client) -> None:
         "frozen": True,
         "speed": 1.0,
         "market": "live",
-        "scenario": "ordinary",
         "db": None,
         "tenants": ["main"],
         "keys": 0,
@@ -64,7 +63,6 @@ def test_status(mock: MockService, api: httpx.Client) -> None:
         "streams": 0,
         "faults": 0,
         "gaps": {},
-        "price_failure": False,
     }
     api.post("/_mock/nothing")
     assert mock.journal() == [], "only requests to the service"
@@ -81,10 +79,8 @@ def test_keys_and_plans(mock: MockService, api: httpx.Client) -> None:
     def change(key: dict[str, Any], verb: str, **body: object) -> dict[str, Any]:
         return ok(api.post(f"/_mock/keys/{key['id']}/{verb}", json=body))
 
-    changed = change(made, "scope", scope="full-access")
-    assert (changed["scope"], changed["state"]) == ("full-access", "valid")
     rotated = change(made, "rotate")
-    assert rotated["scope"] == "full-access"
+    assert (rotated["scope"], rotated["tenant"]) == ("read-only", "acme")
     error(api.get("/v1/account", headers=headers), 401, "unauthorized")
     assert change(rotated, "expire", at=START + 5)["state"] == "valid"
     assert change(rotated, "expire")["state"] == "expired"
@@ -155,27 +151,17 @@ def test_reset(mock: MockService, api: httpx.Client) -> None:
     assert ok(answer) == {"data": []}
     assert answer.headers["x-ratelimit-remaining"] == "299"
     assert ok(api.get("/v1/account"))["id"] == first
-    assert ok(api.post("/_mock/reset", json={"seed": 99, "scenario": "crash"}))["scenario"] == "crash"
+    assert ok(api.post("/_mock/reset", json={"seed": 99}))["seed"] == 99
     assert ok(api.get("/v1/account"))["id"] != first
     assert ok(api.post("/_mock/reset", json={"seed": 7, "populate": ["b", "main"]}))["tenants"] == ["b", "main"]
     assert ok(api.get("/v1/account"))["id"] == first
     assert len(ok(api.get("/v1/agents"))["data"]) == 6
-    mock.reset(seed=9, scenario="whipsaw", populate=["main"])
-    assert mock.status().items() >= {"seed": 9, "scenario": "whipsaw", "tenants": ["main"]}.items()
+    mock.reset(seed=9, populate=["main"])
+    assert mock.status().items() >= {"seed": 9, "tenants": ["main"]}.items()
     with pytest.raises(MockServerError, match="names of tenants"):
         mock.reset(seed=5, populate="main")
-    sunny: Any = "sunny"
-    for how in (lambda: mock.reset(scenario=sunny), lambda: mock.control("POST", "reset", {"scenario": "sunny"})):
-        with pytest.raises(MockServerError, match=r"'sunny' is not a scenario: .*crash"):
-            how()
     mock.reset()
-    assert mock.status().items() >= {"seed": 9, "scenario": "whipsaw"}.items()
-    # The mark of a test chooses one, too.
-    with pytest_plugin._make({"scenario": "crash"}) as marked:
-        assert marked.status()["scenario"] == "crash"
-    for wrong, message in (("sunny", "'sunny' is not a scenario"), (7, "scenario: must be text")):
-        with pytest.raises(pytest.fail.Exception, match=message):
-            pytest_plugin._make({"scenario": wrong})
+    assert mock.status()["seed"] == 9
 
 
 def test_journal(mock: MockService, api: httpx.Client) -> None:
@@ -199,20 +185,13 @@ def test_journal(mock: MockService, api: httpx.Client) -> None:
 
 def test_signals_and_prices(api: httpx.Client) -> None:
     asked = {"chain_id": 56, "direction": "SELL", "confidence": 0.9, "price_usd": 2.5, "timestamp": START - 1}
-    (signal,) = ok(api.post("/_mock/signals", json={**asked, "token": "cake"}))["data"]
+    signal = ok(api.post("/_mock/signals", json={**asked, "token": "cake"}))
     assert (signal | asked, signal["token_symbol"], signal["published_at"]) == (signal, "CAKE", START)
-    published = signal.pop("published_at")
+    signal.pop("published_at")
     assert ok(api.get("/v1/signals?chain=56&limit=1"))["data"] == [signal]
-    several = ok(api.post("/_mock/signals", json={"count": 3, "every": 10, "at": published + 5}))["data"]
-    assert [each["published_at"] for each in several] == [START + 5, START + 15, START + 25]
-    together = ok(api.post("/_mock/signals", json={"count": 2}))["data"]
-    assert [each["published_at"] for each in together] == [START, START]
-    assert len({each["id"] for each in (*several, *together)}) == 5
-    api.put("/_mock/gaps", json={"paywall": "open"})
-    for failing, status in ((True, 502), (["DEGEN"], 200), (["BRETT"], 502), (False, 200)):
-        assert ok(api.post("/_mock/market", json={"price_failure": failing})) == {"price_failure": failing}
-        assert ok(api.get("/_mock/status"))["price_failure"] == failing
-        assert api.post("/v1/token-prices", json={"tokens": [{"identifier": "BRETT"}]}).status_code == status
+    later = [ok(api.post("/_mock/signals", json=when)) for when in ({"at": START + 5}, {"after": 5})]
+    assert [each["published_at"] for each in later] == [START + 5] * 2
+    assert later[0]["id"] != later[1]["id"]
 
 
 def test_faults(mock: MockService, api: httpx.Client) -> None:
@@ -240,11 +219,10 @@ def test_faults(mock: MockService, api: httpx.Client) -> None:
 PAYER = f"payments/balances/0x{'1' * 40}"
 MISTAKES: dict[str, list[Any]] = {
     "POST reset": [
-        *({"seed": "7"}, {"seed": True}, {"sead": 7}, {"seed": 10**30}, {"scenario": "sunny"}),
+        *({"seed": "7"}, {"seed": True}, {"sead": 7}, {"seed": 10**30}),
         *({"populate": "main"}, {"populate": [1]}, {"seed": 9, "populate": ["a", "no name"]}),
     ],
     "POST keys": [{"scope": "admin"}, {"plan": "gold"}, {"tenant": "a b"}, {"tenant": 5}, {"name": ["x"]}],
-    "POST keys/KEY/scope": [{}, {"scope": "admin"}],
     "POST keys/KEY/expire": [{"at": at} for at in ("soon", 10**30, 2**62, 1e300, -5)],
     "POST keys/KEY/revoke": [{"now": True}],
     "POST tenants/main/plan": [{}, {"plan": "gold"}],
@@ -270,15 +248,12 @@ MISTAKES: dict[str, list[Any]] = {
     "GET journal": ["after=x", "after=1&after=2", "tenant=", "aftr=0", "limit=0"],
     "POST signals": [
         *({"chain_id": 1}, {"direction": "HOLD"}, {"confidence": 1.5}, {"price_usd": 0}, {"token": ""}),
-        *({"timestamp": 1.5}, {"at": -1}, {"count": 0}, {"count": 10_001}, {"count": 2, "every": -1}),
-        *({"count": 2, "every": 1e300}, {"count": 3, "at": 1e11 - 1, "every": 86_400}, {"symbol": "ETH"}),
-        *({"after": -1}, {"after": 1, "at": START + 1}, {"every": 5}),
+        *({"timestamp": 1.5}, {"at": -1}, {"symbol": "ETH"}, {"after": -1}, {"after": 1, "at": START + 1}),
     ],
     "GET payments": ["path=v1", "limit=10001"],
     "GET payments/twice": ["within=-1", "within=soon"],
     "GET payments/balances/nobody": [""],
     f"PUT {PAYER}": [{}, {"balance": "5"}, {"balance": -1}, {"balance": None}],
-    "POST market": [{}, {"price_failure": "all"}, {"price_failure": [1]}, {"price_failure": ["NO SUCH TOKEN"]}],
     "POST faults": [
         *({}, {"kind": "earthquake"}, {"kind": ["status"]}, {"kind": "status", "status": 99}),
         *({"kind": "status", "status": "500"}, {"kind": "status", "status": 500, "mood": 1}),
@@ -317,7 +292,7 @@ def test_mistakes_are_answered_plainly_and_change_nothing(untouched: tuple[httpx
 @each_of(
     ("method", "path", "body", "said"),
     [
-        ("POST", "reset", {"sed": 7}, "sed: not a field of this request; it has: seed, scenario, populate"),
+        ("POST", "reset", {"sed": 7}, "sed: not a field of this request; it has: seed, populate"),
         ("POST", "agents/agt_1/start", {"now": 1}, "now: not a field of this request; it has none"),
         ("POST", "reset", {"seed": "7"}, "seed: must be an integer"),
         ("POST", "reset", {"seed": 2**63}, "seed: must be an integer of at most 64 bits"),
@@ -326,7 +301,6 @@ def test_mistakes_are_answered_plainly_and_change_nothing(untouched: tuple[httpx
         ("POST", "keys", {"name": 5}, "name: must be text"),
         ("POST", "clock", {"advance": "1h"}, "advance: must be a number"),
         ("POST", "clock", {"freeze": 1}, "freeze: must be true or false"),
-        ("POST", "market", {"price_failure": "all"}, "price_failure: must be true or false or a list"),
         ("GET", "journal?aftr=0", None, "aftr: not a parameter of this request; it has: tenant, after, limit"),
         (
             "POST",
@@ -491,7 +465,6 @@ def test_arguments_are_read_from_the_signature() -> None:
         "query": (dict,),
     }
     assert [name for name, each in arguments.items() if each.required] == ["kind"]
-    assert signature(OPERATIONS["/_mock/market"]["POST"].function)[0]["failing"].types == (bool, list)
     assert signature(OPERATIONS["/_mock/reset"]["POST"].function)[0]["populate"].types == (list,)
 
 

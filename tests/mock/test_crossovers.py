@@ -81,18 +81,10 @@ def check(market: Prices, token: Token, rows: list[Found], marks: range) -> None
 def test_signals_are_the_crossings_of_the_averages_and_no_others(
     chain_id: int, seed: int, hour: int, picked: int
 ) -> None:
-    market = Prices(seed, "ordinary", 0.0)
+    market = Prices(seed)
     rows = named(crossover_series(market, chain_id).between(hour * HOUR, (hour + 2) * HOUR))
     for token in lively(seed, chain_id)[picked::20]:
         check(market, token, rows, range(hour * HOUR, (hour + 2) * HOUR, 60))
-
-
-@pytest.mark.parametrize("scenario", ["trending", "choppy", "crash", "quiet", "whipsaw"])
-def test_also_in_a_scenario_and_where_it_begins(scenario: str) -> None:
-    market, hour = Prices(7, scenario, START + 1_234.5), START // HOUR
-    rows = named(crossover_series(market, BASE).between(hour * HOUR, (hour + 3) * HOUR))
-    for token in lively(7, BASE)[::12]:
-        check(market, token, rows, range(hour * HOUR, (hour + 3) * HOUR, 60))
 
 
 @pytest.mark.parametrize("created_at", [START, START + 1_799.25, 10**9 + 7])

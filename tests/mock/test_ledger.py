@@ -1,6 +1,6 @@
 """The ledger balances at any moment, whatever agents are told; and a day is the same day however it is gone through.
 
-A day with all agents of the background tenant, and months of many seeds and scenarios with a few of them, so that one
+A day with all agents of the background tenant, and months of many seeds with a few of them, so that one
 takes seconds; `scripts/soak months` plays more of them.
 """
 
@@ -21,8 +21,6 @@ from itertools import takewhile
 from pathlib import Path
 
 import pytest
-
-from tradesdk_mock import SCENARIOS
 
 from .._seeds import EVERY_STEP, drawn, one_of_each
 from ._http import BASE, BNB, DAY, HOUR, START, add_agent, add_wallet, ok
@@ -48,11 +46,10 @@ def begun(
     seed: int = SEED,
     agents: Sequence[tuple[int, float]] = ((BASE, 0.9), (BNB, 0.75)),
     *,
-    scenario: str | None = None,
     prepare: Callable[[Observer], None] = lambda observer: None,
 ) -> Iterator[tuple[Observer, list[str]]]:
     """A world at its beginning with its tenants, and the ids of the new agents: (chain, confidence) of each."""
-    with service(seed, scenario=scenario) as mock:
+    with service(seed) as mock:
         for tenant in (MAIN, FRESH):
             mock.create_key(tenant=tenant, plan="enterprise")
         for tenant in (MAIN, BACKGROUND_TENANT):
@@ -269,7 +266,6 @@ class Figures:
     """
 
     seed: int
-    scenario: str
     trades: int
     open: int
     played: int
@@ -281,7 +277,7 @@ class Figures:
     wrong: tuple[str, ...]
 
 
-def month(seed: int, scenario: str, moments: int = 2, days: int = 31) -> Figures:
+def month(seed: int, moments: int = 2, days: int = 31) -> Figures:
     """Days of a world, judged at random moments, the latest of them on its last day."""
     began = time.perf_counter()
     dice = random.Random(seed)
@@ -289,7 +285,7 @@ def month(seed: int, scenario: str, moments: int = 2, days: int = 31) -> Figures
     when.append(dice.uniform((days - 1) * DAY, days * DAY))
     played, signals, taken = 0, 0, 0
     looks: list[Accountant] = []
-    with begun(seed, [(BASE, SURE), (BNB, SURE)], scenario=scenario, prepare=_calm) as (observer, _):
+    with begun(seed, [(BASE, SURE), (BNB, SURE)], prepare=_calm) as (observer, _):
         for moment in when:
             observer.mock.clock.set(START + moment)
             looks.append(found := judged(observer, every=False))
@@ -306,7 +302,7 @@ def month(seed: int, scenario: str, moments: int = 2, days: int = 31) -> Figures
     still = sum(len(account.positions) for account in look.accounts.values())
     profit, rate = look.market.metrics["realizedProfitUSD"], look.market.metrics["winRate"]
     seconds, wrong = time.perf_counter() - began, tuple(line for each in looks for line in each.wrong)
-    return Figures(seed, scenario, trades, still, played, signals, taken, profit, rate, seconds, wrong)
+    return Figures(seed, trades, still, played, signals, taken, profit, rate, seconds, wrong)
 
 
 def _calm(observer: Observer) -> None:
@@ -322,9 +318,9 @@ def _calm(observer: Observer) -> None:
 
 @pytest.mark.parametrize("seeds", drawn("TRADE_LEDGER_MONTHS", 1, together=1))
 def test_the_ledger_balances_all_month(seeds: range) -> None:
-    """One seed of twenty, with which every scenario comes in turn; scripts/soak plays whole months of them all."""
+    """One seed of twenty; scripts/soak plays whole months of them all."""
     seed = 1 + seeds[0] % 20
-    figures = month(seed, sorted(SCENARIOS)[seed % len(SCENARIOS)], days=DAYS)
+    figures = month(seed, days=DAYS)
     print(figures)
     assert figures.wrong == ()
     assert figures.trades > 30 * DAYS

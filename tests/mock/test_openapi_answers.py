@@ -203,7 +203,7 @@ def sell(witness: Witness) -> None:
         assert (receipt is None) == (float(price["usd"]) == 0)
         assert receipt is None or problems("PaymentResponse", json.loads(base64.b64decode(receipt))) == []
     mock.set_gaps(paywall="open")
-    mock.set_price_failure(True)
+    mock.add_fault("status", route="/v1/token-prices", status=502, count=1)
     ask("POST", "/v1/token-prices", 502)
     for path, price in MARKET.items():
         ask("POST", path, 400, json=[])

@@ -1,22 +1,18 @@
-"""Prices: walks that are worked out from a seed and a time, at any moment of 3,000 years; and their candles."""
+"""Prices: walks that are worked out from a seed and a time, at any moment of 3,000 years."""
 
 from __future__ import annotations
 
 import math
 import subprocess
 import sys
-from dataclasses import FrozenInstanceError
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tradesdk_mock.market.candles import Candle, candles
 from tradesdk_mock.market.price_model import Prices, cents, prices, significant
-from tradesdk_mock.market.scenarios import SCENARIOS
 from tradesdk_mock.market.tokens import Token, find, lively, tokens
 
 from ._http import START
@@ -63,7 +59,7 @@ def test_a_price_moves_without_jumps(token: Token, at: int) -> None:
 @settings(deadline=None, max_examples=30)
 @given(token=any_token, hour=st.integers(0, 10**7))
 def test_between_two_full_minutes_ether_and_rate_are_straight_lines(token: Token, hour: int) -> None:
-    market, start = Prices(7, "ordinary", 0.0), hour * HOUR
+    market, start = Prices(7), hour * HOUR
     marks, rates, closes = market.marks(token, hour), market.rates(hour), market.closes(token, hour)
     assert (len(marks), len(rates), len(closes)) == (61, 61, 60)
     assert marks[60] == pytest.approx(market.marks(token, hour + 1)[0], rel=1e-14)
@@ -79,9 +75,8 @@ def test_between_two_full_minutes_ether_and_rate_are_straight_lines(token: Token
             assert abs(market.rate(at) - rate) <= 0.00500001
 
 
-@pytest.mark.parametrize("scenario", SCENARIOS)
-def test_in_whatever_order_one_looks_it_is_the_same(scenario: str) -> None:
-    there, back = Prices(7, scenario, START), Prices(7, scenario, START)
+def test_in_whatever_order_one_looks_it_is_the_same() -> None:
+    there, back = Prices(7), Prices(7)
     times = [START + step * 7_919 for step in range(-20, 100)]
     forward = [there.usd(brett(), at) for at in times]
     assert [back.usd(brett(), at) for at in reversed(times)] == forward[::-1]
@@ -93,10 +88,10 @@ def test_in_whatever_order_one_looks_it_is_the_same(scenario: str) -> None:
 
 
 def test_what_is_held_is_bounded_and_can_be_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
-    expected = [Prices(7, "ordinary", 0.0).usd(token, START) for token in EVERY]
+    expected = [Prices(7).usd(token, START) for token in EVERY]
     for name in ("_HOURS", "_CLOSES", "_SPANS", "_DAYS"):
         monkeypatch.setattr(f"tradesdk_mock.market.price_model.{name}", 8)
-    market = Prices(7, "ordinary", 0.0)
+    market = Prices(7)
     for _ in range(2):
         assert [market.usd(token, START) for token in EVERY] == expected
         for token in EVERY:
@@ -107,10 +102,7 @@ def test_what_is_held_is_bounded_and_can_be_let_go(monkeypatch: pytest.MonkeyPat
 
 def some_prices() -> list[list[float]]:
     times = [START + 86_399 * step for step in range(-2, 9)] + [0, 10**11 - 1]
-    markets = [prices(7), prices(7, "crash", START + 0.5), prices(7, "whipsaw", START + 0.5)]
-    return [
-        [market.usd(token, at) for at in times] for market in markets for token in (*EVERY[:62:20], *EVERY[620:622])
-    ]
+    return [[prices(7).usd(token, at) for at in times] for token in (*EVERY[:62:20], *EVERY[620:622])]
 
 
 def test_another_process_has_the_same_prices() -> None:
@@ -143,7 +135,7 @@ def deviation(found: list[float]) -> float:
 
 
 def test_a_lively_token_moves_by_some_percent_a_day() -> None:
-    market, first = Prices(7, "ordinary", 0.0), START // HOUR
+    market, first = Prices(7), START // HOUR
     for token in lively(7, 8453)[:12]:
         minutes = deviation(moves(market, token, first, 24 * 10, 1))
         days = deviation([math.log(after / before) for before, after in pairwise(midnights(market, token, 60))])
@@ -155,7 +147,7 @@ def test_a_lively_token_moves_by_some_percent_a_day() -> None:
 
 def test_some_hours_are_calm_and_some_are_wild_and_some_have_a_direction() -> None:
     """Six hours have a mood; after it there may be another."""
-    market, first = Prices(7, "ordinary", 0.0), START // DAY * 24
+    market, first = Prices(7), START // DAY * 24
     loud, run = [], []
     for token in lively(7, 8453)[:20]:
         for quarter in range(40):
@@ -172,7 +164,7 @@ def test_some_hours_are_calm_and_some_are_wild_and_some_have_a_direction() -> No
 
 
 def test_tokens_do_not_move_together() -> None:
-    market, first = Prices(7, "ordinary", 0.0), START // HOUR
+    market, first = Prices(7), START // HOUR
     every = [moves(market, token, first, 24, 1) for token in lively(7, 8453)[:8]]
     for place, one in enumerate(every):
         for other in every[:place]:
@@ -189,81 +181,8 @@ def test_cents_are_those_of_round(usd: float) -> None:
 def test_ether_costs_one_ether() -> None:
     ether = find(7, 8453, "ETH")
     assert ether is not None
-    for scenario in SCENARIOS:
-        market = Prices(7, scenario, START)
-        assert market.eth(ether, START + 9 * DAY) == 1.0
-        assert market.usd(ether, START + 9 * DAY) == market.rate(START + 9 * DAY)
-        assert market.hours(ether, 3) == [1.0] * 24
-        assert market.closes(ether, START // HOUR) == market.rates(START // HOUR)[:60]
-
-
-# Candles: the prices of a span of time, as anybody can look them up one by one
-
-
-@settings(deadline=None, max_examples=30)
-@given(
-    start=st.integers(0, 4 * 10**9) | st.floats(0, 4e9),
-    length=st.floats(0, 40_000),
-    seconds=st.sampled_from([60, 120, 420, 3_600, 13_620]),
-)
-def test_each_is_what_prices_were(start: float, length: float, seconds: int) -> None:
-    found = candles(prices(7), brett(), start, start + length, seconds)
-    for candle in found:
-        assert candle.at % seconds == 0
-        assert start <= candle.at
-        assert candle.at + seconds <= start + length
-        usd = [prices(7).usd(brett(), candle.at + second) for second in range(0, seconds + 1, 60)]
-        assert candle == Candle(candle.at, usd[0], max(usd), min(usd), usd[-1])
-        for second in range(0, seconds, 613):
-            price = prices(7).usd(brett(), candle.at + second)
-            assert candle.low * (1 - 3e-6) <= price <= candle.high * (1 + 3e-6)
-    assert all(after.at == before.at + seconds and after.open == before.close for before, after in pairwise(found))
-    # None is missing at the ends.
-    if found:
-        assert found[0].at - seconds < start
-        assert found[-1].at + 2 * seconds > start + length
-    else:
-        assert length < 2 * seconds
-
-
-def test_longer_ones_are_made_of_shorter_ones() -> None:
-    short = candles(prices(7), brett(), START, START + DAY)
-    assert len(short) == 1_440
-    (day,) = candles(prices(7), brett(), START // DAY * DAY, START // DAY * DAY + DAY, DAY)
-    hours = candles(prices(7), brett(), day.at, day.at + DAY, 3_600)
-    assert len(hours) == 24
-    assert (day.open, day.close) == (hours[0].open, hours[-1].close)
-    assert (day.high, day.low) == (max(hour.high for hour in hours), min(hour.low for hour in hours))
-
-
-def test_without_seconds_they_are_of_a_minute_and_nobody_changes_them() -> None:
-    (candle,) = candles(prices(7), brett(), START, START + 60)
-    assert candle.at == START
-    with pytest.raises(FrozenInstanceError):
-        candle.close = 1.0  # type: ignore[misc]
-    assert candles(prices(7), brett(), START, START + 59) == candles(prices(7), brett(), START, START) == []
-
-
-@pytest.mark.parametrize(
-    ("wrong", "said"),
-    [
-        ({"start": -1}, "start: must be a time in Unix seconds, not '-1'"),
-        ({"start": True}, "start: "),
-        ({"start": "now"}, "start: "),
-        ({"end": float("nan")}, "end: "),
-        ({"end": 1e11}, "end: "),
-        ({"end": None}, "end: "),
-        ({"end": START - 0.5}, "end: is before start, 1799999999.5 < 1800000000"),
-        ({"seconds": 0}, "seconds: must be a multiple of 60 up to 86,400, not '0'"),
-        ({"seconds": 59}, "seconds: "),
-        ({"seconds": 61}, "seconds: "),
-        ({"seconds": 60.0}, "seconds: "),
-        ({"seconds": 2 * DAY}, "seconds: "),
-        ({"seconds": True}, "seconds: "),
-        ({"end": START + 6_000_060}, "end: there are 100,001 candles up to then, at most 100,000 can be had at once"),
-    ],
-    ids=str,
-)
-def test_what_can_not_be_had(wrong: dict[str, Any], said: str) -> None:
-    with pytest.raises(ValueError, match=f"^{said}"):
-        candles(prices(7), brett(), **{"start": START, "end": START + 60, **wrong})
+    market = Prices(7)
+    assert market.eth(ether, START + 9 * DAY) == 1.0
+    assert market.usd(ether, START + 9 * DAY) == market.rate(START + 9 * DAY)
+    assert market.hours(ether, 3) == [1.0] * 24
+    assert market.closes(ether, START // HOUR) == market.rates(START // HOUR)[:60]

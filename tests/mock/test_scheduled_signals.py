@@ -76,32 +76,24 @@ def test_a_script_is_played_as_the_clock_gets_there(mock: MockService) -> None:
     assert mock.emit_signals([]) == []
 
 
-def test_a_series_comes_at_even_steps(mock: MockService) -> None:
-    made = mock.emit_series(token="BRETT", direction="BUY", after=5, count=3, every=10)
-    assert [signal.published_at - START for signal in made] == [5, 15, 25]
+def test_one_signal_after_a_while(mock: MockService) -> None:
+    assert mock.emit_signal(token="BRETT", direction="BUY", after=5).published_at == START + 5
     assert history(mock) == []
-    mock.clock.advance(15)
-    assert history(mock) == [("BRETT", "BUY", 5), ("BRETT", "BUY", 15)]
-    together = mock.emit_series(count=2, at=START + 60)
-    assert [signal.published_at - START for signal in together] == [60, 60]
-    assert len({signal.id for signal in (*made, *together)}) == 5
+    mock.clock.advance(5)
+    assert history(mock) == [("BRETT", "BUY", 5)]
 
 
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        ({"count": 0}, "count: must be from 1 to 10,000"),
-        ({"count": 10_001}, "count: must be from 1 to 10,000"),
-        ({"every": -1}, "every: must be from 0 to 86,400 seconds"),
         ({"after": -1}, "after: must be seconds from now, and not together with at"),
         ({"after": 1, "at": START + 1}, "after: must be seconds from now, and not together with at"),
-        ({"count": 2, "every": 60, "confidence": 2}, "confidence: must be"),
-        ({"count": 3, "at": 1e11 - 1, "every": 86_400}, "at: "),
+        ({"after": 1e12}, "at: "),
     ],
 )
-def test_a_series_that_can_not_be_publishes_nothing(mock: MockService, given: dict[str, Any], words: str) -> None:
+def test_a_signal_that_can_not_be_is_not_published(mock: MockService, given: dict[str, Any], words: str) -> None:
     with pytest.raises(MockServerError, match=f"^{words}"):
-        mock.emit_series(**given)
+        mock.emit_signal(**given)
     mock.clock.advance(DAY)
     assert (mock.status()["signals"], history(mock)) == (0, [])
 

@@ -182,7 +182,7 @@ CONTROL = st.dictionaries(
     st.sampled_from(
         (
             *("kind", "route", "method", "tenant", "nth", "every", "probability", "count", "status", "after", "how"),
-            *("token", "direction", "confidence", "price_usd", "timestamp", "at", "chain_id", "price_failure"),
+            *("token", "direction", "confidence", "price_usd", "timestamp", "at", "chain_id"),
             *("scope", "plan", "name", "advance", "set", "freeze", "speed", "allow_backwards", "populate"),
         )
     )

@@ -81,7 +81,6 @@ def test_it_ends_with_its_key_and_with_the_world(
 def test_a_change_of_its_key_that_leaves_it_good_does_not_end_it(mock: MockService) -> None:
     key = mock.create_key()
     with client(mock, key.value, timeout=60) as http, listening(http) as stream:
-        mock.set_scope(key.id, "read-only")
         mock.expire_key(key.id, START + 10_000)
         mock.set_gaps(order="oldest")
         assert mock.emit_signal().id == stream.next()["id"]

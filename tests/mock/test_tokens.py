@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import pytest
 from eth_utils.address import to_checksum_address
 
-from tradesdk_mock import MockClock, MockService
 from tradesdk_mock.market.price_model import prices
 from tradesdk_mock.market.tokens import ETHER_ADDRESS, find, lively, tokens
 
@@ -60,28 +56,3 @@ def test_ether_is_a_token_of_base_that_nobody_signals() -> None:
     assert ether not in lively(7, 8453)
     assert prices(7).eth(ether, START) == 1.0
     assert prices(7).usd(ether, START) == prices(7).rate(START)
-
-
-def test_prices_can_be_made_to_fail() -> None:
-    brett = find(7, 8453, "BRETT")
-    assert brett is not None
-    with MockService(clock=MockClock(START)) as mock:
-
-        def failing() -> Any:
-            return mock.status()["price_failure"]
-
-        assert failing() is False
-        mock.set_price_failure([brett.address.upper(), "based-brett"])
-        assert failing() == ["BRETT"]
-        wrongs: list[list[Any]] = [["NOPE"], ["CAKE"], [""], [3], [None], [["BRETT"]], ["BRETT", "x" * 1_000]]
-        for wrong in wrongs:
-            with pytest.raises(ValueError, match=r"^price_failure: there is no token .{0,90} on Base$"):
-                mock.set_price_failure(wrong)
-        assert failing() == ["BRETT"]
-        mock.set_price_failure(True)
-        assert failing() is True
-        mock.set_price_failure(False)
-        assert failing() is False
-        mock.set_price_failure(True)
-        mock.reset()
-        assert failing() is False

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from ..core.errors import ApiError
 from ..market.price_model import DIGITS, significant
 from ..market.tokens import NETWORKS, find, tokens
 from ..trading import performance, signal_feed
@@ -36,10 +35,7 @@ def token_signals(call: MarketCall) -> Record:
 
 
 def token_prices(call: MarketCall) -> Record:
-    found, prices, failing = call.tokens(), call.world.prices, call.world.price_failure()
-    for token, _ in found:
-        if failing is True or (failing and token.symbol in failing):
-            raise ApiError(502, "bad_gateway", f"The price of {token.symbol} can't be found at the moment.")
+    prices = call.world.prices
     return {
         "results": [
             call.with_unknown(
@@ -50,7 +46,7 @@ def token_prices(call: MarketCall) -> Record:
                     "currentPriceUsd": prices.usd(token, call.now),
                 }
             )
-            for token, _ in found
+            for token, _ in call.tokens()
         ]
     }
 

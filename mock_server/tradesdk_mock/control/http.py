@@ -126,7 +126,7 @@ def signature(function: Callable[..., object]) -> tuple[dict[str, Argument], boo
         union = get_origin(annotation) in (Union, UnionType)
         members = [one for one in (get_args(annotation) if union else (annotation,)) if one is not type(None)]
         types = [_JSON.get(get_origin(one) or one) for one in members]
-        known = tuple(one for one in types if one is not None) if all(types) else ()
+        known = tuple(dict.fromkeys(one for one in types if one is not None)) if all(types) else ()
         choices = tuple(word for one in members if get_origin(one) is Literal for word in get_args(one))
         required = each.default is each.empty
         found[each.name] = Argument(each.name, known, required, choices, None if required else each.default)
@@ -301,11 +301,6 @@ def _agent(mock: Operations, _: object, given: Given) -> object:
     return {"id": given["agent_id"], "status": status}
 
 
-def _market(mock: Operations) -> object:
-    """Show whether prices of market data fail."""
-    return {"price_failure": mock.world.price_failure()}
-
-
 def _journal(mock: Operations, found: object, _: object) -> object:
     return {"data": plain(found), "last": mock.world.journal.last}
 
@@ -368,17 +363,12 @@ OPERATIONS: dict[str, dict[str, Operation]] = {
     "/_mock/keys/{key_id}/revoke": {"POST": Operation(Operations.revoke_key, _key)},
     "/_mock/keys/{key_id}/expire": {"POST": Operation(Operations.expire_key, _key)},
     "/_mock/keys/{key_id}/rotate": {"POST": Operation(Operations.rotate_key)},
-    "/_mock/keys/{key_id}/scope": {"POST": Operation(Operations.set_scope, _key)},
     "/_mock/tenants/{tenant}/plan": {"POST": Operation(Operations.set_plan, _plan)},
     "/_mock/tenants/{tenant}/populate": {"POST": Operation(Operations.populate)},
     "/_mock/agents/{agent_id}/start": {"POST": Operation(Operations.start_agent, _agent)},
     "/_mock/agents/{agent_id}/stop": {"POST": Operation(Operations.stop_agent, _agent)},
     "/_mock/agents/{agent_id}/status": {"POST": Operation(Operations.set_agent_status, _agent)},
-    "/_mock/signals": {"POST": Operation(Operations.emit_series)},
-    "/_mock/market": {
-        "GET": Operation(_market),
-        "POST": Operation(Operations.set_price_failure, _then(_market), names={"failing": "price_failure"}),
-    },
+    "/_mock/signals": {"POST": Operation(Operations.emit_signal)},
     "/_mock/faults": {
         "GET": Operation(Operations.faults),
         "POST": Operation(Operations.add_fault),

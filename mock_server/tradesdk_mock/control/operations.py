@@ -4,16 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 from ..core.clock import END, MockClock
 from ..core.errors import MockServerError, mock_errors
 from ..core.gap_options import GapOptions, Plan
 from ..market.emitted_signals import EmitRequest, MockSignal
-from ..market.indicators import CHAINS
-from ..market.scenarios import Scenario
-from ..market.tokens import find
 from ..payments.settlements import cash_held
 from ..state import tenants
 from ..state.snapshots import Snapshots
@@ -27,7 +23,6 @@ from .assertions import RequestAssertions
 if TYPE_CHECKING:
     from ..faults.catalog import FaultKind
     from ..faults.rules import FaultRule, Faults
-    from ..market.candles import Candle
     from ..payments.report import MockPayments
 
 
@@ -124,19 +119,6 @@ class Operations(RequestAssertions, Snapshots):
         with self._transaction() as world:
             return tenants.rotate(world, key_id)
 
-    def set_scope(self, key_id: str, scope: Scope) -> None:
-        """Change what a key may do, from now on.
-
-        Args:
-            key_id: its id, not its value.
-            scope: what it may do.
-
-        Raises:
-            MockServerError: an unknown id or scope.
-        """
-        with self._transaction() as world:
-            tenants.set_scope(world, key_id, scope)
-
     def set_plan(self, tenant: str, plan: Plan) -> None:
         """Change a tenant's plan: an upgrade at once, a downgrade at the end of the billing period.
 
@@ -199,18 +181,17 @@ class Operations(RequestAssertions, Snapshots):
         with self._transaction() as world:
             agent_states.set_status(world, agent_id, status)
 
-    def reset(self, seed: int | None = None, scenario: Scenario | None = None, *, populate: Sequence[str] = ()) -> None:
+    def reset(self, seed: int | None = None, *, populate: Sequence[str] = ()) -> None:
         """Delete everything but the clock and the gap options.
 
         Agents, trades, keys, signals and faults are gone, and open streams end.
 
         Args:
             seed: decides ids, prices and signals of the new world; by default it stays the same.
-            scenario: the course of the market; by default it stays the same.
             populate: tenants that then get wallets, agents and trades.
 
         Raises:
-            MockServerError: an unknown scenario or a bad tenant name; then nothing is deleted.
+            MockServerError: a bad tenant name; then nothing is deleted.
         """
         if isinstance(populate, str) or not all(isinstance(tenant, str) for tenant in populate):
             raise MockServerError("populate: must be names of tenants")
@@ -218,7 +199,7 @@ class Operations(RequestAssertions, Snapshots):
             # Before the reset: not all that it forgets is in the transaction.
             tenants.check_tenant(tenant)
         with self._transaction() as world:
-            world.reset(seed, scenario)
+            world.reset(seed)
             for tenant in populate:
                 population.populate(world, tenant)
 
@@ -229,82 +210,40 @@ class Operations(RequestAssertions, Snapshots):
         *,
         chain_id: int = 8453,
         token: str | None = None,
-        direction: str | None = None,
+        direction: Literal["BUY", "SELL"] | str | None = None,
         confidence: float | None = None,
         price_usd: float | None = None,
         timestamp: int | None = None,
         at: float | None = None,
+        after: float | None = None,
     ) -> MockSignal:
-        """Publish a signal: on the stream, among the latest, in the history, and in the market data of its token.
+        """Publish a signal, now or later.
 
+        It is on the stream, among the latest, in the history, and in the market data of its token.
         Omitted fields follow from the seed. Agents act on it as on any signal, at the market's price, not at
         `price_usd`; they don't trade ether or unknown tokens.
 
         Args:
             chain_id: 8453 or 56.
             token: a symbol or an address, also of an unknown token.
-            direction: `BUY` or `SELL`, in any case.
-            confidence: 0.0 to 1.0.
-            price_usd: above 0.
-            timestamp: the date in the signal, in Unix seconds; by default the time of publication.
-            at: when to publish it, in Unix seconds of the service, by default now.
-
-        Raises:
-            MockServerError: an invalid value.
-        """
-        with self._transaction() as world, _invalid_arguments():
-            request = EmitRequest(chain_id, token, direction, confidence, price_usd, timestamp, at)
-            return signal_feed.emit(world, request, world.now())
-
-    def emit_series(
-        self,
-        *,
-        chain_id: int = 8453,
-        token: str | None = None,
-        direction: Literal["BUY", "SELL"] | None = None,
-        confidence: float | None = None,
-        price_usd: float | None = None,
-        timestamp: int | None = None,
-        at: float | None = None,
-        after: float | None = None,
-        count: int = 1,
-        every: float = 0,
-    ) -> list[MockSignal]:
-        """Publish signals, now or later.
-
-        They are on the stream, among the latest, in the history, and in the market data: all of them, or none when one
-        is invalid. Omitted fields follow from the seed. Agents act on them at the market's price, not at `price_usd`.
-
-        Args:
-            chain_id: 8453 or 56.
-            token: a symbol or an address, also of an unknown token.
-            direction: what to do.
+            direction: what to do, in any case.
             confidence: 0 to 1.
             price_usd: in US dollars, above 0.
-            timestamp: the date in the signals, in Unix seconds; by default the time of publication.
-            at: when to publish the first one, in Unix seconds of the service, by default now.
+            timestamp: the date in the signal, in Unix seconds; by default the time of publication.
+            at: when to publish it, in Unix seconds of the service, by default now.
             after: the same in seconds from now, by the mock's clock; not together with `at`.
-            count: how many, 1 to 10,000.
-            every: seconds from one to the next, 0 to 86,400.
 
         Raises:
             MockServerError: an invalid value.
         """
-        if not 1 <= count <= 10_000:
-            raise MockServerError("count: must be from 1 to 10,000")
-        if not 0 <= every <= 86_400:
-            raise MockServerError("every: must be from 0 to 86,400 seconds")
-        if every and count == 1:
-            raise MockServerError("every: needs a count of 2 or more")
         if after is not None and (at is not None or after < 0):
             raise MockServerError("after: must be seconds from now, and not together with at")
         with self._transaction() as world, _invalid_arguments():
             now = world.now()
-            at = now + after if after is not None else at
-            request = EmitRequest(chain_id, token, direction, confidence, price_usd, timestamp, at)
-            first = now if at is None else at
-            later = [replace(request, at=first + number * every) if every else request for number in range(1, count)]
-            return [signal_feed.emit(world, each, now) for each in (request, *later)]
+            at = at if after is None else now + after
+            return signal_feed.emit(
+                world, EmitRequest(chain_id, token, direction, confidence, price_usd, timestamp, at), now
+            )
 
     def emit_signals(self, script: Iterable[ScriptedSignal]) -> list[MockSignal]:
         """Publish signals, each at its time: all of them, or none when one is invalid.
@@ -341,39 +280,6 @@ class Operations(RequestAssertions, Snapshots):
                     request = EmitRequest(**arguments, at=now + after)  # type: ignore[arg-type]  # it checks them
                     made.append(signal_feed.emit(world, request, now))
             return made
-
-    def set_price_failure(self, failing: bool | list[str]) -> None:
-        """Make prices of market data fail with 502, or let them work again.
-
-        Args:
-            failing: symbols or addresses of the tokens; or all of them (true), or none (false).
-
-        Raises:
-            MockServerError: an unknown token.
-        """
-        with self._transaction() as world:
-            world.set_price_failure(failing)
-
-    def candles(self, token: str, *, chain_id: int = 8453, start: float, end: float, seconds: int = 60) -> list[Candle]:
-        """A token's prices as candles in USD, oldest first. Times in the future work too.
-
-        Args:
-            token: symbol, address or coin id, in any case.
-            chain_id: 8453 or 56.
-            start: no candle begins earlier, Unix seconds. Each begins at a multiple of its length.
-            end: no candle ends later, Unix seconds.
-            seconds: of a candle: 60, or a multiple of it up to a day.
-
-        Raises:
-            MockServerError: an unknown chain or token, invalid times, or more than 100,000 candles.
-        """
-        from ..market.candles import candles
-
-        found = find(self.world.seed, chain_id, token) if chain_id in CHAINS and isinstance(token, str) else None
-        if found is None:
-            raise MockServerError(f"there is no token {str(token)[:60]!r} on chain {str(chain_id)[:20]}")
-        with _invalid_arguments():
-            return candles(self.world.prices, found, start, end, seconds)
 
     # Payments
 
@@ -496,8 +402,6 @@ class Operations(RequestAssertions, Snapshots):
                 "frozen": world.clock.frozen,
                 "speed": world.clock.speed,
                 "market": world.market,
-                "scenario": world.scenario,
-                "price_failure": world.price_failure(),
                 "db": world.store.path,
                 "tenants": [name for (name,) in world.store.all("SELECT name FROM tenants ORDER BY name")],
                 "keys": count("SELECT count(*) FROM keys"),

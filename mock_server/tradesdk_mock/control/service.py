@@ -40,13 +40,11 @@ class MockService(Operations):
         clock: the service's clock. Clients that share it wait in its time.
         signals: `live`: the market publishes signals; `scripted`: only `emit_signal` does. By default the state
             file's, or `live`. A new value also applies to other processes that use the file.
-        scenario: the course of the market: `trending`, `choppy`, `crash`, `quiet`, `whipsaw` or `ordinary`. By default
-            the state file's, or `ordinary`.
         first_within: a stream gets its first signal within this many seconds; None leaves that to the market.
         allow_remote_control: the control API accepts requests from other machines too.
 
     Raises:
-        MockServerError: the state file can't be used, or was made with another seed or scenario.
+        MockServerError: the state file can't be used, or was made with another seed.
         ValueError: an unknown gap option, or an invalid value.
     """
 
@@ -58,13 +56,10 @@ class MockService(Operations):
         gaps: GapOptions | Mapping[str, object] | None = None,
         clock: MockClock | None = None,
         signals: Literal["live", "scripted"] | None = None,
-        scenario: str | None = None,
         first_within: float | None = None,
         allow_remote_control: bool = False,
     ) -> None:
-        self.world = World(
-            seed=seed, db=db, gaps=gaps, clock=clock, market=signals, scenario=scenario, first_within=first_within
-        )
+        self.world = World(seed=seed, db=db, gaps=gaps, clock=clock, market=signals, first_within=first_within)
         self._faults = Faults(self.world)
         self._allow_remote_control = allow_remote_control
         self._pipeline: Pipeline | None = None

@@ -44,7 +44,7 @@ class MockServerError(RuntimeError):
 
 
 class StateFileError(MockServerError):
-    """A state file can't be used: damaged, in use, of another version, or made with another seed or scenario.
+    """A state file can't be used: damaged, in use, of another version, or made with another seed.
 
     Attributes:
         path: the file.

@@ -1,4 +1,4 @@
-"""Prices of tokens: functions of seed, scenario and time alone."""
+"""Prices of tokens: functions of seed and time alone."""
 
 from __future__ import annotations
 
@@ -6,12 +6,11 @@ import hashlib
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import accumulate, islice
-from math import ceil, exp, log, sqrt
+from math import exp, log, sqrt
 from operator import mul
 from typing import TypeVar
 
 from ..core.seeding import SeededRandom
-from .scenarios import ORDINARY, Course
 from .tokens import NATIVE_USD, Token
 
 DIGITS = 8
@@ -39,17 +38,11 @@ _Value = TypeVar("_Value")
 
 @dataclass(slots=True)
 class _Path:
-    """One price: `name` for random numbers, the mean of its logarithm, and its daily deviation.
-
-    `measure`, `delay` (minutes): how it follows a scenario; `origin`: the price where that begins.
-    """
+    """One price: `name` for random numbers, the mean of its logarithm, and its daily deviation."""
 
     name: str
     middle: float
     deviation: float
-    measure: float
-    delay: int
-    origin: float | None = None
 
 
 class Prices:
@@ -60,17 +53,10 @@ class Prices:
 
     Args:
         seed: of the world.
-        scenario: one of `SCENARIOS`.
-        anchor: when the scenario begins, Unix seconds; before that, the market is `ordinary`.
     """
 
-    def __init__(self, seed: int, scenario: str, anchor: float) -> None:
+    def __init__(self, seed: int) -> None:
         self.seed = seed
-        self.scenario = scenario
-        self.anchor = anchor
-        self._course = None if scenario == ORDINARY else Course(seed, scenario)
-        # The first full minute of the scenario, in minutes.
-        self._begin = ceil(anchor / 60)
         self._paths: dict[str, _Path] = {}
         self._spans: dict[tuple[str, int], list[float]] = {}
         self._days: dict[tuple[str, int], tuple[list[float], tuple[float, ...]]] = {}
@@ -129,14 +115,13 @@ class Prices:
         """Ether at the 24 full hours from `day * 86400` on, without computing minutes."""
         if token.symbol == "ETH":
             return [1.0] * 24
-        path = self._path(token)
-        return self._bent(path, list(map(exp, self._day(path, day)[0][:24])), day * 1_440, 60)
+        return list(map(exp, self._day(self._path(token), day)[0][:24]))
 
     def marks(self, token: Token, hour: int) -> list[float]:
         """Unrounded ether at the 61 full minutes from `hour * 3600` on; linear in between. Don't change the list."""
         found = self._hours.get((token.address, hour))
         if found is None:
-            found = [1.0] * 61 if token.symbol == "ETH" else self._made(self._path(token), hour)
+            found = [1.0] * 61 if token.symbol == "ETH" else self._minutes(self._path(token), hour)
             keep(self._hours, (token.address, hour), found, _HOURS)
         return found
 
@@ -156,10 +141,9 @@ class Prices:
         if found is None:
             path = self._paths.get(name)
             if path is None:
-                measure = 0.0 if self._course is None else self._course.share
-                path = _Path(f"{self.seed} {name}", log(NATIVE_USD[chain_id]), _NATIVE[name], measure, 0)
+                path = _Path(f"{self.seed} {name}", log(NATIVE_USD[chain_id]), _NATIVE[name])
                 self._paths[name] = path
-            found = [cents(price) for price in self._made(path, hour)]
+            found = [cents(price) for price in self._minutes(path, hour)]
             keep(self._hours, (name, hour), found, _HOURS)
         return found
 
@@ -168,35 +152,9 @@ class Prices:
         if path is None:
             name = f"{token.chain_id} {token.symbol}"
             deviation = SeededRandom(self.seed, "deviation", name, draws=1).between(*_DEVIATIONS)
-            measure, delay = (0.0, 0) if self._course is None else self._course.followed_by(name)
             middle = log(token.price_usd / NATIVE_USD[8453])
-            path = self._paths[token.address] = _Path(f"{self.seed} {name}", middle, deviation, measure, delay)
+            path = self._paths[token.address] = _Path(f"{self.seed} {name}", middle, deviation)
         return path
-
-    def _made(self, path: _Path, hour: int) -> list[float]:
-        found = self._minutes(path, hour)
-        return found if self._course is None else self._bent(path, found, hour * 60, 1)
-
-    def _bent(self, path: _Path, found: list[float], first: int, step: int) -> list[float]:
-        """Apply the scenario to ordinary prices, `step` minutes apart from the minute `first` on."""
-        course, since = self._course, first - self._begin
-        if course is None or since + step * len(found) <= 0:
-            return found
-        if path.origin is None:
-            hour, place = divmod(self._begin, 60)
-            path.origin = self._minutes(path, hour)[place]
-        origin, measure, volatility = path.origin, path.measure, course.volatility
-        heights = course.heights(since - path.delay, len(found), step)
-        # It is 0 at full hours, so it isn't needed for these.
-        rough = course.roughness(since - path.delay, len(found)) if step == 1 else None
-        if rough is not None:
-            waves = _bridge(f"{path.name} rough {first // 60}")
-            heights = [height + each * wave for height, each, wave in zip(heights, rough, waves, strict=True)]
-        minutes = range(since, since + step * len(found), step)
-        return [
-            price if minute <= 0 else origin * (price / origin) ** volatility * exp(measure * height)
-            for minute, price, height in zip(minutes, found, heights, strict=True)
-        ]
 
     def _minutes(self, path: _Path, hour: int) -> list[float]:
         """61 prices, a minute apart. Within an hour the price itself is the random walk: its logarithm is slower."""
@@ -247,9 +205,9 @@ class Prices:
 
 
 @lru_cache(maxsize=8)
-def prices(seed: int, scenario: str = ORDINARY, anchor: float = 0.0) -> Prices:
+def prices(seed: int) -> Prices:
     """The prices of a market, with their caches."""
-    return Prices(seed, scenario, anchor)
+    return Prices(seed)
 
 
 def cents(usd: float) -> float:
@@ -260,15 +218,6 @@ def cents(usd: float) -> float:
 def _normals(name: str, count: int) -> list[float]:
     """Normally distributed numbers that follow from a name."""
     return list(map(_quantiles().__getitem__, hashlib.shake_128(name.encode()).digest(count)))
-
-
-def _bridge(name: str) -> list[float]:
-    """61 places of a random walk from 0 to 0; each step is about 1."""
-    steps = _normals(name, 60)
-    slope = sum(steps) / 60
-    found = list(accumulate([each - slope for each in steps], initial=0.0))
-    found[60] = 0.0
-    return found
 
 
 @lru_cache(maxsize=1)

@@ -59,7 +59,7 @@ class MockServer(MockService):
         port: 0 lets the system choose one that is free.
 
     Raises:
-        MockServerError: the state file can't be used, or was made with another seed or scenario; on `start` and
+        MockServerError: the state file can't be used, or was made with another seed; on `start` and
             `with`, the port can't be used.
     """
 
@@ -73,7 +73,6 @@ class MockServer(MockService):
         gaps: GapOptions | Mapping[str, object] | None = None,
         clock: MockClock | None = None,
         signals: Literal["live", "scripted"] | None = None,
-        scenario: str | None = None,
         first_within: float | None = None,
         allow_remote_control: bool = False,
     ) -> None:
@@ -83,7 +82,6 @@ class MockServer(MockService):
             gaps=gaps,
             clock=clock,
             signals=signals,
-            scenario=scenario,
             first_within=first_within,
             allow_remote_control=allow_remote_control,
         )

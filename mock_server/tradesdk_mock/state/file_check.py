@@ -6,19 +6,18 @@ import json
 import os
 import sqlite3
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from urllib.parse import quote
 
 from ..core.errors import StateFileError
 from ..core.gap_options import GapOptions
-from ..market.scenarios import SCENARIOS
 from . import schema
 
 # Reading a whole file costs 2 ms for each MiB. Larger ones are checked where they are used, and damage is answered
 # there: a server should not wait for seconds before it listens.
 READ_WHOLE = 16 * 1024 * 1024
-LOGS = ("-wal", "-shm", "-journal")
+_LOGS = ("-wal", "-shm", "-journal")
 # Attempts to read a file that other processes are changing.
 _ATTEMPTS = 10
 _MARKETS = ("live", "scripted")
@@ -35,13 +34,13 @@ def check(path: str) -> None:
         StateFileError: it is something else, or damaged.
     """
     try:
-        if is_there(path):
-            inspect(path, check_state)
+        if _is_there(path):
+            _inspect(path)
     except Unusable as error:
         raise StateFileError(path, str(error)) from error.__cause__
 
 
-def is_there(path: str) -> bool:
+def _is_there(path: str) -> bool:
     """Whether there is a file that isn't empty."""
     try:
         found = os.stat(path)
@@ -61,14 +60,14 @@ def is_there(path: str) -> bool:
     return found.st_size > 0
 
 
-def inspect(path: str, read: Callable[[sqlite3.Connection], None]) -> None:
-    """Call `read` with a read-only connection; again when another process has changed the file meanwhile."""
+def _inspect(path: str) -> None:
+    """Check the state; again when another process has changed the file meanwhile."""
     failure: Exception = Unusable("is in use")
     for _ in range(_ATTEMPTS):
         before = _stamp(path)
         try:
             with database_errors(), _reading(path) as db:
-                read(db)
+                check_state(db)
             return
         except (Unusable, OSError) as error:
             failure = error
@@ -80,7 +79,7 @@ def inspect(path: str, read: Callable[[sqlite3.Connection], None]) -> None:
 
 
 def _stamp(path: str) -> object:
-    return [_size(path + end) for end in ("", *LOGS)], os.stat(path).st_mtime_ns
+    return [_size(path + end) for end in ("", *_LOGS)], os.stat(path).st_mtime_ns
 
 
 def _size(path: str) -> int | None:
@@ -175,8 +174,8 @@ def settings(db: sqlite3.Connection) -> dict[str, str]:
                 raise ValueError(kept["clock"])
             known = GapOptions().as_dict()
             GapOptions().changed(**{name: value for name, value in json.loads(kept["gaps"]).items() if name in known})
-            if kept["scenario"] not in SCENARIOS or kept["market"] not in _MARKETS:
-                raise ValueError(kept["scenario"])
+            if kept["market"] not in _MARKETS:
+                raise ValueError(kept["market"])
     except (KeyError, ValueError, TypeError, AttributeError) as error:
         raise Unusable("is damaged: its settings can't be read") from error
     return kept

@@ -130,12 +130,6 @@ def expire(world: World, key_id: str, at: float | None = None) -> None:
     _change(world, key_id, "UPDATE keys SET expires_at = ? WHERE id = ?", world.now() if at is None else at)
 
 
-def set_scope(world: World, key_id: str, scope: str) -> None:
-    if scope not in SCOPES:
-        raise MockServerError(f"{scope!r} is not a scope: {', '.join(SCOPES)}")
-    _change(world, key_id, "UPDATE keys SET scope = ? WHERE id = ?", scope)
-
-
 def rotate(world: World, key_id: str) -> MockKey:
     """Revoke a key and create one with the same name, scope and tenant. MockServerError when it is revoked already."""
     with world.store:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Protocol
 
@@ -16,8 +16,6 @@ from ..core.rate_limit import RateLimiter
 from ..core.request_log import Journal
 from ..core.subscribers import Subscribers
 from ..market.price_model import Prices, prices
-from ..market.scenarios import ORDINARY, SCENARIOS
-from ..market.tokens import find
 from .database import Database
 
 DEFAULT_SEED = 7
@@ -45,8 +43,6 @@ class World:
 
     Attributes:
         market: `live`, or `scripted`: only emitted signals. Kept in the state file.
-        market_before: the market in the state file when another one was given; None otherwise.
-        scenario: the course of the market. Kept in the state file.
         first_within: seconds within which a new stream gets a signal; None for no such promise.
         catch_up_limit: after a jump of the clock, signals of at most this many seconds are published.
         due: when the next signal is published (infinity: never); None when unknown.
@@ -63,14 +59,11 @@ class World:
         gaps: GapOptions | Mapping[str, object] | None = None,
         clock: MockClock | None = None,
         market: str | None = None,
-        scenario: str | None = None,
         first_within: float | None = None,
         catch_up_limit: float = 31 * 86_400,
     ) -> None:
         if market not in (None, *MARKETS):
             raise MockServerError(f"{market!r} is not a market: {', '.join(MARKETS)}")
-        if scenario not in (None, *SCENARIOS):
-            raise MockServerError(f"{scenario!r} is not a scenario: {', '.join(SCENARIOS)}")
         if clock is not None and not isinstance(clock, MockClock):
             raise MockServerError(f"clock: must be a MockClock such as MockClock(1_800_000_000), not {clock!r}")
         self.store = Database(db)
@@ -84,8 +77,6 @@ class World:
         # How often the world was reset or restored.
         self.generation = 0
         self.market = MARKETS[0]
-        self.market_before: str | None = None
-        self.scenario = ORDINARY
         self.first_within = first_within
         self.catch_up_limit = catch_up_limit
         self.due: float | None = None
@@ -101,12 +92,6 @@ class World:
                     raise StateFileError(str(self.store.path), f"was made with seed {kept}, not {seed}: reset it first")
                 self.seed = int(kept) if kept is not None else DEFAULT_SEED if seed is None else seed
                 self.store.set_meta("seed", str(self.seed))
-                begun = self.store.get_meta("scenario")
-                if begun is not None and scenario not in (None, begun):
-                    raise StateFileError(
-                        str(self.store.path), f"was made with scenario {begun}, not {scenario}: reset it first"
-                    )
-                self.scenario = begun or scenario or ORDINARY
                 if not isinstance(gaps, GapOptions):
                     self._load_gaps()
                     self.gaps = self.gaps.changed(**gaps or {})
@@ -114,9 +99,7 @@ class World:
                     self._load_clock()
                 self._save_gaps()
                 self._save_clock()
-                before = self.store.get_meta("market")
                 self._begin(market)
-                self.market_before = None if before == self.market else before
                 self.generation = int(self.store.get_meta("age") or 0)
                 self.store.changed_elsewhere()
         except ApiError as error:
@@ -132,8 +115,7 @@ class World:
     def prices(self) -> Prices:
         """The prices of the market."""
         if self._prices is None:
-            anchor = 0.0 if self.scenario == ORDINARY else self.created_at
-            self._prices = prices(self.seed, self.scenario, anchor)
+            self._prices = prices(self.seed)
         return self._prices
 
     def now(self) -> float:
@@ -152,35 +134,12 @@ class World:
         self.subscribers.notify()
         return self.gaps
 
-    def set_price_failure(self, tokens: bool | Sequence[str]) -> None:
-        """Let prices on Base fail: all, none, or those of some tokens, each by symbol, address or coin id.
-
-        Only POST /v1/token-prices shows it, with 502. ValueError for an unknown token.
-        """
-        symbols: list[str] = []
-        for name in () if isinstance(tokens, bool) else tokens:
-            token = find(self.seed, 8453, name) if isinstance(name, str) else None
-            if token is None:
-                raise ValueError(f"price_failure: there is no token {str(name)[:80]!r} on Base")
-            if token.symbol not in symbols:
-                symbols.append(token.symbol)
-        with self.store:
-            self.store.set_meta("price_failure", json.dumps(tokens if isinstance(tokens, bool) else symbols))
-
-    def price_failure(self) -> bool | list[str]:
-        """Which prices fail: true for all, false for none, or the symbols."""
-        found: bool | list[str] = json.loads(self.store.get_meta("price_failure") or "false")
-        return found
-
-    def reset(self, seed: int | None = None, scenario: str | None = None) -> None:
-        """Delete everything except the clock and the gap options; `seed` and `scenario` change the world."""
-        if scenario not in (None, *SCENARIOS):
-            raise MockServerError(f"{scenario!r} is not a scenario: {', '.join(SCENARIOS)}")
+    def reset(self, seed: int | None = None) -> None:
+        """Delete everything except the clock and the gap options; `seed` changes the world."""
         with self.transaction():
             market, age = self.market, self.generation + 1
             self.store.clear()
             self.seed = self.seed if seed is None else seed
-            self.scenario = scenario or self.scenario
             self.store.set_meta("seed", str(self.seed))
             self.store.set_meta("age", str(age))
             self.generation = age
@@ -232,7 +191,7 @@ class World:
 
     @property
     def created_at(self) -> float:
-        """When the world was made; a scenario begins then."""
+        """When the world was made."""
         return float(self.store.get_meta("born") or self.now())
 
     def set_created_at(self, when: float) -> None:
@@ -257,7 +216,6 @@ class World:
         self.due = None
         self.seed = int(self.store.get_meta("seed") or self.seed)
         self.market = self.store.get_meta("market") or self.market
-        self.scenario = self.store.get_meta("scenario") or self.scenario
         self._prices = None
         self._load_gaps()
         age = int(self.store.get_meta("age") or 0)
@@ -302,7 +260,6 @@ class World:
         kept, upto = self.store.get_meta("market"), self.store.get_meta("signals_upto")
         self.market = market or kept or MARKETS[0]
         self.store.set_meta("market", self.market)
-        self.store.set_meta("scenario", self.scenario)
         self._prices = None
         if kept == "scripted" and self.market == "live" and upto is not None:
             # There are no signals for the time that it was off.

@@ -67,13 +67,11 @@ COMMANDS = {
     "fault kinds": Command("GET faults/kinds"),
     "fault remove": Command("DELETE faults/{fault_id}", empty="no faults left"),
     "fault clear": Command("DELETE faults", empty="no faults left"),
-    "fail-prices": Command("POST market", examples=("BRETT DEGEN", "none")),
     "agent start": Command("POST agents/{agent_id}/start"),
     "agent stop": Command("POST agents/{agent_id}/stop"),
     "agent set-status": Command("POST agents/{agent_id}/status"),
     "key create": Command("POST keys", examples=("--name bot", "--name eyes --scope read-only")),
     "key list": Command("GET keys", KEYS, "no keys yet"),
-    "key scope": Command("POST keys/{key_id}/scope"),
     "key expire": Command("POST keys/{key_id}/expire", examples=("KEY_ID", "KEY_ID --at 1900000000")),
     "key rotate": Command("POST keys/{key_id}/rotate"),
     "key revoke": Command("POST keys/{key_id}/revoke"),
@@ -103,7 +101,7 @@ COMMANDS = {
     "reset": Command(
         "POST reset",
         loses="agents, trades, keys, signals and faults",
-        examples=("--yes", "--scenario crash --populate me --dry-run"),
+        examples=("--yes", "--seed 11 --populate me --dry-run"),
     ),
 }
 
@@ -161,7 +159,6 @@ _METAVARS = {
     "key": "KEY_ID",
     "payer": "ADDRESS",
     "populate": "TENANT",
-    "price_failure": "all|none|TOKEN",
     "query": "NAME=VALUE",
 }
 
@@ -284,8 +281,6 @@ def _sent(each: ControlParameter, value: Any) -> Any:
         return int(Decimal(amount_of("USD", value)).scaleb(6))
     if each.types == (dict,):
         return pairs(value, "{trade} mock fault add --help")
-    if each.types == (bool, list):
-        return {"all": True, "none": False}.get(value[0], value) if len(value) == 1 else value
     return int(value) if each.types == (int,) else value
 
 

@@ -7,7 +7,7 @@ import signal
 import threading
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 from urllib.parse import urlsplit
 
 import typer
@@ -19,16 +19,11 @@ from tradesdk_cli.errors import CliError, UsageProblem
 from tradesdk_cli.session import session
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
     from tradesdk_cli.output.printer import Output
     from tradesdk_cli.session import Session
     from tradesdk_mock import MockServer
-
-
-Scenario = Literal["ordinary", "trending", "choppy", "crash", "quiet", "whipsaw"]
-"""The mock's own list, in its order. Written down again, so that help and completion load nothing of the mock."""
-_SCENARIOS = get_args(Scenario)
 
 
 app = single("Serve the mock on a port until Ctrl-C.")
@@ -40,7 +35,7 @@ PLAY_MONEY = "0x" + "01" * 32
 _ANY = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}  # noqa: S104  # compared with, not listened on
 
 
-@app.verb("serve", "trade mock serve", "trade mock serve --scenario crash --seed 11 --gap write_status=200/200")
+@app.verb("serve", "trade mock serve", "trade mock serve --seed 11 --gap write_status=200/200")
 def serve(
     ctx: typer.Context,
     port: Annotated[
@@ -75,10 +70,6 @@ def serve(
             show_default=False,
         ),
     ] = None,
-    scenario: Annotated[
-        Scenario | None,
-        typer.Option("--scenario", metavar="NAME", help=f"The course of the market: {', '.join(_SCENARIOS)}."),
-    ] = None,
     allow_remote_control: Annotated[
         bool, typer.Option("--allow-remote-control", help="Let other machines control the mock, too.")
     ] = False,
@@ -108,7 +99,6 @@ def serve(
                     db=db,
                     gaps=options,
                     signals=_MARKETS[scripted],
-                    scenario=scenario,
                     first_within=FIRST_SIGNAL_WITHIN,
                     allow_remote_control=allow_remote_control,
                 ) as server,
@@ -118,8 +108,8 @@ def serve(
                 _say(run.out, server, host, tenant, remote=allow_remote_control)
                 _wait_for(stop)
         except MockServerError as error:
-            given = [f"--{name}" for name, value in (("seed", seed), ("scenario", scenario)) if value is not None]
-            raise CliError(f"the mock cannot serve: {error}", _serving_hint(error, db, given)) from None
+            hint = _serving_hint(error, db, seeded=seed is not None)
+            raise CliError(f"the mock cannot serve: {error}", hint) from None
 
 
 def _world(run: Session, db: Path | None) -> Path:
@@ -142,8 +132,6 @@ def _say(out: Output, server: MockServer, host: str, tenant: str, *, remote: boo
 
     key = f"mock_full_{tenant}"
     said = {"url": server.url, "api_key": key, "read_only_key": f"mock_read_{tenant}", "seed": server.world.seed}
-    if server.world.scenario != _SCENARIOS[0]:
-        said["scenario"] = server.world.scenario
     if server.market_url != server.url:
         said["market_url"] = server.market_url
     out.one(said)
@@ -159,8 +147,6 @@ def _say(out: Output, server: MockServer, host: str, tenant: str, *, remote: boo
     out.note("and a ledger of its own, so that no real budget is spent: export TRADE_HOME=$(mktemp -d)")
     out.note(f"signals as they come: curl -N -H 'Authorization: Bearer {key}' '{here}/v1/signals/stream?chain=8453'")
     out.note(f"OpenAPI description: {here}/openapi.json")
-    if server.world.market_before is not None:
-        out.note(f"the market of this state was {server.world.market_before}, and is {server.world.market} from now on")
     if is_loopback(host):
         return
     if remote:
@@ -169,15 +155,14 @@ def _say(out: Output, server: MockServer, host: str, tenant: str, *, remote: boo
         out.note("other machines can use it, not control it; --allow-remote-control lets them")
 
 
-def _serving_hint(error: Exception, db: Path | None, options: Sequence[str]) -> str:
+def _serving_hint(error: Exception, db: Path | None, *, seeded: bool) -> str:
     from tradesdk_mock import StateFileError
 
     cause = error.__cause__
     if db is not None and not db.parent.is_dir():
         return f"the folder {db.parent} does not exist; make it, or take a file in another one"
     if isinstance(error, StateFileError):
-        given = "".join(f"leave out {option}, or " for option in options)
-        return f"{given}take another --db FILE; this one is left as it is"
+        return f"{'leave out --seed, or ' if seeded else ''}take another --db FILE; this one is left as it is"
     if isinstance(cause, OSError) and cause.errno in (errno.EADDRINUSE, errno.EACCES):
         return "--port 0 takes any free port"
     if isinstance(cause, OSError):

@@ -59,7 +59,7 @@ def restore(
 ) -> None:
     """Restore a snapshot, or load a state file.
 
-    State, seed, scenario, clock, gap options, faults and keys are those of the file, which stays as it is. What the
+    State, seed, clock, gap options, faults and keys are those of the file, which stays as it is. What the
     mock holds now is forgotten, and open streams end. What was paid in the embedded world is forgotten on both sides.
     """
     from tradesdk_cli.confirm import Change, approve
