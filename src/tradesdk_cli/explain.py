@@ -118,64 +118,20 @@ def _problem_of(error: BaseException) -> Problem:
     return Problem(OTHER, "internal", one_line(message), "run it again with -v to see where")
 
 
-def _of_fleet(code: str, hint: str) -> str:
-    """A hint about the server of a fleet in commands."""
-    if code in ("ledger_unreachable", "fleet_unreachable"):
-        return f"{hint}; see where its URL is set: {TRADE} config list --sources"
-    return hint
-
-
-def _request_problem(error: Any) -> Problem:
-    from tradesdk import AmbiguousOutcomeError, APIConnectionError, APIResponseError, APITimeoutError
-
-    message = one_line(str(error))
-    if isinstance(error, AmbiguousOutcomeError):
-        return Problem(OTHER, "outcome_unknown", message, f"look before you send it again: {_lister(error.url)}")
-    if error.outcome == "unknown":
-        hint = f"it may have been carried out; look before you send it again: {_lister(error.url)}"
-    elif isinstance(error, APIConnectionError):
-        hint = f"check the network and the base URL ({_address_of(error.url)})"
-        if error.code == "proxy_failed":
-            hint = error.hint
-        nobody = _nobody_at(error)
-        if nobody is not None:
-            message = nobody
-            address = _address_of(error.url)
-            start = "start the service, or " if error.code == "connection_refused" else ""
-            hint = f"{start}correct {address}; see where it is set: {TRADE} config list --sources"
-    else:
-        hint = _CHECK_URL
-    if isinstance(error, APITimeoutError):
-        return Problem(NETWORK, "timeout", message, hint, retryable=error.outcome != "unknown")
-    if isinstance(error, APIConnectionError):
-        retryable = error.temporary and error.outcome != "unknown"
-        return Problem(NETWORK, "network", message, hint, retryable=retryable)
-    if isinstance(error, APIResponseError):
-        return Problem(SERVER, "bad_response", message, hint)
-    return Problem(OTHER, "error", message, hint)
-
-
-def _nobody_at(error: Any) -> str | None:
-    """That there is nobody at the address, in a few words; None when it is something else."""
-    parts = urlsplit(error.url)
-    if error.code == "connection_refused":
-        return one_line(f"nothing listens at {parts.scheme}://{parts.netloc.rpartition('@')[2]}")
-    if error.code == "unknown_host":
-        return one_line(f"there is no host {parts.hostname}")
-    return None
-
-
-def _address_of(url: str) -> str:
-    """Where the address of a URL is set."""
-    return "TRADE_MARKET_BASE_URL or TRADE_BASE_URL" if _market(url) else "TRADE_BASE_URL or --base-url"
-
-
-_STATUS_EXIT = {
-    401: UNAUTHENTICATED,
-    403: FORBIDDEN,
-    404: NOT_FOUND,
-    409: CONFLICT,
-    429: RATE_LIMITED,
+_STATUS_EXIT = {401: UNAUTHENTICATED, 403: FORBIDDEN, 404: NOT_FOUND, 409: CONFLICT, 429: RATE_LIMITED}
+_OPEN = "it may have been carried out; look before you send it again: {lister}"
+_BY_STATUS = {
+    401: _CHECK_KEY,
+    402: f"the service wants to be paid for this, or another plan; see the plan: {TRADE} account show",
+    403: f"use a key with the scope full-access, or another plan; see the plan: {TRADE} account show",
+    404: "see what there is: {lister}",
+    409: "look at its present state: {lister}",
+    429: f"{{wait}} and run it again; see the limits: {TRADE} account usage",
+}
+_BY_CLASS = {
+    3: f"redirects are not followed: {_CHECK_URL}",
+    4: "nothing was changed; correct the value and run it again (--help shows what is accepted)",
+    5: "the service has a problem; run it again in a while",
 }
 
 
@@ -189,67 +145,71 @@ def _status_problem(error: Any) -> Problem:
     if error.response is None:  # held back here
         code = error.code
     message = one_line(error.message or f"the service answered {status}")
-    retryable = status in (429, 503)
-    return Problem(_exit_code(status), code, message, _status_hint(error), status, retryable)
+    return Problem(_exit_code(status), code, message, _status_hint(error), status, status in (429, 503))
 
 
 def _status_hint(error: Any) -> str:
     status: int = error.status
-    if error.outcome == "unknown":
-        return f"it may have been carried out; look before you send it again: {_lister(error.url)}"
-    if status == 401 and _market(error.url):
+    hint = _OPEN if error.outcome == "unknown" else _BY_STATUS.get(status) or _BY_CLASS[min(status // 100, 5)]
+    if hint == _CHECK_KEY and _market(error.url):
         return "the service wants the API key of the account as well: add --send-api-key"
-    if status == 401:
-        return _CHECK_KEY
-    if status == 402:
-        return f"the service wants to be paid for this, or another plan; see the plan: {TRADE} account show"
-    if status == 403:
-        return f"{error.hint}; see the plan: {TRADE} account show"
-    if status == 404:
-        if _market(error.url):
-            return f"not found; see what there is: {_lister(error.url)}"
-        if error.service_code is None:
-            return _CHECK_URL
-        if not any(f"/v1/{noun}" in error.url for noun in _NOUNS):
-            return f"there are {_PATHS}; for examples: {TRADE} api --help"
-        return f"see what there is: {_missing(error)}"
-    if status == 409:
-        return f"look at its present state: {_lister(error.url)}"
-    if status == 429:
-        wait = error.retry_after
-        when = f"wait {wait:.0f} s and run it again" if wait is not None else "wait a minute and run it again"
-        return f"{when}; see the limits: {TRADE} account usage"
-    if status < 400:
-        return f"redirects are not followed: {_CHECK_URL}"
-    if status < 500:
-        return "nothing was changed; correct the value and run it again (--help shows what is accepted)"
-    return "the service has a problem; run it again in a while"
+    if status == 404 and error.service_code is None and not _market(error.url):
+        return _CHECK_URL
+    if status == 404 and not any(f"/v1/{noun}" in error.url for noun in _NOUNS) and not _market(error.url):
+        return f"there are {_PATHS}; for examples: {TRADE} api --help"
+    wait = f"wait {error.retry_after:.0f} s" if status == 429 and error.retry_after is not None else "wait a minute"
+    return hint.replace("{wait}", wait).replace("{lister}", _lister(error.url, error.method if status == 404 else ""))
 
 
-def _missing(error: Any) -> str:
-    """The command that shows what there is instead of what a 404 says there is not."""
-    if error.method == "POST" and error.url.endswith("/v1/agents"):
-        return f"{TRADE} wallets list"
-    if error.method == "PATCH":  # the agent, or the wallet that it would get
-        return f"{TRADE} agents list; {TRADE} wallets list"
-    return _lister(error.url)
+def _request_problem(error: Any) -> Problem:
+    from tradesdk import AmbiguousOutcomeError, APIConnectionError, APIResponseError, APITimeoutError
+
+    message = one_line(str(error))
+    unknown = error.outcome == "unknown"
+    address = "TRADE_MARKET_BASE_URL or TRADE_BASE_URL" if _market(error.url) else "TRADE_BASE_URL or --base-url"
+    if unknown or isinstance(error, AmbiguousOutcomeError):
+        hint = _OPEN.replace("{lister}", _lister(error.url))
+    elif error.code in ("connection_refused", "unknown_host"):
+        start = "start the service, or " if error.code == "connection_refused" else ""
+        hint = f"{start}correct {address}; see where it is set: {TRADE} config list --sources"
+    elif isinstance(error, APIConnectionError):
+        hint = error.hint if error.code == "proxy_failed" else f"check the network and the base URL ({address})"
+    else:
+        hint = _CHECK_URL
+    if isinstance(error, AmbiguousOutcomeError):
+        return Problem(OTHER, "outcome_unknown", message, hint)
+    if isinstance(error, APIConnectionError):
+        late = isinstance(error, APITimeoutError)
+        retryable = (late or error.temporary) and not unknown
+        return Problem(NETWORK, "timeout" if late else "network", message, hint, retryable=retryable)
+    if isinstance(error, APIResponseError):
+        return Problem(SERVER, "bad_response", message, hint)
+    return Problem(OTHER, "error", message, hint)
 
 
-def _lister(url: str) -> str:
-    """The command that shows the things a URL is about."""
+def _of_fleet(code: str, hint: str) -> str:
+    """A hint about the server of a fleet in commands."""
+    if code in ("ledger_unreachable", "fleet_unreachable"):
+        return f"{hint}; see where its URL is set: {TRADE} config list --sources"
+    return hint
+
+
+def _lister(url: str, method: str = "") -> str:
+    """The command that shows the things a URL is about; with a `method`, those that its body names as well."""
     if _market(url):
         return f"{TRADE} market tokens --limit 500"
-    for noun in _NOUNS:
-        if f"/v1/{noun}" in url:
-            return f"{TRADE} {noun} list"
-    return f"{TRADE} account show"
+    if method == "POST" and url.endswith("/v1/agents"):
+        return f"{TRADE} wallets list"
+    wallets = f"; {TRADE} wallets list" if method == "PATCH" else ""  # the agent, or the wallet that it would get
+    noun = next((noun for noun in _NOUNS if f"/v1/{noun}" in url), None)
+    return f"{TRADE} {noun} list{wallets}" if noun else f"{TRADE} account show"
 
 
 def _market(url: str) -> bool:
     """Whether it is a URL of the paid market data."""
-    return url.rpartition("/v1/")[2].startswith(
-        ("token-", "signal-history", "top-performers", "aggregate-metrics", "supported-tokens")
-    )
+    from tradesdk_cli.pay.calls import ENDPOINTS
+
+    return url.rpartition("/v1/")[2].startswith(tuple(ENDPOINTS.values()))
 
 
 _RETRYABLE = ("in_progress", "signer_too_slow", "reservation_lost", "ledger_locked", "ledger_unreachable")

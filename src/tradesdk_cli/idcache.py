@@ -22,15 +22,12 @@ if TYPE_CHECKING:
 
     Kept = dict[str, dict[str, str]]
 
-KINDS = ("agents", "wallets", "trades", "payments", "tokens")
 MOST = 400
-"""Of each kind, so 2,000 in all; what was seen last stays."""
+"""Of each kind; what was seen last stays."""
 MOST_FILES = 30
 """Services, keys and worlds; those that were used last stay."""
-_LARGEST = 1_000_000
 _SAFE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,79}")
 _UNSAFE_WORD = re.compile(r"[^A-Za-z0-9 _.,+-]+")
-_SAFE_WORDS = re.compile(r"[A-Za-z0-9 _.,+-]{0,48}")
 
 _seen: Kept = {}
 
@@ -108,57 +105,41 @@ def file_of(settings: Settings) -> Path:
 
 def keep(settings: Settings) -> None:
     """Writes what was seen on top of what was there. Any failure is silent."""
-    if _seen:
-        with suppress(OSError, ValueError, CliError):
-            _write(file_of(settings))
+    if not _seen:
+        return
+    with suppress(OSError, ValueError, CliError):
+        path = file_of(settings)
+        old = _read(path)
+        new = old | {kind: dict([*(seen | old.get(kind, {}) | seen).items()][:MOST]) for kind, seen in _seen.items()}
+        if any(seen.items() - old.get(kind, {}).items() for kind, seen in _seen.items()):
+            _write(path, new)
     forget_pending()
 
 
-def _write(path: Path) -> None:
+def _write(path: Path, kept: Kept) -> None:
     import json
 
-    old = _read(path)
-    new = {kind: _merged(kind, old[kind]) for kind in KINDS}
-    if new == old:
-        return
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    atomic_write(path, json.dumps(new), mode=0o600, sync=False)
+    atomic_write(path, json.dumps(kept), mode=0o600, sync=False)
     files = sorted(path.parent.glob("*.json"), key=lambda one: one.stat().st_mtime_ns, reverse=True)
     for forgotten in files[MOST_FILES:]:
         forgotten.unlink(missing_ok=True)
 
 
-def _merged(kind: str, old: dict[str, str]) -> dict[str, str]:
-    seen = _seen.get(kind, {})
-    if seen.items() <= old.items():
-        return old  # nothing new: its order is as good
-    return dict(list((seen | {value: about for value, about in old.items() if value not in seen}).items())[:MOST])
-
-
 def read(settings: Settings, kind: str) -> dict[str, str]:
     """What there is of `kind`, each with a few words about it; empty when that is not known."""
     try:
-        return _read(file_of(settings))[kind]
+        return _read(file_of(settings)).get(kind, {})
     except CliError:
         return {}
 
 
 def _read(path: Path) -> Kept:
-    """The file; what is not as it was written is left out, for it may have been written by anything."""
+    """The file; nothing where it is not ours."""
     import json
 
     try:
-        with open(path, "rb") as stream:
-            content = stream.read(_LARGEST)
-        # Ours has an object for each kind and nothing deeper, and a deep one can be more than the parser's stack holds.
-        found = json.loads(content) if content.count(b"{") + content.count(b"[") <= len(KINDS) + 1 else {}
-        return {
-            kind: {
-                value: about
-                for value, about in list(found.get(kind, {}).items())[:MOST]
-                if _SAFE.fullmatch(value) and _SAFE_WORDS.fullmatch(about)
-            }
-            for kind in KINDS
-        }
-    except (OSError, ValueError, TypeError, AttributeError):
-        return {kind: {} for kind in KINDS}
+        found: Kept = json.loads(path.read_bytes())
+        return found if all(isinstance(about, str) for kept in found.values() for about in kept.values()) else {}
+    except (OSError, ValueError, AttributeError, RecursionError):
+        return {}

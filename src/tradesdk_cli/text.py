@@ -153,13 +153,6 @@ def maybe_dollars(micro: int | None) -> str | None:
     return None if micro is None else plain_dollars(usd(micro))
 
 
-# What files add to a key: a byte order mark (as UTF-8, or as other encodings read its bytes) and quotes.
-_MARK = re.compile("^(?:\ufeff|\u00ef\u00bb\u00bf|\udcef\udcbb\udcbf)")
-_QUOTED = re.compile("\"(.*)\"|'(.*)'|\u201c(.*)\u201d|\u2018(.*)\u2019", re.DOTALL)
-
-
 def bare_key(text: str) -> str:
     """A key as `$(cat file)` gives it, without the byte order mark, line break and quotes of the file."""
-    text = _MARK.sub("", text.strip()).strip()
-    quoted = _QUOTED.fullmatch(text)
-    return text if quoted is None else next(part for part in quoted.groups() if part is not None).strip()
+    return text.strip().removeprefix("\ufeff").strip("\"'")

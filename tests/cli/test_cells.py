@@ -81,12 +81,6 @@ def test_cells(kind: Any, value: Any, shown: str) -> None:
     assert cell(kind, value).plain == shown
 
 
-def test_a_number_that_python_does_not_write_out() -> None:
-    for kind in KINDS:
-        assert cell(kind, 10**5000).plain == "2^16610"  # type: ignore[arg-type]  # a list of all kinds
-    assert cell("id", -(10**5000)).plain == "-2^16610"
-
-
 def test_gains_and_losses_have_a_color_and_nothing_has_none() -> None:
     assert [cell("pnl", value).style for value in (1.0, -1.0, 0.001, -0.001)] == ["green", "red", "", ""]
     assert [cell("change", value).style for value in (1.0, -1.0, 0.0)] == ["green", "red", ""]
@@ -123,11 +117,9 @@ def test_prices_have_enough_digits(value: float, shown: str) -> None:
         (47.9 * 3600, "47 h ago"),
         (48 * 3600, "2 d ago"),
         (400 * 86400, "400 d ago"),
-        (800 * 86400, "2 y ago"),
+        (4000 * 86400, "4,000 d ago"),
         (-7200, "in 2 h"),
         (-90, "in 1 min"),
-        (1e18, "long ago"),
-        (-1e300, "far ahead"),
     ],
 )
 def test_how_long_ago(seconds: float, told: str) -> None:

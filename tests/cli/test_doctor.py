@@ -3,7 +3,6 @@
 import importlib.metadata
 import json
 import sqlite3
-import threading
 from collections.abc import Iterator
 from email.utils import formatdate
 from typing import Any
@@ -181,17 +180,6 @@ def test_a_service_without_a_usable_date(trade: Terminal, date: str) -> None:
     heard = service_checks.LastAnswer.__new__(service_checks.LastAnswer)
     heard.headers, heard.at, heard.seconds = {"date": date}, 1.0, 0.0
     assert heard.difference is None
-
-
-def test_two_services_that_never_answer(trade: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
-    never = threading.Event()
-    monkeypatch.setattr(findings, "PATIENCE", 0.05)
-    for check in ("account", "market"):
-        monkeypatch.setattr(service_checks, check, lambda run: never.wait(10) and [])
-    run = trade("doctor", env={"TRADE_BASE_URL": "http://127.0.0.1:9", "TRADE_API_KEY": "key-of-the-test"})
-    never.set()
-    assert run.code == 1
-    assert found(run, "api")["said"] == found(run, "market data")["said"] == "no answer within 0.05 s"
 
 
 def test_a_check_that_breaks(bare: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -133,7 +133,7 @@ def test_a_create_with_an_open_outcome_says_so(trade: Terminal, service: Scripte
         (
             {"TRADE_API_KEY": "k", "TRADE_BASE_URL": "http://u:hidden@x.example"},
             "is not https",
-            "use https://x.example",
+            "use https in TRADE_BASE_URL",
         ),
         ({"TRADE_API_KEY": "k", "TRADE_BASE_URL": "https://x.example/v2"}, "v1", "correct TRADE_BASE_URL"),
         ({"TRADE_API_KEY": "k", "TRADE_BASE_URL": "http://[x"}, "base URL", "correct TRADE_BASE_URL"),

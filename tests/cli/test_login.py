@@ -356,7 +356,7 @@ def test_whoami(shell: Terminal, service: Scripted) -> None:
         assert "MARKED" not in run.out + run.err
 
 
-@each_of("added", ["\ufeff{}\r\n", "'{}'\r\n", '"{}"', " \ufeff\u201c{}\u201d\r\n"])
+@each_of("added", ["\ufeff{}\r\n", "'{}'\r\n", '"{}"', ' \ufeff"{}"\r\n'])
 def test_what_a_file_adds_to_a_key_is_no_part_of_it(shell: Terminal, service: Scripted, added: str) -> None:
     text = added.replace("{}", KEY)
     for run in (

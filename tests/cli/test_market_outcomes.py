@@ -417,7 +417,7 @@ def test_a_budget_in_the_ledger_counts(buyer: Terminal, shop: MockServer) -> Non
 def test_a_query_that_does_not_fit_what_was_bought(buyer: Terminal, shop: MockServer) -> None:
     run = buyer(*PRICES, "-o", "json", "--query", "sum([].symbol)")
     assert about_money(run) == (1, "not_printed", True, "answered")
-    assert run.problem["message"].startswith("--query: sum() takes")
+    assert run.problem["message"].startswith("--query: In function sum()")
     name = run.problem["payment"]["id"]
     assert run.problem["hint"] == f"your answer is kept: trade pay resume {name}"
     assert [one["symbol"] for one in buyer(*run.problem["hint"].partition(": trade ")[2].split()).lines] == [

@@ -3,7 +3,6 @@
 import csv
 import json
 import os
-import shlex
 import stat
 import subprocess
 import threading
@@ -12,10 +11,8 @@ from typing import Any
 
 import pytest
 
-from tradesdk_cli.config.settings import Settings
 from tradesdk_cli.errors import Unwritable
 from tradesdk_cli.output.outfile import OutFile
-from tradesdk_cli.output.printer import Output
 from tradesdk_mock import MockServer
 
 from .._rows import each_of
@@ -89,42 +86,15 @@ def test_permissions(trade: Terminal, market: MockServer, tmp_path: Path) -> Non
     assert stat.S_IMODE(secret.stat().st_mode) == 0o600
 
 
-@pytest.mark.parametrize("there", [True, False])
-@pytest.mark.parametrize(
-    "line",
-    [
-        "agents list",
-        "agents delete agt_1 --yes",
-        "signals stream --chain base",
-        "plot token BRETT",
-    ],
-)
-def test_a_link_is_neither_replaced_nor_written_through(
-    trade: Terminal, service: Scripted, tmp_path: Path, line: str, there: bool
-) -> None:
-    goal, link = tmp_path / "my goal.csv", tmp_path / "link.csv"
-    if there:
-        goal.write_text("old\n")
-    link.symlink_to(goal.name)
-    run = trade(*line.split(), "--out", str(link))
-    assert (run.code, run.problem["message"]) == (2, f"--out: {link} is a symbolic link to {goal}")
-    assert service.seen == []
-    assert os.readlink(link) == goal.name
-    assert [goal.read_text()] == ["old\n"] if there else not goal.exists()
-    service.says(200, {"data": [agent()]})
-    *words, file = shlex.split(run.problem["hint"].partition(": ")[2])
-    assert trade("agents", "list", *words, file).code == 0
-    assert goal.read_text().startswith("id,")
-
-
-def test_a_link_to_a_device_or_a_folder_on_the_way_is_none(agents: Terminal, tmp_path: Path) -> None:
-    (tmp_path / "null").symlink_to(os.devnull)
+def test_a_link_stays_and_what_it_points_at_is_written(agents: Terminal, tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
-    (tmp_path / "other").symlink_to("folder")
-    for name in ("null", "other/a.csv"):
+    for link, goal in (("link.csv", "folder/a.csv"), ("other", "folder"), ("null", os.devnull)):
+        (tmp_path / link).symlink_to(goal)
+    for name in ("link.csv", "link.csv", "other/b.csv", "null"):
         assert agents("agents", "list", "-o", "csv", "--out", str(tmp_path / name)).code == 0
-    assert (tmp_path / "null").is_symlink()
-    assert (tmp_path / "folder" / "a.csv").read_text().startswith("id,")
+    assert all((tmp_path / link).is_symlink() for link in ("link.csv", "other", "null"))
+    assert sorted(path.name for path in (tmp_path / "folder").iterdir()) == ["a.csv", "b.csv"]
+    assert all(path.read_text().startswith("id,") for path in (tmp_path / "folder").iterdir())
 
 
 @each_of("name", ["", "nowhere/a.csv", "file/a.csv", "long" * 100])
@@ -278,20 +248,6 @@ def test_a_line_that_does_not_fit_leaves_nothing(tmp_path: Path, monkeypatch: py
     out.write("three\n")
     out.forget()
     assert (tmp_path / "a.ndjson").read_text() == "one\nthree\n"
-
-
-def test_what_came_is_kept_beside_when_it_is_not_all(tmp_path: Path) -> None:
-    file = tmp_path / "a.json"
-    file.write_text("old")
-    out = Output(Settings(out=file), {})
-
-    def pages() -> Any:
-        yield [{"id": 1}]
-        out.incomplete()
-
-    out.many((), pages(), empty="none")
-    assert file.read_text() == "old"
-    assert json.loads((tmp_path / "a.json.part").read_text()) == [{"id": 1}]
 
 
 # Other files

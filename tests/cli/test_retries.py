@@ -127,7 +127,9 @@ def test_where_nothing_listens_it_says_so_soon(trade: Terminal, waited: list[flo
             *line.split(), stdin="k\n", env=key | {"TRADE_BASE_URL": where, "TRADE_WALLET_KEY": "0x" + "6b" * 32}
         )
     problem = run.notes[-1]
-    assert (run.code, problem["message"]) == (1 if line.startswith("mock") else 11, f"nothing listens at {where}")
+    of_mock = line.startswith("mock")
+    assert (run.code, where in problem["message"]) == (1 if of_mock else 11, True)
+    assert ("nothing listens at" if of_mock else "connection refused") in problem["message"]
     assert problem["hint"].startswith("start ")
     assert len(waited) <= 1
     assert sum(waited) < 1
@@ -139,7 +141,7 @@ def test_a_host_that_there_is_not(trade: Terminal, monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr(socket, "getaddrinfo", lookup)
     run = trade("account", "show", env={"TRADE_BASE_URL": "https://nowhere.invalid", "TRADE_API_KEY": "k"})
-    assert (run.code, run.problem["message"], waited) == (11, "there is no host nowhere.invalid", [])
+    assert (run.code, "unknown host" in run.problem["message"], waited) == (11, True, [])
     assert run.problem["hint"].startswith("correct TRADE_BASE_URL or --base-url")  # there is no service to start
 
 
@@ -169,5 +171,5 @@ def test_a_service_that_goes_away_in_a_long_list_is_waited_for(trade: Terminal, 
         where = f"http://127.0.0.1:{listening.getsockname()[1]}"
         run = trade("agents", "list", "--all", env={"TRADE_BASE_URL": where, "TRADE_API_KEY": "k"})
         serving.join()
-    assert (run.code, run.notes[-1]["message"], len(run.lines)) == (11, f"nothing listens at {where}", 1)
+    assert (run.code, "connection refused" in run.notes[-1]["message"], len(run.lines)) == (11, True, 1)
     assert len(waited) == 5

@@ -185,7 +185,7 @@ def test_what_was_paid_for_is_kept_when_the_query_fails(buyer: Terminal, shop: M
     assert run.code == 1
     shop.payments.assert_charged(times=1)
     problem = json.loads(run.err.splitlines()[-1])
-    assert problem["message"].startswith("--query: sum() takes ")
+    assert problem["message"].startswith("--query: In function sum(), invalid type")
     kept = problem["hint"].removeprefix("your answer is kept: trade ").split()
     assert buyer(*kept, "--query", "[].symbol", "-o", "table").out == "value\nETH\n"
     shop.payments.assert_charged(times=1)
@@ -246,10 +246,10 @@ def test_a_query_over_one_thing(one: Terminal) -> None:
 @each_of(
     ("query", "message", "hint"),
     [
-        ("", "the expression is empty", "for example"),
-        ("[", "ends too early: [", "for example"),
-        ("[?a=='x' b]", "'b' is not expected at position 10: [?a=='x' >>>b]", "for example"),
-        ("a.'x", "position", "for example"),
+        ("", "cannot be empty", "for example"),
+        ("[", "Incomplete expression", "for example"),
+        ("[?a=='x' b]", "Parse error at column 9", "for example"),
+        ("a.'x", "Unclosed ' delimiter", "for example"),
         ("lenght(@)", "there is no function lenght", "did you mean length()?"),
         ("[].nope(@)", "there is no function nope", "there are: abs"),
         ("length()", "length() takes 1 argument, not 0", "for example"),
@@ -259,7 +259,7 @@ def test_a_query_over_one_thing(one: Terminal) -> None:
         ("sort(max_by(@, &id, &id))", "max_by() takes 2 arguments, not 3", "for example"),
         ("merge()", "merge() takes at least 1 argument, not 0", "for example"),
         ("(" * 20_000, "", "for example"),
-        (HOSTILE, "position", "for example"),
+        (HOSTILE, "", "for example"),
     ],
 )
 def test_a_wrong_query_is_refused_before_anything_is_sent(

@@ -48,34 +48,22 @@ _SORTED_BY = {
 }
 
 
+def _percent(name: str, help: str) -> Any:
+    return typer.Option(name, parser=number(), metavar="PCT", help=help)
+
+
 MaxPositions = Annotated[
     int | None,
     typer.Option("--max-positions", parser=whole(), metavar="N", help="Maximum number of open positions."),
 ]
 PositionSize = Annotated[
-    float | None,
-    typer.Option(
-        "--position-size-pct", parser=number(), metavar="PCT", help="Size of a position, in percent of the balance."
-    ),
+    float | None, _percent("--position-size-pct", "Size of a position, in percent of the balance.")
 ]
-StopLoss = Annotated[
-    float | None,
-    typer.Option(
-        "--stop-loss-pct", parser=number(), metavar="PCT", help="Stop loss, in percent below the entry price."
-    ),
-]
+StopLoss = Annotated[float | None, _percent("--stop-loss-pct", "Stop loss, in percent below the entry price.")]
 TrailingStop = Annotated[
-    float | None,
-    typer.Option(
-        "--trailing-stop-pct", parser=number(), metavar="PCT", help="Trailing stop, in percent below the highest price."
-    ),
+    float | None, _percent("--trailing-stop-pct", "Trailing stop, in percent below the highest price.")
 ]
-TakeProfit = Annotated[
-    float | None,
-    typer.Option(
-        "--take-profit-pct", parser=number(), metavar="PCT", help="Take profit, in percent above the entry price."
-    ),
-]
+TakeProfit = Annotated[float | None, _percent("--take-profit-pct", "Take profit, in percent above the entry price.")]
 
 
 def trading_rules(

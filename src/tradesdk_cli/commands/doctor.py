@@ -80,21 +80,16 @@ def _examine(run: Session, broken: ConfigProblem | None) -> list[Finding]:
     from tradesdk_cli import health
 
     chosen, environ = run.settings, os.environ
-    # The mock is in this process, and never silent; a service may be, and so may whoever knows its address.
-    patience = None if chosen.mock else health.PATIENCE
-    checks: list[tuple[str, Callable[[], Sequence[Finding]], float | None]] = [
-        ("settings", lambda: _wrong(broken) if broken else health.settings(chosen, environ), None),
-        ("api", lambda: health.account(run), patience),
-        ("market data", lambda: health.market(run), patience),
-        ("wallet", lambda: health.wallet(run, environ), None),
-        ("ledger", lambda: health.ledger(run), None),
-        ("fleet", lambda: health.fleet(run), patience),
-        ("mcp", health.mcp, None),
+    checks: list[tuple[str, Callable[[], Sequence[Finding]]]] = [
+        ("settings", lambda: _wrong(broken) if broken else health.settings(chosen, environ)),
+        ("api", lambda: health.account(run)),
+        ("market data", lambda: health.market(run)),
+        ("wallet", lambda: health.wallet(run, environ)),
+        ("ledger", lambda: health.ledger(run)),
+        ("fleet", lambda: health.fleet(run)),
+        ("mcp", health.mcp),
     ]
-    found: list[Finding] = []
-    for name, check, limit in checks:
-        found += health.run(name, check, patience=limit)
-    return found
+    return [one for name, check in checks for one in health.run(name, check)]
 
 
 def _wrong(broken: ConfigProblem) -> list[Finding]:

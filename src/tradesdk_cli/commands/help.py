@@ -77,24 +77,15 @@ def _print_topic(ctx: typer.Context, name: str) -> None:
 
 
 def _print_command(ctx: typer.Context, asked: list[str]) -> None:
-    root = ctx.find_root()
-    context: Any = typer.Context(root.command, info_name="trade", obj=ctx.obj)
+    context: Any = typer.Context(ctx.find_root().command, info_name="trade", obj=ctx.obj)
     for index, word in enumerate(asked):
-        command = context.command
-        found = getattr(command, "commands", {}).get(word)
+        known = [*([] if index else TOPICS), *getattr(context.command, "commands", {})]
+        found = getattr(context.command, "commands", {}).get(word)
         if found is None:
-            raise _unknown(asked, index, command, context.command_path)
+            begun = " ".join(["trade help", *asked[:index]])
+            near = " or ".join(f"{begun} {name}" for name in get_close_matches(word, known))
+            hint = f"did you mean {near}?" if near else f"there are: {', '.join(known)}" if known else begun
+            raise UsageProblem(f"there is no help about {one_line(' '.join(asked[: index + 1]), 60)!r}", hint)
         real = found.load() if isinstance(found, LazyCommand) else found
         context = typer.Context(real, parent=context, info_name=word, **real.context_settings)
     print(context.get_help())
-
-
-def _unknown(asked: list[str], index: int, command: Any, path: str) -> UsageProblem:
-    word, names = asked[index], list(getattr(command, "commands", {}))
-    if index and not names:
-        return UsageProblem(f"{path} has no verbs of its own", f"trade help {' '.join(asked[:index])}")
-    known = names if index else [*TOPICS, *names]
-    near = [" ".join(["trade help", *asked[:index], name]) for name in get_close_matches(word, known)]
-    hint = f"did you mean {' or '.join(near)}?" if near else f"there are: {', '.join(names if index else TOPICS)}"
-    message = f"{path} has no verb" if index else "there is no help about"
-    return UsageProblem(f"{message} {one_line(word, 60)!r}", hint)

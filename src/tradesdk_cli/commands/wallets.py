@@ -9,7 +9,7 @@ import typer
 
 from tradesdk_cli.cli.group import noun
 from tradesdk_cli.cli.params import AnyChain, Chain, DryRun, Yes, pages
-from tradesdk_cli.errors import ConfigProblem, UsageProblem
+from tradesdk_cli.errors import UsageProblem
 from tradesdk_cli.session import session
 
 if TYPE_CHECKING:
@@ -82,20 +82,15 @@ def connect(
 
 
 def _signer(address: str | None) -> LocalSigner:
-    from tradesdk_cli.wallet import KEY, KEY_HINT
+    from tradesdk import LocalSigner
+    from tradesdk_cli.wallet import KEY
 
-    key = os.environ.get(KEY)
-    if not key:
+    if not os.environ.get(KEY):
         raise UsageProblem(
             "nothing proves that the wallet is yours",
             f"give --address and --signature, or export {KEY} (a private key, 0x and 64 hex digits)",
         )
-    from tradesdk import ConfigError, LocalSigner
-
-    try:
-        signer = LocalSigner.from_key(key)
-    except ConfigError as error:
-        raise ConfigProblem(f"{KEY}: {error}", KEY_HINT) from None
+    signer = LocalSigner.from_env(KEY)
     if address is not None and address.lower() != signer.address.lower():
         raise UsageProblem(f"--address is not the address of {KEY}", f"that one is {signer.address}")
     return signer

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from tradesdk_cli.demo.screen import Screen
 from tradesdk_cli.errors import CliError
 from tradesdk_cli.mockworld import mock_server_class
-from tradesdk_cli.output.columns import Column
+from tradesdk_cli.output.columns import AGENTS, SIGNALS, Column
 from tradesdk_cli.retries import LastReason, Verbose, heard_by
 
 if TYPE_CHECKING:
@@ -34,19 +34,8 @@ _SEED, _TRADES = 7, 250
 _FROM_SDK = ("Budget", "Disconnected", "Ledger", "LocalSigner", "Risk", "StreamSignal")
 _PUBLISHED = (("BRETT", "BUY", 0.91), ("AERO", "SELL", 0.84), ("DEGEN", "BUY", 0.78), ("PRIME", "SELL", 0.88))
 _TABLES = {
-    "agents": (
-        Column("id", "id"),
-        Column("name"),
-        Column("status", "state"),
-        Column("created_at", "time", optional=True),
-    ),
-    "signals": (
-        Column("token_symbol", title="token"),
-        Column("direction", "state", title="side"),
-        Column("confidence", "number"),
-        Column("price_usd", "price"),
-        Column("timestamp", "time", optional=True, title="time"),
-    ),
+    "agents": [column for column in AGENTS if column.key not in ("chain_id", "wallet_id")],
+    "signals": SIGNALS[1:-2],
     "payments": (
         Column("endpoint"),
         Column("amount_usd", "number", title="usd"),

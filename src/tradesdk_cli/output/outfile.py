@@ -13,11 +13,9 @@ import json
 import math
 import os
 import stat
-import tempfile
 from io import FileIO, StringIO
 from itertools import islice
 from pathlib import Path
-from shlex import quote
 
 from tradesdk_cli.errors import Unwritable, UsageProblem
 from tradesdk_cli.output.formats import ENDINGS, ROWS, names_of
@@ -47,14 +45,14 @@ class OutFile:
         `by_ending`: the ending says how, so it must be one of a format.
 
         Raises:
-            UsageProblem: it is a folder or a symbolic link, its folder is not there, or one of them may not be written;
-                or the ending says something else than what could be in it.
+            UsageProblem: it is a folder, its folder is not there, or one of them may not be written; or the ending says
+                something else than what could be in it.
         """
-        self.path = path
         self.shown = visible(str(path))
         self.form = ENDINGS.get(path.suffix.lower())
         """The format that its ending asks for; None when it says nothing."""
         self._special = _refuse_unwritable(path, self.shown)
+        self.path = path if self._special else Path(os.path.realpath(path))  # a link stays: its target is written
         if by_ending and not self._special and path.suffix and self.form is None:
             *most, last = ENDINGS
             raise UsageProblem(
@@ -63,27 +61,28 @@ class OutFile:
             )
         self._file: FileIO | None = None
         self._beside: Path | None = None
-        self._goes_on = False
 
     def begin(self) -> None:
-        """What is written from now on is one result. A second one of the same command goes below the first."""
+        """What is written from now on is the result."""
         with self._told():
-            if self._special or self._goes_on:
-                self._file = self._file or _opened(self.path)
-            else:
-                number, name = tempfile.mkstemp(prefix=f".{self.path.name[:80]}.", dir=self.path.parent)
-                self._beside, self._file = Path(name), FileIO(number, "wb")
-                os.chmod(name, _mode_for(self.path))
+            if self._special:
+                self._file = _opened(self.path)
+                return
+            beside = self.path.with_name(f".{self.path.name[:80]}.{os.getpid()}")
+            beside.unlink(missing_ok=True)  # of a process with our number that was killed
+            mode = stat.S_IMODE(self.path.stat().st_mode) if self.path.exists() else 0o644
+            self._file = FileIO(beside, "xb", opener=lambda name, flags: os.open(name, flags, mode))
+            self._beside = beside
 
     def commit(self, *, partly: bool = False) -> str:
         """The result is complete and takes the file's place; `partly`: it is kept beside it. Returns where it is."""
-        place = self.path.with_name(f"{self.path.name}.part") if partly and self._beside else self.path
+        ending = ".part" if partly and self._beside else ""
         with self._told():
             self._close()
             if self._beside is not None:
-                os.replace(self._beside, place)
-        self._beside, self._goes_on = None, place is self.path
-        return visible(str(place))
+                os.replace(self._beside, f"{self.path}{ending}")
+        self._beside = None
+        return self.shown + ending
 
     def forget(self) -> None:
         """Closes the file. A result that did not become complete is dropped: what was there stays."""
@@ -166,16 +165,6 @@ def _write_all(file: FileIO, content: bytes) -> None:
         left = left[file.write(left) or 0 :]
 
 
-def _mode_for(path: Path) -> int:
-    """Of a file that is there, its own; else what everybody may read, as far as the user's mask allows."""
-    try:
-        return stat.S_IMODE(path.stat().st_mode)
-    except OSError:
-        mask = os.umask(0o077)
-        os.umask(mask)
-        return 0o644 & ~mask
-
-
 def _refuse_unwritable(path: Path, shown: str) -> bool:
     """Whether it is a device or a pipe, which is written as it is."""
     try:
@@ -187,14 +176,8 @@ def _refuse_unwritable(path: Path, shown: str) -> bool:
         raise UsageProblem(f"--out: {shown} cannot be written: {reason}", "choose another file") from None
     if kind is not None and stat.S_ISDIR(kind):
         raise UsageProblem(f"--out: {shown} is a folder", f"name a file in it: --out {shown.rstrip('/')}/trades.csv")
-    if path.is_symlink() and (kind is None or stat.S_ISREG(kind)):
-        # Neither the link nor its target is replaced by surprise. Links to devices and pipes (/dev/stdout) work.
-        there = visible(os.path.realpath(path))
-        raise UsageProblem(
-            f"--out: {shown} is a symbolic link to {there}", f"to write there, name that file: --out {quote(there)}"
-        )
     special = kind is not None and not stat.S_ISREG(kind)
-    folder = path.parent
+    folder = path.parent if special else Path(os.path.realpath(path)).parent
     if not special and not folder.is_dir():
         raise UsageProblem(f"--out: there is no folder {visible(str(folder))}", "make it first, or choose another file")
     for place, wanted in ((path, os.W_OK), (folder, os.W_OK | os.X_OK)):

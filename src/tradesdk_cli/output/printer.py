@@ -192,7 +192,6 @@ class Output(Notes):
         self._partly = False
         self._stream: Writer | None = None
         self._added: int | None = None
-        self._places: set[str] = set()
         self.asks = settings.query is not None
         """True when there is a `--query`."""
         self.fields = settings.fields
@@ -456,13 +455,10 @@ class Output(Notes):
         self._tell_written(place, sum(counts) if many else None)
 
     def _tell_written(self, place: str, items: int | None) -> None:
-        if items is None and place in self._places:
-            return  # said already
-        self._places.add(place)
         much = "" if items is None else f"{counted(items, 'items')} "
         done = "added to" if self._added is not None else "written to"
-        fields: dict[str, Any] = {"file": place} if items is None else {"file": place, "items": items}
-        kept = f"; {self.place} is as it was" if place != self.place else ""
+        fields: dict[str, Any] = {"file": place} | ({} if items is None else {"items": items})
+        kept = f"; {self.place} is as it was" if self._partly else ""
         self.event("written", f"{much}{done} {place}{kept}", **fields)
 
     def incomplete(self) -> None:

@@ -6,6 +6,7 @@ of the objects that are left, in the order that was asked for.
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from tradesdk_cli.errors import UsageProblem
@@ -13,7 +14,7 @@ from tradesdk_cli.output.formats import flatten
 from tradesdk_cli.text import counted, one_line, visible
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 _EXAMPLE = "for example: --query \"[?status=='active'].id\", or --query 'length(@)'"
 _SHOWN = 60
@@ -73,11 +74,12 @@ class Selection:
         for name in self.fields:
             if name in there or any(_null_on_the_way(item, name) for item in items):
                 continue
-            headed = _headed(name, there)
-            if len(headed) == 1:
-                self._paths[name] = headed[0]
+            near = _headed(name, there)
+            if len(near) == 1:
+                self._paths[name] = near[0]
                 continue
-            near = _near(name, there)
+            last = name.rpartition(".")[2]
+            near = near or _like(name, there, 3) or [path for path in there if last in path]
             shown = ", ".join(visible(path, _SHOWN) for path in (near[:3] or there[:_NAMED]))
             more = ", …" if not near and len(there) > _NAMED else ""
             hint = f"did you mean {shown}?" if near else f"there are: {shown}{more}"
@@ -105,14 +107,6 @@ class Selection:
             else:
                 _put(picked, name.split("."), value)
         return picked
-
-
-def _near(name: str, there: Sequence[str]) -> list[str]:
-    """Fields that a table calls so, else those of the same last name, spelled alike, with it inside, or begun alike."""
-    last = name.rpartition(".")[2]
-    same = _headed(name, there) or [path for path in there if path.rpartition(".")[2] == last]
-    like = same or _like(name, there, 3) or [path for path in there if len(last) > 2 and last.lower() in path]
-    return like or [path for path in there if path.startswith(last[:3].lower())]
 
 
 def _headed(heading: str, there: Sequence[str]) -> list[str]:
@@ -191,52 +185,27 @@ def _compiled(query: str) -> Callable[[Any], Any]:
     import jmespath  # most commands never need it
     from jmespath.exceptions import JMESPathError
 
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # `active` without quotes inside is old, but accepted
-            expression: Any = jmespath.compile(query)
-        _check_functions(expression.parsed)
-    except JMESPathError as error:
-        raise UsageProblem(f"--query: {_reason(error, query)}", _EXAMPLE) from None
-    except RecursionError:
-        raise UsageProblem("--query: the expression is nested too deeply", _EXAMPLE) from None
-
-    def search(value: Any) -> Any:
+    @contextmanager
+    def told() -> Iterator[None]:
         try:
-            found = expression.search(value)
-            _refuse_what_is_no_json(found)
+            yield
         except RecursionError:
             raise UsageProblem("--query: the expression is nested too deeply", _EXAMPLE) from None
         except (JMESPathError, ArithmeticError, TypeError, ValueError) as error:
-            raise UsageProblem(f"--query: {_plain_reason(error)}", _EXAMPLE) from None
+            raise UsageProblem(f"--query: {one_line(str(error), 300)}", _EXAMPLE) from None
+
+    with told(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # `active` without quotes inside is old, but accepted
+        expression: Any = jmespath.compile(query)
+        _check_functions(expression.parsed)
+
+    def search(value: Any) -> Any:
+        with told():
+            found = expression.search(value)
+            _refuse_what_is_no_json(found)
         return found
 
     return search
-
-
-def _reason(error: Exception, query: str) -> str:
-    from jmespath.exceptions import EmptyExpressionError, LexerError, ParseError
-
-    if isinstance(error, EmptyExpressionError):
-        return "the expression is empty"
-    if not isinstance(error, ParseError):
-        return _plain_reason(error)
-    at = error.lexer_position if isinstance(error, LexerError) else error.lex_position
-    token = str(error.token_value)
-    if at is None or at >= len(query):
-        return f"the expression ends too early: {visible(query, 200)}"
-    before, rest = query[max(0, at - 40) : at], query[at : at + 40]
-    shown = visible(before) + ">>>" + visible(rest)
-    return f"{visible(token, 20)!r} is not expected at position {at + 1}: {shown}"
-
-
-def _plain_reason(error: Exception) -> str:
-    from jmespath.exceptions import JMESPathTypeError
-
-    if isinstance(error, JMESPathTypeError):
-        wanted = " or ".join(sorted({str(kind) for kind in error.expected_types}))
-        return f"{error.function_name}() takes {wanted}, not {error.actual_type}"
-    return one_line(str(error), 300)
 
 
 def _check_functions(node: Any) -> None:
