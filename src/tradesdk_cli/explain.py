@@ -207,9 +207,9 @@ def _lister(url: str, method: str = "") -> str:
 
 def _market(url: str) -> bool:
     """Whether it is a URL of the paid market data."""
-    from tradesdk_cli.pay.calls import ENDPOINTS
-
-    return url.rpartition("/v1/")[2].startswith(tuple(ENDPOINTS.values()))
+    return url.rpartition("/v1/")[2].startswith(
+        ("token-", "signal-history", "top-performers", "aggregate-metrics", "supported-tokens")
+    )
 
 
 _RETRYABLE = ("in_progress", "signer_too_slow", "reservation_lost", "ledger_locked", "ledger_unreachable")
