@@ -7,10 +7,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from tradesdk_cli.choices import CHAIN_NAMES
 from tradesdk_cli.errors import INTERRUPTED, Declined, Interrupted, UsageProblem
 from tradesdk_cli.output.formats import flatten
 from tradesdk_cli.redact import without_secrets
-from tradesdk_cli.text import one_line, visible
+from tradesdk_cli.text import one_line, to_json, visible
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -195,10 +196,8 @@ def explain(run: Session, change: Change, *, body: bool = True, heading: bool = 
     if heading:
         say(out, one_line(change.what))
     rows = [(name, _shown(name, value)) for name, value in change.about.items()]
-    before = change.before
     if body:
-        for name, value in change.fields():
-            rows.append((name, _change_of(out, name, value, before)))
+        rows += [(name, _change_of(out, name, value, change.before)) for name, value in change.fields()]
     width = max((len(name) for name, _ in rows), default=0)
     for name, told in rows:
         say(out, f"  {visible(name).ljust(width)}  {told}")
@@ -218,28 +217,12 @@ def _change_of(out: Output, name: str, value: Any, before: Mapping[str, Any] | N
 
 
 def _shown(name: str, value: Any) -> str:
-    from tradesdk_cli.output.cells import cell, kind_of
-
+    """A value as it is sent: what is agreed to is not rounded."""
     if value is None:
         return "not set"
-    kind = kind_of(name.rpartition(".")[2])
-    if name.endswith("signature") and isinstance(value, str) and value.startswith("0x"):
-        return f"{value[:10]}…"  # whoever has it whole could connect the wallet elsewhere
     value = without_secrets(value, name)
-    text = cell(kind, value).plain
-    if text != str(value) and (kind == "chain" or not _is_exact(text, value)):
-        text = f"{text} ({value})"  # what is agreed to is what is sent
-    return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
-
-
-def _is_exact(text: str, value: Any) -> bool:
-    """Whether what is shown of a number is all of it; times and other things are."""
-    if not isinstance(value, (int, float)) or isinstance(value, bool) or text.endswith("Z"):
-        return True
-    try:
-        return float(text.replace("$", "").replace(",", "").rstrip("%")) == value
-    except ValueError:
-        return False
+    text = visible(value if isinstance(value, str) else to_json(value), _LONGEST)
+    return f"{CHAIN_NAMES[value]} ({value})" if name == "chain_id" and value in CHAIN_NAMES else text
 
 
 def _painted(out: Output, style: str, text: str) -> str:

@@ -55,6 +55,7 @@ _CONFIG_HINTS = {
     "invalid_base_url": "correct TRADE_BASE_URL or --base-url; it looks like https://api.example.com",
     "invalid_fleet_url": "correct TRADE_FLEET; it looks like postgresql://USER@HOST:5432/DATABASE",
     "invalid_api_key": "correct TRADE_API_KEY, or keep another key: {login}",
+    "invalid_private_key": "it is 64 hexadecimal digits, with or without 0x in front; an address is not one",
     "invalid_keystore": _KEYSTORE,
     "keystore_exists": "choose another file: --wallet FILE",
     "keystore_without_address": _KEYSTORE,

@@ -292,25 +292,15 @@ def target_of(settings: Settings, *, market: bool = False) -> Target:
     """Where requests go with these settings; `market`: those that buy market data."""
     if settings.mock:
         return Target(f"mock world {settings.world}", {"mode": "mock", "world": settings.world})
-    from tradesdk_cli.config.credentials import host_of
+    from tradesdk_cli.config.credentials import host_of, origin_of
+    from tradesdk_cli.config.settings import is_loopback
 
     url = settings.market_url if market else settings.base_url
-    host, mode = (host_of(url), _mode_at(url)) if url else (None, "live")
+    host, origin = (host_of(url), origin_of(url)) if url else (None, "")
+    mode = "local" if isinstance(origin, tuple) and is_loopback(origin[0]) else "live"
     parts = [host or "no address", "this machine" if mode == "local" else "live"]
     fields: dict[str, Any] = {"mode": mode, "host": host}
     if settings.profile:
         parts.insert(0, f"profile {settings.profile}")
         fields["profile"] = settings.profile
     return Target(" · ".join(parts), fields)
-
-
-def _mode_at(url: str) -> str:
-    from urllib.parse import urlsplit
-
-    from tradesdk_cli.config.settings import is_loopback
-
-    try:
-        here = is_loopback(urlsplit(url.strip()).hostname or "")
-    except ValueError:
-        here = False
-    return "local" if here else "live"

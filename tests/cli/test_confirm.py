@@ -64,7 +64,7 @@ def test_asked_and_agreed(own: Terminal, agent: str, answer: str) -> None:
         "  agent               mine",
         "  status              idle",
         "  name                mine → new\\x1b",
-        "  risk.stop_loss_pct  not set → 4.00%",
+        "  risk.stop_loss_pct  not set → 4.0",
         "  max_positions       5 (as it is)",
         f"change the agent mine ({agent})? [y/N] ",
     ]
@@ -81,7 +81,7 @@ def test_old_and_new_are_told_apart_by_color_and_by_words(own: Terminal, agent: 
 
 
 def test_what_is_agreed_to_is_not_rounded(own: Terminal, agent: str) -> None:
-    for given, shown in (("0.001", "0.00% (0.001)"), ("4.0049", "4.00% (4.0049)"), ("4.5", "4.50%")):
+    for given, shown in (("0.001", "0.001"), ("4.0049", "4.0049")):
         run = own("agents", "update", agent, "--stop-loss-pct", given, answers="n\n", env={"NO_COLOR": "1"})
         assert f"not set → {shown}\n" in run.err
 
@@ -236,7 +236,7 @@ def test_connect_with_a_signature(own: Terminal, server: MockServer) -> None:
     assert (run.code, run.problem["code"]) == (8, "invalid_signature")
     assert run.notes[0]["body"] == {"address": address, "chain_id": 8453, "label": "l", "signature": "(not shown)"}
     asked = own(*argv[:-1], answers="n\n")
-    assert f"  signature  {FORGED[:10]}…\n" in asked.err
+    assert "  signature  (not shown)\n" in asked.err
     assert FORGED not in run.err + asked.err
     assert writes(server, own)[-1][2] == {"address": address, "chain_id": 8453, "label": "l", "signature": FORGED}
 
@@ -249,8 +249,8 @@ def test_connect_refuses_what_does_not_fit(own: Terminal) -> None:
     run = own("wallets", "connect", "--label", "l", "--chain", "base", "--yes")
     assert run.code == 3
     assert "not-a-key" not in run.err
-    assert run.problem["message"].startswith("TRADE_WALLET_KEY: the private key must be 64 hexadecimal digits")
-    assert run.problem["hint"].startswith("a private key is ")
+    assert "the private key must be 64 hexadecimal digits" in run.problem["message"]
+    assert run.problem["hint"].startswith("it is 64 hexadecimal digits")
 
 
 @pytest.mark.rule("auth.scope.read-only.writes")
