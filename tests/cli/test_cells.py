@@ -1,7 +1,6 @@
 """What people see: money, times and shares made readable, and columns that stay straight whatever is in them."""
 
 import io
-import math
 from typing import Any
 
 import pytest
@@ -14,7 +13,6 @@ from tradesdk_cli.output import columns as tables_of
 from tradesdk_cli.output.cells import ago, cell, kind_of, moment, price, short_ago
 from tradesdk_cli.output.columns import POSITIONS, Column
 from tradesdk_cli.output.table import GrowingTable, render_list, render_one
-from tradesdk_cli.plot.chart import closed_results, spark
 
 from .._rows import each_of
 from ._services import Scripted, agent
@@ -234,7 +232,7 @@ def test_a_field_has_one_heading_in_all_tables() -> None:
     assert {key: found for key, found in headings.items() if len(found) > 1} == {}
     shown = [line.split() for line in lines_of(filled(), 200, 60)]
     for keys in (
-        "name status open total_pnl_usd unrealized_pnl_usd win_rate_pct results total_trades chain_id id",
+        "name status open total_pnl_usd unrealized_pnl_usd win_rate_pct total_trades chain_id id",
         "token_symbol unrealized_pnl_usd to_stop to_profit current_price_usd agent opened_at entry_price_usd id",
         "timestamp direction token_symbol confidence price_usd chain_id token_address",
     ):
@@ -358,50 +356,3 @@ def test_marks_do_not_pile_up_and_what_is_unseen_is_seen(trade: Terminal, servic
 
 
 # Lines of characters
-
-
-@each_of(
-    ("values", "width", "shown"),
-    [
-        ([], 8, ""),
-        ([5.0], 8, "▄"),
-        ([2.0, 2.0, 2.0], 8, "▄▄▄"),
-        ([0, 1, 2, 3, 4, 5, 6, 7], 8, "▁▂▃▄▅▆▇█"),
-        ([7, 0], 8, "█▁"),
-        ([-10, 0, 10], 3, "▁▅█"),
-        ([0, 99, 1, 99, 2, 99, 3, 99], 4, "▄▄▄▄"),
-        ([1, 2, 3, 4, 5, 6, 7, 8, 9], 3, "▁▅█"),
-        ([math.nan, 1, math.inf, 2, -math.inf], 8, "▁█"),
-        ([math.nan], 8, ""),
-        ([-1.7e308, 1.7e308], 8, "▁█"),
-        ([1, 2], 0, ""),
-    ],
-)
-def test_spark(values: list[float], width: int, shown: str) -> None:
-    assert spark(values, width) == shown
-
-
-def test_spark_of_plain_characters() -> None:
-    assert spark([0, 1, 2, 3, 4, 5, 6, 7], 8, ascii_only=True) == "_.:-=+*#"
-    assert spark([1.0], 3, ascii_only=True).isascii()
-
-
-def test_the_last_value_of_each_cell_is_what_is_shown() -> None:
-    values = [float(number) for number in range(1000)]
-    for width in (1, 7, 16, 999, 1000, 2000):
-        line = spark(values, width)
-        assert len(line) == min(width, 1000)
-        assert line == "".join(sorted(line))
-        assert width == 1 or (line[0], line[-1]) == ("▁", "█")
-
-
-def test_results_add_up_in_the_order_in_which_trades_were_closed() -> None:
-    trades: list[dict[str, Any]] = [
-        {"closed_at": 30, "pnl_usd": -5.0},
-        {"closed_at": 10, "pnl_usd": 2.0},
-        {"closed_at": None, "pnl_usd": None},
-        {"closed_at": 20, "pnl_usd": 1.5},
-        {"closed_at": 40},
-    ]
-    assert closed_results(trades) == [2.0, 3.5, -1.5]
-    assert closed_results([]) == []

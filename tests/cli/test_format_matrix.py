@@ -31,7 +31,6 @@ TABLES_WITHOUT_IDS = {
     "top": "a board",
     "plot token": "a picture",
     "plot agent": "a picture",
-    "mock logs": "a line for each request",
 }
 """What people see where programs see objects."""
 ANEW = ("mock fault remove",)

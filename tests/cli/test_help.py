@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-import tradesdk_cli.commands.mock.logs as logs_command
 import tradesdk_cli.commands.mock.serve as serve_command
 from tradesdk import LocalSigner, create_keystore
 from tradesdk.fleet import FleetRelay, create_tables
@@ -156,11 +155,7 @@ LISTED = {
 
 @pytest.mark.parametrize("line", [line for lines in EXAMPLES.values() for line in lines] + ["trade --mock agents list"])
 def test_example(trade: Terminal, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, line: str) -> None:
-    def ctrl_c(out: object) -> None:
-        raise KeyboardInterrupt
-
     monkeypatch.setattr(serve_command, "_wait_for", lambda stop: None)
-    monkeypatch.setattr(logs_command, "_pause", ctrl_c)
     in_the_world = "--mock" in line
     changes = "AGENT_ID" in line or line.startswith(("trade agents create", "trade wallets connect"))
     own: Terminal = trade if in_the_world else request.getfixturevalue("own" if changes else "world")

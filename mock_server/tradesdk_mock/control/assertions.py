@@ -26,19 +26,22 @@ class RequestAssertions:
     world: World
 
     def journal(self, tenant: str | None = None, *, after: int = 0, limit: int | None = None) -> list[JournalEntry]:
-        """The latest 10,000 requests, oldest first.
+        """List the requests that the mock received, oldest first.
+
+        The latest 10,000 are kept. The status is 0 where a fault broke the connection. Requests to the control API are
+        left out.
 
         Args:
-            tenant: only its requests.
+            tenant: only requests with a key of this tenant.
             after: only requests with a higher number (`n`).
-            limit: at most this many, 1 or more.
+            limit: only the latest of them, this many.
 
         Raises:
             ValueError: a `limit` below 1.
         """
         if limit is not None and limit < 1:
             raise ValueError("limit: must be at least 1")
-        return self.world.journal.entries(tenant, after)[:limit]
+        return self.world.journal.entries(tenant, after)[-(limit or 0) :]
 
     def clear_journal(self) -> None:
         """Forget the requests so far."""

@@ -152,22 +152,12 @@ def config(
 
 @app.verb("tools", "trade mcp tools", "trade mcp tools --write --spend 0.50 -o json", scope=scope_of)
 def tools(ctx: typer.Context, *, scope: Scope) -> None:
-    """List the tools that a client sees, and how many tokens they take.
-
-    -o json has schemas and hints. The estimate counts the whole list, schemas included, and is about a quarter higher
-    than tokenizers count.
-    """
-    from tradesdk_cli.mcp.catalog import TOKENS_LIMIT, token_count
+    """List the tools that a client sees. -o json has schemas and hints."""
     from tradesdk_cli.mcp.catalog import tools as listed
     from tradesdk_cli.output.columns import TOOLS
 
-    found = listed(scope)
     with session(ctx) as run:
-        rows = [{**tool.listed(), "tokens": token_count([tool])} for tool in found]
-        run.out.many(TOOLS, [rows], empty="no tools")
-        total = token_count(found)
-        told = f"{len(found)} tools, about {total:,} tokens (at most {TOKENS_LIMIT:,})"
-        run.out.note(told, **({"tokens": total} if run.out.machine_notes else {}))
+        run.out.many(TOOLS, [[tool.listed() for tool in listed(scope)]], empty="no tools")
 
 
 def _has_mcp() -> bool:

@@ -250,7 +250,6 @@ ACTIONS = (
 
 TOOLS = (
     Column("name", "id"),
-    Column("tokens", "number"),
     Column("description"),
 )
 

@@ -1,4 +1,4 @@
-"""Charts in the terminal: a line chart over time with marks, axes and a legend, and sparklines.
+"""Charts in the terminal: a line chart over time with marks, axes and a legend.
 
 A cell of the terminal holds two by four dots of Braille, so a line is finer than the text around it. Where that
 cannot be shown, plain characters draw it.
@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from itertools import accumulate
 
 from rich.cells import cell_len
 from rich.text import Text
@@ -18,8 +17,7 @@ from tradesdk_cli.text import is_unicode, visible
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-    from typing import Any
+    from collections.abc import Iterator, Sequence
 
     from tradesdk_cli.output.printer import Output
 
@@ -226,40 +224,6 @@ def _wrapped(text: str, width: int) -> Iterator[Text]:
 def _cut(text: Text, width: int) -> Text:
     text.truncate(width, overflow="ellipsis")
     return text
-
-
-_BLOCKS = "▁▂▃▄▅▆▇█"
-_ASCII = "_.:-=+*#"
-
-
-def spark(values: Sequence[float], width: int, *, ascii_only: bool = False) -> str:
-    """`values`, oldest first, in at most `width` cells, each as high as its value; empty without values.
-
-    More values than cells: of those that share a cell the last one is shown. What is not a number (NaN, an infinity) is
-    left out. A flat line is in the middle.
-    """
-    heights = _ASCII if ascii_only else _BLOCKS
-    known = [value for value in values if math.isfinite(value)]
-    if not known or width < 1:
-        return ""
-    if len(known) > width:
-        known = [known[(cell + 1) * len(known) // width - 1] for cell in range(width)]
-    low, high = min(known), max(known)
-    if low == high:
-        return heights[3] * len(known)
-    top = len(heights) - 1
-    # Halved first: the distance of two numbers may be larger than any number.
-    return "".join(heights[round((value / 2 - low / 2) / (high / 2 - low / 2) * top)] for value in known)
-
-
-def closed_results(trades: Iterable[Mapping[str, Any]]) -> list[float]:
-    """The cumulative result in USD after each closed trade of `trades` (wire objects in any order), oldest first."""
-    closed = [
-        (trade["closed_at"], trade["pnl_usd"])
-        for trade in trades
-        if isinstance(trade.get("closed_at"), (int, float)) and isinstance(trade.get("pnl_usd"), (int, float))
-    ]
-    return list(accumulate(pnl for _, pnl in sorted(closed, key=lambda one: one[0])))
 
 
 def shows_ascii_only(out: Output) -> bool:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tradesdk_cli.cli.params import parse_span, whole
+from tradesdk_cli.cli.params import whole
 from tradesdk_cli.errors import OTHER
 from tradesdk_cli.text import counted, span
 
@@ -41,13 +41,7 @@ def actions(
         typer.Option(
             "--exec",
             metavar="COMMAND",
-            help="Run this for each signal, without a shell; {id} and other fields are replaced.",
-        ),
-    ] = None,
-    exec_timeout: Annotated[
-        float | None,
-        typer.Option(
-            "--exec-timeout", parser=parse_span, metavar="SPAN", help="Time limit for the command (default 60s)."
+            help="Run this for each signal, without a shell, for at most 60 s; {id} and other fields are replaced.",
         ),
     ] = None,
 ) -> Actions:
@@ -56,7 +50,7 @@ def actions(
         return Actions(count, ())
     from tradesdk_cli.stream.exec import parse_command
 
-    commands = tuple(parse_command(line, exec_timeout or _EXEC_TIMEOUT) for line in execute)
+    commands = tuple(parse_command(line, _EXEC_TIMEOUT) for line in execute)
     return Actions(count, commands)
 
 

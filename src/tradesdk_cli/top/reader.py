@@ -97,12 +97,12 @@ class Source:
         first = ["agents", *(f"signals {chain}" for chain in self._chains)]  # the streams bring later signals
         again = 0.0
         while True:
-            for job in (*first, *(["agents"] if not first else []), "trades", "usage", "account"):
+            for job in (*first, *(["agents"] if not first else []), "usage", "account"):
                 yield job, again
             agents = [agent["id"] for agent in self._board.agents]
             for agent in agents:
                 yield f"details {agent}", again
-            first, again = [], _ROUND / (4 + len(agents))
+            first, again = [], _ROUND / (3 + len(agents))
 
     def _failed(self, job: str, error: Exception, failures: int) -> float:
         """Says so, and returns the seconds until the next request."""
@@ -179,7 +179,6 @@ def read(run: Session, board: Board, job: str) -> None:
         "usage": lambda: wire(client.account.usage()),
         "agents": lambda: pages(client.agents.list(limit=_PAGE), _PAGES),
         "positions": lambda: pages(client.positions.list(limit=_PAGE), _PAGES),
-        "trades": lambda: pages(client.trades.list(status="closed", limit=_PAGE), 1),
         "details": lambda: wire(client.agents.get(key)),
         "signals": lambda: wire_all(client.signals.latest(chain=int(key), limit=50)),
     }

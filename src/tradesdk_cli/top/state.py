@@ -8,8 +8,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from tradesdk_cli.plot.chart import closed_results
-
 if TYPE_CHECKING:
     from tradesdk import RateLimit
 
@@ -41,7 +39,6 @@ class Board:
     agents: Sequence[Item] = ()
     details: Mapping[str, Item] = field(default_factory=dict)
     positions: Sequence[Item] = ()
-    trades: Sequence[Item] = ()
     signals: Sequence[Item] = ()
     streams: Mapping[str, str] = field(default_factory=dict)
     problem: str | None = None
@@ -63,7 +60,7 @@ class Board:
             self.read_at = {**self.read_at, part: time.monotonic() if at is None else at}
 
     def agent_rows(self) -> list[dict[str, Any]]:
-        """An agent a row, with `open`, `unrealized_pnl_usd`, `results`, and its statistics.
+        """An agent a row, with `open`, `unrealized_pnl_usd`, and its statistics.
 
         Those are absent until the agent was read by itself, and None when it has none.
         """
@@ -74,7 +71,6 @@ class Board:
                 **agent,
                 "open": len(mine) if "positions" in self.read_at else None,
                 "unrealized_pnl_usd": sum(position["unrealized_pnl_usd"] for position in mine) if mine else None,
-                "results": closed_results(trade for trade in self.trades if trade.get("agent_id") == agent["id"]),
             }
             if agent["id"] in self.details:
                 stats = self.details[agent["id"]].get("stats") or {}

@@ -23,7 +23,7 @@ from tradesdk_cli.interrupts import deferring, exit_code_of
 from tradesdk_cli.output.cells import ago, cell, moment
 from tradesdk_cli.output.columns import Column, to_profit, to_stop
 from tradesdk_cli.output.table import fitted
-from tradesdk_cli.plot.chart import shows_ascii_only, spark
+from tradesdk_cli.plot.chart import shows_ascii_only
 from tradesdk_cli.text import counted, one_line, visible
 from tradesdk_cli.top.reader import HeldOutput, Source, chains_of, read, skipped
 from tradesdk_cli.top.state import Board, Item
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from tradesdk_cli.session import Session
 
 _OLD = 60.0
-_SPARK = 12
 _BREATH = 0.5
 _WIDTH = 120
 _SIGNALS = 10
@@ -55,19 +54,17 @@ def _read(name: str) -> Callable[[Mapping[str, Any]], Any]:
     return lambda agent: agent.get(name, "…")  # not read yet
 
 
-def _agents(ascii_only: bool) -> tuple[Column, ...]:
-    return (
-        Column("name"),
-        Column("status", "state"),
-        Column("open", "number"),
-        Column("total_pnl", "pnl", of=_read("total_pnl_usd")),
-        Column("unrealized", "pnl", optional=True, of=lambda agent: agent["unrealized_pnl_usd"]),
-        Column("win_rate", "percent", optional=True, of=_read("win_rate_pct")),
-        Column("results", "id", optional=True, of=lambda one: spark(one["results"], _SPARK, ascii_only=ascii_only)),
-        Column("trades", "number", optional=True, of=_read("total_trades")),
-        Column("chain_id", "chain", optional=True, title="chain"),
-        Column("id", "id", optional=True),
-    )
+_AGENTS = (
+    Column("name"),
+    Column("status", "state"),
+    Column("open", "number"),
+    Column("total_pnl", "pnl", of=_read("total_pnl_usd")),
+    Column("unrealized", "pnl", optional=True, of=lambda agent: agent["unrealized_pnl_usd"]),
+    Column("win_rate", "percent", optional=True, of=_read("win_rate_pct")),
+    Column("trades", "number", optional=True, of=_read("total_trades")),
+    Column("chain_id", "chain", optional=True, title="chain"),
+    Column("id", "id", optional=True),
+)
 
 
 _POSITIONS = (
@@ -99,7 +96,7 @@ def draw(board: Board, width: int, height: int, now: Moment, *, ascii_only: bool
     names = {agent["id"]: agent["name"] for agent in agents}
     positions = [{**one, "agent": names.get(one.get("agent_id"), one.get("agent_id"))} for one in board.positions]
     parts: dict[str, tuple[Sequence[Column], Sequence[Item]]] = {
-        "agents": (_agents(ascii_only), agents),
+        "agents": (_AGENTS, agents),
         "positions": (_POSITIONS, positions),
         "signals": (_LATEST, board.signals),
     }
@@ -260,7 +257,7 @@ def _keys() -> Iterator[Callable[[float], str]]:
 def once(run: Session, chain: int | None) -> None:
     """Reads everything once and prints it."""
     out, board = run.out, Board(target=run.target().text, chain=chain)
-    for job in ("account", "agents", "positions", "trades", "usage", *(f"signals {one}" for one in chains_of(board))):
+    for job in ("account", "agents", "positions", "usage", *(f"signals {one}" for one in chains_of(board))):
         read(run, board, job)
     for agent in board.agents:
         job = f"details {agent['id']}"

@@ -8,7 +8,7 @@ app = noun("mock", "The mock service on your machine: serve it, look at it, cont
 
 VERBS = {
     "serve": "Serve the mock on a port until Ctrl-C.",
-    "logs": "Print the requests that the mock receives, a line each.",
+    "logs": "List the requests that the mock received, oldest first.",
     "status": "Show what the mock holds: seed, clock, counts, faults.",
     "clock": "Show, move, stop or speed up the clock.",
     "emit": "Publish a signal, now or later.",
@@ -24,7 +24,7 @@ VERBS = {
 }
 FILES = {
     **dict.fromkeys(VERBS, "operations"),
-    **{name: name for name in ("serve", "logs")},
+    "serve": "serve",
     **dict.fromkeys(("snapshot", "restore"), "state"),
 }
 """The file of each."""

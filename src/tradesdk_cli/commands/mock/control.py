@@ -24,7 +24,7 @@ PORT = 8787
 _START = "start one: trade mock serve"
 _STATE, _JSON = "application/vnd.sqlite3", "application/json"
 _TIMEOUT, _TIMEOUT_OF_STATES = 10.0, 120.0  # a large state takes its time: it is read and checked as a whole
-_LONGEST_ANSWER = 4 * 1024 * 1024
+_LONGEST_ANSWER = 64 * 1024 * 1024
 
 
 class ControlProblem(CliError):

@@ -13,9 +13,10 @@ import typer
 from tradesdk_cli.cli.group import Verbs, noun, single
 from tradesdk_cli.cli.params import A_TIME, AgentId, AnyChain, DryRun, Yes, number, unix_or_date, whole
 from tradesdk_cli.commands import mock
+from tradesdk_cli.commands.lists import refuse_query
 from tradesdk_cli.commands.mock.control import ask, forget_what_was, json_of, no_mock, pairs, place
 from tradesdk_cli.errors import CliError, RefusedByMock, UsageProblem
-from tradesdk_cli.output.columns import BALANCES, EMITTED, KEYS, SETTLEMENTS, SUBMISSIONS
+from tradesdk_cli.output.columns import BALANCES, EMITTED, KEYS, LOG, SETTLEMENTS, SUBMISSIONS
 from tradesdk_cli.session import session
 
 if TYPE_CHECKING:
@@ -40,6 +41,7 @@ class Command:
         look: the command that shows what would have been accepted.
         loses: what the mock loses by it; it is asked about first.
         alarm: what it means when there is anything in the list; exit code 1.
+        usual: so many of the latest are shown when no --limit is given.
     """
 
     request: str
@@ -49,10 +51,18 @@ class Command:
     look: str | None = None
     loses: str | None = None
     alarm: str | None = None
+    usual: int | None = None
 
 
 COMMANDS = {
     "status": Command("GET status"),
+    "logs": Command(
+        "GET journal",
+        LOG,
+        "no requests yet; the embedded mock lives for one command only and logs none",
+        examples=("--limit 5", "--tenant me -o json"),
+        usual=20,
+    ),
     "clock": Command("POST clock", examples=("", "--freeze --advance 3600")),
     "emit": Command("POST signals", EMITTED, examples=("--chain base", "--token BRETT --direction buy --after 30")),
     "fault add": Command(
@@ -234,6 +244,9 @@ def _run(ctx: typer.Context, command: Command, operation: ControlOperation, give
     fields = _more(operation, given.get("more") or ())
     sent = ((each.name, _sent(each, given[_name(each)])) for each in operation.parameters)
     fields |= {name: value for name, value in sent if value is not None}
+    usual = command.usual if "limit" not in fields else None
+    if usual is not None:
+        fields["limit"] = usual + 1  # one more: whether there are more
     ids = {name: fields.pop(name) for name in list(fields) if f"{{{name}}}" in operation.path}
     body = fields if operation.method in ("POST", "PUT") else None
     query = f"?{urlencode(fields)}" if fields and body is None else ""
@@ -264,7 +277,7 @@ def _run(ctx: typer.Context, command: Command, operation: ControlOperation, give
             answer = reached(run, AGENTS, ids["agent_id"], answer_for)
         else:
             answer = answer_for()
-        _show(run, command, answer)
+        _show(run, command, answer, usual)
 
 
 _LISTS = {"agen": "agents list", "keys": "mock key list", "faul": "mock fault list"}
@@ -298,7 +311,7 @@ def _more(operation: ControlOperation, words: Iterable[str]) -> dict[str, Any]:
     return {name: text if name in _AS_THEY_ARE else value_of(text) for name, text in found.items()}
 
 
-def _show(run: Session, command: Command, answer: dict[str, Any]) -> None:
+def _show(run: Session, command: Command, answer: dict[str, Any], usual: int | None) -> None:
     out, data = run.out, answer.get("data")
     if not isinstance(data, list):
         if not out.draws(many=False):
@@ -311,6 +324,10 @@ def _show(run: Session, command: Command, answer: dict[str, Any]) -> None:
     rows = [row for each in data for row in (each if isinstance(each, list) else [each])]
     if not all(isinstance(row, dict) for row in rows):
         raise no_mock(run)
+    if usual is not None and len(rows) > usual:
+        refuse_query(out, "--limit N")
+        out.note(f"the latest {usual}; there are more: --limit N")
+        rows = rows[-usual:]
     if rows and not command.columns and out.draws(many=True):
         out.draw(lambda console: _each(console, rows, out.width))
     else:
