@@ -29,6 +29,8 @@ NOT_RUN = {
     "trade signals stream --chain base --group bots --exec 'sleep 5'",
     "trade pay budget set --total 0.05 --yes",
     "trade mock serve",
+    "trade mock serve --gaps service.json",  # tests/cli/test_probe.py, test_mock_serve.py
+    "pytest --trade-mock-gaps service.json",
     "trade mock serve --seed 7",
     'curl -N -H "Authorization: Bearer mock_full_me" "http://127.0.0.1:8787/v1/signals/stream?chain=8453"',
     "trade mock emit --chain 8453",

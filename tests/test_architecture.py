@@ -52,6 +52,7 @@ MOCK_FILES = (
     "tradesdk_cli/mockworld.py",
     "tradesdk_cli/commands/mock/",
     "tradesdk_cli/demo/",
+    "tradesdk_cli/probe/",
 )
 DECIDING = (
     "batches",

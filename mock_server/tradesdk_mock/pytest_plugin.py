@@ -46,7 +46,7 @@ def trade_mock(request: pytest.FixtureRequest) -> Iterator[MockService]:
     It is always the same: seed 7, a clock that is frozen at 2027-01-15 08:00 UTC until a wait moves it, and
     no new signals but those that the test emits. The mark `trade_mock` changes that.
     """
-    with _make(_options(request.node)) as mock:
+    with _make(_options(request.node), _base(request.config)) as mock:
         _services[request.node] = mock
         yield mock
 
@@ -62,7 +62,7 @@ def trade_mock_server(request: pytest.FixtureRequest) -> Iterator[MockServer]:
         from .serving.uvicorn_server import MockServer
     except ModuleNotFoundError as error:
         raise pytest.fail.Exception(f"trade_mock_server: {error}", pytrace=False) from None
-    with MockServer(seed=SEED) as server:
+    with MockServer(seed=SEED, gaps=_base(request.config)) as server:
         _servers[request.config] = server
         yield server
 
@@ -71,6 +71,11 @@ def trade_mock_server(request: pytest.FixtureRequest) -> Iterator[MockServer]:
 def trade_mock_url(trade_mock_server: MockServer) -> str:
     """The address of `trade_mock_server`, without the version prefix: `http://127.0.0.1:PORT`."""
     return trade_mock_server.url
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    text = "gap options of all mocks: a JSON file, as `trade doctor --service --gaps FILE` writes it"
+    parser.getgroup("trade_mock").addoption("--trade-mock-gaps", metavar="FILE", help=text)
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -121,7 +126,18 @@ def _options(item: pytest.Item) -> dict[str, Any]:
     return found
 
 
-def _make(options: Mapping[str, Any]) -> MockService:
+def _base(config: pytest.Config) -> GapOptions:
+    """The gap options of the file that the command line names."""
+    from .core.gap_options import GapOptions
+
+    file = config.getoption("--trade-mock-gaps")
+    try:
+        return GapOptions() if file is None else GapOptions.from_file(file)
+    except ValueError as error:
+        raise pytest.UsageError(f"--trade-mock-gaps: {error}") from None
+
+
+def _make(options: Mapping[str, Any], gaps: GapOptions) -> MockService:
     """The service with these options. The test fails when they are invalid."""
     from .control.service import MockService
     from .core.errors import MockServerError
@@ -130,7 +146,7 @@ def _make(options: Mapping[str, Any]) -> MockService:
     try:
         mock = MockService(
             seed=_checked("seed", options.get("seed", SEED), int),
-            gaps=_gaps(options.get("gaps", {})),
+            gaps=_gaps(options.get("gaps", {}), gaps),
             clock=_clock(options.get("start", START), frozen=_checked("frozen", options.get("frozen", True), bool)),
             signals=_checked("signals", options.get("signals", "scripted"), str),
         )
@@ -152,12 +168,10 @@ def _checked(name: str, value: Any, kind: Any) -> Any:
     return value
 
 
-def _gaps(options: object) -> GapOptions:
-    from .core.gap_options import GapOptions
-
+def _gaps(options: object, base: GapOptions) -> GapOptions:
     if not isinstance(options, Mapping) or not all(isinstance(name, str) for name in options):
         raise ValueError(f"gaps: must be names and values as in {{'write_status': '200/200'}}, not {options!r}")
-    return GapOptions().changed(**options)
+    return base.changed(**options)
 
 
 def _clock(start: object, *, frozen: bool) -> MockClock:

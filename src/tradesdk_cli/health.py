@@ -120,9 +120,9 @@ _WIRE = "tradesdk.wire"
 class LastAnswer(logging.Handler):
     """The last answer that came: its headers, when, and how long it took."""
 
-    def __init__(self, run: Session) -> None:
+    def __init__(self, now: Callable[[], float]) -> None:
         super().__init__(logging.DEBUG)
-        self._run = run
+        self._now = now
         self.headers: dict[str, str] = {}
         self.seconds = 0.0
         self.at = 0.0
@@ -130,7 +130,7 @@ class LastAnswer(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         said = vars(record).get("wire", {})
         if said.get("event") == "answer":
-            self.headers, self.seconds, self.at = said["headers"], said["seconds"], self._run.now()
+            self.headers, self.seconds, self.at = said["headers"], said["seconds"], self._now()
 
     @property
     def difference(self) -> float | None:
@@ -152,7 +152,7 @@ def account(run: Session) -> list[Finding]:
         hint = "log in: trade login; or look around without an account: trade demo"
         return [Finding("api", "problem", "no address is set", hint, config=True)]
     client = run.client.with_options(timeout=TIMEOUT, max_retries=0, deadline=TIMEOUT)
-    heard = LastAnswer(run)
+    heard = LastAnswer(run.now)
     with heard_by(heard, _WIRE, alone=True):
         found = client.account.get()
         clock = _clock(heard.difference)
@@ -205,7 +205,7 @@ def market(run: Session) -> list[Finding]:
     client = market_client(run).with_options(timeout=TIMEOUT, max_retries=0, deadline=TIMEOUT)
     where = f"mock world {settings.world}" if settings.mock else client.base_url
     facts: dict[str, Any] = {"url": client.base_url}
-    heard = LastAnswer(run)
+    heard = LastAnswer(run.now)
     with heard_by(heard, _WIRE, alone=True):
         try:
             found = client.supported_tokens(limit=1).data.total

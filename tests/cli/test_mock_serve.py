@@ -94,6 +94,18 @@ def test_what_it_says(serve: Serving) -> None:
     assert {"order", "oldest"} <= {*map(str, serve.answers["gaps"]["data"][5].values())}
 
 
+def test_gap_options_of_a_file(serve: Serving, tmp_path: Path) -> None:
+    file = tmp_path / "service.json"
+    file.write_text('{"order": "oldest", "heartbeat": 1, "write_status": "201/201"}')
+    serve("--gaps", str(file), "--gap", "write_status=200/200", ask=("status",))
+    assert serve.answers["status"]["gaps"] == {"order": "oldest", "heartbeat": 1, "write_status": "200/200"}
+    for text, said in (("[]", "must be an object"), ("{", "is not JSON"), ('{"mood": 1}', "no gap option 'mood'")):
+        file.write_text(text)
+        run = serve("--gaps", str(file))
+        assert (run.code, said in run.problem["message"]) == (2, True)
+    assert serve("--gaps", str(tmp_path / "none")).code == 2
+
+
 def test_empty_and_kept(serve: Serving, tmp_path: Path) -> None:
     file = tmp_path / "kept.sqlite3"
     serve("--empty", "--db", str(file), ask=("status",))

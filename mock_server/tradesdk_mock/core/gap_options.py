@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
+import os
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import Field, dataclass, field, fields
+from pathlib import Path
 from typing import Any, Literal, get_args
 
 Plan = Literal["free", "pro", "enterprise"]
@@ -166,6 +169,21 @@ class GapOptions:
             raise ValueError(unknown)
         merged: Mapping[str, Any] = {**known, **options}
         return GapOptions(**merged)
+
+    @classmethod
+    def from_file(cls, path: str | os.PathLike[str]) -> GapOptions:
+        """The options of a JSON file, an object of names and values, as `trade doctor --service --gaps FILE` writes it.
+
+        Raises:
+            ValueError: the file cannot be read, an unknown option or a bad value; the message names it.
+        """
+        try:
+            found = json.loads(Path(path).read_bytes())
+        except (OSError, ValueError) as error:
+            raise ValueError(f"{path}: {getattr(error, 'strerror', None) or 'is not JSON'}") from None
+        if not isinstance(found, dict):
+            raise ValueError(f"{path}: must be an object of gap options and their values")
+        return cls().changed(**found)
 
     @classmethod
     def describe(cls) -> list[GapInfo]:

@@ -91,6 +91,11 @@ class AsyncSignalStream(Generic[ItemT]):
         """Whether it is not connected, or still reads missed signals from the history."""
         return self._state.catching_up
 
+    @property
+    def last_event_id(self) -> str:
+        """The id of the last event, if the service gives events ids; empty otherwise."""
+        return self._state.decoder.last_event_id
+
     async def ack(self, signal: StreamSignal) -> None:
         """Acknowledge a signal: it does not come again after a restart.
 

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import json
 import os
-from typing import TYPE_CHECKING
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from tradesdk_cli.cli.group import single
+from tradesdk_cli.errors import SERVER, ConfigProblem, Unwritable, UsageProblem
+from tradesdk_cli.files import atomic_write
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from typing import Any
 
     from tradesdk_cli.config.settings import Settings
-    from tradesdk_cli.errors import ConfigProblem
     from tradesdk_cli.health import Finding
     from tradesdk_cli.session import Session
 
@@ -22,13 +26,38 @@ app = single("Check settings, key, services, wallet and ledger.")
 
 
 @app.verb("doctor", "trade doctor", "trade --mock doctor -o json")
-def doctor(ctx: typer.Context) -> None:
+def doctor(
+    ctx: typer.Context,
+    *,
+    service: Annotated[
+        bool, typer.Option("--service", help="Find out instead how the service behaves; reads only, at most 20 s.")
+    ] = False,
+    write: Annotated[
+        bool, typer.Option("--write", help="With --service: also make an agent, change it, and delete it.")
+    ] = False,
+    pay: Annotated[
+        str | None,
+        typer.Option("--pay", metavar="USD", help="With --service: also buy the cheapest data, for at most this much."),
+    ] = None,
+    gaps: Annotated[
+        Path | None,
+        typer.Option("--gaps", metavar="FILE", help="With --service: write the mock's options to FILE, as JSON."),
+    ] = None,
+) -> None:
     """Check settings, key, services, wallet and ledger.
 
     Settings and their sources, proxies, both APIs, the API key and its account, the clock, wallet, ledger and budget,
     the fleet, and the MCP server. Changes nothing and pays nothing. Exit code 0: no problem (warnings allowed); 3: a
     setting is wrong; 1: another problem.
+
+    With --service, a table: rules of the specification that the service breaks, then what it does where the
+    specification says nothing, and the options that make the mock do the same (trade mock serve --gaps FILE). Exit
+    code 0: no rule is broken; 10: one is.
     """
+    if service:
+        raise typer.Exit(_probe(ctx, write=write, pay=pay, file=gaps))
+    if write or pay is not None or gaps is not None:
+        raise UsageProblem("--write, --pay and --gaps need --service", "trade doctor --service")
     from tradesdk_cli.health import exit_code, show, summary
     from tradesdk_cli.output.columns import DOCTOR
     from tradesdk_cli.output.printer import Output
@@ -53,11 +82,49 @@ def doctor(ctx: typer.Context) -> None:
     raise typer.Exit(exit_code(findings))
 
 
+def _probe(ctx: typer.Context, *, write: bool, pay: str | None, file: Path | None) -> int:
+    """Asks the service, prints what it does, and keeps that for the mock."""
+    from tradesdk_cli.output.columns import PROBE
+    from tradesdk_cli.pay.checkout import amount_of, market_client
+    from tradesdk_cli.probe.ask import Probe
+    from tradesdk_cli.probe.points import options, rows
+    from tradesdk_cli.retries import SayingClock
+    from tradesdk_cli.session import session
+
+    with session(ctx) as run:
+        wallet = None
+        if pay is not None:
+            amount_of("--pay", pay)
+            wallet = run.wallet()
+            if wallet is None:
+                raise ConfigProblem("no wallet to pay with", "trade pay key new, or leave --pay out")
+        there = run.settings.mock or run.settings.market_url is not None
+        probe = Probe(
+            run.client,
+            (lambda send: market_client(run, wallet, send_api_key=send)) if there else None,
+            SayingClock(run.out, None, run.now),
+            write=write,
+            pay=pay,
+        )
+        found = rows(probe.run())
+        run.out.many(PROBE, [found], empty="nothing was found")
+        for ident in probe.left_behind:
+            run.out.note(f"an agent could not be deleted: {run.settings.program} agents delete {ident}")
+        chosen = options(found)
+        if file is not None:
+            try:
+                atomic_write(file, json.dumps(chosen, indent=2) + "\n")
+            except OSError as error:
+                raise Unwritable(f"{file} cannot be written: {error.strerror}", "--gaps takes another FILE") from None
+        words = [f"--gap {shlex.quote(f'{name}={value}')}" for name, value in options(found, changed=True).items()]
+        run.out.note(f"a mock like this service: trade mock serve {' '.join(words)}".rstrip())
+    return SERVER if any(row["finding"] == "broken" for row in found) else 0
+
+
 def _settings(flags: Mapping[str, Any], environ: Mapping[str, str]) -> tuple[Settings, ConfigProblem | None]:
     """The settings, as far as they can be read, and what is wrong with them."""
     from tradesdk_cli.config.files import Files, config_folder
     from tradesdk_cli.config.settings import Settings, resolve, settings_of
-    from tradesdk_cli.errors import ConfigProblem
 
     try:
         return settings_of(flags, environ), None

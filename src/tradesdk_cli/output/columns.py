@@ -319,6 +319,13 @@ NESTED = {
 }
 """Lists inside one thing, by the name of their field; fields that are not named here follow."""
 
+PROBE = (
+    Column("finding", "state"),
+    Column("point"),
+    Column("seen", "id"),
+    Column("specification", optional=True),
+    Column("client_relies", optional=True),
+)
 DOCTOR = (Column("status", "state"), Column("check"), Column("said"), Column("next"))
 
 

@@ -62,6 +62,14 @@ def serve(
             help="Choose behavior that the service does not document; trade --mock mock gaps lists it.",
         ),
     ] = None,
+    gaps: Annotated[
+        Path | None,
+        typer.Option(
+            "--gaps",
+            metavar="FILE",
+            help="Take them from a JSON file, as trade doctor --service --gaps FILE writes it; --gap wins.",
+        ),
+    ] = None,
     scripted: Annotated[
         bool | None,
         typer.Option(
@@ -88,7 +96,7 @@ def serve(
 
         if run.settings.sources.get("world", "").startswith("flag "):
             db = _world(run, db)
-        options = _gap_options(gap or [])
+        options = _gap_options(gap or [], gaps)
         try:
             with (
                 _told_to_stop() as stop,
@@ -187,12 +195,13 @@ def _wait_for(stop: threading.Event) -> None:
         pass
 
 
-def _gap_options(words: list[str]) -> dict[str, Any]:
-    """What is chosen; the other options stay as the state has them."""
+def _gap_options(words: list[str], file: Path | None) -> dict[str, Any]:
+    """What is chosen; the other options stay as the state has them, or as the file says."""
     from tradesdk_mock import GapOptions
 
     try:
-        chosen = pairs(words, "trade --mock mock gaps")
+        base = {} if file is None else GapOptions.from_file(file).as_dict()
+        chosen = {**base, **pairs(words, "trade --mock mock gaps")}
         GapOptions().changed(**chosen)
     except ValueError as error:
         raise UsageProblem(str(error), "trade --mock mock gaps") from None

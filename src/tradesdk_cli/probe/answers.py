@@ -1,0 +1,134 @@
+"""What a service answered, by the name of the question."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+from urllib.parse import urlsplit
+
+
+class Unseen(Exception):
+    """Something cannot be seen in the answers; the message says why."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """One request and its answer; secrets are replaced by `****`.
+
+    Attributes:
+        status: 0 when there is no answer; then `problem` says why.
+        headers: names in lower case.
+        text: the body.
+        paid: whether a payment was sent.
+    """
+
+    method: str = ""
+    url: str = ""
+    status: int = 0
+    headers: Mapping[str, str] = field(default_factory=dict)
+    text: str = ""
+    problem: str = ""
+    paid: bool = False
+
+    @property
+    def asked(self) -> str:
+        return f"{self.method} {urlsplit(self.url).path}"
+
+    @property
+    def ok(self) -> bool:
+        return 200 <= self.status < 300
+
+    @cached_property
+    def body(self) -> Any:
+        """The JSON of the body; None when it is not JSON."""
+        try:
+            return json.loads(self.text)
+        except ValueError:
+            return None
+
+    def at(self, *path: str) -> Any:
+        """What is at this place of the body; None when nothing is."""
+        found = self.body
+        for name in path:
+            found = found.get(name) if isinstance(found, dict) else None
+        return found
+
+    @property
+    def items(self) -> list[dict[str, Any]]:
+        """The objects of a list; empty when it is not one."""
+        found = self.at("data") if self.ok else None
+        return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
+
+
+NONE = Answer()
+
+
+class Answers(dict[str, Answer]):
+    """All answers.
+
+    Attributes:
+        reasons: why a question has no answer.
+        ahead: seconds that the service's clock is ahead of ours; None: it did not say.
+        window: the times between which signals were asked for.
+        events: what the stream yielded, in order.
+        event_id: the id of its last event; empty without one.
+        opened: the service's time when the stream opened.
+        listened: seconds that the stream was read.
+        lag: seconds until a new signal was in the history; None when that was not seen.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.reasons: dict[str, str] = {}
+        self.ahead: float | None = None
+        self.window = (0, 0)
+        self.events: list[Any] = []
+        self.event_id = ""
+        self.opened = self.listened = 0.0
+        self.lag: int | None = None
+
+    def __missing__(self, name: str) -> Answer:
+        raise Unseen(self.reasons.get(name, "the time was up before this was asked"))
+
+    def status(self, name: str, *expected: int) -> int:
+        """The status of an answer.
+
+        Raises:
+            Unseen: it is none of the expected ones.
+        """
+        answer = self[name]
+        if answer.status not in expected:
+            raise Unseen(f"{answer.asked}: {answer.problem or answer.status}")
+        return answer.status
+
+    def offer(self) -> dict[str, Any]:
+        """The offer of a 402.
+
+        Raises:
+            Unseen: there is none, or it cannot be read.
+        """
+        self.status("offer", 402)
+        try:
+            found = json.loads(base64.b64decode(self["offer"].headers["payment-required"], validate=True))
+        except (KeyError, ValueError):
+            found = None
+        if not isinstance(found, dict):
+            raise Unseen("the 402 has no offer that can be read (PAYMENT-REQUIRED)")
+        return found
+
+    def ways(self) -> list[dict[str, Any]]:
+        """The ways to pay that the specification names: scheme exact on Base, the cheapest first.
+
+        Raises:
+            Unseen: there is none.
+        """
+        ways = self.offer().get("accepts")
+        found = [way for way in (ways if isinstance(ways, list) else []) if isinstance(way, dict)]
+        found = [way for way in found if (way.get("scheme"), way.get("network")) == ("exact", "eip155:8453")]
+        if not found:
+            raise Unseen("no way to pay is scheme exact on eip155:8453")
+        return sorted(found, key=lambda way: int(way["amount"]) if str(way.get("amount")).isdecimal() else 10**30)

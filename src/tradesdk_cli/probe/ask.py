@@ -1,0 +1,318 @@
+"""Sends the requests of the probe: each once, within one rate limit, and not longer than a deadline."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
+from secrets import token_hex
+from typing import Any, TypeVar
+from urllib.parse import quote
+
+from tradesdk import (
+    APIResponseError,
+    Clock,
+    Disconnected,
+    Heartbeat,
+    MarketClient,
+    SignalStream,
+    StreamItem,
+    StreamSignal,
+    TradeClient,
+    TradeError,
+)
+from tradesdk_cli.errors import CliError
+from tradesdk_cli.health import LastAnswer
+from tradesdk_cli.probe.answers import NONE, Answer, Answers
+from tradesdk_cli.probe.rules import CHANGE, CONFIDENCE
+from tradesdk_cli.retries import heard_by
+
+LONGEST = 20.0
+_ONE = 5.0  # seconds for one answer
+_ENDLESS = 1.0  # seconds after which an answer that does not end is a stream
+_LOOKS = 5
+_TWO = 0.04  # dollars that average prices of two tokens cost
+NOWHERE = "0x000000000000000000000000000000000000dEaD"
+"""A token that no service has."""
+
+WRITES = ("create", "patch", "empty_patch", "unknown_field", "bounds", "unknown_wallet", "other_chain", "delete_paused")
+MARKET = ("tokens_keyless", "tokens", "market_field", "bad_sort", "offer", "market_here", "pay")
+
+
+ClientT = TypeVar("ClientT", TradeClient, MarketClient)
+
+
+class _Heard(LastAnswer):
+    """The last request of the SDK's log, with its answer."""
+
+    answer: Answer | None = None
+    _paid = False
+
+    def emit(self, record: logging.LogRecord) -> None:
+        super().emit(record)
+        said = vars(record).get("wire", {})
+        match said.get("event"):
+            case "request":
+                self._paid = "payment-signature" in said["headers"]
+                self.answer = None
+            case "answer":
+                found = Answer(said["method"], said["url"], said["status"], said["headers"], said["body"] or "")
+                self.answer = replace(found, paid=self._paid)
+            case "failure":
+                self.answer = Answer(said["method"], said["url"], problem=said["problem"], paid=self._paid)
+
+
+class Probe:
+    """Asks one service.
+
+    Args:
+        trade: the account API.
+        market: makes the client of market data, with or without the API key; None: there is no address.
+        clock: what `trade` waits by.
+        write: make an agent, change it, and delete it.
+        pay: dollars that one purchase may cost; None: buy nothing.
+    """
+
+    def __init__(
+        self,
+        trade: TradeClient,
+        market: Callable[[bool], MarketClient] | None,
+        clock: Clock,
+        *,
+        write: bool = False,
+        pay: str | None = None,
+    ) -> None:
+        self._trade, self._market, self._clock, self._write, self._pay = trade, market, clock, write, pay
+        self._end = clock.monotonic() + LONGEST
+        self._heard = _Heard(clock.now)
+        self.answers = Answers()
+        self.left_behind: list[str] = []
+        """Ids of agents that could not be deleted."""
+
+    def run(self) -> Answers:
+        """Ask everything.
+
+        Raises:
+            TradeError: nobody is there, or the key is refused.
+        """
+        reasons = self.answers.reasons
+        if not self._write:
+            reasons |= dict.fromkeys(WRITES, "only with --write")
+        if self._market is None:
+            reasons |= dict.fromkeys(MARKET, "no address of market data is set")
+        reasons["pay"] = "only with --pay MAX"
+        trade = self._trade
+        with heard_by(self._heard, "tradesdk.wire", alone=True):
+            error = self._ask("account", trade, lambda client: client.request("GET", "/v1/account"))
+            if error is not None and self.answers.get("account", NONE).status in (0, 401, 429):
+                raise error
+            self.answers.ahead = self._heard.difference
+            stream = self._once(trade).signals.stream(
+                chain=8453, heartbeats=True, unknown_events=True, reports=True, idle_timeout=LONGEST
+            )
+            try:
+                self._ask("stream", trade, lambda _: stream.__enter__())
+                opened = self._clock.monotonic()
+                self.answers.opened = int(self._clock.now() + (self.answers.ahead or 0.0))
+                self._read()
+                if self._market is not None:
+                    self._shop(self._market)
+                if self._write:
+                    self._change()
+                if self.answers.get("stream", NONE).ok:
+                    self._listen(stream, opened)
+            finally:
+                stream.close()
+        return self.answers
+
+    @property
+    def _left(self) -> float:
+        return self._end - self._clock.monotonic()
+
+    def _once(self, client: ClientT, seconds: float = _ONE) -> ClientT:
+        """A copy that sends a request once."""
+        return client.with_options(timeout=seconds, max_retries=0, deadline=seconds)
+
+    def _ask(
+        self, name: str, client: ClientT, send: Callable[[ClientT], object], *, at_most: float = _ONE
+    ) -> TradeError | None:
+        """Send one request while there is time; its answer, whatever it is, is kept under `name`."""
+        seconds, found = min(at_most, self._left), None
+        if seconds <= 0:
+            return None
+        self._heard.answer = None
+        try:
+            send(self._once(client, seconds))
+        except TradeError as error:
+            found = error
+            self.answers.reasons.setdefault(name, error.message)
+        heard = self._heard.answer
+        if heard is not None and isinstance(found, APIResponseError) and not heard.text.strip():
+            heard = Answer(heard.method, heard.url, problem=found.message)  # too much to read, for one
+        if heard is not None:
+            self.answers[name] = heard
+        return found
+
+    def _get(self, name: str, path: str, *, at_most: float = _ONE, **query: Any) -> None:
+        self._ask(name, self._trade, lambda client: client.request("GET", path, query=query), at_most=at_most)
+
+    def _read(self) -> None:
+        """What changes nothing."""
+        a = self.answers
+        self._get("usage", "/v1/account/usage")
+        for name in ("agents", "wallets", "positions"):
+            self._get(name, f"/v1/{name}", limit=100)
+        self._get("trades", "/v1/trades")
+        self._get("latest", "/v1/signals", chain=8453, limit=100, min_confidence=CONFIDENCE)
+        self._get("history", "/v1/signals/history", chain=8453)
+        times = sorted({one["timestamp"] for one in a.get("history", NONE).items if type(one.get("timestamp")) is int})
+        if len(times) > 1:
+            a.window = times[0], times[-1]
+            self._get(
+                "range", "/v1/signals/history", **{"chain": 8453, "from": times[0], "to": times[-1], "limit": 100}
+            )
+        else:
+            a.reasons["range"] = "the history has no two signals of different times"
+        self._get("no_agent", "/v1/agents/unknown")
+        self._get("no_filter", "/v1/trades", agent_id="unknown")
+        self._get("limit_0", "/v1/trades", limit=0)
+        self._get("start", "/v1/agents/unknown/start")
+        self._get("stream_filter", "/v1/signals/stream", at_most=_ENDLESS, chain=8453, min_confidence=2)
+
+    def _shop(self, connect: Callable[[bool], MarketClient]) -> None:
+        a = self.answers
+        market = connect(False)
+        self._ask("tokens_keyless", market, lambda client: client.supported_tokens(limit=1))
+        if a.get("tokens_keyless", NONE).status == 401:
+            try:
+                market = connect(True)
+            except (TradeError, CliError) as error:
+                a.reasons |= dict.fromkeys(MARKET, error.message)
+                return
+            self._ask("tokens", market, lambda client: client.supported_tokens(limit=2))
+        elif "tokens_keyless" in a:
+            a["tokens"] = a["tokens_keyless"]
+        extra = {"limit": 1, "not_in_the_specification": True}
+        bad = {"sortBy": "nothing"}
+        self._ask("market_field", market, lambda client: client.request("/v1/supported-tokens", json=extra))
+        self._ask("bad_sort", market, lambda client: client.dry_run.request("/v1/top-performers", json=bad))
+        self._ask("offer", market, lambda client: client.dry_run.aggregate_metrics())
+        here = {"limit": 3}
+        self._ask("market_here", self._trade, lambda client: client.request("POST", "/v1/supported-tokens", json=here))
+        if self._pay is not None:
+            self._buy(market, self._pay)
+
+    def _buy(self, market: MarketClient, most: str) -> None:
+        """The cheapest purchase: average prices of a listed token and, if that may be paid, of one that is not."""
+        a = self.answers
+        del a.reasons["pay"]
+        listed = a.get("tokens", NONE).at("data", "tokens")
+        if not (isinstance(listed, list) and listed and isinstance(listed[0].get("tokenAddress"), str)):
+            a.reasons["pay"] = "the list of tokens names none"
+            return
+        tokens = [listed[0]["tokenAddress"]]
+        if float(most) >= _TWO:
+            tokens.append(NOWHERE)
+        else:
+            a.reasons["unknown_token"] = f"it takes --pay {_TWO}: two tokens"
+        self._ask("pay", market, lambda client: client.token_avg_prices(tokens, max_price=most), at_most=LONGEST)
+        if not a.get("pay", NONE).paid:
+            a.pop("pay", None)  # refused here, before anything was signed
+
+    def _change(self) -> None:
+        """A throw-away agent: made, changed, and deleted whatever happens."""
+        a, trade = self.answers, self._trade
+        wallets = a.get("wallets", NONE).items
+        if not wallets:
+            a.reasons |= dict.fromkeys(WRITES, "no wallet is connected to make an agent with")
+            return
+        wallet, name = wallets[0], f"trade doctor {token_hex(4)}, to be deleted"
+        fields = {"name": name, "wallet_id": wallet.get("id"), "chain_id": wallet.get("chain_id")}
+        other = fields | {"chain_id": 56 if wallet.get("chain_id") == 8453 else 8453}
+
+        def send(question: str, method: str, path: str, body: object = None) -> None:
+            self._ask(question, trade, lambda client: client.request(method, path, json=body))
+
+        try:
+            send("create", "POST", "/v1/agents", fields)
+            send("other_chain", "POST", "/v1/agents", other)
+            ident = a["create"].at("id") if a.get("create", NONE).ok else None
+            if not isinstance(ident, str):
+                a.reasons |= dict.fromkeys(WRITES, "no agent could be made")
+                return
+            path = f"/v1/agents/{quote(ident, safe='')}"
+            send("patch", "PATCH", path, CHANGE)
+            send("empty_patch", "PATCH", path, {})
+            send("unknown_field", "PATCH", path, {"max_positions": 4, "not_in_the_specification": True})
+            send("bounds", "PATCH", path, {"risk": {"position_size_pct": 250}})
+            send("unknown_wallet", "PATCH", path, {"wallet_id": "unknown"})
+            if a.get("start", NONE).status == 405:
+                send("paused", "POST", f"{path}/pause")
+                send("delete_paused", "DELETE", path)
+                if a.get("delete_paused", NONE).status != 204:
+                    send("stopped", "POST", f"{path}/stop")
+            else:
+                a.reasons["delete_paused"] = "there is no path that pauses an agent"
+        finally:
+            self._end = max(self._end, self._clock.monotonic() + _ONE)  # deleting has time of its own
+            self._delete(name)
+
+    def _delete(self, name: str) -> None:
+        """Delete what has this name: an agent may have been made although its answer was lost."""
+        a = self.answers
+        answers = [a.get(question, NONE) for question in ("create", "other_chain")]
+        made = [answer.at("id") for answer in answers if answer.ok]
+        if not all(0 < answer.status < 500 for answer in answers) or not all(isinstance(ident, str) for ident in made):
+            with suppress(TradeError):
+                made = [agent.id for agent in self._once(self._trade).agents.list() if agent.name == name]
+        for ident in made:
+            if a.get("delete_paused", NONE).status == 204 and ident == a["create"].at("id"):
+                continue
+            try:
+                self._once(self._trade).agents.delete(ident)
+            except TradeError:
+                self.left_behind.append(str(ident))
+            if self._heard.answer is not None:
+                a["delete"] = self._heard.answer
+
+    def _listen(self, stream: SignalStream[StreamItem], opened: float) -> None:
+        """Until there were two heartbeats and a signal, or the time is up."""
+        a, beats = self.answers, 0
+        timer = threading.Timer(max(self._left, 0.0), stream.close)
+        timer.daemon = True
+        timer.start()
+        try:
+            for item in stream:
+                a.events.append(item)
+                a.event_id = stream.last_event_id or a.event_id
+                beats += isinstance(item, Heartbeat)
+                if isinstance(item, StreamSignal) and a.lag is None and "lag" not in a.reasons:
+                    self._look(item)
+                if (
+                    isinstance(item, Disconnected)
+                    or self._left <= 0
+                    or (beats > 1 and (a.lag is not None or "lag" in a.reasons))
+                ):
+                    break
+        except TradeError as error:
+            a.reasons["stream"] = error.message
+        finally:
+            timer.cancel()
+            a.listened = self._clock.monotonic() - opened
+
+    def _look(self, signal: StreamSignal) -> None:
+        """Whether a new signal is in the history; again each second until it is."""
+        since = int(signal.timestamp.timestamp())
+        seconds = 0
+        while seconds <= _LOOKS:
+            self._get("lag", "/v1/signals/history", chain=8453, limit=100, **{"from": since})
+            if any(one.get("id") == signal.id for one in self.answers.get("lag", NONE).items):
+                self.answers.lag = seconds
+                return
+            if self._left <= 1:
+                break
+            self._clock.sleep(1)
+            seconds += 1
+        self.answers.reasons["lag"] = f"a signal was not in the history after {seconds} s"

@@ -1,0 +1,277 @@
+"""What the specification leaves open: for each of the mock's gap options, the value that a service's answers show."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+from tradesdk import Heartbeat, StreamSignal
+from tradesdk_cli.probe.answers import NONE, Answers, Unseen
+from tradesdk_cli.probe.rules import RECORDS, RULES, broken
+
+if TYPE_CHECKING:
+    from tradesdk_mock import GapOptions
+
+Row = dict[str, Any]
+See = Callable[[Answers], str]
+
+_DONE, _REFUSED = {200: "200", 201: "200"}, {400: "400", 422: "422"}
+_WALLET = "connecting a wallet cannot be undone"
+# What a status shows: the option, the question, and the value for each status.
+_STATUSES: list[tuple[str, str, dict[int, str]]] = [
+    ("bounds", "bounds", dict.fromkeys(_DONE, "none") | {422: "checked"}),
+    ("delete_stopped", "delete_paused", {204: "204", 409: "409"}),
+    ("unknown_wallet", "unknown_wallet", {404: "404", 422: "422"}),
+    ("wallet_chain", "other_chain", _REFUSED),
+    ("unknown_agent_filter", "no_filter", {200: "empty", 404: "404"}),
+    ("empty_patch", "empty_patch", _DONE | {400: "400"}),
+    ("range_status", "limit_0", _REFUSED),
+    ("no_routes", "start", {404: "404", 405: "routes"}),
+    ("b_port", "market_here", {200: "same", 404: "another"}),
+    ("b_bearer", "tokens_keyless", {200: "not-required", 401: "required", 402: "not-required"}),
+    ("b_invalid", "bad_sort", _REFUSED | {402: "402-first"}),
+    ("paywall", "offer", {402: "closed", 200: "open"}),
+]
+NEVER = {
+    "wallet_message": _WALLET,
+    "wallet_twice": _WALLET,
+    "cursor_ttl": "it takes hours",
+    "history_lag_spread": "it takes many signals",
+    "payer_balance": "it is about your wallet, not about the service",
+}
+"""Options that no answer shows, and why."""
+_WRITTEN = {
+    "rate_headers": "with every REST response",
+    "unknown_values": "states and fields as listed",
+    "enterprise_limit": "custom",
+    "read_only_account": "reads signals, agents, trades, balances",
+    "paywall": "402 without a payment",
+    "order": "history newest first; others not shown",
+}
+"""What the specification says about them; about all others: "not shown"."""
+_SETTINGS = {
+    "wallet_message": "default: wallets.connect_with(message=)",
+    "heartbeat": "default: idle_timeout=90, then learned",
+    "history_lag": "default: settle=3",
+    "history_lag_spread": "default: settle=3",
+    "b_port": "setting: market_base_url",
+    "b_bearer": "setting: send_api_key",
+    "payment_window": "10 to 120 s",
+    "paywall": "either way",
+}
+"""What the client has a setting or bounds for; it relies on none of the others."""
+
+
+def _mock() -> GapOptions:
+    """The options of the mock, with their defaults."""
+    from tradesdk_mock import GapOptions  # only where somebody probes
+
+    return GapOptions()
+
+
+def write_status(a: Answers) -> str:
+    return f"{a.status('create', 200, 201)}/{a.status('patch', 200, 201)}"
+
+
+def risk_defaults(a: Answers) -> str:
+    a.status("create", 200, 201)
+    risk = {name: value for name, value in (a["create"].at("risk") or {}).items() if value is not None}
+    filled = {"position_size_pct": 5, "stop_loss_pct": 3, "trailing_stop_pct": 2, "take_profit_pct": 10}
+    return "absent" if not risk else "filled" if risk == filled else f"filled: {risk}"
+
+
+def order(a: Answers) -> str:
+    for name, time in {
+        "agents": "created_at",
+        "wallets": "created_at",
+        "trades": "opened_at",
+        "latest": "timestamp",
+    }.items():
+        times = [one[time] for one in a[name].items if isinstance(one.get(time), int)]
+        falls = {before > after for before, after in pairwise(times) if before != after}
+        if falls:
+            return "mixed" if len(falls) > 1 else "newest" if falls.pop() else "oldest"
+    raise Unseen("no list has two different times in it")
+
+
+def unknown_values(a: Answers) -> str:
+    a.status("account", 200)
+    for name, (model, most) in RECORDS.items():
+        answer = a.get(name, NONE)
+        for item in answer.items if most else [answer.body]:
+            if answer.ok and isinstance(item, dict) and item.keys() - model.model_fields.keys():
+                return "on"
+    return "off"
+
+
+def clock_skew(a: Answers) -> str:
+    if a.ahead is None:
+        raise Unseen("the service does not say what time it is")
+    return str(round(a.ahead)) if abs(a.ahead) > 2 else "0"
+
+
+def rate_headers(a: Answers) -> str:
+    a.status("no_agent", 404)
+    return "always" if "x-ratelimit-limit" in a["no_agent"].headers else "never"
+
+
+def quotas(a: Answers) -> str:
+    a.status("usage", 200)
+    plan, seen = a["account"].at("plan"), tuple(a["usage"].at(what, "limit") for what in ("requests", "agents"))
+    usual = plan in ("free", "pro", "enterprise") and _mock().quota(plan) == seen
+    return "default" if usual else f"{plan}={seen[0]}/{seen[1]}"
+
+
+def _left(a: Answers, what: str) -> int:
+    used, limit = (a["usage"].at(what, name) for name in ("used", "limit"))
+    return limit - used if isinstance(used, int) and isinstance(limit, int) else 1
+
+
+def agent_quota_status(a: Answers) -> str:
+    if _left(a, "agents") > 0:
+        raise Unseen("the plan has room for more agents")
+    return str(a.status("create", 403, 422))
+
+
+def request_quota(a: Answers) -> str:
+    a.status("usage", 200)
+    if _left(a, "requests") >= 0:
+        raise Unseen("the period's quota is not used up")
+    return "served"
+
+
+def unknown_field(a: Answers) -> str:
+    question = "unknown_field" if "unknown_field" in a or "market_field" not in a else "market_field"
+    return "400" if a.status(question, 200, 201, 400) == 400 else "ignored"
+
+
+def time_bounds(a: Answers) -> str:
+    a.status("range", 200)
+    times = {one.get("timestamp") for one in a["range"].items}
+    both = {edge in times for edge in a.window}
+    return "one of them" if len(both) > 1 else "inclusive" if both.pop() else "exclusive"
+
+
+def enterprise_limit(a: Answers) -> str:
+    if a["account"].at("plan") != "enterprise":
+        raise Unseen("the plan is not enterprise")
+    return a["account"].headers.get("x-ratelimit-limit", "no header")
+
+
+def read_only_account(a: Answers) -> str:
+    if a.status("account", 200, 403) == 403:
+        return "403"
+    if a["create"].status != 403 or _left(a, "agents") <= 0:
+        raise Unseen("the key is not read-only")
+    return "allowed"
+
+
+def heartbeat(a: Answers) -> str:
+    a.status("stream", 200)
+    beats = [item.timestamp.timestamp() for item in a.events if isinstance(item, Heartbeat)][:2]
+    if not beats:
+        raise Unseen(f"none came within {a.listened:.0f} s")
+    return str(round(beats[-1] - (beats[0] if len(beats) > 1 else a.opened)))
+
+
+def resume(a: Answers) -> str:
+    a.status("stream", 200)
+    if not any(isinstance(item, StreamSignal) for item in a.events):
+        raise Unseen(f"no signal came within {a.listened:.0f} s")
+    return "ids" if a.event_id else "none"
+
+
+def stream_filter(a: Answers) -> str:
+    answer = a["stream_filter"]  # a confidence of 2 is refused where it is read; else the answer has no end
+    a.status("stream", 200)
+    return "none" if not answer.status else "honoured" * bool(a.status("stream_filter", *_REFUSED))
+
+
+def history_lag(a: Answers) -> str:
+    if a.lag is None:
+        a.status("stream", 200)
+        raise Unseen(a.reasons.get("lag", f"no signal came within {a.listened:.0f} s"))
+    return str(a.lag)
+
+
+def b_rate(a: Answers) -> str:
+    a.status("tokens", 200)
+    return a["tokens"].headers.get("x-ratelimit-limit", "none")
+
+
+def unknown_token(a: Answers) -> str:
+    if a.status("pay", 200, 404) == 200 and "unknown_token" in a.reasons:
+        raise Unseen(a.reasons["unknown_token"])
+    return "404" if a["pay"].status == 404 else "partial"
+
+
+def payment_window(a: Answers) -> str:
+    return str(a.ways()[0].get("maxTimeoutSeconds"))
+
+
+def payment_identifier(a: Answers) -> str:
+    a.ways()
+    found = (a.offer().get("extensions") or {}).get("payment-identifier")
+    return "none" if not found else "required" if (found.get("info") or {}).get("required") is True else "optional"
+
+
+def offers(a: Answers) -> str:
+    a.ways()
+    return "one" if len(a.offer()["accepts"]) == 1 else "several"
+
+
+def _never(why: str) -> See:
+    def see(_: Answers) -> str:
+        raise Unseen(why)
+
+    return see
+
+
+def _by_status(question: str, values: dict[int, str]) -> See:
+    return lambda a: values[a.status(question, *values)]
+
+
+_SEEN_BY: tuple[See, ...] = (
+    write_status, risk_defaults, order, unknown_values, clock_skew, rate_headers, quotas, agent_quota_status,
+    request_quota, unknown_field, time_bounds, enterprise_limit, read_only_account, heartbeat, resume, stream_filter,
+    history_lag, b_rate, unknown_token, payment_window, payment_identifier, offers,
+)  # fmt: skip
+_SEES = {see.__name__: see for see in _SEEN_BY}
+_SEES |= {name: _never(why) for name, why in NEVER.items()}
+_SEES |= {name: _by_status(question, values) for name, question, values in _STATUSES}
+
+
+def rows(a: Answers) -> list[Row]:
+    """One for each broken rule, then one for each point.
+
+    `finding` is `broken`, `seen` or `unseen`; `value` is that of the mock's option, None where there is none like that.
+    """
+    found = []
+    for rule, how in broken(a).items():
+        more = f" (and {len(how) - 1} more)" if len(how) > 1 else ""
+        found.append(_row("broken", rule, how[0] + more, RULES[rule]))
+    for gap in _mock().describe():
+        value, finding = None, "seen"
+        try:
+            seen = _SEES[gap.name](a)
+            with suppress(ValueError):  # the mock has no such value
+                value = _mock().changed(**{gap.name: seen}).as_dict()[gap.name]
+        except Unseen as why:
+            finding, seen = "unseen", str(why)
+        written, relies = _WRITTEN.get(gap.name, "not shown"), _SETTINGS.get(gap.name, "no")
+        found.append(_row(finding, gap.name, seen, written, relies, value))
+    return found
+
+
+def _row(finding: str, name: str, seen: str, written: str, relies: str | None = None, value: Any = None) -> Row:
+    row = {"finding": finding, "point": name, "seen": seen, "specification": written, "client_relies": relies}
+    return row | {"value": value}
+
+
+def options(found: list[Row], *, changed: bool = False) -> dict[str, Any]:
+    """The mock's options that behave as seen; `changed`: only those that are not its defaults."""
+    usual = _mock().as_dict()
+    seen = {row["point"]: row["value"] for row in found if row["value"] is not None}
+    return {name: value for name, value in seen.items() if not changed or value != usual[name]}
