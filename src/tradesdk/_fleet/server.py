@@ -112,6 +112,8 @@ CHECK = (
     "set_config('tcp_keepalives_count', '3', false), CASE WHEN current_setting('server_version_num')::int >= 170000 "
     "THEN set_config('transaction_timeout', '10s', false) END, "
     "set_config('TimeZone', 'UTC', false), set_config('default_transaction_isolation', 'read committed', false), "
+    # Every question has its index. A new table has no statistics: the planner would read all of it.
+    "set_config('enable_seqscan', 'off', false), "
     "current_setting('fsync'), current_setting('synchronous_commit'), current_setting('server_encoding'), "
     "pg_is_in_recovery(), "
     "to_regnamespace($1) IS NULL OR has_schema_privilege(to_regnamespace($1), 'USAGE')"

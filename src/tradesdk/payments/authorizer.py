@@ -123,7 +123,6 @@ class PaymentAuthorizer:
             since=self._since(now),
             max_price=purchase.max_price,
             run=purchase.run,
-            names=(recipients_of(origin_of(purchase.url)), secret_of(self.payer)),
         )
         if seen.payment is None:
             return seen

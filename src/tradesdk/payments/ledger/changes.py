@@ -41,7 +41,7 @@ class LedgerRow:
         owner: the call that has claimed it.
         until: when the claim ends, in Unix seconds by the local clock.
         revision: a number that each writing changes.
-        settings: the settings that the change compares, by name; those that it changes are written.
+        settings: the ledger's settings by name; those that the change sets are written.
         run: what the other payments of the change's `run` count.
     """
 
@@ -160,7 +160,8 @@ class Submit(LedgerChange):
             if refusal is not None:
                 refusal.payment = payment
                 raise refusal
-            written[name] = addresses_text(known or [self.terms.pay_to])
+            if not known:
+                written[name] = addresses_text([self.terms.pay_to])
         if self.secret_id is not None:
             name = secret_of(payment.payer)
             if written.setdefault(name, self.secret_id) != self.secret_id:

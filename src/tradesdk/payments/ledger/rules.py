@@ -260,13 +260,17 @@ def budget_refusal(
         ("per_day", budget.per_day, spending.today, spending.held_today),
         ("per_hour", budget.per_hour, spending.last_hour, spending.held_last_hour),
     )
+    over = [
+        (name, limit, spent, held)
+        for name, limit, spent, held in limits
+        if limit is not None and spent + amount > limit
+    ]
+    if not over:
+        return None
     # And before them those that are too small for it at any time.
-    for name, limit, spent, held in sorted(limits, key=lambda one: one[1] is None or max(amount, counts) <= one[1]):
-        if limit is not None and spent + amount > limit:
-            frees_up = name in ("per_day", "per_hour")
-            room_at = _room_at(max(amount, counts), budget, now, list(counted)) if frees_up else None
-            return _over(amount, name, limit, spent, held, room_at)
-    return None
+    name, limit, spent, held = min(over, key=lambda one: max(amount, counts) <= one[1])
+    room_at = _room_at(max(amount, counts), budget, now, list(counted)) if name in ("per_day", "per_hour") else None
+    return _over(amount, name, limit, spent, held, room_at)
 
 
 def _over(

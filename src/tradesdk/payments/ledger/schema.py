@@ -176,14 +176,9 @@ COUNTED = (
     f"WHERE counts_until >= ? AND {_COUNTS} AND NOT ({_RELEASED}) ORDER BY counts_until"
 )
 
+SETTINGS = "SELECT name, value FROM settings"
 SET_SETTING = "INSERT INTO settings VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value"
 REMOVE_SETTING = "DELETE FROM settings WHERE name = ?"
-
-
-@cache
-def settings(number: int) -> str:
-    """Settings by name."""
-    return f"SELECT name, value FROM settings WHERE name IN ({', '.join('?' * number) or 'NULL'})"  # noqa: S608
 
 
 def to_row(payment: Payment) -> list[object]:

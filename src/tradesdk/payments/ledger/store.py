@@ -22,7 +22,7 @@ from .changes import LedgerChange, LedgerRow
 from .engine import DamagedRowError, Engine, StaleRowError, Transaction
 from .opening import default_path
 from .rules import Reservation
-from .settings import BUDGET, addresses, recipients_of, secret_of
+from .settings import BUDGET, addresses, recipients_of
 from .sqlite import SqliteEngine
 
 if TYPE_CHECKING:
@@ -187,10 +187,9 @@ class Ledger:
         since: float = 0.0,
         max_price: int | None = None,
         run: str | None = None,
-        names: Sequence[str] = (),
     ) -> Overview:
-        """What `find` and `spending` return, and settings by name, in one read."""
-        accounts = _Accounts(budget, now, *names, max_price=max_price)
+        """What `find` and `spending` return, and the settings, in one read."""
+        accounts = _Accounts(budget, now, max_price)
         by_run = [(sql.BY_RUN, (run, "")), (sql.RESERVED, ())] if run is not None else []
         with self._engine.transaction() as db:
             rows, *more = db.read(_finding(fingerprint, now, since), *by_run, *accounts.statements)
@@ -206,7 +205,7 @@ class Ledger:
         A payment counts in the last hour if it may be taken after `now - 3600`, and today if it may be taken after
         midnight UTC: before `counts_until`, by the largest amount that was signed for its nonce.
         """
-        accounts = _Accounts(budget, now, max_price=max_price)
+        accounts = _Accounts(budget, now, max_price)
         with self._engine.transaction() as db:
             if run is not None:
                 return _by_run(db, run, now)
@@ -234,8 +233,7 @@ class Ledger:
             LedgerError: the ledger cannot be written.
         """
         payment, now = wanted.payment, wanted.now
-        recipients = recipients_of(payment.origin)
-        accounts = _Accounts(wanted.budget, now, recipients, secret_of(payment.payer), max_price=wanted.max_price)
+        accounts = _Accounts(wanted.budget, now, wanted.max_price)
         with self._engine.transaction(write=True, owner=wanted.owner) as db:
             rows, *more = db.read(_finding(payment.fingerprint, now, wanted.since), *accounts.statements)
             if abs(self._engine.ahead) > MAX_AHEAD:
@@ -252,7 +250,7 @@ class Ledger:
                     return earlier, False
                 found = replace(found, payment=earlier)
             again = wanted.of(earlier)
-            known = addresses(accounts.settings.get(recipients))
+            known = addresses(accounts.settings.get(recipients_of(payment.origin)))
             refusal = rules.recipient_refusal(
                 payment.pay_to, origin=payment.origin, configured=wanted.pay_to, known=known
             ) or accounts.refusal(db, wanted, again, earlier)
@@ -285,11 +283,10 @@ class Ledger:
             except (StaleRowError, PaymentError):
                 pass  # the row decides
         with self._engine.transaction(change.consequence, write=True, owner=change.owner) as db:
-            names = change.reads()
-            rows, *settings = db.read((sql.BY_ID, (payment_id,)), (sql.settings(len(names)), names))
-            before = row = self._row(rows[0], dict(*settings)) if rows else None
+            rows, settings = db.read((sql.BY_ID, (payment_id,)), (sql.SETTINGS, ()))
+            before = row = self._row(rows[0], dict(settings)) if rows else None
             if known is not None and (row is None or row.payment.signatures < known.payment.signatures):
-                row = replace(known, settings=dict(*settings))  # the database was set back since
+                row = replace(known, settings=dict(settings), revision=0)  # the database was set back since
             if row is None:
                 raise errors.gone(payment_id)
             if row != written:  # else the answer was lost that it is written
@@ -318,7 +315,6 @@ class Ledger:
                 db.write(sql.SET_SETTING, (name, value))
         if before is None:
             db.write(sql.ADD, [*sql.to_row(payment), after.owner, after.until + self._engine.ahead])
-            after = replace(after, revision=0)
         else:
             values = dict(sql.changed(before.payment, payment))
             if (after.owner, after.until) != (before.owner, before.until):
@@ -377,13 +373,13 @@ class Ledger:
 class _Accounts:
     """What is spent at a moment, and the settings that matter for it, in one read."""
 
-    def __init__(self, budget: Budget, now: float, *names: str, max_price: int | None = None) -> None:
+    def __init__(self, budget: Budget, now: float, max_price: int | None) -> None:
         self._budget, self._now, self._max_price = budget, now, max_price
         # Whole numbers, as the columns have them: PostgreSQL would use no index for others.
         self._hour, day, over = math.floor(now - rules.HOUR) + 1, math.floor(now // rules.DAY), math.floor(now - GRACE)
         self._midnight, self._over = day * rules.DAY + 1, over
         self.statements: list[tuple[str, Sequence[object]]] = [
-            (sql.settings(1 + len(names)), (BUDGET, *names)),
+            (sql.SETTINGS, ()),
             (sql.SUMS, (self._hour, day, day, over // rules.DAY)),
             (sql.RESERVED, ()),
         ]
@@ -479,8 +475,9 @@ def _counted_on(row: LedgerRow | None) -> dict[int, tuple[int, int, int]]:
 
 
 def _setting(db: Transaction, name: str) -> str | None:
-    (rows,) = db.read((sql.settings(1), (name,)))
-    return str(rows[0][1]) if rows else None
+    (rows,) = db.read((sql.SETTINGS, ()))
+    settings: dict[str, str] = dict(rows)
+    return settings.get(name)
 
 
 def _payment(row: Row) -> Payment:
