@@ -192,17 +192,6 @@ def test_the_first_setting_makes_a_profile_that_counts(shell: Terminal) -> None:
     assert value(shell, "profile") == "default"
 
 
-def test_the_file_of_a_project(shell: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
-    file = Path.cwd() / ".trade.toml"
-    file.write_text('mock = true\nprofile = "paper"\n')
-    inner = file.parent / "inner"
-    inner.mkdir()
-    monkeypatch.chdir(inner)
-    assert shell("config", "get", "profile").out == "paper\n"
-    assert shell("config", "get", "mock").out == "true\n"
-    assert text(shell) == COMMENTED
-
-
 def test_use_and_a_default_that_is_gone(shell: Terminal) -> None:
     (shell.home / "config.toml").write_text(COMMENTED.replace('"work"', '"gone"'))
     assert shell("whoami").code == 3
@@ -237,10 +226,3 @@ def test_a_link_stays_a_link(shell: Terminal, tmp_path: Path) -> None:
     assert file.is_symlink()
     assert 'output = "json"' in elsewhere.read_text()
     assert elsewhere.stat().st_mode & 0o777 == 0o640, "it keeps its rights"
-
-
-def test_a_profile_on_one_line_keeps_its_comment(shell: Terminal) -> None:
-    odd = 'profiles = { work = { output = "csv" } } # on one line\nprofile = "work"\n'
-    (shell.home / "config.toml").write_text(odd)
-    assert shell("config", "set", "output", "json").code == 0
-    assert text(shell) == odd.replace("csv", "json")

@@ -3,7 +3,6 @@
 import json
 import shlex
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -13,8 +12,8 @@ from tradesdk_mock import MockServer
 from .._rows import each_of
 from ._hostile import HOSTILE, LONE
 from ._services import Scripted
-from ._terminal import Run, Terminal
-from .test_secrets import API_KEY, PAID, PASSWORD, WALLET_KEY, clean, keystore, signed_payments
+from ._terminal import Terminal
+from .test_secrets import API_KEY, WALLET_KEY, clean, keystore
 
 ACCOUNT = {"id": "a", "email": "e@x.test", "plan": "pro", "created_at": 1, "api_key_last4": "abcd"}
 BOTH = ("--debug", "--curl")
@@ -152,42 +151,3 @@ def test_a_state_is_logged_but_not_shown(trade: Terminal, tmp_path: Path) -> Non
         assert (read.code, f"> POST {server.url}/_mock/restore" in read.err, size in read.err) == (0, True, True)
         curl = f"curl -X POST {server.url}/_mock/restore -H 'content-type: application/vnd.sqlite3' --data-binary @FILE"
         assert curl in read.err
-
-
-@pytest.mark.parametrize("status", [200, 403, *(pytest.param(status, marks=pytest.mark.long) for status in (402, 500))])
-def test_no_secret_is_shown(trade: Terminal, service: Scripted, status: int) -> None:
-    trade.env |= {"TRADE_API_KEY": API_KEY, "TRADE_WALLET_KEY": WALLET_KEY}
-    service.fails(status, "code", f"your key is {API_KEY}", X_Echo=API_KEY, Set_Cookie=f"k={API_KEY}")
-    for argv in (
-        ("account", "show"),
-        ("agents", "create", "--name", "n", "--wallet-id", "w", "--chain", "base", "--yes"),
-        ("wallets", "connect", "--label", "l", "--chain", "base", "--yes"),
-        ("signals", "stream", "--chain", "base", "--count", "1"),
-    ):
-        for form in ("table", "ndjson"):
-            run = trade(*argv, *BOTH, "-vv", "-o", form)
-            assert clean(run)
-            assert "/v1/" in run.err
-    bodies = [json.loads(body) for _, path, body in service.seen if path == "/v1/wallets"]
-    signatures = [body["signature"] for body in bodies if "signature" in body]
-    assert signatures
-    run = trade("wallets", "connect", "--label", "l", "--chain", "base", "--yes", *BOTH)
-    assert not any(signature in run.err for signature in signatures)
-
-
-@pytest.mark.parametrize("fault", [pytest.param({}, marks=pytest.mark.long), {"kind": "status", "status": 500}])
-def test_no_payment_is_shown(
-    trade: Terminal, shop: MockServer, keystore: dict[str, str], fault: dict[str, Any]
-) -> None:
-    if fault:
-        shop.add_fault(paid="only", **fault)
-    trade.env |= keystore
-    runs: list[Run] = [trade(*PAID, *BOTH, "--purchase", form, "-o", form) for form in ("table", "json")]
-    signed = signed_payments(trade)
-    assert signed or not fault, "the ledger keeps what could still be taken"
-    for run in runs:
-        assert clean(run)
-        assert PASSWORD not in run.err
-        assert not any(secret in run.out + run.err for secret in signed)
-        assert "402 in" in run.err
-        assert "pays nothing" in run.err

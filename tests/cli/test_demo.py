@@ -58,13 +58,6 @@ def test_it_neither_reads_nor_writes_what_is_mine(trade: Terminal, tmp_path: Pat
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_terminal_without_unicode(trade: Terminal) -> None:
-    run = trade("demo", encoding="ascii")
-    assert run.code == 0
-    assert "+ demo@" in run.out
-    assert "\\u" not in run.out
-
-
 def test_the_commands_it_names_work(trade: Terminal) -> None:
     named = [line.split("  ")[2] for line in trade("demo").out.partition("Try next\n")[2].splitlines()]
     assert len(named) == 6

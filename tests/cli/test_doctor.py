@@ -104,12 +104,6 @@ def test_the_table(bare: Terminal, columns: int) -> None:
     assert "✗ problem" in bare("doctor", tty=True, columns=columns, env={"NO_COLOR": "1"}).out
 
 
-def test_where_there_is_nothing_but_ascii(bare: Terminal) -> None:
-    run = bare("doctor", "-o", "table", encoding="ascii")
-    assert run.out.isascii()
-    assert "x problem" in run.out
-
-
 @pytest.mark.parametrize("answer", [401, 403, 404, 500])
 def test_a_service_that_refuses(trade: Terminal, service: Scripted, answer: int) -> None:
     service.fails(answer, "a_code", f"no {HOSTILE} key-of-the-test")

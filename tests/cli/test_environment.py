@@ -91,22 +91,6 @@ def test_what_is_opened_later_does_not_get_the_number_of_a_closed_stream(trade: 
     assert trade("--mock", "trades", "list", "--limit", "1").code == 0, "its state is sound"
 
 
-@long
-def test_who_reads_notes_may_go(trade: Terminal, service: Scripted) -> None:
-    service.says(200, {"data": [agent()], "next_cursor": "more"})
-    reading, writing = os.pipe()
-    os.close(reading)
-    done = subprocess.run(  # the program under test
-        [*TRADE, "agents", "list", "-n", "1"],
-        env=trade.environment(),
-        stdout=subprocess.PIPE,
-        stderr=writing,
-        timeout=300,
-    )
-    os.close(writing)
-    assert (done.returncode, json.loads(done.stdout)["id"]) == (0, "agt_1")
-
-
 def test_notes_that_nobody_takes_change_nothing(trade: Terminal, service: Scripted) -> None:
     service.says(200, {"data": [agent()], "next_cursor": "more"})
     with open("/dev/full", "w") as full, pytest.MonkeyPatch.context() as patch:
@@ -242,23 +226,6 @@ def test_no_terminal_name_at_all_on_a_real_terminal(trade: Terminal) -> None:
 def ended(process: subprocess.Popen[str]) -> tuple[int, str, str]:
     out, err = process.communicate(timeout=300)
     return process.returncode, out, err
-
-
-@pytest.mark.long
-@pytest.mark.usefixtures("patient")  # else it may have given up by then
-@pytest.mark.parametrize(
-    ("number", "codes"), [(signal.SIGTERM, (143, -15)), pytest.param(signal.SIGHUP, (129, -1), marks=long)]
-)
-def test_told_to_end_in_a_list(trade: Terminal, service: Scripted, number: int, codes: tuple[int, ...]) -> None:
-    service.says(200, {"data": [agent()], "next_cursor": "more"})
-    service.then(429, {"error": {"code": "rate_limited", "message": "slow down"}}, Retry_After="60")
-    with started(trade, "agents", "list", "--all", "-o", "ndjson") as process:
-        assert process.stdout is not None
-        assert json.loads(process.stdout.readline())["id"] == "agt_1"
-        process.send_signal(number)
-        code, _, err = ended(process)
-        assert code in codes
-        assert "Traceback" not in err
 
 
 @long

@@ -104,12 +104,6 @@ def test_a_cursor_that_repeats(trade: Terminal, service: Scripted) -> None:
     assert "--base-url" in run.notes[-1]["hint"]
 
 
-def test_nobody_answers(trade: Terminal, service: Scripted) -> None:
-    trade.env["TRADE_BASE_URL"] = "http://127.0.0.1:1"
-    run = trade(*GET)
-    assert (run.code, run.problem["code"], run.problem["retryable"]) == (11, "network", True)
-
-
 def test_a_create_with_an_open_outcome_says_so(trade: Terminal, service: Scripted) -> None:
     service.fails(500, "internal_error", "oops")
     run = trade(*CREATE)
@@ -148,47 +142,6 @@ def test_configuration(trade: Terminal, env: dict[str, str], named: str, hint: s
     assert "a key" not in run.err
     assert "hidden" not in run.err
     assert "allow_insecure" not in run.err, "that is for Python"
-
-
-USAGE: list[tuple[str, str]] = [
-    ("agents list --limit 0", "--limit: 0 is less than 1"),
-    ("agents list --limit 1.5", "'1.5' is not a whole number"),
-    ("agents list --limit 3 --all", "exclude"),
-    ("agents create --name n --wallet-id w --chain 1", "base (8453) or bnb (56)"),
-    ("agents delete agt_1", "--yes is needed to delete the agent agt_1 for good: there is no terminal"),
-    ("agents get ..", ".."),
-    ("trades get a/b", "/"),
-    ("signals latest --chain base --min-confidence nan", "--min-confidence: a finite number is needed, not nan"),
-    ("signals latest --chain base --min-confidence high", "'high' is not a number"),
-    ("signals history --chain base --since yesterday", "'yesterday' is not a time"),
-    ("signals history --chain base --since 2026-01-01T10:00", "zone"),
-    ("wallets connect --label l --chain base --yes", "proves"),
-    ("wallets connect --label l --chain base --signature 0x1 --yes", "--address"),
-    ("--api-key=hidden agents list", "--api-key"),
-    ("agents list --timeout soon", "--timeout: 'soon' is not a number"),
-    ("mock serve --port 65536", "--port: 65536 is not from 0 to 65535"),
-    ("mock clock --set inf", "--set: a finite number is needed, not inf"),
-    *(
-        (f"agents update agt_1 --{name}-pct {value} --yes", f"--{name}-pct: a finite number is needed, not {value}")
-        for name in ("position-size", "stop-loss", "trailing-stop", "take-profit")
-        for value in ("nan", "inf")
-    ),
-]
-
-
-@each_of(("line", "named"), USAGE)
-def test_usage(trade: Terminal, service: Scripted, line: str, named: str) -> None:
-    run = trade(*line.split())
-    assert (run.code, run.problem["code"], run.problem["status"]) == (2, "usage", None)
-    assert named in run.problem["message"]
-    assert run.problem["hint"]
-    assert "hidden" not in run.err
-    assert "Input should" not in run.err
-    assert service.seen == []
-
-
-def test_a_key_on_the_command_line_is_refused_with_the_way_to_do_it(trade: Terminal) -> None:
-    assert "trade login asks for one" in trade("agents", "list", "--api-key", "hidden").problem["hint"]
 
 
 def test_usage_has_the_format_that_was_asked_for(trade: Terminal) -> None:

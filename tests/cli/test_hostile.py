@@ -195,15 +195,6 @@ def test_each_weapon_alone(victim: Terminal, hostile: Spoiled, name: str) -> Non
         through(victim, hostile, line, "terminal")
 
 
-@each_of("line", ["agents list", "account show", "mock status"])
-def test_lone_surrogates_are_refused_or_shown(victim: Terminal, hostile: Spoiled, line: str) -> None:
-    hostile.mirror.weapon = WEAPONS["lone"]
-    for form in ("table", "json"):
-        run = victim(*line.split(), "-o", form)
-        harmless(run, form)
-        assert run.code in (0, 10)
-
-
 # How much
 
 

@@ -106,7 +106,7 @@ def test_nothing_is_left_when_the_first_page_does_not_come(trade: Terminal, serv
 
 @LONG
 @pytest.mark.skipif(os.name != "posix", reason="signals as POSIX has them")
-@pytest.mark.parametrize(("number", "code"), [(signals.SIGINT, 130), (signals.SIGTERM, 143)])
+@pytest.mark.parametrize(("number", "code"), [(signals.SIGINT, 130), (signals.SIGTERM, 143), (signals.SIGHUP, 129)])
 def test_signals_keep_what_has_come(trade: Terminal, service: Scripted, number: signals.Signals, code: int) -> None:
     two_pages(service)
     with started(trade, "agents", "list", "--all", "-o", "json") as process:

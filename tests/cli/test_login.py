@@ -64,7 +64,10 @@ def kept(shell: Terminal) -> dict[str, str]:
 
 
 def test_a_login_is_tried_and_then_kept(shell: Terminal, service: Scripted) -> None:
+    before = os.umask(0)
     run = piped(shell, "--base-url", f"{service.url}/v1/")
+    os.umask(before)
+    assert (shell.home / "keys").stat().st_mode & 0o777 == 0o700
     assert (run.code, run.err, run.json["base_url"]) == (0, "", service.url)
     assert [(method, path) for method, path, _ in service.seen] == [("GET", "/v1/account")]
     assert config(shell) == {"profile": "default", "profiles": {"default": {"base_url": service.url, "key": "file"}}}
@@ -261,14 +264,39 @@ def test_in_the_keyring(shell: Terminal, service: Scripted, monkeypatch: pytest.
     assert ring.kept == {}
 
 
+@each_of(
+    ("backend", "said"),
+    [
+        (None, "pip install 'tradesdk[keyring]'"),
+        *(
+            (type("Keyring", (), {"__module__": f"keyring.backends.{name}"})(), "no keyring")
+            for name in ("fail", "null")
+        ),
+    ],
+)
 def test_no_key_is_asked_for_that_could_not_be_kept(
-    shell: Terminal, service: Scripted, monkeypatch: pytest.MonkeyPatch, typed: Callable[[str], list[str]]
+    shell: Terminal,
+    service: Scripted,
+    monkeypatch: pytest.MonkeyPatch,
+    typed: Callable[[str], list[str]],
+    backend: object,
+    said: str,
 ) -> None:
-    _keyring.remove(monkeypatch)
+    _keyring.remove(monkeypatch) if backend is None else _keyring.install(monkeypatch, backend)
     prompts = typed(KEY)
     run = shell("login", "--base-url", service.url, "--keyring", tty=True)
     assert (run.code, prompts, service.seen) == (3, [], [])
-    assert "pip install 'tradesdk[keyring]'" in run.err
+    assert said in run.err
+
+
+def test_a_keyring_that_does_not_answer(shell: Terminal, service: Scripted, monkeypatch: pytest.MonkeyPatch) -> None:
+    ring = Ring()
+    _keyring.install(monkeypatch, ring)
+    assert piped(shell, "--base-url", service.url, "--keyring").code == 0
+    ring.broken = "the collection is\x1b[2J locked"
+    for run in (piped(shell, "--yes"), shell("whoami"), shell("logout")):
+        assert run.problem["message"] == "the keyring did not answer: the collection is\\x1b[2J locked"
+        assert "trade login --file" in run.problem["hint"]
 
 
 def test_unknown_fields_are_refused_before_anything_is_kept(shell: Terminal, service: Scripted) -> None:
@@ -289,17 +317,19 @@ def test_where_the_settings_cannot_be_written_no_key_is_left(
     assert run.code == 3
     (shell.home / "config.toml").rmdir()
 
-    real = os.replace
+    real, refused = os.replace, ["config.toml", "default"]
 
     def full(source: Path, target: Path) -> None:
-        if target.name == "config.toml":
+        if target.name == refused[0]:
             raise OSError(28, "No space left on device")
         real(source, target)
 
     monkeypatch.setattr(os, "replace", full)
-    run = piped(shell, "--base-url", service.url)
-    assert (run.code, run.problem["message"].partition(": ")[2]) == (3, "No space left on device; nothing was changed")
-    assert (config(shell), kept(shell)) == ({}, {})
+    for said in ("nothing was changed", "the key was not kept"):
+        run = piped(shell, "--base-url", service.url)
+        assert (run.code, run.problem["message"].partition(": ")[2]) == (3, f"No space left on device; {said}")
+        assert (config(shell), kept(shell)) == ({}, {})
+        refused.pop(0)
 
 
 def test_a_place_that_cannot_be_written(shell: Terminal, service: Scripted) -> None:

@@ -4,7 +4,6 @@ import csv
 import json
 import os
 import stat
-import subprocess
 import threading
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,7 @@ from tradesdk_mock import MockServer
 from .._rows import each_of
 from ._services import Scripted, agent
 from ._streams import event, sends
-from ._terminal import TRADE, Terminal
+from ._terminal import Terminal
 
 FULL = Path("/dev/full")
 needs_full = pytest.mark.skipif(not FULL.exists(), reason="no /dev/full on this system")
@@ -132,30 +131,6 @@ def test_a_full_disk(buyer: Terminal, shop: MockServer, form: str) -> None:
     shop.payments.assert_charged(times=1)
     if form in ("csv", "table"):
         assert buyer("pay", "history", "-o", form, "--out", str(FULL)).code == 1
-
-
-@needs_full
-@pytest.mark.long
-@pytest.mark.parametrize("form", ["csv", "json", "table"])
-def test_stdout_that_takes_nothing_in_a_process(agents: Terminal, form: str) -> None:
-    for target, code in (("/dev/full", 1), ("closed", 0)):
-        if target == "closed":
-            reader, writer = os.pipe()
-            os.close(reader)
-        else:
-            writer = os.open(target, os.O_WRONLY)
-        done = subprocess.run(  # the program under test
-            [*TRADE, "agents", "list", "-o", form],
-            env=agents.environment(),
-            stdout=writer,
-            stderr=subprocess.PIPE,
-            text=True,
-            timeout=60,
-        )
-        os.close(writer)
-        assert done.returncode == code, done.stderr
-        assert "Traceback" not in done.stderr
-        assert "Exception ignored" not in done.stderr
 
 
 def test_a_pipe_is_written_as_it_is(agents: Terminal, tmp_path: Path) -> None:

@@ -1,11 +1,14 @@
 """The key that a profile keeps goes where the profile says, and nowhere else."""
 
+import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from tradesdk_cli.config.settings import Settings, resolve
 
+from .._rows import each_of
 from ._services import Scripted
 from ._settings import configured, files
 from ._terminal import Terminal
@@ -129,11 +132,55 @@ def test_the_mock_does_not_get_the_key_of_a_profile(profiled: Terminal) -> None:
     assert profiled("--mock", "account", "show").json["email"] == "me@example.test"
 
 
-def test_a_profile_whose_key_is_gone(profiled: Terminal, service: Scripted) -> None:
-    (profiled.home / "keys" / "work").unlink()
+def put(file: Path, content: bytes = b"KEPT-KEY", mode: int = 0o600) -> None:
+    file.write_bytes(content)
+    file.chmod(mode)
+
+
+@each_of(
+    ("put_there", "said"),
+    [
+        *((lambda file, mode=mode: put(file, mode=mode), f"(mode 0{mode:o})") for mode in (0o640, 0o604, 0o660, 0o620)),
+        (lambda file: file.mkdir(), "is not a file"),
+        (lambda file: os.mkfifo(file, 0o600), "is not a file"),
+        (lambda file: put(file, b"\xff\n"), "is not text in UTF-8"),
+        (lambda file: put(file, b"two words"), "API key contains"),
+        (lambda file: put(file, b"\n\n"), "and there is none"),
+        (lambda file: None, "and there is none"),
+    ],
+)
+def test_a_key_that_others_could_have_read_or_put_there_is_not_sent(
+    profiled: Terminal, service: Scripted, put_there: Callable[[Path], object], said: str
+) -> None:
+    file = profiled.home / "keys" / "work"
+    file.rmdir() if file.is_dir() else file.unlink(missing_ok=True)
+    put_there(file)
     run = profiled("account", "show")
-    assert (run.code, run.problem["hint"]) == (3, "store it again: trade login --profile work")
+    assert (run.code, said in run.problem["message"]) == (3, True), run.err
+    if "there is none" in said:
+        assert run.problem["hint"] == "store it again: trade login --profile work"
+    if "mode" in said:
+        assert run.problem["hint"].startswith(f"chmod 600 {file}; they may have read it: then make a new key")
     assert service.seen == []
+
+
+def test_a_key_of_somebody_else_is_not_sent(
+    profiled: Terminal, service: Scripted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    inode = (profiled.home / "keys" / "work").stat().st_ino
+    monkeypatch.setattr("tradesdk_cli.config.files._foreign", lambda found: found.st_ino == inode)
+    run = profiled("account", "show")
+    assert (run.code, "keys/work belongs to somebody else" in run.problem["message"]) == (3, True)
+    assert service.seen == []
+
+
+def test_a_key_behind_a_link_is_read_there_and_never_written_there(profiled: Terminal, service: Scripted) -> None:
+    file, elsewhere = profiled.home / "keys" / "work", profiled.home / "elsewhere"
+    file.rename(elsewhere)
+    file.symlink_to(elsewhere)
+    assert profiled("account", "show").code == 0
+    assert profiled("login", "--api-key-stdin", "--yes", stdin="another").code == 0
+    assert (file.read_text(), elsewhere.read_text()) == ("another\n", "KEPT-KEY\n")
 
 
 def test_the_key_is_in_no_repr() -> None:

@@ -17,6 +17,7 @@ from ._terminal import Run, Terminal
 
 API_KEY = "MARKED-api-key-0123456789"
 WALLET_KEY = "0x" + "DEADBEEF" * 8
+BOTH = ("--debug", "--curl")
 MARKS = ("MARKED", "DEADBEEF", "deadbeef")
 
 
@@ -25,18 +26,24 @@ def clean(run: Run) -> bool:
 
 
 @pytest.mark.long
-@each_of("look", [("-o", "table"), ("-v", "-o", "json"), ("-vv", "-o", "table")])
+@each_of("look", [("-o", "table"), ("-vv", "-o", "json"), (*BOTH, "-vv", "-o", "table"), (*BOTH, "-o", "ndjson")])
 @each_of("status", [200, 401, 403, 429, 500, 503])
 def test_whatever_the_service_answers(trade: Terminal, service: Scripted, status: int, look: tuple[str, ...]) -> None:
     trade.env |= {"TRADE_API_KEY": API_KEY, "TRADE_WALLET_KEY": WALLET_KEY}
-    service.fails(status, "code", "message")
+    service.fails(status, "code", f"your key is {API_KEY}", X_Echo=API_KEY, Set_Cookie=f"k={API_KEY}")
     for argv in (
         ("account", "show"),
         ("agents", "create", "--name", "n", "--wallet-id", "w", "--chain", "base", "--yes"),
         ("wallets", "connect", "--label", "l", "--chain", "base", "--yes"),
         ("wallets", "connect", "--label", "l", "--chain", "base", "--dry-run"),
+        ("signals", "stream", "--chain", "base", "--count", "1"),
     ):
-        assert clean(trade(*argv, *look))
+        run = trade(*argv, *(("-o", "ndjson") if "stream" in argv and "json" in look else look))
+        assert clean(run)
+        assert "--debug" not in look or "--dry-run" in argv or "/v1/" in run.err
+        bodies = [json.loads(body) for _, path, body in service.seen if path == "/v1/wallets"]
+        assert not any(body["signature"] in run.out + run.err for body in bodies)
+    assert bodies
     assert service.keys
     assert set(service.keys) == {f"Bearer {API_KEY}"}
 
@@ -80,7 +87,7 @@ def test_a_traceback(trade: Terminal, service: Scripted, monkeypatch: pytest.Mon
 
 PASSWORD = "MARKED password of the keystore"
 PAID = ("market", "prices", "ETH", "BRETT", "--max-price", "0.10")
-LOOKS = (("-o", "table"), ("-o", "json", "-vv"), ("-v", "--receipt", "-o", "ndjson"))
+LOOKS = (("-o", "table", *BOTH), ("-o", "json", "-vv", *BOTH), ("-v", "--receipt", "-o", "ndjson"))
 
 
 @pytest.fixture
