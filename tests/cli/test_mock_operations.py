@@ -332,10 +332,19 @@ def test_outcomes(trade: Terminal, served: MockServer) -> None:
         assert said[0] == said[1], (line, "an answer of the embedded world is that of a server")
 
 
+def test_what_the_mock_has_by_default_is_said_as_it_is_typed(trade: Terminal) -> None:
+    assert "[default: 600]" in trade("mock", "payments", "check", "--help").out
+    assert "[default: bot]" in trade("mock", "key", "create", "--help").out
+    required = [each for one in OPERATIONS.values() for each in one.parameters if each.required]
+    assert required
+    assert {each.default for each in required} == {None}
+
+
 def test_a_value_in_the_place_of_an_id_is_not_shown(trade: Terminal) -> None:
     for value in ("mocksk_0123456789abcdef", "sk_live_0123456789"):
         run = trade("--mock", "mock", "key", "revoke", value)
         assert (run.code, "begins with key_" in run.problem["message"]) == (6, True)
+        assert run.problem["hint"] == "see what there is: trade --mock mock key list"
         assert value not in run.out + run.err
 
 

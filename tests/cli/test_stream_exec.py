@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shlex
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -183,6 +184,21 @@ def alive(pid: int) -> bool:
     except OSError:
         return False
     return stat.rpartition(")")[2].split()[0] != "Z"
+
+
+def test_one_that_takes_too_long_is_told_to_end_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ready, told = tmp_path / "ready", tmp_path / "told"
+
+    def too_long(child: Any, *given: Any, **more: Any) -> None:
+        while not ready.exists():
+            assert child.poll() is None
+        raise subprocess.TimeoutExpired("it", 5)
+
+    monkeypatch.setattr(subprocess.Popen, "communicate", too_long)
+    script = f"trap 'touch {told}; exit' TERM; touch {ready}; sleep 60 & wait"
+    command = parse_command(f"sh -c {shlex.quote(script)}", 5)
+    assert (command.program, command.run(event())) == ("sh", {"error": "it was ended after 5 s"})
+    assert told.exists()
 
 
 @pytest.mark.long

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable
+from contextlib import nullcontext
 from datetime import UTC, datetime
 from itertools import pairwise
 from types import SimpleNamespace
@@ -13,10 +14,10 @@ from rich.console import Console
 
 from tradesdk import InvalidArgumentError, RateLimit
 from tradesdk_cli.config.settings import Settings
-from tradesdk_cli.top import reader
+from tradesdk_cli.top import reader, view
 from tradesdk_cli.top.reader import Source
 from tradesdk_cli.top.state import SIGNALS_KEPT, Board
-from tradesdk_cli.top.view import Moment, divide, draw
+from tradesdk_cli.top.view import Moment, divide, draw, header
 
 from .. import _answers
 from .._rows import each_of
@@ -245,6 +246,19 @@ def test_what_is_on_it() -> None:
         "q quits",
     ):
         assert part in shown
+
+
+@each_of(("left", "style"), [(15, "green"), (14, "yellow"), (6, "yellow"), (5, "red")])
+def test_what_is_left_of_the_rate_limit_has_a_color(left: int, style: str) -> None:
+    (part,) = header(put(Board(), "limit", RateLimit(limit=60, remaining=left, reset=None)), 80, NOW)[1:]
+    assert [span.style for span in part.spans] == [style]
+
+
+def test_it_is_drawn_until_q(own: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
+    keys = ["", "x", "Q"]
+    monkeypatch.setattr(view, "_keys", lambda: nullcontext(lambda seconds: keys.pop(0)))
+    run = own("top", tty=True, env={"TERM": "xterm"})
+    assert (run.code, keys, run.out.count("q quits")) == (0, [], 2)
 
 
 def test_money_that_cannot_be_told_is_not_left_out() -> None:

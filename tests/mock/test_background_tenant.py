@@ -120,6 +120,8 @@ def test_the_background_tenant_is_the_same_whenever_it_is_made() -> None:
         )
         assert one == two
         assert one
+    opened = [row[-1] for row in one]
+    assert opened == sorted(opened), "positions are numbered in the order of time"
     assert listed(early, "house", "positions") == listed(late, "house", "positions")
     late.clock.set(START, allow_backwards=True)
     late.reset()

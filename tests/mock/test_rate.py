@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import httpx
 import pytest
 
-from tradesdk_mock import MockClock, MockServer
+from tradesdk_mock import MockClock, MockServer, MockService
 
-from ._http import START, client, error, ok
+from ._http import START, client, error, in_process, ok
 
 
 def standing(answer: httpx.Response) -> tuple[int, int, int]:
@@ -88,3 +90,13 @@ def test_a_client_can_wait_on_the_servers_clock(server: MockServer) -> None:
         error(refused, 429, "rate_limited")
         clock.sleep(int(refused.headers["retry-after"]))
         ok(http.get("/v1/account"))
+
+
+def test_only_a_reset_by_another_process_begins_a_window_anew(tmp_path: Path) -> None:
+    clock = MockClock(START)
+    path = tmp_path / "world"
+    with MockService(db=path, clock=clock) as one, MockService(db=path) as two, in_process(two) as http:
+        for change, left in ((None, 299), (one.create_key, 298), (one.reset, 299), (one.create_key, 298)):
+            if change is not None:
+                change()
+            assert http.get("/v1/account").headers["x-ratelimit-remaining"] == str(left)

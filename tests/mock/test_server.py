@@ -26,7 +26,8 @@ def python(code: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_after_the_block_nothing_is_left_but_what_happened() -> None:
+def test_after_the_block_nothing_is_left_but_what_happened(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG)
     loggers = [logging.getLogger(f"uvicorn.{name}") for name in ("error", "access")]
     before = [(logger.level, logger.propagate) for logger in loggers]
     threads = set(threading.enumerate())
@@ -37,6 +38,7 @@ def test_after_the_block_nothing_is_left_but_what_happened() -> None:
             with client(running) as http:
                 ok(http.get("/v1/account"))
     assert set(threading.enumerate()) <= threads
+    assert [record for record in caplog.records if record.name == "uvicorn.access"] == [], "the journal has them"
     assert [(logger.level, logger.propagate) for logger in loggers] == before
     assert [entry.path for entry in server.journal()] == ["/v1/account"]
     with pytest.raises(OSError, match="refused"):

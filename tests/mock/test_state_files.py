@@ -296,6 +296,14 @@ def flipped(good: bytes, start: int, end: int | None = None) -> bytes:
     return good[:start] + bytes(byte ^ 0xFF for byte in good[start:end]) + good[end:]
 
 
+def page_of(table: str, good: bytes) -> tuple[int, int]:
+    """Where the first page of a table is in a state file."""
+    with closing(sqlite3.connect(":memory:")) as database:
+        database.deserialize(good[:18] + b"\x01\x01" + good[20:])
+        (page,) = database.execute("SELECT rootpage FROM sqlite_master WHERE name = ?", (table,)).fetchone()
+    return 4_096 * (page - 1) + 100, 4_096 * page
+
+
 def setting(name: str, value: str) -> str:
     return f"UPDATE meta SET value = '{value}' WHERE name = '{name}'"  # noqa: S608 - our own names
 
@@ -315,6 +323,7 @@ WRONG: dict[str, tuple[Spoil, str]] = {
     "cut in its first page": (lambda good: good[:50], DAMAGED),
     "flipped": (lambda good: flipped(good, 8_192), DAMAGED),
     "flipped in its middle": (lambda good: flipped(good, 4_096 * 3, 4_096 * 40), DAMAGED),
+    "flipped in one table": (lambda good: flipped(good, *page_of("keys", good)), DAMAGED),
     "a name that is no text": (lambda good: good.replace(b"TABLE wallets", b"\xff\xfeBLE wallets"), DAMAGED),
     "a setting that is no text": (
         lambda good: good.replace(b"heartbeat", b"\xff\xfeartbeat"),
@@ -400,19 +409,15 @@ def test_a_file_of_another_version_with_a_log_is_left_alone(path: Path, tmp_path
     live.close()
 
 
-def test_where_no_file_can_be(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_no_file_can_be(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"")
     (tmp_path / "empty").write_bytes(b"")
     (tmp_path / "empty-wal").write_bytes(b"x" * 100)
-    a_world(tmp_path / "locked.db")
-    # Root may do everything, so the system is made to say no.
-    monkeypatch.setattr(os, "access", lambda place, mode: not str(place).endswith("locked.db"))
     before = listing(tmp_path)
     for place, message in (
         (tmp_path / "nowhere" / "state.db", r"the state file .*nowhere.* can't be opened"),
         (tmp_path / "file" / "state.db", r"the state file .* can't be opened"),
         (tmp_path / "empty", "damaged: it is empty"),
-        (tmp_path / "locked.db", "no permission"),
         (os.devnull, "no ordinary file"),
         ("", "^db: is empty"),
         (Path(), "folder"),

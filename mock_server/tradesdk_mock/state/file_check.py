@@ -41,7 +41,7 @@ def check(path: str) -> None:
 
 
 def _is_there(path: str) -> bool:
-    """Whether there is a file that isn't empty."""
+    """Whether there is a file."""
     try:
         found = os.stat(path)
     except FileNotFoundError:
@@ -52,12 +52,10 @@ def _is_there(path: str) -> bool:
         raise Unusable("is a folder")
     if not stat.S_ISREG(found.st_mode):
         raise Unusable("is no ordinary file")
-    if not os.access(path, os.R_OK | os.W_OK):
-        raise Unusable("can't be read and written: no permission")
     if found.st_size == 0 and _size(path + "-wal"):
         # SQLite would discard the log.
         raise Unusable(f"is damaged: it is empty, while {path}-wal is not")
-    return found.st_size > 0
+    return True
 
 
 def _inspect(path: str) -> None:

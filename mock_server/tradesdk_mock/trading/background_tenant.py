@@ -184,7 +184,7 @@ def _add_open(
         else:
             agent = watching[place % len(watching)]
             at, token = open_since(builder, agent, traded[:-_ONLY_OPEN], rng, now, guarded=True)
-        agent.held[token.address] = now + 1
+        agent.held[token.address] = now
         chosen.append((at, agent, token))
     chosen.sort(key=_AT)
     numbers = zip(*(ordinals(world, BACKGROUND_TENANT, kind, _OPEN) for kind in ("trade", "position")), strict=True)
