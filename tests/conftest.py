@@ -8,6 +8,7 @@ import importlib.util
 import os
 import random
 import re
+import shutil
 import signal
 import sys
 import tempfile
@@ -29,6 +30,12 @@ with contextlib.suppress(ValueError):  # only the main thread may, and elsewhere
 
 # Programs that the tests start would be compiled again each time.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
+# Ledgers and databases wait for the disk at every step of a payment. In memory that takes no time.
+MEMORY = Path("/dev/shm")  # noqa: S108 - only its folders of this user are used
+if "TMPDIR" not in os.environ and os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free > 4 << 30:
+    os.environ["TMPDIR"] = str(MEMORY)
+    tempfile.tempdir = None  # pytest has looked for it already
 
 # The same draws in every run: nobody's first one fails on a rare draw. scripts/long names a seed: new draws, and more;
 # TRADE_EXAMPLES says how many, and scripts/soak draws thousands.
