@@ -26,8 +26,10 @@ def stocked(
     signals: Literal["scripted", "live"] = "scripted",
 ) -> None:
     """Give a mock in memory that stock. Its `restore` checks and copies every row, which takes ten times as long."""
+    gaps = mock.world.gaps
     mock.world.store._db.deserialize(stock(at, *tenants, signals=signals))
     mock.world.replace(lambda: None)
+    mock.set_gaps(**gaps.as_dict())
 
 
 def stocked_worlds(home: Path, *names: str) -> None:

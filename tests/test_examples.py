@@ -19,6 +19,7 @@ from tradesdk_mock import MockServer
 
 from ._hostile import Visit, answer, hostile
 from ._pages import ROOT, blocks
+from ._stock import stocked
 
 EXAMPLES = ROOT / "examples"
 # Without hypothesis: nobody uses it there, and it takes a second to load.
@@ -285,7 +286,8 @@ def test_a_wallet_service_is_asked_as_its_documentation_says(
         else:
             visit.send(answer(b"[]" if outcome == "garbage" else json.dumps(told).encode()))
 
-    with hostile(privy) as service, MockServer(seed=7) as server:
+    with hostile(privy) as service, MockServer(seed=7, signals="scripted") as server:
+        stocked(server)
         env = {**WALLET_SERVICE, "PRIVY_URL": service.url, "TRADE_BASE_URL": server.url, "TRADE_HOME": str(tmp_path)}
         for name, value in env.items():
             monkeypatch.setenv(name, value)

@@ -34,6 +34,7 @@ from ._secrets import (
     answers,
     scenario,
 )
+from ._stock import stocked
 from .cli._terminal import Terminal
 
 FORMATS = ("table", "json")  # what the others show is made of the same rows
@@ -265,7 +266,8 @@ def commands_that_tell_more(seen: Seen, place: Place) -> None:
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[MockServer]:
-    with MockServer(seed=7) as server:
+    with MockServer(seed=7, signals="scripted") as server:
+        stocked(server)
         server.populate("marked")
         yield server
 

@@ -18,6 +18,7 @@ from tradesdk import LocalSigner, TradeClient
 from tradesdk_cli.mcp.approvals import Approvals, approvals_file
 from tradesdk_mock import MockServer
 
+from .._stock import stocked
 from ._reading import Handed
 from ._terminal import Terminal
 
@@ -230,6 +231,7 @@ class Things:
 def shop() -> Iterator[MockServer]:
     """A service with everything, market data too."""
     with MockServer(seed=7, signals="scripted") as running:
+        stocked(running)
         running.populate("matrix")
         running.set_plan("matrix", "enterprise")
         yield running

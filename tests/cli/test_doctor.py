@@ -16,6 +16,7 @@ from tradesdk_mock import MockServer
 
 from .._ports import free_port
 from .._rows import each_of
+from .._stock import stocked, stocked_worlds
 from ._hostile import HOSTILE
 from ._services import Scripted
 from ._terminal import Run, Terminal
@@ -56,6 +57,7 @@ def bare(trade: Terminal, monkeypatch: pytest.MonkeyPatch) -> Terminal:
 def well(trade: Terminal) -> Iterator[Terminal]:
     """`trade` at a mock whose clock runs: it is compared with the one of this machine."""
     with MockServer(signals="scripted") as running:
+        stocked(running)
         running.populate("well")
         running.set_plan("well", "enterprise")
         trade.env |= {"TRADE_BASE_URL": running.url, "TRADE_API_KEY": "mock_full_well"}
@@ -93,6 +95,7 @@ def test_without_any_configuration(bare: Terminal) -> None:
 
 @pytest.mark.parametrize("columns", [60, pytest.param(140, marks=LONG)])
 def test_the_table(bare: Terminal, columns: int) -> None:
+    stocked_worlds(bare.home, "default")
     run = bare("--mock", "doctor", tty=True, columns=columns, env={"NO_COLOR": "1"})
     assert run.code == 0
     for line in run.out.splitlines():
@@ -217,6 +220,7 @@ def test_proxies_are_shown_without_their_passwords(bare: Terminal) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("HTTPS_PROXY", "http://user:MARKED@proxy.example:8080")
         patch.setenv("no_proxy", "localhost")
+        stocked_worlds(bare.home, "default")
         run = bare("--mock", "doctor")
     settings = found(run, "settings")
     assert settings["facts"]["proxies"] == {"HTTPS_PROXY": "http://…@proxy.example:8080", "NO_PROXY": "localhost"}
@@ -228,6 +232,7 @@ def test_without_the_package_for_ai_clients(bare: Terminal, monkeypatch: pytest.
     def missing(name: str) -> str:
         raise importlib.metadata.PackageNotFoundError(name)
 
+    stocked_worlds(bare.home, "default")
     assert found(bare("--mock", "doctor"), "mcp")["status"] == "ok"
     monkeypatch.setattr(importlib.metadata, "version", missing)
     mcp = found(bare("--mock", "doctor"), "mcp")

@@ -20,6 +20,7 @@ from tradesdk_mock import MockServer
 
 from .._ports import free_port
 from .._postgres import Postgres
+from .._stock import stocked
 from ._streams import emit, ids, said
 from ._terminal import Terminal
 
@@ -164,7 +165,8 @@ def test_a_relay_says_what_it_does(member: Terminal, monkeypatch: pytest.MonkeyP
 
 @pytest.fixture
 def seller() -> Iterator[MockServer]:
-    with MockServer(seed=7) as running:
+    with MockServer(seed=7, signals="scripted") as running:
+        stocked(running)
         yield running
 
 

@@ -18,7 +18,7 @@ from tradesdk_cli.errors import INTERRUPTED
 from tradesdk_mock import MockServer
 
 from .._rows import each_of
-from .._stock import stocked_worlds
+from .._stock import stocked, stocked_worlds
 from ._terminal import Terminal
 
 KEY = "0x" + "5a" * 32
@@ -61,6 +61,7 @@ def test_two_examples_of_the_command_itself() -> None:
 def server() -> Iterator[MockServer]:
     """A world for the examples alone: they change it, and to signals that they emit agents of any tenant may act."""
     with MockServer(signals="scripted") as running:
+        stocked(running)
         running.populate("shared", trades=60)
         running.set_plan("shared", "enterprise")
         yield running

@@ -40,6 +40,7 @@ from tradesdk_mock import GapOptions, MockClock, MockServer, MockService
 from .._clock import START
 from .._paidservice import CountingSigner
 from .._rows import each_of
+from .._stock import stocked
 
 ATTACKER = "0x6666666666666666666666666666666666666666"
 
@@ -47,7 +48,7 @@ ATTACKER = "0x6666666666666666666666666666666666666666"
 @pytest.fixture(scope="module")
 def market() -> Iterator[MockServer]:
     with MockServer(seed=7, signals="scripted", clock=MockClock(START)) as server:
-        server.populate("somebody")
+        stocked(server, START)
         yield server
 
 
@@ -211,8 +212,8 @@ def reader(request: pytest.FixtureRequest) -> Iterator[tuple[MarketClient, list[
         answer.read()
         wire.append(answer.json()["data"])
 
-    with MockService(seed=7, gaps=gaps, clock=MockClock(START)) as mock:
-        mock.populate("somebody")
+    with MockService(seed=7, gaps=gaps, signals="scripted", clock=MockClock(START)) as mock:
+        stocked(mock, START)
         for number in range(200):
             mock.emit_signal(token="BRETT", direction="SELL" if number % 2 else "BUY")
         with httpx.Client(transport=mock.transport(), event_hooks={"response": [note]}) as http:

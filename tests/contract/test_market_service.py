@@ -10,13 +10,14 @@ import pytest
 
 from tradesdk_mock import GapOptions, MockClock, MockServer
 
+from .._clock import START
 from .._rows import each_of
+from .._stock import stocked
 from ..mock._paying import offer_of
 from ._golden import load
 from ._market import differences, items
 from ._wire import Wire, error_of
 
-NOW = 1_767_484_800
 PER_TOKEN = ("/token-signals", "/token-prices", "/signal-history", "/token-win-rate", "/token-avg-prices")
 ALL = (*PER_TOKEN, "/top-performers", "/supported-tokens", "/aggregate-metrics")
 
@@ -24,7 +25,8 @@ ALL = (*PER_TOKEN, "/top-performers", "/supported-tokens", "/aggregate-metrics")
 @pytest.fixture(scope="module")
 def bazaar(bare_http: httpx.Client) -> Iterator[Wire]:
     """Market data for nothing, no key, and a clock that stands still."""
-    with MockServer(seed=7, gaps=GapOptions(paywall="open"), clock=MockClock(NOW)) as server:
+    with MockServer(seed=7, gaps=GapOptions(paywall="open"), clock=MockClock(START)) as server:
+        stocked(server, START, signals="live")
         yield Wire(server, bare_http, None)
 
 
@@ -154,7 +156,7 @@ def test_a_signal_record(bazaar: Wire) -> None:
         assert record["consecutiveGreenCandles"] >= 0
         at = datetime.fromisoformat(record["createdAt"])
         assert at.tzinfo is UTC or at.utcoffset() is not None
-        assert at <= datetime.fromtimestamp(NOW, UTC)
+        assert at <= datetime.fromtimestamp(START, UTC)
 
 
 @pytest.mark.rule("market.signals.order")
@@ -188,7 +190,7 @@ def test_history_is_filtered_by_type(bazaar: Wire) -> None:
 
 @pytest.mark.rule("market.history.cap")
 def test_history_has_at_most_a_hundred(bare_http: httpx.Client) -> None:
-    with MockServer(gaps=GapOptions(paywall="open"), clock=MockClock(NOW)) as server:
+    with MockServer(gaps=GapOptions(paywall="open"), clock=MockClock(START)) as server:
         wire = Wire(server, bare_http, None)
         assert len(history(wire)) < 100
         server.clock.advance(12 * 3_600)

@@ -11,6 +11,7 @@ from tradesdk_mock import MockClock, MockServer
 
 from .._clock import START
 from .._payments import how
+from .._stock import stocked
 
 PRICE = 30_000
 
@@ -59,11 +60,12 @@ def test_a_signer_that_takes_longer_than_the_payment_is_valid() -> None:
     clock, ledger = MockClock(START), Ledger.memory()
     signer = Late(lambda: clock.advance(60))
     with (
-        MockServer(seed=5, clock=clock) as server,
+        MockServer(seed=7, clock=clock, signals="scripted") as server,
         MarketClient(
             base_url=server.market_url, signer=signer, budget=Budget(total="0.03"), ledger=ledger, clock=clock
         ) as client,
     ):
+        stocked(server, START)
         with pytest.raises(PaymentRefusedError) as caught:
             client.token_prices(["ETH"])
         assert caught.value.code == "signer_too_slow"

@@ -86,7 +86,6 @@ class Shop(MockService):
         super().__init__(seed=seed, signals=signals, db=db, clock=MockClock(START), gaps=GapOptions(**gaps))
         if traded:
             stocked(self, START, signals="live")
-            self.set_gaps(**gaps)
         self.http = httpx.Client(transport=self.transport(), base_url=self.url, trust_env=False)
         weakref.finalize(self, self.world.close)
 

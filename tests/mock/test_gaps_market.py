@@ -10,6 +10,7 @@ import pytest
 from tradesdk_mock import GapOptions, MockClock, MockServer
 
 from .._rows import each_of
+from .._stock import stocked
 from ._buyer import BODY, PATH, PRICE, Shop, good_body, tokens
 from ._http import START, client, error, ok
 from ._paying import ALL, JSON, PAID, PAYER, STRANGER, decode
@@ -17,6 +18,7 @@ from ._paying import ALL, JSON, PAID, PAYER, STRANGER, decode
 
 def test_b_port(server: MockServer, api: httpx.Client) -> None:
     """More of it in test_market_port."""
+    stocked(server, START)
     ok(api.post("/v1/supported-tokens", json={}))
     assert server.market_url == server.url
     server.set_gaps(b_port="another")
