@@ -55,11 +55,10 @@ class NotThere(CliError):
     code = "not_found"
 
 
-def reached(run: Session, kind: Kind, text: str, read: Callable[[str], T], *, dry_run: bool = False) -> T:
+def reached(run: Session, kind: Kind, text: str, read: Callable[[str], T]) -> T:
     """What `read` gives for the thing that `text` names.
 
-    What has the form of an id is tried as it is, so an id costs no request more. A dry run needs no service: without
-    one, `text` is taken for an id.
+    What has the form of an id is tried as it is, so an id costs no request more.
 
     Raises:
         NotThere, UsageProblem: `text` names nothing, or several.
@@ -80,7 +79,7 @@ def reached(run: Session, kind: Kind, text: str, read: Callable[[str], T], *, dr
                 raise
             missing = error
     try:
-        found = id_of(run, kind, text, dry_run=dry_run)
+        found = id_of(run, kind, text)
     except (NotFoundError, ConfigProblem):
         if missing is None:
             raise
@@ -109,7 +108,7 @@ def _may_name(kind: Kind, text: str) -> bool:
     return text.isprintable() and text.strip(" .") != ""
 
 
-def id_of(run: Session, kind: Kind, text: str, *, dry_run: bool = False) -> str:
+def id_of(run: Session, kind: Kind, text: str) -> str:
     """The id of the thing that `text` names, which is said; an id is given back as it is, without a request.
 
     Raises:
@@ -118,15 +117,7 @@ def id_of(run: Session, kind: Kind, text: str, *, dry_run: bool = False) -> str:
     text = _pasted(text)
     if _is_whole(kind, text) or not _may_name(kind, text):
         return text
-    from tradesdk import APIConnectionError, ConfigError
-
-    try:
-        client = run.client.with_options(max_retries=0) if dry_run else run.client
-        things: list[Any] = list(getattr(client, kind.many).list(max_items=kind.most))
-    except (ConfigProblem, ConfigError, APIConnectionError):
-        if not dry_run:
-            raise
-        return text
+    things: list[Any] = list(getattr(run.client, kind.many).list(max_items=kind.most))
     wire_all(things)
     thing = the_one(run, kind, text, things)
     if thing is None:

@@ -145,8 +145,3 @@ def test_a_key_where_a_name_belongs_is_not_repeated(world: Terminal, line: str, 
     run = world(*line.split(), typed)
     assert (run.code, run.problem["code"]) == (6, "not_found")
     assert typed not in run.out + run.err
-
-
-def test_a_dry_run_needs_no_service(trade: Terminal) -> None:
-    run = trade("agents", "delete", "made-slow", "--dry-run")
-    assert (run.code, run.json) == (0, {"method": "DELETE", "path": "/v1/agents/made-slow"})

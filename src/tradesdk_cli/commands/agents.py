@@ -8,16 +8,15 @@ import typer
 
 from tradesdk_cli.cli.group import noun
 from tradesdk_cli.cli.params import AgentId, AnyChain, Chain, Confidence, DryRun, Yes, number, pages, whole
-from tradesdk_cli.errors import CONFLICT, CliError, ConfigProblem, UsageProblem
+from tradesdk_cli.errors import CONFLICT, CliError, UsageProblem
 from tradesdk_cli.session import session, wire
 from tradesdk_cli.text import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tradesdk import Agent, TradeClient
+    from tradesdk import Agent
     from tradesdk_cli.cli.params import Walk
-    from tradesdk_cli.confirm import Change
     from tradesdk_cli.session import Session
 
 _PAGE = 100
@@ -158,7 +157,7 @@ def create(
     with session(ctx) as run:
         run.out.expect(Agent)
         check(f"create the agent {name}", yes=yes, dry_run=dry_run)
-        wallet_id = id_of(run, WALLETS, wallet_id, dry_run=dry_run)
+        wallet_id = id_of(run, WALLETS, wallet_id)
         body = {"name": name, "wallet_id": wallet_id, "chain_id": chain, **rules}
         change = Change(f"create the agent {one_line(name, 60)}", "POST", "/v1/agents", body)
         if approve(run, change, yes=yes, dry_run=dry_run):
@@ -188,8 +187,6 @@ def update(
 
     Shows each change beside the current value, then asks. Sends nothing if nothing would change.
     """
-    from tradesdk_cli.confirm import approve
-
     body = _given(name=name, wallet_id=wallet_id) | rules
     if not body:
         raise UsageProblem(
@@ -197,46 +194,58 @@ def update(
             "for example: {trade} agents update AGENT_ID --name calmer",
         )
     from tradesdk import Agent
-    from tradesdk_cli.confirm import check
+    from tradesdk_cli.confirm import Change, approve, check
     from tradesdk_cli.lookup import AGENTS, WALLETS, id_of, reached
+    from tradesdk_cli.output.formats import flatten
 
     with session(ctx) as run:
         run.out.expect(Agent)
         check(f"change the agent {agent_id}", yes=yes, dry_run=dry_run)
         if wallet_id is not None:
-            body["wallet_id"] = id_of(run, WALLETS, wallet_id, dry_run=dry_run)
-        change, agent_id, agent = reached(
-            run, AGENTS, agent_id, lambda found: _modification(run, found, body, dry_run=dry_run), dry_run=dry_run
-        )
-        if agent is not None and not change.differences():
-            run.out.note(f"{one_line(agent.name, 60)} ({agent_id}) already has these values: nothing to change")
+            body["wallet_id"] = id_of(run, WALLETS, wallet_id)
+        agent = reached(run, AGENTS, agent_id, lambda found: run.client.agents.get(found))
+        named = f"{one_line(agent.name, 60)} ({agent.id})"
+        about: dict[str, Any] = {"agent": agent.name, "status": agent.status}
+        path = f"/v1/agents/{agent.id}"
+        change = Change(f"change the agent {named}", "PATCH", path, body, flatten(wire(agent)), about)
+        if not change.differences():
+            run.out.note(f"{named} already has these values: nothing to change")
             run.show(agent)
         elif approve(run, change, yes=yes, dry_run=dry_run):
-            run.show(run.client.agents.update(agent_id, **_arguments(body)))
+            run.show(run.client.agents.update(agent.id, **_arguments(body)))
 
 
 @app.verb("delete", "trade agents delete AGENT_ID --dry-run", "trade agents delete AGENT_ID")
 def delete(ctx: typer.Context, agent_id: AgentId, yes: Yes = False, dry_run: DryRun = False) -> None:
     """Delete an agent for good. An active one must be stopped first."""
     from tradesdk import ConflictError
-    from tradesdk_cli.confirm import approve, check
+    from tradesdk_cli.confirm import Change, approve, check
     from tradesdk_cli.lookup import AGENTS, reached
 
     with session(ctx) as run:
         check(f"delete the agent {agent_id} for good", yes=yes, dry_run=dry_run)
-        change, agent_id = reached(
-            run, AGENTS, agent_id, lambda found: _deletion(run, found, yes=yes, dry_run=dry_run), dry_run=dry_run
-        )
+        agent = reached(run, AGENTS, agent_id, lambda found: run.client.agents.get(found))
+        named = f"the agent {one_line(agent.name, 60)} ({agent.id})"
+        active = agent.status == "active"
+        warnings = (f"{named} is active: it must be stopped before it can be deleted",) * active
+        about: dict[str, Any] = {"agent": agent.name, "status": agent.status, "chain_id": agent.chain_id}
+        about |= {} if agent.stats is None else wire(agent.stats)
+        if not run.out.machine_notes:
+            count = len(list(run.client.positions.list(agent_id=agent.id, max_items=_PAGE)))
+            many = f"{count}{' or more' * (count == _PAGE)}; what happens to them is not documented"
+            about |= {"open positions": many} if count else {}
+        path = f"/v1/agents/{agent.id}"
+        change = Change(f"delete {named} for good", "DELETE", path, about=about, warnings=warnings)
         if approve(run, change, yes=yes, dry_run=dry_run):
             try:
-                run.client.agents.delete(agent_id)
+                run.client.agents.delete(agent.id)
             except ConflictError as error:
-                if change.about.get("status") != "active":
+                if not active:
                     raise
-                refused = StillActive(error.message, _how_to_stop(run, agent_id))
+                refused = StillActive(error.message, _how_to_stop(run, agent.id))
                 refused.status = error.status
                 raise refused from None
-            run.out.one({"id": agent_id, "deleted": True})
+            run.out.one({"id": agent.id, "deleted": True})
 
 
 def _given(**fields: Any) -> dict[str, Any]:
@@ -252,50 +261,6 @@ def _arguments(body: dict[str, Any]) -> dict[str, Any]:
     return {**body, "risk": Risk(**body["risk"])}
 
 
-# What is to be changed, beside what it is now. Reading is all that is sent here.
-
-
-def _modification(
-    run: Session, agent_id: str, body: dict[str, Any], *, dry_run: bool
-) -> tuple[Change, str, Agent | None]:
-    """New settings, beside those that the agent has; its id; and the agent as it is, if there was a service to ask."""
-    from tradesdk_cli.confirm import Change
-    from tradesdk_cli.output.formats import flatten
-
-    agent = _looked_up(run, lambda client: client.agents.get(agent_id), dry_run=dry_run)
-    path = f"/v1/agents/{agent_id}"
-    if agent is None:
-        return Change(f"change the agent {agent_id}", "PATCH", path, body), agent_id, None
-    about: dict[str, Any] = {"agent": agent.name, "status": agent.status}
-    what = f"change the agent {one_line(agent.name, 60)} ({agent_id})"
-    return Change(what, "PATCH", path, body, flatten(wire(agent)), about), agent_id, agent
-
-
-def _deletion(run: Session, agent_id: str, *, yes: bool, dry_run: bool) -> tuple[Change, str]:
-    """An agent that is deleted, with what it is; and its id."""
-    from tradesdk_cli.confirm import Change
-
-    path = f"/v1/agents/{agent_id}"
-    agent = _looked_up(run, lambda client: client.agents.get(agent_id), dry_run=dry_run)
-    if agent is None:
-        return Change(f"delete the agent {agent_id} for good", "DELETE", path), agent_id
-    named = f"the agent {one_line(agent.name, 60)} ({agent_id})"
-    warnings: tuple[str, ...] = ()
-    if agent.status == "active":
-        told = f"{named} is active: it must be stopped before it can be deleted"
-        if not yes and not dry_run:
-            raise StillActive(told, _how_to_stop(run, agent_id))
-        warnings = (told,)
-    about: dict[str, Any] = {"agent": agent.name, "status": agent.status, "chain_id": agent.chain_id}
-    if agent.stats is not None:
-        about |= wire(agent.stats)
-    if not run.out.machine_notes:
-        count = len(list(run.client.positions.list(agent_id=agent_id, max_items=_PAGE)))
-        if count:
-            about["open positions"] = f"{count}{' or more' * (count == _PAGE)}; what happens to them is not documented"
-    return Change(f"delete {named} for good", "DELETE", path, about=about, warnings=warnings), agent_id
-
-
 def _how_to_stop(run: Session, agent_id: str) -> str:
     """On a mock by a command, elsewhere in the dashboard: the API has no endpoint for it."""
     program, name = run.settings.program, one_line(agent_id, 80)
@@ -305,17 +270,3 @@ def _how_to_stop(run: Session, agent_id: str) -> str:
             f"on a mock: {program} mock agent stop {name}; with the real service it is done in the dashboard; {fewer}"
         )
     return f"it is done in the dashboard; {fewer}"
-
-
-def _looked_up(run: Session, read: Callable[[TradeClient], Any], *, dry_run: bool) -> Any:
-    """What `read` gives; None in a dry run that has no service to ask, for which it needs none."""
-    from tradesdk import APIConnectionError, ConfigError
-
-    try:
-        # It would be printed all the same, so the wait is short.
-        return read(run.client.with_options(max_retries=0) if dry_run else run.client)
-    except (ConfigProblem, ConfigError, APIConnectionError) as error:
-        if not dry_run:
-            raise
-        run.out.note(f"not compared with what is there now: {error.message}")
-        return None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import re
 import sys
 from dataclasses import dataclass, field
@@ -17,7 +16,7 @@ from tradesdk_cli.cli.group import single
 from tradesdk_cli.cli.params import DryRun, Yes
 from tradesdk_cli.errors import SERVER, CliError, UsageProblem
 from tradesdk_cli.session import session
-from tradesdk_cli.text import one_line, visible
+from tradesdk_cli.text import one_line, to_json, visible
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -42,7 +41,6 @@ _METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
 _STREAM = "/v1/signals/stream"
 _VERSION = re.compile(r"/v\d{1,3}/.")
 _SAFE = "/%:@!$&'()*+,;=~"
-_LARGEST = 1024 * 1024
 
 
 @dataclass(frozen=True)
@@ -152,25 +150,18 @@ def _once(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
     return found
 
 
-def _finite(text: str) -> float:
-    number = float(text)
-    if not math.isfinite(number):
-        raise ValueError(text)
-    return number
-
-
 def _json_of(data: str) -> Any:
     text, where = data, "-d"
     try:
         if data in ("-", "@-"):
-            text, where = sys.stdin.read(_LARGEST + 1), "standard input"
+            text, where = sys.stdin.read(), "standard input"
         elif data.startswith("@"):
             where = one_line(data[1:], 200)
             with open(Path(data[1:]).expanduser(), encoding="utf-8") as stream:
-                text = stream.read(_LARGEST + 1)
-        if len(text) > _LARGEST:
-            raise UsageProblem(f"{where} is longer than {_LARGEST // 1024} KiB", "send less at a time")
-        return json.loads(text, parse_constant=_finite, parse_float=_finite)
+                text = stream.read()
+        found = json.loads(text)
+        to_json(found)  # refuses what Python reads beyond JSON: NaN, and numbers without end
+        return found
     except OSError as error:
         raise UsageProblem(f"cannot read {where}: {error.strerror}", "-d @FILE, or -d -") from None
     except (ValueError, RecursionError) as error:
