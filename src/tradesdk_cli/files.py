@@ -1,4 +1,4 @@
-"""Files: written whole, locked, and not written over by results; standard streams that are closed."""
+"""Files: written whole, and locked; standard streams that are closed."""
 
 from __future__ import annotations
 
@@ -9,17 +9,15 @@ import stat
 import sys
 from pathlib import Path
 
-from tradesdk_cli.errors import CliError, UsageProblem
+from tradesdk_cli.errors import CliError
 from tradesdk_cli.text import one_line
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
     from typing import TextIO
 
 
-_OWN_ENDINGS = (".toml", ".sqlite3", ".sqlite3-approvals", ".lock", ".trade-lock")
-_OWN_FOLDERS = ("keys", "mock", "checkpoints")
 _NO_LOCKS = {errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EROFS}
 
 
@@ -90,23 +88,6 @@ def locked(path: str, in_use: CliError, *, wait: float = 0.0) -> Iterator[None]:
         yield
     finally:
         lock.release()
-
-
-def refuse_own(out: Path, folders: Iterable[Path]) -> None:
-    """`out` is not to replace what is kept in `folders`: settings, keys, ledgers, worlds, places of streams.
-
-    Raises:
-        UsageProblem: it would.
-    """
-    try:
-        if not stat.S_ISREG(out.stat().st_mode):
-            return
-        file = Path(os.path.realpath(out))
-        own = any(file.is_relative_to(os.path.realpath(folder)) for folder in folders)
-    except (OSError, ValueError):
-        return  # whoever opens it says what is wrong with it
-    if own and (file.suffix in _OWN_ENDINGS or file.parent.name in _OWN_FOLDERS):
-        raise UsageProblem(f"--out: {one_line(str(out), 200)} is a file of trade itself", "choose another file")
 
 
 def open_closed_streams() -> None:

@@ -238,18 +238,3 @@ def test_an_ending_that_means_something_else(trade: Terminal, service: Scripted,
     assert (service.seen, file.exists()) == ([], False)
     named = trade("agents", "list", "--out", str(file), "-o", "csv").notes[-1]["note"]
     assert named == f"1 item written to {file}"
-
-
-def test_what_is_trades_own_is_not_replaced(trade: Terminal, service: Scripted, files: Path) -> None:
-    config, key = trade.home / "config.toml", trade.home / "keys" / "default"
-    key.parent.mkdir()
-    key.write_text("secret")
-    config.touch()
-    link = files / "a.csv"
-    link.symlink_to(config)
-    for file in (config, key, link):
-        run = trade("agents", "list", "--out", str(file))
-        assert (run.code, run.problem["message"]) == (2, f"--out: {file} is a file of trade itself")
-    assert (service.seen, key.read_text(), config.read_text()) == ([], "secret", "")
-    service.says(200, {"data": [agent()]})
-    assert trade("agents", "list", "--out", str(trade.home / "agents.csv")).code == 0

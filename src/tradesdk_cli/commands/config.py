@@ -12,15 +12,11 @@ from tradesdk_cli.cli.group import noun
 from tradesdk_cli.session import session
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from tradesdk_cli.config.settings import Settings
     from tradesdk_cli.output.printer import Output
     from tradesdk_cli.session import Session
 
 app = noun("config", "Settings and profiles: list, get, set, unset, path.")
-
-_CHANGED = ("name", "value", "profile", "file")
 
 
 def _complete_setting(incomplete: str) -> list[str]:
@@ -82,49 +78,47 @@ def set_(
 
     Comments in the file stay. trade login saves keys.
     """
-    from tradesdk_cli.config.entries import parse, plain_name, settable_name
-    from tradesdk_cli.config.files import change
-
-    with session(ctx, new_profile=True) as run:
-        run.out.expect_fields(_CHANGED)
-        if plain_name(name) == "profile":
-            _use(run, value)
-            return
-        name = settable_name(name)
-        parsed: Any = parse(name, value)
-        if name in ("base_url", "market_url"):
-            parsed = run.connect(parsed, "none-yet").base_url
-        path, profile = _place(run, name)
-        if name in ("base_url", "market_url"):
-            _agree_to_move(run, profile, parsed, yes=yes)
-        change(path, ("profiles", profile), {name: parsed})
-        run.out.one({"name": name, "value": parsed, "profile": profile, "file": str(path)})
+    _change(ctx, name, value, yes=yes)
 
 
 @app.verb("unset", "trade config unset output", "trade config unset timeout --profile work")
 def unset(ctx: typer.Context, name: SettingName) -> None:
     """Remove a setting from the profile."""
-    from tradesdk_cli.config.entries import plain_name, settable_name
-    from tradesdk_cli.config.files import change
+    _change(ctx, name, None)
+
+
+def _change(ctx: typer.Context, name: str, value: str | None, *, yes: bool = False) -> None:
+    from tradesdk_cli.config.entries import parse, plain_name, settable_name
+    from tradesdk_cli.config.files import CONFIG_FILE, change
+    from tradesdk_cli.config.settings import unknown_profile
     from tradesdk_cli.errors import UsageProblem
 
-    with session(ctx) as run:
-        run.out.expect_fields(("name", "was", "profile", "file"))
-        settings = run.settings
-        name = plain_name(name)
+    with session(ctx, new_profile=value is not None) as run:
+        run.out.expect_fields(("name", "value", "profile", "file"))
+        settings, name = run.settings, plain_name(name)
+        profiles, profile = settings.files.profiles, settings.profile or "default"
+        file = settings.config_folder() / CONFIG_FILE
         if name == "profile":
-            raise UsageProblem("the default profile is changed, not removed", "{trade} config set profile NAME")
-        name = settable_name(name)
-        if settings.profile is None:
-            run.out.one({"name": name, "was": None, "profile": None, "file": None})
-            run.out.note("nothing to remove: there is no profile")
+            if value is None:
+                raise UsageProblem("the default profile is changed, not removed", "{trade} config set profile NAME")
+            if value not in profiles:
+                raise unknown_profile(value, settings.files)
+            change(file, (), {name: value})
+            run.out.one({"name": name, "value": value, "profile": None, "file": str(file)})
+            if settings.sources[name] not in ("default", CONFIG_FILE) and settings.profile != value:
+                run.out.note(f"{settings.profile} is used here, because of {settings.sources[name]}")
             return
-        path, profile = _place(run, name)
-        was = settings.files.profiles[profile].get(name)
-        change(path, ("profiles", profile), {name: None})
-        run.out.one({"name": name, "was": was, "profile": profile, "file": str(path)})
-        if was is None:
-            run.out.note(f"nothing to remove: {name} was not set there")
+        name = settable_name(name)
+        parsed: Any = None if value is None else parse(name, value)
+        if settings.profile not in (None, *profiles) and name not in ("base_url", "kind"):
+            raise unknown_profile(profile, settings.files)  # only what a profile cannot do without makes one
+        if parsed is not None and name in ("base_url", "market_url"):
+            parsed = run.connect(parsed, "none-yet").base_url
+            _agree_to_move(run, profile, parsed, yes=yes)
+        if parsed is None and name not in profiles.get(profile, {}):
+            run.out.note(f"nothing to remove: {name} is not set there")
+        change(file, ("profiles", profile), {name: parsed})
+        run.out.one({"name": name, "value": parsed, "profile": profile, "file": str(file)})
 
 
 @app.verb("path", "trade config path", "trade config path -o json")
@@ -148,21 +142,6 @@ def path(ctx: typer.Context) -> None:
     }
     with closing(out):
         _bare(out, shown, shown["config"])
-
-
-def _use(run: Session, name: str) -> None:
-    from tradesdk_cli.config.files import CONFIG_FILE, change
-    from tradesdk_cli.config.settings import unknown_profile
-
-    settings = run.settings
-    if name not in settings.files.profiles:
-        raise unknown_profile(name, settings.files)
-    file = settings.config_folder() / CONFIG_FILE
-    change(file, (), {"profile": name})
-    run.out.one({"name": "profile", "value": name, "profile": None, "file": str(file)})
-    source = settings.sources["profile"]
-    if source not in ("default", CONFIG_FILE) and settings.profile != name:
-        run.out.note(f"{settings.profile} is used here, because of {source}")
 
 
 def _row(settings: Settings, name: str, *, sources: bool) -> dict[str, Any]:
@@ -191,18 +170,6 @@ def _bare(out: Output, item: dict[str, Any], value: Any) -> None:
         out.one(item)
     elif value is not None:
         out.text(visible("true" if value is True else "false" if value is False else str(value)) + "\n")
-
-
-def _place(run: Session, name: str) -> tuple[Path, str]:
-    """The file and the profile that a setting is in. Only what a profile cannot do without makes one."""
-    from tradesdk_cli.config.files import CONFIG_FILE
-    from tradesdk_cli.config.settings import unknown_profile
-
-    settings = run.settings
-    known = (None, *settings.files.profiles)
-    if settings.profile not in known and name not in ("base_url", "kind"):
-        raise unknown_profile(str(settings.profile), settings.files)
-    return settings.config_folder() / CONFIG_FILE, settings.profile or "default"
 
 
 def _agree_to_move(run: Session, profile: str, address: str, *, yes: bool) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
+from itertools import count
 from math import inf
 from typing import TYPE_CHECKING, Any
 
@@ -113,49 +114,35 @@ def show_list(
         raise UsageProblem("a rank looks at all of them, and --cursor begins later", "leave --cursor out")
     if walk.watch is not None and not run.out.on_terminal:
         raise UsageProblem("--watch needs a terminal", "leave it out, and run the command again when you need to")
-    again = False
-    while True:
-        _walk(run.out, columns, walk, source, empty=empty, total=total, again=again)
+    out = run.out
+    for again in count():
+        with ExitStack() as stack:
+            stop = stack.enter_context(deferring())
+            progress = stack.enter_context(Progress(out, source.what, walk.total))
+            pages = _Pages(out, walk, source, progress, stop)
+            pages.totalled = total is not None and out.on_terminal and out.draws(many=True)
+            try:
+                rows = iter(pages) if walk.watch is None else iter(list(pages))  # read before clearing
+                if walk.watch is not None:
+                    out.clear()
+                out.many(columns, rows, empty=empty)
+            except KeyboardInterrupt as interrupt:
+                progress.clear()
+                out.note("interrupted" if pages.count or again else "interrupted before anything came")
+                raise Interrupted(exit_code_of(interrupt)) from None
+        whole = walk.cursor is None and walk.next_cursor is None and not pages.cut and pages.ended is None
+        if total is not None and pages.items and whole:  # else it would be a sum of some of them
+            out.note(total(pages.items))
+        if pages.ended is not None:
+            _tell_ended(out, walk, source, pages)
+        if pages.cut:
+            out.note(f"the first {pages.count}; there is more: --all, or a larger --limit")
+        elif walk.next_cursor is not None:
+            shown = f"the first {pages.count}" if walk.cursor is None else f"{pages.count} more"
+            out.note(f"{shown}; there is more: --all, --limit N, or --cursor", next_cursor=_to_paste(out, walk))
         if walk.watch is None:
             return
-        again = True
         time.sleep(walk.watch)
-
-
-def _walk(
-    out: Output,
-    columns: Sequence[Column],
-    walk: Walk,
-    source: Source,
-    *,
-    empty: str,
-    total: Callable[[Sequence[Any]], str] | None = None,
-    again: bool = False,
-) -> None:
-    with ExitStack() as stack:
-        stop = stack.enter_context(deferring())
-        progress = stack.enter_context(Progress(out, source.what, walk.total))
-        pages = _Pages(out, walk, source, progress, stop)
-        pages.totalled = total is not None and out.on_terminal and out.draws(many=True)
-        try:
-            rows = iter(pages) if walk.watch is None else iter(list(pages))  # read before clearing
-            if walk.watch is not None:
-                out.clear()
-            out.many(columns, rows, empty=empty)
-        except KeyboardInterrupt as interrupt:
-            progress.clear()
-            out.note("interrupted" if pages.count or again else "interrupted before anything came")
-            raise Interrupted(exit_code_of(interrupt)) from None
-    whole = walk.cursor is None and walk.next_cursor is None and not pages.cut and pages.ended is None
-    if total is not None and pages.items and whole:  # else it would be a sum of some of them
-        out.note(total(pages.items))
-    if pages.ended is not None:
-        _tell_ended(out, walk, source, pages)
-    if pages.cut:
-        out.note(f"the first {pages.count}; there is more: --all, or a larger --limit")
-    elif walk.next_cursor is not None:
-        shown = f"the first {pages.count}" if walk.cursor is None else f"{pages.count} more"
-        out.note(f"{shown}; there is more: --all, --limit N, or --cursor", next_cursor=_to_paste(out, walk))
 
 
 def _tell_ended(out: Output, walk: Walk, source: Source, pages: _Pages) -> None:

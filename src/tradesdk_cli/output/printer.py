@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import shutil
 import time
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from copy import copy
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
-from tradesdk_cli.errors import ClosedPipe, ConfigProblem, Unwritable, UsageProblem
+from tradesdk_cli.errors import ClosedPipe, Unwritable, UsageProblem
 from tradesdk_cli.output.formats import ROWS, Rows, as_rows, flatten
 from tradesdk_cli.output.stderr import Notes
 from tradesdk_cli.text import counted, is_unicode, one_line, to_json, visible
@@ -186,7 +186,11 @@ class Output(Notes):
         super().__init__(settings, environ)
         self.now: Callable[[], float] = time.time
         """Unix seconds by the clock of whoever answers, for how long ago something was."""
-        self._file = _out_file(settings)
+        self._file: OutFile | None = None
+        if settings.out is not None and str(settings.out) != "-":
+            from tradesdk_cli.output.outfile import OutFile
+
+            self._file = OutFile(settings.out, by_ending=settings.output == "auto")
         self.on_stdout = self._file is None
         """True when results go to standard output."""
         self._partly = False
@@ -537,14 +541,3 @@ class Output(Notes):
             highlight=False,
             legacy_windows=False,
         )
-
-
-def _out_file(settings: Settings) -> OutFile | None:
-    if settings.out is None or str(settings.out) == "-":
-        return None
-    from tradesdk_cli.files import refuse_own
-    from tradesdk_cli.output.outfile import OutFile
-
-    with suppress(ConfigProblem):  # without a home folder there are none
-        refuse_own(settings.out, (settings.config_folder(), settings.data_folder()))
-    return OutFile(settings.out, by_ending=settings.output == "auto")
