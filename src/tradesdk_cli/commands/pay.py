@@ -14,7 +14,7 @@ from tradesdk_cli.cli.group import noun
 from tradesdk_cli.cli.params import FIRST, DryRun, Yes, parse_span, whole
 from tradesdk_cli.errors import UsageProblem
 from tradesdk_cli.pay import key
-from tradesdk_cli.pay.calls import ABOUT_TOKENS, ENDPOINTS, Call
+from tradesdk_cli.pay.calls import ENDPOINTS, Call
 from tradesdk_cli.session import session, target_of
 from tradesdk_cli.text import one_line
 
@@ -58,9 +58,9 @@ def quote(
     from tradesdk_cli.pay.records import left_over, room
     from tradesdk_cli.text import plain_dollars
 
-    if tokens and verb not in ABOUT_TOKENS:
-        raise UsageProblem(f"the price of {verb} does not depend on tokens", f"{{trade}} pay quote {verb}")
     call = Call(verb, tokens or (), {"sort_by": "winRate"} if verb == "top" else {})
+    if tokens and "tokens" not in call.takes:
+        raise UsageProblem(f"the price of {verb} does not depend on tokens", f"{{trade}} pay quote {verb}")
     Terms().check(call)
     with session(ctx) as run:
         client = market_client(run, at=None if run.settings.mock else run.settings.market_url or NO_SERVICE)

@@ -96,39 +96,26 @@ def walk_of(given: Mapping[str, Any]) -> dict[str, Any]:
     return {"limit": given.get("limit", FEW_ROWS), "cursor": opened(given.get("cursor"))}
 
 
-_OF_DATA = {
-    "signals": ("limit",),
-    "history": ("since", "until", "signal_type"),
-    "top": ("sort_by", "limit"),
-}
-_FREE_OF_TOKENS = ("top", "metrics")
+_ARGUMENTS = {"limit": "limit", "since": "start", "until": "end", "signal_type": "signal_type", "sort_by": "sort_by"}
+"""What may be said of a purchase, and the argument of the SDK's method that it is."""
 
 
 def call_of(given: Mapping[str, Any]) -> Call:
     from tradesdk_cli.pay.calls import Call
 
-    data = given["data"]
-    allowed = _OF_DATA.get(data, ())
-    for name in ("limit", "since", "until", "signal_type", "sort_by"):
-        if name in given and name not in allowed:
+    data, tokens = given["data"], given.get("tokens", ())
+    takes = Call(data).takes
+    for name, argument in _ARGUMENTS.items():
+        if name in given and argument not in takes:
             raise own("invalid_arguments", f"{name} is not an argument of {data}")
-    tokens: Sequence[str] = given.get("tokens", ())
-    if bool(tokens) == (data in _FREE_OF_TOKENS):
+    if bool(tokens) != ("tokens" in takes):
         raise own("invalid_arguments", f"{data} takes no tokens" if tokens else f"{data} needs tokens")
-    if data == "top":
-        if "sort_by" not in given:
-            raise own("invalid_arguments", "top needs sort_by")
-        return Call(data, (), {"sort_by": given["sort_by"], "limit": given.get("limit")})
-    if data == "metrics":
-        return Call(data)
+    if "sort_by" in takes and "sort_by" not in given:
+        raise own("invalid_arguments", f"{data} needs sort_by")
     if any("," in token or ":" in token for token in tokens):
         raise own("invalid_arguments", "tokens: one symbol or address each")
-    if data == "signals":
-        return Call(data, tokens, {"limit": given.get("limit")})
-    if data == "history":
-        asked = {"start": moment("since", given), "end": moment("until", given)}
-        return Call(data, tokens, {**asked, "signal_type": given.get("signal_type")})
-    return Call(data, tokens)
+    read = {name: given.get(name) for name in _ARGUMENTS} | {name: moment(name, given) for name in ("since", "until")}
+    return Call(data, tokens, {argument: read[name] for name, argument in _ARGUMENTS.items() if argument in takes})
 
 
 def listed(tokens: Sequence[str]) -> str:
@@ -136,5 +123,4 @@ def listed(tokens: Sequence[str]) -> str:
 
 
 def body_of(given: Mapping[str, Any]) -> dict[str, Any]:
-    names = ("name", "wallet_id", "chain_id", "risk", "min_confidence", "max_positions")
-    return {name: given[name] for name in names if name in given and given[name] != {}}
+    return {name: given[name] for name in given if name not in ("operation", "id", "approval") and given[name] != {}}

@@ -29,6 +29,7 @@ PREFIX = "mcp/"
 """Purchases of AI clients have names of their own: they cannot take those of a person's jobs."""
 READ_WITHIN = 30.0
 """Seconds that a read may take with its retries: a client waits for its answer."""
+_LISTS = ("agents", "trades", "positions")
 _MOST_AGENTS = 100
 _MOST_TOKENS = 500
 _LARGEST = 64_000
@@ -68,7 +69,7 @@ class Toolbox:
             raise own("unknown_tool", f"this session has no such tool; it has {', '.join(self.tools)}")
         given = checked(tool, arguments)
         try:
-            answer: Answer = getattr(self, f"_{name}")(given)
+            answer = self._list(name, given) if name in _LISTS else getattr(self, f"_{name}")(given)
         except Exception as error:
             raise fault_of(error, self._run.settings.program) from None
         return fitting(answer)
@@ -124,10 +125,13 @@ class Toolbox:
             answer["more"] = "there are more wallets than are listed here"
         return answer
 
-    def _agents(self, given: Answer) -> Answer:
+    def _list(self, name: str, given: Answer) -> Answer:
+        """A tool that has the SDK's name, and its filters as arguments."""
+        resource = getattr(self._trade, name)
         if "id" in given:
-            return _item(wire(self._trade.agents.get(given["id"])), given)
-        return _page(self._trade.agents.list(**walk_of(given), status=given.get("status")).page(), given)
+            return _item(wire(resource.get(given["id"])), given)
+        filters = {key: given[key] for key in given if key not in ("limit", "cursor", "fields")}
+        return _page(resource.list(**walk_of(given), **filters).page(), given)
 
     def _results(self, given: Answer) -> Answer:
         from tradesdk import NotFoundError
@@ -149,15 +153,6 @@ class Toolbox:
         if len(summaries) > _MOST_AGENTS:
             more["incomplete"] = f"only {_MOST_AGENTS} agents were read"
         return page(shown, None, given.get("fields", ()), **more)
-
-    def _trades(self, given: Answer) -> Answer:
-        if "id" in given:
-            return _item(wire(self._trade.trades.get(given["id"])), given)
-        asked = {name: given.get(name) for name in ("agent_id", "status")}
-        return _page(self._trade.trades.list(**walk_of(given), **asked).page(), given)
-
-    def _positions(self, given: Answer) -> Answer:
-        return _page(self._trade.positions.list(**walk_of(given), agent_id=given.get("agent_id")).page(), given)
 
     def _signals(self, given: Answer) -> Answer:
         history = [name for name in ("since", "until", "token_address", "cursor") if name in given]

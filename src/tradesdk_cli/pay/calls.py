@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from inspect import Parameter, signature
 from typing import Any
 
 from tradesdk_cli.errors import UsageProblem
@@ -21,7 +22,6 @@ ENDPOINTS = {
     "tokens": "supported-tokens",
 }
 """Verbs of `trade market`, and the endpoints that they call."""
-ABOUT_TOKENS = ("signals", "prices", "history", "win-rate", "avg-prices")
 MOST = 5
 """Tokens in one request."""
 
@@ -71,13 +71,20 @@ class Call:
         return self.endpoint.replace("-", "_")
 
     @property
+    def takes(self) -> Mapping[str, Parameter]:
+        """The arguments of the SDK's method: a call has what they are, and it is about tokens when they are."""
+        from tradesdk import MarketClient
+
+        return signature(getattr(MarketClient, self.method)).parameters
+
+    @property
     def given(self) -> dict[str, Any]:
         """The arguments of the SDK's method.
 
         Raises:
             UsageProblem: a token that cannot be read.
         """
-        if self.verb not in ABOUT_TOKENS:
+        if "tokens" not in self.takes:
             return dict(self.arguments)
         tokens: list[Any] = list(self.tokens)
         if self.verb == "signals":
@@ -95,7 +102,7 @@ class Call:
         extra = self.arguments
         if self.verb == "top":
             return _sent(sortBy=extra.get("sort_by"), limit=extra.get("limit"))
-        if self.verb not in ABOUT_TOKENS:
+        if "tokens" not in self.takes:
             return _sent(limit=extra.get("limit"))
         pairs = map(split_token, self.tokens) if self.verb == "signals" else ((name, None) for name in self.tokens)
         tokens = [_sent(identifier=name.strip(), limit=limit or extra.get("limit")) for name, limit in pairs]
