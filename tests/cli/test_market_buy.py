@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from tradesdk import Ledger, LocalSigner
-from tradesdk_cli.pay.records import IN_BRIEF, IN_RECEIPT
 from tradesdk_mock import MockServer
 
 from ._terminal import TRADE, Run, Terminal
@@ -147,31 +146,6 @@ def test_what_cannot_be_meant(buyer: Terminal, shop: MockServer) -> None:
     assert shop.journal() == []
 
 
-def test_fields_beside_a_receipt_are_checked_before_anything_is_paid(buyer: Terminal, shop: MockServer) -> None:
-    run = buyer(*PRICES, "--receipt", "--fields", "payment.idd")
-    assert (run.code, run.problem["hint"][:24]) == (2, "did you mean payment.id,")
-    shop.payments.assert_charged(times=0)
-    run = buyer(*PRICES, "--receipt", "-o", "json")
-    assert tuple(run.json["payment"]) == IN_BRIEF
-    assert tuple(run.json["receipt"]) == IN_RECEIPT
-    every = ",".join(f"payment.{name}" for name in IN_BRIEF)
-    assert buyer(*PRICES, "--receipt", "-o", "json", "--fields", f"data,{every}").json["payment"].keys() == set(
-        IN_BRIEF
-    )
-
-
-def test_payment_and_receipt_beside_the_data(buyer: Terminal, shop: MockServer) -> None:
-    run = buyer(*PRICES, "--receipt", "-o", "json")
-    (taken,) = shop.payments.settlements()
-    assert list(run.json) == ["data", "payment", "receipt"]
-    assert [one["symbol"] for one in run.json["data"]] == ["ETH", "BRETT"]
-    assert run.json["payment"]["transaction"] == run.json["receipt"]["transaction"] == taken.transaction
-    assert run.json["payment"]["charged"] is True
-    assert run.json["receipt"]["amount_usd"] == run.json["payment"]["amount_usd"] == "0.06"
-    table = buyer("market", "metrics", "--max-price", "0.06", "--receipt", "-o", "table")
-    assert "data.totalAgents" in table.out
-
-
 # Dry runs
 
 
@@ -297,7 +271,7 @@ def test_answers_are_kept_and_the_same_command_buys_anew(buyer: Terminal, shop: 
 
 @pytest.mark.long
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full on this system")
-@pytest.mark.parametrize(("line", "unbuffered"), [("prices ETH BRETT", ""), ("top --sort ROI --receipt", "1")])
+@pytest.mark.parametrize(("line", "unbuffered"), [("prices ETH BRETT", ""), ("top --sort ROI", "1")])
 def test_what_was_paid_for_is_kept_when_it_cannot_be_printed(
     buyer: Terminal, shop: MockServer, line: str, unbuffered: str
 ) -> None:
@@ -320,7 +294,7 @@ def test_what_was_paid_for_is_kept_when_it_cannot_be_printed(
     (name,) = [one["id"] for one in buyer("pay", "history").lines]
     assert problem["hint"] == f"your answer is kept: trade pay resume {name}"
     del buyer.env["TRADE_WALLET_KEY"]
-    again = buyer("pay", "resume", name, *(["--receipt"] if "--receipt" in line else []))
+    again = buyer("pay", "resume", name)
     assert again.code == 0, again.err
     assert len(again.out) > 100
     shop.payments.assert_charged(times=1)

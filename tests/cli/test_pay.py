@@ -203,15 +203,15 @@ def test_the_service_may_want_the_api_key_here_too(buyer: Terminal, shop: MockSe
     shop.payments.assert_charged(times=1)
 
 
-def test_resume_of_metrics_and_with_a_receipt(buyer: Terminal, shop: MockServer) -> None:
+def test_resume_of_metrics_and_of_a_ranking(buyer: Terminal, shop: MockServer) -> None:
     shop.add_fault("status", status=500, paid="only", count=2)
     names = [
         buyer("market", *line.split(), "--max-price", "0.06").problem["payment"]["id"]
         for line in ("metrics", "top --sort ROI --limit 2")
     ]
     assert "totalAgents" in buyer("pay", "resume", names[0]).json
-    shown = buyer("pay", "resume", names[1], "--receipt").json
-    assert (len(shown["data"]), shown["payment"]["id"]) == (2, names[1])
+    shown = buyer("pay", "resume", names[1])
+    assert (len(shown.lines), shown.notes[-1]["payments"]) == (2, [names[1]])
 
 
 def test_reconcile(buyer: Terminal, shop: MockServer) -> None:

@@ -87,7 +87,7 @@ def test_a_traceback(trade: Terminal, service: Scripted, monkeypatch: pytest.Mon
 
 PASSWORD = "MARKED password of the keystore"
 PAID = ("market", "prices", "ETH", "BRETT", "--max-price", "0.10")
-LOOKS = (("-o", "table", *BOTH), ("-o", "json", "-vv", *BOTH), ("-v", "--receipt", "-o", "ndjson"))
+LOOKS = (("-o", "table", *BOTH), ("-o", "json", "-vv", *BOTH), ("-v", "-o", "ndjson"))
 
 
 @pytest.fixture

@@ -50,9 +50,6 @@ def terms(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show request, price and what would be signed; pay nothing.")
     ] = False,
-    receipt: Annotated[
-        bool, typer.Option("--receipt", help="Print {data, payment, receipt} instead of only the data.")
-    ] = False,
     purchase: Annotated[
         str | None,
         typer.Option(
@@ -73,7 +70,7 @@ def terms(
     """The options of everything that is paid."""
     from tradesdk_cli.pay.checkout import Terms
 
-    return Terms(max_price, dry_run, purchase, wallet, receipt, send_api_key)
+    return Terms(max_price, dry_run, purchase, wallet, send_api_key)
 
 
 def buy(ctx: typer.Context, terms: Terms, verb: str, tokens: Sequence[str] = (), **arguments: Any) -> None:
@@ -84,6 +81,16 @@ def buy(ctx: typer.Context, terms: Terms, verb: str, tokens: Sequence[str] = (),
     call = Call(verb, tokens, arguments)
     with session(ctx) as run:
         purchase(run, call, terms)
+
+
+def _of_tokens(verb: str, first: str, second: str, says: str) -> None:
+    """A verb that takes tokens only, with its two examples."""
+
+    def command(ctx: typer.Context, tokens: Tokens, *, terms: Terms) -> None:
+        buy(ctx, terms, verb, tokens)
+
+    command.__doc__ = says
+    app.verb(verb, first, second, terms=terms)(command)
 
 
 @app.verb(
@@ -109,15 +116,12 @@ def signals(
     buy(ctx, terms, "signals", tokens, limit=limit)
 
 
-@app.verb(
+_of_tokens(
     "prices",
     "trade --mock market prices ETH BRETT --max-price 0.10",
     "trade --mock market prices ETH BRETT --dry-run",
-    terms=terms,
+    "Buy current prices of tokens, in USD and ETH: $0.03 a token.",
 )
-def prices(ctx: typer.Context, tokens: Tokens, *, terms: Terms) -> None:
-    """Buy current prices of tokens, in USD and ETH: $0.03 a token."""
-    buy(ctx, terms, "prices", tokens)
 
 
 def _moment(value: str) -> float:
@@ -151,26 +155,20 @@ def history(
     buy(ctx, terms, "history", tokens, start=start, end=end, signal_type=signal)
 
 
-@app.verb(
+_of_tokens(
     "win-rate",
     "trade --mock market win-rate ETH BRETT --max-price 0.06",
     "trade --mock market win-rate BRETT --max-price 0.03 -o json",
-    terms=terms,
+    "Buy win rates of tokens, in percent: $0.03 a token.",
 )
-def win_rate(ctx: typer.Context, tokens: Tokens, *, terms: Terms) -> None:
-    """Buy win rates of tokens, in percent: $0.03 a token."""
-    buy(ctx, terms, "win-rate", tokens)
 
 
-@app.verb(
+_of_tokens(
     "avg-prices",
     "trade --mock market avg-prices ETH BRETT --max-price 0.04",
-    "trade --mock market avg-prices BRETT --max-price 0.02 --receipt -o json",
-    terms=terms,
+    "trade --mock market avg-prices BRETT --max-price 0.02 -o json",
+    "Buy average buy and sell prices of tokens: $0.02 a token.",
 )
-def avg_prices(ctx: typer.Context, tokens: Tokens, *, terms: Terms) -> None:
-    """Buy average buy and sell prices of tokens: $0.02 a token."""
-    buy(ctx, terms, "avg-prices", tokens)
 
 
 @app.verb(

@@ -297,9 +297,6 @@ def trust(
 def resume(
     ctx: typer.Context,
     payment_id: PaymentId,
-    receipt: Annotated[
-        bool, typer.Option("--receipt", help="Print {data, payment, receipt} instead of only the data.")
-    ] = False,
     send_api_key: SendKey = False,
     dry_run: DryRun = False,
 ) -> None:
@@ -325,7 +322,7 @@ def resume(
         with waited_for(run, lambda: waits, lambda: say_under_way(run, line, waits)) as end:
             result = client.payments.resume(payment.id)
             waits = False
-            print_bought(run, client, verb_of(payment), result, receipt=receipt)
+            print_bought(run, client, verb_of(payment), result)
             end()
 
 

@@ -11,7 +11,7 @@ from tradesdk_cli.explain import of_error
 from tradesdk_cli.interrupts import StopRequested, exit_code_of, on_signal
 from tradesdk_cli.ledger import until_printed
 from tradesdk_cli.pay.checkout import market_client
-from tradesdk_cli.pay.records import IN_BRIEF, IN_RECEIPT, Unprinted, brief, left_over, receipt_record, room
+from tradesdk_cli.pay.records import Unprinted, left_over, room
 from tradesdk_cli.session import wire
 from tradesdk_cli.text import dollars, one_line, plain_dollars, usd
 
@@ -42,10 +42,7 @@ def purchase(run: Session, call: Call, terms: Terms) -> None:
         dry_run = getattr(client.dry_run, call.method)
         _show_dry_run(run, call, dry_run(**given, max_price=terms.max_price, purchase=terms.purchase))
         return
-    if terms.receipt:
-        run.out.expect_fields(_names_with_receipt(call.verb))
-    else:
-        run.out.expect(*_models(run.out, call.verb))
+    run.out.expect(*_models(run.out, call.verb))
     with _unknown_is_unpaid(run):
         most = _agreed(run, wallet, call, client, terms)
     buy = getattr(client, call.method)
@@ -58,7 +55,7 @@ def purchase(run: Session, call: Call, terms: Terms) -> None:
     with until_printed(run.ledger) as printed, waited_for(run, under_way, lambda: _say_unfinished(run, began)) as end:
         with _unknown_is_unpaid(run):
             results.append(_bought(wallet, lambda: buy(**given, max_price=most, purchase=terms.purchase)))
-        print_bought(run, client, call.verb, results[0], receipt=terms.receipt, printed=printed)
+        print_bought(run, client, call.verb, results[0], printed)
         end()
 
 
@@ -67,14 +64,12 @@ def print_bought(
     client: MarketClient,
     verb: str,
     result: MarketResult[Any],
-    *,
-    receipt: bool = False,
     printed: Callable[[], None] = lambda: None,
 ) -> None:
     """Prints what was bought, calls `printed`, and says what it cost and what is left."""
     try:
         with kept(run, [result]):
-            show(run, verb, result, receipt=receipt)
+            show(run, verb, result)
         printed()
     finally:
         _account_for(run, client, result)
@@ -223,20 +218,12 @@ def kept(run: Session, results: Sequence[MarketResult[Any]]) -> Iterator[None]:
         raise told from None
 
 
-def show(run: Session, verb: str, result: MarketResult[Any], *, receipt: bool = False) -> None:
-    """Prints what was bought: the service's own records; with `receipt`, an object with the payment beside them."""
+def show(run: Session, verb: str, result: MarketResult[Any]) -> None:
+    """Prints what was bought: the service's own records."""
     from tradesdk_cli.output.columns import MARKET
 
     found = records(verb, result.data)
-    if receipt:
-        run.out.one(
-            {
-                "data": found[0] if verb == "metrics" else found,
-                "payment": None if result.payment is None else brief(result.payment, result.payment.updated),
-                "receipt": None if result.receipt is None else receipt_record(result.receipt),
-            }
-        )
-    elif verb == "metrics":
+    if verb == "metrics":
         run.out.one(found[0])
     else:
         rows = a_row_each(found) if verb in PER_SIGNAL and run.out.in_rows else found
@@ -274,16 +261,6 @@ def _models(out: Output, verb: str) -> Sequence[Any]:
     }
     more = (tradesdk.SignalRecord,) if out.in_rows else ()
     return models.get(verb, (tradesdk.TokenSignals, *more))
-
-
-def _names_with_receipt(verb: str) -> list[str]:
-    """The fields of what is printed with --receipt, before anything is paid."""
-    import tradesdk
-    from tradesdk_cli.output.select import names_of_model
-
-    names = ["data", "payment", "receipt"]
-    names += [*(f"payment.{name}" for name in IN_BRIEF), *(f"receipt.{name}" for name in IN_RECEIPT)]
-    return names + list(names_of_model(tradesdk.AggregateMetrics, "data.")) if verb == "metrics" else names
 
 
 def _show_dry_run(run: Session, call: Call, found: DryRun) -> None:

@@ -29,7 +29,6 @@ class Terms:
         dry_run: say what would be signed instead.
         purchase: the name of the purchase.
         wallet: the keystore that --wallet names.
-        receipt: print payment and receipt beside the data.
         send_api_key: send the API key as well.
     """
 
@@ -37,7 +36,6 @@ class Terms:
     dry_run: bool = False
     purchase: str | None = None
     wallet: Path | None = None
-    receipt: bool = False
     send_api_key: bool = False
 
     def check(self, call: Call) -> None:

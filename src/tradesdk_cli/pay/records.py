@@ -14,20 +14,11 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from tradesdk import Budget, Payment, Receipt, Spending
+    from tradesdk import Budget, Payment, Spending
 
 
 _GRACE = 30
 LIMITS = ("per_call", "per_hour", "per_day", "total")
-
-
-IN_BRIEF = (
-    *("id", "status", "charged", "amount_usd", "endpoint", "created_at", "submissions", "reason", "transaction"),
-    *("payer", "purchase", "stage", "proof"),
-)
-"""What `brief` has."""
-IN_RECEIPT = ("success", "transaction", "network", "payer", "amount_usd", "error_reason")
-"""What `receipt_record` has."""
 
 
 def brief(payment: Payment, now: float) -> dict[str, Any]:
@@ -67,20 +58,17 @@ def whole(payment: Payment, now: float) -> dict[str, Any]:
         "run": payment.run,
         "signatures": payment.signatures,
         "counted_usd": maybe_dollars(payment.counted),
-        "receipt": None if payment.receipt is None else receipt_record(payment.receipt),
+        "receipt": None
+        if (receipt := payment.receipt) is None
+        else {
+            "success": receipt.success,
+            "transaction": receipt.transaction,
+            "network": receipt.network,
+            "payer": receipt.payer,
+            "amount_usd": maybe_dollars(receipt.amount),
+            "error_reason": receipt.error_reason,
+        },
         "reply": None if payment.reply is None else _read(payment.reply),
-    }
-
-
-def receipt_record(receipt: Receipt) -> dict[str, Any]:
-    """What the service said of a settlement."""
-    return {
-        "success": receipt.success,
-        "transaction": receipt.transaction,
-        "network": receipt.network,
-        "payer": receipt.payer,
-        "amount_usd": maybe_dollars(receipt.amount),
-        "error_reason": receipt.error_reason,
     }
 
 
