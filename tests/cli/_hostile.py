@@ -10,32 +10,9 @@ from typing import Any
 import httpx
 
 from .._hostile import Visit, answer, hostile
+from .._texts import HOSTILE
 from ._terminal import Run
 
-# Cursor movement, window title, bell, carriage return, line break, tab, C1, bidi, invisible, markup, lone surrogate.
-HOSTILE = (
-    "\x1b[2J\x1b[31mred\x1b[0m \x1b]0;title\x07 \r\n\t \x9b31m \u202eevil\u202c \u2066x\u2069 \u200b\u2028 "
-    "[bold]b[/bold] [link=http://x]l[/link] :smile: \U000e0041 \x7f"
-)
-LONE = "\ud800"
-WEAPONS = {
-    "ansi": "\x1b[2J\x1b[31mred\x1b[0m\x1b]0;title\x07",
-    "osc8": "\x1b]8;;http://x\x1b\\link\x1b]8;;\x1b\\",
-    "osc52": "\x1b]52;c;ZXZpbA==\x07\x1bP+q\x1b\\",
-    "c1": "\x9b31m\x9d52;c;x\x9c\x90q\x85\x84",
-    "bidi": "\u202eevil\u202c\u2066x\u2069\u200f\u061c",
-    "markup": "[bold]b[/bold][link=http://x]l[/link]:smile:[/] %s {0} ${HOME} `id` | <b>&amp;",
-    "lines": "a\r\nb\tc\x0b\x0c\u2028\u2029\x1c",
-    "unseen": "\u200b\u200d\ufeff\u00ad\u3164\u115f\ufe0f\U000e0041",
-    "formula": "=cmd|'/C calc'!A0\t=1+1\r\n@SUM(1)",
-    "lone": "\ud800\udfff\udc00",
-    "nul": "\0\x7f\x08",
-    "marks": "e" + "\u0301\u0e47" * 30,
-    "wide": "漢字🙂🏽🇩אבג" * 6,
-    "long": "n" * 2_000,
-}
-ALL = "".join(text for name, text in WEAPONS.items() if name not in ("long", "lone"))
-"""All of them in one text, as far as it stays short, and may stand in JSON at all."""
 _TYPED = ("createdAt", "next_cursor")
 """Text that the SDK reads as something else, or hands back to the service, which would refuse it."""
 _ID = 60
@@ -83,7 +60,7 @@ class Mirror:
 
     def __init__(self) -> None:
         self.behind = ""
-        self.weapon = ALL
+        self.weapon = HOSTILE
         self.statuses: tuple[int, ...] = (200, 201)
         """Answers with these are spoiled; others pass as they are."""
         self.url = ""

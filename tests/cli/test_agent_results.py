@@ -7,7 +7,7 @@ import pytest
 from tradesdk import TradeClient
 
 from .._rows import each_of
-from ._hostile import HOSTILE
+from .._texts import HOSTILE
 from ._services import Scripted, agent
 from ._terminal import Terminal
 

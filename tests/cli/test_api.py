@@ -10,7 +10,7 @@ from tradesdk_cli.errors import UsageProblem
 from tradesdk_mock import MockServer
 
 from .._rows import each_of
-from ._hostile import HOSTILE
+from .._texts import HOSTILE
 from ._services import Scripted
 from ._terminal import Terminal
 

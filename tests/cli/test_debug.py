@@ -10,7 +10,7 @@ from tradesdk_cli.diagnostics import curl_line, cut, lines
 from tradesdk_mock import MockServer
 
 from .._rows import each_of
-from ._hostile import HOSTILE, LONE
+from .._texts import HOSTILE, LONE
 from ._services import Scripted
 from ._terminal import Terminal
 from .test_secrets import API_KEY, WALLET_KEY, clean, keystore

@@ -17,7 +17,7 @@ from tradesdk_mock import MockServer
 from .._ports import free_port
 from .._rows import each_of
 from .._stock import stocked, stocked_worlds
-from ._hostile import HOSTILE
+from .._texts import HOSTILE
 from ._services import Scripted
 from ._terminal import Run, Terminal
 

@@ -14,7 +14,7 @@ from tradesdk_cli.output.formats import Rows, as_rows, flatten, harmless, names_
 from tradesdk_cli.text import one_line, to_json, visible
 
 from .._rows import each_of
-from ._hostile import HOSTILE, LONE
+from .._texts import WEAPONS
 
 ODD = [
     *("", " ", "a ", " a", "y", "No", "on", "TRUE", "null", "~", ".inf", ".nan", "1", "1_000", "0x1f", "0o17", "1e5"),
@@ -29,13 +29,8 @@ ODD = [
         "\x85",
         "\u2028",
         "\ufeff",
-        "\x00",
-        "\x1b[2J",
-        "\u202e",
         "😀",
-        "x" * 2000,
-        HOSTILE,
-        LONE,
+        *WEAPONS.values(),
     ),
 ]
 TEXT = st.one_of(st.sampled_from(ODD), st.text(max_size=12))

@@ -10,7 +10,8 @@ import httpx
 from tradesdk_mock import MockServer
 
 from .._rows import each_of
-from ._hostile import HOSTILE, LONE, spoil
+from .._texts import HOSTILE, LONE
+from ._hostile import spoil
 from ._services import Scripted, agent
 from ._terminal import Terminal
 
@@ -103,7 +104,7 @@ def test_strangers_text_is_only_text(
     elif path not in ("/v1/account/usage",):
         # On a terminal a name may be cut, but what is left of it is text.
         assert ("\\x1b[2J\\x" if form == "terminal" else "\\x1b[2J\\x1b[31mred") in run.out
-        assert form != "table" or "[bold]b[/bold] [link=http://x]l[/link] :smile:" in run.out
+        assert form != "table" or "[bold]b[/bold][link=http://x]l[/link]:smile:" in run.out
 
 
 NOTES = ["two\nlines", "\n", 'a "quoted", b\n\nc;d\n', "plain"]

@@ -13,7 +13,8 @@ from rich.cells import cell_len
 from tradesdk_mock import MockServer
 
 from .._rows import each_of
-from ._hostile import ALL, WEAPONS, Mirror, deep, harmless, mirror
+from .._texts import HOSTILE, WEAPONS
+from ._hostile import Mirror, deep, harmless, mirror
 from ._services import Scripted, agent
 from ._terminal import Run, Terminal
 from .conftest import BUYER_KEY
@@ -120,7 +121,7 @@ def hostile() -> Iterator[Spoiled]:
 @pytest.fixture
 def victim(trade: Terminal, hostile: Spoiled) -> Terminal:
     """`trade` at the mirror, with money to spend."""
-    hostile.mirror.weapon, hostile.mirror.statuses = ALL, (200, 201)
+    hostile.mirror.weapon, hostile.mirror.statuses = HOSTILE, (200, 201)
     trade.env |= {
         "TRADE_BASE_URL": hostile.mirror.url,
         "TRADE_API_KEY": "mock_full_shared",
@@ -273,7 +274,7 @@ def test_odd_values_in_any_field(trade: Terminal, service: Scripted, fields: dic
     [302, 402, 404, *(pytest.param(n, marks=pytest.mark.long) for n in (301, 400, 401, 403, 409, 418, 422, 429, 500))],
 )
 def test_errors_are_text_too(victim: Terminal, hostile: Spoiled, service: Scripted, status: int) -> None:
-    for code, message in ((ALL, ALL), (WEAPONS["long"], WEAPONS["long"]), ("", ALL)):
+    for code, message in ((HOSTILE, HOSTILE), (WEAPONS["long"], WEAPONS["long"]), ("", HOSTILE)):
         service.fails(status, code, message, Location="https://evil.test/%1b%5b2J", Retry_After="0")
         for argv in (("agents", "list"), ("market", "metrics")):
             for tty in (True, False):
@@ -300,7 +301,7 @@ def test_junk_in_headers_is_no_crash(trade: Terminal, service: Scripted, value: 
 
 
 def test_what_stands_in_the_environment_is_text_too(trade: Terminal, service: Scripted) -> None:
-    weapon = ALL.replace("\0", "")
+    weapon = HOSTILE.replace("\0", "")
     for name in ("TRADE_BASE_URL", "TRADE_API_KEY", "TRADE_MOCK", "TRADE_MARKET_BASE_URL", "TRADE_BUDGET_PER_DAY"):
         for tty in (True, False):
             for argv in (("agents", "list"), ("market", "metrics")):

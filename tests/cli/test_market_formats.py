@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from .._rows import each_of
-from ._hostile import HOSTILE
+from .._texts import HOSTILE
 from ._services import Scripted
 from ._terminal import Terminal
 

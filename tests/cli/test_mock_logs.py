@@ -10,7 +10,7 @@ import pytest
 
 from tradesdk_mock import MockServer
 
-from ._hostile import HOSTILE
+from .._texts import HOSTILE
 from ._services import Scripted
 from ._terminal import Run, Terminal
 

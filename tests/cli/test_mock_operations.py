@@ -28,8 +28,8 @@ from tradesdk_mock import (
 
 from .._rows import each_of
 from .._stock import stocked_worlds
+from .._texts import HOSTILE
 from ..mock._paying import PAYER, offer_of, pay
-from ._hostile import HOSTILE
 from ._services import Scripted
 from ._terminal import Run, Terminal
 from .test_help import LEAVES, ROOT

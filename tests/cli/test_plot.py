@@ -9,7 +9,7 @@ from tradesdk_cli.plot.chart import Chart, Mark, draw, value_ticks
 
 from .. import _answers
 from .._rows import each_of
-from ._hostile import HOSTILE
+from .._texts import HOSTILE
 from ._services import Scripted, agent
 from ._settings import configured
 from ._terminal import Terminal

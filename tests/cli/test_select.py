@@ -10,7 +10,7 @@ from tradesdk_cli.output.select import Selection
 from tradesdk_mock import MockServer
 
 from .._rows import each_of
-from ._hostile import HOSTILE
+from .._texts import HOSTILE
 from ._services import Scripted, agent
 from ._streams import event, sends
 from ._terminal import Terminal

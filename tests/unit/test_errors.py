@@ -43,6 +43,7 @@ from tradesdk.payments.messages import rejected
 
 from .._payments import payment
 from .._rows import each_of
+from .._texts import WEAPONS
 from ._pickled import pickled
 
 WHERE: dict[str, Any] = {"method": "POST", "url": "https://api.example.com/v1/agents"}
@@ -148,22 +149,9 @@ def test_a_class_of_a_user_can_be_pickled_as_well() -> None:
     assert (error.bot, error.status, error.message) == ("bot 7", 429, "bot 7 is too fast")
 
 
-HOSTILE = [
-    "\x1b[2J",
-    "a\nb\rc",
-    "\u202egnp",
-    "\u2028",
-    "\x00\x7f\x85",
-    "\u200b\ufeff",
-    "\ud800",
-    "\U000e0041",
-    "x" * 10**6,
-]
-
-
 @each_of("cls", CLASSES)
 def test_hostile_text_stays_on_one_printable_line(cls: type[TradeError]) -> None:
-    for text in HOSTILE:
+    for text in (*WEAPONS.values(), "x" * 10**6):
         error = example(cls, text)
         if isinstance(error, APIError):
             error.url += text

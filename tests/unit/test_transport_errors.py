@@ -13,6 +13,7 @@ from tradesdk._http.response import failure_of
 from tradesdk._http.transport_errors import UnsendableError, connection_error, transport_error
 
 from .._rows import each_of
+from .._texts import WEAPONS
 
 
 def caused(error: Exception, *causes: BaseException) -> Exception:
@@ -114,7 +115,7 @@ def test_through_a_proxy(error: Exception, cause: FailureCause, message: str) ->
     assert (told.code == "proxy_failed") == ("proxy of HTTPS_PROXY" in message and type(told) is APIConnectionError)
 
 
-@each_of("text", ["\x1b[2J", "a\nb", "x" * 100_000, ""])
+@each_of("text", [*WEAPONS.values(), "x" * 100_000, ""])
 def test_hostile_reasons_are_printable(text: str) -> None:
     for kind in (httpx.ConnectError, httpx.RemoteProtocolError, httpx.ReadError, httpx.ProxyError):
         message = connection_error(kind(text), "GET", "u").message
