@@ -13,15 +13,18 @@ WALLET_KEY = "0x" + "1d" * 32
 
 
 class Wire:
-    """One API key's view of a server. ``wire.get("/account")`` is ``GET /v1/account`` with the bearer header."""
+    """One API key's view of a server. ``wire.get("/account")`` is ``GET /v1/account`` with the bearer header.
 
-    def __init__(self, server: MockServer, http: httpx.Client, key: str | None) -> None:
+    In process, unless `http` goes through sockets; that both carry the same is shown in tests/mock/test_transport.py.
+    """
+
+    def __init__(self, server: MockServer, key: str | None, http: httpx.Client | None = None) -> None:
         self.server = server
         self.key = key
-        self.http = http
+        self.http = http or httpx.Client(transport=server.transport(), trust_env=False)
 
     def with_key(self, key: str | None) -> "Wire":
-        return Wire(self.server, self.http, key)
+        return Wire(self.server, key, self.http)
 
     def __call__(
         self,

@@ -14,7 +14,7 @@ from ._wire import Wire
 tenants = count(1)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def bare_http() -> Iterator[httpx.Client]:
     with httpx.Client(trust_env=False, timeout=30) as client:
         yield client
@@ -28,22 +28,22 @@ def service() -> Iterator[MockServer]:
 
 
 @pytest.fixture(scope="module")
-def populated(service: MockServer, bare_http: httpx.Client) -> Wire:
+def populated(service: MockServer) -> Wire:
     """A tenant with wallets, agents, trades, positions and signals, and the largest rate limit."""
     key = service.create_key(name="populated", scope="full-access", plan="enterprise", tenant="populated")
     service.populate("populated")
-    return Wire(service, bare_http, key.value)
+    return Wire(service, key.value)
 
 
 @pytest.fixture
-def neighbour(service: MockServer, bare_http: httpx.Client) -> Wire:
+def neighbour(service: MockServer) -> Wire:
     """Somebody else, with nothing yet."""
     key = service.create_key(name="other", scope="full-access", plan="free", tenant=f"other-{next(tenants)}")
-    return Wire(service, bare_http, key.value)
+    return Wire(service, key.value)
 
 
 @pytest.fixture
-def wire(service: MockServer, bare_http: httpx.Client) -> Wire:
+def wire(service: MockServer) -> Wire:
     """An empty tenant of its own for each test."""
     key = service.create_key(name="own", scope="full-access", plan="enterprise", tenant=f"own-{next(tenants)}")
-    return Wire(service, bare_http, key.value)
+    return Wire(service, key.value)

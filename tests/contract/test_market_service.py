@@ -5,7 +5,6 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
 
-import httpx
 import pytest
 
 from tradesdk_mock import GapOptions, MockClock, MockServer
@@ -23,11 +22,11 @@ ALL = (*PER_TOKEN, "/top-performers", "/supported-tokens", "/aggregate-metrics")
 
 
 @pytest.fixture(scope="module")
-def bazaar(bare_http: httpx.Client) -> Iterator[Wire]:
+def bazaar() -> Iterator[Wire]:
     """Market data for nothing, no key, and a clock that stands still."""
     with MockServer(seed=7, gaps=GapOptions(paywall="open"), clock=MockClock(START)) as server:
         stocked(server, START, signals="live")
-        yield Wire(server, bare_http, None)
+        yield Wire(server, None)
 
 
 def good_body(path: str) -> dict[str, Any]:
@@ -189,9 +188,9 @@ def test_history_is_filtered_by_type(bazaar: Wire) -> None:
 
 
 @pytest.mark.rule("market.history.cap")
-def test_history_has_at_most_a_hundred(bare_http: httpx.Client) -> None:
+def test_history_has_at_most_a_hundred() -> None:
     with MockServer(gaps=GapOptions(paywall="open"), clock=MockClock(START)) as server:
-        wire = Wire(server, bare_http, None)
+        wire = Wire(server, None)
         assert len(history(wire)) < 100
         server.clock.advance(12 * 3_600)
         assert len(history(wire)) == 100

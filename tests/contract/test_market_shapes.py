@@ -16,10 +16,10 @@ from ._wire import Wire
 
 
 @pytest.fixture(scope="module")
-def bazaar(bare_http: httpx.Client) -> Iterator[Wire]:
+def bazaar() -> Iterator[Wire]:
     """Market data for nothing, and no key."""
     with MockServer(seed=7, gaps=GapOptions(paywall="open"), clock=MockClock(TIME)) as server:
-        yield Wire(server, bare_http, None)
+        yield Wire(server, None)
 
 
 # The last two have open trades only, and none at all.
@@ -79,10 +79,10 @@ TIME = 1_795_176_341
 
 
 @pytest.fixture
-def shop(bare_http: httpx.Client) -> Iterator[Wire]:
+def shop() -> Iterator[Wire]:
     """Market data behind its paywall, no key, and a clock that stands still."""
     with MockServer(seed=7, clock=MockClock(TIME)) as server:
-        yield Wire(server, bare_http, None)
+        yield Wire(server, None)
 
 
 def golden_payment(shop: Wire) -> Json:

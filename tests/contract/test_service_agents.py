@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from typing import Any
 
-import httpx
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -256,10 +255,10 @@ steps = st.lists(st.tuples(st.booleans(), good, bad, st.sampled_from(STATES)), m
 
 
 @pytest.fixture(scope="module")
-def patching(bare_http: httpx.Client) -> Iterator[Wire]:
+def patching() -> Iterator[Wire]:
     """A server in its own time: a minute passes before every patch, so that no rate limit is met. Nothing is traded."""
     with MockServer(seed=7, signals="scripted", clock=MockClock(START)) as server:
-        wire = Wire(server, bare_http, server.create_key(plan="enterprise", tenant="patching").value)
+        wire = Wire(server, server.create_key(plan="enterprise", tenant="patching").value)
         wire.connect()
         yield wire
 

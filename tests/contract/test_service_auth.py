@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import httpx
 import pytest
 
 from .._rows import each_of
@@ -25,6 +26,12 @@ EVERY_PATH = [
     ("GET", "/signals/history"),
     ("GET", "/signals/stream"),
 ]
+
+
+@pytest.fixture
+def wire(wire: Wire, bare_http: httpx.Client) -> Wire:
+    """Through sockets: what is sent is seen as it arrives."""
+    return Wire(wire.server, wire.key, bare_http)
 
 
 @pytest.mark.rule("auth.required", "auth.missing")

@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from itertools import count
 from typing import Any
 
-import httpx
 import pytest
 
 from tradesdk_mock import MockClock, MockServer
@@ -28,19 +27,19 @@ def tenant() -> str:
 
 
 @pytest.fixture
-def free(still: MockServer, bare_http: httpx.Client, tenant: str) -> Wire:
-    return Wire(still, bare_http, still.create_key(plan="free", tenant=tenant).value)
+def free(still: MockServer, tenant: str) -> Wire:
+    return Wire(still, still.create_key(plan="free", tenant=tenant).value)
 
 
 @pytest.fixture
-def pro(still: MockServer, bare_http: httpx.Client, tenant: str) -> Wire:
-    return Wire(still, bare_http, still.create_key(plan="pro", tenant=tenant).value)
+def pro(still: MockServer, tenant: str) -> Wire:
+    return Wire(still, still.create_key(plan="pro", tenant=tenant).value)
 
 
 @pytest.mark.rule("limit.headers.limit", "limit.headers.remaining", "limit.rate.pro", "limit.rate.enterprise")
 @pytest.mark.parametrize(("plan", "limit"), [("free", 60), ("pro", 300), ("enterprise", None)])
-def test_each_plan_has_its_limit(still: MockServer, bare_http: httpx.Client, plan: Any, limit: int | None) -> None:
-    wire = Wire(still, bare_http, still.create_key(plan=plan).value)
+def test_each_plan_has_its_limit(still: MockServer, plan: Any, limit: int | None) -> None:
+    wire = Wire(still, still.create_key(plan=plan).value)
     (first, left, _), second = (numbers(wire.get("/account")) for _ in range(2))
     assert first > 300 if limit is None else first == limit
     assert (left, second[:2]) == (first - 1, (first, first - 2))

@@ -3,7 +3,6 @@
 from itertools import count
 from typing import Any
 
-import httpx
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -24,11 +23,11 @@ MANY = 25  # more than a page by default
 
 
 @pytest.fixture(scope="module")
-def busy(service: MockServer, bare_http: httpx.Client) -> Wire:
+def busy(service: MockServer) -> Wire:
     """A tenant with more than a page by default of everything that a caller can create."""
     key = service.create_key(name="busy", scope="full-access", plan="enterprise", tenant="busy")
     service.populate("busy")
-    wire = Wire(service, bare_http, key.value)
+    wire = Wire(service, key.value)
     for number in range(1, MANY + 1):
         wallet = wire.connect(private_key=f"0x{number:064x}", label=f"wallet {number}")
         wire.create(wallet_id=wallet, name=f"agent {number}")

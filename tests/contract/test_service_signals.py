@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import httpx
 import pytest
 
 from tradesdk_mock import MockServer
@@ -15,9 +14,9 @@ BOTH = pytest.mark.parametrize("path", ["/signals", "/signals/history"])
 
 
 @pytest.fixture(scope="module")
-def history(service: MockServer, bare_http: httpx.Client) -> list[Any]:
+def history(service: MockServer) -> list[Any]:
     """The signals on Base up to now, newest first."""
-    return walk(Wire(service, bare_http, "mock_full_enterprise_signals"), "/signals/history", chain=8453, limit=100)
+    return walk(Wire(service, "mock_full_enterprise_signals"), "/signals/history", chain=8453, limit=100)
 
 
 @BOTH

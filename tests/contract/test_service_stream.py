@@ -20,7 +20,7 @@ from ._wire import Wire, error_of, numbers
 def caller(bare_http: httpx.Client) -> Iterator[Wire]:
     """Its market goes on as its clock is moved."""
     with MockServer(seed=7, clock=MockClock(START)) as server:
-        yield Wire(server, bare_http, server.create_key(plan="free").value)
+        yield Wire(server, server.create_key(plan="free").value, bare_http)
 
 
 class Events:

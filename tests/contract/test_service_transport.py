@@ -1,9 +1,16 @@
 """Bodies, paths and the version prefix as the specification has them, shown on the mock over bare HTTP."""
 
+import httpx
 import pytest
 
 from .._rows import each_of
 from ._wire import Wire, error_of
+
+
+@pytest.fixture
+def wire(wire: Wire, bare_http: httpx.Client) -> Wire:
+    """Through sockets: what is sent is seen as it arrives."""
+    return Wire(wire.server, wire.key, bare_http)
 
 
 @pytest.fixture
