@@ -147,6 +147,14 @@ def test_tasks_that_sleep_at_the_same_time_do_not_add_up(backend: str) -> None:
     assert seen == sorted(seen)
 
 
+@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+def test_the_shortest_sleep_moves_it_too(backend: str) -> None:
+    clock = MockClock(START)
+    anyio.run(clock.sleep_async, 1e-8, backend=backend)
+    assert (clock.now() > START, clock.monotonic() > 0) == (True, True)
+    anyio.run(clock.sleep_async, 0.0, backend=backend)
+
+
 def test_threads_share_it() -> None:
     clock = MockClock(START)
 

@@ -191,7 +191,10 @@ class MockClock:
         # Loaded here: only async clients need it, and a server's start stays cheap.
         from anyio.lowlevel import checkpoint
 
-        wakes = self.now() + seconds
+        now = self.now()
+        # A wait that is shorter than a float of this size can tell takes the least that it can: a client that waits for
+        # the rest of its time would wait for ever.
+        wakes = max(now + seconds, math.nextafter(now, math.inf)) if seconds > 0 else now
         await checkpoint()
         while self.frozen and self.now() < wakes:
             await move_together(self, wakes)
