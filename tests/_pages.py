@@ -19,6 +19,8 @@ NOT_RUN = {
     ".venv/bin/pytest -q -n 3 --dist=worksteal",
     'pip install "tradesdk[mcp]"',
     'pip install "tradesdk[fleet]"',
+    'pip install "tradesdk[otel]" opentelemetry-distro opentelemetry-exporter-otlp',
+    "opentelemetry-instrument --service_name my-bot python bot.py",
     "docker run -d --name fleet -p 5432:5432 -e POSTGRES_PASSWORD=change-me postgres:18",
     "export TRADE_FLEET=postgresql://postgres:change-me@localhost:5432/postgres",
     "export TRADE_BASE_URL=http://127.0.0.1:8787 TRADE_API_KEY=mock_full_me",

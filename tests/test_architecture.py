@@ -37,6 +37,7 @@ THIRD_PARTY = {  # by what lies at the top of the SDK
     "models": {"pydantic_core"},
     "_stream": {"pydantic_core"},
     "_frames": FRAMES,
+    "otel": {"opentelemetry"},
 }
 HTTPX_FILES = {
     *(

@@ -28,6 +28,7 @@ from pathlib import Path
 
 import httpx
 import pytest
+import yaml
 
 from tradesdk import Ledger, MarketClient, SystemClock, TradeClient
 from tradesdk_mock import MockClock, MockServer, MockService
@@ -291,8 +292,11 @@ def test_every_block_is_of_a_kind_that_is_run_or_is_an_output() -> None:
             where = f"{name_of(page)}:{block.start}"
             # mcp: transcripts of agents, which tests/cli/test_mcp_transcript.py plays
             # sql: rights, which tests/unit/test_ledger_postgres.py grants
-            known = ("python", "console", "bash", "text", "mcp", "sql")
+            # yaml: read here; ini and dockerfile: tests/test_recipes.py checks them
+            known = ("python", "console", "bash", "text", "mcp", "sql", "yaml", "ini", "dockerfile")
             assert block.language in known, f"{where}: {block.language!r}"
+            if block.language == "yaml":
+                assert isinstance(yaml.safe_load(block.text), dict), where
             if block.language == "text":
                 assert place > 0, where
                 assert found[place - 1].language == "python", f"{where}: not the output of anything"

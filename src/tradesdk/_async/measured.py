@@ -1,0 +1,29 @@
+"""Methods that are run inside something that measures them (`tradesdk.otel`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from functools import wraps
+from typing import Any
+
+
+@dataclass
+class AsyncMeasuredCall:
+    """A method's arguments, and after it its result."""
+
+    args: tuple[Any, ...]
+    result: Any = None
+
+
+def measured(method: Any, around: Callable[..., AbstractContextManager[Any]]) -> Any:
+    """`method`, run inside `around`, which gets its arguments and yields a call with those to use."""
+
+    @wraps(method)
+    async def inside(this: Any, *args: Any, **options: Any) -> Any:
+        with around(this, *args, **options) as call:
+            call.result = await method(this, *call.args, **options)
+        return call.result
+
+    return inside

@@ -1,0 +1,329 @@
+"""Spans and metrics of OpenTelemetry, as its own exporters in memory have them."""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from opentelemetry.metrics import Counter, Histogram, NoOpMeter, NoOpMeterProvider
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics.export import InMemoryMetricReader
+from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+
+from tradesdk import AsyncMarketClient, AsyncTradeClient, NotFoundError, PaymentError
+from tradesdk._async.session import AsyncSession
+from tradesdk.otel import Instrumentor, instrument, uninstrument
+from tradesdk_mock import MockService
+
+from ._market import buyer_of
+from ._paidshop import Shop
+
+pytestmark = pytest.mark.twin
+
+KEY = "mock_full_telemetry"
+DOCS = Path(__file__).parents[2] / "docs"
+
+
+@dataclass
+class Telemetry:
+    """What was exported."""
+
+    exporter: InMemorySpanExporter
+    reader: InMemoryMetricReader
+
+    @property
+    def spans(self) -> dict[str, ReadableSpan]:
+        return {span.name: span for span in self.exporter.get_finished_spans()}
+
+    @property
+    def points(self) -> dict[str, list[tuple[dict[str, Any], Any]]]:
+        """Of each metric, attributes and value; of a histogram, its sum."""
+        found: dict[str, list[tuple[dict[str, Any], Any]]] = {}
+        data: Any = self.reader.get_metrics_data()
+        for resource in data.resource_metrics if data else ():
+            for metric in (one for scope in resource.scope_metrics for one in scope.metrics):
+                for point in metric.data.data_points:
+                    value = point.sum if hasattr(point, "sum") else point.value
+                    found.setdefault(metric.name, []).append((dict(point.attributes), value))
+        return found
+
+
+@pytest.fixture
+def telemetry() -> Iterator[Telemetry]:
+    exporter, reader = InMemorySpanExporter(), InMemoryMetricReader()
+    tracers, meters = TracerProvider(shutdown_on_exit=False), MeterProvider([reader], shutdown_on_exit=False)
+    tracers.add_span_processor(SimpleSpanProcessor(exporter))
+    instrument(tracer_provider=tracers, meter_provider=meters)
+    yield Telemetry(exporter, reader)
+    uninstrument()
+    meters.shutdown()
+    tracers.shutdown()
+
+
+def client_of(mock: MockService, **options: Any) -> AsyncTradeClient:
+    http = httpx.AsyncClient(transport=mock.transport())
+    settings: dict[str, Any] = {"api_key": KEY, "base_url": mock.url, "clock": mock.clock, "http_client": http}
+    return AsyncTradeClient(**settings | options)
+
+
+def events(span: ReadableSpan) -> list[str]:
+    return [event.name for event in span.events]
+
+
+async def test_a_call(mock: MockService, telemetry: Telemetry) -> None:
+    client = client_of(mock)
+    await client.account.get()
+    span = telemetry.spans["GET /v1/account"]
+    assert span.kind.name == "CLIENT"
+    assert span.attributes == {
+        "http.request.method": "GET",
+        "http.response.status_code": 200,
+        "server.address": "localhost",
+        "server.port": 80,
+        "url.full": f"{mock.url}/v1/account",
+        "url.template": "/v1/account",
+    }
+    assert span.status.is_unset
+    points = telemetry.points
+    known = {"http.request.method": "GET", "server.address": "localhost", "url.template": "/v1/account"}
+    assert points["tradesdk.requests"] == [({**known, "outcome": "200"}, 1)]
+    assert points["tradesdk.rate_limit.remaining"] == [({"server.address": "localhost"}, 299)]
+    assert [attributes for attributes, _ in points["http.client.request.duration"]] == [
+        {**known, "http.response.status_code": 200}
+    ]
+
+
+async def test_ids_are_no_names_and_secrets_are_nowhere(mock: MockService, telemetry: Telemetry) -> None:
+    client = client_of(mock)
+    with pytest.raises(NotFoundError):
+        await client.agents.get("agt_unknown")
+    await client.request("GET", "/v1/trades", query={"api_key": KEY, "note": KEY, "limit": 1})
+    failed, asked = telemetry.exporter.get_finished_spans()
+    assert failed.name == "GET /v1/agents/{id}"
+    assert failed.status.status_code.name == "ERROR"
+    assert failed.attributes is not None
+    assert (failed.attributes["error.type"], failed.attributes["tradesdk.error.code"]) == ("404", "not_found")
+    assert not failed.events, "no text of the service's"
+    assert asked.attributes is not None
+    assert asked.attributes["url.full"] == f"{mock.url}/v1/trades?api_key=REDACTED&note=****&limit=1"
+    assert KEY not in failed.to_json() + asked.to_json()
+
+
+async def test_retries_and_waits(mock: MockService, telemetry: Telemetry) -> None:
+    client = client_of(mock)
+    mock.add_fault("status", status=503, count=2)
+    began = mock.clock.monotonic()
+    await client.account.get()
+    waited = mock.clock.monotonic() - began
+    (span,) = telemetry.exporter.get_finished_spans()
+    assert events(span) == ["retry", "retry"]
+    assert span.attributes is not None
+    assert span.attributes["http.request.resend_count"] == 2
+    assert span.attributes["tradesdk.wait_seconds"] == pytest.approx(waited)
+    assert span.attributes["http.response.status_code"] == 200
+    assert sorted(count for _, count in telemetry.points["tradesdk.requests"]) == [1, 2]
+    assert telemetry.points["tradesdk.wait.duration"] == [({"reason": "retry"}, pytest.approx(waited))]
+    assert sum(seconds for _, seconds in telemetry.points["http.client.request.duration"]) < 1
+
+
+async def test_a_purchase(mock: MockService, telemetry: Telemetry) -> None:
+    client = buyer_of(mock)
+    bought = await client.token_prices(["ETH"])
+    again = await client.token_prices(["ETH"], purchase="named")
+    assert bought.payment is not None
+    assert again.payment is not None
+    offered, paid, purchase = telemetry.exporter.get_finished_spans()[:3]
+    assert [span.name for span in (offered, paid)] == ["POST /v1/token-prices"] * 2
+    assert purchase.name == "purchase /v1/token-prices"
+    assert offered.status.is_unset, "an offer is no error"
+    assert offered.parent == paid.parent == purchase.context
+    assert events(purchase) == ["quote", "sign"]
+    assert purchase.attributes == {
+        "url.path": "/v1/token-prices",
+        "tradesdk.purchase.outcome": "delivered",
+        "tradesdk.payment.id": bought.payment.id,
+        "tradesdk.payment.amount_usd": 0.03,
+        "tradesdk.payment.charged": "True",
+    }
+    points = telemetry.points
+    assert points["tradesdk.purchases"] == [({"url.path": "/v1/token-prices", "outcome": "delivered"}, 2)]
+    money = {name: [value for _, value in points[f"tradesdk.money.{name}"]] for name in ("spent", "held", "left")}
+    assert money == {"spent": [0.06], "held": [0.0], "left": [4.94]}
+    told = "".join(span.to_json() for span in telemetry.exporter.get_finished_spans())
+    assert bought.payment.nonce not in told
+    assert "signature" not in told.lower()
+
+
+async def test_a_payment_that_is_resent_and_one_that_fails(telemetry: Telemetry) -> None:
+    shop = Shop(["lost before"])
+    await shop.buy()
+    purchase = telemetry.spans["purchase /v1/token-prices"]
+    assert events(purchase) == ["quote", "sign", "payment_resent"]
+    assert purchase.attributes is not None
+    assert purchase.attributes["tradesdk.wait_seconds"] == pytest.approx(shop.clock.waits[0])
+    sent = [span.attributes or {} for span in telemetry.exporter.get_finished_spans()[1:3]]
+    assert [one.get("http.request.resend_count") for one in sent] == [None, 1]
+    assert [one.get("error.type") for one in sent] == ["timeout", None]
+    shop = Shop(["insufficient_funds"])
+    with pytest.raises(PaymentError) as refused:
+        await shop.buy()
+    purchase = telemetry.spans["purchase /v1/token-prices"]
+    assert purchase.attributes is not None
+    assert purchase.attributes["error.type"] == purchase.attributes["tradesdk.purchase.outcome"] == refused.value.code
+
+
+async def test_a_stream(mock: MockService, telemetry: Telemetry) -> None:
+    """A span for each connection; what happened between them belongs to the one before."""
+    start = mock.clock.now()
+    for at in (2, 3, 30, 31):
+        mock.emit_signal(at=start + at)
+    mock.add_fault("drop", route="/v1/signals/stream", after=2, count=1)
+    client = client_of(mock)
+    async with client.signals.stream(chain=8453) as stream:
+        for _ in range(4):
+            await anext(stream)
+        assert len(connections(telemetry)) == 1
+    first, second = connections(telemetry)
+    assert events(first) == ["stream_connected", "stream_disconnected"]
+    assert events(second) == ["stream_connected"]
+    assert second.attributes is not None
+    assert second.attributes["tradesdk.stream.signals"] == 4
+    assert second.attributes["tradesdk.stream.gaps"] == 0
+    assert second.attributes["tradesdk.chain"] == 8453
+    points = telemetry.points
+    assert [attributes for attributes, _ in points["tradesdk.stream.lag"]] == [{"tradesdk.chain": 8453}]
+    assert [attributes for attributes, _ in points["tradesdk.wait.duration"]] == [{"reason": "stream_disconnected"}]
+
+
+def connections(telemetry: Telemetry) -> list[ReadableSpan]:
+    return [span for span in telemetry.exporter.get_finished_spans() if span.name == "GET /v1/signals/stream"]
+
+
+async def test_gaps_are_counted(mock: MockService, telemetry: Telemetry) -> None:
+    start = mock.clock.now()
+    mock.emit_signal(at=start + 2)
+    mock.emit_signal(at=start + 900)
+    mock.add_fault("drop", route="/v1/signals/stream", after=1, count=1)
+    client = client_of(mock)
+    async with client.signals.stream(chain=8453, recovery_timeout=5) as stream:
+        await anext(stream)
+        mock.add_fault("status", status=503, route="/v1/signals/history", until=start + 800)
+        await anext(stream)
+    assert telemetry.points["tradesdk.stream.gaps"] == [({"tradesdk.chain": 8453}, 1)]
+    assert "stream_gap" in {name for span in connections(telemetry) for name in events(span)}
+
+
+async def test_off_is_as_before(mock: MockService, telemetry: Telemetry) -> None:
+    """Nothing of ours is left in the classes, the log or the requests."""
+    wrapped = AsyncSession.call
+    instrument()  # once is enough
+    assert AsyncSession.call is wrapped
+    uninstrument()
+    uninstrument()
+    assert AsyncSession.call is wrapped.__wrapped__  # type: ignore[attr-defined]  # it has one
+    log = logging.getLogger("tradesdk")
+    assert (log.level, log.filters) == (logging.NOTSET, [])
+    await client_of(mock).account.get()
+    assert not telemetry.exporter.get_finished_spans()
+
+
+async def test_the_log_shows_what_it_showed(
+    mock: MockService, telemetry: Telemetry, caplog: pytest.LogCaptureFixture
+) -> None:
+    mock.add_fault("status", status=503, count=1)
+    client = client_of(mock)
+    await client.account.get()
+    async with client.signals.stream(chain=8453):
+        pass
+    assert [vars(record)["event"] for record in caplog.records] == ["retry"]
+
+
+async def test_context_is_sent_only_when_asked_for(mock: MockService) -> None:
+    tracers = TracerProvider(shutdown_on_exit=False)
+    for propagate in (False, True):
+        sent: list[httpx.Headers] = []
+
+        async def seen(request: httpx.Request, sent: list[httpx.Headers] = sent) -> None:
+            sent.append(request.headers)
+
+        http = httpx.AsyncClient(transport=mock.transport(), event_hooks={"request": [seen]})
+        instrument(tracer_provider=tracers, propagate=propagate)
+        await client_of(mock, http_client=http).account.get()
+        client: AsyncMarketClient = buyer_of(mock, http_client=http)
+        await client.token_prices(["ETH"], purchase=str(propagate))
+        uninstrument()
+        account, offer, paid = sent
+        assert ["traceparent" in headers for headers in (account, offer)] == [propagate] * 2
+        assert "payment-signature" in paid
+        assert "traceparent" not in paid, "the bytes of a payment stay the same"
+
+
+class Named(NoOpMeter):
+    """Notes what Prometheus calls the instruments that are made."""
+
+    def __init__(self) -> None:
+        super().__init__("named")
+        self.names: set[str] = set()
+
+    def _note(self, name: str, unit: str, *endings: str) -> None:
+        called = name.replace(".", "_") + {"s": "_seconds"}.get(unit, "")
+        self.names |= {called + ending for ending in endings or ("",)}
+
+    def create_counter(self, name: str, unit: str = "", description: str = "") -> Counter:
+        self._note(name, unit, "_total")
+        return super().create_counter(name, unit, description)
+
+    def create_histogram(self, name: str, unit: str = "", description: str = "", **options: Any) -> Histogram:
+        self._note(name, unit, "_bucket", "_sum")
+        return super().create_histogram(name, unit, description, **options)
+
+    def create_gauge(self, name: str, unit: str = "", description: str = "") -> Any:
+        self._note(name, unit)
+        return super().create_gauge(name, unit, description)
+
+    def create_observable_gauge(self, name: str, callbacks: Any = None, unit: str = "", description: str = "") -> Any:
+        self._note(name, unit)
+        return super().create_observable_gauge(name, callbacks, unit, description)
+
+
+def test_the_dashboard_and_the_page_show_every_metric_and_no_other() -> None:
+    meter = Named()
+
+    class Meters(NoOpMeterProvider):
+        def get_meter(self, *_: Any, **__: Any) -> Named:
+            return meter
+
+    instrument(meter_provider=Meters())
+    uninstrument()
+    dashboard = json.loads((DOCS / "assets/grafana-tradesdk.json").read_text())
+    queries = " ".join(target["expr"] for panel in dashboard["panels"] for target in panel["targets"])
+    shown = set(re.findall(r"\b(?:tradesdk|http)_(?!chain|ledger)\w+", queries))
+    assert shown <= meter.names
+    assert {re.sub("_(bucket|sum)$", "", name) for name in shown} == {
+        re.sub("_(bucket|sum)$", "", name) for name in meter.names
+    }
+    page = (DOCS / "telemetry.md").read_text()
+    table = page.partition("## Metrics")[2].partition("## A bot")[0]
+    named = set(re.findall(r"^\| `([a-z._]+)`", table, re.MULTILINE))
+    assert len(named) == 8, "the three of money stand in one row"
+
+
+def test_the_starter_finds_it() -> None:
+    from importlib.metadata import entry_points
+
+    (found,) = entry_points(group="opentelemetry_instrumentor", name="tradesdk")
+    assert found.load() is Instrumentor
+    before = AsyncSession.call
+    Instrumentor().instrument(tracer_provider=TracerProvider(shutdown_on_exit=False), skip_dep_check=True)
+    assert AsyncSession.call is not before
+    Instrumentor().uninstrument()
+    assert AsyncSession.call is before
