@@ -94,7 +94,7 @@ def _change(ctx: typer.Context, name: str, value: str | None, *, yes: bool = Fal
     from tradesdk_cli.errors import UsageProblem
 
     with session(ctx, new_profile=value is not None) as run:
-        run.out.expect_fields(("name", "value", "profile", "file"))
+        run.out.expect("name", "value", "profile", "file")
         settings, name = run.settings, plain_name(name)
         profiles, profile = settings.files.profiles, settings.profile or "default"
         file = settings.config_folder() / CONFIG_FILE

@@ -25,7 +25,7 @@ def logout(ctx: typer.Context) -> None:
     from tradesdk_cli.errors import ConfigProblem
 
     with session(ctx) as run:
-        run.out.expect_fields(("profile", "removed"))
+        run.out.expect("profile", "removed")
         settings = run.settings
         name = settings.profile
         removed = []

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from copy import copy
 from dataclasses import replace
 from functools import cached_property
+from itertools import chain
 from typing import Any
 
 from tradesdk_cli.errors import ClosedPipe, Unwritable, UsageProblem
@@ -209,10 +210,6 @@ class Output(Notes):
 
     # The format
 
-    def readable(self) -> Output:
-        """The same for what is a text in a pipe as well, unless a format was asked for."""
-        return self.usually("table")
-
     def usually(self, form: str) -> Output:
         """The same, with this format unless another was asked for."""
         other = copy(self)
@@ -357,25 +354,17 @@ class Output(Notes):
             return as_rows(items)
         return [flatten(item) if self.selection is None else self.selection.flat(item) for item in items]
 
-    def expect(self, *models: Any) -> None:
-        """For commands that pay or change something: what they will print is known before.
-
-        Raises:
-            UsageProblem: `--fields` names what no result of these types has.
-        """
-        if self.selection is not None:
-            from tradesdk_cli.output.select import names_of_model
-
-            self.selection.expect(name for model in models for name in names_of_model(model))
-
-    def expect_fields(self, names: Iterable[str]) -> None:
-        """The same by the names of the fields.
+    def expect(self, *known: Any) -> None:
+        """For commands that pay or change something: the fields of what they will print, by name or as models.
 
         Raises:
             UsageProblem: `--fields` names another one.
         """
         if self.selection is not None:
-            self.selection.expect(names)
+            from tradesdk_cli.output.select import names_of_model
+
+            names = ([each] if isinstance(each, str) else names_of_model(each) for each in known)
+            self.selection.expect(chain.from_iterable(names))
 
     # A stream
 
@@ -402,27 +391,18 @@ class Output(Notes):
             return None
         return self._file.columns(form, list(row), chosen=bool(self.fields))
 
-    def begin_lines(self, columns: Sequence[Column] = (), *, resumed: bool = False) -> None:
+    def begin_lines(self, columns: Sequence[Column], *, resumed: bool = False) -> None:
         """What comes now is a stream: `line` prints it. In a file it is appended.
 
         `resumed`: after an earlier run; see `OutFile.follow_on`.
-
-        Raises:
-            UsageProblem: the format has an end, and a stream has none.
         """
-        self.expect_lines()
         if self._file is not None:
             self._file.follow_on(resumed=self.format_for(many=True) if resumed else None)
             self._added = 0
         self._stream = self._writer(columns, grows=True)
 
-    def line(self, item: Item, columns: Sequence[Column] = (), shown: Item | None = None) -> None:
-        """Prints one item of a stream at once, unless the query does not want it.
-
-        Tables have `columns`, and `shown` in the place of the item. The first item decides which fields there are.
-        """
-        if self._stream is None:
-            self.begin_lines(columns)
+    def line(self, item: Item, shown: Item) -> None:
+        """Prints one item of a stream at once, unless the query does not want it; tables have `shown` in its place."""
         value: Any = item
         if self.selection is not None:
             value = self.selection.search(item)
@@ -430,7 +410,7 @@ class Output(Notes):
                 return
             value = item if value is True else value  # the query was a condition
             self.selection.look_at([value])
-        if shown is not None and value is item and not self.fields and self.format_for(many=True) == "table":
+        if value is item and not self.fields and self.format_for(many=True) == "table":
             value = shown
         assert self._stream is not None  # noqa: S101  # it has begun
         self._stream.put([value])
