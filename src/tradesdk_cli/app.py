@@ -147,10 +147,10 @@ def run(argv: list[str]) -> int:
         problem = problem_of(error, program_of(flags))
         if flags.get("verbose") and problem.code == "internal":
             _print_traceback()
-    if problem.exit_code == UsageProblem.exit_code and "output" not in flags:
+    if problem.exit_code == UsageProblem.exit_code:
         from tradesdk_cli.config.settings import requested_output
 
-        flags["output"] = requested_output(argv)
+        flags["output"] = requested_output(argv) or flags.get("output")
     return _report(problem, flags)
 
 

@@ -171,9 +171,7 @@ class Things:
             "KEYSTORE": lambda: str(home / f"wallet-{number}.json"),
             "PROFILE": lambda: f"paper-{number}",
             "LOGGED_IN": lambda: self._did(f"paper-{number}", "login", "--mock", "--profile", f"paper-{number}"),
-            "PROFILES": lambda: self._make("LOGGED_IN"),
             "TIMED": self._timed,
-            "WORLD": lambda: self._did(f"world-{number}", "--world", f"world-{number}", "account", "show"),
             "SNAPSHOT": lambda: str(home / f"{number}.sqlite3"),
             "TAKEN": lambda: self._did(
                 str(home / f"{number}.sqlite3"), "mock", "snapshot", str(home / f"{number}.sqlite3")

@@ -145,9 +145,15 @@ def test_configuration(trade: Terminal, env: dict[str, str], named: str, hint: s
 
 
 def test_usage_has_the_format_that_was_asked_for(trade: Terminal) -> None:
-    person = trade("agents", "list", "--bogus", "-o", "table")
-    assert person.err.startswith("error: ")
-    assert trade("agents", "list", "--bogus", "-o", "json", tty=True).problem["code"] == "usage"
+    for line in ("agents list --bogus -o table", "-ojson agents list --bogus -otable", "agents --bogus --output=table"):
+        assert trade(*line.split()).err.startswith("error: "), line
+    for line in (
+        "agents list --bogus -o json",
+        "--output=ndjson agents --bogus",
+        "-ojson --bogus -o nonsense",
+        "-ojson -o",
+    ):
+        assert trade(*line.split(), tty=True).problem["code"] == "usage", line
 
 
 def test_on_a_terminal_errors_are_for_people_also_when_stdout_is_a_pipe(trade: Terminal) -> None:

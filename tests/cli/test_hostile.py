@@ -316,32 +316,23 @@ def test_what_stands_in_the_environment_is_text_too(trade: Terminal, service: Sc
 def test_words_that_are_not_utf8(trade: Terminal, service: Scripted) -> None:
     odd = os.fsdecode(b"a\xff\xfe\x1b[2J")
     service.says(200, {"data": [agent()]})
-    for argv in (
-        ("agents", "get", odd),
-        ("agents", "list", "--cursor", odd),
-        ("agents", "list", "--profile", odd),
-        ("agents", "list", "--world", odd),
-        ("agents", "update", "agt_1", "--name", odd, "--yes"),
-        ("agents", "create", "--name", odd, "--wallet-id", odd, "--chain", "base", "--yes"),
-        (
-            "signals",
-            "stream",
-            "--chain",
-            "base",
-            "--duration",
-            "1s",
-            "--token",
-            odd,
-        ),
-        ("market", "prices", odd),
-        ("market", "tokens", "--world", "x", "--network", odd),
-        ("pay", "show", odd),
-        ("mock", "snapshot", odd),
-        ("mock", "fault", "add", odd),
-        ("--base-url", f"http://127.0.0.1:1/{odd}", "agents", "list"),
-        (odd,),
-        (f"--{odd}",),
+    for line in (
+        "agents get ODD",
+        "agents list --cursor ODD",
+        "agents list --profile ODD",
+        "agents list --world ODD",
+        "agents update agt_1 --name ODD --yes",
+        "agents create --name ODD --wallet-id ODD --chain base --yes",
+        "signals stream --chain base --duration 1s --token ODD",
+        "market prices ODD",
+        "market tokens --world x --network ODD",
+        "pay show ODD",
+        "mock fault add ODD",
+        "--base-url http://127.0.0.1:1/ODD agents list",
+        "ODD",
+        "--ODD",
     ):
+        argv = [word.replace("ODD", odd) for word in line.split()]
         for tty in (True, False):
             run = trade(*argv, tty=tty, env={"NO_COLOR": "1"})
             harmless(run, "terminal")

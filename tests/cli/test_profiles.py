@@ -36,12 +36,6 @@ def test_flag_environment_project_profile_default() -> None:
     }
 
 
-def test_every_setting_has_a_source() -> None:
-    shown = {"profile", "mock", "world", "base_url", "market_url", "rpc_url", "fleet_url", "api_key", "output"}
-    assert set(resolve({}, {}).sources) == shown | {"timeout", "retries", "verbose"}
-    assert set(resolve({}, {}).sources.values()) == {"default"}
-
-
 @each_of(
     ("flags", "environ", "in_project", "name", "source"),
     [

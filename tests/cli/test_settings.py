@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tradesdk_cli.config.settings import Settings, requested_output, resolve
+from tradesdk_cli.config.settings import Settings, resolve
 from tradesdk_cli.errors import ConfigProblem, UsageProblem
 
 from .._rows import each_of
@@ -59,20 +59,6 @@ def test_what_counts(flags: dict[str, Any], environ: dict[str, str], wanted: dic
 def test_unusable_values_are_named(flags: dict[str, Any], environ: dict[str, str], named: str) -> None:
     with pytest.raises(ConfigProblem if environ else UsageProblem, match=named):
         resolve(flags, environ)
-
-
-@each_of(
-    ("argv", "form"),
-    [
-        (["agents", "list", "-o", "json", "--bogus"], "json"),
-        (["--output=ndjson", "agents"], "ndjson"),
-        (["-ojson", "x", "-otable"], "table"),
-        (["-o", "nonsense"], None),
-        (["-o"], None),
-    ],
-)
-def test_the_format_of_a_line_that_cannot_be_parsed(argv: list[str], form: str | None) -> None:
-    assert requested_output(argv) == form
 
 
 @each_of(
