@@ -6,7 +6,7 @@ these fixtures doesn't need, and nothing is used that an older pytest doesn't ha
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from .core.clock import MockClock
     from .core.gap_options import GapOptions
     from .core.request_log import JournalEntry
-    from .faults.rules import FaultRule
     from .serving.uvicorn_server import MockServer
 
 SEED = 7
@@ -35,8 +34,8 @@ _SHOWN = 20
 # What belongs to tests and runs: not in pytest's own stash, which older ones don't have.
 _services: WeakKeyDictionary[pytest.Item, MockService] = WeakKeyDictionary()
 _servers: WeakKeyDictionary[pytest.Config, MockServer] = WeakKeyDictionary()
-# The server's last request before a test, and its fault rules then.
-_before: WeakKeyDictionary[pytest.Item, tuple[int, set[str]]] = WeakKeyDictionary()
+# The server's last request before a test.
+_before: WeakKeyDictionary[pytest.Item, int] = WeakKeyDictionary()
 
 
 @pytest.fixture
@@ -91,26 +90,21 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         if "trade_mock" not in names and any(mark.name == "trade_mock" for mark in item.own_markers):
             raise _wrong("it is for the fixture trade_mock; all tests share the server of trade_mock_url")
         server = _servers.get(item.config)
-        _before[item] = (server.world.journal.last, {rule.id for rule in _rules(server)}) if server else (0, set())
+        _before[item] = server.world.journal.last if server else 0
 
 
 # The older kind of wrapper, which older pytests know too.
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, Any, None]:
     report: pytest.TestReport = (yield).get_result()
-    if not report.failed and report.when != "call":
+    if not report.failed:
         return
     mock = _services.get(item)
     if mock is not None:
-        if report.failed:
-            report.sections.append(_section("trade_mock", mock.journal()))
-        report.sections.extend(_unused("trade_mock", _rules(mock)))
+        report.sections.append(_section("trade_mock", mock.journal()))
     server = _servers.get(item.config)
     if server is not None and item in _before:
-        last, before = _before[item]
-        if report.failed:
-            report.sections.append(_section("trade_mock_server", server.world.journal.entries(after=last)))
-        report.sections.extend(_unused("trade_mock_server", (r for r in _rules(server) if r.id not in before)))
+        report.sections.append(_section("trade_mock_server", server.world.journal.entries(after=_before[item])))
 
 
 def _options(item: pytest.Item) -> dict[str, Any]:
@@ -197,33 +191,6 @@ def _section(fixture: str, entries: Sequence[JournalEntry]) -> tuple[str, str]:
     lines = [f"{entry.at - entries[0].at:9.2f} s  {line(entry)}" for entry in latest]
     which = f" (the last {len(latest)} of {len(entries)})" if len(latest) < len(entries) else ""
     return f"requests to {fixture}{which}", "\n".join(lines) or "none"
-
-
-def _rules(mock: MockService) -> list[FaultRule]:
-    """The fault rules of a mock; none of one that the test has closed."""
-    from .core.errors import MockServerError
-
-    try:
-        return mock.faults()
-    except MockServerError:
-        return []
-
-
-def _unused(fixture: str, rules: Iterable[FaultRule]) -> Iterator[tuple[str, str]]:
-    """A section with the fault rules that were never applied; none without such rules.
-
-    A test that passes has it too (`pytest -rP` shows it): it may have tested less than it says.
-    """
-    unused = [rule for rule in rules if not rule.fired]
-    if unused:
-        yield f"faults of {fixture} that were never applied", "\n".join(map(_unused_rule, unused))
-
-
-def _unused_rule(rule: FaultRule) -> str:
-    what = " ".join(word for word in (rule.kind, rule.method, rule.route) if word)
-    if not rule.seen:
-        return f"{what}: no request matched"
-    return f"{what}: {rule.seen} request{'s' if rule.seen > 1 else ''} matched, applied to none"
 
 
 def _wrong(text: str) -> BaseException:

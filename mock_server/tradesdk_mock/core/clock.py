@@ -20,8 +20,6 @@ MAX_SPEED = 10_000.0
 _TURNS = 20
 # Times in Unix seconds are this exact, or a little more.
 _TICK = 1e-6
-HOLD = 0.001
-"""Real seconds between two checks whether the clock is still held."""
 
 
 class RealTime:
@@ -52,7 +50,6 @@ class MockClock:
         self._mono = self._real_mono = RealTime.monotonic()
         self._speed = 1.0
         self._frozen = False
-        self._holds = 0
         self._hooks: list[Callable[[], AbstractContextManager[object]]] = []
         if start is not None:
             self.move(freeze=True, to=start, allow_backwards=True)
@@ -162,25 +159,6 @@ class MockClock:
             if freeze is not None:
                 self._frozen = freeze
 
-    @property
-    def held(self) -> bool:
-        """Whether a `hold` is active."""
-        return self._holds > 0
-
-    @contextmanager
-    def hold(self) -> Iterator[None]:
-        """While it lasts, no read in process moves this clock: for work that takes real time, as in a thread.
-
-        Otherwise a read of a stream moves a frozen clock, perhaps by hours, while another task waits for a thread.
-        """
-        with self._lock:
-            self._holds += 1
-        try:
-            yield
-        finally:
-            with self._lock:
-                self._holds -= 1
-
     def sleep(self, seconds: float) -> None:
         """Move on by `seconds` instead of waiting; nothing for zero or less."""
         if seconds > 0:
@@ -268,12 +246,6 @@ class Timeout:
         """The clock's time when it is over; infinity for never."""
         return self._clock.now() + self.left()
 
-    def end_if_late(self) -> bool:
-        late = RealTime.monotonic() - self._real >= self._seconds
-        if late:
-            self._seconds = 0.0
-        return late
-
 
 def check_time(ts: float) -> None:
     """ValueError unless `ts` is a time in Unix seconds that the service may show."""
@@ -291,7 +263,6 @@ async def move_together(clock: MockClock, target: float, has_ended: Callable[[],
     Returns when the clock has moved for any reason, or when `has_ended` says so; a caller whose time hasn't come waits
     again.
     """
-    import anyio
     from anyio.lowlevel import checkpoint
 
     waiting = _waiting.setdefault(clock, {})
@@ -301,10 +272,6 @@ async def move_together(clock: MockClock, target: float, has_ended: Callable[[],
         for _ in range(_TURNS):
             await checkpoint()
             if not clock.frozen or clock.now() != began or has_ended():
-                return
-        while clock.held:
-            await anyio.sleep(HOLD)
-            if has_ended():
                 return
         if clock.now() == began:
             move_on(clock, min(list(waiting.values())))

@@ -51,23 +51,3 @@ def path_pattern(text: str) -> re.Pattern[str]:
         for part in re.split(r"(\*|\{[^/{}]*\})", text)
     )
     return re.compile("".join(parts), re.DOTALL)
-
-
-def may_match(text: str, pattern: str) -> bool:
-    """Whether some path of a pattern matches `text`, in which `*` is any text."""
-    # A placeholder is one character and then any number of others.
-    parts: list[str] = []
-    for part in re.split(r"(\{[^/{}]*\})", pattern):
-        parts += ["first", "others"] if part.startswith("{") else part
-    end = len(parts)
-    reached = {0}  # how far into the pattern the text so far may go
-    for letter in text:
-        if letter == "*":
-            reached = set(range(min(reached), end + 1)) if reached else reached
-            continue
-        after = set()
-        for place in reached - {end}:
-            if parts[place] == letter or (len(parts[place]) > 1 and letter != "/"):
-                after.add(place if parts[place] == "others" else place + 1)
-        reached = after | {place + 1 for place in after - {end} if parts[place] == "others"}
-    return end in reached

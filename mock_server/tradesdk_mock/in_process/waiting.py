@@ -5,11 +5,10 @@ from __future__ import annotations
 import contextlib
 import math
 import threading
-import time
 from collections.abc import Callable
 from typing import Any, cast
 
-from ..core.clock import END, HOLD, MockClock, Timeout, make_up, move_on, move_together
+from ..core.clock import END, MockClock, Timeout, make_up, move_on, move_together
 from ..core.subscribers import Notifier
 
 
@@ -45,13 +44,8 @@ class Wait:
         clock, notifier = self._clock, self._notifier
         target, seconds = self._plan()
         if target is not None:
-            while not (self._ended or notifier.take()):
-                if not clock.held:
-                    move_on(clock, target)
-                    return
-                if self._is_late():
-                    return
-                time.sleep(HOLD)
+            if not (self._ended or notifier.take()):
+                move_on(clock, target)
             return
         event = threading.Event()
         self._wake = event.set
@@ -66,7 +60,7 @@ class Wait:
 
     async def wait_async(self) -> None:
         """Let other tasks run. Tasks that wait on a frozen clock wait together: it moves to the earliest time that any
-        of them waits for, after some turns of the others and once the clock isn't held."""
+        of them waits for, after some turns of the others."""
         import anyio
         from anyio.lowlevel import current_token
 
@@ -74,7 +68,7 @@ class Wait:
         target, seconds = self._plan()
         if target is not None:
             if not (self._ended or notifier.take()):
-                await move_together(clock, target, lambda: self._ended or notifier.take() or self._is_late())
+                await move_together(clock, target, lambda: self._ended or notifier.take())
             return
         event = anyio.Event()
         soon = _soon(current_token())
@@ -117,10 +111,6 @@ class Wait:
                 limit = min(limit, seconds)
         # Threads and event loops have a longest wait.
         return None, None if limit == math.inf else min(limit, threading.TIMEOUT_MAX)
-
-    def _is_late(self) -> bool:
-        """Whether one of the timeouts is over in real time while the clock is held; that ends it."""
-        return self._clock.held and any(timeout.end_if_late() for timeout in self._timeouts)
 
 
 def _soon(token: Any) -> Callable[[Callable[[], object]], object]:

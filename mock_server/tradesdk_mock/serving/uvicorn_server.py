@@ -125,11 +125,6 @@ class MockServer(MockService):
             self._thread = None
         self.close()
 
-    def wait(self) -> None:
-        """Serve until SIGINT or SIGTERM. For the main thread of a program that only serves."""
-        with stopped_by_signals() as stop:
-            wait_for(stop)
-
     def __enter__(self) -> Self:
         try:
             return self.start()
