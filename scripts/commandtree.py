@@ -62,7 +62,6 @@ def described(param: Any, context: Any) -> dict[str, Any]:
             if item.value
         },
         "many": bool(param.nargs == -1 or getattr(param, "multiple", False)),
-        "hidden": bool(getattr(param, "hidden", False)),
     }
     return {name: value for name, value in told.items() if value}
 

@@ -37,6 +37,8 @@ if "TMPDIR" not in os.environ and os.access(MEMORY, os.W_OK) and shutil.disk_usa
     os.environ["TMPDIR"] = str(MEMORY)
     tempfile.tempdir = None  # pytest has looked for it already
 
+LIMIT = sys.getrecursionlimit()
+
 # The same draws in every run: nobody's first one fails on a rare draw. scripts/long names a seed: new draws, and more;
 # TRADE_EXAMPLES says how many, and scripts/soak draws thousands.
 SEED = os.environ.get("TRADE_SEED", "")
@@ -85,6 +87,9 @@ def pytest_runtestloop() -> Generator[None, object, object]:
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
     random.seed(SEED + item.nodeid)  # what the clients draw: jitter
+    sys.setrecursionlimit(
+        LIMIT
+    )  # eth_account raises it: whoever imports it first would decide what is too deep for others
 
 
 def pytest_runtest_teardown() -> None:

@@ -120,6 +120,8 @@ def test_files_where_files_fit(trade: Terminal) -> None:
     assert ask(trade, "trade api POST /v1/agents -d ")[0] == "words"
     assert ask(trade, "trade mock fault add drop --route ")[0] == "words"
     assert ask(trade, "trade agents list --status ")[0] == "words"
+    for nothing in ("--all=", "--all=a", "--nothing=a"):
+        assert ask(trade, f"trade agents list {nothing}") == ("words", []), "no value fits"
 
 
 def test_only_what_lists_show_is_offered(trade: Terminal) -> None:

@@ -192,7 +192,7 @@ def _tree() -> Any:
 def _options(line: Line, begun: str) -> Iterator[tuple[str, str]]:
     for param in line.params():
         names = param.get("names", ())
-        if not names or param.get("hidden") or (line.used.intersection(names) and not param.get("many")):
+        if line.used.intersection(names) and not param.get("many"):
             continue
         fitting = [name for name in names if name.startswith(begun)]
         yield from ((name, param.get("about", "")) for name in fitting if begun == "-" or name == begun)
