@@ -50,6 +50,39 @@ settings.register_profile("anew", slow, print_blob=True, max_examples=EXAMPLES)
 settings.load_profile("anew" if SEED else "the same")
 
 
+QUICK = 0.3  # seconds that a quick test may take on an idle machine
+# Quick tests that take longer: each is one table or one model that is not told in less, or has to start programs.
+LONGER = {
+    "mock/test_faults.py": "every fault in every answer",
+    "unit/test_ledger_cases.py": "what every ledger does",
+    "unit/test_ledger_model.py": "random courses of a ledger",
+    "unit/test_ledger_postgres.py": "the same for the other engine",
+    "_sync/test_paying_scenarios.py": "what may go wrong with a purchase",
+    "_sync/test_paying_schedules.py": "purchases at the same time",
+    "_sync/test_paying_hostile.py": "sellers that cheat",
+    "unit/test_every_course.py": "all courses of two calls",
+    "cli/test_sessions.py": "whole sessions",
+    "cli/test_mcp.py": "every tool",
+    "test_secrets.py": "every place where a secret may show",
+    "test_docs.py": "the pages' programs",
+    "e2e/test_fleet_signals.py": "a way that is cut at any reply",
+    "e2e/test_fleet_money.py": "the same with payments",
+    "contract/test_service_agents.py": "random patches; in a new clone hypothesis takes 2 s for its first text",
+}
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """Says which quick tests took long, and are none of those: a note, as a busy machine makes any test slow."""
+    if "not long" not in config.option.markexpr:
+        return
+    reports = [one for found in terminalreporter.stats.values() for one in found if getattr(one, "when", "") == "call"]
+    slow = sorted((one for one in reports if one.duration > QUICK), key=lambda one: -one.duration)
+    slow = [one for one in slow if one.nodeid.partition("::")[0].removeprefix("tests/") not in LONGER]
+    if slow:
+        shown = ", ".join(f"{one.nodeid} ({one.duration:.1f} s)" for one in slow[:5])
+        terminalreporter.write_line(f"{len(slow)} quick tests took more than {QUICK} s, which is long: {shown}")
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update", action="store_true", help="rewrite tests/cli/sessions/*.txt to what comes out now")
 
@@ -87,9 +120,7 @@ def pytest_runtestloop() -> Generator[None, object, object]:
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
     random.seed(SEED + item.nodeid)  # what the clients draw: jitter
-    sys.setrecursionlimit(
-        LIMIT
-    )  # eth_account raises it: whoever imports it first would decide what is too deep for others
+    sys.setrecursionlimit(LIMIT)  # eth_account raises it: who imports it would decide what is too deep for others
 
 
 def pytest_runtest_teardown() -> None:
