@@ -16,7 +16,7 @@ EXAMPLE = re.compile(r"<!-- example: (?P<path>[^: ]+).*-->")
 NOT_RUN = {
     'python3 -m venv --upgrade-deps .venv && .venv/bin/pip install -q ".[mock]" && .venv/bin/trade demo',
     'python3 -m venv --upgrade-deps .venv && .venv/bin/pip install -q --no-compile -e ".[test]" && '
-    ".venv/bin/pytest -q -n 3 --dist=worksteal",
+    ".venv/bin/pytest -q -n 2 --dist=worksteal",
     'pip install "tradesdk[mcp]"',
     'pip install "tradesdk[fleet]"',
     'pip install "tradesdk[otel]" opentelemetry-distro opentelemetry-exporter-otlp',

@@ -312,7 +312,7 @@ def test_the_two_commands_of_the_readme_stand_where_ci_looks_for_them() -> None:
     lines = (ROOT / "README.md").read_text(encoding="utf-8").splitlines()
     for mark, ending in (
         ("<!-- demo-command -->", "/trade demo"),
-        ("<!-- test-command -->", "/pytest -q -n 3 --dist=worksteal"),
+        ("<!-- test-command -->", "/pytest -q -n 2 --dist=worksteal"),
     ):
         place = lines.index(mark)
         assert lines[place + 1] == "```bash"

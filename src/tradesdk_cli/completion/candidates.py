@@ -245,7 +245,7 @@ def _named(kind: str) -> Offer:
 
 
 def _worlds(line: Line, begun: str) -> Iterable[tuple[str, str]]:
-    folder = _settings({"mock": True}).data_folder() / "mock"
+    folder = _settings(line.flags).data_folder() / "mock"
     names = sorted(path.name.removesuffix(".sqlite3") for path in folder.glob("*.sqlite3"))
     return [(name, "") for name in names if "." not in name]
 
