@@ -119,6 +119,17 @@ def test_headers_over_64_kib(api: httpx.Client) -> None:
     ok(api.get("/v1/account", headers={f"X-{n}": "a" * 1_000 for n in range(60)}))
 
 
+async def test_awaited_requests_are_refused_in_process_as_by_a_connection(server: MockServer) -> None:
+    async with httpx.AsyncClient(transport=server.transport(), base_url=server.url) as http:
+        with pytest.raises(httpx.LocalProtocolError):
+            await http.get("/v1/account", headers={"X-A": "a\nb"})
+        with pytest.raises(httpx.UnsupportedProtocol):
+            await http.get("ftp://localhost/x")
+        server.stop()
+        with pytest.raises(MockServerError, match="the mock is closed"):
+            await http.get("/v1/account")
+
+
 @pytest.fixture
 def writes(api: httpx.Client) -> list[tuple[str, str]]:
     agent = add_agent(api, add_wallet(api))["id"]

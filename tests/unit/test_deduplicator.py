@@ -336,3 +336,12 @@ def test_our_marks_do_not_touch_what_the_service_sent() -> None:
     assert isinstance(again, StreamSignal)
     assert (again.replayed, again.late, again.model_extra) == (False, True, {"venue": "x"})
     assert (made.replayed, made.late) == (True, False)
+
+
+@each_of(("last", "gaps"), [(101, []), (80, [(80, 102, "the history does not reach back to the last signal seen")])])
+def test_the_history_need_not_list_yet_what_is_not_settled(last: int, gaps: list[tuple[float, float, str]]) -> None:
+    """It lists a newer signal and not the last one seen: that one may come late, or was let go of."""
+    one = Follows.begun(history=History([("newer", 102)]))
+    one.live("last", last)
+    assert one.second_look(104, attached=103) == ["newer"]
+    assert one.gaps == gaps
