@@ -24,6 +24,7 @@ NOT_RUN = {
     "docker run -d --name fleet -p 5432:5432 -e POSTGRES_PASSWORD=change-me postgres:18",
     "export TRADE_FLEET=postgresql://postgres:change-me@localhost:5432/postgres",
     "export TRADE_BASE_URL=http://127.0.0.1:8787 TRADE_API_KEY=mock_full_me",
+    "docker run -d --restart always --env-file bot.env -v bot-state:/state my-bot",
     "trade fleet init",  # these are typed by tests/e2e/test_fleet_recipe.py
     "trade fleet relay --chain base",
     "trade fleet status",

@@ -95,7 +95,10 @@ class Checked:
 @pytest.mark.parametrize(
     "page",
     # Days of a market in which agents trade take seconds, and so does importing pandas and polars.
-    [pytest.param(page, marks=pytest.mark.long if page.name in ("market.md", "frames.md") else ()) for page in PAGES],
+    [
+        pytest.param(page, marks=pytest.mark.long if page.name in ("market.md", "frames.md", "recipes.md") else ())
+        for page in PAGES
+    ],
     ids=name_of,
 )
 def test_python(page: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, request: pytest.FixtureRequest) -> None:
@@ -165,7 +168,7 @@ def close_clients(namespace: dict[str, object]) -> None:
 
 CLI = ("docs/cli.md", "docs/cli-money.md", "docs/cli-settings.md", "docs/cli-tools.md")
 # These write files, so their commands run in the home folder; all others run in the repository, beside the examples.
-WRITING = (*CLI, "docs/frames.md")
+WRITING = (*CLI, "docs/frames.md", "docs/recipes.md")
 DRAWN = (
     "README.md",
     "docs/cli-tools.md",
@@ -180,6 +183,7 @@ MANY_COMMANDS = (
         "docs/mcp.md",
         "docs/payments.md",
         "docs/quickstart.md",
+        "docs/recipes.md",
     ),
     *("docs/signals.md", "docs/testing.md"),
 )
@@ -292,8 +296,8 @@ def test_every_block_is_of_a_kind_that_is_run_or_is_an_output() -> None:
             where = f"{name_of(page)}:{block.start}"
             # mcp: transcripts of agents, which tests/cli/test_mcp_transcript.py plays
             # sql: rights, which tests/unit/test_ledger_postgres.py grants
-            # yaml: read here; ini and dockerfile: tests/test_recipes.py checks them
-            known = ("python", "console", "bash", "text", "mcp", "sql", "yaml", "ini", "dockerfile")
+            # yaml: read here; ini, dockerfile, crontab: tests/test_recipes.py checks them
+            known = ("python", "console", "bash", "text", "mcp", "sql", "yaml", "ini", "dockerfile", "crontab")
             assert block.language in known, f"{where}: {block.language!r}"
             if block.language == "yaml":
                 assert isinstance(yaml.safe_load(block.text), dict), where

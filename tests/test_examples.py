@@ -56,7 +56,7 @@ def run(name: str, folder: Path, *options: str, code: int = 0, env: dict[str, st
 
 def test_every_example_is_tested() -> None:
     tested = set(re.findall(r'"(\w+\.py)"', Path(__file__).read_text(encoding="utf-8")))
-    assert {file.name for file in EXAMPLES.glob("*.py")} == tested  # "fleet_bot.py": by tests/e2e/test_fleet_recipe.py
+    assert {file.name for file in EXAMPLES.glob("*.py")} == tested  # "fleet_bot.py" and "fastapi_bot.py": in recipes
 
 
 @pytest.mark.long
