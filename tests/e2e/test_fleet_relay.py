@@ -266,8 +266,11 @@ def test_very_many_of_the_history_are_written_in_time_and_once(fleet: Fleet, man
     assert behind is not None
     one = stored(signal())
     for member in members:
+        limit = ("SELECT set_config('transaction_timeout', '400ms', false)", ())  # as if the server were slow
+        member._member.link.run(limit)
         member._member.recovered(behind, (one._replace(id=f"sig {number}") for number in range(many)))
         assert member._member.behind is None
+        member._member.link.close()
     assert [each.waiting for each in status(fleet.url, schema=fleet.schema).groups] == [many]
     for member in members:
         member._member.look()

@@ -366,6 +366,11 @@ _MOVE = """
     FROM last WHERE source = $1 AND name = $2 AND last.seq IS NOT NULL RETURNING TRUE
 """
 _NEXT = "SELECT extract(epoch FROM min(until) - clock_timestamp())::float8 FROM pending WHERE source = $1 AND name = $2"
+# Many signals take longer than a transaction may that others wait for. Nobody waits for this one.
+_UNLIMITED = (
+    "SELECT CASE WHEN current_setting('server_version_num')::int >= 170000 "
+    "THEN set_config('transaction_timeout', '0', true) END"
+)
 _PUT = """
     INSERT INTO pending
     SELECT $1, $2, $3 + number, id, body, time, '', 'epoch', tries
@@ -443,7 +448,7 @@ class GroupMember(Member):
         missed = list(found)
         with self.link.lock:  # `once` of another thread must not get into this transaction
             try:
-                self.link.run(("BEGIN", ()))
+                self.link.run(("BEGIN", ()), (_UNLIMITED, ()))
                 for first in range(0, len(missed), _PART):
                     columns = [list(column) for column in zip(*missed[first : first + _PART], strict=True)]
                     self.link.run((_PUT, (*self._who, behind.trimmed - len(missed) + first, *columns)))
