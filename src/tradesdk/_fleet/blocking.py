@@ -13,11 +13,11 @@ from typing import Any
 import psycopg
 from psycopg import abc
 from psycopg.adapt import PyFormat, Transformer
-from psycopg.errors import ConnectionTimeout, error_from_result
+from psycopg.errors import ConnectionFailure, ConnectionTimeout, error_from_result
 from psycopg.generators import fetch_many, send
-from psycopg.pq import ExecStatus, TransactionStatus
+from psycopg.pq import ConnStatus, ExecStatus, TransactionStatus
 from psycopg.pq.abc import PGconn, PGresult
-from psycopg.waiting import Ready, wait
+from psycopg.waiting import wait
 
 from .._system import forks
 from .._system.clock import SystemClock
@@ -37,7 +37,6 @@ from .server import (
 )
 
 Statement = tuple[str, Sequence[object]]
-_Answers = Generator[Any, Any, list[PGresult]]
 
 
 class SilentServerError(psycopg.DatabaseError):
@@ -63,25 +62,17 @@ class Connection(psycopg.Connection[Any]):
     @classmethod
     def _connect_gen(cls, conninfo: str = "") -> Any:
         """Of psycopg, which would give every host and address two seconds or more, one after the other."""
-        gen: Any = super()._connect_gen(conninfo)
-        ready = None
         end = min(_CONNECTING.end, SystemClock.monotonic() + _CONNECTING.share)
-        try:
-            while True:
-                step = gen.send(ready)
-                if SystemClock.monotonic() >= end:
-                    raise ConnectionTimeout("connection timeout expired")
-                ready = yield step
-        except StopIteration as made:
-            return made.value
+        return _in_time(super()._connect_gen(conninfo), end, ConnectionTimeout("connection timeout expired"))
 
     def run(self, statements: Sequence[Statement]) -> list[list[Row]]:
         """Run statements in one round trip, all or none, and return their rows."""
         adapt, names = Transformer(self), self._names.copy()
         try:
-            is_asked = [asked for one in statements for asked in self._queue(one, adapt, names)]
+            are_new = [self._queue(one, adapt, names) for one in statements]
             self.pgconn.pipeline_sync()
-            results = wait(_in_time(_answers(self.pgconn)), self.pgconn.socket, interval=0.1)
+            end, late = SystemClock.monotonic() + ANSWER, SilentServerError(f"waited {ANSWER:g} seconds")
+            results = wait(_in_time(_answers(self.pgconn), end, late, ANSWER), self.pgconn.socket, interval=0.1)
         except BaseException:  # nobody knows what it still does
             self.pgconn.finish()
             raise
@@ -90,14 +81,15 @@ class Connection(psycopg.Connection[Any]):
                 raise error_from_result(result)
         self._names = names
         found = []
-        for result, asked in zip(results, is_asked, strict=True):
-            if asked:
-                adapt.set_pgresult(result)
-                found.append(adapt.load_rows(0, result.ntuples, Row))
+        for is_new in are_new:
+            if is_new:
+                del results[0]
+            adapt.set_pgresult(result := results.pop(0))
+            found.append(adapt.load_rows(0, result.ntuples, Row))
         return found
 
-    def _queue(self, statement: Statement, adapt: abc.Transformer, names: dict[Any, bytes]) -> list[bool]:
-        """Queue a statement to be sent. Returns for each result to come whether it is the statement's."""
+    def _queue(self, statement: Statement, adapt: abc.Transformer, names: dict[Any, bytes]) -> bool:
+        """Queue a statement to be sent. Returns whether it is prepared before, which has a result of its own."""
         text, values = statement
         parameters = adapt.dump_sequence(values, [PyFormat.AUTO] * len(values))
         key = text, adapt.types
@@ -106,32 +98,35 @@ class Connection(psycopg.Connection[Any]):
             names[key] = b"s%d" % next(self._numbers)
             self.pgconn.send_prepare(names[key], numbered(text), adapt.types)
         self.pgconn.send_query_prepared(names[key], parameters, adapt.formats)
-        return [False, True] if is_new else [True]
+        return is_new
 
 
-def _answers(pgconn: PGconn) -> _Answers:
+def _answers(pgconn: PGconn) -> Generator[Any, Any, list[PGresult]]:
     """Send what is queued, and return the result of each."""
     yield from send(pgconn)
     found: list[PGresult] = []
-    while (results := (yield from fetch_many(pgconn)))[0].status != ExecStatus.PIPELINE_SYNC:
+    while True:
+        results = yield from fetch_many(pgconn)
+        if pgconn.status == ConnStatus.BAD:
+            raise ConnectionFailure("the connection was lost")
+        if results[0].status == ExecStatus.PIPELINE_SYNC:
+            return found
         found += results
-    return found
 
 
-def _in_time(gen: _Answers) -> _Answers:
-    """The same, but no longer than `ANSWER` without a byte."""
-    ready, heard = None, 0.0
+def _in_time(gen: Any, end: float, late: Exception, silence: float = 0) -> Any:
+    """A generator of psycopg that raises `late` at `end`; each byte moves that, if a `silence` is allowed after it."""
+    ready = None
     try:
         while True:
             step = gen.send(ready)
-            if ready != Ready.NONE:
-                heard = SystemClock.monotonic()
-            elif SystemClock.monotonic() - heard >= ANSWER:
-                raise SilentServerError(f"waited {ANSWER:g} seconds")
+            if silence and ready:
+                end = SystemClock.monotonic() + silence
+            elif SystemClock.monotonic() >= end:
+                raise late
             ready = yield step
     except StopIteration as done:
-        found: list[PGresult] = done.value
-        return found
+        return done.value
 
 
 def connect(server: Server) -> Connection:
@@ -150,14 +145,7 @@ def connect(server: Server) -> Connection:
 
 
 _CONNECTING = threading.local()
-
-
-def leave_behind(connection: Connection | None) -> None:
-    """In the child of a fork: keep the parent's connection unused. Closing it would end it for the parent."""
-    _LEFT_BEHIND.append(connection)
-
-
-_LEFT_BEHIND: list[object] = []
+_of_parents: list[Connection | None] = []
 
 
 def member_name() -> str:
@@ -194,10 +182,10 @@ class Link:
         forks.bind(self)
 
     def forked(self) -> None:
-        """In the child of a fork: connect again."""
+        """In the child of a fork: connect again. To close the parent's connection would end it for the parent."""
         self.lock, self._inside, self._after = threading.RLock(), None, None
         self.member = member_name()
-        leave_behind(self.db)
+        _of_parents.append(self.db)
         self.db = None
 
     def run(self, *statements: Statement) -> list[list[Row]]:

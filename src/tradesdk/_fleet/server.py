@@ -157,12 +157,12 @@ def problem(error: psycopg.Error, place: Server) -> UnusableServerError:
         what = f"{place.shown} failed: {said}" + (f" ({state})" if state else "")
         return UnusableServerError("failed", what, "see the log of that server")
     # A refusal to connect has no code, only text.
-    refused = any(word in said for word in _REFUSED) and not any(word in said for word in _STARTING)
+    refused = any(word in said for word in _REFUSED) and not any(word in said for word in _PASSES)
     return _by_state("28" if refused else "08", place, said)
 
 
 _REFUSED = ("FATAL", "no password supplied", "SSL was required")
-_STARTING = ("starting up", "shutting down", "recovery", "not yet accepting", "connection slots", "too many")
+_PASSES = "starting up", "shutting down", "terminating", "recovery", "not yet accepting", "connection slots", "too many"
 _UNREACHABLE: tuple[Kind, str, str] = (
     "unreachable",
     "{shown} does not answer: {said}",
