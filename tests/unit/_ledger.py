@@ -16,6 +16,7 @@ from tradesdk import (
     ReleaseClaim,
     Reopen,
     SignedHeader,
+    Spending,
 )
 from tradesdk.payments.ledger.changes import Claim, Mark, Record, Resubmit, Submit
 from tradesdk.payments.ledger.rules import Reservation
@@ -141,6 +142,13 @@ def reopen(store: Ledger, payment: Payment, owner: str, reply: bytes) -> LedgerR
 
 def release(store: Ledger, payment: Payment, owner: str | None = None) -> Payment:
     return store.update(payment.id, ReleaseClaim(owner=owner)).payment
+
+
+def spent_by(store: Ledger, run: str, *, now: float = NOW) -> Spending:
+    """What the payments of a batch run count."""
+    found = store.overview("", PLENTY, now=now, run=run).run
+    assert found is not None
+    return found
 
 
 # Settings

@@ -57,6 +57,7 @@ from ._ledger import (
     reserve,
     resubmit,
     set_budget,
+    spent_by,
     submit,
     submitted,
     told,
@@ -461,7 +462,7 @@ def a_run_reserves_its_total_at_most(store: Ledger) -> None:
         held=Decimal("0.06"),
         left=Decimal(0),
     )
-    spending = store.spending(PLENTY, now=NOW, run="r")
+    spending = spent_by(store, "r")
     assert (spending.total, spending.held) == (60_000, 60_000)
     reserve(store, of_run(), max_total=90_000)
 
@@ -480,7 +481,7 @@ def what_was_never_sent_leaves_room_in_a_run(store: Ledger) -> None:
     for _ in range(3):
         first = reserve(store, of_run(), max_total=30_000)
         release(store, first)
-    assert store.spending(PLENTY, now=NOW, run="r").total == 0
+    assert spent_by(store, "r").total == 0
 
 
 @case
@@ -491,7 +492,7 @@ def a_nonce_counts_once_in_a_run_with_the_largest_amount(store: Ledger) -> None:
     assert (cheaper.id, cheaper.reserved) == (first.id, 30_000)
     signed = submit(store, replace(cheaper, amount=1), now=NOW + 200)
     assert (signed.amount, signed.counted, signed.amount_usd) == (1, 30_000, Decimal("0.03"))
-    assert store.spending(PLENTY, now=NOW + 200, run="r").total == 30_000
+    assert spent_by(store, "r", now=NOW + 200).total == 30_000
     with pytest.raises(PaymentRefusedError, match="over_total"):
         reserve(store, of_run(amount=30_001), **again)
 
@@ -561,7 +562,7 @@ def a_run_counts_every_nonce_that_it_ever_handed_over(store: Ledger, signs: bool
             payment = resubmit(store, payment, run=run, max_total=30_000)
         assert payment.run == run
         for each in ("r", "another"):
-            assert store.spending(PLENTY, now=now, run=each).total == 30_000
+            assert spent_by(store, each, now=now).total == 30_000
             with pytest.raises(PaymentRefusedError, match="over_total"):
                 reserve(store, of_run(each), max_total=59_999, now=now, over=now)
     with pytest.raises(PaymentRefusedError, match="over_total"):

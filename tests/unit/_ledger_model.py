@@ -40,6 +40,7 @@ from ._ledger import (
     reopen,
     resubmit,
     set_budget,
+    spent_by,
     submit,
     told,
     trust,
@@ -511,7 +512,7 @@ class Course:
         )
         assert spending.budget == budget_of(self.store) == self.own
         for run in RUNS:
-            by_run = self.store.spending(Budget(), now=self.now, run=run or "")
+            by_run = spent_by(self.store, run or "", now=self.now)
             assert by_run.total == self.sums(self.of_run(run), "proof")["total"]
 
     def the_same_payments_block(self) -> None:

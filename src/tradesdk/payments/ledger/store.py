@@ -41,7 +41,7 @@ class Overview:
     Attributes:
         payment: the earlier payment that `Ledger.find` finds.
         spending: what is spent and held, and what the budgets leave.
-        run: the same of the call's batch run.
+        run: the same of the call's batch run, to which each payment belongs that it ever handed over.
         settings: settings by name.
     """
 
@@ -190,27 +190,23 @@ class Ledger:
     ) -> Overview:
         """What `find` and `spending` return, and the settings, in one read."""
         accounts = _Accounts(budget, now, max_price)
-        by_run = [(sql.BY_RUN, (run, "")), (sql.RESERVED, ())] if run is not None else []
+        by_run = [] if run is None else [(sql.BY_RUN, (run, ""))]
         with self._engine.transaction() as db:
             rows, *more = db.read(_finding(fingerprint, now, since), *by_run, *accounts.statements)
             spending = accounts.read(more[len(by_run) :]).spending
-            of_run = None if run is None else _of_run(more[: len(by_run)], run, now)
+            of_run = None if run is None else _of_run(more[0], accounts.reserved, run, now)
             return Overview(_payment(rows[0]) if rows else None, spending, of_run, accounts.settings)
 
-    def spending(self, budget: Budget, *, now: float, max_price: int | None = None, run: str | None = None) -> Spending:
-        """What is spent and held, and what `budget` and the ledger's own budget leave; with `run`, by that batch run.
+    def spending(self, budget: Budget, *, now: float, max_price: int | None = None) -> Spending:
+        """What is spent and held, and what `budget` and the ledger's own budget leave.
 
         `max_price` of a call, in micro-dollars, is one more limit, and does not change what counts.
-        A payment belongs to every run that ever handed it over.
         A payment counts in the last hour if it may be taken after `now - 3600`, and today if it may be taken after
         midnight UTC: before `counts_until`, by the largest amount that was signed for its nonce.
         """
         accounts = _Accounts(budget, now, max_price)
         with self._engine.transaction() as db:
-            if run is not None:
-                return _by_run(db, run, now)
-            accounts.read(db.read(*accounts.statements))
-            return accounts.spending
+            return accounts.read(db.read(*accounts.statements)).spending
 
     def reserve(self, wanted: Reservation) -> tuple[Payment, bool]:
         """Reserve an amount, and claim its payment.
@@ -291,7 +287,9 @@ class Ledger:
                 raise errors.gone(payment_id)
             if row != written:  # else the answer was lost that it is written
                 if change.run is not None:
-                    row = replace(row, run=_by_run(db, change.run, change.now, without=payment_id))
+                    sums, reserved = db.read((sql.BY_RUN, (change.run, payment_id)), (sql.RESERVED, ()))
+                    holding = _holding(reserved, change.now)
+                    row = replace(row, run=_of_run(sums, holding, change.run, change.now, without=payment_id))
                 row = self._save(db, before, change(row))
         return self._remember(row, change.owner)
 
@@ -399,8 +397,8 @@ class _Accounts:
         if released and limits.release == "service":
             (((less_in_hour, less_in_day, less),),) = released
             less += before
-        self._reserved = _holding(reserved, self._now)
-        self.has_void = len(self._reserved) < len(reserved)
+        self.reserved = _holding(reserved, self._now)
+        self.has_void = len(self.reserved) < len(reserved)
         self.has_old = collected is not None and collected < self._now - rules.KEPT
         signed = Spending(
             last_hour=int(hour - less_in_hour),
@@ -411,7 +409,7 @@ class _Accounts:
             held_today=int(held_in_day - less_in_day),
             budget=limits,
         )
-        self.spending = rules.with_reservations(signed, self._reserved, self._now)
+        self.spending = rules.with_reservations(signed, self.reserved, self._now)
         return self
 
     def refusal(
@@ -419,7 +417,10 @@ class _Accounts:
     ) -> PaymentRefusedError | None:
         """Why a reservation has no room in a budget: `again` in place of `earlier`."""
         amount, spending, run = wanted.payment.amount, self.spending, wanted.payment.run
-        others = None if run is None else _by_run(db, run, self._now, without=again.id)
+        others = None
+        if run is not None:
+            (sums,) = db.read((sql.BY_RUN, (run, again.id)))
+            others = _of_run(sums, self.reserved, run, self._now, without=again.id)
         if earlier is not None:
             spending = rules.spending_before(again, amount, earlier, spending, self._now)
         return rules.total_refusal(again.reserved, wanted.max_total, others) or rules.budget_refusal(
@@ -435,11 +436,11 @@ class _Accounts:
         """The payments of the last hour and of today, without one."""
         is_free = self.spending.budget.release == "service"
         (rows,) = db.read((sql.COUNTED, (min(self._hour, self._midnight), self._over if is_free else 0)))
-        skipped = {one.id for one in self._reserved} | ({without.id} if without is not None else set())
+        skipped = {one.id for one in self.reserved} | ({without.id} if without is not None else set())
         for payment_id, until, amount, refused in rows:
             if payment_id not in skipped:
                 yield rules.Counted(until, amount, until + GRACE if is_free and refused else math.inf)
-        for one in self._reserved:
+        for one in self.reserved:
             if without is None or one.id != without.id:
                 yield rules.Counted(one.reserved_until, one.reserved)
 
@@ -455,16 +456,11 @@ def _holding(rows: Sequence[Row], now: float) -> list[Payment]:
     return [payment for row in rows if (payment := _payment(row)).is_reserved(now)]
 
 
-def _by_run(db: Transaction, run: str, now: float, *, without: str = "") -> Spending:
+def _of_run(by_run: Sequence[Row], reserved: Sequence[Payment], run: str, now: float, *, without: str = "") -> Spending:
     """What the payments that ever belonged to a batch run count, without one: `total` and `held`."""
-    return _of_run(db.read((sql.BY_RUN, (run, without)), (sql.RESERVED, ())), run, now, without=without)
-
-
-def _of_run(rows_of_both: Sequence[list[Row]], run: str, now: float, *, without: str = "") -> Spending:
-    ((total, held),), rows = rows_of_both
+    ((total, held),) = by_run
     spending = replace(rules.reserved(0), total=int(total), held=int(held))
-    reserved = (one for one in _holding(rows, now) if one.run == run and one.id != without)
-    return rules.with_reservations(spending, reserved, now)
+    return rules.with_reservations(spending, (one for one in reserved if one.run == run and one.id != without), now)
 
 
 def _counted_on(row: LedgerRow | None) -> dict[int, tuple[int, int, int]]:
