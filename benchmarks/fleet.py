@@ -138,7 +138,7 @@ def main(url: str, place: Path) -> bool:
     trips = round_trips(ledger)
     held &= verdict(trips <= 4, f"{trips} round trips for the three steps  (bar 4)")
 
-    window = SharedWindow(server(url, name), SystemClock(), follows_server=False)
+    window = SharedWindow(server(url, name), SystemClock())
     claims: dict[str, Callable[[], object]] = {
         "a claim": lambda: window.claim("ours"),
         "psycopg's UPDATE": bare_claim(url, name),

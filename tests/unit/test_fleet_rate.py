@@ -49,7 +49,7 @@ def members(postgres: Postgres, schema: str) -> Iterator[Callable[[VirtualClock]
     made = []
 
     def member(clock: VirtualClock) -> SharedWindow:
-        made.append(SharedWindow(server(postgres.url(), schema), clock, follows_server=False))
+        made.append(SharedWindow(server(postgres.url(), schema), clock))
         return made[-1]
 
     yield member
@@ -59,7 +59,7 @@ def members(postgres: Postgres, schema: str) -> Iterator[Callable[[VirtualClock]
 
 def test_a_clock_that_is_set_begins_no_new_window(postgres: Postgres, schema: str, key: str) -> None:
     """Of a member that is connected: the server's time goes on by the monotonic clock."""
-    members = [SharedWindow(server(postgres.url(), schema), SystemClock(), follows_server=True) for _ in range(2)]
+    members = [SharedWindow(server(postgres.url(), schema), SystemClock()) for _ in range(2)]
     real = SystemClock().now
     reset = str(int(real()) + 50)
     named = {"x-ratelimit-limit": "3", "x-ratelimit-remaining": "2", "x-ratelimit-reset": reset}
@@ -161,9 +161,9 @@ def test_a_member_continues_alone_with_its_share(
 ) -> None:
     clock, proxy = VirtualClock(), Proxy(postgres.port)
     place = server(postgres.url().replace(f":{postgres.port}/", f":{proxy.port}/"), schema)
-    member, others = SharedWindow(place, clock, follows_server=False), []
+    member, others = SharedWindow(place, clock), []
     for _ in range(3):
-        others.append(SharedWindow(server(postgres.url(), schema), clock, follows_server=False))
+        others.append(SharedWindow(server(postgres.url(), schema), clock))
     for one in others:
         one.claim(key)
     member.answered(member.claim(key), headers(clock, 50, 60, clock.now() + 60))
@@ -203,7 +203,7 @@ def test_a_member_without_rights_continues_alone_too(
     postgres.do(RIGHTS[rights].format(schema=schema, role=role))
     caplog.set_level(logging.INFO, "tradesdk")
     try:
-        member = SharedWindow(server(postgres.url(role), schema), clock, follows_server=False)
+        member = SharedWindow(server(postgres.url(role), schema), clock)
         for _ in range(30):
             claim = member.claim(key)
             assert claim.wait == 0

@@ -12,7 +12,7 @@ from contextlib import suppress
 
 from .._http.log_events import event
 from .._http.rate_limit import RateWindow
-from .._system.clock import Clock
+from .._system.clock import Clock, SystemClock
 from .._values.http import RateClaim, RateLimit
 from ..errors import FleetError
 from .blocking import LEFT, SEEN, Connection, Link, Statement
@@ -57,13 +57,12 @@ _BEAT = 15.0
 class SharedWindow:
     """The rate limits of a fleet, by key. Threads may share it; each process has one connection.
 
-    The server's time is read when it connects, if it `follows_server`, and goes on by the monotonic clock.
+    The server's time is read when it connects, unless a test gives the time, and goes on by the monotonic clock.
     """
 
-    def __init__(self, server: Server, clock: Clock, *, follows_server: bool, alone: bool = True) -> None:
+    def __init__(self, server: Server, clock: Clock, *, alone: bool = True) -> None:
         self._link = Link(server, self._began)
         self._clock = clock
-        self._follows_server = follows_server
         self._continues_alone = alone
         self._offset = clock.now() - clock.monotonic()
         self._latest = RateWindow()
@@ -180,5 +179,5 @@ class SharedWindow:
     def _began(self, db: Connection) -> None:
         # A window is not money: what a crash of the server undoes, the next answers say again.
         ((row,),) = db.run([(_UNSYNCED, ())])
-        if self._follows_server:
+        if isinstance(self._clock, SystemClock):
             self._offset = float(row[1]) - self._clock.monotonic()

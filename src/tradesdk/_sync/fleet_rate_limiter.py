@@ -41,8 +41,7 @@ class FleetRateLimiter:
         place = server(url, schema)
         from .._fleet.rate import SharedWindow  # needs psycopg, an extra
 
-        clock = clock or SystemClock()
-        self._window = SharedWindow(place, clock, follows_server=isinstance(clock, SystemClock), alone=alone)
+        self._window = SharedWindow(place, clock or SystemClock(), alone=alone)
 
     @property
     def rate_limit(self) -> RateLimit | None:
