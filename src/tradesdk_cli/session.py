@@ -55,7 +55,9 @@ class Session:
         else:
             from tradesdk_cli.config.credentials import without_password
 
-            base_url = self._base_url()
+            base_url = self.settings.base_url or ""
+            if not base_url:
+                raise ConfigProblem("no base URL: log in with trade login, set TRADE_BASE_URL, or use --base-url", _TRY)
             where = f"{without_password(base_url)} ({self.settings.sources['base_url'].removeprefix('flag ')})"
         found = self.api_key(base_url)
         if found is None:
@@ -74,15 +76,14 @@ class Session:
         Raises:
             ConfigError, ConfigProblem: an address or a key that cannot be used.
         """
-        from tradesdk_cli.config.credentials import refuse_http
-
-        refuse_http(base_url, "TRADE_BASE_URL or --base-url", "the base URL", "the API key")
         return self._connected(base_url, key, None)
 
     def _connected(self, base_url: str, key: str, http: Any) -> TradeClient:
         from tradesdk import TradeClient
+        from tradesdk_cli.config.credentials import refuse_http
         from tradesdk_cli.retries import OneMoreTry
 
+        refuse_http(base_url, "TRADE_BASE_URL or --base-url", "the base URL", "the API key")
         client = TradeClient(
             api_key=key,
             base_url=base_url,
@@ -127,15 +128,6 @@ class Session:
 
             found = service_key(self.settings, address, market=market)
         return found
-
-    def _base_url(self) -> str:
-        from tradesdk_cli.config.credentials import refuse_http
-
-        base_url = self.settings.base_url
-        if not base_url:
-            raise ConfigProblem("no base URL: log in with trade login, set TRADE_BASE_URL, or use --base-url", _TRY)
-        refuse_http(base_url, "TRADE_BASE_URL or --base-url", "the base URL", "the API key")
-        return base_url
 
     @cached_property
     def mock(self) -> EmbeddedMock:

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 KEY = "TRADE_WALLET_KEY"
 KEYSTORE = "TRADE_KEYSTORE"
 PASSWORD_FILE = "TRADE_KEYSTORE_PASSWORD_FILE"  # noqa: S105 - the name of a variable
-SECRET = "TRADE_PURCHASE_SECRET"  # noqa: S105 - the name of a variable
 KEY_HINT = "a private key is 64 hexadecimal digits, with or without 0x in front; an address is not one"
 _LONGEST = 4096
 

@@ -323,6 +323,3 @@ def test_marks_do_not_pile_up_and_what_is_unseen_is_seen(trade: Terminal, servic
     out = trade("agents", "list", "-o", "table").out
     assert "e\u0301\u0301\u0301\\u0301" in out
     assert "a\\u3164b\\ufe00" in out
-
-
-# Lines of characters

@@ -233,7 +233,4 @@ def _say_default(run: Session, name: str, default: bool) -> None:
 
 def say_way_back(run: Session, name: str) -> None:
     """Says of a profile that is a mock how commands go to a service again."""
-    run.out.note(
-        f"profile {name} is a mock world; for a service: trade login --profile NAME, then trade config set profile NAME"
-    )
-    run.out.note(f"to remove the mock from {name}: trade config unset kind --profile {name}")
+    run.out.note(f"profile {name} is a mock world; to remove the mock: trade config unset kind --profile {name}")
