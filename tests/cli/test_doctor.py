@@ -83,16 +83,6 @@ def test_all_is_well(well: Terminal) -> None:
     assert not list(well.home.iterdir()), "nothing was written"
 
 
-def test_without_any_configuration(bare: Terminal) -> None:
-    run = bare("doctor")
-    assert run.code == 3
-    api = found(run, "api")
-    assert (api["status"], api["said"]) == ("problem", "no address is set")
-    assert "trade login" in api["next"]
-    assert "trade demo" in api["next"]
-    assert status(run)["market data"] == status(run)["wallet"] == status(run)["ledger"] == "skipped"
-
-
 @pytest.mark.parametrize("columns", [60, pytest.param(140, marks=LONG)])
 def test_the_table(bare: Terminal, columns: int) -> None:
     stocked_worlds(bare.home, "default")
@@ -120,30 +110,39 @@ def test_a_service_that_refuses(trade: Terminal, service: Scripted, answer: int)
     assert len(service.keys) <= 4, "nothing is tried again"
 
 
+AWAY = {"TRADE_BASE_URL": "http://127.0.0.1:9", "TRADE_API_KEY": "key-of-the-test"}
+NODES = "https://user@node.example/v2/a-marked-key https://other.example?a-marked-key"
+FOUND: list[tuple[str, dict[str, str], int, str, str]] = [
+    ("", {}, 3, "api", "no address is set"),
+    ("", AWAY, 1, "api", "connection refused"),
+    ("", {"TRADE_BASE_URL": "http://127.0.0.1:9"}, 3, "api", "no API key"),
+    ("", {"TRADE_MAX_RETRIES": ""}, 3, "settings", "none: every setting has its default"),
+    ("", {"TRADE_MOCK": "perhaps"}, 3, "settings", "TRADE_MOCK is neither 1 nor 0"),
+    ("", {"TRADE_RPC_URL": NODES}, 3, "settings", "node node.example other.example (TRADE_RPC_URL)"),
+    ('profile = "work', {}, 3, "settings", "config.toml: unterminated"),
+    ("profile = 3\n", {}, 3, "settings", "profile"),
+    ("profiles = 1\n", {}, 3, "settings", "profiles"),
+]
+
+
+@each_of(("text", "env", "code", "check", "said"), FOUND)
+def test_what_is_wrong_is_found_and_the_rest_is_looked_at_all_the_same(
+    bare: Terminal, text: str, env: dict[str, str], code: int, check: str, said: str
+) -> None:
+    (bare.home / "config.toml").write_text(text)
+    run = bare("doctor", env=env)
+    assert (run.code, said in found(run, check)["said"]) == (code, True), run.out
+    assert "a-marked-key" not in run.out + run.err
+    assert (found(run, check)["status"] == "problem") is not (said.startswith(("none", "node")))
+    assert status(run)["wallet"] == status(run)["ledger"] == "skipped"
+    if said.startswith("no address"):
+        assert all(f"trade {next_one}" in found(run, "api")["next"] for next_one in ("login", "demo"))
+
+
 def test_an_answer_that_is_none(trade: Terminal, service: Scripted) -> None:
     service.says(200, b"<html>", Content_Type="text/html")
     run = trade("doctor")
     assert (run.code, status(run)["api"], status(run)["market data"]) == (1, "problem", "problem")
-
-
-def test_offline(trade: Terminal) -> None:
-    trade.env |= {"TRADE_BASE_URL": "http://127.0.0.1:9", "TRADE_API_KEY": "key-of-the-test"}
-    run = trade("doctor")
-    assert run.code == 1
-    assert found(run, "api")["facts"]["code"] == "network"
-    assert status(run)["ledger"] == "skipped", "the others are looked at all the same"
-
-
-def test_no_settings(bare: Terminal, patient: None) -> None:
-    assert found(bare("doctor"), "settings")["said"] == "none: every setting has its default"
-
-
-def test_no_key(trade: Terminal, service: Scripted) -> None:
-    del trade.env["TRADE_API_KEY"]
-    run = trade("doctor")
-    assert run.code == 3
-    assert "no API key" in found(run, "api")["said"]
-    assert not [path for _, path, _ in service.seen if path.startswith("/v1/account")]
 
 
 def test_nothing_is_changed_and_nothing_paid(trade: Terminal, service: Scripted) -> None:
@@ -190,32 +189,6 @@ def test_a_check_that_breaks(bare: Terminal, monkeypatch: pytest.MonkeyPatch) ->
     assert "MARKED" not in run.out + run.err
 
 
-@each_of(
-    ("text", "said"),
-    [
-        ('profile = "work', "config.toml: unterminated"),
-        ("profile = 3\n", "profile"),
-        ("profiles = 1\n", "profiles"),
-    ],
-)
-def test_settings_files_that_are_broken(bare: Terminal, text: str, said: str) -> None:
-    (bare.home / "config.toml").write_text(text)
-    run = bare("doctor")
-    assert run.code == 3
-    settings = found(run, "settings")
-    assert settings["status"] == "problem"
-    assert said in settings["said"]
-    assert "ledger" in status(run), "the others are looked at all the same"
-
-
-def test_the_url_of_a_node_is_shown_as_its_host(bare: Terminal) -> None:
-    run = bare(
-        "doctor", env={"TRADE_RPC_URL": "https://user@node.example/v2/a-marked-key https://other.example?a-marked-key"}
-    )
-    assert "node node.example other.example (TRADE_RPC_URL)" in found(run, "settings")["said"]
-    assert "a-marked-key" not in run.out + run.err
-
-
 def test_proxies_are_shown_without_their_passwords(bare: Terminal) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("HTTPS_PROXY", "http://user:MARKED@proxy.example:8080")
@@ -237,12 +210,6 @@ def test_without_the_package_for_ai_clients(bare: Terminal, monkeypatch: pytest.
     monkeypatch.setattr(importlib.metadata, "version", missing)
     mcp = found(bare("--mock", "doctor"), "mcp")
     assert (mcp["status"], mcp["next"]) == ("skipped", "only needed for AI clients: pip install 'tradesdk[mcp]'")
-
-
-def test_a_variable_that_is_broken(bare: Terminal) -> None:
-    run = bare("doctor", env={"TRADE_MOCK": "perhaps"})
-    assert run.code == 3
-    assert found(run, "settings")["said"] == "TRADE_MOCK is neither 1 nor 0"
 
 
 def test_a_proxy_that_is_not_there(bare: Terminal) -> None:
