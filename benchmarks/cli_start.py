@@ -1,6 +1,7 @@
 """What a `trade` command costs before it does anything: help, version, a completion; and a list from a server."""
 
 import compileall
+import json
 import sys
 import tempfile
 from pathlib import Path
@@ -64,8 +65,8 @@ with tempfile.TemporaryDirectory() as home, MockServer(seed=5) as server:
     completion = {"_TRADE_COMPLETE": "complete_bash", "_TRADE_WORDS": "\x1f".join(["trade", "agents", "l"])}
     kept = folder / "completion"
     kept.mkdir()
-    agents = "".join(f"agents\tagt_{number:024x}\tcalm, idle\n" for number in range(400))
-    (kept / "mock-default.tsv").write_text(f"trade completion 1\n{agents}")
+    agents = {f"agt_{number:024x}": "calm, idle" for number in range(400)}
+    (kept / "mock-default.json").write_text(json.dumps({"agents": agents}))
     words = "\x1f".join(["trade", "--mock", "agents", "get", "agt_"])
     ids = {"_TRADE_COMPLETE": "complete_bash", "_TRADE_WORDS": words, "TRADE_HOME": home}
     nothing = script(folder, "nothing", NOTHING)
