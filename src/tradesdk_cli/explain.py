@@ -151,15 +151,15 @@ def _status_problem(error: Any) -> Problem:
 
 def _status_hint(error: Any) -> str:
     status: int = error.status
-    hint = _OPEN if error.outcome == "unknown" else _BY_STATUS.get(status) or _BY_CLASS[min(status // 100, 5)]
-    if hint == _CHECK_KEY and _market(error.url):
+    form = _OPEN if error.outcome == "unknown" else _BY_STATUS.get(status) or _BY_CLASS[min(status // 100, 5)]
+    if form == _CHECK_KEY and _market(error.url):
         return "the service wants the API key of the account as well: add --send-api-key"
     if status == 404 and error.service_code is None and not _market(error.url):
         return _CHECK_URL
     if status == 404 and not any(f"/v1/{noun}" in error.url for noun in _NOUNS) and not _market(error.url):
         return f"there are {_PATHS}; for examples: {TRADE} api --help"
     wait = f"wait {error.retry_after:.0f} s" if status == 429 and error.retry_after is not None else "wait a minute"
-    return hint.replace("{wait}", wait).replace("{lister}", _lister(error.url, error.method if status == 404 else ""))
+    return form.replace("{wait}", wait).replace("{lister}", _lister(error.url, error.method if status == 404 else ""))
 
 
 def _request_problem(error: Any) -> Problem:

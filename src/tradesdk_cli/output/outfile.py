@@ -51,8 +51,9 @@ class OutFile:
         self.shown = visible(str(path))
         self.form = ENDINGS.get(path.suffix.lower())
         """The format that its ending asks for; None when it says nothing."""
-        self._special = _refuse_unwritable(path, self.shown)
-        self.path = path if self._special else Path(os.path.realpath(path))  # a link stays: its target is written
+        with self._told():
+            self._special = _refuse_unwritable(path, self.shown)
+            self.path = path if self._special else Path(os.path.realpath(path))  # a link stays: its target is written
         if by_ending and not self._special and path.suffix and self.form is None:
             *most, last = ENDINGS
             raise UsageProblem(
