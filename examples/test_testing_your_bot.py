@@ -46,15 +46,11 @@ def test_next_size(before: float, direction: str, after: float) -> None:
 
 
 def test_sure_signals_are_taken_in_their_order(bot: Bot, trade_mock: MockService) -> None:
-    trade_mock.emit_signals(
-        [
-            {"after": 5, "direction": "BUY", "confidence": 0.95},  # 2 % -> 4 %
-            {"after": 6, "direction": "BUY", "confidence": 0.6},  # confidence too low
-            {"after": 7, "direction": "BUY", "confidence": 0.9, "chain_id": 56},  # another chain
-            {"after": 35, "direction": "SELL", "confidence": 0.9},  # 4 % -> 2 %
-            {"after": 36, "direction": "BUY", "confidence": 0.97},  # 2 % -> 4 %
-        ]
-    )
+    trade_mock.emit_signal(after=5, direction="BUY", confidence=0.95)  # 2 % -> 4 %
+    trade_mock.emit_signal(after=6, direction="BUY", confidence=0.6)  # confidence too low
+    trade_mock.emit_signal(after=7, direction="BUY", confidence=0.9, chain_id=56)  # another chain
+    trade_mock.emit_signal(after=35, direction="SELL", confidence=0.9)  # 4 % -> 2 %
+    trade_mock.emit_signal(after=36, direction="BUY", confidence=0.97)  # 2 % -> 4 %
     bot.run(60)
     changes = trade_mock.assert_requested("PATCH", "/v1/agents/{agent_id}", times=3)
     assert [change.body for change in changes] == [{"risk": {"position_size_pct": wanted}} for wanted in (4, 2, 4)]
@@ -68,7 +64,7 @@ def test_nothing_is_written_without_a_signal(bot: Bot, trade_mock: MockService) 
 
 def test_a_late_history_costs_no_signal(bot: Bot, trade_mock: MockService) -> None:
     trade_mock.set_gaps(history_lag=25)
-    trade_mock.emit_signals([{"after": 12, "direction": "SELL", "confidence": 0.95}])
+    trade_mock.emit_signal(after=12, direction="SELL", confidence=0.95)
     bot.run(60)
     trade_mock.assert_requested("PATCH", times=1)
 
@@ -93,7 +89,8 @@ def test_a_change_whose_answer_is_lost_counts_once(bot: Bot, trade_mock: MockSer
 def test_an_hour_without_the_service_costs_no_signal(bot: Bot, trade_mock: MockService) -> None:
     size(bot)  # creates the agent
     outage = trade_mock.add_fault("status", status=503)
-    trade_mock.emit_signals([{"after": minute * 60, "direction": "SELL", "confidence": 0.95} for minute in (5, 50)])
+    for minute in (5, 50):
+        trade_mock.emit_signal(after=minute * 60, direction="SELL", confidence=0.95)
     bot.run(3_600)
     trade_mock.assert_not_requested("PATCH")
     trade_mock.remove_fault(outage.id)

@@ -327,7 +327,8 @@ def test_tokens_that_share_a_symbol_are_tokens_of_their_own(book: Any) -> None:
 def test_a_gap_is_in_the_book(tmp_path: Path) -> None:
     file = tmp_path / "bot.sqlite3"
     with in_process() as (mock, client):
-        mock.emit_signals({"token": "BRETT", "confidence": 0.9, "after": after} for after in (10, 20))
+        for after in (10, 20):
+            mock.emit_signal(token="BRETT", confidence=0.9, after=after)
         live(client, mock, file, 2)
         mock.add_fault("status", route="/v1/signals/history", status=500)
         said = live(client, mock, file, 2)

@@ -40,10 +40,7 @@ def mock() -> Iterator[MockService]:
 
 def publish(mock: MockService) -> dict[int, list[str]]:
     """The ids of each chain, in the order of their publication."""
-    return {
-        chain: [each.id for each in mock.emit_signals({"after": 2 * n, "chain_id": chain} for n in range(1, COUNT + 1))]
-        for chain in CHAINS
-    }
+    return {chain: [mock.emit_signal(after=2 * n, chain_id=chain).id for n in range(1, COUNT + 1)] for chain in CHAINS}
 
 
 def check(mock: MockService, chains: tuple[int, ...]) -> None:

@@ -466,7 +466,7 @@ def shown(http: httpx.Client) -> list[str]:
 
 def emit(mock: MockService, count: int, every: float = 0.0) -> list[str]:
     """Signals so many seconds apart from now on; the clock stays where it is."""
-    return [signal.id for signal in mock.emit_signals({"after": n * every} for n in range(count))]
+    return [mock.emit_signal(after=n * every).id for n in range(count)]
 
 
 def lateness(mock: MockService, http: httpx.Client, emitted: list[str], seconds: float) -> list[float]:
@@ -515,7 +515,8 @@ def test_history_lag_spread(mock: MockService, http: httpx.Client) -> None:
         with MockService(seed=seed, clock=MockClock(START), signals="scripted") as other, in_process(other) as its:
             other.set_gaps(history_lag_spread=2)
             found = emit(other, 40)
-            other.emit_signals({"chain_id": 56} for _ in range(5))
+            for _ in range(5):
+                other.emit_signal(chain_id=56)
             assert (lateness(other, its, found, 2) == narrow) is same
 
 

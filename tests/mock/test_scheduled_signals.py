@@ -55,14 +55,13 @@ def stream(mock: MockService, chain: int, count: int) -> list[dict[str, Any]]:
 
 
 def test_a_script_is_played_as_the_clock_gets_there(mock: MockService) -> None:
-    made = mock.emit_signals(
-        [
-            {"token": "BRETT", "direction": "BUY", "confidence": 0.9},
-            {"token": "AERO", "direction": "SELL", "after": 40},
-            {"token": "TOSHI", "direction": "BUY", "after": 20.5, "price_usd": 2.0},
-            {"token": "CAKE", "direction": "BUY", "chain_id": 56},
-        ]
-    )
+    script: list[dict[str, Any]] = [
+        {"token": "BRETT", "direction": "BUY", "confidence": 0.9},
+        {"token": "AERO", "direction": "SELL", "after": 40},
+        {"token": "TOSHI", "direction": "BUY", "after": 20.5, "price_usd": 2.0},
+        {"token": "CAKE", "direction": "BUY", "chain_id": 56},
+    ]
+    made = [mock.emit_signal(**line) for line in script]
     assert [signal.published_at - START for signal in made] == [0, 40, 20.5, 0]
     assert (made[0].confidence, made[2].price_usd) == (0.9, 2.0)
     assert history(mock) == [("BRETT", "BUY", 0)]
@@ -72,8 +71,7 @@ def test_a_script_is_played_as_the_clock_gets_there(mock: MockService) -> None:
     mock.clock.advance(1)
     assert history(mock) == [("BRETT", "BUY", 0), ("TOSHI", "BUY", 20), ("AERO", "SELL", 40)]
     mock.set_gaps(clock_skew=600)  # it begins at the service's time
-    assert mock.emit_signals([{"after": 5}])[0].published_at == START + 645
-    assert mock.emit_signals([]) == []
+    assert mock.emit_signal(after=5).published_at == START + 645
 
 
 def test_one_signal_after_a_while(mock: MockService) -> None:
@@ -86,9 +84,13 @@ def test_one_signal_after_a_while(mock: MockService) -> None:
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        ({"after": -1}, "after: must be seconds from now, and not together with at"),
+        *(({"after": each}, "after: must be seconds from now") for each in (-1, float("nan"), 10**30, True, "5")),
+        ({"after": 9.9e10}, "at: "),
+        ({"confidence": 1.5}, "confidence: must be a number from 0.0 to 1.0, not 1.5"),
+        ({"chain_id": 1}, "chain_id: must be 8453 or 56, not 1"),
+        ({"direction": "HOLD"}, "direction: must be BUY or SELL, not 'HOLD'"),
+        ({"at": START - 3_600}, "at: .* is in the past"),
         ({"after": 1, "at": START + 1}, "after: must be seconds from now, and not together with at"),
-        ({"after": 1e12}, "at: "),
     ],
 )
 def test_a_signal_that_can_not_be_is_not_published(mock: MockService, given: dict[str, Any], words: str) -> None:
@@ -96,40 +98,6 @@ def test_a_signal_that_can_not_be_is_not_published(mock: MockService, given: dic
         mock.emit_signal(**given)
     mock.clock.advance(DAY)
     assert (mock.status()["signals"], history(mock)) == (0, [])
-
-
-@pytest.mark.parametrize(
-    ("wrong", "said"),
-    [
-        ({"confidence": 1.5}, "confidence: must be a number from 0.0 to 1.0, not 1.5"),
-        ({"chain_id": 1}, "chain_id: must be 8453 or 56, not 1"),
-        ({"after": -1}, "after: must be seconds from now, not -1"),
-        ({"after": float("nan")}, "after: must be seconds from now, not nan"),
-        ({"after": 10**30}, "after: must be seconds from now, not 1000"),
-        ({"after": True}, "after: must be seconds from now, not True"),
-        ({"after": "5"}, "after: must be seconds from now, not '5'"),
-        ({"after": 9.9e10}, "at: "),
-        ({"at": START}, "'at' is not one of after, chain_id, token, direction, confidence, price_usd, timestamp"),
-        ({"tokens": "BRETT"}, "'tokens' is not one of"),
-        ("BRETT", "must be a dictionary of arguments, not 'BRETT'"),
-    ],
-    ids=str,
-)
-def test_all_of_a_script_or_nothing(mock: MockService, wrong: Any, said: str) -> None:
-    with pytest.raises(MockServerError) as caught:
-        mock.emit_signals([{"token": "BRETT"}, wrong, {"token": "AERO", "after": 5}])
-    assert str(caught.value).startswith(f"signal 2: {said}")
-    with pytest.raises(MockServerError, match="script: must be a list of signals, not of type"):
-        mock.emit_signals(wrong)
-    mock.clock.advance(60)
-    assert history(mock) == []
-
-
-def test_a_signal_that_can_not_be(mock: MockService) -> None:
-    with pytest.raises(MockServerError, match="direction: must be BUY or SELL, not 'HOLD'"):
-        mock.emit_signal(direction="HOLD")
-    with pytest.raises(MockServerError, match="is in the past"):
-        mock.emit_signal(at=START - 3_600)
 
 
 # Signals at a time

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Literal, TypedDict
+from typing import TYPE_CHECKING, Any, Literal
 
 from ..core.clock import END, MockClock
 from ..core.errors import MockServerError, mock_errors
@@ -24,22 +24,6 @@ if TYPE_CHECKING:
     from ..faults.catalog import FaultKind
     from ..faults.rules import FaultRule, Faults
     from ..payments.report import MockPayments
-
-
-class ScriptedSignal(TypedDict, total=False):
-    """One signal of `emit_signals`: the arguments of `emit_signal`, and its delay.
-
-    Attributes:
-        after: seconds from the call to the publication, by default 0.
-    """
-
-    after: float
-    chain_id: int
-    token: str
-    direction: str
-    confidence: float
-    price_usd: float
-    timestamp: int
 
 
 class Operations(RequestAssertions, Snapshots):
@@ -236,7 +220,8 @@ class Operations(RequestAssertions, Snapshots):
         Raises:
             MockServerError: an invalid value.
         """
-        if after is not None and (at is not None or after < 0):
+        known = isinstance(after, int | float) and not isinstance(after, bool) and 0 <= after < END
+        if after is not None and (at is not None or not known):
             raise MockServerError("after: must be seconds from now, and not together with at")
         with self._transaction() as world, _invalid_arguments():
             now = world.now()
@@ -244,42 +229,6 @@ class Operations(RequestAssertions, Snapshots):
             return signal_feed.emit(
                 world, EmitRequest(chain_id, token, direction, confidence, price_usd, timestamp, at), now
             )
-
-    def emit_signals(self, script: Iterable[ScriptedSignal]) -> list[MockSignal]:
-        """Publish signals, each at its time: all of them, or none when one is invalid.
-
-            mock.emit_signals([
-                {"token": "BRETT", "direction": "BUY", "confidence": 0.95},
-                {"token": "BRETT", "direction": "SELL", "confidence": 0.9, "after": 30},
-            ])
-
-        Args:
-            script: for each signal the arguments of `emit_signal`, with `after` for `at`: seconds from now.
-
-        Returns: the signals in the order of the script.
-
-        Raises:
-            MockServerError: an unknown name or an invalid value; it names the signal, counted from 1.
-        """
-        known = ScriptedSignal.__annotations__
-        if isinstance(script, Mapping | str | bytes) or not isinstance(script, Iterable):
-            raise MockServerError(f"script: must be a list of signals, not of type {type(script).__name__}")
-        with self._transaction() as world:
-            now, made = world.now(), list[MockSignal]()
-            for number, line in enumerate(script, 1):
-                if not isinstance(line, Mapping):
-                    raise MockServerError(f"signal {number}: must be a dictionary of arguments, not {line!r}")
-                arguments = dict(line)
-                after = arguments.pop("after", 0)
-                unknown = sorted(arguments.keys() - known)
-                if unknown:
-                    raise MockServerError(f"signal {number}: {unknown[0]!r} is not one of {', '.join(known)}")
-                if isinstance(after, bool) or not isinstance(after, int | float) or not 0 <= after < END:
-                    raise MockServerError(f"signal {number}: after: must be seconds from now, not {after!r}")
-                with _invalid_arguments(f"signal {number}: "):
-                    request = EmitRequest(**arguments, at=now + after)  # type: ignore[arg-type]  # it checks them
-                    made.append(signal_feed.emit(world, request, now))
-            return made
 
     # Payments
 
