@@ -7,7 +7,6 @@ import os
 import random
 import signal
 import sqlite3
-import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -118,24 +117,6 @@ def test_what_cannot_be_written_down_at_the_end_stays_begun(store: Decisions) ->
     aside.rename(store.path)
     assert [one.state for one in store.all(NOW)] == ["started", "started"]
     assert not any(store.begin(one, NOW) for one in ready)
-
-
-def test_of_many_at_once_one_begins_it(store: Decisions) -> None:
-    found: list[bool] = []
-    for number in range(10):
-        action = approved(store, number)
-        barrier = threading.Barrier(6)
-
-        def begin(action: Action = action, barrier: threading.Barrier = barrier) -> None:
-            barrier.wait()
-            found.append(store.begin(action, NOW))
-
-        threads = [threading.Thread(target=begin) for _ in range(6)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        assert sum(found) == number + 1
 
 
 def test_what_others_wrote_is_shown_as_text(trade: Terminal) -> None:

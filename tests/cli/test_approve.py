@@ -436,14 +436,6 @@ def test_a_damaged_file_stops_everything(box: Toolbox, tmp_path: Path) -> None:
     assert refused(box, "market_buy", **BUY) == "approvals_unusable"
 
 
-def test_old_actions_are_forgotten(box: Toolbox, person: Person, clock: Clock) -> None:
-    person.refuse(box.call("market_buy", BUY)["code"])
-    clock.time += 40 * 24 * 3600
-    assert not person.all()
-    box.call("market_buy", BUY)
-    assert len(person.all()) == 1
-
-
 def test_tools_have_no_way_to_decide() -> None:
     """Only `trade approve` makes a `Decisions`."""
     package = Path(__file__).parents[2] / "src" / "tradesdk_cli"

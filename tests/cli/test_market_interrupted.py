@@ -71,23 +71,31 @@ def test_the_second_signal_does_not_wait(
 
 
 @ENDS
+@pytest.mark.parametrize("step", ["handed over", "printed"])
 def test_an_answer_that_was_not_printed_is_kept_for_the_same_command(
     buyer: Terminal,
     shop: MockServer,
     monkeypatch: pytest.MonkeyPatch,
     number: signals.Signals,
     code: int,
+    step: str,
 ) -> None:
-    """It was paid for and written down, and a second signal ends the command before the answer is handed over."""
-    come = [number, number]
-    update = KeepingLedger.update
+    """It was paid for and written down, and the command ends before the answer is handed over, or printed."""
+    come = [number, number] if step == "handed over" else [number]  # the first one waits for the answer
+    update, write = KeepingLedger.update, Output.write
 
-    def interrupted(self: KeepingLedger, payment_id: str, change: LedgerChange) -> LedgerRow:
-        while come and isinstance(change, Collect):
+    def handing_over(self: KeepingLedger, payment_id: str, change: LedgerChange) -> LedgerRow:
+        while come and step == "handed over" and isinstance(change, Collect):
             signals.raise_signal(come.pop())
         return update(self, payment_id, change)
 
-    monkeypatch.setattr(KeepingLedger, "update", interrupted)
+    def printing(self: Output, text: str) -> None:
+        if come and step == "printed":
+            signals.raise_signal(come.pop())
+        write(self, text)
+
+    monkeypatch.setattr(KeepingLedger, "update", handing_over)
+    monkeypatch.setattr(Output, "write", printing)
     line = ("market", "prices", "ETH", "--max-price", "0.03")
     first = buyer(*line)
     assert (first.code, first.out) == (code, "")
@@ -101,36 +109,6 @@ def test_an_answer_that_was_not_printed_is_kept_for_the_same_command(
     shop.payments.assert_charged(times=1)
     third = buyer(*line)
     assert (third.code, "nothing was paid" in third.err) == (0, False)
-    shop.payments.assert_charged(times=2)
-
-
-@ENDS
-def test_an_answer_is_collected_when_it_is_printed(
-    buyer: Terminal,
-    shop: MockServer,
-    monkeypatch: pytest.MonkeyPatch,
-    number: signals.Signals,
-    code: int,
-) -> None:
-    come, write = [number], Output.write
-
-    def interrupted(self: Output, text: str) -> None:
-        if come:
-            signals.raise_signal(come.pop())
-        write(self, text)
-
-    monkeypatch.setattr(Output, "write", interrupted)
-    line = ("market", "prices", "ETH", "--max-price", "0.03")
-    first = buyer(*line)
-    assert (first.code, first.out) == (code, "")
-    (payment,) = buyer("pay", "history").lines
-    kept = f"the same command prints it for 60 s, trade pay resume {payment['id']} at any time"
-    assert f"$0.03 was paid, and the answer is kept: {kept}" in first.err
-    second = buyer(*line)
-    assert (second.code, [one["symbol"] for one in second.lines]) == (0, ["ETH"])
-    assert "nothing was paid" in second.err
-    shop.payments.assert_charged(times=1)
-    assert "nothing was paid" not in buyer(*line).err
     shop.payments.assert_charged(times=2)
 
 

@@ -210,6 +210,7 @@ def test_it_refuses_a_file(serve: Serving, tmp_path: Path) -> None:
     damaged = tmp_path / "damaged.db"
     damaged.write_bytes(b"garbage")
     assert serve("--db", str(damaged)).problem["hint"] == folder.problem["hint"]
+    assert damaged.read_bytes() == b"garbage"
 
 
 @pytest.mark.skipif(os.name != "posix", reason="signals as POSIX has them")
@@ -241,10 +242,8 @@ def test_a_state_keeps_its_market_and_options(serve: Serving, tmp_path: Path) ->
     file = str(tmp_path / "kept.sqlite3")
     serve("--db", file, "--scripted", "--gap", "write_status=200/200")
     for argv in ((), ("--gap", "order=oldest")):
-        run = serve("--db", file, *argv, ask=("status",))
+        serve("--db", file, *argv, ask=("status",))
         assert serve.answers["status"]["market"] == "scripted"
-        assert not any("the market" in note for note in notes(run))
     assert serve.answers["status"]["gaps"] == {"write_status": "200/200", "order": "oldest"}
-    run = serve("--db", file, "--live", ask=("status",))
+    serve("--db", file, "--live", ask=("status",))
     assert serve.answers["status"]["market"] == "live"
-    assert notes(run)[-1] == "the market of this state was scripted, and is live from now on"

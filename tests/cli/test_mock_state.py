@@ -124,14 +124,3 @@ def test_a_file_with_a_log_is_not_sent_without_it(trade: Terminal, served: MockS
         refused = trade("mock", "restore", str(file), "--yes")
         assert (refused.code, "in use" in refused.problem["message"]) == (1, True)
     assert trade("mock", "restore", str(file), "--yes").json["seed"] == 5
-
-
-def test_serve_leaves_what_is_no_state(trade: Terminal, file: Path) -> None:
-    file.write_bytes(b"garbage")
-    refused = trade("mock", "serve", "--port", "0", "--empty", "--db", str(file))
-    assert f"the state file {file} is not a state file" in refused.problem["message"]
-    assert file.read_bytes() == b"garbage"
-    file.unlink()
-    MockService(db=file, seed=5).close()
-    refused = trade("mock", "serve", "--port", "0", "--empty", "--db", str(file), "--seed", "6")
-    assert refused.problem["hint"].startswith("leave out --seed, or take another --db FILE")

@@ -7,9 +7,6 @@ import sys
 
 import pytest
 
-from tradesdk_mock import MockServer
-
-from .._rows import each_of
 from ._terminal import Terminal
 
 pytestmark = pytest.mark.long
@@ -50,31 +47,6 @@ def test_verbose_says_what_it_is(trade: Terminal) -> None:
     file = trade.home / "mock" / "default.sqlite3"
     assert f"the service is a mock in this process ({file}), the key is from the mock" in run.err
     assert "127.0.0.1" not in run.err
-
-
-REFUSED = [
-    "mock clock --set 5",
-    f"mock agent start agt_{'0' * 24}",
-    "mock key revoke key_nobody",
-    "mock key expire key_nobody",
-    "mock tenant populate !",
-    "mock fault remove flt_nobody",
-    "mock fault add nonsense",
-    "mock gaps set nonsense=1",
-    "mock emit --token " + "x" * 99,
-]
-
-
-@each_of("line", REFUSED)
-def test_it_refuses_in_the_words_of_a_server(trade: Terminal, server: MockServer, line: str) -> None:
-    embedded = trade("--mock", *line.split())
-    served = trade(*line.split(), env={"TRADE_BASE_URL": server.url})
-    assert embedded.code == served.code != 0
-    ours, theirs = embedded.problem, served.problem
-    ours["hint"] = ours["hint"].replace("trade --mock ", "trade ")
-    if "--set 5" in line:  # the two clocks show different times
-        ours["message"], theirs["message"] = (each["message"][:30] for each in (ours, theirs))
-    assert ours == theirs
 
 
 def test_ids_and_queries_reach_it_as_they_are(trade: Terminal) -> None:

@@ -266,12 +266,6 @@ def test_what_is_selected_is_no_chart(trade: Terminal, prices: Scripted) -> None
     assert trade("plot", "token", "BRETT", "-q", "[0].id").json == "sig_0"
 
 
-def test_a_folder_that_is_not_there(trade: Terminal, prices: Scripted) -> None:
-    run = trade("plot", "token", "BRETT", "--out", str(trade.home / "missing" / "points.csv"))
-    assert run.code == 2
-    assert "there is no folder" in run.err
-
-
 def test_a_format_of_a_profile_does_not_turn_a_picture_off(own: Terminal) -> None:
     configured(own, '[profiles.default]\noutput = "json"\n')
     line = ("plot", "agent", own("agents", "list").json[-1]["id"])

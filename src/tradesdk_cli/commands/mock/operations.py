@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 from urllib.parse import quote, urlencode
@@ -142,7 +142,7 @@ def _typed(command: Command, operation: ControlOperation) -> Callable[..., None]
         _run(ctx, command, operation, given)
 
     found: list[tuple[str, Any, Any]] = [
-        (_name(each), _declared(each), inspect.Parameter.empty if each.required else None)
+        (_name(each), _declared(_with_usual(each, command)), inspect.Parameter.empty if each.required else None)
         for each in operation.parameters
     ]
     if operation.more is not None:
@@ -159,6 +159,10 @@ def _typed(command: Command, operation: ControlOperation) -> Callable[..., None]
     )
     run.__doc__ = operation.text
     return run
+
+
+def _with_usual(each: ControlParameter, command: Command) -> ControlParameter:
+    return replace(each, default=command.usual) if each.name == "limit" and command.usual else each
 
 
 _TIMES = ("at", "since", "until", "set", "timestamp")
