@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
 import sys
 from collections.abc import Sequence
 
@@ -37,9 +36,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         metavar="NAME=VALUE",
         action="append",
         default=[],
-        help="choose where the specification is silent; may be given several times",
+        help="choose where the specification is silent (GET /_mock/gaps lists all); may be given several times",
     )
-    parser.add_argument("--gaps", action="store_true", help="list the names and values for --gap, and exit")
     market = parser.add_mutually_exclusive_group()
     market.add_argument(
         "--scripted",
@@ -55,7 +53,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         const="live",
         help="publish the market's signals (default for a new world; a state file keeps its setting)",
     )
-    parser.add_argument("--speed", type=float, metavar="N", help="the clock runs N times as fast as real time")
     parser.add_argument("--freeze", action="store_true", help="freeze the clock; POST /_mock/clock moves it")
     parser.add_argument(
         "--allow-remote-control",
@@ -67,12 +64,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     from .core.errors import MockServerError
     from .core.gap_options import GapOptions
 
-    if options.gaps:
-        lines = [f"{i.name}={i.default}  (or: {', '.join(i.others)})\n    {i.text}" for i in GapOptions.describe()]
-        # `| head` closes the pipe early: no error.
-        with contextlib.suppress(BrokenPipeError):
-            print("\n".join(lines), flush=True)
-        return 0
     try:
         chosen = {name: value for name, _, value in (text.partition("=") for text in options.gap)}
         GapOptions().changed(**chosen)
@@ -91,7 +82,8 @@ def main(argv: Sequence[str] | None = None) -> int:
                 allow_remote_control=options.allow_remote_control,
             ) as server,
         ):
-            server.clock.move(freeze=True if options.freeze else None, speed=options.speed)
+            if options.freeze:
+                server.clock.freeze()
             for tenant in options.populate:
                 server.populate(tenant)
             print(server.url, flush=True)

@@ -17,8 +17,6 @@ import pytest
 
 from tradesdk_mock.__main__ import main
 
-from .._rows import each_of
-
 
 @contextlib.contextmanager
 def module(*argv: str) -> Iterator[subprocess.Popen[str]]:
@@ -35,11 +33,11 @@ def module(*argv: str) -> Iterator[subprocess.Popen[str]]:
 @pytest.mark.long
 @pytest.mark.skipif(os.name != "posix", reason="signals as POSIX has them")
 def test_options() -> None:
-    with module("--scripted", "--speed", "60", "--freeze", "--gap", "b_port=another") as process:
+    with module("--scripted", "--freeze", "--gap", "b_port=another") as process:
         assert process.stdout is not None
         url, market_url = process.stdout.readline().strip(), process.stdout.readline().strip()
         status = httpx.get(f"{url}/_mock/status", trust_env=False).json()
-        assert (status["market"], status["speed"], status["frozen"]) == ("scripted", 60, True)
+        assert (status["market"], status["frozen"]) == ("scripted", True)
         assert market_url.startswith("http://127.0.0.1:")
         assert market_url != url
         process.send_signal(signal.SIGINT)
@@ -74,15 +72,6 @@ def test_another_word_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main(["server", "--port", "0"])
     assert "invalid choice: 'server'" in capsys.readouterr().err
-
-
-@each_of("speed", ["0", "-1", "nan", "1e7"])
-def test_a_speed_that_is_none(speed: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["--port", "0", "--speed", speed]) == 1
-    out, err = capsys.readouterr()
-    assert out == ""
-    assert err.startswith("error: ")
-    assert "not a speed" in err
 
 
 def test_remote_control_is_off_unless_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -219,13 +219,6 @@ def test_help(capsys: pytest.CaptureFixture[str]) -> None:
     assert "(default: nothing is filled)" in shown
 
 
-def test_gaps_can_be_listed(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["--gaps"]) == 0
-    shown = capsys.readouterr().out
-    assert "write_status=201/200  (or: 200/200, 201/201)" in shown
-    assert shown.count("\n") == 2 * len(tradesdk_mock.GapOptions.describe())
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
