@@ -116,7 +116,9 @@ def test_the_inspector(environment: Callable[[str], Path], tmp_path: Path) -> No
     inspect = environment("node") / "node_modules" / ".bin" / "mcp-inspector"
 
     def ask(*method: str) -> dict[str, object]:
-        answer = run(inspect, "--cli", "--connect-timeout", "120000", "--method", *method, *MCP, home=tmp_path, folder=tmp_path)
+        answer = run(
+            inspect, "--cli", "--connect-timeout", "120000", "--method", *method, *MCP, home=tmp_path, folder=tmp_path
+        )
         return dict(json.loads(answer))
 
     tools = ask("tools/list")["tools"]

@@ -39,7 +39,9 @@ def mock(request: pytest.FixtureRequest) -> Iterator[MockServer]:
 
 def known(mock: MockServer, key: str) -> dict[str, object]:
     """What a request must be about to succeed."""
-    with httpx.Client(base_url=mock.url, headers={"Authorization": f"Bearer {key}"}, trust_env=False, timeout=60) as http:
+    with httpx.Client(
+        base_url=mock.url, headers={"Authorization": f"Bearer {key}"}, trust_env=False, timeout=60
+    ) as http:
         wallets = http.get("/v1/wallets").json()["data"]
         tokens = http.post("/v1/supported-tokens", json={"limit": 50}).json()["data"]["tokens"]
     return {
