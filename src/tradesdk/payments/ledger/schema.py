@@ -6,7 +6,7 @@ Parameters are `?`, booleans are 0 and 1. The column types are SQLite's; `postgr
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import fields
 from functools import cache
 from operator import attrgetter
@@ -186,11 +186,10 @@ def to_row(payment: Payment) -> list[object]:
     return list(map(_stored, COLUMNS, _values(payment)))
 
 
-def changed(before: Payment, after: Payment) -> Iterator[tuple[str, object]]:
+def changed(before: Payment, after: Payment) -> dict[str, object]:
     """The columns in which two states of a payment differ, and their new values."""
-    for name, old, new in zip(COLUMNS, _values(before), _values(after), strict=True):
-        if old is not new and old != new:
-            yield name, _stored(name, new)
+    pairs = zip(COLUMNS, _values(before), _values(after), strict=True)
+    return {name: _stored(name, new) for name, old, new in pairs if old is not new and old != new}
 
 
 def to_payment(row: Sequence[Any]) -> Payment:

@@ -314,7 +314,7 @@ class Ledger:
         if before is None:
             db.write(sql.ADD, [*sql.to_row(payment), after.owner, after.until + self._engine.ahead])
         else:
-            values = dict(sql.changed(before.payment, payment))
+            values = sql.changed(before.payment, payment)
             if (after.owner, after.until) != (before.owner, before.until):
                 values |= {"owner": after.owner, "until": after.until + self._engine.ahead}
             # Random, so that one that is there after a backup was restored is that of the same content.
