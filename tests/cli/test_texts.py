@@ -50,7 +50,8 @@ def searched(source: str) -> Iterator[ast.AST]:
         nodes = list(ast.walk(function))
         for node in nodes:
             if isinstance(node, ast.Assign) and is_text(node.value):
-                named |= {each.id for target in node.targets for each in ast.walk(target) if isinstance(each, ast.Name)}
+                targets = [each for target in node.targets for each in ast.walk(target)]
+                named |= {each.id for each in targets if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)}
         for node in nodes:
             if isinstance(node, ast.Compare):
                 sides = [node.left, *node.comparators]

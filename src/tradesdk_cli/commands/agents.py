@@ -203,16 +203,16 @@ def update(
         check(f"change the agent {agent_id}", yes=yes, dry_run=dry_run)
         if wallet_id is not None:
             body["wallet_id"] = id_of(run, WALLETS, wallet_id)
-        agent = reached(run, AGENTS, agent_id, lambda found: run.client.agents.get(found))
-        named = f"{one_line(agent.name, 60)} ({agent.id})"
+        agent_id, agent = reached(run, AGENTS, agent_id, lambda found: (found, run.client.agents.get(found)))
+        named = f"{one_line(agent.name, 60)} ({agent_id})"
         about: dict[str, Any] = {"agent": agent.name, "status": agent.status}
-        path = f"/v1/agents/{agent.id}"
+        path = f"/v1/agents/{agent_id}"
         change = Change(f"change the agent {named}", "PATCH", path, body, flatten(wire(agent)), about)
         if not change.differences():
             run.out.note(f"{named} already has these values: nothing to change")
             run.show(agent)
         elif approve(run, change, yes=yes, dry_run=dry_run):
-            run.show(run.client.agents.update(agent.id, **_arguments(body)))
+            run.show(run.client.agents.update(agent_id, **_arguments(body)))
 
 
 @app.verb("delete", "trade agents delete AGENT_ID --dry-run", "trade agents delete AGENT_ID")
@@ -224,28 +224,28 @@ def delete(ctx: typer.Context, agent_id: AgentId, yes: Yes = False, dry_run: Dry
 
     with session(ctx) as run:
         check(f"delete the agent {agent_id} for good", yes=yes, dry_run=dry_run)
-        agent = reached(run, AGENTS, agent_id, lambda found: run.client.agents.get(found))
-        named = f"the agent {one_line(agent.name, 60)} ({agent.id})"
+        agent_id, agent = reached(run, AGENTS, agent_id, lambda found: (found, run.client.agents.get(found)))
+        named = f"the agent {one_line(agent.name, 60)} ({agent_id})"
         active = agent.status == "active"
         warnings = (f"{named} is active: it must be stopped before it can be deleted",) * active
         about: dict[str, Any] = {"agent": agent.name, "status": agent.status, "chain_id": agent.chain_id}
         about |= {} if agent.stats is None else wire(agent.stats)
         if not run.out.machine_notes:
-            count = len(list(run.client.positions.list(agent_id=agent.id, max_items=_PAGE)))
+            count = len(list(run.client.positions.list(agent_id=agent_id, max_items=_PAGE)))
             many = f"{count}{' or more' * (count == _PAGE)}; what happens to them is not documented"
             about |= {"open positions": many} if count else {}
-        path = f"/v1/agents/{agent.id}"
+        path = f"/v1/agents/{agent_id}"
         change = Change(f"delete {named} for good", "DELETE", path, about=about, warnings=warnings)
         if approve(run, change, yes=yes, dry_run=dry_run):
             try:
-                run.client.agents.delete(agent.id)
+                run.client.agents.delete(agent_id)
             except ConflictError as error:
                 if not active:
                     raise
-                refused = StillActive(error.message, _how_to_stop(run, agent.id))
+                refused = StillActive(error.message, _how_to_stop(run, agent_id))
                 refused.status = error.status
                 raise refused from None
-            run.out.one({"id": agent.id, "deleted": True})
+            run.out.one({"id": agent_id, "deleted": True})
 
 
 def _given(**fields: Any) -> dict[str, Any]:
