@@ -176,15 +176,14 @@ def test_tools_that_read_send_only_reads(home: Path, stock: MockServer) -> None:
     assert not (home / "ledger.sqlite3-approvals").exists()
 
 
-@each_of(("most", "told"), [(6, False), (5, True)])
-def test_results_say_when_there_are_more_agents(
-    home: Path, stock: MockServer, monkeypatch: pytest.MonkeyPatch, most: int, told: bool
-) -> None:
-    monkeypatch.setattr("tradesdk_cli.mcp.tools._MOST_AGENTS", most)
-    stock.populate("six")
+@pytest.mark.long
+def test_results_say_when_there_are_more_agents(home: Path, stock: MockServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    stock.populate("six", trades=8)
     with toolbox(home, stock, tenant="six") as box:
-        answer = box.call("results", {})
-    assert (len(answer["items"]), answer["total"], "incomplete" in answer) == (most, most, told)
+        for most, told in ((6, False), (5, True)):
+            monkeypatch.setattr("tradesdk_cli.mcp.tools._MOST_AGENTS", most)
+            answer = box.call("results", {})
+            assert (len(answer["items"]), answer["total"], "incomplete" in answer) == (most, most, told)
 
 
 def test_trade_mcp_tools_shows_what_an_agent_sees(trade: Terminal) -> None:

@@ -28,6 +28,7 @@ from ._terminal import Terminal
 NOW = Moment(1000.0, 1767268800.0)
 
 
+ACCOUNT = {"id": "acc_1", "email": "a@b.c", "plan": "free", "created_at": 1, "api_key_last4": "abcd"}
 PARTS = ("agents", "positions", "signals")
 
 
@@ -254,10 +255,12 @@ def test_what_is_left_of_the_rate_limit_has_a_color(left: int, style: str) -> No
     assert [span.style for span in part.spans] == [style]
 
 
-def test_it_is_drawn_until_q(own: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_is_drawn_until_q(trade: Terminal, service: Scripted, monkeypatch: pytest.MonkeyPatch) -> None:
+    service.says(200, ACCOUNT)
     keys = ["", "x", "Q"]
     monkeypatch.setattr(view, "_keys", lambda: nullcontext(lambda seconds: keys.pop(0)))
-    run = own("top", tty=True, env={"TERM": "xterm"})
+    monkeypatch.setattr(view, "Source", lambda run, board: nullcontext())
+    run = trade("top", tty=True, env={"TERM": "xterm"})
     assert (run.code, keys, run.out.count("q quits")) == (0, [], 2)
 
 
@@ -312,8 +315,7 @@ def test_a_snapshot_for_people(own: Terminal) -> None:
 
 def _odd(service: Scripted, *answers: tuple[int, dict[str, Any]]) -> None:
     """What `--once` reads of two agents, the first of which nobody can ask for."""
-    account = {"id": "acc_1", "email": "a@b.c", "plan": "free", "created_at": 1, "api_key_last4": "abcd"}
-    service.says(200, account)
+    service.says(200, ACCOUNT)
     service.then(200, {"data": [agent("odd", id="x" * 300), agent("calm", id="agt_2")]})
     service.then(200, {"data": []})
     quotas = {"requests": {"used": 1, "limit": 2}, "agents": {"used": 1, "limit": 2}, "reset_at": 1767268800}
