@@ -351,7 +351,7 @@ def test_it_stays_within_the_rate_limit() -> None:
 
 @pytest.fixture
 def brief(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(asking, "LONGEST", 3.0)
+    monkeypatch.setattr(asking, "LONGEST", 6.0)
     monkeypatch.setattr(asking, "_ENDLESS", 0.05)
 
 
@@ -387,6 +387,16 @@ def test_the_command(trade: Terminal, shown: MockServer, brief: None, files: Pat
     run = trade("doctor", "--service", tty=True, columns=100, env={"NO_COLOR": "1"})
     assert run.code == 10
     assert re.search(r"finding +point.*\n *broken +json +GET /v1/wallets: text/html", run.out)
+
+
+@pytest.mark.long
+def test_a_silent_stream_is_left_when_the_time_is_up(trade: Terminal, shown: MockServer, brief: None) -> None:
+    shown.set_gaps(heartbeat=0)
+    run = trade("doctor", "--service", "-o", "json")
+    assert run.code == 0
+    row = next(row for row in run.json if row["point"] == "heartbeat")
+    assert (row["finding"], row["value"]) == ("unseen", None)
+    assert re.fullmatch(r"none came within \d+ s", row["seen"])
 
 
 @each_of(

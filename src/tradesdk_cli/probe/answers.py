@@ -77,7 +77,9 @@ class Answers(dict[str, Answer]):
         events: what the stream yielded, in order.
         event_id: the id of its last event; empty without one.
         opened: the service's time when the stream opened.
-        listened: seconds that the stream was read.
+        beats: seconds from then until each heartbeat was read, by our clock.
+        deaf: seconds from then until the stream was read at all: what came before has no time of its own.
+        listened: seconds from then until it was closed.
         lag: seconds until a new signal was in the history; None when that was not seen.
     """
 
@@ -88,7 +90,8 @@ class Answers(dict[str, Answer]):
         self.window = (0, 0)
         self.events: list[Any] = []
         self.event_id = ""
-        self.opened = self.listened = 0.0
+        self.opened = self.deaf = self.listened = 0.0
+        self.beats: list[float] = []
         self.lag: int | None = None
 
     def __missing__(self, name: str) -> Answer:

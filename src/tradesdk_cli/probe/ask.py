@@ -33,6 +33,7 @@ LONGEST = 20.0
 _ONE = 5.0  # seconds for one answer
 _ENDLESS = 1.0  # seconds after which an answer that does not end is a stream
 _LOOKS = 5
+_LONG_ENOUGH = 5.0  # seconds of heartbeats, for an interval in whole seconds
 _TWO = 0.04  # dollars that average prices of two tokens cost
 NOWHERE = "0x000000000000000000000000000000000000dEaD"
 """A token that no service has."""
@@ -278,8 +279,9 @@ class Probe:
                 a["delete"] = self._heard.answer
 
     def _listen(self, stream: SignalStream[StreamItem], opened: float) -> None:
-        """Until there were two heartbeats and a signal, or the time is up."""
-        a, beats = self.answers, 0
+        """Until heartbeats and a signal have been seen, or the time is up."""
+        a = self.answers
+        a.deaf = self._clock.monotonic() - opened
         timer = threading.Timer(max(self._left, 0.0), stream.close)
         timer.daemon = True
         timer.start()
@@ -287,14 +289,13 @@ class Probe:
             for item in stream:
                 a.events.append(item)
                 a.event_id = stream.last_event_id or a.event_id
-                beats += isinstance(item, Heartbeat)
-                if isinstance(item, StreamSignal) and a.lag is None and "lag" not in a.reasons:
+                if isinstance(item, Heartbeat):
+                    a.beats.append(self._clock.monotonic() - opened)
+                elif isinstance(item, StreamSignal) and a.lag is None and "lag" not in a.reasons:
                     self._look(item)
-                if (
-                    isinstance(item, Disconnected)
-                    or self._left <= 0
-                    or (beats > 1 and (a.lag is not None or "lag" in a.reasons))
-                ):
+                is_heard = len(a.beats) > 1 and a.beats[-1] - a.deaf > _LONG_ENOUGH
+                is_looked = a.lag is not None or "lag" in a.reasons
+                if isinstance(item, Disconnected) or self._left <= 0 or (is_heard and is_looked):
                     break
         except TradeError as error:
             a.reasons["stream"] = error.message
