@@ -17,6 +17,7 @@ from psycopg.errors import ConnectionFailure, ConnectionTimeout, error_from_resu
 from psycopg.generators import fetch_many, send
 from psycopg.pq import ConnStatus, ExecStatus, TransactionStatus
 from psycopg.pq.abc import PGconn, PGresult
+from psycopg.types.numeric import Int8Dumper
 from psycopg.waiting import wait
 
 from .._system import forks
@@ -57,6 +58,7 @@ class Connection(psycopg.Connection[Any]):
         self._names: dict[tuple[str, tuple[int, ...] | None], bytes] = {}
         """Of statements that are prepared, by their text and the types of their parameters."""
         self._numbers = itertools.count(1)
+        self.adapters.register_dumper(int, Int8Dumper)  # else a number's size would make another statement of it
         pgconn.enter_pipeline_mode()
 
     @classmethod
