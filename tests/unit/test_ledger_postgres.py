@@ -28,7 +28,7 @@ from tradesdk import (
 )
 from tradesdk._fleet import blocking
 from tradesdk._fleet.blocking import Connection, Link, Statement, connect
-from tradesdk._fleet.server import Row, server
+from tradesdk._fleet.server import ANSWER, Row, server
 from tradesdk.fleet import create_tables
 
 from .._pages import ROOT, blocks
@@ -340,7 +340,7 @@ def test_an_answer_may_take_long_while_it_arrives(postgres: Postgres, monkeypatc
         monkeypatch.setattr(SystemClock, "monotonic", lambda: float(proxy.replies))
         (((text,),), _) = link.run(("SELECT repeat('x', 2000000)", ()), ("SELECT pg_sleep(0.15)", ()))
         assert len(text) == 2_000_000
-        assert proxy.replies > 2 * blocking.ANSWER
+        assert proxy.replies > 2 * ANSWER
     proxy.cut()
 
 
@@ -523,6 +523,21 @@ def test_a_statement_that_failed_with_another_can_be_made_again(postgres: Postgr
             assert link.run(statement, statement) == [[(times,)]] * 2
         assert link.db is db
         assert not link.in_transaction
+
+
+def test_an_interrupt_in_a_round_trip_leaves_nothing_open(postgres: Postgres, ledger: Ledger) -> None:
+    payment = reserve(ledger)
+    for number in range(2):
+        with patch.object(blocking, "wait", side_effect=[KeyboardInterrupt]), pytest.raises(KeyboardInterrupt):
+            submit(ledger, payment)
+        assert ledger.get(payment.id) == payment, number
+    assert submit(ledger, payment).submissions == 1
+    with closing(Link(server(postgres.url()))) as link:
+        link.run(("BEGIN", ()))
+        with patch.object(blocking, "wait", side_effect=KeyboardInterrupt), pytest.raises(KeyboardInterrupt):
+            link.run(("SELECT 1", ()))
+        assert not link.in_transaction
+        assert link.run(("SELECT 1", ())) == [[(1,)]]
 
 
 WITHOUT_PSYCOPG = """

@@ -8,6 +8,7 @@ import secrets
 import socket
 import threading
 from collections.abc import Callable, Generator, Sequence
+from contextlib import suppress
 from typing import Any
 
 import psycopg
@@ -70,14 +71,10 @@ class Connection(psycopg.Connection[Any]):
     def run(self, statements: Sequence[Statement]) -> list[list[Row]]:
         """Run statements in one round trip, all or none, and return their rows."""
         adapt, names = Transformer(self), self._names.copy()
-        try:
-            are_new = [self._queue(one, adapt, names) for one in statements]
-            self.pgconn.pipeline_sync()
-            end, late = SystemClock.monotonic() + ANSWER, SilentServerError(f"waited {ANSWER:g} seconds")
-            results = wait(_in_time(_answers(self.pgconn), end, late, ANSWER), self.pgconn.socket, interval=0.1)
-        except BaseException:  # nobody knows what it still does
-            self.pgconn.finish()
-            raise
+        are_new = [self._queue(one, adapt, names) for one in statements]
+        self.pgconn.pipeline_sync()
+        end, late = SystemClock.monotonic() + ANSWER, SilentServerError(f"waited {ANSWER:g} seconds")
+        results = wait(_in_time(_answers(self.pgconn), end, late, ANSWER), self.pgconn.socket, interval=0.1)
         for result in results:
             if result.status == ExecStatus.FATAL_ERROR:
                 raise error_from_result(result)
@@ -232,6 +229,9 @@ class Link:
             except psycopg.Error as error:
                 found = problem(error, self.server)
                 is_lost = isinstance(error, psycopg.OperationalError) and found.kind != "locked"
+            except BaseException:  # nobody knows what it still does
+                self.close()
+                raise
             if found.kind in ("stale", "locked"):
                 self.reset()
             else:
@@ -242,11 +242,9 @@ class Link:
 
     def reset(self) -> None:
         """Leave no transaction open."""
-        try:
-            if self.db is not None and self.in_transaction:
-                self.db.run([("ROLLBACK", ())])
-        except psycopg.Error:
-            self.close()
+        if self.in_transaction:
+            with suppress(UnusableServerError):
+                self.ask([("ROLLBACK", ())])
 
     def close(self) -> None:
         """Close the connection. The next use opens another one."""
