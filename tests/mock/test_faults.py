@@ -12,7 +12,7 @@ import json
 import socket
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache, partial
 from typing import Any
 
@@ -358,10 +358,27 @@ CASE = ("carrier", "flavour", "rules", "at", "token", "comes")
 def check_fault(
     carrier: str, flavour: str, rules: tuple[Rule, ...], at: str, token: str | None, comes: dict[str, Any]
 ) -> None:
+    """A client that is to lose patience has little of it, for speed; and more where a busy machine is slower."""
+    for patience in (0.6, 6) if comes["end"] == LATE else ():
+        with suppress(AssertionError, IndexError):
+            _check_fault(carrier, flavour, rules, at, token, comes, patience)
+            return
+    _check_fault(carrier, flavour, rules, at, token, comes, 30)
+
+
+def _check_fault(
+    carrier: str,
+    flavour: str,
+    rules: tuple[Rule, ...],
+    at: str,
+    token: str | None,
+    comes: dict[str, Any],
+    patience: float,
+) -> None:
     with silent(carrier) as mock:
         for kind, parameters in rules:
             mock.add_fault(kind, route="/v1/agents" if at == "agents" else None, **parameters)
-        seen = see(mock, flavour, at, token, 0.6 if comes["end"] == LATE else 10)
+        seen = see(mock, flavour, at, token, patience)
         assert set(seen.faults) == {kind for kind, _ in rules}
         if carrier == "in process":
             assert mock.status()["streams"] == 0
