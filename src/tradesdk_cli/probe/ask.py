@@ -180,7 +180,8 @@ class Probe:
         self._get("no_filter", "/v1/trades", agent_id="unknown")
         self._get("limit_0", "/v1/trades", limit=0)
         self._get("start", "/v1/agents/unknown/start")
-        self._get("stream_filter", "/v1/signals/stream", at_most=_ENDLESS, chain=8453, min_confidence=2)
+        patience = _ENDLESS + 3 * self._heard.seconds  # a slow refusal is not taken for a stream
+        self._get("stream_filter", "/v1/signals/stream", at_most=patience, chain=8453, min_confidence=2)
 
     def _shop(self, connect: Callable[[bool], MarketClient]) -> None:
         a = self.answers
