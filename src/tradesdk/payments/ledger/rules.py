@@ -260,7 +260,7 @@ def budget_refusal(
         ("per_day", budget.per_day, spending.today, spending.held_today),
         ("per_hour", budget.per_hour, spending.last_hour, spending.held_last_hour),
     )
-    over = [
+    over: list[tuple[_Window, int, int, int]] = [
         (name, limit, spent, held)
         for name, limit, spent, held in limits
         if limit is not None and spent + amount > limit
