@@ -471,6 +471,12 @@ def test_a_member_that_is_cut_off_does_not_block_the_others_for_hours(postgres: 
     assert found == [[("3",)], [("10s",)], [("5s",)]]
 
 
+def test_no_plan_is_compiled(postgres: Postgres) -> None:
+    """Before PostgreSQL 18, with `enable_seqscan = off`, every plan that reads a whole table is dear enough."""
+    with closing(connect(server(postgres.url(options="-cjit%3Don")))) as db:
+        assert db.run([("SELECT current_setting(?)", ("jit",))]) == [[("off",)]]
+
+
 def test_one_that_a_newer_release_has_changed(postgres: Postgres, schema: str, ledger: Ledger) -> None:
     payment = reserve(ledger)
     postgres.do(f"UPDATE {schema}.ledger SET version = 99")  # noqa: S608
