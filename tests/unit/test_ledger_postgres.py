@@ -477,6 +477,18 @@ def test_no_plan_is_compiled(postgres: Postgres) -> None:
         assert db.run([("SELECT current_setting(?)", ("jit",))]) == [[("off",)]]
 
 
+def test_one_behind_a_pooler_runs_no_statement_of_another_program(postgres: Postgres) -> None:
+    """It hands a connection of the server to one program after the other: what one has prepared, the other must not
+    run."""
+    place = server(postgres.url())
+    with closing(connect(place)) as ours, closing(connect(place)) as others:
+        ours.run([("BEGIN", ()), ("SELECT 1", ()), ("COMMIT", ())])
+        others.run([("BEGIN", ()), ("SELECT 1", ()), ("ROLLBACK", ())])
+        ours.pgconn, others.pgconn = others.pgconn, ours.pgconn
+        with pytest.raises(psycopg.errors.InvalidSqlStatementName):
+            ours.run([("BEGIN", ()), ("SELECT 1", ()), ("COMMIT", ())])
+
+
 def test_one_that_a_newer_release_has_changed(postgres: Postgres, schema: str, ledger: Ledger) -> None:
     payment = reserve(ledger)
     postgres.do(f"UPDATE {schema}.ledger SET version = 99")  # noqa: S608

@@ -58,6 +58,8 @@ class Connection(psycopg.Connection[Any]):
         super().__init__(pgconn)
         self._names: dict[tuple[str, tuple[int, ...] | None], bytes] = {}
         """Of statements that are prepared, by their text and the types of their parameters."""
+        # A pooler may give another program's connection: its COMMIT must not be our ROLLBACK.
+        self._prefix = secrets.token_hex(4).encode()
         self._numbers = itertools.count(1)
         self.adapters.register_dumper(int, Int8Dumper)  # else a number's size would make another statement of it
         pgconn.enter_pipeline_mode()
@@ -94,7 +96,7 @@ class Connection(psycopg.Connection[Any]):
         key = text, adapt.types
         is_new = key not in names
         if is_new:
-            names[key] = b"s%d" % next(self._numbers)
+            names[key] = b"%s_%d" % (self._prefix, next(self._numbers))
             self.pgconn.send_prepare(names[key], numbered(text), adapt.types)
         self.pgconn.send_query_prepared(names[key], parameters, adapt.formats)
         return is_new
