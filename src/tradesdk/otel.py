@@ -11,21 +11,29 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
+from functools import partial
+from types import TracebackType
 from typing import Any
 from urllib.parse import parse_qsl, urlencode, urlsplit
 from weakref import WeakKeyDictionary, WeakSet
 
-from opentelemetry import metrics, trace
-from opentelemetry.metrics import CallbackOptions, MeterProvider, Observation
-from opentelemetry.trace import Span, SpanKind, StatusCode, TracerProvider
-from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+try:
+    from opentelemetry import metrics, trace
+    from opentelemetry.metrics import CallbackOptions, MeterProvider, Observation
+    from opentelemetry.trace import Span, SpanKind, StatusCode, TracerProvider
+    from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+except ModuleNotFoundError:
+    from .errors import ConfigError
+
+    missing = "tradesdk.otel needs the package opentelemetry-api, which is not installed: pip install 'tradesdk[otel]'"
+    raise ConfigError(missing, code="missing_package") from None
 
 from ._async.connection_pool import AsyncConnectionPool
 from ._async.measured import measured as async_measured
 from ._async.payment_flow import AsyncPaymentFlow
 from ._async.session import AsyncSession
 from ._async.signal_stream import AsyncSignalStream
-from ._http.log_events import logger
+from ._http import log_events
 from ._http.wire_logging import is_secret
 from ._market import price
 from ._sync.connection_pool import ConnectionPool
@@ -45,6 +53,7 @@ __all__ = ["instrument", "uninstrument", "Instrumentor"]
 
 _ITEMS = ("agents", "wallets", "trades")  # their paths have an id in the third place
 _OFFER = 402  # not an error
+_log = logging.getLogger(__name__)
 
 
 @dataclass
@@ -100,6 +109,38 @@ class Instrumentor:
         uninstrument()
 
 
+class _Guarded(AbstractContextManager[MeasuredCall]):
+    """Measures a call, but never changes it: what fails here, such as an exporter, must not lose a paid answer."""
+
+    def __init__(self, around: Callable[[], AbstractContextManager[MeasuredCall]], args: tuple[Any, ...]) -> None:
+        self._around, self._args = around, args
+        self._inside: AbstractContextManager[MeasuredCall] | None = None
+
+    def __enter__(self) -> MeasuredCall:
+        try:
+            inside = self._around()
+            call = inside.__enter__()
+        except Exception as problem:
+            _unmeasured(problem)
+            return MeasuredCall(self._args)
+        self._inside = inside
+        return call
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._inside is not None:
+            try:
+                self._inside.__exit__(kind, error, trace)
+            except Exception as problem:
+                if problem is not error:
+                    _unmeasured(problem)
+
+
+def _unmeasured(problem: Exception) -> None:
+    _log.warning("telemetry failed: %s", type(problem).__name__)  # its text may have a secret
+
+
 class _Instruments:
     def __init__(self, tracers: TracerProvider | None, meters: MeterProvider | None, *, propagate: bool) -> None:
         self.tracer = trace.get_tracer("tradesdk", __version__, tracers)
@@ -113,9 +154,10 @@ class _Instruments:
         self.purchases = meter.create_counter("tradesdk.purchases", "{purchase}", "Purchases by outcome.")
         for name in ("spent", "held", "left"):
             meter.create_observable_gauge(
-                f"tradesdk.money.{name}", [self._money(name)], "{USD}", f"US dollars {name}, by ledger and budgets."
+                f"tradesdk.money.{name}", [_money(name, meters)], "{USD}", f"US dollars {name}, by ledger and budgets."
             )
-        self._buyers: WeakSet[Any] = WeakSet()
+        self.meters = meters
+        self.buyers: WeakSet[Any] = WeakSet()
         self._streams: WeakKeyDictionary[Any, _Work] = WeakKeyDictionary()
         self._before: list[tuple[type, str, Any]] = []
         for session in (Session, AsyncSession):
@@ -135,16 +177,12 @@ class _Instruments:
 
             for sender in (ConnectionPool, AsyncConnectionPool, HttpxSender, AsyncHttpxSender):
                 self._wrap(sender, "send", self._send)
-        self._level = logger.level
-        logger.setLevel(logging.INFO)
-        logger.addFilter(self._hear)
+        log_events.listener = self._hear
 
     def remove(self) -> None:
         for owner, name, original in self._before:
             setattr(owner, name, original)
-        logger.removeFilter(self._hear)
-        logger.setLevel(self._level)
-        self._buyers.clear()
+        log_events.listener = None
         for stream in [*self._streams]:
             self._end(stream)
 
@@ -153,7 +191,11 @@ class _Instruments:
         original = owner.__dict__[name]
         self._before.append((owner, name, original))
         make = async_measured if owner.__name__.startswith("Async") else measured
-        setattr(owner, name, make(original, around))
+
+        def guarded(*args: Any, **options: Any) -> _Guarded:
+            return _Guarded(partial(around, *args, **options), args[1:])
+
+        setattr(owner, name, make(original, guarded))
 
     @contextmanager
     def _span(self, name: str, attributes: Mapping[str, Any], *, of_call: bool = False) -> Iterator[_Work]:
@@ -217,7 +259,8 @@ class _Instruments:
     @contextmanager
     def _send(self, sender: Any, outgoing: Any) -> Iterator[MeasuredCall]:
         context: dict[str, str] = {}
-        if not any(name.lower() == b"payment-signature" for name, _ in outgoing.headers):
+        # A node of the chain is not the service: what is asked there is no call.
+        if _work.get() is not None and not any(name.lower() == b"payment-signature" for name, _ in outgoing.headers):
             TraceContextTextMapPropagator().inject(context)
         more = [(name.encode(), value.encode()) for name, value in context.items()]
         yield MeasuredCall((outgoing._replace(headers=SentHeaders([*outgoing.headers, *more])),))
@@ -237,7 +280,7 @@ class _Instruments:
             results.append(result)
             return finish(result)
 
-        self._buyers.add(flow.authorizer)
+        self.buyers.add(flow.authorizer)
         outcome, payment = "canceled", None
         with self._span(f"{'purchase' if is_new else 'resume'} {path}", {"url.path": path}) as work:
             work.span.add_event("quote", {"tradesdk.payment.amount_usd": amount / MICRO})
@@ -259,17 +302,6 @@ class _Instruments:
         work = _work.get()
         if work is not None:
             work.span.add_event("sign", _about(reserved))
-
-    def _money(self, name: str) -> Callable[[CallbackOptions], Iterable[Observation]]:
-        def observe(_: CallbackOptions) -> Iterable[Observation]:
-            for authorizer in [*self._buyers]:
-                with suppress(Exception):  # its ledger is closed or away
-                    spending = authorizer.store.spending(authorizer.budget, now=authorizer.clock.now())
-                    amount = getattr(spending, name)
-                    if amount is not None:
-                        yield Observation(amount / MICRO, {"tradesdk.ledger": repr(authorizer.store)})
-
-        return observe
 
     # streams: one span a connection, which ends when the next one begins, or with the stream
 
@@ -319,25 +351,45 @@ class _Instruments:
 
     # the SDK's log
 
-    def _hear(self, record: logging.LogRecord) -> bool:
-        """Note an event. False: the log was not set to show it."""
-        fields, work = vars(record), _work.get()
-        event, wait = fields.get("event", ""), fields.get("wait", 0.0)
+    def _hear(self, name: str, level: int, fields: Mapping[str, Any]) -> None:
+        """Note an event."""
+        if level < logging.INFO:
+            return
+        try:
+            self._note(name, fields)
+        except Exception as problem:
+            _unmeasured(problem)
+
+    def _note(self, name: str, fields: Mapping[str, Any]) -> None:
+        work, wait = _work.get(), fields.get("wait", 0.0)
         if wait:
-            self.waits.record(wait, {"reason": event})
-        if event == "stream_gap":
+            self.waits.record(wait, {"reason": name})
+        if name == "stream_gap":
             self.gaps.add(1, {"tradesdk.chain": fields["chain"]})
         if work is not None:
             known: dict[str, Any] = {
-                name: fields[name] for name in ("code", "wait", "tries", "payment_id", "chain") if name in fields
+                each: fields[each] for each in ("code", "wait", "tries", "payment_id", "chain") if each in fields
             }
             known |= {when: fields[when].isoformat() for when in ("start", "end") if when in fields}
-            work.span.add_event(event, {f"tradesdk.{name}": value for name, value in known.items()})
+            work.span.add_event(name, {f"tradesdk.{each}": value for each, value in known.items()})
             work.waited += wait
-            if event == "retry" and work.of_call:
+            if name == "retry" and work.of_call:
                 work.span.set_attribute("http.request.resend_count", fields["tries"])
-        parent = logger.parent
-        return record.levelno >= (self._level or (logging.WARNING if parent is None else parent.getEffectiveLevel()))
+
+
+def _money(name: str, meters: MeterProvider | None) -> Callable[[CallbackOptions], Iterable[Observation]]:
+    """A gauge of money. A meter keeps the first one of a name, so it is used again after `uninstrument`."""
+
+    def observe(_: CallbackOptions) -> Iterable[Observation]:
+        now = _on
+        for authorizer in [*now.buyers] if now is not None and now.meters is meters else ():
+            with suppress(Exception):  # its ledger is closed or away
+                spending = authorizer.store.spending(authorizer.budget, now=authorizer.clock.now())
+                amount = getattr(spending, name)
+                if amount is not None:
+                    yield Observation(amount / MICRO, {"tradesdk.ledger": repr(authorizer.store)})
+
+    return observe
 
 
 def _described(session: Any, request: Any) -> tuple[str, dict[str, Any]]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import logging
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,15 +17,17 @@ import pytest
 from opentelemetry.metrics import Counter, Histogram, NoOpMeter, NoOpMeterProvider
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
-from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from tradesdk import AsyncMarketClient, AsyncTradeClient, NotFoundError, PaymentError
+from tradesdk import AsyncChainWitness, AsyncMarketClient, AsyncTradeClient, Budget, NotFoundError, PaymentError
 from tradesdk._async.session import AsyncSession
+from tradesdk._http import log_events
 from tradesdk.otel import Instrumentor, instrument, uninstrument
 from tradesdk_mock import MockService
 
+from .._rows import each_of
 from ._market import buyer_of
 from ._paidshop import Shop
 
@@ -230,8 +234,7 @@ async def test_off_is_as_before(mock: MockService, telemetry: Telemetry) -> None
     uninstrument()
     uninstrument()
     assert AsyncSession.call is wrapped.__wrapped__  # type: ignore[attr-defined]  # it has one
-    log = logging.getLogger("tradesdk")
-    assert (log.level, log.filters) == (logging.NOTSET, [])
+    assert log_events.listener is None
     await client_of(mock).account.get()
     assert not telemetry.exporter.get_finished_spans()
 
@@ -245,6 +248,110 @@ async def test_the_log_shows_what_it_showed(
     async with client.signals.stream(chain=8453):
         pass
     assert [vars(record)["event"] for record in caplog.records] == ["retry"]
+
+
+@each_of("level", [logging.DEBUG, logging.ERROR])
+async def test_the_level_of_the_log_stays_its_own(
+    mock: MockService, telemetry: Telemetry, caplog: pytest.LogCaptureFixture, level: int
+) -> None:
+    """Events are noted whatever the log shows, and it shows what it is set to."""
+    caplog.set_level(level, "tradesdk")
+    mock.add_fault("status", status=503, count=1)
+    await client_of(mock).account.get()
+    assert events(telemetry.spans["GET /v1/account"]) == ["retry"]
+    shown = [vars(record)["event"] for record in caplog.records]
+    assert shown == (["request_answered", "retry", "request_answered"] if level == logging.DEBUG else [])
+    uninstrument()
+    assert logging.getLogger("tradesdk").level == level
+
+
+class Broken(SpanProcessor):
+    """One that raises for spans whose names begin so."""
+
+    def __init__(self, at: str, name: str) -> None:
+        self.at, self.name = at, name
+
+    def on_start(self, span: Any, parent_context: Any = None) -> None:
+        self._fail("start", span)
+
+    def on_end(self, span: ReadableSpan) -> None:
+        self._fail("end", span)
+
+    def _fail(self, at: str, span: Any) -> None:
+        if self.at == at and span.name.startswith(self.name):
+            raise RuntimeError("the processor is broken")
+
+
+@each_of("at", ["start", "end"])
+@each_of("name", ["purchase", "POST"])
+async def test_what_fails_in_telemetry_changes_no_purchase(
+    mock: MockService, caplog: pytest.LogCaptureFixture, at: str, name: str
+) -> None:
+    """What was paid for reaches its caller, and an error stays the error that it is."""
+    tracers = TracerProvider(shutdown_on_exit=False)
+    tracers.add_span_processor(Broken(at, name))
+    instrument(tracer_provider=tracers)
+    try:
+        result = await buyer_of(mock).token_prices(["ETH"])
+        with pytest.raises(PaymentError) as refused:
+            await buyer_of(mock, budget=Budget(total="0.01")).token_prices(["ETH"])
+    finally:
+        uninstrument()
+    assert result.charged is True
+    assert refused.value.code == "over_budget"
+    assert "telemetry failed: RuntimeError" in caplog.messages
+
+
+async def test_a_broken_meter_changes_no_purchase(mock: MockService, telemetry: Telemetry) -> None:
+    def add(*_: Any) -> None:
+        raise RuntimeError("the meter is broken")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("opentelemetry.sdk.metrics._internal.instrument.Counter.add", add)
+        mock.add_fault("status", status=503, count=1)
+        assert (await buyer_of(mock).token_prices(["ETH"])).charged is True
+
+
+async def test_money_is_told_of_after_a_second_start(mock: MockService) -> None:
+    reader = InMemoryMetricReader()
+    meters = MeterProvider([reader], shutdown_on_exit=False)
+    client = buyer_of(mock)
+    for name in ("first", "second"):
+        instrument(meter_provider=meters)
+        await client.token_prices(["ETH"], purchase=name)
+        assert "tradesdk.money.spent" in Telemetry(InMemorySpanExporter(), reader).points
+        uninstrument()
+        assert "tradesdk.money.spent" not in Telemetry(InMemorySpanExporter(), reader).points
+    meters.shutdown()
+
+
+async def test_a_node_of_the_chain_gets_no_context_and_its_url_is_nowhere(mock: MockService) -> None:
+    sent: list[httpx.Headers] = []
+
+    async def seen(request: httpx.Request) -> None:
+        sent.append(request.headers)
+
+    exporter, tracers = InMemorySpanExporter(), TracerProvider(shutdown_on_exit=False)
+    tracers.add_span_processor(SimpleSpanProcessor(exporter))
+    instrument(tracer_provider=tracers, propagate=True)
+    client = buyer_of(mock)
+    payment = (await client.token_prices(["ETH"])).payment
+    assert payment is not None
+    http = httpx.AsyncClient(transport=mock.transport(), event_hooks={"request": [seen]})
+    with tracers.get_tracer("bot").start_as_current_span("outer"):
+        witness = AsyncChainWitness(f"{mock.rpc_url}/{KEY}", clock=mock.clock, http_client=http)
+        await witness.check(payment)
+    uninstrument()
+    assert sent
+    assert not any("traceparent" in headers for headers in sent)
+    assert KEY not in "".join(span.to_json() for span in exporter.get_finished_spans())
+
+
+def test_without_the_package_it_says_what_to_install() -> None:
+    program = "import sys; sys.modules['opentelemetry'] = None\nimport tradesdk.otel"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert "missing_package" in done.stderr
+    assert "pip install 'tradesdk[otel]'" in done.stderr
 
 
 async def test_context_is_sent_only_when_asked_for(mock: MockService) -> None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable, Mapping
 from datetime import datetime
-from typing import TYPE_CHECKING, Literal, TypedDict
+from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 from .._values.text import printable
 from ..errors import APIError
@@ -72,6 +73,10 @@ class LogFields(TypedDict, total=False):
     type: str
 
 
+listener: Callable[[str, int, Mapping[str, Any]], object] | None = None
+"""Told of each event, its level and its fields, whatever the log is set to show; it must not raise."""
+
+
 def event(
     name: LogEvent,
     text: str,
@@ -86,6 +91,8 @@ def event(
         reason = error.headline if isinstance(error, APIError) else error.message
         values |= {"code": error.code, "reason": printable(reason, 300)}
     values |= fields
+    if listener is not None:
+        listener(name, level, values)
     logger.log(level, text, values, extra=values, stacklevel=2)
 
 
