@@ -489,6 +489,27 @@ def test_one_behind_a_pooler_runs_no_statement_of_another_program(postgres: Post
             ours.run([("BEGIN", ()), ("SELECT 1", ()), ("COMMIT", ())])
 
 
+def test_a_reservation_after_a_long_rest_takes_no_longer_than_others(
+    postgres: Postgres, schema: str, ledger: Ledger
+) -> None:
+    """Answers that are kept no longer are deleted some at a time: all of them could take longer than a server has."""
+    payment = submitted(ledger, draft(id="pay_0", fingerprint="0", purchase="0"), owner="me")
+    told(ledger, payment, ReasonCode.DELIVERED, owner="me")
+    columns = postgres.columns(schema, "payments").removeprefix("seq, ")
+    own = {"id": "'pay_' || n", "fingerprint": "n::text", "purchase": "n::text", "reply": "'kept'", "counted": "0"}
+    values = ", ".join(own.get(name, name) for name in columns.split(", "))
+    postgres.do(
+        f"INSERT INTO {schema}.payments ({columns}) SELECT {values} FROM {schema}.payments, "  # noqa: S608
+        "generate_series(1, 1500) AS n WHERE id = 'pay_0'"
+    )
+    later, left = NOW + 31 * 86400, []
+    for number in range(2):
+        reserve(ledger, draft(id=f"later_{number}", fingerprint=f"later {number}"), now=later)
+        left.append(sum(one.reply is not None for one in ledger.history(limit=2000)))
+    assert 0 < left[0] < 1000
+    assert left[1] == 0
+
+
 def test_one_that_a_newer_release_has_changed(postgres: Postgres, schema: str, ledger: Ledger) -> None:
     payment = reserve(ledger)
     postgres.do(f"UPDATE {schema}.ledger SET version = 99")  # noqa: S608

@@ -108,7 +108,11 @@ FIND = (
     "OR (waits = 1 AND reply IS NOT NULL AND updated > ? AND updated <= ?)) "
     "ORDER BY seq DESC LIMIT 1"
 )
-FORGET = f"UPDATE payments SET reply = NULL, revision = revision + 1 WHERE {_COLLECTED} AND updated < ?"  # noqa: S608
+# Some at once: after a month without a call, all of them may take longer than a server has to answer.
+FORGET = (
+    "UPDATE payments SET reply = NULL, revision = revision + 1 "  # noqa: S608
+    f"WHERE seq IN (SELECT seq FROM payments WHERE {_COLLECTED} AND updated < ? ORDER BY updated LIMIT 1000)"
+)
 # What does not hold at this moment is void for good: its room may be given away. Parameters: of `possible_ends`.
 VOID = (
     "UPDATE payments SET reserved = 0, reserved_until = 0, revision = revision + 1 "

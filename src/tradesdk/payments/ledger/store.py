@@ -214,8 +214,9 @@ class Ledger:
         Returns the payment, and whether it is reserved for the owner: else it is another one for the same purchase. In
         this order:
 
-        1. Replies that were collected are deleted after `rules.KEPT` seconds. Reservations that do not hold at `now`
-           are deleted: should the clock be set back, they would hold again, and their room may be given away.
+        1. Replies that were collected are deleted after `rules.KEPT` seconds, some at a time. Reservations that do not
+           hold at `now` are deleted: should the clock be set back, they would hold again, and their room may be given
+           away.
         2. If `find` finds an earlier payment, that one is returned, unless `rules.is_signable` and no other call has
            claimed it: then it is reserved (again), one nonce for one purchase. It keeps its terms until `Submit`.
         3. The recipient must be one of `pay_to`. If that is empty, it must be known for the origin; if none is known,
