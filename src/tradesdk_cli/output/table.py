@@ -86,6 +86,7 @@ def _fit(columns: Sequence[Column], grid: Grid, width: int | None) -> tuple[list
     widths = [max(cell_len(c.heading), *(cell_len(line[i].plain) for line in grid)) for i, c in enumerate(columns)]
     if width is None:
         return shown, widths
+    whole = widths
     widths = [min(w, _TEXT_WIDTH) if c.kind in _TEXTS else w for w, c in zip(widths, columns, strict=True)]
     floors = [max(_TEXT_FLOOR, len(c.heading)) if c.kind == "text" else w for w, c in zip(widths, columns, strict=True)]
     least = list(map(min, widths, floors))
@@ -101,6 +102,8 @@ def _fit(columns: Sequence[Column], grid: Grid, width: int | None) -> tuple[list
         return [], widths
     while excess(widths) > 0:
         widths[max(shown, key=lambda i: widths[i] - least[i])] -= 1
+    for i in shown:  # room that is left goes to long texts
+        widths[i] += min(whole[i] - widths[i], -excess(widths))
     return shown, widths
 
 
