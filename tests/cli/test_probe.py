@@ -156,7 +156,7 @@ def test_what_is_seen_under_the_defaults() -> None:
     assert all(value == DEFAULTS[name] for name, value in run.options.items())
     unseen = {name: row["seen"] for name, row in run.found.items() if row["finding"] == "unseen"}
     assert {name for name, why in unseen.items() if why == "only with --write"} == WRITTEN
-    assert [name for name, why in unseen.items() if why == "only with --pay MAX"] == ["unknown_token"]
+    assert [name for name, why in unseen.items() if why == "only with --pay USD"] == ["unknown_token"]
     assert NEVER.items() <= unseen.items()
 
 

@@ -321,7 +321,7 @@ NESTED = {
 
 PROBE = (
     Column("finding", "state"),
-    Column("point"),
+    Column("point", "id"),
     Column("seen", "id"),
     Column("specification", optional=True),
     Column("client_relies", optional=True),

@@ -103,7 +103,7 @@ class Probe:
             reasons |= dict.fromkeys(WRITES, "only with --write")
         if self._market is None:
             reasons |= dict.fromkeys(MARKET, "no address of market data is set")
-        reasons["pay"] = "only with --pay MAX"
+        reasons["pay"] = "only with --pay USD"
         trade = self._trade
         with heard_by(self._heard, "tradesdk.wire", alone=True):
             error = self._ask("account", trade, lambda client: client.request("GET", "/v1/account"))
