@@ -361,7 +361,9 @@ def reconcile(
         ),
     ] = None,
     send_api_key: SendKey = False,
-    yes: Yes = False,
+    yes: Annotated[
+        bool, typer.Option("--yes", "-y", help="Skip the question; required with --older-than without a terminal.")
+    ] = False,
     dry_run: DryRun = False,
 ) -> None:
     """Resolve unfinished payments.
