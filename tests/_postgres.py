@@ -66,7 +66,6 @@ class Postgres:
             raise RuntimeError(f"{program} failed: {log.read_text()[-2000:]}")
 
     def start(self) -> None:
-        # Without fsync a commit is whole after kill -9, though not after a power cut, which no test makes.
         options = f"-c listen_addresses=127.0.0.1 -p {self.port} -c unix_socket_directories= -c shared_buffers=16MB"
         options += " -c autovacuum=off"
         self._run("pg_ctl", "-D", str(self.data), "-l", str(self.folder / "server.log"), "-w", "-o", options, "start")
