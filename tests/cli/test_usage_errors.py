@@ -240,6 +240,7 @@ def test_every_command_that_a_text_names_is_there() -> None:
         "top",
         "demo",
         "fleet relay --chain base",
+        "account",
     ],
 )
 def test_what_prints_no_result_takes_no_option_about_one(

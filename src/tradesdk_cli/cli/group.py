@@ -339,6 +339,7 @@ def _without_a_verb(ctx: typer.Context) -> None:
     if ctx.invoked_subcommand is not None or not isinstance(ctx.command, TradeGroup):
         return
     if "list" not in ctx.command.shown:
+        refuse_result_options(ctx)
         print(ctx.get_help())
         return
     verb: Any = ctx.command.commands["list"]
