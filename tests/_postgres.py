@@ -67,7 +67,6 @@ class Postgres:
 
     def start(self) -> None:
         options = f"-c listen_addresses=127.0.0.1 -p {self.port} -c unix_socket_directories= -c shared_buffers=16MB"
-        options += " -c autovacuum=off"
         self._run("pg_ctl", "-D", str(self.data), "-l", str(self.folder / "server.log"), "-w", "-o", options, "start")
 
     def kill(self) -> None:

@@ -115,6 +115,7 @@ def test_python(page: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, req
         monkeypatch.setenv("TRADE_HOME", str(tmp_path))
         if page.name == "fleet.md":
             monkeypatch.setenv("TRADE_FLEET", request.getfixturevalue("postgres").url())
+        monkeypatch.setattr("tempfile.tempdir", str(tmp_path))  # where an example makes a folder
         monkeypatch.setattr(
             SystemClock, "now", lambda _: server.clock.now()
         )  # the machine's clock and the service's agree

@@ -216,8 +216,11 @@ def reader(request: pytest.FixtureRequest) -> Iterator[tuple[MarketClient, list[
         stocked(mock, START)
         for number in range(200):
             mock.emit_signal(token="BRETT", direction="SELL" if number % 2 else "BUY")
-        with httpx.Client(transport=mock.transport(), event_hooks={"response": [note]}) as http:
-            yield MarketClient(base_url=mock.url, http_client=http, clock=mock.clock, check_tokens=False), wire
+        with (
+            httpx.Client(transport=mock.transport(), event_hooks={"response": [note]}) as http,
+            MarketClient(base_url=mock.url, http_client=http, clock=mock.clock, check_tokens=False) as client,
+        ):
+            yield client, wire
 
 
 def left_over(model: BaseModel) -> set[str]:

@@ -30,12 +30,18 @@ class Service:
         return httpx.Response(self.status, json=self.body)
 
     def run(self, call: Call) -> Any:
-        with httpx.Client(transport=httpx.MockTransport(self)) as http:
-            return call.run(MarketClient(http_client=http, **SETTINGS))
+        with (
+            httpx.Client(transport=httpx.MockTransport(self)) as http,
+            MarketClient(http_client=http, **SETTINGS) as client,
+        ):
+            return call.run(client)
 
     async def run_async(self, call: Call) -> Any:
-        async with httpx.AsyncClient(transport=httpx.MockTransport(self)) as http:
-            return await call.run(AsyncMarketClient(http_client=http, **SETTINGS))
+        async with (
+            httpx.AsyncClient(transport=httpx.MockTransport(self)) as http,
+            AsyncMarketClient(http_client=http, **SETTINGS) as client,
+        ):
+            return await call.run(client)
 
 
 def check(call: Call, service: Service, result: Any) -> None:
@@ -59,7 +65,8 @@ def test_blocking_calls_ask_and_read_what_is_specified(call: Call) -> None:
     service = Service(load(str(call.golden)))
     result = service.run(call)
     check(call, service, result)
-    assert call.run(MarketClient(**SETTINGS).quote) == result.quote
+    with MarketClient(**SETTINGS) as client:
+        assert call.run(client.quote) == result.quote
 
 
 @pytest.mark.rule("market.aggregate.body")
@@ -68,7 +75,8 @@ async def test_async_calls_ask_and_read_what_is_specified(call: Call) -> None:
     service = Service(load(str(call.golden)))
     result = await service.run_async(call)
     check(call, service, result)
-    assert await call.run(AsyncMarketClient(**SETTINGS).quote) == result.quote
+    async with AsyncMarketClient(**SETTINGS) as client:
+        assert await call.run(client.quote) == result.quote
 
 
 @pytest.mark.rule("market.paths")

@@ -20,7 +20,7 @@ from tradesdk._fleet.signals import Relay
 from tradesdk.fleet import AsyncFleetRelay, AsyncFleetSignals, FleetRelay, FleetSignal, status
 from tradesdk_mock import MockServer
 
-from .._postgres import Postgres, Proxy
+from .._postgres import Proxy
 from ._fleetsignals import (
     BEGAN,
     CHAIN,
@@ -43,13 +43,6 @@ from ._streamhouse import key_of, server_of
 @pytest.fixture(scope="module")
 def anyio_backend() -> str:
     return "asyncio"
-
-
-@pytest.fixture
-def fleet(postgres: Postgres) -> Iterator[Fleet]:
-    made = Fleet(postgres)
-    yield made
-    made.close()
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import signal as handlers
 import threading
-from collections.abc import Iterator
 from contextlib import suppress
 from datetime import UTC, datetime
 
@@ -28,13 +27,6 @@ from ._fleetsignals import BEGAN, CHAIN, SERVICE, Fleet, ids, joined, signal, th
 @pytest.fixture(scope="module")
 def anyio_backend() -> str:
     return "asyncio"
-
-
-@pytest.fixture
-def fleet(postgres: Postgres) -> Iterator[Fleet]:
-    made = Fleet(postgres)
-    yield made
-    made.close()
 
 
 # Groups

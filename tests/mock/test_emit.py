@@ -62,9 +62,9 @@ def test_an_emitted_signal_is_published_at_once_and_as_it_was_asked_for(mock: Mo
 
 def test_what_is_left_out_follows_from_the_seed_and_the_number_of_signals_emitted(mock: MockService) -> None:
     emitted = [mock.emit_signal() for _ in range(40)]
-    same, other = service(signals="live"), service(8)
-    assert [same.emit_signal() for _ in range(40)] == emitted
-    assert [other.emit_signal().token_address for _ in range(40)] != [signal.token_address for signal in emitted]
+    with service(signals="live") as same, service(8) as other:
+        assert [same.emit_signal() for _ in range(40)] == emitted
+        assert [other.emit_signal().token_address for _ in range(40)] != [signal.token_address for signal in emitted]
     assert {signal.direction for signal in emitted} == {"BUY", "SELL"}
     assert len({signal.id for signal in emitted}) == 40
     assert min(len({getattr(one, name) for one in emitted}) for name in ("token_symbol", "confidence")) > 20
@@ -79,11 +79,11 @@ def test_what_is_left_out_follows_from_the_seed_and_the_number_of_signals_emitte
 
 
 def test_what_is_asked_for_does_not_change_what_is_not(mock: MockService) -> None:
-    chosen = service()
-    for _ in range(10):
-        expected, signal = mock.emit_signal(), chosen.emit_signal(price_usd=1, timestamp=5)
-        assert signal == MockSignal(**{**asdict(expected), "price_usd": 1.0, "timestamp": 5})
-    assert mock.emit_signal(token="AERO").direction == chosen.emit_signal().direction
+    with service() as chosen:
+        for _ in range(10):
+            expected, signal = mock.emit_signal(), chosen.emit_signal(price_usd=1, timestamp=5)
+            assert signal == MockSignal(**{**asdict(expected), "price_usd": 1.0, "timestamp": 5})
+        assert mock.emit_signal(token="AERO").direction == chosen.emit_signal().direction
 
 
 def test_a_token_by_any_of_its_names(mock: MockService) -> None:
@@ -131,7 +131,8 @@ def test_what_can_not_be_is_refused_and_changes_nothing(mock: MockService, name:
         assert len(str(caught.value)) < 200
         assert str(caught.value).isprintable()
     assert new(mock) == []
-    assert mock.emit_signal() == service().emit_signal()
+    with service() as other:
+        assert mock.emit_signal() == other.emit_signal()
 
 
 ANYTHING: st.SearchStrategy[Any] = st.one_of(
@@ -160,27 +161,27 @@ ANYTHING: st.SearchStrategy[Any] = st.one_of(
     )
 )
 def test_whatever_is_asked_for_comes_out_as_a_signal_or_as_one_clear_error(given: dict[str, Any]) -> None:
-    mock = service()
-    mock.world.store.set_meta("signals_upto", repr(START))  # no past: it takes long to make
-    signal, problem = None, ""
-    try:
-        signal = mock.emit_signal(**given)
-    except MockServerError as error:
-        problem = str(error)
-    if signal is None:
-        named, _, said = problem.partition(": ")
-        assert named in given
-        assert said
-        assert problem.isprintable()
-        assert new(mock, BASE, 0) == new(mock, BNB, 0) == []
-        return
-    for name, value in given.items():
-        if value is not None and name not in ("token", "at"):
-            assert getattr(signal, name) == (float(value) if name in ("confidence", "price_usd") else value)
-    mock.clock.set(max(signal.published_at, START))
-    found = new(mock, signal.chain_id, 0)
-    assert found == [wire(signal)]
-    assert json.loads(json.dumps(found, allow_nan=False)) == found
+    with service() as mock:
+        mock.world.store.set_meta("signals_upto", repr(START))  # no past: it takes long to make
+        signal, problem = None, ""
+        try:
+            signal = mock.emit_signal(**given)
+        except MockServerError as error:
+            problem = str(error)
+        if signal is None:
+            named, _, said = problem.partition(": ")
+            assert named in given
+            assert said
+            assert problem.isprintable()
+            assert new(mock, BASE, 0) == new(mock, BNB, 0) == []
+            return
+        for name, value in given.items():
+            if value is not None and name not in ("token", "at"):
+                assert getattr(signal, name) == (float(value) if name in ("confidence", "price_usd") else value)
+        mock.clock.set(max(signal.published_at, START))
+        found = new(mock, signal.chain_id, 0)
+        assert found == [wire(signal)]
+        assert json.loads(json.dumps(found, allow_nan=False)) == found
 
 
 @each_of("chain_id", [BASE, BNB])

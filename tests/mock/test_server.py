@@ -118,14 +118,15 @@ def test_a_server_has_an_address_from_its_start_on() -> None:
     with MockServer(seed=3) as running:
         url = running.url
         assert repr(running) == f"MockServer(url='http://127.0.0.1:{running.port}', seed=3)"
-        for start, message in (
-            (running.start, "already"),
-            (MockServer(port=running.port).start, str(running.port)),
-            (MockServer(port=99_999).start, "65535"),
-            (MockServer(host="no.such.host.invalid").start, r"no\.such\.host\.invalid"),
+        with pytest.raises(MockServerError, match="already"):
+            running.start()
+        for options, message in (
+            ({"port": running.port}, str(running.port)),
+            ({"port": 99_999}, "65535"),
+            ({"host": "no.such.host.invalid"}, r"no\.such\.host\.invalid"),
         ):
-            with pytest.raises(MockServerError, match=message):
-                start()
+            with pytest.raises(MockServerError, match=message), MockServer(**options):
+                pass
         running.stop()
     assert running.url == url, "what was used can be told afterwards"
 
