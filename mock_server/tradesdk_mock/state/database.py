@@ -7,7 +7,8 @@ import sqlite3
 import threading
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
+from functools import cache
 from types import TracebackType
 from typing import Any
 
@@ -64,10 +65,14 @@ class Database:
 
     def _prepare(self) -> None:
         self._db.create_function("chance", 3, _chance, deterministic=True)
-        if self.path is not None:
-            # With a write-ahead log a commit outlives the process, and readers don't block the writer.
-            self._enable_write_ahead_log()
-            self._db.execute("PRAGMA synchronous=NORMAL")
+        if self.path is None:
+            with closing(sqlite3.connect(":memory:")) as empty:  # copying tables takes a quarter of creating them
+                empty.deserialize(_empty())
+                empty.backup(self._db)
+            return
+        # With a write-ahead log a commit outlives the process, and readers don't block the writer.
+        self._enable_write_ahead_log()
+        self._db.execute("PRAGMA synchronous=NORMAL")
         with self:
             (version,) = self._db.execute("PRAGMA user_version").fetchone()
             if version == schema.VERSION:
@@ -75,9 +80,7 @@ class Database:
             if version or self._db.execute("SELECT 1 FROM sqlite_master").fetchone():
                 # Another process has created it since the check.
                 raise StateFileError(str(self.path), "is not of this version of the mock server")
-            for statement in filter(str.strip, schema.TABLES.split(";")):
-                self._db.execute(statement)
-            self._db.execute(f"PRAGMA user_version={schema.VERSION}")
+            _create_tables(self._db)
 
     def _enable_write_ahead_log(self) -> None:
         # SQLite's own timeout doesn't apply to this.
@@ -261,6 +264,20 @@ class Database:
         if self._closed:
             raise closed()
         return self._db
+
+
+def _create_tables(db: sqlite3.Connection) -> None:
+    for statement in filter(str.strip, schema.TABLES.split(";")):
+        db.execute(statement)
+    db.execute(f"PRAGMA user_version={schema.VERSION}")
+
+
+@cache
+def _empty() -> bytes:
+    """A database with empty tables."""
+    with closing(sqlite3.connect(":memory:", isolation_level=None)) as db:
+        _create_tables(db)
+        return db.serialize()
 
 
 def _chance(seed: str, kind: str, ident: str) -> float:
