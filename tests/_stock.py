@@ -4,30 +4,25 @@ from __future__ import annotations
 
 from functools import cache
 from pathlib import Path
-from typing import Literal
 
 from tradesdk_mock import MockClock, MockService
 
 
 @cache
-def stock(at: float | None, *tenants: str, signals: Literal["scripted", "live"] = "scripted") -> bytes:
+def stock(at: float | None, *tenants: str) -> bytes:
     """A snapshot of a market with its trades, and of these tenants'; `at`: the time at which its clock stands still."""
     clock = None if at is None else MockClock(at)
-    with MockService(seed=7, clock=clock, signals=signals) as made:
+    with MockService(seed=7, clock=clock, signals="scripted") as made:
         for tenant in ("house", *tenants):
             made.populate(tenant)
         return made.snapshot()
 
 
-def stocked(
-    mock: MockService,
-    at: float | None = None,
-    *tenants: str,
-    signals: Literal["scripted", "live"] = "scripted",
-) -> None:
+def stocked(mock: MockService, at: float | None = None, *tenants: str) -> None:
     """Give a mock in memory that stock. Its `restore` checks and copies every row, which takes ten times as long."""
-    gaps = mock.world.gaps
-    mock.world.store._db.deserialize(stock(at, *tenants, signals=signals))
+    gaps, market = mock.world.gaps, mock.world.market
+    mock.world.store._db.deserialize(stock(at, *tenants))
+    mock.world.store.set_meta("market", market)
     mock.world.replace(lambda: None)
     mock.set_gaps(**gaps.as_dict())
 

@@ -108,7 +108,7 @@ def test_python(page: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, req
         return
     checked = Checked(page)
     with MockServer(seed=7, clock=MockClock(SHOWN_AT)) as server, contextlib.ExitStack() as stack:
-        stocked(server, SHOWN_AT, "me", signals="live")
+        stocked(server, SHOWN_AT, "me")
         monkeypatch.setenv("TRADE_API_KEY", "mock_full_me")
         monkeypatch.setenv("TRADE_BASE_URL", server.url)
         monkeypatch.setenv("TRADE_WALLET_KEY", "0x" + "11" * 32)

@@ -96,7 +96,7 @@ def test_the_transcripts_are_what_happens(
             return f"{block[0].partition(block['text'])[0]}{played(block['text'], Player(box, trade))}```"
 
     with MockServer(seed=7, clock=MockClock(SHOWN_AT)) as server:
-        stocked(server, SHOWN_AT, "me", signals="live")
+        stocked(server, SHOWN_AT, "me")
         monkeypatch.setattr(SystemClock, "now", lambda _: server.clock.now())
         trade.env |= {"TRADE_BASE_URL": server.url, "TRADE_MARKET_BASE_URL": server.market_url}
         wanted = BLOCK.sub(play, page)

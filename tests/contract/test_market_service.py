@@ -25,7 +25,7 @@ ALL = (*PER_TOKEN, "/top-performers", "/supported-tokens", "/aggregate-metrics")
 def bazaar() -> Iterator[Wire]:
     """Market data for nothing, no key, and a clock that stands still."""
     with MockServer(seed=7, gaps=GapOptions(paywall="open"), clock=MockClock(START)) as server:
-        stocked(server, START, signals="live")
+        stocked(server, START)
         yield Wire(server, None)
 
 

@@ -85,7 +85,7 @@ class Shop(MockService):
     ) -> None:
         super().__init__(seed=seed, signals=signals, db=db, clock=MockClock(START), gaps=GapOptions(**gaps))
         if traded:
-            stocked(self, START, signals="live")
+            stocked(self, START)
         self.http = httpx.Client(transport=self.transport(), base_url=self.url, trust_env=False)
         weakref.finalize(self, self.world.close)
 
