@@ -180,10 +180,6 @@ def pytest_sessionfinish() -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    examples = [item for item in items if item.name.startswith("test_example[") and item.path.name == "test_help.py"]
-    for place, item in enumerate(examples):  # quick: the first of two; no mock, demo or payment
-        if place % 2 or any(noun in item.name for noun in ("trade mock", "trade demo", "market", "pay ")):
-            item.add_marker(pytest.mark.long)
     for item in items:
         # What decides is the same in both flavours, and under both loops: the quick run plays one.
         if "[trio" in item.name or (item.path.parent.name == "_async" and item.get_closest_marker("twin")):

@@ -61,9 +61,9 @@ def world(trade: Terminal, server: MockServer) -> Terminal:
 
 @pytest.fixture
 def own(request: pytest.FixtureRequest, trade: Terminal, server: MockServer) -> Terminal:
-    """`trade` on a filled tenant of this test; with more trades than fit on two pages."""
+    """`trade` on a filled tenant of this test."""
     tenant = f"cli{sha256(request.node.nodeid.encode()).hexdigest()[:12]}"  # what it holds does not follow from others
-    server.populate(tenant, trades=60)
+    server.populate(tenant, trades=12)
     trade.env |= {"TRADE_BASE_URL": server.url, "TRADE_API_KEY": f"mock_full_{tenant}"}
     return trade
 

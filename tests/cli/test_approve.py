@@ -304,7 +304,7 @@ def test_two_clients_with_one_approval_change_once(
     box: Toolbox, person: Person, stock: MockServer, agent: str, tmp_path: Path, clock: Clock
 ) -> None:
     with toolbox(tmp_path, stock, now=clock) as other:
-        for number in range(10):
+        for number in range(4):
             update = {"operation": "update", "id": agent, "max_positions": 10 + number}
             code = box.call("agent_change", update)["code"]
             person.approve(code)
@@ -318,7 +318,7 @@ def test_two_clients_with_one_approval_pay_once(
     box: Toolbox, person: Person, stock: MockServer, tmp_path: Path, clock: Clock
 ) -> None:
     with toolbox(tmp_path, stock, now=clock) as other:
-        for number in range(5):
+        for number in range(2):
             buy = {**BUY, "purchase": f"both-{number}"}
             person.approve(box.call("market_buy", buy)["code"])
             at_once(lambda: box.call("market_buy", buy), lambda: other.call("market_buy", buy))  # noqa: B023

@@ -191,7 +191,7 @@ def test_terminals_of_few_words(one: Terminal, term: str) -> None:
 
 @each_of("columns", ["0", "1", "20", "-5", "junk", "99999"])
 def test_widths_that_are_none(one: Terminal, service: Scripted, columns: str) -> None:
-    for argv in (("agents", "list"), ("--help",), ("--mock", "mock", "gaps")):
+    for argv in (("agents", "list"), ("--help",), ("config", "list")):
         service.says(200, {"data": [agent(), agent("漢字" * 30)]})
         run = one(*argv, tty=True, env={"COLUMNS": columns})
         assert run.code == 0, run.err
