@@ -186,19 +186,21 @@ def nodes_of_the_chain(seen: Seen, place: Place) -> None:
         seen.raises(client.token_prices, ["ETH"])
         place.server.remove_fault(fault.id)
         payment = client.payments.list()[0]
-    for tail in (f"/v2/{secret}", f"?key={secret}", f"/{secret}/?a={secret}"):
-        for base in (place.server.rpc_url, place.server.url + "/nothing", "http://127.0.0.1:9"):
-            with seen(ChainWitness(base + tail)) as witness:
-                seen(witness.check(payment))
-                for value in vars(witness).values():
-                    seen(value)
-                for duplicate in (copy.copy, copy.deepcopy):
-                    seen.either(duplicate, witness)
-                place.monkeypatch.setenv("TRADE_RPC_URL", base + tail)
-                with MarketClient(**settings) as client:
-                    seen(client)
-                    seen(client.payments.reconcile())
-            seen.raises(witness.check, payment)
+    tails = (f"/v2/{secret}", f"?key={secret}", f"/{secret}/?a={secret}")
+    for tail, base in zip(
+        tails, (place.server.rpc_url, place.server.url + "/nothing", "http://127.0.0.1:9"), strict=True
+    ):
+        with seen(ChainWitness(base + tail)) as witness:
+            seen(witness.check(payment))
+            for value in vars(witness).values():
+                seen(value)
+            for duplicate in (copy.copy, copy.deepcopy):
+                seen.either(duplicate, witness)
+            place.monkeypatch.setenv("TRADE_RPC_URL", base + tail)
+            with MarketClient(**settings) as client:
+                seen(client)
+                seen(client.payments.reconcile())
+        seen.raises(witness.check, payment)
         for scheme in ("http", "ftp"):
             place.monkeypatch.setenv("TRADE_RPC_URL", f"{scheme}://node.example{tail}")
             seen.raises(MarketClient, base_url=place.server.url, ledger=ledger)

