@@ -1,4 +1,7 @@
-"""The shape of the code: who may import whom, and whether the generated flavour is current."""
+"""The shape of the code: who may import whom, and whether the generated flavour is current.
+
+scripts/check plays this.
+"""
 
 import ast
 import os
@@ -17,6 +20,8 @@ from hypothesis import strategies as st
 import tradesdk.fleet
 
 from .test_surface import PUBLIC
+
+pytestmark = pytest.mark.long  # all sources are parsed
 
 ROOT = Path(__file__).parent.parent
 SDK = ROOT / "src" / "tradesdk"
@@ -142,7 +147,6 @@ def alive() -> list[Import]:
     return [one for one in every_import() if not one.typing_only]
 
 
-@pytest.mark.long
 def test_imports_are_found() -> None:
     """The tests below judge what this file finds; so it must find something of each kind."""
     assert any(one.lazy for one in every_import())

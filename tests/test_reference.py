@@ -1,4 +1,7 @@
-"""What pages list is what there is: public names, options and faults of the mock, codes of errors, log events."""
+"""What pages list is what there is: public names, options and faults of the mock, codes of errors, log events.
+
+scripts/check plays this, with the tests that parse all sources.
+"""
 
 import ast
 import re
@@ -111,6 +114,7 @@ def test_the_table_of_codes_has_every_code_once_with_its_class() -> None:
             assert classes[str(code.value)] == name_called(call)
 
 
+@pytest.mark.long
 def test_every_code_is_raised_and_every_raised_one_is_in_the_list() -> None:
     """What is given as `code=` is one of the list, as type checkers see too; and nothing in the list is left over."""
     codes = set(get_args(tradesdk.ErrorCode))
@@ -126,6 +130,7 @@ def test_every_code_is_raised_and_every_raised_one_is_in_the_list() -> None:
     assert codes - ours - by_status - by_class == set()
 
 
+@pytest.mark.long
 def test_the_table_of_log_events_agrees_with_what_is_logged() -> None:
     """Each record of the log says what happened, in fields that the page lists."""
     fields: dict[str, set[str]] = {}
