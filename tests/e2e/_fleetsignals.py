@@ -13,10 +13,10 @@ from tradesdk import Gap, StreamSignal, TradeClient
 from tradesdk._fleet.bodies import stored
 from tradesdk._fleet.server import server
 from tradesdk._fleet.signals import Relay
-from tradesdk.fleet import FleetRelay, FleetSignal, FleetSignals, create_tables
+from tradesdk.fleet import FleetRelay, FleetSignal, FleetSignals
 from tradesdk_mock import MockServer
 
-from .._postgres import Postgres, Proxy, new_schema
+from .._postgres import Postgres, Proxy
 from ._streamhouse import QUICKLY, key_of
 
 CHAIN = 8453
@@ -43,13 +43,15 @@ def signal(when: float = BEGAN + 100, **fields: object) -> StreamSignal:
 
 
 class Fleet:
-    """A schema of its own, with members and a relay that stores what a test says."""
+    """Tables that are empty, with members and a relay that stores what a test says."""
 
-    def __init__(self, postgres: Postgres) -> None:
-        self.postgres, self.url, self.schema = postgres, postgres.url(), new_schema()
-        create_tables(self.url, schema=self.schema)
+    def __init__(self, postgres: Postgres, schema: str) -> None:
+        self.postgres, self.url, self.schema = postgres, postgres.url(), schema
         self._stack = ExitStack()
         self.relay = self.relayed()
+        emptied = [f"DELETE FROM {table}" for table in ("relays", "signals", "groups", "pending", "once", "members")]  # noqa: S608
+        emptied.append("ALTER TABLE signals ALTER COLUMN seq RESTART")
+        self.relay.link.run(*((statement, ()) for statement in emptied))
         assert self.relay.take(BEGAN) == 0
 
     def relayed(self, service: str = SERVICE, lease: float = 600) -> Relay:
