@@ -10,7 +10,7 @@ import httpx
 from ._streamservice import StreamService
 from ._streamservice_plan import Fate, Plan, Refusal
 
-BEGIN, END = 1_500.0, 9_000.0
+BEGIN, END = 1_000.0, 4_600.0
 KINDS = (
     "refused",
     "no answer",
@@ -42,8 +42,8 @@ class Outage:
     kind: str
 
     def plan(self) -> Plan:
-        """Three hours of signals without any other fault."""
-        return Plan.of(2, signals=1_500, disconnects=0, stalls=0, refusals=0, pace=8.0)
+        """Signals for an hour and a half, without any other fault."""
+        return Plan.of(4, signals=700, disconnects=0, stalls=0, refusals=0, pace=8.0)
 
     def crowded(self, seed: int) -> Plan:
         """So many that those of the outage are more than a client will want to hold at once."""

@@ -1,4 +1,4 @@
-"""Hours of outage: the service is asked seldom, the stream goes on by itself, history brings the rest."""
+"""An hour of outage: the service is asked seldom, the stream goes on by itself, history brings the rest."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ LIKE_OTHERS = {
 @pytest.mark.parametrize(
     "kind", [pytest.param(kind, marks=pytest.mark.long if kind in LIKE_OTHERS else ()) for kind in KINDS]
 )
-async def test_an_outage_of_two_hours(kind: str) -> None:
+async def test_an_outage_of_an_hour(kind: str) -> None:
     """At most 20 tries to connect in any five minutes, it never gives up, and nothing is missing without a word."""
     outage = Outage(kind)
     hidden = kind.endswith("without history")
