@@ -35,8 +35,8 @@ def cut_once(*, until: float = 40.0) -> list[Life]:
     return [[5.0, live("a", 5), 5.0], [1.0, *calm, live("end", until)]]
 
 
-HOLE = [fields("a", 5), *(fields(f"h{number}", 6 + number // 100) for number in range(250))]
-WHOLE = ["a", *(f"h{number}" for number in range(250))]
+HOLE = [fields("a", 5), *(fields(f"h{number}", 6 + number // 100) for number in range(120))]  # two pages
+WHOLE = ["a", *(f"h{number}" for number in range(120))]
 
 
 def answering(answer: Answer, *, until: float = float("inf")) -> StreamScript:
