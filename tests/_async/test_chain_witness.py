@@ -316,7 +316,13 @@ FAULTS: dict[str, tuple[list[tuple[str, dict[str, Any]]], str]] = {
 }
 
 
-@pytest.mark.parametrize("name", FAULTS)
+ALIKE = {"slow", "slower and slower", "a redirect", "accepted", "cut short", "behind one address"}
+"""Of the faults: these are decided as another one is."""
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.long if name in ALIKE else ()) for name in FAULTS]
+)
 async def test_a_node_that_fails_or_disagrees_decides_nothing(mock: MockService, name: str) -> None:
     rules, reason = FAULTS[name]
     doubted = Doubted(mock, taken=True, witness=witness_of(mock, "b"))

@@ -92,16 +92,24 @@ async def test_a_client_that_follows_redirects_does_not_do_so_for_us(status: int
 LOOPBACK = "http://127.0.0.1:8787"
 
 
-@each_of("base_url", [BASE, LOOPBACK])
-@each_of("ahead", [111, 600, 3_600, -3_600, 86_400, -86_400, 10**9])
+@each_of(
+    ("base_url", "ahead"),
+    [*((BASE, ahead) for ahead in (111, 600, -3_600, 10**9)), (LOOPBACK, 111), (LOOPBACK, -3_600)],
+)
 async def test_a_date_far_from_ours_is_refused(ahead: float, base_url: str) -> None:
     """Ahead, it would make a payment valid for a long time; behind, one that no verifier takes."""
     error = await refused(Seller(ahead=ahead), "clock_difference", base_url=base_url)
     assert "clock" in error.hint
 
 
-@each_of("base_url", [BASE, LOOPBACK])
-@each_of("ahead", [110, 61, 60, 16, 15, 3, 0, None, -3, -15, -16, -900])
+@each_of(
+    ("base_url", "ahead"),
+    [
+        *((BASE, ahead) for ahead in (110, 61, 60, 16, 15, 3, 0, None, -3, -15, -16, -900)),
+        (LOOPBACK, 110),
+        (LOOPBACK, -16),
+    ],
+)
 async def test_a_date_near_ours_is_honoured(
     ahead: float | None, base_url: str, caplog: pytest.LogCaptureFixture
 ) -> None:

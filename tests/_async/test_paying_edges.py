@@ -30,6 +30,8 @@ from .._seller import PAYMENT_HEADER, PRICE, TWO, Seller, asks_2, settled
 from ..unit._offers import PAY_TO, encoded, offer_2, prices, requirement_2
 from ._market import market_of
 
+pytestmark = pytest.mark.twin
+
 HOUR = 3600
 OTHER = "0x" + "ab" * 20
 

@@ -95,8 +95,8 @@ async def play(seed: int, limit: str) -> int:
 
 
 @each_of("limit", LIMITS)
-async def test_a_few_courses(limit: str) -> None:
-    assert sum([await play(seed, limit) for seed in range(3)]) > 0
+async def test_a_course(limit: str) -> None:
+    assert await play(2, limit) > 0
 
 
 @pytest.mark.long

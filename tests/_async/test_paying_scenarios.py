@@ -22,8 +22,18 @@ def shop() -> Iterator[MockServer]:
         yield running
 
 
-@each_of("scenario", SCENARIOS, ids=str)
+@each_of("scenario", [scenario for scenario in SCENARIOS if not scenario.alike], ids=str)
 async def test_scenario(shop: MockServer, scenario: Scenario) -> None:
+    await play(shop, scenario)
+
+
+@pytest.mark.long
+@each_of("scenario", [scenario for scenario in SCENARIOS if scenario.alike], ids=str)
+async def test_scenario_like_another(shop: MockServer, scenario: Scenario) -> None:
+    await play(shop, scenario)
+
+
+async def play(shop: MockServer, scenario: Scenario) -> None:
     came = await AsyncPlay(shop, scenario).run()
     assert (came.error, came.charged, came.state) == (scenario.error, scenario.charged, scenario.state)
     assert scenario.code in ("", came.code)

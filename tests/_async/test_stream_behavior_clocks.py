@@ -35,7 +35,7 @@ OLD = [fields(f"old{number}", -10_000 + 50 * number) for number in range(198)]
 
 
 @each_of("dated", [True, False], ids=["with Date", "without"])
-@each_of("hours", [-3.0, 0.0, 3.0])
+@each_of("hours", [-3.0, 3.0])
 @each_of("beats", [True, False], ids=["heartbeats", "none"])
 @each_of("first", [True, False], ids=["after a signal", "before any"])
 async def test_holes_are_closed_whatever_the_clocks_say(dated: bool, hours: float, beats: bool, first: bool) -> None:
@@ -53,7 +53,7 @@ async def test_holes_are_closed_whatever_the_clocks_say(dated: bool, hours: floa
 
 
 @each_of("dated", [True, False], ids=["with Date", "without"])
-@each_of("hours", [-3.0, 0.0, 3.0])
+@each_of("hours", [-3.0, 3.0])
 async def test_audits_find_what_was_left_out_whatever_the_clocks_say(dated: bool, hours: float) -> None:
     lives: list[Life] = [[5.0, live("a", 5), *calm(20, 900), live("end", 900)]]
     listed = [*OLD, fields("a", 5), fields("left out", 400)]

@@ -106,13 +106,13 @@ def test_on_a_quiet_chain_the_last_signal_is_not_yielded_twice() -> None:
 
 def test_ids_are_forgotten_with_the_position_once_they_were_audited() -> None:
     one = Follows.begun()
-    for number in range(6_000):
+    for number in range(3_000):
         one.live(f"s{number}", number)
         one.history.add(f"s{number}", number)
         if number % 300 == 0:
             assert one.audit(number + 5) == []
     assert REMEMBERED <= len(one.replay._seen) < 3 * REMEMBERED
-    assert one.live("s5999", 5999, now=6000) == one.live("s5100", 5100, now=6000) == []
+    assert one.live("s2999", 2999, now=3000) == one.live("s2100", 2100, now=3000) == []
 
 
 @pytest.mark.long

@@ -151,7 +151,7 @@ def test_a_class_of_a_user_can_be_pickled_as_well() -> None:
 
 @each_of("cls", CLASSES)
 def test_hostile_text_stays_on_one_printable_line(cls: type[TradeError]) -> None:
-    for text in (*WEAPONS.values(), "x" * 10**6):
+    for text in (*WEAPONS.values(), "x" * 10**5):
         error = example(cls, text)
         if isinstance(error, APIError):
             error.url += text

@@ -213,7 +213,7 @@ with tempfile.TemporaryDirectory() as name:
 
 
 @posix
-@each_of("use", ["closed", "open"])
+@pytest.mark.parametrize("use", [pytest.param("closed", marks=pytest.mark.long), "open"])
 def test_one_that_was_read_only_can_be_used_again(use: str) -> None:
     """Its side files were made with the mode that it had then."""
     done = subprocess.run(

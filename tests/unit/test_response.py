@@ -200,8 +200,8 @@ BALANCE = b'{"wallet_id": "w", "native_balance_usd": 1, "updated_at": 1, "token_
     ids=["page", "balances"],
 )
 @pytest.mark.parametrize("item", [b"0", *(pytest.param(item, marks=pytest.mark.long) for item in (b"{}", b'{"id":0}'))])
-def test_four_mebibytes_of_wrong_items_are_refused_quickly(decode: Callable[[bytes], object], item: bytes) -> None:
-    items = b",".join([item] * (4_000_000 // (len(item) + 1)))
+def test_a_mebibyte_of_wrong_items_is_refused_quickly(decode: Callable[[bytes], object], item: bytes) -> None:
+    items = b",".join([item] * (1_000_000 // (len(item) + 1)))
     started = time.thread_time()
     error = refused(lambda: decode(items))
     assert time.thread_time() - started < 5

@@ -279,7 +279,7 @@ def test_the_error_says_what_is_wrong() -> None:
         assert str(TooLong(what, MAX_LINE, b"\x1b[2Jx")) == f"{says} is longer than 1,048,576 bytes"
 
 
-@each_of("size", [1000, 65_536, 10 * 1024 * 1024])
+@each_of("size", [1000, 10 * 1024 * 1024])
 def test_the_usual_limits(size: int) -> None:
     value = b"x" * (MAX_LINE - 6)
     decoder = SSEDecoder()

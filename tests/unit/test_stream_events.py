@@ -7,7 +7,7 @@ from datetime import datetime, timedelta, timezone
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
@@ -102,7 +102,6 @@ def test_whatever_comes_is_an_event_of_some_kind(raw: bytes) -> None:
     assert isinstance(read(raw), StreamSignal | Heartbeat | UnknownEvent | InvalidEvent)
 
 
-@settings(max_examples=40)
 @given(st.recursive(st.none() | st.booleans() | st.floats() | st.integers() | st.text(), st.lists), st.booleans())
 def test_whatever_a_field_says(value: Any, heartbeat: bool) -> None:
     for name in ("id", "timestamp", "price_usd", "chain_id", "direction", "type"):
@@ -147,7 +146,7 @@ def test_other_chains_are_kept_apart() -> None:
         {"data": [], "next_cursor": 5},
         {"data": [5], "next_cursor": 5},
         {"data": [fields("a", 1)], "next_cursor": ["x"]},
-        b'{"data": [' + b"0," * 1_000_000 + b"0]}",
+        b'{"data": [' + b"0," * 100_000 + b"0]}",
     ],
     ids=lambda body: repr(body)[:30],
 )

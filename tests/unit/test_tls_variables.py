@@ -53,8 +53,10 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     tls._context.cache_clear()
 
 
-@each_of(("name", "path", "reason"), UNUSABLE.values(), ids=UNUSABLE)
-@each_of("proxy", ["", "https://127.0.0.1:9"])
+@each_of(
+    ("proxy", "name", "path", "reason"),
+    [*(("", *row) for row in UNUSABLE.values()), ("https://127.0.0.1:9", *UNUSABLE["an empty file"])],
+)
 def test_unusable(monkeypatch: pytest.MonkeyPatch, place: Path, proxy: str, name: str, path: str, reason: str) -> None:
     """Nothing is sent, and nothing is tried again: there is no client."""
     with monkeypatch.context() as patch:
