@@ -12,6 +12,7 @@ from tradesdk import AsyncMarketClient, Payment, PaymentError, PaymentStage, Tra
 
 from .._eventful import BUDGET, EventfulLedger, Stop, agree, paid_once, stop
 from .._paidservice import BASE, PRICE, CountingSigner, JumpingClock, PaidService
+from .._payments import how
 from ._network import networked
 
 ANSWERS: dict[str, list[str]] = {
@@ -123,3 +124,75 @@ async def lost(shop: Shop) -> Payment:
     assert payment.stage is PaymentStage.ANSWERED
     assert shop.service.total == PRICE
     return payment
+
+
+Calls = tuple[Callable[[], Any], Callable[[], Any]]
+"""The call that is interrupted, and the one that comes next."""
+
+
+async def a_call(shop: Shop) -> Calls:
+    return shop.buy, shop.buy
+
+
+async def a_batch(shop: Shop) -> Calls:
+    run = shop.client.batches.token_prices(["ETH"], max_total="0.03")
+
+    async def act() -> Any:
+        return (await anext(run)).result
+
+    return act, act
+
+
+async def a_batch_of_a_job(shop: Shop) -> Calls:
+    async def act() -> Any:
+        return (await anext(shop.client.batches.token_prices(["ETH"], job="tuesday"))).result
+
+    return act, act
+
+
+async def a_kept_answer(shop: Shop) -> Calls:
+    await lost(shop)
+    return shop.buy, shop.buy
+
+
+async def in_doubt(shop: Shop) -> str:
+    shop.service.kinds = ["lost before"]
+    with pytest.raises(PaymentError) as caught:
+        await shop.client.with_options(max_retries=0).token_prices(["ETH"])
+    assert caught.value.payment is not None
+    return caught.value.payment.id
+
+
+async def resume(shop: Shop) -> Calls:
+    name = await in_doubt(shop)
+    return lambda: shop.client.payments.resume(name), shop.buy
+
+
+async def reconcile(shop: Shop) -> Calls:
+    await in_doubt(shop)
+
+    async def act() -> Any:
+        return (await shop.client.payments.reconcile()).delivered[0]
+
+    return act, shop.buy
+
+
+OTHERS = a_batch, a_batch_of_a_job, a_kept_answer, resume, reconcile
+
+
+async def goes_on(shop: Shop, then: Callable[[], Any]) -> None:
+    """The call before has ended without its answer: it is not paid for a second time, and what was paid for is here."""
+    delivered = [payment for payment in shop.ledger.history() if how(payment) == "answered"]
+    found = error = None
+    waited = len(shop.clock.waits)
+    try:
+        found = await then()
+    except PaymentError as problem:
+        error = problem
+    assert sum(shop.clock.waits[waited:]) < 4, "it waited for somebody who is gone"
+    assert shop.service.total == PRICE, "paid twice for one answer"
+    if delivered:
+        assert found is not None
+        assert (found.again, found.answered_at) == (True, delivered[0].updated_at)
+    elif error is not None:
+        assert error.code == "paid_undelivered"

@@ -12,10 +12,7 @@ import pytest
 import sniffio
 from anyio.lowlevel import checkpoint
 
-from tradesdk import PaymentError
-
-from .._async._paidshop import EVERY_ANSWER, WHEN, Shop, lost, outcome, steps_of
-from .._paidservice import PRICE
+from .._async._paidshop import EVERY_ANSWER, OTHERS, WHEN, Calls, Shop, a_call, goes_on, outcome, steps_of
 from .._payments import how
 from ._cancelling import MODES, Cancelling
 
@@ -111,81 +108,10 @@ async def test_before_anything_is_signed() -> None:
     assert sniffio.current_async_library() in ("asyncio", "trio")
 
 
-Call = Callable[[], Awaitable[Any]]
+EVERY_CALL = pytest.mark.parametrize("of", [a_call, *OTHERS])
 
 
-async def a_call(shop: Shop) -> tuple[Call, Call]:
-    return shop.buy, shop.buy
-
-
-async def a_batch(shop: Shop) -> tuple[Call, Call]:
-    run = shop.client.batches.token_prices(["ETH"], max_total="0.03")
-
-    async def act() -> Any:
-        return (await anext(run)).result
-
-    return act, act
-
-
-async def a_batch_of_a_job(shop: Shop) -> tuple[Call, Call]:
-    async def act() -> Any:
-        return (await anext(shop.client.batches.token_prices(["ETH"], job="tuesday"))).result
-
-    return act, act
-
-
-async def in_doubt(shop: Shop) -> str:
-    shop.service.kinds = ["lost before"]
-    with pytest.raises(PaymentError) as caught:
-        await shop.client.with_options(max_retries=0).token_prices(["ETH"])
-    assert caught.value.payment is not None
-    return caught.value.payment.id
-
-
-async def a_kept_answer(shop: Shop) -> tuple[Call, Call]:
-    await lost(shop)
-    return shop.buy, shop.buy
-
-
-async def resume(shop: Shop) -> tuple[Call, Call]:
-    name = await in_doubt(shop)
-    return lambda: shop.client.payments.resume(name), shop.buy
-
-
-async def reconcile(shop: Shop) -> tuple[Call, Call]:
-    await in_doubt(shop)
-
-    async def act() -> Any:
-        return (await shop.client.payments.reconcile()).delivered[0]
-
-    return act, shop.buy
-
-
-EVERY_CALL = pytest.mark.parametrize("of", [a_call, a_batch, a_batch_of_a_job, a_kept_answer, resume, reconcile])
-
-
-async def goes_on(shop: Shop, then: Call) -> None:
-    """The call before has ended without its answer: it is not paid for a second time, and what was paid for is here."""
-    delivered = [payment for payment in shop.ledger.history() if how(payment) == "answered"]
-    found = error = None
-    waited = len(shop.clock.waits)
-    try:
-        found = await then()
-    except PaymentError as problem:
-        error = problem
-    assert sum(shop.clock.waits[waited:]) < 4, "it waited for somebody who is gone"
-    assert shop.service.total == PRICE, "paid twice for one answer"
-    if delivered:
-        assert found is not None
-        assert found.again
-        assert found.answered_at == delivered[0].updated_at
-    elif error is not None:
-        assert error.code == "paid_undelivered"
-
-
-async def sweep(
-    of: Callable[[Shop], Awaitable[tuple[Call, Call]]], mode: str, patch: pytest.MonkeyPatch | None = None
-) -> int:
+async def sweep(of: Callable[[Shop], Awaitable[Calls]], mode: str, patch: pytest.MonkeyPatch | None = None) -> int:
     """Whoever is cancelled hears of it; and the next equal call, made at once, goes on. Returns how often it waits."""
     at = 0
     for at in range(1, 1000):
