@@ -75,9 +75,8 @@ def note(model: str, rows: Iterable[Mapping[str, Any]]) -> None:
 
 
 def add(kind: str, value: object, about: str = "") -> None:
-    """Takes down one id or symbol, with a few words about it."""
-    seen = _seen.setdefault(kind, {})
-    if isinstance(value, str) and _SAFE.fullmatch(value) and (value in seen or len(seen) < MOST):
+    """Takes down one id or symbol, with a few words about it; without any, those from before stay."""
+    if isinstance(value, str) and _SAFE.fullmatch(value) and len(seen := _seen.setdefault(kind, {})) < MOST:
         seen[value] = safe_words(about) or seen.get(value, "")
 
 
@@ -110,10 +109,15 @@ def keep(settings: Settings) -> None:
     with suppress(OSError, ValueError, CliError):
         path = file_of(settings)
         old = _read(path)
-        new = old | {kind: dict([*(seen | old.get(kind, {}) | seen).items()][:MOST]) for kind, seen in _seen.items()}
-        if any(seen.items() - old.get(kind, {}).items() for kind, seen in _seen.items()):
+        new = old | {kind: _merged(seen, old.get(kind, {})) for kind, seen in _seen.items()}
+        if new != old:
             _write(path, new)
     forget_pending()
+
+
+def _merged(seen: dict[str, str], old: dict[str, str]) -> dict[str, str]:
+    named = {value: about or old.get(value, "") for value, about in seen.items()}
+    return dict([*(named | old | named).items()][:MOST])
 
 
 def _write(path: Path, kept: Kept) -> None:

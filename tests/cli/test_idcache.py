@@ -67,6 +67,14 @@ def test_what_was_seen_last_comes_first_and_there_is_a_bound(settings: Settings)
     assert idcache.file_of(settings).stat().st_size < 1_000_000
 
 
+def test_words_stay_when_a_token_is_seen_again_without(settings: Settings) -> None:
+    tokens = [{"tokens": [{"symbol": "ETH", "name": "Ether"}]}, {"token_symbol": "ETH"}]
+    for rows in (tokens, tokens[1:]):
+        idcache.note("Other", rows)
+        idcache.keep(settings)
+        assert idcache.read(settings, "tokens") == {"ETH": "Ether"}
+
+
 def test_what_was_not_used_for_long_is_forgotten(tmp_path: Path) -> None:
     worlds = [Settings(mock=True, home=tmp_path, world=f"w{number}") for number in range(idcache.MOST_FILES + 2)]
     for number, one in enumerate(worlds):

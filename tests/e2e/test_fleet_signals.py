@@ -21,6 +21,7 @@ from tradesdk.fleet import AsyncFleetSignals, FleetRelay, FleetSignal, FleetSign
 
 from .._pages import ROOT, blocks
 from .._postgres import Postgres, Proxy, new_schema
+from .._rows import each_of
 from ._fleetsignals import BEGAN, CHAIN, SERVICE, Fleet, ids, joined, signal, through
 
 
@@ -279,8 +280,24 @@ def test_a_missing_password_and_refused_tls_are_no_server_that_is_away(fleet: Fl
     with pytest.raises(FleetError, match="SSL was required") as caught:
         status(f"{fleet.url}sslmode=require", schema=fleet.schema)
     assert caught.value.code == "fleet_denied"
-    said = psycopg.OperationalError("connection to server at ::1 failed: fe_sendauth: no password supplied")
-    assert problem(said, server(fleet.url)).kind == "denied"
+
+
+@each_of(
+    ("error", "kind"),
+    [
+        (psycopg.OperationalError("connection failed: fe_sendauth: no password supplied"), "denied"),
+        (psycopg.OperationalError("connection failed: FATAL: the database system is starting up"), "unreachable"),
+        (psycopg.OperationalError("the connection is lost"), "unreachable"),
+        (psycopg.ProgrammingError("the cursor is closed"), "failed"),
+        (psycopg.errors.OutOfMemory("out of memory"), "failed"),  # an OperationalError, too
+        (psycopg.errors.DiskFull("no space left"), "failed"),
+        (psycopg.errors.TooManyConnections("too many clients"), "unreachable"),
+        (psycopg.errors.SerializationFailure("could not serialize access"), "locked"),
+        (psycopg.errors.UndefinedTable("no such relation"), "lost"),
+    ],
+)
+def test_what_an_error_of_the_server_means(error: psycopg.Error, kind: str) -> None:
+    assert problem(error, server("postgresql://host/fleet")).kind == kind
 
 
 def test_tables_that_are_missing(postgres: Postgres) -> None:
