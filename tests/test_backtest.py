@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 from tradesdk import Signal, TradeClient
 from tradesdk_mock import MockClock, MockService
 
+from . import _answers
+
 pytestmark = pytest.mark.long
 
 example = importlib.import_module("backtest_a_rule")
@@ -26,18 +28,8 @@ HASTY = Rule(confidence=0.6, memory=3_600, margin=0.0005, stop=0.004, target=0.0
 
 
 def signal(minute: float, price: float, direction: str = "SELL", confidence: float = 0.1, token: str = TOKEN) -> Signal:
-    return Signal.model_validate(
-        {
-            "id": f"sig_{minute}",
-            "token_address": token,
-            "token_symbol": "BRETT",
-            "chain_id": 8453,
-            "direction": direction,
-            "confidence": confidence,
-            "price_usd": price,
-            "timestamp": BORN + int(minute * 60),
-        }
-    )
+    about = {"token_address": token, "direction": direction, "confidence": confidence, "price_usd": price}
+    return Signal.model_validate(_answers.signal(f"sig_{minute}", timestamp=BORN + int(minute * 60), **about))
 
 
 def lived(*signals: Signal, rule: Any = SURE, money: float = 1_000) -> Any:

@@ -20,6 +20,7 @@ from tradesdk import RetryPolicy, TradeClient
 from tradesdk_cli.output.stderr import Notes
 from tradesdk_mock import MockServer
 
+from .. import _answers
 from ._terminal import Run, Terminal
 
 STREAM = ("signals", "stream", "--chain", "base")
@@ -29,19 +30,8 @@ BEGIN = 1_767_268_800
 
 def event(number: int = 1, **fields: Any) -> dict[str, Any]:
     """A signal as it is printed."""
-    return {
-        "type": "signal",
-        "id": f"sig_{number:024x}",
-        "token_address": "0x7D050D38d93e46546a1F4454f6f061C6a935B6a7",
-        "token_symbol": "BRETT",
-        "chain_id": 8453,
-        "direction": "BUY",
-        "confidence": 0.81,
-        "price_usd": 0.014597478,
-        "timestamp": BEGIN + number,
-        "replayed": False,
-        "late": False,
-    } | fields
+    made = _answers.signal(f"sig_{number:024x}", direction="BUY", price_usd=0.014597478, timestamp=BEGIN + number)
+    return {"type": "signal"} | made | {"replayed": False, "late": False} | fields
 
 
 def sends(market: MockServer, *events: dict[str, Any]) -> tuple[str, ...]:

@@ -16,6 +16,7 @@ from tradesdk._fleet.signals import Relay
 from tradesdk.fleet import FleetRelay, FleetSignal, FleetSignals
 from tradesdk_mock import MockServer
 
+from .. import _answers
 from .._postgres import Postgres, Proxy
 from ._streamhouse import QUICKLY, key_of
 
@@ -26,20 +27,8 @@ numbers = itertools.count(1)
 
 
 def signal(when: float = BEGAN + 100, **fields: object) -> StreamSignal:
-    number = next(numbers)
-    body = {
-        "type": "signal",
-        "id": f"sig_{number}",
-        "token_address": "0x" + "22" * 20,
-        "token_symbol": "BRETT",
-        "chain_id": CHAIN,
-        "direction": "BUY",
-        "confidence": 0.5,
-        "price_usd": 0.1,
-        "timestamp": when,
-        **fields,
-    }
-    return StreamSignal.model_validate(body)
+    made = _answers.signal(f"sig_{next(numbers)}", type="signal", timestamp=when)
+    return StreamSignal.model_validate(made | fields)
 
 
 class Fleet:

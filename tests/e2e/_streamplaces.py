@@ -12,6 +12,7 @@ from typing import Any
 from tradesdk import RetryPolicy
 
 from .._hostile import Visit, answer
+from .._streamscript import live
 
 OPEN = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
 EMPTY = answer(json.dumps({"data": []}).encode())
@@ -24,18 +25,7 @@ def chunk(data: bytes) -> bytes:
 
 def signal_event(number: int, timestamp: int) -> bytes:
     """One signal as the stream sends it."""
-    fields = {
-        "type": "signal",
-        "id": f"sig_{number}",
-        "token_address": "0x" + "ab" * 20,
-        "token_symbol": "BRETT",
-        "chain_id": 8453,
-        "direction": "BUY",
-        "confidence": 0.9,
-        "price_usd": 0.1,
-        "timestamp": timestamp,
-    }
-    return chunk(b"data: %s\n\n" % json.dumps(fields).encode())
+    return chunk(live(f"sig_{number}", 0, timestamp=timestamp))
 
 
 @dataclass

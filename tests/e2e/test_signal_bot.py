@@ -23,6 +23,7 @@ import pytest
 from tradesdk import StreamSignal, TradeClient
 from tradesdk_mock import MockClock, MockServer, MockService
 
+from .. import _answers
 from .._pages import ROOT
 from .._seeds import drawn
 
@@ -276,18 +277,8 @@ ADDRESS = "0x532f27101965dd16442E59d40670FaF5eBB142E4"
 
 def take(book: Any, *, later: float = 0, **fields: Any) -> str | None:
     """What it does on a signal that it gets so many seconds later."""
-    known = {
-        "type": "signal",
-        "id": f"sig_{book.taken()}",
-        "token_address": ADDRESS,
-        "token_symbol": "BRETT",
-        "chain_id": 8453,
-        "direction": "BUY",
-        "confidence": 0.9,
-        "price_usd": 2.0,
-        "timestamp": NOW,
-    }
-    action: str | None = book.take(StreamSignal.model_validate({**known, **fields}), NOW + later)
+    known = _answers.signal(f"sig_{book.taken()}", token_address=ADDRESS, direction="BUY", price_usd=2.0, timestamp=NOW)
+    action: str | None = book.take(StreamSignal.model_validate({"type": "signal"} | known | fields), NOW + later)
     return action
 
 

@@ -14,6 +14,7 @@ from tradesdk import Gap, Signal, StreamItem, StreamSignal
 from tradesdk._stream.checkpoint import CheckpointState
 from tradesdk._stream.deduplication import Deduplicator, HistoryWalk
 
+from .. import _answers
 from .._clock import START
 
 SETTLE = 3.0
@@ -31,16 +32,10 @@ def live(signal_id: str, at: float, **changes: Any) -> StreamSignal:
 
 
 def _fields(signal_id: str, at: float, changes: dict[str, Any]) -> dict[str, Any]:
-    return {
-        "id": signal_id,
-        "token_address": "0x" + "cd" * 20,
-        "token_symbol": "BRETT",
-        "chain_id": 8453,
-        "direction": "BUY",
-        "confidence": 0.9,
-        "price_usd": 0.25,
-        "timestamp": datetime.fromtimestamp(math.floor(START + at), UTC),
-    } | changes
+    return (
+        _answers.signal(signal_id, direction="BUY", timestamp=datetime.fromtimestamp(math.floor(START + at), UTC))
+        | changes
+    )
 
 
 class History:
