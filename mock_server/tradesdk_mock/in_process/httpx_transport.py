@@ -46,10 +46,8 @@ class MockTransport(httpx.BaseTransport, httpx.AsyncBaseTransport):
         """Answer one request of a blocking client."""
         self._check(request)
         assert isinstance(request.stream, httpx.SyncByteStream)  # noqa: S101 - a blocking client's always is
-        content, limit = bytearray(), 0
-        if request.method in _WITH_BODY:
-            limit = self._pipeline.longest_body(request.url.path, _CLIENT)
-        if not _is_longer(request, limit):
+        content = bytearray()
+        if limit := self._longest(request):
             for piece in request.stream:
                 content += piece
                 if len(content) > limit:
@@ -69,10 +67,8 @@ class MockTransport(httpx.BaseTransport, httpx.AsyncBaseTransport):
         """Answer one request of an async client."""
         self._check(request)
         assert isinstance(request.stream, httpx.AsyncByteStream)  # noqa: S101 - an async client's always is
-        content, limit = bytearray(), 0
-        if request.method in _WITH_BODY:
-            limit = self._pipeline.longest_body(request.url.path, _CLIENT)
-        if not _is_longer(request, limit):
+        content = bytearray()
+        if limit := self._longest(request):
             pieces = aiter(request.stream)
             async for piece in pieces:
                 content += piece
@@ -114,12 +110,20 @@ class MockTransport(httpx.BaseTransport, httpx.AsyncBaseTransport):
         except h11.LocalProtocolError as error:
             raise httpx.LocalProtocolError(str(error), request=request) from None
 
+    def _longest(self, request: httpx.Request) -> int:
+        """How much of its body is read; 0 when it has none, or says that it is longer than what may be read."""
+        if request.method not in _WITH_BODY:
+            return 0
+        limit = self._pipeline.longest_body(request.url.path, _CLIENT)
+        announced = request.headers.get("content-length", "0")
+        return 0 if announced.isascii() and announced.isdigit() and int(announced) > limit else limit
+
     def _received(self, request: httpx.Request, content: bytearray, limit: int) -> Request:
         """The request as it would arrive."""
         path, _, query = _target(request).partition(b"?")
         kept: bytes | None = b""
-        if request.method in _WITH_BODY:  # other methods have no body
-            kept = None if _is_longer(request, limit) or len(content) > limit else bytes(content)
+        if request.method in _WITH_BODY:
+            kept = bytes(content) if limit and len(content) <= limit else None
         return Request(
             request.method,
             unquote(path.decode("ascii")),
@@ -134,9 +138,3 @@ class MockTransport(httpx.BaseTransport, httpx.AsyncBaseTransport):
 def _target(request: httpx.Request) -> bytes:
     target: bytes = request.extensions.get("target", request.url.raw_path)
     return target
-
-
-def _is_longer(request: httpx.Request, limit: int) -> bool:
-    """Whether the request says that its body is longer; then none of it is read."""
-    announced = request.headers.get("content-length", "0")
-    return announced.isascii() and announced.isdigit() and int(announced) > limit
