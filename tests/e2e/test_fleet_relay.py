@@ -13,7 +13,7 @@ import anyio
 import anyio.to_thread
 import pytest
 
-from tradesdk import APIConnectionError, AsyncTradeClient, FleetError, Gap, StreamSignal, TradeClient, TradeError
+from tradesdk import APIError, AsyncTradeClient, FleetError, Gap, StreamSignal, TradeClient, TradeError
 from tradesdk._fleet.bodies import LeaseLostError, stored
 from tradesdk._fleet.server import server
 from tradesdk._fleet.signals import Relay
@@ -38,7 +38,7 @@ from ._fleetsignals import (
     trading,
     wait_for,
 )
-from ._streamhouse import key_of, server_of
+from ._streamhouse import HISTORY, key_of, server_of
 
 
 @pytest.fixture(scope="module")
@@ -159,30 +159,59 @@ def test_what_is_deleted_is_a_gap(fleet: Fleet, group: str | None, caplog: pytes
     assert [record.event for record in caplog.records] == ["stream_gap"] * 2  # type: ignore[attr-defined]
 
 
+AWAY: tuple[dict[str, Any], ...] = (
+    {"kind": "reset"},
+    {"kind": "status", "status": 503},
+    {"kind": "status", "status": 429, "headers": {"x-ratelimit-reset": ""}},
+)
+
+
 @pytest.mark.parametrize("group", [None, "bots"])
-def test_a_service_that_is_away_for_a_moment_makes_no_gap(
-    fleet: Fleet, service: MockServer, group: str | None, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_service_that_is_away_for_a_moment_makes_no_gap(fleet: Fleet, service: MockServer, group: str | None) -> None:
     began = BEGAN + 10_000 * next(numbers)
     made = [service.emit_signal(chain_id=CHAIN, timestamp=began + time).id for time in (50, 1000)]
     with trading(service) as trade:
         listed = {one.id: one.model_dump() for one in trade.signals.history(chain=CHAIN, start=began, end=began + 5000)}
         signals = [StreamSignal.model_validate({"type": "signal", **listed[one]}) for one in made]
-        member = joined(fleet.member(group, client=trade, reports=True))
+        member = joined(fleet.member(group, client=trade.with_options(max_retries=0), reports=True))
         fleet.publish(signals[0])
         assert ids(member, 1) == made[:1]
         fleet.publish(signals[1])
         fleet.forgets()
-
-        def away(**_: object) -> None:
-            raise APIConnectionError("no connection", method="GET", url=service.url, sent=False)
-
-        with monkeypatch.context() as patch:
-            patch.setattr(trade.signals, "history", away)
-            with pytest.raises(APIConnectionError):
+        for fault in AWAY:
+            rule = service.add_fault(route=HISTORY, **fault)
+            with pytest.raises(APIError):
                 next(member)
+            service.remove_fault(rule.id)
         got = ids(member, 2 if group else 1)
     assert (got[-1], member.gaps) == (made[1], 0)
+
+
+def test_a_history_that_is_refused_is_a_gap(fleet: Fleet, service: MockServer) -> None:
+    with trading(service) as trade:
+        member = joined(fleet.member(client=trade, reports=True))
+        fleet.publish(signal())
+        fleet.forgets()
+        rule = service.add_fault("status", route=HISTORY, status=403)
+        gap = next(member)
+        service.remove_fault(rule.id)
+    assert isinstance(gap, Gap)
+    assert gap.reason.startswith("the history cannot be read: 403")
+
+
+def test_more_than_is_read_at_once_is_a_gap(fleet: Fleet, service: MockServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    for place in ("tradesdk._sync.fleet_signals", "tradesdk._fleet.bodies"):
+        monkeypatch.setattr(f"{place}.MOST_MISSED", 2)
+    began = BEGAN + 10_000 * next(numbers)
+    fleet.do(f"UPDATE relays SET since = {began}, position = {began}, trimmed_time = {began}")  # noqa: S608
+    made = [service.emit_signal(chain_id=CHAIN, timestamp=began + time).id for time in (10, 20, 30)]
+    with trading(service) as trade:
+        member = fleet.member(None, since=began - 1, client=trade, reports=True)
+        fleet.publish(signal(began + 30))
+        fleet.forgets()
+        gap, *got = itertools.islice(member, 3)
+    assert isinstance(gap, Gap)
+    assert (gap.end.timestamp(), [one.id for one in got if isinstance(one, FleetSignal)]) == (began + 20, made[1:])
 
 
 @pytest.mark.parametrize(
