@@ -13,7 +13,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,8 @@ import httpx
 import pytest
 
 from tradesdk_mock import GapOptions, MockClock, MockServer, MockServerError, MockService
+from tradesdk_mock.core.errors import StateFileError
+from tradesdk_mock.state import file_check
 
 from ._http import START, add_agent, add_wallet, client, error, in_process, ok, walk
 
@@ -371,7 +373,7 @@ def test_what_is_no_state_is_refused_by_name_and_left_alone(path: Path, good: by
             run_sql(path, *spoil)
         elif kind.startswith("other database"):
             number = VERSION if kind.endswith("number") else 0
-            run_sql(path, "CREATE TABLE t (x)", f"PRAGMA user_version = {number}", "PRAGMA journal_mode = WAL")
+            run_sql(path, "CREATE TABLE agents (x)", f"PRAGMA user_version = {number}", "PRAGMA journal_mode = WAL")
     before = listing(path.parent)
     with MockService(clock=MockClock(START)) as service, in_process(service) as http:
         ok(http.get("/v1/account"))
@@ -386,6 +388,29 @@ def test_what_is_no_state_is_refused_by_name_and_left_alone(path: Path, good: by
         with pytest.raises(MockServerError, match=f"the state file .*world.db .*{message}"):
             MockService(db=path)
     assert listing(path.parent) == before
+
+
+@pytest.mark.parametrize(("failures", "changes", "looks"), [(0, 0, 1), (3, 3, 4), (3, 2, 3), (99, 99, 10)])
+def test_a_file_that_changes_while_it_is_checked_is_checked_again(
+    path: Path, good: bytes, monkeypatch: pytest.MonkeyPatch, failures: int, changes: int, looks: int
+) -> None:
+    """What was read may be half of two states; ten times, for it may be damaged and in use."""
+    path.write_bytes(good)
+    really, looked = file_check.check_state, 0
+
+    def look(db: sqlite3.Connection) -> None:
+        nonlocal looked
+        looked += 1
+        if looked <= changes:
+            os.utime(path, (looked, looked))
+        if looked <= failures:
+            raise file_check.Unusable("is damaged: half of it is new")
+        really(db)
+
+    monkeypatch.setattr(file_check, "check_state", look)
+    with pytest.raises(StateFileError, match="half of it") if looks <= failures else nullcontext():
+        file_check.check(str(path))
+    assert looked == looks
 
 
 def test_a_file_of_another_version_with_a_log_is_left_alone(path: Path, tmp_path: Path, good: bytes) -> None:
