@@ -68,7 +68,7 @@ def test_what_was_seen_last_comes_first_and_there_is_a_bound(settings: Settings)
 
 
 def test_words_stay_when_a_token_is_seen_again_without(settings: Settings) -> None:
-    tokens = [{"tokens": [{"symbol": "ETH", "name": "Ether"}]}, {"token_symbol": "ETH"}]
+    tokens: list[dict[str, object]] = [{"tokens": [{"symbol": "ETH", "name": "Ether"}]}, {"token_symbol": "ETH"}]
     for rows in (tokens, tokens[1:]):
         idcache.note("Other", rows)
         idcache.keep(settings)
