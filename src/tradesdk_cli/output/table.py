@@ -131,9 +131,10 @@ def _table(
 ) -> Table:
     table = Table(box=None, padding=(0, _GAP, 0, 0), pad_edge=False, show_header=head, header_style="bold")
     for i in shown:
-        most = widths[i] if columns[i].kind in _TEXTS else None
+        # A width that is given need not be measured. In a row by itself, what is no text may be wider than expected.
+        width = widths[i] if head or columns[i].kind in _TEXTS else None
         justify: Literal["right", "left"] = "right" if columns[i].right else "left"
-        table.add_column(Text(columns[i].heading), justify=justify, min_width=widths[i], max_width=most, no_wrap=True)
+        table.add_column(Text(columns[i].heading), justify=justify, width=width, min_width=widths[i], no_wrap=True)
     for line in grid:
         table.add_row(*(line[i] for i in shown))
     return table
