@@ -56,13 +56,11 @@ def _in_an_id(weapon: str) -> str:
 
 
 class Mirror:
-    """Stands before the service at `behind` and spoils what it says."""
+    """Stands before the service at `behind` and spoils what it says, but for errors."""
 
     def __init__(self) -> None:
         self.behind = ""
         self.weapon = HOSTILE
-        self.statuses: tuple[int, ...] = (200, 201)
-        """Answers with these are spoiled; others pass as they are."""
         self.url = ""
 
     def spoiled(self, content: bytes) -> bytes:
@@ -91,7 +89,7 @@ def mirror() -> Iterator[Mirror]:
                 visit.close()
                 return
             content = reply.read()
-            if reply.status_code in state.statuses and content.startswith((b"{", b"[")):
+            if reply.status_code in (200, 201) and content.startswith((b"{", b"[")):
                 content = state.spoiled(content)
             kept: dict[str, Any] = {
                 name: value for name, value in reply.headers.items() if name not in _OF_THE_CONNECTION

@@ -5,195 +5,98 @@ import io
 import json
 import os
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from itertools import product
+from typing import Any
 
 import pytest
 from rich.cells import cell_len
 
+from tradesdk import TradeClient
 from tradesdk_mock import MockServer
 
 from .._rows import each_of
 from .._texts import HOSTILE, WEAPONS
 from ._hostile import Mirror, deep, harmless, mirror
+from ._matrix import CALLS, Things, settle_in, shop
 from ._services import Scripted, agent
-from ._terminal import Run, Terminal
+from ._terminal import Terminal
 from .conftest import BUYER_KEY
-from .test_help import LEAVES
+from .test_help import keystores_cost_nothing
 
-FORMATS = ("table", "json", "ndjson", "csv", "tsv")
-QUICK = (
-    "account usage",
-    "agents list",
-    "agents get AGENT",
-    "wallets balance WALLET",
-    "trades list",
-    "positions list",
-    "signals stream --chain base --since 6h --count 2 --duration 5s",
-    "mock status",
-    "mock key list",
-)
-
-# AGENT, IDLE, WALLET, TRADE and SIGNAL stand for what there is. Codes: how it may end, 0 where nothing is said.
-CALLS: dict[str, tuple[int, ...]] = {
-    "account show": (),
-    "account usage": (),
-    "agents list": (),
-    "agents get AGENT": (),
-    "agents update IDLE --name x --yes": (),
-    "agents create --name n --wallet-id WALLET --chain base --yes": (),
-    "wallets list": (),
-    "wallets balance WALLET": (),
-    "trades list": (),
-    "trades get TRADE": (),
-    "positions list": (),
-    "signals latest --chain base": (),
-    "signals history --chain base": (),
-    "signals stream --chain base --since 6h --count 2 --duration 5s": (),
-    "market prices ETH AERO": (),
-    "market signals ETH": (),
-    "market history AERO": (),
-    "market win-rate ETH": (),
-    "market avg-prices ETH": (),
-    "market top --sort winRate": (),
-    "market metrics": (),
-    "market tokens --limit 20": (),
-    "pay quote prices ETH": (),
-    "pay history": (),
-    "pay budget": (),
-    "pay reconcile": (),
-    "mock status": (),
-    "mock clock": (),
-    "mock fault add latency": (),
-    "mock fault list": (),
-    "mock fault kinds": (),
-    "mock fault clear": (),  # else everything from here on takes the second that was added
-    "mock emit --chain base": (),
-    "mock key create --name x": (),
-    "mock key list": (),
-    "mock logs": (),
-    "mock gaps": (),
-    "mock payments list": (),
-    "mock payments balances": (),
-    "mock payments check": (1,),  # it says that something was charged twice
-    "mock tenant populate other": (),
-    "mock agent start IDLE": (7,),  # it runs already, from the second time on
-    "wallets connect --label main --chain base --yes": (7,),  # it is connected already, from the second time on
-    "agents delete IDLE --yes": (7,),  # it is active by now
-    "api GET /v1/agents": (),
-    "whoami": (),
-    "top --once": (2,),  # a board has no other format
-    "plot token SIGNAL --chain base": (6,),
-    "plot agent AGENT": (),
-}
-
-
-class Spoiled(NamedTuple):
-    """A mirror before a mock, and what there is behind it."""
-
-    mirror: Mirror
-    ids: dict[str, str]
+FORMATS = ("table", "ndjson", "csv", "tsv")
+IN_ALL_FORMATS = [
+    *("account usage", "agents list", "agents get", "wallets balance", "trades list", "positions list"),
+    *("signals stream", "mock status", "mock key list"),
+]
+CODES = {"plot token": 6, "mock payments check": 1, "pay reconcile": 14}
+"""How a command ends when what it reads is spoiled, or was made elsewhere."""
 
 
 @pytest.fixture(scope="module")
-def hostile() -> Iterator[Spoiled]:
-    """A mock behind a mirror that spoils what it says."""
-    with mirror() as spoiled, MockServer(signals="scripted") as server:
-        spoiled.behind = server.url
-        server.populate("shared")
-        import httpx
+def behind() -> Iterator[tuple[Mirror, MockServer]]:
+    """A mirror that spoils what a mock says, and that mock."""
+    with mirror() as spoiling, shop() as server:
+        spoiling.behind = server.url
+        yield spoiling, server
 
-        headers = {"Authorization": "Bearer mock_full_shared"}
-        with httpx.Client(base_url=server.url, headers=headers, trust_env=False) as asking:
 
-            def first(path: str, **query: str) -> Any:
-                return asking.get(path, params=query).json()["data"][0]
+@dataclass
+class Victim:
+    things: Things
+    mirror: Mirror
 
-            ids = {
-                "AGENT": first("/v1/agents", status="active")["id"],
-                "IDLE": first("/v1/agents", status="idle")["id"],
-                "WALLET": first("/v1/wallets", chain_id="8453")["id"],
-                "TRADE": first("/v1/trades")["id"],
-                "SIGNAL": first("/v1/signals", chain="8453")["token_symbol"],
-            }
-        yield Spoiled(spoiled, ids)
+    def __call__(self, words: str, form: str) -> None:
+        argv, typed = self.things.argv(words) if words in CALLS else (words.split(), "")
+        argv += [] if form == "terminal" else ["-o", form]
+        there = {"TRADE_BASE_URL": self.mirror.url, "TRADE_MARKET_BASE_URL": self.mirror.url, "NO_COLOR": "1"}
+        run = self.things.trade(*argv, stdin=typed, tty=form == "terminal", columns=100, env=there)
+        harmless(run, form)
+        if form == "json" and words == "signals stream":
+            assert run.code == 2, "a stream is no array"
+            return
+        assert run.code in (0, CODES.get(words)), (words, run.code, run.err)
+        if run.code:
+            return
+        if form == "json" and run.out:
+            json.loads(run.out)
+        if form == "ndjson":
+            assert all(isinstance(json.loads(found), (dict, list)) for found in run.out.splitlines())
+        if form == "csv":
+            for row in csv.reader(io.StringIO(run.out, newline="")):
+                assert not any(cell.startswith(("=", "@", "\t", "\r")) for cell in row), row
 
 
 @pytest.fixture
-def victim(trade: Terminal, hostile: Spoiled) -> Terminal:
-    """`trade` at the mirror, with money to spend."""
-    hostile.mirror.weapon, hostile.mirror.statuses = HOSTILE, (200, 201)
-    trade.env |= {
-        "TRADE_BASE_URL": hostile.mirror.url,
-        "TRADE_API_KEY": "mock_full_shared",
-        "TRADE_WALLET_KEY": BUYER_KEY,
-        "TRADE_BUDGET_PER_DAY": "100",
-        "NO_COLOR": "1",
-    }
-    return trade
-
-
-def words_of(line: str, ids: dict[str, str]) -> list[str]:
-    return [ids.get(word, word) for word in line.split()]
-
-
-def exists(line: str) -> bool:
-    words = line.split()
-    return any(tuple(words[:length]) in LEAVES for length in (1, 2, 3))
-
-
-def check(run: Run, line: str, form: str, codes: tuple[int, ...]) -> None:
-    harmless(run, form)
-    if form == "json" and line.startswith("signals stream"):
-        assert run.code == 2, "a stream is no array"
-        return
-    assert run.code in (0, *codes), (line, run.code, run.err)
-    if run.code:
-        return
-    if form == "json" and run.out:
-        json.loads(run.out)
-    if form == "ndjson":
-        assert all(isinstance(json.loads(found), (dict, list)) for found in run.out.splitlines())
-    if form == "csv":
-        for row in csv.reader(io.StringIO(run.out, newline="")):
-            assert not any(cell.startswith(("=", "@", "\t", "\r")) for cell in row), row
-
-
-def through(victim: Terminal, hostile: Spoiled, line: str, form: str) -> None:
-    argv = words_of(line, hostile.ids)
-    run = victim(*argv, tty=True, columns=100) if form == "terminal" else victim(*argv, "-o", form)
-    check(run, line, form, CALLS[line])
+def victim(trade: Terminal, behind: tuple[Mirror, MockServer], monkeypatch: pytest.MonkeyPatch) -> Iterator[Victim]:
+    """`trade` with money to spend; what commands are about is made without the mirror."""
+    spoiling, server = behind
+    spoiling.weapon = HOSTILE
+    settle_in(trade, server)
+    keystores_cost_nothing(trade, monkeypatch)
+    with TradeClient(api_key=trade.env["TRADE_API_KEY"], base_url=server.url) as client:
+        yield Victim(Things(trade, client), spoiling)
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("form", ["terminal", "json"])
-def test_nothing_acts_through_any_command(victim: Terminal, hostile: Spoiled, form: str) -> None:
-    for line in CALLS:
-        if exists(line):
-            through(victim, hostile, line, form)
+@pytest.mark.parametrize(("words", "form"), [*product(CALLS, ("terminal", "json")), ("top --once", "terminal")])
+def test_nothing_acts_through_any_command(victim: Victim, words: str, form: str) -> None:
+    victim(words, form)
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("form", [form for form in FORMATS if form != "json"])
-def test_nothing_acts_in_any_format(victim: Terminal, hostile: Spoiled, form: str) -> None:
-    for line in QUICK:
-        through(victim, hostile, line, form)
-
-
-def test_every_command_that_talks_is_called_here() -> None:
-    silent = {"demo", "doctor", "login", "logout", "help", "completion"}
-    silent |= {"fleet"}  # of the service it has signals only, as signals stream
-    silent |= {"mcp", "approve"}  # what agents and people see there: test_mcp_hostile.py
-    called = {tuple(line.split()) for line in CALLS}
-    kinds = {words[0] for words in LEAVES if words[0] not in silent} - {"config"}
-    assert kinds <= {words[0] for words in called}
+@pytest.mark.parametrize("form", FORMATS)
+@each_of("words", IN_ALL_FORMATS)
+def test_nothing_acts_in_any_format(victim: Victim, words: str, form: str) -> None:
+    victim(words, form)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("name", [name for name in WEAPONS if name != "lone"])
-def test_each_weapon_alone(victim: Terminal, hostile: Spoiled, name: str) -> None:
-    hostile.mirror.weapon = WEAPONS[name]
-    for line in ("agents list", "agents get AGENT", "trades list", "mock key list"):
-        through(victim, hostile, line, "terminal")
+@each_of("words", ["agents list", "agents get", "trades list", "mock key list"])
+def test_each_weapon_alone(victim: Victim, name: str, words: str) -> None:
+    victim.mirror.weapon = WEAPONS[name]
+    victim(words, "terminal")
 
 
 # How much
