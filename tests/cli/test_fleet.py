@@ -156,6 +156,12 @@ def test_a_group_that_nobody_relays_for_says_so(member: Terminal, monkeypatch: p
     assert said(run, "unrelayed")
 
 
+@pytest.mark.long
+def test_a_group_ends_after_a_time(member: Terminal) -> None:
+    run = member("signals", "stream", "--chain", "base", "--group", "bots", "--duration", "0.3s")
+    assert (run.code, run.out) == (0, "")
+
+
 def test_a_relay_says_what_it_does(member: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Relay, "renew", lambda relay: None)
     monkeypatch.setattr("tradesdk._sync.signal_stream.SignalStream.__next__", stopped)
