@@ -110,13 +110,13 @@ def test_filters_reach_the_service(world: Terminal, server: MockServer) -> None:
         ("trades list --since {low} --until {high}", "opened_at", 60, 40),
         pytest.param("trades list --since {low}", "opened_at", 30, 0, marks=pytest.mark.long),
         pytest.param("trades list --until {high}", "opened_at", 0, 70, marks=pytest.mark.long),
-        ("signals history --chain base --min-confidence 0.9", "confidence", 0.9, 1),
+        ("signals history --chain bnb --min-confidence 0.9", "confidence", 0.9, 1),
     ],
 )
 def test_what_the_service_cannot_filter(world: Terminal, argv: str, field: str, low: float, high: float) -> None:
     """All pages are read, whatever their order; what is shown is just what the whole list has of it."""
     words = argv.split()
-    everything = world(*words[: words.index("base") + 1 if "base" in words else 2], "--all").lines
+    everything = world(*words[: words.index("bnb") + 1 if "bnb" in words else 2], "--all").lines
     if field == "opened_at":
         times = sorted(one[field] for one in everything)
         low, high = (times[-int(low)] if low else 0), (times[-int(high)] if high else times[-1])
@@ -208,7 +208,7 @@ def test_columns_that_are_empty_or_that_a_filter_fills_are_left_out_first(world:
 
 
 def test_a_token_by_its_symbol_or_its_address(world: Terminal) -> None:
-    history = ("signals", "history", "--chain", "base")
+    history = ("signals", "history", "--chain", "bnb")
     known = world(*history, "-n", "1").lines[0]
     by_symbol = world(*history, "--token", known["token_symbol"].lower(), "--all").lines
     assert by_symbol == world(*history, "--token", known["token_address"], "--all").lines
