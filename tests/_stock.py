@@ -13,7 +13,7 @@ def stock(at: float | None, *tenants: str) -> bytes:
     """A snapshot of a market with its trades, and of these tenants'; `at`: the time at which its clock stands still."""
     clock = None if at is None else MockClock(at)
     with MockService(seed=7, clock=clock, signals="scripted") as made:
-        for tenant in ("house", *tenants):
+        for tenant in (*tenants, "house"):
             made.populate(tenant)
         return made.snapshot()
 

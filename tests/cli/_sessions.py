@@ -14,6 +14,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,7 @@ from tradesdk import SystemClock
 from tradesdk._sync.concurrency import Interruptible
 from tradesdk_mock import MockClock, MockServer, MockService
 
+from .._stock import stocked
 from ._terminal import Run, Terminal
 from .test_help import keystores_cost_nothing
 
@@ -112,11 +114,11 @@ class Names:
         return self._values[match[1]]
 
 
-def play(text: str, trade: Terminal, world: Path, patch: pytest.MonkeyPatch) -> str:
+def play(text: str, trade: Terminal, patch: pytest.MonkeyPatch) -> str:
     """The session as it should stand in its file."""
     header, steps = parse(text)
     columns = int(header["columns"] or 80)
-    with home_of(trade, world, patch) as home, served(trade, header["served"]) as url, frozen(patch):
+    with home_of(trade, patch) as home, served(trade, header["served"]) as url, frozen(patch):
         names = Names(home=str(home), **({"url": url, "port": url.rpartition(":")[2]} if url else {}))
         written = [header[0]]
         for step in steps:
@@ -158,7 +160,7 @@ def run_line(trade: Terminal, words: list[str], typed: str, columns: int | None)
 
 
 @contextmanager
-def home_of(trade: Terminal, world: Path, patch: pytest.MonkeyPatch) -> Iterator[Path]:
+def home_of(trade: Terminal, patch: pytest.MonkeyPatch) -> Iterator[Path]:
     """An empty home folder with the mock world in it, and an environment that knows nothing of who runs the tests."""
     short = Path(tempfile.gettempdir() if len(tempfile.gettempdir()) < 10 else "/tmp")  # noqa: S108 - lines break there
     while True:
@@ -167,7 +169,7 @@ def home_of(trade: Terminal, world: Path, patch: pytest.MonkeyPatch) -> Iterator
             home.mkdir(mode=0o700)
             break
     (home / "trade" / "mock").mkdir(mode=0o700, parents=True)
-    shutil.copy(world, home / "trade" / "mock" / "default.sqlite3")
+    (home / "trade" / "mock" / "default.sqlite3").write_bytes(stopped_world())
     try:
         with patch.context() as patched:
             for name in [name for name in os.environ if name not in ("PATH", "PYTEST_CURRENT_TEST")]:
@@ -177,7 +179,6 @@ def home_of(trade: Terminal, world: Path, patch: pytest.MonkeyPatch) -> Iterator
             time.tzset()
             trade.home = home
             trade.env = {"TRADE_HOME": str(home / "trade"), "TRADE_MOCK": "1", "NO_COLOR": "1"}
-            patched.setitem(MockService.populate.__kwdefaults__ or {}, "trades", 250)
             keystores_cost_nothing(trade, patched)
             yield home
     finally:
@@ -190,7 +191,7 @@ def served(trade: Terminal, wanted: str | None) -> Iterator[str]:
     """The address of a mock server, where the header asks for one; `trade` is set to it."""
     with MockServer(seed=7, clock=MockClock(NOW)) if wanted else nullcontext() as server:
         if server is not None:
-            server.populate("me")
+            stocked(server, NOW, "me")
             trade.env |= {"TRADE_MOCK": "0", "TRADE_BASE_URL": server.url, "TRADE_API_KEY": "mock_full_me"}
             trade.env |= {"TRADE_MARKET_BASE_URL": server.url, "TRADE_WALLET_KEY": WALLET_KEY}
         yield server.url if server else ""
@@ -224,14 +225,9 @@ def frozen(patch: pytest.MonkeyPatch) -> Iterator[None]:
         yield
 
 
-def make_worlds(folder: Path) -> tuple[Path, Path]:
-    """The world of the sessions, its clock stopped; and the same before anybody looked at its market."""
-    file, young = folder / "world.sqlite3", folder / "young.sqlite3"
-    with MockService(seed=7, db=file) as mock:
-        mock.clock.move(freeze=True, to=NOW, allow_backwards=True)
-        mock.reset()
-        mock.populate("me")
-    shutil.copy(file, young)
-    with MockService(db=file) as mock:
-        mock.populate("house")  # else every session that buys makes its trades again
-    return file, young
+@cache
+def stopped_world() -> bytes:
+    """The world of the sessions, its clock stopped."""
+    with MockService(seed=7, clock=MockClock(NOW)) as mock:
+        stocked(mock, NOW, "me")
+        return mock.snapshot()

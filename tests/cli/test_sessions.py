@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ._sessions import SESSIONS, SessionError, make_worlds, parse, play
+from ._sessions import SESSIONS, SessionError, parse, play
 from ._terminal import Terminal
 from .test_help import LEAVES
 
@@ -20,21 +20,15 @@ NOT_PLAYED = {
 """Commands that are in no session, and why."""
 
 
-@pytest.fixture(scope="module")
-def mock_world(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    return make_worlds(tmp_path_factory.mktemp("world"))
-
-
 @pytest.mark.parametrize("file", FILES, ids=[file.stem for file in FILES])
 def test_session(
     file: Path,
     trade: Terminal,
-    mock_world: tuple[Path, Path],
     monkeypatch: pytest.MonkeyPatch,
     pytestconfig: pytest.Config,
 ) -> None:
     kept = file.read_text(encoding="utf-8")
-    played = play(kept, trade, mock_world[file.stem == "mock"], monkeypatch)
+    played = play(kept, trade, monkeypatch)
     if pytestconfig.getoption("update"):
         file.write_text(played, encoding="utf-8")
     elif played != kept:
@@ -62,18 +56,16 @@ CASES = {
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_a_session_that_cannot_be_played(
-    case: str, trade: Terminal, mock_world: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_session_that_cannot_be_played(case: str, trade: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
     text, message = CASES[case]
     with pytest.raises(SessionError, match=message):
-        play(text, trade, mock_world[0], monkeypatch)
+        play(text, trade, monkeypatch)
 
 
-def test_what_differs_is_found(trade: Terminal, mock_world: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_differs_is_found(trade: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
     right = "# pipe\n\n# why\n$ trade agents get nobody -o table\n"
-    played = play(right, trade, mock_world[0], monkeypatch)
+    played = play(right, trade, monkeypatch)
     assert played.startswith(right)
     assert played.endswith("\n[exit 6]\n")
     for wrong in (played.replace("! error", "! eror"), played.replace("[exit 6]\n", ""), played + "more\n"):
-        assert play(wrong, trade, mock_world[0], monkeypatch) == played
+        assert play(wrong, trade, monkeypatch) == played
