@@ -27,9 +27,18 @@ def stocked(mock: MockService, at: float | None = None, *tenants: str) -> None:
     mock.set_gaps(**gaps.as_dict())
 
 
+@cache
+def world() -> bytes:
+    """That stock, and the tenant of `trade --mock`."""
+    with MockService(seed=7, signals="scripted") as made:
+        stocked(made)
+        made.populate("me")
+        return made.snapshot()
+
+
 def stocked_worlds(home: Path, *names: str) -> None:
-    """Worlds of `trade --mock` with that stock: to build it, the first purchase in a new world takes half a second."""
+    """Worlds of `trade --mock`: to build one, its first command and its first purchase take half a second."""
     folder = home / "mock"
     folder.mkdir(mode=0o700, exist_ok=True)
     for name in names:
-        (folder / f"{name}.sqlite3").write_bytes(stock(None))
+        (folder / f"{name}.sqlite3").write_bytes(world())

@@ -11,7 +11,7 @@ from tradesdk import TradeClient
 from tradesdk_mock import GapOptions, MockClock, MockServer
 
 from .._postgres import Postgres, new_schema
-from .._stock import stocked
+from .._stock import stocked, stocked_worlds
 from ._services import Scripted, scripted
 from ._streams import quick_market
 from ._terminal import Terminal
@@ -73,6 +73,12 @@ def client(own: Terminal) -> Iterator[TradeClient]:
     """The SDK's client on the tenant of this test."""
     with TradeClient(api_key=own.env["TRADE_API_KEY"], base_url=own.env["TRADE_BASE_URL"]) as made:
         yield made
+
+
+@pytest.fixture
+def worlds(trade: Terminal) -> None:
+    """What `trade --mock` and `trade --world` begin with, without building it."""
+    stocked_worlds(trade.home, "default", "one", "side", "w")
 
 
 @pytest.fixture

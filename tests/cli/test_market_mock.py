@@ -10,17 +10,13 @@ import pytest
 
 from tradesdk import Ledger, LocalSigner
 
-from .._stock import stocked_worlds
 from ._terminal import Terminal
 from .conftest import BUYER_KEY
 
 BUY = ("market", "prices", "ETH", "BRETT", "--max-price", "0.10")
 
 
-@pytest.fixture(autouse=True)
-def worlds(trade: Terminal) -> None:
-    """Their trades are built already."""
-    stocked_worlds(trade.home, "default", "one", "two", "w")
+pytestmark = pytest.mark.usefixtures("worlds")
 
 
 def test_play_money_is_paid_and_written_down_beside_the_world(trade: Terminal) -> None:

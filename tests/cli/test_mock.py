@@ -6,15 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from tradesdk_mock import MockService
-
 from ._terminal import Terminal
 
 
-def test_a_new_world_is_filled_and_the_same_everywhere(
-    trade: Terminal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(MockService.populate.__kwdefaults__ or {}, "trades", 250)  # as many as there are otherwise
+def test_a_new_world_is_filled_and_the_same_everywhere(trade: Terminal, tmp_path: Path) -> None:
     trade("--mock", "mock", "clock", "--freeze")  # or else its agents go on trading
     first = trade("--mock", "agents", "list").lines
     second = trade("agents", "list", env={"TRADE_MOCK": "1", "TRADE_HOME": str(tmp_path / "elsewhere")}).lines
@@ -22,6 +17,7 @@ def test_a_new_world_is_filled_and_the_same_everywhere(
     assert len(trade("--mock", "trades", "list", "--all").lines) == 250
 
 
+@pytest.mark.usefixtures("worlds")
 def test_worlds_are_apart(trade: Terminal) -> None:
     agent = trade("--mock", "agents", "list", "--status", "idle").lines[0]["id"]
     assert trade("--world", "side", "agents", "delete", agent, "--yes").code == 0
@@ -29,12 +25,14 @@ def test_worlds_are_apart(trade: Terminal) -> None:
     assert trade("--mock", "agents", "get", agent).code == 0
 
 
+@pytest.mark.usefixtures("worlds")
 def test_the_key_of_the_real_service_is_not_used(trade: Terminal) -> None:
     assert trade("--mock", "account", "show", env={"TRADE_API_KEY": "real"}).json["email"].startswith("me@")
     other = trade("--mock", "account", "show", env={"TRADE_API_KEY": "mock_read_free_someone"})
     assert (other.json["email"].partition("@")[0], other.json["plan"], other.err) == ("someone", "free", "")
 
 
+@pytest.mark.usefixtures("worlds")
 def test_a_key_that_is_not_used_is_said_once(trade: Terminal) -> None:
     run = trade("--mock", "trades", "list", "--all", "-o", "json", env={"TRADE_API_KEY": "real-hidden"})
     assert run.code == 0
@@ -43,6 +41,7 @@ def test_a_key_that_is_not_used_is_said_once(trade: Terminal) -> None:
     ]
 
 
+@pytest.mark.usefixtures("worlds")
 def test_hints_go_on_in_the_same_world(trade: Terminal) -> None:
     assert "trade --mock agents list" in trade("--mock", "agents", "get", "nope").problem["hint"]
     assert "trade --world w agents list" in trade("agents", "get", "nope", "--world", "w").problem["hint"]
@@ -57,6 +56,7 @@ def test_hints_go_on_in_the_same_world(trade: Terminal) -> None:
     assert "mock_full_NAME" in refused.problem["hint"]
 
 
+@pytest.mark.usefixtures("worlds")
 def test_what_needs_the_mocks_own_dependencies(trade: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
     for module in ("uvicorn", "tradesdk_mock.serving.uvicorn_server"):
         monkeypatch.delitem(sys.modules, module, raising=False)

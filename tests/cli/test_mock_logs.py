@@ -71,6 +71,7 @@ def test_the_latest(trade: Terminal, served: MockServer) -> None:
         assert (numbers(run := trade("mock", "logs", *words.split(), "-o", "ndjson")), run.err) == (found, "")
 
 
+@pytest.mark.usefixtures("worlds")
 def test_the_embedded_world_has_none_and_says_so(trade: Terminal) -> None:
     trade("--mock", "agents", "list")
     run = trade("--mock", "mock", "logs")

@@ -340,6 +340,7 @@ def test_what_the_mock_has_by_default_is_said_as_it_is_typed(trade: Terminal) ->
     assert {each.default for each in required} == {None}
 
 
+@pytest.mark.usefixtures("worlds")
 def test_a_value_in_the_place_of_an_id_is_not_shown(trade: Terminal) -> None:
     for value in ("mocksk_0123456789abcdef", "sk_live_0123456789"):
         run = trade("--mock", "mock", "key", "revoke", value)
@@ -348,6 +349,7 @@ def test_a_value_in_the_place_of_an_id_is_not_shown(trade: Terminal) -> None:
         assert value not in run.out + run.err
 
 
+@pytest.mark.usefixtures("worlds")
 def test_agents_have_names_here_too(trade: Terminal) -> None:
     assert trade("--mock", "mock", "agent", "start", "base-slow").json["status"] == "active"
     assert trade("--mock", "agents", "get", "base-slow").json["status"] == "active"

@@ -9,8 +9,9 @@ import pytest
 
 from tradesdk_mock import MockClock, MockServer, MockService
 
-from .._stock import stocked_worlds
 from ._terminal import Terminal
+
+pytestmark = pytest.mark.usefixtures("worlds")
 
 
 @pytest.fixture
@@ -53,7 +54,7 @@ def test_there_and_back_in_the_embedded_world(trade: Terminal, file: Path) -> No
     assert trade("--mock", "mock", "snapshot", str(file)).json["bytes"] == file.stat().st_size
     assert trade("--mock", "agents", "delete", agent, "--yes").code == 0
     back = trade("--mock", "mock", "restore", str(file), "--yes")
-    assert (back.code, back.json["tenants"]) == (0, ["me"])
+    assert (back.code, back.json["tenants"]) == (0, ["house", "me"])
     assert trade("--mock", "agents", "get", agent).code == 0
     # Into another world, too, where what is there is forgotten.
     other = trade("--world", "side", "mock", "reset", "--seed", "9", "--yes").json
@@ -64,7 +65,6 @@ def test_there_and_back_in_the_embedded_world(trade: Terminal, file: Path) -> No
 
 
 def test_what_was_paid_in_a_restored_world_is_forgotten_on_both_sides(trade: Terminal, file: Path) -> None:
-    stocked_worlds(trade.home, "default")
     assert trade("--mock", "mock", "snapshot", str(file)).code == 0
     assert trade("--mock", "market", "prices", "ETH", "--max-price", "0.03").code == 0
     assert len(trade("--mock", "pay", "history").lines) == 1

@@ -10,7 +10,6 @@ import pytest
 from tradesdk import Ledger, PaymentStage
 from tradesdk_mock import MockServer
 
-from .._stock import stocked_worlds
 from ..unit._ledger import trusted
 from ._terminal import Terminal
 from .conftest import BUYER_KEY
@@ -18,6 +17,7 @@ from .conftest import BUYER_KEY
 PRICES = ("market", "prices", "ETH", "BRETT", "--max-price", "0.10")
 
 
+@pytest.mark.usefixtures("worlds")
 def test_quotes_need_nothing(trade: Terminal) -> None:
     for line, price in (
         ("signals ETH:5 BRETT", "0.10"),
@@ -250,8 +250,8 @@ def test_reconcile(buyer: Terminal, shop: MockServer) -> None:
     shop.payments.assert_charged(times=2)
 
 
+@pytest.mark.usefixtures("worlds")
 def test_all_that_expired_may_be_marked_at_once(trade: Terminal) -> None:
-    stocked_worlds(trade.home, "default")
     trade.env["TRADE_MOCK"] = "1"
     trade("mock", "clock", "--freeze")
     trade("mock", "fault", "add", "status", "status=404", "--paid", "only", "--count", "3")
@@ -383,9 +383,9 @@ def test_a_node_that_cannot_be_used(buyer: Terminal) -> None:
     assert "a-marked-key" not in run.err
 
 
+@pytest.mark.usefixtures("worlds")
 def test_in_a_mock_world_its_own_node_is_asked(trade: Terminal) -> None:
     """Whatever the environment names: play money has no place on the chain."""
-    stocked_worlds(trade.home, "default")
     trade.env["TRADE_RPC_URL"] = "https://node.invalid"
     assert trade("--mock", "mock", "fault", "add", "status", "--paid", "only", "status=503").code == 0
     name = trade("--mock", "market", "prices", "ETH", "--max-price", "1").problem["payment"]["id"]

@@ -127,6 +127,7 @@ def test_market_data_gets_the_key_where_the_profile_says_only(profiled: Terminal
     assert service.keys == ["Bearer KEPT-KEY"]
 
 
+@pytest.mark.usefixtures("worlds")
 def test_the_mock_does_not_get_the_key_of_a_profile(profiled: Terminal) -> None:
     (profiled.home / "keys" / "work").chmod(0o644)  # it is not even read
     assert profiled("--mock", "account", "show").json["email"] == "me@example.test"

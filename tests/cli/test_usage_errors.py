@@ -135,6 +135,7 @@ def test_a_hint_goes_where_the_line_went() -> None:
         assert placed(hint, program) == f"see {there} agents list, or {login}"
 
 
+@pytest.mark.usefixtures("worlds")
 @each_of(
     "line",
     [
