@@ -18,9 +18,11 @@ from tradesdk_mock import MockServer
 
 from ._terminal import Terminal
 
-ENDS = pytest.mark.parametrize(
-    ("number", "code"),
-    [(signals.SIGINT, 130), (signals.SIGTERM, 143), *([(signals.SIGHUP, 129)] if hasattr(signals, "SIGHUP") else [])],
+OTHERS = [(signals.SIGTERM, 143), *([(signals.SIGHUP, 129)] if hasattr(signals, "SIGHUP") else [])]
+ENDS = pytest.mark.parametrize(("number", "code"), [(signals.SIGINT, 130), *OTHERS])
+# The same, where the number of the signal decides nothing more than the exit code.
+ANY = pytest.mark.parametrize(
+    ("number", "code"), [(signals.SIGINT, 130), *(pytest.param(*end, marks=pytest.mark.long) for end in OTHERS)]
 )
 
 
@@ -55,7 +57,7 @@ def test_what_is_being_paid_is_waited_for(
     assert "nothing was paid" not in buyer("market", "prices", "ETH", "--max-price", "0.03").err, "it was printed"
 
 
-@ENDS
+@ANY
 def test_the_second_signal_does_not_wait(
     buyer: Terminal,
     shop: MockServer,
@@ -70,7 +72,7 @@ def test_the_second_signal_does_not_wait(
     shop.payments.assert_not_charged()
 
 
-@ENDS
+@ANY
 @pytest.mark.parametrize("step", ["handed over", "printed"])
 def test_an_answer_that_was_not_printed_is_kept_for_the_same_command(
     buyer: Terminal,
@@ -131,7 +133,7 @@ def test_a_signal_after_it_is_printed_has_nothing_to_say(
     assert "nothing was paid" not in buyer("market", "prices", "ETH", "--max-price", "0.03").err
 
 
-@ENDS
+@ANY
 def test_a_signal_before_anything_is_signed_ends_it_at_once(
     buyer: Terminal,
     shop: MockServer,
@@ -166,7 +168,7 @@ def waits(monkeypatch: pytest.MonkeyPatch) -> list[signals.Signals]:
 
 
 @pytest.mark.parametrize("verb", ["resume", "reconcile"])
-@ENDS
+@ANY
 def test_what_is_handed_over_is_waited_for(
     buyer: Terminal, shop: MockServer, waits: list[signals.Signals], verb: str, number: signals.Signals, code: int
 ) -> None:
@@ -183,7 +185,7 @@ def test_what_is_handed_over_is_waited_for(
 
 
 @pytest.mark.parametrize("verb", ["resume", "reconcile"])
-@ENDS
+@ANY
 def test_the_second_signal_does_not_wait_for_what_is_handed_over(
     buyer: Terminal, shop: MockServer, waits: list[signals.Signals], verb: str, number: signals.Signals, code: int
 ) -> None:

@@ -27,7 +27,6 @@ from tradesdk_mock import MockServer
 
 from .._payments import MARKED_PAID, PLACES, REJECTED, RESERVED, payment
 from .._rows import each_of
-from .._stock import stocked_worlds
 from ..unit._ledger import set_budget
 from ._terminal import Run, Terminal
 
@@ -44,11 +43,17 @@ def about_money(run: Run) -> tuple[int, str, Any, Any]:
     [
         ({"kind": "reset", "executed": True}, (14, "outcome_unknown", "unknown", "sent"), "trade pay resume pay_"),
         ({"kind": "status", "status": 503}, (14, "outcome_unknown", "unknown", "sent"), "trade pay resume pay_"),
-        ({"kind": "status", "status": 429}, (14, "outcome_unknown", "unknown", "sent"), "trade pay resume pay_"),
-        (
+        pytest.param(
+            {"kind": "status", "status": 429},
+            (14, "outcome_unknown", "unknown", "sent"),
+            "trade pay resume pay_",
+            marks=pytest.mark.long,
+        ),
+        pytest.param(
             {"kind": "settlement", "reason": "settlement_pending"},
             (14, "outcome_unknown", "unknown", "sent"),
             "trade pay resume pay_",
+            marks=pytest.mark.long,
         ),
         ({"kind": "malformed_json"}, (14, "paid_undelivered", True, "taken"), "trade pay show pay_"),
         (
@@ -109,8 +114,8 @@ def test_what_is_unresolved_is_not_paid_for_again_unless_ordered(buyer: Terminal
     [
         ({"amount": "90000"}, "over_price", "--max-price 0.09"),
         ({"network": "eip155:1"}, "unsupported_network", "only with USDC on Base"),
-        ({"payTo": "nobody"}, "bad_recipient", "report it to the service"),
-        ({"maxTimeoutSeconds": 5}, "short_validity", "maxTimeoutSeconds"),
+        pytest.param({"payTo": "nobody"}, "bad_recipient", "report it to the service", marks=pytest.mark.long),
+        pytest.param({"maxTimeoutSeconds": 5}, "short_validity", "maxTimeoutSeconds", marks=pytest.mark.long),
     ],
 )
 def test_guards(buyer: Terminal, shop: MockServer, offer: dict[str, Any], code: str, hint: str) -> None:
@@ -129,7 +134,14 @@ def test_a_budget_that_is_no_amount(buyer: Terminal, shop: MockServer) -> None:
     assert shop.payments.submissions() == []
 
 
-@pytest.mark.parametrize(("name", "told"), [("PER_CALL", "per call"), ("PER_DAY", "per day"), ("TOTAL", "in total")])
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("PER_CALL", "per call"),
+        pytest.param("PER_DAY", "per day", marks=pytest.mark.long),
+        ("TOTAL", "in total"),
+    ],
+)
 def test_a_budget_is_raised_where_it_was_set(buyer: Terminal, shop: MockServer, name: str, told: str) -> None:
     line = ("market", "prices", "ETH", "BRETT", "--max-price", "0.10")
     run = buyer(*line, env={f"TRADE_BUDGET_{name}": "0.05"})
@@ -213,9 +225,9 @@ def test_a_ledger_that_cannot_be_used(buyer: Terminal, shop: MockServer) -> None
     assert shop.payments.submissions() == []
 
 
+@pytest.mark.usefixtures("worlds")
 def test_when_its_time_is_up(trade: Terminal) -> None:
     """Resending it is no use any more: the same command signs its nonce again."""
-    stocked_worlds(trade.home, "default")
     trade.env["TRADE_MOCK"] = "1"
     trade("mock", "fault", "add", "status", "status=500", "--paid", "only", "--count", "1")
     name = trade(*PRICES).problem["payment"]["id"]
