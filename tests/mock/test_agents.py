@@ -8,7 +8,7 @@ from __future__ import annotations
 import httpx
 import pytest
 
-from tradesdk_mock import MockServer, MockServerError
+from tradesdk_mock import MockServerError, MockService
 
 from ._http import START, add_agent, add_wallet, error, ok, walk
 
@@ -29,7 +29,7 @@ def test_numbers_too_large_for_a_float(api: httpx.Client, number: str) -> None:
     error(answer, answer.status_code, {400: "invalid_request", 422: "validation_error"}[answer.status_code])
 
 
-def test_start_and_stop_by_control(server: MockServer, api: httpx.Client) -> None:
+def test_start_and_stop_by_control(server: MockService, api: httpx.Client) -> None:
     agent = add_agent(api, add_wallet(api))["id"]
     path = f"/v1/agents/{agent}"
     server.clock.advance(3)

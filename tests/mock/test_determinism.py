@@ -322,7 +322,7 @@ def test_another_seed_another_world(alone: Player) -> None:
         assert not ids[0] & ids[1], kind
 
 
-def test_a_reset_starts_the_same_world_again(server: MockServer, alone: Player) -> None:
+def test_a_reset_starts_the_same_world_again(server: MockService, alone: Player) -> None:
     with client(server, None) as http:
         for _ in range(2):
             player = Player(server, http)

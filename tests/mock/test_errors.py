@@ -13,7 +13,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tradesdk_mock import MockServer, MockServerError, MockService
+from tradesdk_mock import MockServerError, MockService
 
 from .._rows import each_of
 from ._http import add_agent, add_wallet, client, error, in_process, ok
@@ -36,7 +36,7 @@ METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "BREW")
 
 
 @pytest.fixture(params=["socket", "process"])
-def api(request: pytest.FixtureRequest, server: MockServer) -> Iterator[httpx.Client]:
+def api(request: pytest.FixtureRequest, server: MockService) -> Iterator[httpx.Client]:
     with client(server) if request.param == "socket" else in_process(server) as http:
         yield http
 
@@ -119,13 +119,13 @@ def test_headers_over_64_kib(api: httpx.Client) -> None:
     ok(api.get("/v1/account", headers={f"X-{n}": "a" * 1_000 for n in range(60)}))
 
 
-async def test_awaited_requests_are_refused_in_process_as_by_a_connection(server: MockServer) -> None:
+async def test_awaited_requests_are_refused_in_process_as_by_a_connection(server: MockService) -> None:
     async with httpx.AsyncClient(transport=server.transport(), base_url=server.url) as http:
         with pytest.raises(httpx.LocalProtocolError):
             await http.get("/v1/account", headers={"X-A": "a\nb"})
         with pytest.raises(httpx.UnsupportedProtocol):
             await http.get("ftp://localhost/x")
-        server.stop()
+        server.close()
         with pytest.raises(MockServerError, match="the mock is closed"):
             await http.get("/v1/account")
 
@@ -160,7 +160,7 @@ def test_a_body_of_just_under_a_mebibyte_is_read(api: httpx.Client, writes: list
 
 
 def test_a_crash_is_an_internal_error_and_the_server_goes_on(
-    server: MockServer, api: httpx.Client, caplog: pytest.LogCaptureFixture
+    server: MockService, api: httpx.Client, caplog: pytest.LogCaptureFixture
 ) -> None:
     before = ok(api.get("/v1/account/usage"))["requests"]["used"]
     server.world.store.run("ALTER TABLE trades RENAME TO elsewhere")
@@ -174,7 +174,7 @@ def test_a_crash_is_an_internal_error_and_the_server_goes_on(
 
 
 def test_a_crash_undoes_what_its_request_had_written(
-    server: MockServer, api: httpx.Client, monkeypatch: pytest.MonkeyPatch
+    server: MockService, api: httpx.Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     agent = add_agent(api, add_wallet(api))["id"]
     real = server.world.store.run

@@ -16,7 +16,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tradesdk_mock import GapInfo, GapOptions, MockClock, MockServer, MockService
+from tradesdk_mock import GapInfo, GapOptions, MockClock, MockService
 
 from .._rows import each_of
 from ._http import OWNER, START, add_agent, add_wallet, client, connection, error, in_process, ok, sign, walk
@@ -53,7 +53,7 @@ def test_every_option_is_described_and_has_a_test() -> None:
         ({"mood": "good"}, "there is no gap option 'mood'; there are: " + ", ".join(GapOptions().as_dict())),
     ],
 )
-def test_values_that_an_option_does_not_have(server: MockServer, options: dict[str, Any], message: str) -> None:
+def test_values_that_an_option_does_not_have(server: MockService, options: dict[str, Any], message: str) -> None:
     before = server.gaps
     with pytest.raises(ValueError, match=message):
         server.set_gaps(**{"range_status": "400", **options})
@@ -147,7 +147,7 @@ CODES = {400: "invalid_request", 403: "forbidden", 404: "not_found", 409: "confl
     [(option, value, *row, answer) for option, *row, answers in STATUSES for value, answer in answers.items()],
 )
 def test_which_status(
-    server: MockServer, api: httpx.Client, option: str, value: str, request_: str, fields: dict[str, Any], answer: str
+    server: MockService, api: httpx.Client, option: str, value: str, request_: str, fields: dict[str, Any], answer: str
 ) -> None:
     wallet = add_wallet(api)
     agent = add_agent(api, wallet)["id"]
@@ -178,7 +178,7 @@ def test_which_status(
         assert api.get(f"/v1/agents/{agent}").json() | {"status": 0} == before | {"status": 0}
 
 
-def test_bounds_and_an_empty_patch(server: MockServer, api: httpx.Client) -> None:
+def test_bounds_and_an_empty_patch(server: MockService, api: httpx.Client) -> None:
     server.set_gaps(bounds="none")
     made = add_agent(api, add_wallet(api), **HUGE)
     assert (made["risk"], made["max_positions"]) == (HUGE["risk"], 2**63 - 1)
@@ -192,7 +192,7 @@ def test_bounds_and_an_empty_patch(server: MockServer, api: httpx.Client) -> Non
 # What an answer has in it
 
 
-def test_risk_defaults(server: MockServer, api: httpx.Client) -> None:
+def test_risk_defaults(server: MockService, api: httpx.Client) -> None:
     wallet = add_wallet(api)
     assert add_agent(api, wallet)["risk"] == {}
     server.set_gaps(risk_defaults="filled")
@@ -201,7 +201,7 @@ def test_risk_defaults(server: MockServer, api: httpx.Client) -> None:
     assert made["risk"] == ok(api.get(f"/v1/agents/{made['id']}"))["risk"] == filled
 
 
-def test_wallet_message(server: MockServer, api: httpx.Client) -> None:
+def test_wallet_message(server: MockService, api: httpx.Client) -> None:
     ok(api.post("/v1/wallets", json=connection(56)), 201)
     server.set_gaps(wallet_message="I own {address} on chain {chain_id}")
     error(api.post("/v1/wallets", json=connection()), 400, "invalid_signature")
@@ -209,7 +209,7 @@ def test_wallet_message(server: MockServer, api: httpx.Client) -> None:
     ok(api.post("/v1/wallets", json={**connection(), "signature": signature}), 201)
 
 
-def test_wallet_twice(server: MockServer, api: httpx.Client) -> None:
+def test_wallet_twice(server: MockService, api: httpx.Client) -> None:
     """It is connected once for each chain; the proof is looked at first."""
     first, _ = (ok(api.post("/v1/wallets", json=connection(chain)), 201) for chain in (8453, 56))
     error(api.post("/v1/wallets", json=connection(label="second")), 409, "conflict")
@@ -219,7 +219,7 @@ def test_wallet_twice(server: MockServer, api: httpx.Client) -> None:
     assert [wallet["chain_id"] for wallet in walk(api, "/v1/wallets", limit=1)] == [56, 8453]
 
 
-def test_order(server: MockServer, rich: httpx.Client) -> None:
+def test_order(server: MockService, rich: httpx.Client) -> None:
     paths = ("/v1/agents", "/v1/wallets", "/v1/trades", "/v1/positions")
     newest = {path: walk(rich, path, limit=100) for path in paths}
     for path, time in zip(paths, ("created_at", "created_at", "opened_at", "opened_at"), strict=True):
@@ -234,7 +234,7 @@ def test_order(server: MockServer, rich: httpx.Client) -> None:
     assert rich.get("/v1/signals/history?chain=56").json()["data"] == history, "its order is written down"
 
 
-def test_unknown_values(server: MockServer, rich: httpx.Client) -> None:
+def test_unknown_values(server: MockService, rich: httpx.Client) -> None:
     agent, trade = (ok(rich.get(path))["data"][0]["id"] for path in ("/v1/agents", "/v1/trades"))
     plain = {path: ok(rich.get(path)) for path in ("/v1/account", f"/v1/trades/{trade}", "/v1/positions")}
     server.set_gaps(unknown_values="on")
@@ -258,7 +258,7 @@ def test_unknown_values(server: MockServer, rich: httpx.Client) -> None:
 
 
 @pytest.mark.parametrize(("skew", "date"), [(600, "08:10:00"), (-600, "07:50:00")])
-def test_clock_skew(server: MockServer, api: httpx.Client, skew: int, date: str) -> None:
+def test_clock_skew(server: MockService, api: httpx.Client, skew: int, date: str) -> None:
     server.set_gaps(clock_skew=skew)
     answer = api.get("/v1/account")
     assert answer.headers["date"] == f"Fri, 15 Jan 2027 {date} GMT"
@@ -267,7 +267,7 @@ def test_clock_skew(server: MockServer, api: httpx.Client, skew: int, date: str)
     assert server.clock.now() == START
 
 
-def test_rate_headers(server: MockServer, api: httpx.Client, anyone: httpx.Client) -> None:
+def test_rate_headers(server: MockService, api: httpx.Client, anyone: httpx.Client) -> None:
     for value in ("always", "never"):
         server.set_gaps(rate_headers=value)
         for answer in (anyone.get("/v1/account"), api.get("/v1/agents/unknown"), api.get("/v1/nothing")):
@@ -279,7 +279,7 @@ def test_rate_headers(server: MockServer, api: httpx.Client, anyone: httpx.Clien
 
 def test_cursor_ttl() -> None:
     # On a market of its own agents would have years of trades to catch up with.
-    with MockServer(clock=MockClock(START), signals="scripted") as server, client(server) as rich:
+    with MockService(clock=MockClock(START), signals="scripted") as server, client(server) as rich:
         server.populate("main")
         cursor = ok(rich.get("/v1/trades"))["next_cursor"]
         server.clock.advance(10 * 365 * 86_400)
@@ -292,7 +292,7 @@ def test_cursor_ttl() -> None:
         assert "expired" in error(rich.get("/v1/trades", params={"cursor": cursor}), 400, "invalid_request")
 
 
-def test_quotas(server: MockServer, api: httpx.Client) -> None:
+def test_quotas(server: MockService, api: httpx.Client) -> None:
     server.set_gaps(quotas="pro=20/2,free=10/1")
     usage = ok(api.get("/v1/account/usage"))
     assert (usage["requests"]["limit"], usage["agents"]["limit"]) == (20, 2)
@@ -300,7 +300,7 @@ def test_quotas(server: MockServer, api: httpx.Client) -> None:
         assert ok(http.get("/v1/account/usage"))["agents"]["limit"] == 1_000
 
 
-def test_request_quota(server: MockServer, api: httpx.Client) -> None:
+def test_request_quota(server: MockService, api: httpx.Client) -> None:
     server.set_gaps(quotas="pro=3/1")
     for _ in range(4):
         ok(api.get("/v1/account"))
@@ -315,7 +315,7 @@ def test_request_quota(server: MockServer, api: httpx.Client) -> None:
     error(api.get("/v1/account"), 429, "rate_limited")
 
 
-def test_unknown_agent_filter(server: MockServer, rich: httpx.Client) -> None:
+def test_unknown_agent_filter(server: MockService, rich: httpx.Client) -> None:
     known = ok(rich.get("/v1/agents"))["data"][0]["id"]
     for path in ("/v1/trades", "/v1/positions"):
         server.set_gaps(unknown_agent_filter="empty")
@@ -327,7 +327,7 @@ def test_unknown_agent_filter(server: MockServer, rich: httpx.Client) -> None:
             error(other.get(path, params={"agent_id": known}), 404, "not_found")
 
 
-def test_time_bounds(server: MockServer, api: httpx.Client) -> None:
+def test_time_bounds(server: MockService, api: httpx.Client) -> None:
     times = [item["timestamp"] for item in ok(api.get("/v1/signals/history?chain=8453&limit=30"))["data"]]
     query = {"chain": 8453, "from": times[-1], "to": times[5], "limit": 100}
     inclusive = [item["timestamp"] for item in ok(api.get("/v1/signals/history", params=query))["data"]]
@@ -337,14 +337,14 @@ def test_time_bounds(server: MockServer, api: httpx.Client) -> None:
     assert exclusive == [moment for moment in inclusive if times[-1] < moment < times[5]]
 
 
-def test_enterprise_limit(server: MockServer) -> None:
+def test_enterprise_limit(server: MockService) -> None:
     with client(server, "mock_full_enterprise_x") as http:
         server.set_gaps(enterprise_limit=60_000)
         assert http.get("/v1/account").headers["x-ratelimit-limit"] == "60000"
 
 
 @pytest.mark.parametrize("value", ["allowed", "403"])
-def test_read_only_account(server: MockServer, api: httpx.Client, reader: httpx.Client, value: str) -> None:
+def test_read_only_account(server: MockService, api: httpx.Client, reader: httpx.Client, value: str) -> None:
     server.set_gaps(read_only_account=value)
     for path in ("/v1/account", "/v1/account/usage", "/v1/positions"):
         assert reader.get(path).status_code == (403 if value == "403" else 200)
@@ -353,7 +353,7 @@ def test_read_only_account(server: MockServer, api: httpx.Client, reader: httpx.
         ok(reader.get(path))
 
 
-def test_no_routes(server: MockServer, api: httpx.Client, reader: httpx.Client) -> None:
+def test_no_routes(server: MockService, api: httpx.Client, reader: httpx.Client) -> None:
     wallet = add_wallet(api)
     agent = add_agent(api, wallet)["id"]
     start, stop, pause = paths = [f"/v1/agents/{agent}/{verb}" for verb in ("start", "stop", "pause")]

@@ -7,7 +7,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tradesdk_mock import GapOptions, MockClock, MockServer
+from tradesdk_mock import GapOptions, MockClock, MockServer, MockService
 
 from .._rows import each_of
 from .._stock import stocked
@@ -16,7 +16,7 @@ from ._http import START, client, error, ok
 from ._paying import ALL, JSON, PAID, PAYER, STRANGER, decode
 
 
-def test_b_port(server: MockServer, api: httpx.Client) -> None:
+def test_b_port(server: MockService, api: httpx.Client) -> None:
     """More of it in test_market_port."""
     stocked(server, START)
     ok(api.post("/v1/supported-tokens", json={}))

@@ -7,7 +7,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tradesdk_mock import MockServer, MockServerError
+from tradesdk_mock import MockServerError, MockService
 
 from ._http import FULL, START, client, error, ok
 
@@ -36,14 +36,14 @@ def test_a_new_tenant_is_empty_and_on_the_pro_plan(api: httpx.Client) -> None:
         ("mock_full_premium_bot", "premium_bot", "pro"),
     ],
 )
-def test_keys_by_pattern_say_their_tenant_and_plan(server: MockServer, key: str, tenant: str, plan: str) -> None:
+def test_keys_by_pattern_say_their_tenant_and_plan(server: MockService, key: str, tenant: str, plan: str) -> None:
     with client(server, key) as http:
         account = ok(http.get("/v1/account"))
     assert (account["email"], account["plan"]) == (f"{tenant}@example.test", plan)
 
 
 @pytest.mark.parametrize("plan", ["free", "enterprise"])
-def test_the_plan_in_a_key_counts_only_when_it_makes_the_tenant(server: MockServer, plan: Any) -> None:
+def test_the_plan_in_a_key_counts_only_when_it_makes_the_tenant(server: MockService, plan: Any) -> None:
     with client(server, f"mock_full_{plan}_new") as http:
         assert ok(http.get("/v1/account"))["plan"] == plan
     server.populate("main")
@@ -56,7 +56,7 @@ def test_the_plan_in_a_key_counts_only_when_it_makes_the_tenant(server: MockServ
     assert kept == ("pro", "free"), "a downgrade that was asked for stays, too"
 
 
-def test_a_made_key_hides_its_value_and_keeps_its_name_through_a_rotation(server: MockServer) -> None:
+def test_a_made_key_hides_its_value_and_keeps_its_name_through_a_rotation(server: MockService) -> None:
     key = server.create_key(name="laptop", scope="read-only", tenant="acme")
     assert key.last4 == key.value[-4:]
     assert key.value not in repr(key)
@@ -74,7 +74,7 @@ def test_full_and_read_keys_of_one_name_share_a_tenant(api: httpx.Client, reader
     assert ok(reader.get("/v1/account"))["id"] == ok(api.get("/v1/account"))["id"]
 
 
-def test_a_key_expires_by_the_clock(server: MockServer) -> None:
+def test_a_key_expires_by_the_clock(server: MockService) -> None:
     key = server.create_key(tenant="acme")
     server.expire_key(key.id, at=START + 100)
     with client(server, key.value) as http:
@@ -86,7 +86,7 @@ def test_a_key_expires_by_the_clock(server: MockServer) -> None:
 
 
 @pytest.mark.rule("auth.secret")
-def test_values_are_not_stored(server: MockServer, api: httpx.Client) -> None:
+def test_values_are_not_stored(server: MockService, api: httpx.Client) -> None:
     key = server.create_key()
     ok(api.get("/v1/account"))
     for table in ("keys", "tenants", "meta"):
@@ -111,12 +111,12 @@ def test_values_are_not_stored(server: MockServer, api: httpx.Client) -> None:
         ),
     ],
 )
-def test_what_python_callers_get_wrong_is_said(server: MockServer, call: Any, said: str) -> None:
+def test_what_python_callers_get_wrong_is_said(server: MockService, call: Any, said: str) -> None:
     with pytest.raises(MockServerError, match=said):
         call(server, server.create_key())
 
 
-def test_a_value_instead_of_an_id_is_never_repeated(server: MockServer, anyone: httpx.Client) -> None:
+def test_a_value_instead_of_an_id_is_never_repeated(server: MockService, anyone: httpx.Client) -> None:
     key = server.create_key()
     for value, said in (
         (key.value, "that is a key's value; its id begins with key_"),

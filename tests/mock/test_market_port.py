@@ -58,7 +58,7 @@ def both(mock: MockService, http: httpx.Client) -> None:
         assert ok(http.post(f"{shop}{FREE}", json={})) == before
 
 
-def test_on_sockets(server: MockServer) -> None:
+def test_on_sockets(server: MockService) -> None:
     with client(server, None) as http:
         both(server, http)
 
@@ -89,7 +89,7 @@ def test_before_the_start_there_is_no_address() -> None:
     server.stop()
 
 
-def test_switching_while_others_ask(server: MockServer) -> None:
+def test_switching_while_others_ask(server: MockService) -> None:
     server.set_gaps(b_port="another")
     shop = server.market_url
     statuses: list[int] = []

@@ -114,7 +114,7 @@ def _values(content: dict[str, Any]) -> list[Any]:
     return [each["value"] for each in content["examples"].values()]
 
 
-def test_it_is_served_to_anybody_and_leaves_no_trace(server: MockServer, anyone: httpx.Client) -> None:
+def test_it_is_served_to_anybody_and_leaves_no_trace(server: MockService, anyone: httpx.Client) -> None:
     answer = anyone.get("/openapi.json")
     assert answer.status_code == 200
     assert answer.headers["content-type"] == "application/json"
@@ -134,7 +134,7 @@ def test_it_is_only_read(anyone: httpx.Client) -> None:
         assert problems("Error", answer.json()) == []
 
 
-def test_another_machine_is_answered_too(server: MockServer, anyone: httpx.Client) -> None:
+def test_another_machine_is_answered_too(server: MockService, anyone: httpx.Client) -> None:
     host = {"host": "mock.example:8080"}
     assert anyone.get("/openapi.json", headers=host).json()["servers"] == [{"url": "http://mock.example:8080"}]
 

@@ -7,7 +7,7 @@ import base64
 import httpx
 import pytest
 
-from tradesdk_mock import MockClock, MockServer
+from tradesdk_mock import MockClock, MockService
 
 from ._http import START, client, error, ok
 
@@ -32,7 +32,7 @@ def test_cursors_that_were_tampered_with(rich: httpx.Client) -> None:
     ok(rich.get("/v1/trades", params={"cursor": cursor}))
 
 
-def test_cursors_belong_to_a_list_its_filters_order_tenant_and_seed(server: MockServer, rich: httpx.Client) -> None:
+def test_cursors_belong_to_a_list_its_filters_order_tenant_and_seed(server: MockService, rich: httpx.Client) -> None:
     cursors = {
         path: ok(rich.get(path))["next_cursor"]
         for path in ("/v1/trades?limit=5&status=closed", "/v1/trades?limit=5", "/v1/signals/history?chain=8453")
@@ -53,7 +53,7 @@ def test_cursors_belong_to_a_list_its_filters_order_tenant_and_seed(server: Mock
             ok(same.get(f"{path}&cursor={cursors[path]}"))
     server.set_gaps(order="oldest")
     refused(rich, 1, "/v1/trades")
-    with MockServer(seed=8, clock=MockClock(START)) as second, client(second) as http:
+    with MockService(seed=8, clock=MockClock(START)) as second, client(second) as http:
         second.populate("main")
         refused(http, 1, "/v1/trades")
 
@@ -70,7 +70,7 @@ def test_cursors_belong_to_a_list_its_filters_order_tenant_and_seed(server: Mock
     ],
 )
 @pytest.mark.parametrize(("sign", "way"), [("<", "DESC"), (">", "ASC")])
-def test_no_page_needs_a_scan_or_a_sort(server: MockServer, query: str, sign: str, way: str) -> None:
+def test_no_page_needs_a_scan_or_a_sort(server: MockService, query: str, sign: str, way: str) -> None:
     time = {"agents": "created_at", "wallets": "created_at", "signals": "timestamp"}.get(query.split()[0], "opened_at")
     sql = f"SELECT * FROM {query} AND ({time}, seq) {sign} (?, ?) ORDER BY {time} {way}, seq {way} LIMIT 101"  # noqa: S608 - our own
     plan = [row[3] for row in server.world.store.all(f"EXPLAIN QUERY PLAN {sql}", [1] * sql.count("?"))]

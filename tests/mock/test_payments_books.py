@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tradesdk_mock import MockPayments, MockServer, MockServerError, Settlement, Submission
+from tradesdk_mock import MockPayments, MockServerError, MockService, Settlement, Submission
 
 from ._buyer import BODY, PATH, PRICE, Shop, tokens
 from ._http import START, error, ok
@@ -202,7 +202,7 @@ def test_assert_charged(shop: Shop) -> None:
         books.assert_charged(times=1)
 
 
-def test_over_http(server: MockServer, anyone: httpx.Client) -> None:
+def test_over_http(server: MockService, anyone: httpx.Client) -> None:
     offer = offer_of(anyone.post(URL, json=BODY).headers)
     for nonce in (1, 1, 2):
         anyone.post(URL, json=BODY, headers=pay(offer, START, nonce))

@@ -7,7 +7,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tradesdk_mock import MockClock, MockServer, MockService
+from tradesdk_mock import MockClock, MockService
 
 from ._http import START, client, error, in_process, ok
 
@@ -21,7 +21,7 @@ def standing(answer: httpx.Response) -> tuple[int, int, int]:
     ("plan", "limit", "requests", "agents"),
     [("free", 60, 10_000, 3), ("pro", 300, 100_000, 25), ("enterprise", 3_000, 10_000_000, 1_000)],
 )
-def test_each_plan_has_its_limits(server: MockServer, plan: str, limit: int, requests: int, agents: int) -> None:
+def test_each_plan_has_its_limits(server: MockService, plan: str, limit: int, requests: int, agents: int) -> None:
     with client(server, f"mock_full_{plan}_x") as http:
         answer = http.get("/v1/account/usage")
         assert standing(answer) == (limit, limit - 1, START + 60)
@@ -32,7 +32,7 @@ def test_each_plan_has_its_limits(server: MockServer, plan: str, limit: int, req
         }
 
 
-def test_an_answer_that_is_not_counted_shows_the_window_as_it_is(server: MockServer, api: httpx.Client) -> None:
+def test_an_answer_that_is_not_counted_shows_the_window_as_it_is(server: MockService, api: httpx.Client) -> None:
     assert standing(api.get("/v1/account")) == (300, 299, START + 60)
     server.add_fault("status", status=503)
     for later, told in ((0, (299, 60)), (59.9, (299, 60)), (0.1, (300, 120)), (-200, (300, -80))):
@@ -54,13 +54,13 @@ def test_control_calls_do_not_count(api: httpx.Client) -> None:
     assert standing(api.get("/v1/account"))[1] == left - 1
 
 
-def test_a_clock_that_was_set_back_starts_a_new_window(server: MockServer, api: httpx.Client) -> None:
+def test_a_clock_that_was_set_back_starts_a_new_window(server: MockService, api: httpx.Client) -> None:
     api.get("/v1/account")
     server.clock.set(START - 1_000, allow_backwards=True)
     assert standing(api.get("/v1/account")) == (300, 299, START - 940)
 
 
-def test_periods_without_a_request_are_skipped(server: MockServer, api: httpx.Client) -> None:
+def test_periods_without_a_request_are_skipped(server: MockService, api: httpx.Client) -> None:
     server.clock.advance(105 * 86_400)
     usage = ok(api.get("/v1/account/usage"))
     assert (usage["requests"]["used"], usage["reset_at"]) == (1, START + 105 * 86_400 + 30 * 86_400)
@@ -69,19 +69,19 @@ def test_periods_without_a_request_are_skipped(server: MockServer, api: httpx.Cl
     assert (usage["requests"]["used"], usage["reset_at"]) == (1, START + (105 + 90) * 86_400)
 
 
-def test_a_plan_may_be_set_before_the_first_request(server: MockServer, api: httpx.Client) -> None:
+def test_a_plan_may_be_set_before_the_first_request(server: MockService, api: httpx.Client) -> None:
     server.set_plan("main", "enterprise")
     assert ok(api.get("/v1/account"))["plan"] == "enterprise"
 
 
-def test_dates_follow_the_clock(server: MockServer, api: httpx.Client) -> None:
+def test_dates_follow_the_clock(server: MockService, api: httpx.Client) -> None:
     assert api.get("/v1/account").headers["date"] == "Fri, 15 Jan 2027 08:00:00 GMT"
     server.clock.advance(3_600)
     for path in ("/v1/nothing", "/_mock/status"):
         assert api.get(path).headers["date"] == "Fri, 15 Jan 2027 09:00:00 GMT"
 
 
-def test_a_client_can_wait_on_the_servers_clock(server: MockServer) -> None:
+def test_a_client_can_wait_on_the_servers_clock(server: MockService) -> None:
     clock: MockClock = server.clock
     with client(server, "mock_full_free_x") as http:
         for _ in range(60):

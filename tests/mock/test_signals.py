@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tradesdk_mock import MockClock, MockServer, MockServerError, MockService
+from tradesdk_mock import MockClock, MockServerError, MockService
 from tradesdk_mock.market.indicators import past_signals
 from tradesdk_mock.market.price_model import prices
 from tradesdk_mock.state.world import World
@@ -224,7 +224,7 @@ def test_what_a_crash_undoes_is_published_again() -> None:
 # Those that are asked for, among the others
 
 
-def test_an_emitted_signal_is_among_the_latest_and_in_the_history(server: MockServer, api: httpx.Client) -> None:
+def test_an_emitted_signal_is_among_the_latest_and_in_the_history(server: MockService, api: httpx.Client) -> None:
     server.clock.advance(60)
     signal = server.emit_signal(token="BRETT", direction="BUY", confidence=0.97, price_usd=0.5)
     found = ok(api.get("/v1/signals?chain=8453"))["data"]
@@ -244,7 +244,7 @@ def test_an_emitted_signal_is_among_the_latest_and_in_the_history(server: MockSe
     assert [each["id"] for each in newest].index(dated.id) == 0
 
 
-def test_a_page_goes_on_where_it_ended_while_signals_come(server: MockServer, api: httpx.Client) -> None:
+def test_a_page_goes_on_where_it_ended_while_signals_come(server: MockService, api: httpx.Client) -> None:
     server.set_gaps(history_lag=2)
     whole = ok(api.get("/v1/signals/history?chain=8453&limit=100"))["data"]
     page = ok(api.get("/v1/signals/history?chain=8453&limit=10"))

@@ -189,7 +189,7 @@ def test_writers_on_one_file_do_not_lose_each_other(path: Path) -> None:
     with MockServer(db=path) as one, MockServer(db=path) as two, client(one) as http:
         wallet = add_wallet(http)
 
-        def make(server: MockServer) -> None:
+        def make(server: MockService) -> None:
             with client(server) as mine:
                 for _ in range(12):
                     add_agent(mine, wallet)

@@ -6,14 +6,14 @@ import httpx
 import pytest
 from eth_utils.address import is_checksum_address
 
-from tradesdk_mock import MockServer, MockServerError, Populated
+from tradesdk_mock import MockServerError, MockService, Populated
 
 from ._http import START, client, ok, walk
 
 LISTS = ("/v1/trades", "/v1/agents", "/v1/wallets", "/v1/positions")
 
 
-def test_what_a_populated_tenant_has(server: MockServer, rich: httpx.Client) -> None:
+def test_what_a_populated_tenant_has(server: MockService, rich: httpx.Client) -> None:
     trades, positions = (walk(rich, path, limit=100) for path in ("/v1/trades", "/v1/positions"))
     agents = {agent["id"]: agent for agent in walk(rich, "/v1/agents")}
     wallets = {wallet["id"]: wallet["created_at"] for wallet in walk(rich, "/v1/wallets")}
@@ -39,7 +39,7 @@ def test_what_a_populated_tenant_has(server: MockServer, rich: httpx.Client) -> 
         assert ok(http.get("/v1/account"))["created_at"] == START
 
 
-def test_positions_have_the_price_of_the_whole_second(server: MockServer, rich: httpx.Client) -> None:
+def test_positions_have_the_price_of_the_whole_second(server: MockService, rich: httpx.Client) -> None:
     seen = []
     for seconds in (0, 0.4, 1):
         server.clock.advance(seconds)
@@ -48,14 +48,14 @@ def test_positions_have_the_price_of_the_whole_second(server: MockServer, rich: 
     assert seen[1] != seen[2]
 
 
-def test_populating_twice_changes_nothing(server: MockServer, rich: httpx.Client) -> None:
+def test_populating_twice_changes_nothing(server: MockService, rich: httpx.Client) -> None:
     before = [rich.get(path).content for path in LISTS]
     server.clock.advance(0.5)
     assert server.populate("main") == Populated(wallets=2, agents=6, trades=250, positions=8)
     assert [rich.get(path).content for path in LISTS] == before
 
 
-def test_populating_as_many_as_wanted(server: MockServer) -> None:
+def test_populating_as_many_as_wanted(server: MockService) -> None:
     assert server.populate("small", trades=8) == Populated(wallets=2, agents=6, trades=8, positions=8)
     assert server.populate("large", trades=1_000).trades == 1_000
     for trades in (7, -1, 10**9):

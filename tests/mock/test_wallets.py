@@ -8,7 +8,7 @@ from __future__ import annotations
 import httpx
 import pytest
 
-from tradesdk_mock import MockServer, wallet_message
+from tradesdk_mock import MockService, wallet_message
 
 from ._http import OWNER, START, add_wallet, error, ok
 
@@ -21,7 +21,7 @@ def test_the_message_is_exactly_this() -> None:
 
 @pytest.mark.parametrize(("chain_id", "low", "high"), [(8453, 0.2, 4.0), (56, 2.0, 20.0)])
 def test_a_new_wallet_has_some_of_the_native_asset_and_is_refreshed_by_the_minute(
-    server: MockServer, api: httpx.Client, chain_id: int, low: float, high: float
+    server: MockService, api: httpx.Client, chain_id: int, low: float, high: float
 ) -> None:
     server.clock.advance(15)
     path = f"/v1/wallets/{add_wallet(api, chain_id)}/balance"
@@ -45,7 +45,7 @@ def test_a_new_wallet_has_some_of_the_native_asset_and_is_refreshed_by_the_minut
     assert ok(api.get(path))["updated_at"] == START - 100, "never a time to come"
 
 
-def test_a_wallet_with_tokens_is_not_removed(server: MockServer, rich: httpx.Client) -> None:
+def test_a_wallet_with_tokens_is_not_removed(server: MockService, rich: httpx.Client) -> None:
     server.set_gaps(no_routes="routes")
     position = ok(rich.get("/v1/positions"))["data"][0]
     wallet_id = ok(rich.get(f"/v1/agents/{position['agent_id']}"))["wallet_id"]
@@ -55,7 +55,7 @@ def test_a_wallet_with_tokens_is_not_removed(server: MockServer, rich: httpx.Cli
     assert rich.delete(f"/v1/wallets/{spare}").status_code == 204
 
 
-def test_two_amounts_of_a_token_are_added_as_people_do(server: MockServer, api: httpx.Client) -> None:
+def test_two_amounts_of_a_token_are_added_as_people_do(server: MockService, api: httpx.Client) -> None:
     """0.1 and 0.2 are 0.3."""
     wallet, ids = add_wallet(api), ("id", "trade_id", "agent_id")
     text = {"tenant": "me", "wallet_id": wallet, "token_symbol": "BRETT", "chain_id": 8453}

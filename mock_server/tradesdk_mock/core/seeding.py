@@ -6,6 +6,7 @@ import hashlib
 import hmac
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 
 EVM_ADDRESS = re.compile(r"0x[0-9a-fA-F]{40}", re.ASCII)
 
@@ -50,6 +51,7 @@ def tx_hash(seed: int, *parts: object) -> str:
     return "0x" + digest(seed, "tx", *parts).hex()
 
 
+@lru_cache(maxsize=1024)  # a hash takes a millisecond, and the same wallets come again
 def checksum_address(text: str) -> str:
     """The EIP-55 spelling of `0x` and 40 hex digits."""
     return checksum_addresses([text])[0]

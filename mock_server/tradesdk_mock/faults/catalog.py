@@ -26,6 +26,7 @@ _NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}", re.ASCII)
 _METHOD = re.compile(r"[A-Za-z]{1,20}", re.ASCII)
 _VALUE = re.compile(r"(?:[!-~](?:[ \t!-~]{0,1998}[!-~])?)?", re.ASCII)
 _LINE = re.compile(r"[!-~](?:[ \t!-~]*[!-~])?|", re.ASCII)
+_SURROGATE = re.compile("[\ud800-\udfff]")
 _MOST_JSON = 2**20
 _FRAMING = ("content-length", "transfer-encoding", "connection")
 
@@ -43,7 +44,7 @@ def quoted(value: object) -> str:
 
 def is_text(value: object, longest: int) -> bool:
     """Whether it is text that can be sent and stored, of at most this length."""
-    return isinstance(value, str) and len(value) <= longest and not any("\ud800" <= c <= "\udfff" for c in value)
+    return isinstance(value, str) and len(value) <= longest and not _SURROGATE.search(value)
 
 
 def number(low: float, high: float) -> Check:
