@@ -142,11 +142,16 @@ STATUSES: list[tuple[str, str, dict[str, Any], dict[str, str]]] = [
 CODES = {400: "invalid_request", 403: "forbidden", 404: "not_found", 409: "conflict", 422: "validation_error"}
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("option", "value", "request_", "fields", "answer"),
     [(option, value, *row, answer) for option, *row, answers in STATUSES for value, answer in answers.items()],
 )
-def test_which_status(
+def test_which_status(option: str, value: str, request_: str, fields: dict[str, Any], answer: str) -> None:
+    with MockService(clock=MockClock(START)) as server, in_process(server) as api:
+        which_status(server, api, option, value, request_, fields, answer)
+
+
+def which_status(
     server: MockService, api: httpx.Client, option: str, value: str, request_: str, fields: dict[str, Any], answer: str
 ) -> None:
     wallet = add_wallet(api)
