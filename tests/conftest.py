@@ -67,7 +67,6 @@ LONGER = {
     "test_docs.py": "the pages' programs",
     "e2e/test_fleet_signals.py": "a way that is cut at any reply",
     "e2e/test_fleet_money.py": "the same with payments",
-    "contract/test_service_agents.py": "random patches; in a new clone hypothesis takes 2 s for its first text",
 }
 
 

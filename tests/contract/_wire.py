@@ -7,7 +7,7 @@ import httpx
 from eth_account import Account
 from eth_account.messages import encode_defunct
 
-from tradesdk_mock import MockServer
+from tradesdk_mock import MockService
 
 WALLET_KEY = "0x" + "1d" * 32
 
@@ -18,7 +18,7 @@ class Wire:
     In process, unless `http` goes through sockets; that both carry the same is shown in tests/mock/test_transport.py.
     """
 
-    def __init__(self, server: MockServer, key: str | None, http: httpx.Client | None = None) -> None:
+    def __init__(self, server: MockService, key: str | None, http: httpx.Client | None = None) -> None:
         self.server = server
         self.key = key
         self.http = http or httpx.Client(transport=server.transport(), trust_env=False)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tradesdk_mock import GapOptions, MockClock, MockServer
+from tradesdk_mock import GapOptions, MockClock, MockService
 
 from .._clock import START
 from .._rows import each_of
@@ -24,7 +24,7 @@ ALL = (*PER_TOKEN, "/top-performers", "/supported-tokens", "/aggregate-metrics")
 @pytest.fixture(scope="module")
 def bazaar() -> Iterator[Wire]:
     """Market data for nothing, no key, and a clock that stands still."""
-    with MockServer(seed=7, gaps=GapOptions(paywall="open"), clock=MockClock(START)) as server:
+    with MockService(seed=7, gaps=GapOptions(paywall="open"), clock=MockClock(START)) as server:
         stocked(server, START)
         yield Wire(server, None)
 
@@ -127,6 +127,7 @@ def test_unpaid_is_402_with_the_price(wire: Wire, path: str, body: Any, micro_us
 
 @pytest.mark.rule("market.payment.key", "market.price.supported-tokens")
 def test_the_list_of_tokens_is_free_and_needs_no_key(wire: Wire) -> None:
+    stocked(wire.server, START)
     assert bought(wire.with_key(None), "/supported-tokens", {})["total"] > 100
 
 
@@ -189,11 +190,14 @@ def test_history_is_filtered_by_type(bazaar: Wire) -> None:
 
 @pytest.mark.rule("market.history.cap")
 def test_history_has_at_most_a_hundred() -> None:
-    with MockServer(gaps=GapOptions(paywall="open"), clock=MockClock(START)) as server:
-        wire = Wire(server, None)
-        assert len(history(wire)) < 100
-        server.clock.advance(12 * 3_600)
-        assert len(history(wire)) == 100
+    gaps = GapOptions(paywall="open")
+    with MockService(seed=7, gaps=gaps, signals="scripted", clock=MockClock(START)) as mock:
+        before = len(history(Wire(mock, None)))
+        assert before < 100
+        for _ in range(101 - before):
+            mock.emit_signal(token="BRETT")
+        (result,) = Wire(mock, None).post("/signal-history", items("BRETT")).json()["data"]["results"]
+        assert result["signalCount"] == len(result["signals"]) == 100
 
 
 @pytest.mark.rule("market.prices.rate")

@@ -6,7 +6,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tradesdk_mock import GapOptions, MockClock, MockServer
+from tradesdk_mock import GapOptions, MockClock, MockService
 
 from .._rows import each_of
 from ..mock._paying import PAYER, Json, decode, encode, offer_of, payment
@@ -18,7 +18,7 @@ from ._wire import Wire
 @pytest.fixture(scope="module")
 def bazaar() -> Iterator[Wire]:
     """Market data for nothing, and no key."""
-    with MockServer(seed=7, gaps=GapOptions(paywall="open"), clock=MockClock(TIME)) as server:
+    with MockService(seed=7, gaps=GapOptions(paywall="open"), clock=MockClock(TIME)) as server:
         yield Wire(server, None)
 
 
@@ -81,7 +81,7 @@ TIME = 1_795_176_341
 @pytest.fixture
 def shop() -> Iterator[Wire]:
     """Market data behind its paywall, no key, and a clock that stands still."""
-    with MockServer(seed=7, clock=MockClock(TIME)) as server:
+    with MockService(seed=7, clock=MockClock(TIME)) as server:
         yield Wire(server, None)
 
 

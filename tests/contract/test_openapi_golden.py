@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import json
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -106,16 +105,16 @@ def test_golden_headers_are_as_described(name: str) -> None:
 @each_of("name", [*ANSWERS, *OTHERS])
 def test_no_other_keys_are_described(name: str) -> None:
     """A key more anywhere, or one less, and it is no longer what the description says."""
-    golden = load(name)
-    for at, place in enumerate(objects(golden)):
+    golden, schema = load(name), schema_of(name)
+    for place in [*objects(golden)]:
         for key in [key for key in place if key not in OPTIONAL]:
-            spoiled = copy.deepcopy(golden)
-            del [*objects(spoiled)][at][key]
-            assert problems(schema_of(name), spoiled), f"without {key}"
+            value = place.pop(key)
+            assert problems(schema, golden), f"without {key}"
+            place[key] = value
         if name not in SENT:
-            spoiled = copy.deepcopy(golden)
-            [*objects(spoiled)][at]["introduced_later"] = 1
-            assert problems(schema_of(name), spoiled), f"more in {json.dumps(place)[:80]}"
+            place["introduced_later"] = 1
+            assert problems(schema, golden), f"more in {json.dumps(place)[:80]}"
+            del place["introduced_later"]
 
 
 @each_of("name", [name for name in ANSWERS if name.startswith("market/") and "payment" not in name])

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tradesdk_mock import MockClock, MockServer
+from tradesdk_mock import MockClock, MockService
 
 from .._clock import START
 from ._wire import Wire, error_of, numbers
@@ -15,9 +15,9 @@ tenants = count(1)
 
 
 @pytest.fixture(scope="module")
-def still() -> Iterator[MockServer]:
+def still() -> Iterator[MockService]:
     """A server whose clock moves only when told to."""
-    with MockServer(seed=7, clock=MockClock(START)) as server:
+    with MockService(seed=7, clock=MockClock(START)) as server:
         yield server
 
 
@@ -27,18 +27,18 @@ def tenant() -> str:
 
 
 @pytest.fixture
-def free(still: MockServer, tenant: str) -> Wire:
+def free(still: MockService, tenant: str) -> Wire:
     return Wire(still, still.create_key(plan="free", tenant=tenant).value)
 
 
 @pytest.fixture
-def pro(still: MockServer, tenant: str) -> Wire:
+def pro(still: MockService, tenant: str) -> Wire:
     return Wire(still, still.create_key(plan="pro", tenant=tenant).value)
 
 
 @pytest.mark.rule("limit.headers.limit", "limit.headers.remaining", "limit.rate.pro", "limit.rate.enterprise")
 @pytest.mark.parametrize(("plan", "limit"), [("free", 60), ("pro", 300), ("enterprise", None)])
-def test_each_plan_has_its_limit(still: MockServer, plan: Any, limit: int | None) -> None:
+def test_each_plan_has_its_limit(still: MockService, plan: Any, limit: int | None) -> None:
     wire = Wire(still, still.create_key(plan=plan).value)
     (first, left, _), second = (numbers(wire.get("/account")) for _ in range(2))
     assert first > 300 if limit is None else first == limit
@@ -48,7 +48,7 @@ def test_each_plan_has_its_limit(still: MockServer, plan: Any, limit: int | None
 @pytest.mark.rule(
     "limit.rate.free limit.headers.limit limit.headers.remaining limit.headers.reset error.429 error.429.headers",
 )
-def test_the_limit_and_the_way_back(still: MockServer, free: Wire, tenant: str) -> None:
+def test_the_limit_and_the_way_back(still: MockService, free: Wire, tenant: str) -> None:
     """The window begins with the first request in it; waiting as told is always enough, and never more than needed."""
     still.clock.advance(0.37)
     begun = int(still.clock.now())
@@ -77,7 +77,7 @@ def test_the_pro_plan_allows_three_hundred(pro: Wire) -> None:
 
 
 @pytest.mark.rule("limit.headers")
-def test_every_answer_tells_the_limit(still: MockServer, pro: Wire, tenant: str) -> None:
+def test_every_answer_tells_the_limit(still: MockService, pro: Wire, tenant: str) -> None:
     path = f"/agents/{pro.create()['id']}"
     reader = pro.with_key(still.create_key(scope="read-only", tenant=tenant).value)
     left = numbers(pro.get("/account"))[1]
@@ -101,7 +101,7 @@ def test_every_answer_tells_the_limit(still: MockServer, pro: Wire, tenant: str)
 
 
 @pytest.mark.rule("limit.upgrade")
-def test_an_upgrade_counts_at_once(still: MockServer, free: Wire, tenant: str) -> None:
+def test_an_upgrade_counts_at_once(still: MockService, free: Wire, tenant: str) -> None:
     assert numbers(free.get("/account"))[:2] == (60, 59)
     still.set_plan(tenant, "pro")
     answer = free.get("/account")
@@ -110,7 +110,7 @@ def test_an_upgrade_counts_at_once(still: MockServer, free: Wire, tenant: str) -
 
 @pytest.mark.rule("limit.downgrade")
 @pytest.mark.parametrize("taken_back", [False, True])
-def test_a_downgrade_waits_for_the_next_period(still: MockServer, pro: Wire, tenant: str, taken_back: bool) -> None:
+def test_a_downgrade_waits_for_the_next_period(still: MockService, pro: Wire, tenant: str, taken_back: bool) -> None:
     reset = pro.get("/account/usage").json()["reset_at"]
     still.set_plan(tenant, "free")
     for later in (0, reset - still.clock.now() - 1):
@@ -127,7 +127,7 @@ def test_a_downgrade_waits_for_the_next_period(still: MockServer, pro: Wire, ten
 
 
 @pytest.mark.rule("usage.quota.fields", "usage.reset_at")
-def test_usage_counts_requests_and_agents_until_its_reset(still: MockServer, pro: Wire) -> None:
+def test_usage_counts_requests_and_agents_until_its_reset(still: MockService, pro: Wire) -> None:
     before = pro.get("/account/usage").json()
     assert (before["requests"]["used"], before["agents"]["used"]) == (1, 0)
     agent = pro.create()["id"]  # two requests: its wallet, and itself
@@ -147,7 +147,7 @@ def test_usage_counts_requests_and_agents_until_its_reset(still: MockServer, pro
 
 
 @pytest.mark.rule("usage.reset_at")
-def test_refused_requests_are_not_counted(still: MockServer, free: Wire) -> None:
+def test_refused_requests_are_not_counted(still: MockService, free: Wire) -> None:
     for _ in range(63):
         free.get("/nothing")
     still.clock.advance(60)
