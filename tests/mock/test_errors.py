@@ -16,7 +16,7 @@ import pytest
 from tradesdk_mock import MockServerError, MockService
 
 from .._rows import each_of
-from ._http import add_agent, add_wallet, client, error, in_process, ok
+from ._http import CARRIERS, add_agent, add_wallet, carried, client, error, ok
 
 PATHS = {
     "/v1/account": "GET",
@@ -35,9 +35,15 @@ PATHS = {
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "BREW")
 
 
-@pytest.fixture(params=["socket", "process"])
-def api(request: pytest.FixtureRequest, server: MockService) -> Iterator[httpx.Client]:
-    with client(server) if request.param == "socket" else in_process(server) as http:
+@pytest.fixture(params=CARRIERS)
+def server(request: pytest.FixtureRequest) -> Iterator[MockService]:
+    with carried(request.param) as made:
+        yield made
+
+
+@pytest.fixture
+def api(server: MockService) -> Iterator[httpx.Client]:
+    with client(server) as http:
         yield http
 
 
@@ -74,9 +80,7 @@ def test_unknown_paths_below_v1_need_a_key_like_the_others(anyone: httpx.Client)
     error(anyone.get("/nothing"), 404, "not_found")
 
 
-@pytest.mark.parametrize(
-    "path", ["/v1/agents/{}", "/v1/trades/{}", "/v1/wallets/{}/balance"], ids=["agent", "trade", "wallet"]
-)
+@each_of("path", ["/v1/agents/{}", "/v1/trades/{}", "/v1/wallets/{}/balance"])
 def test_ids_that_do_not_exist(rich: httpx.Client, path: str) -> None:
     for ident in ("nope", "%00", "%0A", "..", "%F0%9F", "é", "a" * 10_000, "' OR 1=1 --"):
         message = error(rich.get(path.format(ident)), 404, "not_found")
@@ -119,7 +123,8 @@ def test_headers_over_64_kib(api: httpx.Client) -> None:
     ok(api.get("/v1/account", headers={f"X-{n}": "a" * 1_000 for n in range(60)}))
 
 
-async def test_awaited_requests_are_refused_in_process_as_by_a_connection(server: MockService) -> None:
+async def test_awaited_requests_are_refused_in_process_as_by_a_connection() -> None:
+    server = MockService()
     async with httpx.AsyncClient(transport=server.transport(), base_url=server.url) as http:
         with pytest.raises(httpx.LocalProtocolError):
             await http.get("/v1/account", headers={"X-A": "a\nb"})

@@ -58,8 +58,8 @@ def both(mock: MockService, http: httpx.Client) -> None:
         assert ok(http.post(f"{shop}{FREE}", json={})) == before
 
 
-def test_on_sockets(server: MockService) -> None:
-    with client(server, None) as http:
+def test_on_sockets() -> None:
+    with MockServer(clock=MockClock(START)) as server, client(server, None) as http:
         both(server, http)
 
 
