@@ -1,4 +1,4 @@
-"""Plays a scenario of a payment on a mock server, and says what came of it."""
+"""Plays a scenario of a payment on a mock, and says what came of it."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ from dataclasses import dataclass
 from itertools import count
 from typing import Any
 
+import httpx
+
 from tradesdk import AsyncMarketClient, Budget, Ledger, LocalSigner, Payment, TradeError
-from tradesdk_mock import GapOptions, MockServer
+from tradesdk_mock import GapOptions, MockService
 
 from .._paidscenarios import PRICE, JumpyClock, Scenario
 from .._payments import how
@@ -58,27 +60,28 @@ class Outcome:
 class AsyncPlay:
     """One scenario, with a payer of its own."""
 
-    def __init__(self, server: MockServer, scenario: Scenario) -> None:
-        self.server = server
+    def __init__(self, mock: MockService, scenario: Scenario) -> None:
+        self.mock = mock
         self.scenario = scenario
         self.signer = LocalSigner.from_key(f"0x{0xABC000 + next(numbers):064x}")
         self.payer = self.signer.address
         self.ledger = Ledger.memory()
-        self.clock = JumpyClock(server.clock, scenario.jump)
+        self.clock = JumpyClock(mock.clock, scenario.jump)
         self.highest = 0
 
     async def run(self) -> Outcome:
         """Play it to the end of all authorizations."""
-        server, scenario, payer = self.server, self.scenario, self.payer
-        server.clear_faults()
-        server.set_gaps(**{name: getattr(GapOptions(), name) for name in ("clock_skew", "payment_identifier")})
-        server.set_gaps(**scenario.gaps)
+        mock, scenario, payer = self.mock, self.scenario, self.payer
+        mock.clear_faults()
+        mock.set_gaps(**{name: getattr(GapOptions(), name) for name in ("clock_skew", "payment_identifier")})
+        mock.set_gaps(**scenario.gaps)
         if scenario.balance is not None:
-            server.payments.set_balance(payer, scenario.balance)
+            mock.payments.set_balance(payer, scenario.balance)
         for kind, parameters in scenario.faults:
-            server.add_fault(kind, **parameters)
+            mock.add_fault(kind, **parameters)
         async with AsyncMarketClient(
-            base_url=server.market_url,
+            base_url=mock.url,
+            http_client=httpx.AsyncClient(transport=mock.transport()),
             signer=self.signer,
             budget=Budget.from_micro({"total": LIMIT}),
             ledger=self.ledger,
@@ -90,14 +93,14 @@ class AsyncPlay:
             for _ in range(scenario.by_hand - 1):
                 result, error = await self._call(client)
             payment = self._latest()
-            first = (server.payments.signatures(payer), len(server.payments.settlements(payer)))
+            first = (mock.payments.signatures(payer), len(mock.payments.settlements(payer)))
             counted = self.highest
-            server.clear_faults()
-            server.payments.set_balance(payer, 10_000_000)
+            mock.clear_faults()
+            mock.payments.set_balance(payer, 10_000_000)
             again, problem = await self._call(client)
             anew = again is not None and again.payment.id != payment.id
             self.clock.right()
-            server.clock.advance(3000)
+            mock.clock.advance(3000)
             await self._reconcile(client)
             return Outcome(
                 error=_named(error),
@@ -110,10 +113,10 @@ class AsyncPlay:
                 counted=counted,
                 again="bought again" if anew else getattr(problem, "code", None) or _named(problem) or "delivered",
                 operations=1 + anew,
-                signatures_after=server.payments.signatures(payer),
-                settled_after=len(server.payments.settlements(payer)),
+                signatures_after=mock.payments.signatures(payer),
+                settled_after=len(mock.payments.settlements(payer)),
                 ledger=(await client.payments.spending()).total,
-                mock=server.payments.spent(payer),
+                mock=mock.payments.spent(payer),
                 warnings=() if error is not None else result.warnings,
             )
 
@@ -125,7 +128,7 @@ class AsyncPlay:
             found = None, error
         spending = await client.payments.spending()
         self.highest = max(self.highest, spending.total)
-        assert self.server.payments.spent(self.payer) <= spending.total <= LIMIT, "the ledger counts too little"
+        assert self.mock.payments.spent(self.payer) <= spending.total <= LIMIT, "the ledger counts too little"
         return found
 
     def _latest(self) -> Payment:
@@ -135,7 +138,7 @@ class AsyncPlay:
         """What a person does in the end: look at the wallet."""
         found = await client.payments.reconcile()
         assert found.live == ()
-        nonces = {settlement.nonce for settlement in self.server.payments.settlements(self.payer)}
+        nonces = {settlement.nonce for settlement in self.mock.payments.settlements(self.payer)}
         for payment in found.unresolved:
             await client.payments.mark(payment.id, paid=payment.nonce in nonces)
 

@@ -30,12 +30,23 @@ ANSWERS: dict[str, list[str]] = {
 }
 SILENT = {"lost after", "lost before", "refused"}
 # "pending" is handed over again and then delivered, so it also takes every step of "clean".
-QUICK = ("settled, then lost", "pending")
+QUICK = {("settled, then lost", True), ("pending", False)}
+WHEN = {"before": False, "after": True}
 EVERY_ANSWER = pytest.mark.parametrize(
     "kinds",
-    [pytest.param(kinds, id=name, marks=[] if name in QUICK else pytest.mark.long) for name, kinds in ANSWERS.items()],
+    [
+        pytest.param(kinds, id=name, marks=[] if (name, False) in QUICK else pytest.mark.long)
+        for name, kinds in ANSWERS.items()
+    ],
 )
-WHEN = pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+EVERY_STEP = pytest.mark.parametrize(
+    ("kinds", "after"),
+    [
+        pytest.param(kinds, after, id=f"{when} {name}", marks=[] if (name, after) in QUICK else pytest.mark.long)
+        for name, kinds in ANSWERS.items()
+        for when, after in WHEN.items()
+    ],
+)
 
 
 class Shop:

@@ -14,6 +14,8 @@ from tradesdk import AsyncMarketClient, Budget, Ledger, TradeError
 from .._paidservice import BASE, CountingSigner, JumpingClock
 from ..unit._offers import decoded, encoded, offer_2, prices, receipt, requirement_2
 
+pytestmark = pytest.mark.twin
+
 TOTAL = 160_000
 Answer = Callable[["Service", httpx.Request, dict[str, str]], httpx.Response | None]
 

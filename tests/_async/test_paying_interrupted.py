@@ -29,13 +29,12 @@ from .._seller import TWO, Seller, settled
 from ..unit._ledger import mark
 from ..unit._offers import decoded, encoded, prices
 from ._market import market_of
-from ._paidshop import ANSWERS, EVERY_ANSWER, SILENT, WHEN, Shop, lost, outcome, steps_of
+from ._paidshop import ANSWERS, EVERY_ANSWER, EVERY_STEP, SILENT, WHEN, Shop, lost, outcome, steps_of
 
 pytestmark = pytest.mark.twin
 
 
-@EVERY_ANSWER
-@WHEN
+@EVERY_STEP
 async def test_the_ledger_fails_at_any_step(kinds: list[str], after: bool) -> None:
     """Whether what it was told is written down or not."""
     steps = await steps_of(kinds)
@@ -71,7 +70,7 @@ async def test_the_disk_is_full_from_any_step_on(kinds: list[str]) -> None:
         await shop.end()
 
 
-@WHEN
+@pytest.mark.parametrize("after", WHEN.values(), ids=WHEN)
 @pytest.mark.parametrize("step", [1, 2, 3], ids=["claim", "find", "resubmit"])
 async def test_a_failing_ledger_names_the_payment_that_was_to_be_handed_over_again(step: int, after: bool) -> None:
     """It is in doubt since the call before, so this one cannot say that nothing was charged."""
@@ -95,8 +94,7 @@ async def test_a_failing_ledger_names_the_payment_that_was_to_be_handed_over_aga
     await shop.end()
 
 
-@EVERY_ANSWER
-@WHEN
+@EVERY_STEP
 async def test_it_is_interrupted_at_any_step(kinds: list[str], after: bool) -> None:
     """As by Ctrl-C: what can be said is written down, and the claim is given back."""
     for at in range(1, await steps_of(kinds) + 1):
@@ -335,8 +333,10 @@ class Full:
         """Nothing is counted here."""
 
 
-@each_of("at", [2, 3], ids=["first submission", "second submission"])
-@each_of("wait", [30.0, 50.0, 56.0, 58.0, 90.0, 150.0])
+@each_of(
+    ("at", "wait"),  # at the first submission, or at the second one
+    [(2, 50.0), (2, 56.0), (2, 58.0), (2, 150.0), (3, 30.0), (3, 56.0), (3, 90.0)],
+)
 async def test_no_payment_is_sent_that_has_ended_while_it_waited_for_the_rate_limit(at: int, wait: float) -> None:
     """A payment is valid for 60 s, and a rate limit resets in as many. Its nonce is signed again then."""
     seller = Seller(ahead=0.0, receipt=settled())

@@ -1,4 +1,4 @@
-"""The table of payment scenarios, on a mock server: one signature, one settlement, and a ledger that agrees."""
+"""The table of payment scenarios, on a mock: one signature, one settlement, and a ledger that agrees."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tradesdk_mock import MockClock, MockServer
+from tradesdk_mock import MockClock, MockService
 
 from .._clock import START
 from .._paidscenarios import PRICE, SCENARIOS, Scenario
@@ -17,23 +17,23 @@ pytestmark = pytest.mark.twin
 
 
 @pytest.fixture(scope="module")
-def shop() -> Iterator[MockServer]:
-    with MockServer(seed=5, clock=MockClock(START)) as running:
+def shop() -> Iterator[MockService]:
+    with MockService(seed=5, clock=MockClock(START)) as running:
         yield running
 
 
 @each_of("scenario", [scenario for scenario in SCENARIOS if not scenario.alike], ids=str)
-async def test_scenario(shop: MockServer, scenario: Scenario) -> None:
+async def test_scenario(shop: MockService, scenario: Scenario) -> None:
     await play(shop, scenario)
 
 
 @pytest.mark.long
 @each_of("scenario", [scenario for scenario in SCENARIOS if scenario.alike], ids=str)
-async def test_scenario_like_another(shop: MockServer, scenario: Scenario) -> None:
+async def test_scenario_like_another(shop: MockService, scenario: Scenario) -> None:
     await play(shop, scenario)
 
 
-async def play(shop: MockServer, scenario: Scenario) -> None:
+async def play(shop: MockService, scenario: Scenario) -> None:
     came = await AsyncPlay(shop, scenario).run()
     assert (came.error, came.charged, came.state) == (scenario.error, scenario.charged, scenario.state)
     assert scenario.code in ("", came.code)

@@ -17,6 +17,8 @@ from .._ports import free_port
 from .._rows import each_of
 from ._client import connected
 
+pytestmark = pytest.mark.twin
+
 GOOD = answer(json.dumps(ACCOUNT).encode())
 
 
@@ -106,9 +108,14 @@ async def test_only_what_applies_to_the_url_counts(monkeypatch: pytest.MonkeyPat
         assert (given in visit.head.lower()) == ("@" in variables.get("HTTPS_PROXY", ""))
 
 
-@each_of("place", ["http://user:hunter2@127.0.0.1:{}", "https://user:hunter2@127.0.0.1:{}",
-                   "http://user:hunter2@nowhere.invalid:{}"])  # fmt: skip
-@each_of(("name", "service"), [("HTTPS_PROXY", "https://service.example"), ("all_proxy", "http://service.example")])
+@each_of(
+    ("name", "service", "place"),
+    [
+        ("HTTPS_PROXY", "https://service.example", "http://user:hunter2@127.0.0.1:{}"),
+        ("all_proxy", "http://service.example", "https://user:hunter2@127.0.0.1:{}"),
+        ("all_proxy", "http://service.example", "http://user:hunter2@nowhere.invalid:{}"),
+    ],
+)
 async def test_a_proxy_that_is_not_there(monkeypatch: pytest.MonkeyPatch, name: str, service: str, place: str) -> None:
     """The service may be well: the error names the proxy's variable, and not its value."""
     name_proxy(monkeypatch, "", without="")

@@ -175,10 +175,10 @@ async def test_the_retry_budget_ends_the_retries_of_an_outage(status: int, tries
 
 
 async def test_success_gives_the_budget_back() -> None:
-    answers: list[Scripted] = [failed(503), ok(created())] * 100
+    answers: list[Scripted] = [failed(503), ok(created())] * 50
     service = Service(*answers)
     client = client_of(service)
-    for _ in range(100):
+    for _ in range(50):
         await CREATE(client)
     assert service.left == 0
 

@@ -173,7 +173,7 @@ def doubling(script: StreamScript, query: dict[str, str]) -> httpx.Response:
 
 @each_of("history", [shuffled, heedless, doubling])
 async def test_another_order_and_more_than_was_asked_for_do_no_harm(history: Any) -> None:
-    before = [fields(f"old{number}", number - 400) for number in range(400)]
+    before = [fields(f"old{number}", number - 150) for number in range(150)]
     found = await followed(StreamScript(*cut_once(), listed=before + HOLE, history=history))
     assert found.error is None
     assert set(found.ids) == set(WHOLE)

@@ -14,6 +14,8 @@ from .._hostile import Visit, answer
 from .._rows import each_of
 from ._client import facing
 
+pytestmark = pytest.mark.twin
+
 UNREADABLE = {
     "another coding": answer(b'{"id": "a1"}', content_encoding="br"),
     "damaged": answer(b'{"id": "a1"}', content_encoding="gzip"),

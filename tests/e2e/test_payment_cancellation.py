@@ -12,7 +12,7 @@ import pytest
 import sniffio
 from anyio.lowlevel import checkpoint
 
-from .._async._paidshop import EVERY_ANSWER, OTHERS, WHEN, Calls, Shop, a_call, goes_on, outcome, steps_of
+from .._async._paidshop import EVERY_ANSWER, EVERY_STEP, OTHERS, Calls, Shop, a_call, goes_on, outcome, steps_of
 from .._payments import how
 from ._cancelling import MODES, Cancelling
 
@@ -68,8 +68,7 @@ async def test_wherever_it_waits_as_asyncio_does_it(kinds: list[str], anyio_back
 
 
 @pytest.mark.long
-@EVERY_ANSWER
-@WHEN
+@EVERY_STEP
 async def test_while_the_ledger_is_asked(kinds: list[str], after: bool) -> None:
     for at in range(1, await steps_of(kinds) + 1):
         shop = Shop(kinds)

@@ -134,22 +134,22 @@ def test_what_an_audit_found_may_still_come_live_long_after(shown_by: str) -> No
 
 
 def test_what_no_audit_has_read_yet_is_remembered() -> None:
-    one = Follows.begun(history=History((f"s{number}", number) for number in range(3_000)))
-    for number in range(3_000):
+    one = Follows.begun(history=History((f"s{number}", number) for number in range(1_600)))
+    for number in range(1_600):
         if number != 500:
             one.live(f"s{number}", number)
-    assert one.audit(3_100) == ["s500"]
+    assert one.audit(1_700) == ["s500"]
 
 
 def test_not_more_ids_are_remembered_than_fit(monkeypatch: pytest.MonkeyPatch) -> None:
     """What was forgotten does not come back from the history."""
     assert MOST_REMEMBERED == 50_000
     monkeypatch.setattr(deduplication, "MOST_REMEMBERED", 500)
-    one = Follows.begun(history=History((f"s{number}", number) for number in range(3_000)))
-    for number in range(3_000):
+    one = Follows.begun(history=History((f"s{number}", number) for number in range(1_200)))
+    for number in range(1_200):
         one.live(f"s{number}", number)
         assert len(one.replay._seen) <= 500
-    assert one.audit(3_100) == []
+    assert one.audit(1_300) == []
 
 
 @each_of("at", [FAR, AHEAD + 100])

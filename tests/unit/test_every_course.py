@@ -165,10 +165,11 @@ HOUR = Budget.from_micro({"per_hour": 1})
 SHORT, MARGINAL = (0, 500), (0, 56, 500)
 """Within a validity and after it; `MARGINAL` also in its last seconds, in which it is not sent any more."""
 QUICK = {
-    "two calls": (Case(2, "a", budget(1), MARGINAL, again=1), 3_383),
+    "two calls": (Case(2, "a", budget(1), SHORT, again=1), 1_218),
     "a name, and the ledger is lost": (Case(1, "a", budget(1), SHORT, named=True, lost=True), 1_227),
 }
 LONG = {
+    "two calls, and the last seconds": (Case(2, "a", budget(1), MARGINAL, again=1), 3_383),
     "two purchases": (Case(1, "ab", budget(1), SHORT), 5_516),
     "one call": (Case(1, "a", budget(2), MARGINAL, (1, 2), once=True, again=1), 5_588),
     "an hour": (Case(1, "a", HOUR, (0, 56, 3650, 3700)), 8_635),

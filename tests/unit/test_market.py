@@ -101,8 +101,16 @@ def test_tokens_that_are_refused(call: str) -> None:
 
 
 @pytest.mark.rule("market.identifier.required")
-@each_of("call", TOKEN_CALLS)
-@each_of("tokens", [["ETH"], ("a", "b"), ["1", "2", "3", "4", "5"], ["x" * 256, "é", "😀", "a b", "$ETH"], [" ETH "]])
+@each_of(
+    ("call", "tokens"),
+    [
+        *((call, ["ETH"]) for call in TOKEN_CALLS),
+        ("token_prices", ("a", "b")),
+        ("token_signals", ["1", "2", "3", "4", "5"]),
+        ("token_prices", ["x" * 256, "é", "😀", "a b", "$ETH"]),
+        ("signal_history", [" ETH "]),
+    ],
+)
 def test_tokens_that_are_sent(call: str, tokens: list[str]) -> None:
     with MarketClient(base_url=BASE, ledger=Ledger.memory()) as market:
         assert getattr(market.quote, call)(tokens).tokens == len(tokens)

@@ -2,8 +2,6 @@
 
 import copy
 import pickle
-import subprocess
-import sys
 import traceback
 from typing import Any
 
@@ -138,12 +136,3 @@ def test_a_key_is_no_signer_and_is_not_shown(bad: Any) -> None:
     with pytest.raises(InvalidArgumentError, match=r"use LocalSigner\.from_key") as caught:
         checked_signer(bad)
     assert_hidden(f"{caught.value} {caught.value!r}")
-
-
-def test_signing_leaves_the_limit_of_recursion_alone() -> None:
-    """The library raises it so far that deep recursion ends the process; a new process shows what the import does."""
-    code = (
-        "import sys; from tradesdk import LocalSigner; before = sys.getrecursionlimit();"
-        f"LocalSigner.from_key('{KEY}'); assert sys.getrecursionlimit() == before"
-    )
-    subprocess.run([sys.executable, "-c", code], check=True, timeout=300)  # our own words

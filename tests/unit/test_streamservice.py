@@ -79,6 +79,7 @@ def test_a_plan_follows_from_its_seed_alone() -> None:
     assert one.timeline != other.timeline
 
 
+@pytest.mark.long
 def test_what_a_whole_plan_holds() -> None:
     plan = Plan.of(0)
     sorts = Counter(entry[2] for entry in plan.timeline)
