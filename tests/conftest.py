@@ -45,7 +45,7 @@ SEED = os.environ.get("TRADE_SEED", "")
 EXAMPLES = int(os.environ.get("TRADE_EXAMPLES") or 100)
 # How long examples take to draw says something about the machine, and nothing about what is tested.
 slow = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.register_profile("the same", slow, derandomize=True, database=None, max_examples=15)
+settings.register_profile("the same", slow, derandomize=True, database=None, max_examples=10)
 settings.register_profile("anew", slow, print_blob=True, max_examples=EXAMPLES)
 settings.load_profile("anew" if SEED else "the same")
 
