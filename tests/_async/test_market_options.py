@@ -258,7 +258,9 @@ PAID: list[Act] = [
 ]
 
 
-@pytest.mark.parametrize("act", PAID, ids=range(len(PAID)))
+@pytest.mark.parametrize(
+    "act", [pytest.param(act, id=str(place), marks=[pytest.mark.long] * (place > 1)) for place, act in enumerate(PAID)]
+)
 async def test_every_call_takes_a_price_and_names(act: Act, mock: MockService) -> None:
     client = buyer_of(mock)
     with pytest.raises(PaymentRefusedError, match="over_price"):

@@ -552,6 +552,7 @@ new.close()
 """
 
 
+@pytest.mark.long
 def test_nothing_is_lost_when_the_disk_is_full(tmp_path: Path) -> None:
     if not possible(tmp_path):
         pytest.skip("only root may mount a file system here")

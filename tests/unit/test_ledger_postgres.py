@@ -89,7 +89,7 @@ def test_it_does_what_every_ledger_does(postgres: Postgres, schema: str, names: 
 @each_of("machines", [1, 2])
 def test_a_random_course(postgres: Postgres, schema: str, machines: int) -> None:
     empty = Emptied(postgres, schema)
-    play_course(empty if machines == 1 else empty.machines, 3, steps=25)
+    play_course(empty if machines == 1 else empty.machines, 3, steps=15)
 
 
 def test_a_payment_takes_four_round_trips(ledger: Ledger) -> None:
