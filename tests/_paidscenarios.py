@@ -125,7 +125,7 @@ SCENARIOS = (
     ),
     Scenario(name="settled, then 402 again, once", faults=[fault("overlook", charged=True, count=1)], **LOST),
     Scenario(name="settled, then 402 forever", faults=[fault("overlook", charged=True)], **LOST),
-    Scenario(name="slow answer", faults=[fault("latency", seconds=0.05)]),
+    Scenario(name="slow answer", faults=[fault("latency", seconds=0.05)], alike=True),
     Scenario(
         name="settlement pending, once", faults=[fault("settlement", reason="settlement_pending", count=1)], alike=True
     ),
@@ -153,7 +153,7 @@ SCENARIOS = (
     Scenario(name="404 after paying", faults=[fault("status", status=404)], error="NotFoundError", **REFUSED),
     Scenario(name="no money", balance=0, error="PaymentRejectedError", code="insufficient_funds", **SAFE),
     Scenario(
-        name="a reason that nobody knows", faults=[fault("verification", reason="moon_too_full")],
+        name="a reason that nobody knows", faults=[fault("verification", reason="moon_too_full")], alike=True,
         code="outcome_unknown", settled=0, again="delivered", **OPEN,
     ),
     Scenario(name="unusable body", faults=[fault("malformed_json", count=1)], **LOST_WITH_RECEIPT),
@@ -172,7 +172,7 @@ SCENARIOS = (
     Scenario(name="429, then success", faults=[fault("status", status=429, count=1)], alike=True),
     Scenario(name="429 twice, then success", faults=[fault("status", status=429, count=2)]),
     Scenario(
-        name="429 forever", faults=[fault("status", status=429)], code="outcome_unknown", settled=0,
+        name="429 forever", faults=[fault("status", status=429)], code="outcome_unknown", settled=0, alike=True,
         again="delivered", **OPEN,
     ),
     Scenario(name="the caller tries by hand", faults=[fault("reset", count=2)], options=ONCE, by_hand=3),

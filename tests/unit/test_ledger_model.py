@@ -22,7 +22,12 @@ T = TypeVar("T")
 SENT = PaymentStage.SENT
 
 
-@settings(max_examples=3, deadline=None)
+def test_a_course() -> None:
+    play_course(Ledger.memory, 3)
+
+
+@pytest.mark.long
+@settings(max_examples=5, deadline=None)
 @given(st.data())
 def test_courses(data: st.DataObject) -> None:
     """Drawn by hypothesis, so that a course that fails is made shorter."""

@@ -11,7 +11,7 @@ import contextlib
 import re
 import sys
 from collections.abc import Callable
-from functools import partial
+from functools import lru_cache, partial
 
 from ..._values.text import without_keys
 from ...errors import ConfigError
@@ -72,7 +72,11 @@ def checksummed(address: str) -> str:
     match = _ADDRESS.fullmatch(address) if isinstance(address, str) else None
     if match is None:
         raise ConfigError("the address must be 40 hexadecimal digits after 0x", code="invalid_signer")
-    digits = match[1].lower()
+    return _with_checksum(match[1].lower())
+
+
+@lru_cache(maxsize=64)  # a purchase writes the same few addresses again and again
+def _with_checksum(digits: str) -> str:
     return "0x" + "".join(
         digit.upper() if mark > "7" else digit
         for digit, mark in zip(digits, keccak256(digits.encode()).hex(), strict=False)
