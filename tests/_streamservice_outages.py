@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
+from functools import cache
 
 import httpx
 
@@ -41,7 +42,9 @@ class Outage:
 
     kind: str
 
-    def plan(self) -> Plan:
+    @staticmethod
+    @cache
+    def plan() -> Plan:
         """Signals for an hour and a half, without any other fault."""
         return Plan.of(4, signals=700, disconnects=0, stalls=0, refusals=0, pace=8.0)
 

@@ -34,10 +34,18 @@ def calm(begin: int, end: int) -> list[bytes | float]:
 OLD = [fields(f"old{number}", -10_000 + 50 * number) for number in range(198)]
 
 
-@each_of("dated", [True, False], ids=["with Date", "without"])
-@each_of("hours", [-3.0, 3.0])
-@each_of("beats", [True, False], ids=["heartbeats", "none"])
-@each_of("first", [True, False], ids=["after a signal", "before any"])
+@each_of(
+    ("dated", "hours", "beats", "first"),  # each with each other one
+    [
+        (True, -3.0, True, True),
+        (True, 3.0, False, False),
+        (True, 3.0, True, False),
+        (False, -3.0, False, False),
+        (False, -3.0, True, False),
+        (False, 3.0, False, True),
+        (False, 3.0, True, True),
+    ],
+)
 async def test_holes_are_closed_whatever_the_clocks_say(dated: bool, hours: float, beats: bool, first: bool) -> None:
     lives: list[Life] = [
         [5.0, *([beat(5)] if beats else []), *([live("a", 5)] if first else []), 5.0],

@@ -109,7 +109,7 @@ def test_ids_are_forgotten_with_the_position_once_they_were_audited() -> None:
     for number in range(3_000):
         one.live(f"s{number}", number)
         one.history.add(f"s{number}", number)
-        if number % 300 == 0:
+        if number % 600 == 0:
             assert one.audit(number + 5) == []
     assert REMEMBERED <= len(one.replay._seen) < 3 * REMEMBERED
     assert one.live("s2999", 2999, now=3000) == one.live("s2100", 2100, now=3000) == []

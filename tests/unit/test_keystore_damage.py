@@ -166,6 +166,7 @@ thread.join()
 """
 
 
+@pytest.mark.long
 def test_a_deep_document_is_refused_where_another_library_has_raised_the_recursion_limit(tmp_path: Path) -> None:
     file = written(tmp_path / "wallet.json", b"[" * 60_000)
     done = subprocess.run([sys.executable, "-c", DEEP, file], capture_output=True, text=True, timeout=300)
