@@ -161,7 +161,7 @@ def test_what_is_deleted_is_a_gap(fleet: Fleet, group: str | None, caplog: pytes
 
 AWAY: tuple[dict[str, Any], ...] = (
     {"kind": "reset"},
-    {"kind": "status", "status": 503},
+    {"kind": "status", "status": 500},
     {"kind": "status", "status": 429, "headers": {"x-ratelimit-reset": ""}},
 )
 

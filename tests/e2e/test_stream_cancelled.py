@@ -15,7 +15,7 @@ import pytest
 from tradesdk import AsyncTradeClient, RetryPolicy, StreamSignal, TradeClient, TradeError
 from tradesdk._stream import checkpoint
 
-from .._answers import BASE, KEY
+from .._answers import BASE, KEY, failed
 from .._async._following import opened
 from .._hostile import Visit, answer, hostile
 from .._rows import each_of
@@ -132,6 +132,22 @@ def test_a_second_thread_is_refused_and_the_first_reads_on() -> None:
     ):
         assert [next(stream).id for _ in range(2)] == ["a", "b"]
     assert refused == ["a stream has one consumer at a time, and another one is reading it"]
+
+
+def test_an_error_after_another_thread_has_closed_it_is_not_raised() -> None:
+    def history(script: StreamScript, query: dict[str, str]) -> httpx.Response:
+        if not script.connects:
+            return script.honest(query)
+        stream.close()
+        return failed(401)
+
+    script = StreamScript([live("a", 1)], [], history=history)
+    with (
+        httpx.Client(transport=script) as http,
+        TradeClient(api_key=KEY, base_url=BASE, clock=script.clock, http_client=http) as client,
+        client.signals.stream(chain=CHAIN) as stream,
+    ):
+        assert [signal.id for signal in stream] == ["a"]
 
 
 async def test_cancelled_while_it_connects_for_the_first_time() -> None:
