@@ -102,12 +102,27 @@ def test_a_request_that_was_not_sent_is_given_back(members: Callable[[VirtualClo
     one.answered(one.claim(key), headers(clock, 2, 60, clock.now() + 60))
     claims = [one.claim(key), other.claim(key)]
     assert [claim.wait for claim in claims] == [0, 0]
-    assert one.claim(key).wait > 59
+    refused = one.claim(key)
+    assert refused.wait > 59
+    one.failed(refused, sent=False)
     one.failed(claims[0], sent=True)  # the service may have counted it
     assert other.claim(key).wait > 59
     one.failed(claims[1], sent=False)
     assert other.claim(key).wait == 0
     assert one.claim(key).wait > 59
+
+
+def test_what_is_given_back_is_gone_when_others_have_used_it(
+    members: Callable[[VirtualClock], SharedWindow], key: str
+) -> None:
+    clock = VirtualClock()
+    member = members(clock)
+    ends = clock.now() + 60
+    member.answered(member.claim(key), headers(clock, 2, 60, ends))
+    unsent, sent = member.claim(key), member.claim(key)
+    member.failed(unsent, sent=False)
+    member.answered(sent, headers(clock, 0, 60, ends))
+    assert member.claim(key).wait > 59
 
 
 @pytest.mark.parametrize(("plan", "minutes"), [("free", 2), pytest.param("pro", 5, marks=pytest.mark.long)])
@@ -164,8 +179,12 @@ def test_a_member_continues_alone_with_its_share(
     member, others = SharedWindow(place, clock), []
     for _ in range(3):
         others.append(SharedWindow(server(postgres.url(), schema), clock))
-    for one in others:
+    left = SharedWindow(server(postgres.url(), schema), clock)
+    for one in (*others, left):
         one.claim(key)
+    left.close()  # is no member any more; the one after it is one again
+    others[0].close()
+    others[0].claim(key)
     member.answered(member.claim(key), headers(clock, 50, 60, clock.now() + 60))
     assert member.claim(key).wait == 0
     caplog.set_level(logging.INFO, "tradesdk")
@@ -180,10 +199,35 @@ def test_a_member_continues_alone_with_its_share(
     member.answered(RateClaim(name=key), headers(clock, 9, 60, clock.now() + 50))  # says nothing while it is away
     clock.advance(AWAY)
     assert member.claim(key).wait == 0
-    assert [record.event for record in caplog.records] == ["fleet_alone", "fleet_again"]  # type: ignore[attr-defined]
+    others[0].close()
+    clock.advance(15)
+    assert member.claim(key).wait == 0
+    proxy.cut()
+    assert member.claim(key).wait == 0
+    events = [record.event for record in caplog.records]  # type: ignore[attr-defined]
+    assert events == ["fleet_alone", "fleet_again", "fleet_alone"]
+    assert "20 requests a minute" in caplog.records[-1].getMessage(), "the service's limit, by the members of now"
     for one in (member, *others):
         one.close()
+
+
+@pytest.mark.parametrize(("limit", "sent"), [(2, 1), (None, 20)])
+def test_a_share_is_one_request_at_least_and_without_a_limit_there_is_none(
+    postgres: Postgres, schema: str, key: str, limit: int | None, sent: int
+) -> None:
+    clock, proxy = VirtualClock(), Proxy(postgres.port)
+    place = server(postgres.url().replace(f":{postgres.port}/", f":{proxy.port}/"), schema)
+    members = [SharedWindow(place, clock) for _ in range(3)]
+    for one in members:
+        claim = one.claim(key)
+        if limit is not None:
+            one.answered(claim, headers(clock, limit, limit, clock.now() + 60))
+    clock.advance(61)
+    assert members[-1].claim(key).wait == 0
     proxy.cut()
+    assert [members[-1].claim(key).wait for _ in range(20)].count(0) == sent
+    for one in members:
+        one.close()
 
 
 RIGHTS = {

@@ -113,8 +113,7 @@ class SharedWindow:
     def _claim(self, key: str) -> float:
         now = self._now()
         statements: list[Statement] = [(CLAIM, (key, now))]
-        # After an error, so that this needs the same rights as what follows.
-        if is_due := self._away is not None or now - self._beaten.get(key, 0.0) >= _BEAT:
+        if is_due := now - self._beaten.get(key, 0.0) >= _BEAT:
             statements += [
                 (_ADD, (key,)),
                 (SEEN, (key, self._link.member)),
@@ -138,7 +137,7 @@ class SharedWindow:
         monotonic = self._clock.monotonic()
         if key not in self._alone:
             known = self._known.get(key)
-            share = None if known is None or known[0] is None else max(1, int(known[0]) // max(1, self._members))
+            share = None if known is None or known[0] is None else max(1, int(known[0]) // self._members)
             limit = None if share is None else str(share)
             self._alone[key] = RateWindow.restored(limit, None, True, share, monotonic + 60)
             some = "as many requests as the service allows" if share is None else f"{share} requests a minute"
