@@ -80,6 +80,21 @@ def test_it_is_too_late_to_acknowledge_what_another_member_has_done(fleet: Fleet
     assert not dead.ack(had)
 
 
+@pytest.mark.parametrize("group", [None, "bots"])
+def test_one_that_waits_is_told_of_a_signal(fleet: Fleet, group: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It does not come to look by itself here."""
+    monkeypatch.setattr("tradesdk._fleet.signals.POLL", 600.0)
+    member = joined(fleet.member(group))
+    got: list[str] = []
+    waiting = threading.Thread(target=lambda: got.extend(ids(member, 1)))
+    waiting.start()
+    published = fleet.publish(signal())
+    waiting.join(60)
+    member.close()
+    waiting.join()
+    assert got == published
+
+
 def test_one_that_is_left_well_is_done_and_others_go_back_at_once(fleet: Fleet) -> None:
     joined(fleet.member())
     first, second, third = fleet.publish(signal(), signal(), signal())
