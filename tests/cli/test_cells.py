@@ -279,6 +279,15 @@ def test_ids_are_shortened_where_that_shows_more_and_stay_apart() -> None:
     assert drawn(lambda console: render_list(console, columns, odd, 40))[1] == "1cee9c02f91dee7667e2b87f1cee  a"
 
 
+def test_columns_without_any_value_go_first_and_then_the_last_ones() -> None:
+    columns = (Column("id", "id"), *(Column(name, "id", optional=True) for name in ("none", "some", "all")))
+    rows = [{"id": "agt_1", "some": "value", "all": "value"}, {"id": "agt_2", "all": "value"}]
+    heads = [
+        drawn(lambda console, width=width: render_list(console, columns, rows, width))[0] for width in (25, 24, 18)
+    ]
+    assert [head.split() for head in heads] == [["id", "none", "some", "all"], ["id", "some", "all"], ["id", "some"]]
+
+
 @given(ROWS, st.one_of(st.none(), st.integers(20, 220)))
 @example([{"id": "a", "name": "\u0301", "side": "🏽", "price": 0.0, "at": "🇩"}], None)
 @example([{"id": "a", "name": "🇩", "side": "🇪", "price": 0.0, "at": "x\ufe0f"}, {"id": "b" * 24, "name": ""}], 100)
