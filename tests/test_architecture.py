@@ -30,7 +30,7 @@ MOCK = ROOT / "mock_server" / "tradesdk_mock"
 PACKAGES = {"tradesdk": SDK, "tradesdk_cli": CLI, "tradesdk_mock": MOCK}
 
 NETWORK = {"httpx", "httpcore", "h11", "httpx_sse", "certifi", "tenacity", "anyio"}
-ETHEREUM = {"eth_account", "coincurve", "Crypto"}
+ETHEREUM = {"eth_account", "eth_keys", "coincurve", "Crypto"}
 FRAMES = {"pyarrow", "pandas", "polars"}
 THIRD_PARTY = {  # by what lies at the top of the SDK
     "_http": {"idna", "certifi"},
@@ -76,7 +76,7 @@ MOCK_THIRD_PARTY = {
     "h11",
     "pydantic",
     "pydantic_core",
-    "eth_account",
+    "eth_keys",
     "Crypto",
     "anyio",
 }

@@ -286,6 +286,7 @@ def test_importing_the_sdk_loads_nothing() -> None:
 LIBRARIES = "import httpx, pydantic; httpx.Client().close()"
 HEAVY = {
     "eth_account",
+    "eth_keys",
     "coincurve",
     "tenacity",
     "filelock",

@@ -16,7 +16,7 @@ import sys, threading
 from tradesdk_cli.__main__ import main
 
 assert main(sys.argv[1:]) == 0
-loaded = {"uvicorn", "asyncio", "anyio", "eth_account", "http.client"} & set(sys.modules)
+loaded = {"uvicorn", "asyncio", "anyio", "eth_keys", "http.client"} & set(sys.modules)
 print(threading.active_count(), *sorted(loaded), file=sys.stderr)
 """
 

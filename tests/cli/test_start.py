@@ -33,6 +33,7 @@ HEAVY = (
     "tenacity",
     "anyio",
     "eth_account",
+    "eth_keys",
     "tradesdk_mock",
     "asyncio",
     "yaml",

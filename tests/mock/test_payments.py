@@ -443,7 +443,7 @@ with MockService(signals="scripted") as mock, httpx.Client(transport=mock.transp
     for line in sys.argv[1:]:
         method, path, *names = line.split()
         http.request(method, path, headers=dict.fromkeys(names, "e30="), json={})
-        print("eth_account" in sys.modules)
+        print("eth_keys" in sys.modules)
 """
 CALLS = [
     "POST /v1/token-prices",

@@ -322,7 +322,7 @@ def test_a_run_without_the_fixtures_loads_next_to_nothing(pytester: pytest.Pytes
         def test_it():
             ours = {name for name in sys.modules if name.startswith("tradesdk")}
             assert ours == {"tradesdk_mock", "tradesdk_mock.pytest_plugin"}
-            assert not {"uvicorn", "pydantic", "eth_account"} & sys.modules.keys()
+            assert not {"uvicorn", "pydantic", "eth_keys"} & sys.modules.keys()
     """
     run(pytester, source).assert_outcomes(passed=1)
 

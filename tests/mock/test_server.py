@@ -151,12 +151,12 @@ from tradesdk_mock import MockServer
 with MockServer() as server:
     request = urllib.request.Request(server.url + "/v1/wallets", method="POST", data=sys.argv[1].encode(), headers={
         "Content-Type": "application/json", "Authorization": "Bearer mock_full_x"})
-    assert "eth_account" not in sys.modules
+    assert "eth_keys" not in sys.modules
     with urllib.request.urlopen(request, timeout=30) as answer: print(answer.status)
-    assert "eth_account" in sys.modules
+    assert "eth_keys" in sys.modules
 print(threading.active_count())
 """
-HEAVY = "eth_account pydantic.main httpx tradesdk tradesdk_cli typer"
+HEAVY = "eth_keys pydantic.main httpx tradesdk tradesdk_cli typer"
 
 
 @pytest.mark.parametrize(

@@ -388,7 +388,7 @@ from tradesdk_mock import MockService
 
 with MockService() as mock, httpx.Client(transport=mock.transport(), base_url=mock.url) as http:
     assert http.get("/v1/account", headers={"Authorization": "Bearer mock_full_me"}).status_code == 200
-print(*sorted({"uvicorn", "asyncio", "anyio", "eth_account", "tradesdk"} & set(sys.modules)))
+print(*sorted({"uvicorn", "asyncio", "anyio", "eth_keys", "tradesdk"} & set(sys.modules)))
 """
 
 

@@ -138,7 +138,7 @@ LOADED = (
         pytest.param(SIGN, {"coincurve"}, marks=needs_coincurve),
         pytest.param(WITHOUT + SIGN, {"eth_account"}, marks=pytest.mark.long),
         pytest.param(WITHOUT + SIGN + FOREIGN, {"eth_account"}, marks=pytest.mark.long),
-        pytest.param(SIGN + TEXT, {"coincurve", "eth_account"}, marks=[needs_coincurve, pytest.mark.long]),
+        pytest.param(SIGN + TEXT, {"coincurve"}, marks=[needs_coincurve, pytest.mark.long]),
         pytest.param(SIGN + KEYSTORE, {"coincurve", "eth_account"}, marks=[needs_coincurve, pytest.mark.long]),
         (
             "import sys\nlimit = sys.getrecursionlimit()\nfrom tradesdk.payments.signing import keystore, signer\n",

@@ -1,6 +1,7 @@
 """Private keys and addresses. coincurve signs where it is installed, else eth-account; the bytes are the same.
 
-eth-account takes half a second to import, so nothing imports it before it is needed.
+eth-account takes half a second to import, so nothing imports it before it is needed. Who signed is found by eth-keys,
+which eth-account uses for that too: a quarter of it.
 
 Errors of the libraries may show a key, so none leaves this module, and none of ours has a key in a frame.
 """
@@ -65,6 +66,14 @@ def keccak256(data: bytes) -> bytes:
     from Crypto.Hash import keccak
 
     return keccak.new(data=data, digest_bits=256).digest()
+
+
+def recovered(digest: bytes, signature: bytes) -> str:
+    """The address whose key made this signature (r, s, and v as 27 or 28); any error: none has."""
+    from eth_keys.datatypes import Signature
+
+    raw = signature[:64] + bytes([signature[64] - 27])
+    return Signature(raw).recover_public_key_from_msg_hash(digest).to_checksum_address()
 
 
 def checksummed(address: str) -> str:

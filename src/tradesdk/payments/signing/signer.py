@@ -1,7 +1,7 @@
 """Signers, and what they sign: USDC transfers (EIP-3009, as EIP-712 typed data or its digest) and messages (EIP-191).
 
 The signing domain of USDC never changes, so its hash is a constant and two hashes are left to compute: twenty times
-faster than eth-account's encoder of typed data. The tests compare both. Texts and recovery are eth-account's.
+faster than eth-account's encoder of typed data. The tests compare both.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any, NoReturn, Protocol, TypeAlias, runtime_checkable
 
 from ..._http.arguments import argument_called
 from ...errors import ConfigError, InvalidArgumentError
-from .secp256k1 import ORDER, Opened, checksummed, eth_account, keccak256, opened
+from .secp256k1 import ORDER, Opened, checksummed, eth_account, keccak256, opened, recovered
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -267,20 +267,21 @@ def signed(signer: Signer, payer: str, signable: Signable, typed: Callable[[], T
 
 def sign_message(signer: Signer, message: str) -> str:
     """Sign a text as wallets do (EIP-191, `personal_sign`): 65 bytes as hexadecimal digits after 0x."""
-    eth_account()
-    from eth_account.messages import encode_defunct
-    from eth_account.signers.base import BaseAccount
-
-    signable = encode_defunct(text=message)
+    content = message.encode()
+    signable = b"E", b"thereum Signed Message:\n%d" % len(content), content
     if isinstance(signer, DigestSigner):
         signature: Signature = signer.sign_digest(digest_of(signable))
-    elif isinstance(signer, BaseAccount):
-        signature = signer.sign_message(signable)
-    else:
+        return "0x" + check_signature(signer.address, signable, signature).hex()
+    eth_account()
+    from eth_account.messages import SignableMessage
+    from eth_account.signers.base import BaseAccount
+
+    if not isinstance(signer, BaseAccount):
         raise InvalidArgumentError(
             "the signer signs typed data only, and a text needs sign_digest; "
             "sign the text with the wallet itself, then: wallets.connect(…, signature=…)"
         )
+    signature = signer.sign_message(SignableMessage(*signable))
     return "0x" + check_signature(signer.address, signable, signature).hex()
 
 
@@ -299,13 +300,11 @@ def check_signature(address: str, signable: Signable, signature: Signature) -> b
         raise _bad_signature(f"returned a signature with v = {v[0]}; it must be 27 or 28, or 0 or 1")
     if ORDER // 2 < s < ORDER:
         s, possible = ORDER - s, [55 - number for number in possible]  # the same signature with the mirrored point
-    account, makers = eth_account(), []
-    from eth_account.messages import SignableMessage
-
+    digest, makers = digest_of(signable), []
     for number in possible:
         corrected = raw[:32] + s.to_bytes(32, "big") + bytes([number])
         with contextlib.suppress(Exception):  # numbers out of range, points that are not on the curve
-            makers.append(account.recover_message(SignableMessage(*signable), signature=corrected))
+            makers.append(recovered(digest, corrected))
             if makers[-1] == checksummed(address):
                 return corrected
     if not makers:
