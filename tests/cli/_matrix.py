@@ -1,4 +1,4 @@
-"""How every command is called for the table of commands and formats, and how each format is read back."""
+"""How every command is called, in each format and with hostile answers, and how each format is read back."""
 
 from __future__ import annotations
 
