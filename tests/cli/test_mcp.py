@@ -406,8 +406,17 @@ def test_strangers_text_is_set_apart_and_shown(home: Path, stock: MockServer) ->
 # Elicitation
 
 
-@pytest.mark.parametrize("mode", VERSIONS)
-@pytest.mark.parametrize("answer", ["accept", "decline", "cancel"])
+@pytest.mark.parametrize(
+    ("answer", "mode"),
+    [
+        *(("accept", mode) for mode in VERSIONS),
+        ("decline", "auto"),
+        *(
+            pytest.param(*row, marks=pytest.mark.long)
+            for row in (("cancel", "auto"), ("decline", "legacy"), ("cancel", "legacy"))
+        ),
+    ],
+)
 def test_no_answer_of_a_client_approves_or_refuses(home: Path, stock: MockServer, mode: str, answer: Any) -> None:
     import mcp_types as types
 

@@ -28,7 +28,7 @@ from tradesdk_mock import MockServer
 from .._seeds import drawn
 from ._mcp import Clock, Person, toolbox
 
-QUICK = 6
+QUICK = 3
 STEPS = 40
 MEMORY = Path("/dev/shm")  # noqa: S108  # a disk would be waited for most of the time
 TOKENS = ("ETH", "BRETT", "AERO", "DEGEN", "NOSUCH")

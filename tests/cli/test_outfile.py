@@ -33,7 +33,7 @@ def test_the_ending_says_how(agents: Terminal, tmp_path: Path) -> None:
     piped = agents("agents", "list")
     forms = {"a.json": "json", "a.jsonl": "ndjson", "a.csv": "csv", "a.TSV": "tsv"}
     for name, form in forms.items() | {"a.txt": "table", "a": "ndjson"}.items():
-        for tty in (False, True):
+        for tty in {False, form == "table"}:
             run = agents("agents", "list", "--out", str(tmp_path / name), tty=tty, env={"NO_COLOR": "1"})
             assert (run.code, run.out) == (0, ""), run.err
             assert "2 items written to" in run.err.replace("\n", " ")
@@ -122,7 +122,9 @@ def test_what_may_not_be_written(
 
 
 @needs_full
-@pytest.mark.parametrize("form", ["json", "ndjson", "csv", "tsv", "table"])
+@pytest.mark.parametrize(
+    "form", [*(pytest.param(form, marks=pytest.mark.long) for form in ("json", "ndjson", "tsv")), "csv", "table"]
+)
 def test_a_full_disk(buyer: Terminal, shop: MockServer, form: str) -> None:
     run = buyer("market", "prices", "ETH", "--max-price", "0.10", "-o", form, "--out", str(FULL))
     assert (run.code, run.out) == (1, "")
