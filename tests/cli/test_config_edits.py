@@ -20,6 +20,7 @@ from tradesdk_cli.errors import ConfigProblem
 from tradesdk_cli.files import atomic_write
 
 from .._rows import each_of
+from .._texts import texts
 
 FILE = Path("/home/me/config.toml")
 
@@ -137,7 +138,7 @@ LINES = st.sampled_from(
     st.lists(LINES, max_size=8),
     st.sampled_from([(), ("p",), ("p", "q"), ("new",)]),
     NAMES,
-    st.none() | st.text(max_size=5),
+    st.none() | texts(max_size=5),
 )
 def test_whatever_the_file_the_change_is_exactly_the_change(
     lines: list[str], table: tuple[str, ...], name: str, value: str | None

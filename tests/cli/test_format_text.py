@@ -14,7 +14,7 @@ from tradesdk_cli.output.formats import Rows, as_rows, flatten, harmless, names_
 from tradesdk_cli.text import one_line, to_json, visible
 
 from .._rows import each_of
-from .._texts import WEAPONS
+from .._texts import WEAPONS, texts
 
 ODD = [
     *("", " ", "a ", " a", "y", "No", "on", "TRUE", "null", "~", ".inf", ".nan", "1", "1_000", "0x1f", "0o17", "1e5"),
@@ -33,7 +33,7 @@ ODD = [
         *WEAPONS.values(),
     ),
 ]
-TEXT = st.one_of(st.sampled_from(ODD), st.text(max_size=12))
+TEXT = st.one_of(st.sampled_from(ODD), texts(max_size=12))
 NUMBER = st.one_of(st.integers(), st.floats(allow_nan=False, allow_infinity=False), st.just(-0.0))
 SCALAR = st.one_of(st.none(), st.booleans(), NUMBER, TEXT)
 MULTILINE = re.compile(r"(?:[A-Za-z0-9 ,\"]*\n)*[A-Za-z0-9 ,\"]*")

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 from hypothesis import given
-from hypothesis import strategies as st
 
 from tradesdk_cli import idcache
 from tradesdk_cli.completion.candidates import BETWEEN
 from tradesdk_cli.config.settings import Settings
 
+from .._texts import texts
 from ._services import Scripted
 from ._terminal import Terminal
 
@@ -112,7 +112,7 @@ def test_hostile_ids_and_symbols_are_left_out(settings: Settings, text: str) -> 
     assert set(idcache.read(settings, "trades")) == {"trd_1"}
 
 
-@given(st.text())
+@given(texts())
 def test_words_beside_an_id_are_plain(text: str) -> None:
     words = idcache.safe_words(text)
     assert len(words) <= 48

@@ -12,7 +12,6 @@ from urllib.parse import parse_qs, quote
 import httpx
 import pytest
 from hypothesis import given
-from hypothesis import strategies as st
 
 from tradesdk_cli.cli.group import GLOBAL_PANEL
 from tradesdk_cli.commands.mock.operations import COMMANDS, value_of
@@ -28,7 +27,7 @@ from tradesdk_mock import (
 
 from .._rows import each_of
 from .._stock import stocked_worlds
-from .._texts import HOSTILE
+from .._texts import HOSTILE, texts
 from ..mock._paying import PAYER, offer_of, pay
 from ._services import Scripted
 from ._terminal import Run, Terminal
@@ -231,7 +230,7 @@ def test_what_a_value_stands_for(text: str, value: object) -> None:
 
 
 @pytest.mark.long
-@given(st.text())
+@given(texts())
 def test_any_value_can_be_sent(text: str) -> None:
     json.dumps(value_of(text), allow_nan=False)
 

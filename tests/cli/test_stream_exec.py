@@ -20,6 +20,7 @@ from tradesdk_cli.errors import UsageProblem
 from tradesdk_cli.stream.exec import PLACEHOLDERS, NotRunnable, parse_command
 
 from .._rows import each_of
+from .._texts import texts
 from ._streams import event
 
 PYTHON = shlex.quote(sys.executable)
@@ -66,7 +67,7 @@ def test_whatever_a_token_is_called_it_stays_one_word(symbol: str) -> None:
     assert words("echo -- {token_symbol} x{token_symbol}y", token_symbol=symbol) == ["--", symbol, f"x{symbol}y"]
 
 
-@given(st.text())
+@given(texts())
 def test_any_line_is_a_command_or_a_usage_error(line: str) -> None:
     try:
         command = parse_command(line, 5)

@@ -20,6 +20,7 @@ from tradesdk_mock.market.price_model import prices
 from tradesdk_mock.market.tokens import find, lively
 
 from .._rows import each_of
+from .._texts import texts
 from ._http import BASE, BNB, HOUR, START, in_process, walk
 
 
@@ -140,7 +141,7 @@ ANYTHING: st.SearchStrategy[Any] = st.one_of(
     st.booleans(),
     st.integers(),
     st.floats(),
-    st.text(max_size=40),
+    texts(max_size=40),
     st.binary(max_size=3),
     st.lists(st.none()),
 )
@@ -151,7 +152,7 @@ ANYTHING: st.SearchStrategy[Any] = st.one_of(
         {},
         optional={
             "chain_id": st.sampled_from([BASE, BNB]) | ANYTHING,
-            "token": st.text(max_size=40) | ANYTHING,
+            "token": texts(max_size=40) | ANYTHING,
             "direction": st.sampled_from(["BUY", "SELL"]) | ANYTHING,
             "confidence": st.floats(0, 1) | ANYTHING,
             "price_usd": st.floats(0) | ANYTHING,

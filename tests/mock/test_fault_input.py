@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from tradesdk_mock import MockServerError, MockService
 
 from .._rows import each_of
+from .._texts import texts
 from ._http import client, error, ok, silent
 from ._streams import BASE_CHAIN, STREAM
 
@@ -178,15 +179,15 @@ def test_kinds_and_names(
 
 TEXTS = ["/v1/account", "/v1/*", STREAM, "GET", "main", "reset", "mixed", "", "503"]
 NAMES = [*sorted({spec.name for kind in KINDS for spec in kind.parameters}), *CONDITIONS]
-NESTED = st.recursive(st.none() | st.text(), lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner))
+NESTED = st.recursive(st.none() | texts(), lambda inner: st.lists(inner) | st.dictionaries(texts(), inner))
 ANYTHING = st.one_of(
-    *(st.sampled_from(TEXTS), st.integers(-2, 700), st.integers(), st.floats(), st.booleans(), st.text(max_size=20)),
+    *(st.sampled_from(TEXTS), st.integers(-2, 700), st.integers(), st.floats(), st.booleans(), texts(max_size=20)),
     NESTED,
 )
 BODIES = st.builds(
     lambda kind, fields: {"kind": kind, **fields},
     st.sampled_from([kind.name for kind in KINDS]) | ANYTHING,
-    st.dictionaries(st.sampled_from(NAMES) | st.text(max_size=9), ANYTHING, max_size=4),
+    st.dictionaries(st.sampled_from(NAMES) | texts(max_size=9), ANYTHING, max_size=4),
 )
 
 

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from tradesdk_mock import JournalEntry, MockClock, MockService
 
 from .._rows import each_of
+from .._texts import texts
 from ._http import FULL, START, in_process
 
 ENTRIES = [
@@ -180,8 +181,8 @@ def test_requests(full: MockService, wanted: dict[str, Any], found: list[int]) -
 
 
 JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | texts(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(texts(), inner, max_size=3),
     max_leaves=10,
 )
 
@@ -192,7 +193,7 @@ def shared() -> Iterator[MockService]:
         yield mock
 
 
-@given(body=st.dictionaries(st.text(), JSON, min_size=1, max_size=4), data=st.data())
+@given(body=st.dictionaries(texts(), JSON, min_size=1, max_size=4), data=st.data())
 @settings(deadline=None)
 def test_a_body_is_like_itself_and_a_part_of_it_but_like_no_other(
     shared: MockService, body: dict[str, Any], data: st.DataObject
@@ -205,7 +206,7 @@ def test_a_body_is_like_itself_and_a_part_of_it_but_like_no_other(
     assert len(failure(shared, body={name: ("another",)})) == 3
 
 
-@given(path=st.text(), other=st.text())
+@given(path=texts(), other=texts())
 @settings(deadline=None)
 def test_a_path_is_like_itself_and_nothing_else(shared: MockService, path: str, other: str) -> None:
     path = "/" + re.sub(r"[?{}*]", "", path)

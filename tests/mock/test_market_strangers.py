@@ -8,6 +8,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from .._texts import texts
 from ._buyer import Answer, Shop, good_body, open_shop, tokens
 from ._paying import ALL, JSON, PER_TOKEN, Headers, decode
 
@@ -77,19 +78,19 @@ scalars = (
     | st.booleans()
     | st.integers()
     | st.floats(allow_nan=False, allow_infinity=False)
-    | st.text(max_size=30)
+    | texts(max_size=30)
     | st.sampled_from(sorted(KNOWN))
 )
 values = st.recursive(
     scalars,
-    lambda inner: st.lists(inner, max_size=7) | st.dictionaries(st.text(max_size=10), inner, max_size=4),
+    lambda inner: st.lists(inner, max_size=7) | st.dictionaries(texts(max_size=10), inner, max_size=4),
     max_leaves=10,
 )
 items = st.fixed_dictionaries(
-    {"identifier": st.sampled_from(sorted(KNOWN)) | st.text(max_size=50)},
+    {"identifier": st.sampled_from(sorted(KNOWN)) | texts(max_size=50)},
     optional={"limit": st.integers(-5, 200), "x": scalars},
 )
-dates = st.datetimes().map(lambda moment: moment.isoformat()) | st.dates().map(str) | st.text(max_size=20)
+dates = st.datetimes().map(lambda moment: moment.isoformat()) | st.dates().map(str) | texts(max_size=20)
 requests = st.fixed_dictionaries(
     {},
     optional={
@@ -129,7 +130,7 @@ def test_bodies(shop: Shop, path: str, body: Any) -> None:
 
 @QUICK_AND_LONG
 @FIXED
-@given(path=st.sampled_from(ALL), content=st.binary(max_size=200) | st.text(max_size=100).map(str.encode))
+@given(path=st.sampled_from(ALL), content=st.binary(max_size=200) | texts(max_size=100).map(str.encode))
 @example(path="token-prices", content=b'{"tokens":' * 100_000)
 @example(path="token-prices", content=b'{"tokens":[{"identifier":"' + b"A" * 1_000_000 + b'"}]}')
 @example(path="token-prices", content=b'{"tokens":[' + b'{"identifier":"ETH"},' * 40_000 + b"1]}")

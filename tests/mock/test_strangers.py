@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from tradesdk_mock import GapOptions, MockClock, MockServer, MockService
 from tradesdk_mock.core.messages import Request
 
+from .._texts import texts
 from ._http import START, client, connection, in_process, ok
 
 pytestmark = pytest.mark.long
@@ -63,8 +64,8 @@ def check(answer: httpx.Response) -> None:
 FIXED = settings(max_examples=60, deadline=None)
 numbers = st.integers() | st.floats(allow_nan=False, allow_infinity=False)
 json_values = st.recursive(
-    st.none() | st.booleans() | numbers | st.text(max_size=20),
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=10), inner, max_size=4),
+    st.none() | st.booleans() | numbers | texts(max_size=20),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(texts(max_size=10), inner, max_size=4),
     max_leaves=8,
 )
 NAMES = ("name", "wallet_id", "chain_id", "risk", "min_confidence", "max_positions", "address", "label", "signature")
@@ -73,8 +74,8 @@ RISKS = ("position_size_pct", "stop_loss_pct", "trailing_stop_pct", "take_profit
 
 @FIXED
 @given(
-    body=st.dictionaries(st.sampled_from(NAMES) | st.text(max_size=8), json_values, max_size=6),
-    content=st.binary(max_size=200) | st.text(max_size=100).map(str.encode),
+    body=st.dictionaries(st.sampled_from(NAMES) | texts(max_size=8), json_values, max_size=6),
+    content=st.binary(max_size=200) | texts(max_size=100).map(str.encode),
 )
 def test_bodies(stranger: httpx.Client, body: dict[str, Any], content: bytes) -> None:
     agent = ok(stranger.get("/v1/agents?limit=1"))["data"][0]["id"]
@@ -92,8 +93,8 @@ def test_bodies(stranger: httpx.Client, body: dict[str, Any], content: bytes) ->
 @given(
     given=st.fixed_dictionaries(
         {
-            "name": st.text(max_size=30),
-            "risk": st.dictionaries(st.sampled_from(RISKS), numbers | st.text(max_size=3) | st.none() | st.booleans()),
+            "name": texts(max_size=30),
+            "risk": st.dictionaries(st.sampled_from(RISKS), numbers | texts(max_size=3) | st.none() | st.booleans()),
             "min_confidence": numbers,
             "max_positions": st.integers(),
         }
@@ -113,7 +114,7 @@ def test_agents_that_are_nearly_right(stranger: httpx.Client, given: dict[str, A
 @FIXED
 @given(
     signature=st.binary(min_size=60, max_size=70),
-    text=st.text(max_size=10),
+    text=texts(max_size=10),
     key=st.text(st.characters(min_codepoint=33, max_codepoint=126), min_size=1, max_size=80),
 )
 def test_signatures_and_keys(stranger: httpx.Client, signature: bytes, text: str, key: str) -> None:
@@ -148,10 +149,10 @@ PARAMETERS = [
         ]
     ),
     query=st.dictionaries(
-        st.sampled_from(PARAMETERS) | st.text(max_size=3),
+        st.sampled_from(PARAMETERS) | texts(max_size=3),
         st.sampled_from(["8453", "56", "1", "20", "100", "open", "idle", "0.5", "0x" + "ab" * 20])
         | numbers.map(str)
-        | st.text(max_size=20),
+        | texts(max_size=20),
         max_size=5,
     ),
     last=st.sampled_from(["", "sig_1"]) | st.text(st.characters(min_codepoint=33, max_codepoint=126), max_size=40),
@@ -186,7 +187,7 @@ CONTROL = st.dictionaries(
             *("scope", "plan", "name", "advance", "set", "freeze", "speed", "allow_backwards", "populate"),
         )
     )
-    | st.text(max_size=8),
+    | texts(max_size=8),
     json_values | st.sampled_from(["reset", "drop", "status", "/v1/trades", "*", "GET", "BUY", "BRETT", 1, 0.5, 56]),
     max_size=6,
 )
@@ -218,13 +219,13 @@ values = st.binary(max_size=40) | st.sampled_from([b"Bearer mock_full_x", b"appl
 
 @FIXED
 @given(
-    method=st.text(max_size=10) | st.sampled_from(["GET", "POST", "PATCH", "PUT", "DELETE"]),
+    method=texts(max_size=10) | st.sampled_from(["GET", "POST", "PATCH", "PUT", "DELETE"]),
     path=st.text(st.characters(exclude_categories=["Cs"]), max_size=30)
     | st.sampled_from(["/v1/account", "/v1/agents", "/v1/token-prices", "/_mock/faults", "/v1/signals/stream"]),
     query=st.binary(max_size=30),
     headers=st.lists(st.tuples(names, values), max_size=6),
     content=st.none() | st.binary(max_size=50) | st.just(b"{}"),
-    sender=st.none() | st.text(max_size=20) | st.just("127.0.0.1"),
+    sender=st.none() | texts(max_size=20) | st.just("127.0.0.1"),
 )
 def test_requests_that_no_server_would_let_in(
     method: str,

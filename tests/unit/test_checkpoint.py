@@ -23,6 +23,7 @@ from tradesdk._stream.checkpoint import CheckpointFile, CheckpointState, default
 from tradesdk._system import private_files
 
 from .._rows import each_of
+from .._texts import texts
 from ._checkpoints import BASE, KEY, NOW, PRINT, URL, checkpoint, in_use, kept, opened, refused, save, script, state
 
 TURNS = int(os.environ.get("TRADE_TURNS", "150"))
@@ -55,7 +56,7 @@ def path(tmp_path: Path) -> Path:
 # Written, and found again
 
 times = st.floats(-62135596800, 253402300799, allow_nan=False)
-pairs = st.lists(st.tuples(st.text(), times), max_size=9)
+pairs = st.lists(st.tuples(texts(), times), max_size=9)
 ODD = [("\U0001f600", -5.5), ("\0\n\u2028", 0.0), ('"', 1.0)]
 
 

@@ -19,6 +19,7 @@ from tradesdk._stream import checkpoint as checkpoint_module
 from tradesdk._stream.checkpoint import CheckpointFile, CheckpointState
 
 from .._rows import each_of
+from .._texts import texts
 from ._checkpoints import BASE, NOW, PRINT, URL, checkpoint, in_use, kept, opened, refused, save, script, state
 from ._small_disk import on_a_small_disk, possible
 
@@ -125,8 +126,8 @@ def test_a_strange_service_is_shown_in_one_line(path: Path) -> None:
 
 
 JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=5), inner, max_size=4),
+    st.none() | st.booleans() | st.integers() | st.floats() | texts(max_size=5),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(texts(max_size=5), inner, max_size=4),
     max_leaves=12,
 )
 

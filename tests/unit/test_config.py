@@ -29,6 +29,7 @@ from tradesdk import (
 from .._answers import Scripted, Service, failed, ok
 from .._clock import VirtualClock
 from .._rows import each_of
+from .._texts import texts
 
 SECRET = "sk_live_do_not_show_me"
 URL = "https://api.example.com"
@@ -126,7 +127,7 @@ def test_a_key_has_at_most_512_characters() -> None:
         assert f"has {100 * len(SECRET)} characters; at most 512" in str(refused(keyed, key))
 
 
-@given(st.text(st.characters(min_codepoint=33, max_codepoint=126), min_size=1) | st.text())
+@given(st.text(st.characters(min_codepoint=33, max_codepoint=126), min_size=1) | texts())
 def test_printable_ascii_is_a_key_and_nothing_else_gets_into_the_header(key: str) -> None:
     plain = key and all("!" <= letter <= "~" for letter in key)
     if plain and not {key[0], key[-1]} & {"'", '"'}:
@@ -267,9 +268,7 @@ def test_a_secret_in_a_url_is_refused_without_being_shown(url: str) -> None:
     refused(base_url, url, allow_insecure=True)
 
 
-@given(
-    st.text(max_size=30) | st.text(alphabet="htps:/[]@.?#v12% \\\n", max_size=30).map(lambda tail: "https://a" + tail)
-)
+@given(texts(max_size=30) | st.text(alphabet="htps:/[]@.?#v12% \\\n", max_size=30).map(lambda tail: "https://a" + tail))
 def test_no_base_url_raises_anything_else(url: str) -> None:
     try:
         good = base_url(url)

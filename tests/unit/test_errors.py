@@ -43,7 +43,7 @@ from tradesdk.payments.messages import rejected
 
 from .._payments import payment
 from .._rows import each_of
-from .._texts import WEAPONS
+from .._texts import WEAPONS, texts
 from ._pickled import pickled
 
 WHERE: dict[str, Any] = {"method": "POST", "url": "https://api.example.com/v1/agents"}
@@ -166,7 +166,7 @@ def test_hostile_text_stays_on_one_printable_line(cls: type[TradeError]) -> None
         assert error.message == text
 
 
-@given(st.text(), st.integers(1, 100))
+@given(texts(), st.integers(1, 100))
 def test_printable(text: str, limit: int) -> None:
     shown = printable(text, limit)
     assert shown.isprintable()

@@ -24,6 +24,7 @@ from tradesdk import (
 
 from .._answers import BASE, Service, failed
 from .._rows import each_of
+from .._texts import texts
 
 TOKEN_CALLS = ["token_signals", "token_prices", "signal_history", "token_win_rate", "token_avg_prices"]
 DIGITS = 10**5000  # more than Python turns into text
@@ -411,8 +412,8 @@ def test_what_is_no_wrapper_is_refused_with_its_bytes(content: bytes) -> None:
 
 
 json_values = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    st.none() | st.booleans() | st.integers() | st.floats() | texts(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(texts(max_size=5), inner, max_size=3),
 )
 
 

@@ -24,6 +24,7 @@ from tradesdk.payments.state_machine import (
 )
 
 from .._rows import each_of
+from .._texts import texts
 
 BROKEN = Failure(FailureCause.STATUS, 402)
 
@@ -215,7 +216,7 @@ def test_no_answer(cause: FailureCause, expected: Meaning) -> None:
 @given(
     status=st.integers(100, 599),
     header=st.sampled_from(["payment-required", "payment-response", "other"]),
-    value=st.one_of(st.text(max_size=60), st.binary(max_size=60).map(lambda raw: base64.b64encode(raw).decode())),
+    value=st.one_of(texts(max_size=60), st.binary(max_size=60).map(lambda raw: base64.b64encode(raw).decode())),
     body=st.binary(max_size=80),
 )
 def test_whatever_comes_is_judged_and_its_reason_can_be_printed(

@@ -20,6 +20,7 @@ from tradesdk.payments.protocol import (
 
 from .._payments import payment
 from .._rows import each_of
+from .._texts import texts
 from ._offers import (
     PAY_TO,
     PAYER,
@@ -112,7 +113,7 @@ def test_why_payment_is_asked_for(response: RawResponse, told: str | None) -> No
 
 
 # What survives a round trip: anything that JSON can say, with numbers of every size and kind.
-TEXTS = st.text(st.characters(codec="utf-8"), max_size=12)
+TEXTS = texts(max_size=12)
 NUMBERS = st.integers(-(10**40), 10**40) | st.floats(allow_nan=False, allow_infinity=False)
 VALUES = st.recursive(
     st.none() | st.booleans() | NUMBERS | TEXTS,

@@ -11,6 +11,7 @@ from tradesdk._values.http import Headers
 from tradesdk.payments.protocol import MAX_OFFER, read_receipt, receipt_warnings
 
 from .._rows import each_of
+from .._texts import texts
 from ._offers import MISSING, PAY_TO, PAYER, changed, encoded, payment, receipt_headers
 from ._pickled import pickled
 
@@ -89,8 +90,8 @@ def test_what_cannot_be_read_is_said_and_never_raised(header: str) -> None:
 
 
 VALUES = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=8),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner, max_size=3),
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | texts(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(texts(max_size=4), inner, max_size=3),
     max_leaves=6,
 )
 

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from tradesdk._http.rate_limit import RateWindow
 
 from .._rows import each_of
+from .._texts import texts
 
 EPOCH = 1_700_000_000.0
 
@@ -299,7 +300,7 @@ def test_answers_that_come_late_and_out_of_order_open_nothing(
         travelling.append((time + delay, headers))
 
 
-@given(st.integers(1, 5), st.lists(st.text(max_size=15) | st.integers(-5, 10**12).map(str), max_size=60))
+@given(st.integers(1, 5), st.lists(texts(max_size=15) | st.integers(-5, 10**12).map(str), max_size=60))
 def test_it_always_recovers(limit: int, texts: list[str]) -> None:
     throttle, time = RateWindow(), 0.0
     names = ("x-ratelimit-limit", "x-ratelimit-remaining", "x-ratelimit-reset", "date")

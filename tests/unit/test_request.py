@@ -18,6 +18,7 @@ from tradesdk import APIConnectionError, InvalidArgumentError, NotFoundError, Ri
 
 from .._answers import BASE, Service, failed, ok
 from .._rows import each_of
+from .._texts import texts
 from ._client import client_of
 
 LOST = httpx.ReadError("the connection was lost")
@@ -199,7 +200,7 @@ def test_any_other_id_is_taken_as_it_is(good: str) -> None:
     assert target.count("/") == 3
 
 
-@given(st.text(min_size=1, max_size=30))
+@given(texts(min_size=1, max_size=30))
 def test_an_id_is_one_segment_of_the_path(text: str) -> None:
     try:
         url = sent(GET_AGENT, text).url
@@ -284,7 +285,7 @@ def test_query_and_body() -> None:
     assert "content-type" not in without.headers
 
 
-@given(st.text(alphabet="/.%2eEfF5cC?#@:\\ ;abv1\n", max_size=20) | st.text(max_size=20))
+@given(st.text(alphabet="/.%2eEfF5cC?#@:\\ ;abv1\n", max_size=20) | texts(max_size=20))
 def test_no_path_leaves_the_service(path: str) -> None:
     try:
         request = raw("GET", path)
@@ -308,8 +309,8 @@ def test_a_query_round_trips(query: dict[str, str]) -> None:
 
 
 plain = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=5),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | texts(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(texts(max_size=5), inner, max_size=3),
     max_leaves=10,
 )
 

@@ -34,7 +34,7 @@ from tradesdk._values.http import Headers
 from .._answers import ACCOUNT, BASE, Service, agent, signal
 from .._clock import START, http_date
 from .._rows import each_of
-from .._texts import WEAPONS
+from .._texts import WEAPONS, texts
 from ._client import client_of
 from ._pickled import pickled
 
@@ -214,7 +214,7 @@ anything = st.recursive(
     | st.booleans()
     | st.integers()
     | st.floats()
-    | st.text(max_size=5)
+    | texts(max_size=5)
     | st.sampled_from(["acc_1", 1700000000]),
     lambda inner: (
         st.lists(inner, max_size=3)

@@ -19,6 +19,7 @@ from tradesdk.payments.signing.signer import sign_message, signed_authorization,
 
 from .._payments import payment
 from .._secrets import WALLET_KEY, Seen
+from .._texts import texts
 
 HAS_COINCURVE = importlib.util.find_spec("coincurve") is not None
 needs_coincurve = pytest.mark.skipif(
@@ -65,7 +66,7 @@ def test_both_ways_sign_digests_alike(key: bytes, digest: bytes) -> None:
 
 @pytest.mark.long
 @settings(max_examples=15)
-@given(keys, st.binary(min_size=20, max_size=20), st.tuples(words, words), digests, st.text(max_size=40))
+@given(keys, st.binary(min_size=20, max_size=20), st.tuples(words, words), digests, texts(max_size=40))
 def test_both_ways_sign_payments_and_texts_as_eth_account_does(
     key: bytes, to: bytes, numbers: tuple[int, int], nonce: bytes, text: str
 ) -> None:

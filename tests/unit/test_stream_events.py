@@ -25,6 +25,7 @@ from tradesdk._values.http import Headers
 
 from .._rows import each_of
 from .._streamscript import fields
+from .._texts import texts
 
 
 def read(data: bytes) -> Event:
@@ -102,7 +103,7 @@ def test_whatever_comes_is_an_event_of_some_kind(raw: bytes) -> None:
     assert isinstance(read(raw), StreamSignal | Heartbeat | UnknownEvent | InvalidEvent)
 
 
-@given(st.recursive(st.none() | st.booleans() | st.floats() | st.integers() | st.text(), st.lists), st.booleans())
+@given(st.recursive(st.none() | st.booleans() | st.floats() | st.integers() | texts(), st.lists), st.booleans())
 def test_whatever_a_field_says(value: Any, heartbeat: bool) -> None:
     for name in ("id", "timestamp", "price_usd", "chain_id", "direction", "type"):
         body = {"type": "heartbeat" if heartbeat else "signal"} | fields("s1", 5) | {name: value}

@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 from tradesdk._http.log_events import wire
 from tradesdk._http.wire_logging import HIDDEN, LoggedExchange, cut, is_secret, redacted
 
+from .._texts import texts
+
 KEYS = st.text(st.characters(min_codepoint=0x21, max_codepoint=0x7E), min_size=8, max_size=40)
 SIGNATURE = "0x" + "ab" * 64 + "1b"
 TRANSACTION = "0x" + "cd" * 32
@@ -47,7 +49,7 @@ def everything(records: list[logging.LogRecord]) -> str:
     return "".join(record.getMessage() + json.dumps(record.wire) for record in records)  # type: ignore[attr-defined]
 
 
-@given(KEYS, st.lists(KEYS, max_size=3), st.text(max_size=20))
+@given(KEYS, st.lists(KEYS, max_size=3), texts(max_size=20))
 def test_no_secret_survives(key: str, others: list[str], around: str) -> None:
     secrets = [key, *others]
     forms = [key, json.dumps(key)[1:-1], quote(key, safe=""), key.replace("/", "\\/")]
@@ -57,7 +59,7 @@ def test_no_secret_survives(key: str, others: list[str], around: str) -> None:
             assert not any(form in shown for form in forms), (text, shown)
 
 
-@given(st.text(max_size=200))
+@given(texts(max_size=200))
 def test_where_there_is_no_secret_nothing_is_taken_away(text: str) -> None:
     assert redacted(text, []) == text
 

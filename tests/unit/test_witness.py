@@ -17,6 +17,7 @@ from tradesdk.payments.witness import NodeFailedError, agreed, examine, undecide
 
 from .._payments import payment
 from .._rows import each_of
+from .._texts import texts
 
 HASH = "0x" + "b1" * 32
 ENDED = 1_795_262_460
@@ -257,9 +258,9 @@ JSON = st.recursive(
     st.none()
     | st.booleans()
     | st.integers(-5, 2**70)
-    | st.text(max_size=5)
+    | texts(max_size=5)
     | st.sampled_from(["0x", "0x1", word(1), HASH]),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=9), inner, max_size=3),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(texts(max_size=9), inner, max_size=3),
     max_leaves=6,
 )
 
