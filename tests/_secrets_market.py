@@ -121,7 +121,7 @@ def payments_that_fail(seen: Seen, place: Place) -> None:
             place.server.remove_fault(rule.id)
     assert len(seen.secrets) == 3 * (len(faults) + 2 * 3)
     with MarketClient(**market_settings(place, ledger, max_retries=0)) as client:
-        for payment in seen(client.payments.list()):
+        for payment in seen(client.payments.list())[::3]:
             seen.either(client.payments.resume, payment.id)
         seen(client.payments.reconcile())
 

@@ -437,7 +437,7 @@ def test_a_terminal_explains_all_of_it(trade: Terminal, columns: int) -> None:
         assert " ".join(gap.text.split()) in shown
 
 
-@each_of("columns", [60, 80, 120])
+@each_of("columns", [60, 120])
 def test_it_fits_a_terminal(trade: Terminal, served: MockServer, columns: int) -> None:
     served.clear_faults()
     served.add_fault("latency")

@@ -280,7 +280,7 @@ def test_all_that_expired_may_be_marked_at_once(trade: Terminal) -> None:
     assert trade("pay", "reconcile").code == 0
 
 
-@pytest.mark.parametrize("columns", [60, 80])
+@pytest.mark.parametrize("columns", [60, pytest.param(80, marks=pytest.mark.long)])
 def test_reconcile_says_what_to_do_at_any_width(buyer: Terminal, shop: MockServer, columns: int) -> None:
     shop.add_fault("malformed_json", route="/v1/top-performers", paid="only")
     shop.add_fault("status", status=500, route="/v1/token-prices", paid="only")

@@ -132,7 +132,7 @@ def shows(option: str, value: str) -> None:
 
 @pytest.mark.parametrize(
     ("option", "value"),
-    [("write_status", "200/200"), ("order", "oldest")],
+    [("write_status", "200/200"), pytest.param("order", "oldest", marks=pytest.mark.long)],
 )
 def test_a_value_is_named(option: str, value: str) -> None:
     shows(option, value)
