@@ -1,6 +1,6 @@
 """The rules of the service stand in rules.toml; tests carry the ids of those they show: `pytest.mark.rule`.
 
-Marks are found by reading the files, not by importing them: in milliseconds, and in any environment.
+Marks are found by reading the files, not by importing them: in any environment. `scripts/check` plays it.
 """
 
 import ast
@@ -9,6 +9,9 @@ import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
+pytestmark = pytest.mark.long
 HERE = Path(__file__).parent
 
 

@@ -144,7 +144,7 @@ def test_what_was_made_is_listed_with_values_that_are_written(busy: Wire) -> Non
 
 
 @pytest.mark.rule("page.cursor.walk")
-@settings(max_examples=6, deadline=None)
+@settings(max_examples=4, deadline=None)
 @given(sizes=st.lists(st.integers(1, 9), min_size=2, max_size=8), changes=st.lists(st.sampled_from("+-."), max_size=8))
 def test_a_walk_sees_what_was_there_once_while_rows_come_and_go(
     busy: Wire, sizes: list[int], changes: list[str]

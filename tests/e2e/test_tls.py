@@ -25,7 +25,7 @@ CLIENTS: dict[str, tuple[Callable[[], Any], Callable[[], Any]]] = {
 }
 
 
-@pytest.mark.parametrize("kind", CLIENTS)
+@pytest.mark.parametrize("kind", ["own connections", "httpx", pytest.param("httpx2", marks=pytest.mark.long)])
 async def test_a_refused_certificate_is_raised_at_once(tmp_path: Path, kind: str) -> None:
     """A retry could not help, whatever sends."""
     serving, _ = tls_contexts(tmp_path)

@@ -30,7 +30,7 @@ def test_settlements(shop: Shop) -> None:
     assert books.settlements() == []
     shop.submit(shop.signed(1), more=[(b"authorization", b"Bearer mock_full_me")])
     shop.clock.advance(5)
-    shop.buy(2, path="top-performers", body={"sortBy": "ROI"}, payer=STRANGER)
+    shop.buy(2, path="signal-history", payer=STRANGER)
     first, second = books.settlements()
     assert isinstance(first, Settlement)
     assert asdict(first) | {"fingerprint": "", "header": "", "transaction": ""} == {
@@ -51,11 +51,11 @@ def test_settlements(shop: Shop) -> None:
         "submitted": 1,
     }
     assert all(len(value) == 64 for value in (first.fingerprint, first.header))
-    assert (second.n, second.at, second.tenant, second.amount) == (2, START + 5, None, 60_000)
+    assert (second.n, second.at, second.tenant, second.amount) == (2, START + 5, None, 50_000)
     assert first.fingerprint != second.fingerprint
-    assert books.settlements(STRANGER.address.lower()) == books.settlements(path="/v1/top-*") == [second]
+    assert books.settlements(STRANGER.address.lower()) == books.settlements(path="/v1/signal-*") == [second]
     assert books.settlements(PAYER.address.upper().replace("X", "x"), "/v1/{name}") == [first]
-    assert (books.spent(), books.spent(PAYER.address)) == (90_000, 30_000)
+    assert (books.spent(), books.spent(PAYER.address)) == (80_000, 30_000)
 
 
 def test_submissions_and_the_journal(shop: Shop) -> None:
