@@ -31,7 +31,14 @@ def carried(carrier: str, **options: Any) -> Iterator[MockService]:
     """A mock with a frozen clock and a scripted market, unless the options say otherwise."""
     made = MockServer if carrier == "sockets" else MockService
     with made(**{"clock": MockClock(START), "signals": "scripted", **options}) as mock:
+        if "signals" not in options and "db" not in options:
+            without_past(mock)
         yield mock
+
+
+def without_past(mock: MockService) -> None:
+    """Its market begins now: most of what a world costs that shows signals are those of two weeks before."""
+    mock.world.store.set_meta("signals_upto", repr(mock.clock.now()))
 
 
 @contextmanager

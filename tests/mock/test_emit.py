@@ -21,7 +21,7 @@ from tradesdk_mock.market.tokens import find, lively
 
 from .._rows import each_of
 from .._texts import texts
-from ._http import BASE, BNB, HOUR, START, in_process, walk
+from ._http import BASE, BNB, HOUR, START, in_process, walk, without_past
 
 
 def wire(signal: MockSignal) -> dict[str, Any]:
@@ -163,7 +163,7 @@ ANYTHING: st.SearchStrategy[Any] = st.one_of(
 )
 def test_whatever_is_asked_for_comes_out_as_a_signal_or_as_one_clear_error(given: dict[str, Any]) -> None:
     with service() as mock:
-        mock.world.store.set_meta("signals_upto", repr(START))  # no past: it takes long to make
+        without_past(mock)
         signal, problem = None, ""
         try:
             signal = mock.emit_signal(**given)
