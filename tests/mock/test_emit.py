@@ -32,7 +32,10 @@ def wire(signal: MockSignal) -> dict[str, Any]:
 
 
 def service(seed: int = 7, **options: Any) -> MockService:
-    return MockService(**{"seed": seed, "clock": MockClock(START), "signals": "scripted", **options})
+    made = MockService(**{"seed": seed, "clock": MockClock(START), "signals": "scripted", **options})
+    if not options:
+        without_past(made)
+    return made
 
 
 @pytest.fixture
@@ -163,7 +166,6 @@ ANYTHING: st.SearchStrategy[Any] = st.one_of(
 )
 def test_whatever_is_asked_for_comes_out_as_a_signal_or_as_one_clear_error(given: dict[str, Any]) -> None:
     with service() as mock:
-        without_past(mock)
         signal, problem = None, ""
         try:
             signal = mock.emit_signal(**given)

@@ -13,14 +13,17 @@ import pytest
 from tradesdk_mock import MockClock, MockServer, MockServerError, MockService, MockSignal
 
 from .._rows import each_of
-from ._http import START, client, in_process, ok, walk
+from ._http import START, client, in_process, ok, walk, without_past
 
 BASE, BNB = 8453, 56
 DAY = 86_400
 
 
 def service(**options: Any) -> MockService:
-    return MockService(**{"clock": MockClock(START), "signals": "scripted", **options})
+    made = MockService(**{"clock": MockClock(START), "signals": "scripted", **options})
+    if not options:
+        without_past(made)
+    return made
 
 
 @pytest.fixture

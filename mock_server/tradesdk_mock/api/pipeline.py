@@ -190,5 +190,7 @@ class Pipeline:
         market = context.market
         if market is None:
             return tenants.identify(self.world, context.request.headers)[0] == BACKGROUND_TENANT
+        if context.request.method != "POST":
+            return False
         free = not market.price or self.world.gaps.paywall == "open"
         return market.trading and (free or has_payment(context.request))
