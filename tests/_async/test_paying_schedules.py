@@ -132,7 +132,7 @@ class Run:
 
 
 async def test_a_few_schedules() -> None:
-    await play(range(12))
+    await play(range(8))
 
 
 @pytest.mark.long

@@ -120,7 +120,7 @@ VALUES = st.recursive(
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(TEXTS, inner, max_size=4),
     max_leaves=12,
 )
-OBJECTS = st.dictionaries(TEXTS, VALUES, max_size=5)
+OBJECTS = st.dictionaries(TEXTS, VALUES, max_size=3)
 
 
 def types(value: Any) -> Any:
