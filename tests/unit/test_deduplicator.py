@@ -134,11 +134,11 @@ def test_what_an_audit_found_may_still_come_live_long_after(shown_by: str) -> No
 
 
 def test_what_no_audit_has_read_yet_is_remembered() -> None:
-    one = Follows.begun(history=History((f"s{number}", number) for number in range(1_600)))
-    for number in range(1_600):
+    one = Follows.begun(history=History((f"s{number}", number) for number in range(2_500)))
+    for number in range(2_500):
         if number != 500:
             one.live(f"s{number}", number)
-    assert one.audit(1_700) == ["s500"]
+    assert one.audit(2_600) == ["s500"]
 
 
 def test_not_more_ids_are_remembered_than_fit(monkeypatch: pytest.MonkeyPatch) -> None:

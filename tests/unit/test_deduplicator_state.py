@@ -126,14 +126,14 @@ def test_what_was_there_before_is_not_replayed_once_the_position_has_moved() -> 
 
 
 def test_a_late_one_brings_nothing_back_that_was_acknowledged() -> None:
-    history = History((f"s{number}", number) for number in range(1500))
+    history = History((f"s{number}", number) for number in range(2500))
     one = Follows.begun(acknowledging=True, history=history)
-    for number in range(1500):
+    for number in range(2500):
         one.live(f"s{number}", number)
         one.replay.acknowledge(f"s{number}")
-    one.live("late", -START + 5, now=1500)
+    one.live("late", -START + 5, now=2500)
     assert one.ids[-1] == "late"
-    assert again(one, history, 1530) == []
+    assert again(one, history, 2530) == []
 
 
 def test_a_state_survives_another_run_without_any_signal() -> None:
