@@ -177,6 +177,18 @@ def test_signals_that_are_left_alone(stage: Stage, emitted: dict[str, Any]) -> N
     assert stage.held == ["BRETT"]
 
 
+def test_a_token_is_held_once_and_no_more_than_an_agent_may(stage: Stage) -> None:
+    stage.tell(max_positions=2)
+    stage.emit("BUY", "BRETT", "BRETT", "TOSHI", "DEGEN")
+    assert [trade["token_symbol"] for trade in stage.trades()] == ["TOSHI", "BRETT"], (
+        "and nothing from before its start"
+    )
+    stage.wait(40)
+    stage.emit("SELL", "BRETT")
+    stage.emit("BUY", "DEGEN")
+    assert stage.held == ["DEGEN", "TOSHI"]
+
+
 def test_without_money_nothing_is_bought_and_less_than_a_dollar_is_not_worth_it(stage: Stage) -> None:
     money = stage.balance()["native_balance_usd"]
     for cents, count in ((99, 0), (101, 1)):
