@@ -316,7 +316,7 @@ FAULTS: dict[str, tuple[list[tuple[str, dict[str, Any]]], str]] = {
 }
 
 
-ALIKE = {"slow", "slower and slower", "a redirect", "accepted", "cut short", "behind one address"}
+ALIKE = {"slow", "slower and slower", "a redirect", "cut short"}
 """Of the faults: these are decided as another one is."""
 
 
