@@ -55,11 +55,8 @@ QUICK = 0.3  # seconds that a quick test may take on an idle machine
 LONGER = {
     "mock/test_faults.py": "every fault in every answer",
     "unit/test_ledger_cases.py": "what every ledger does",
-    "unit/test_ledger_model.py": "random courses of a ledger",
     "unit/test_ledger_postgres.py": "the same for the other engine",
     "_sync/test_paying_scenarios.py": "what may go wrong with a purchase",
-    "_sync/test_paying_schedules.py": "purchases at the same time",
-    "_sync/test_paying_hostile.py": "sellers that cheat",
     "unit/test_every_course.py": "all courses of two calls",
     "cli/test_sessions.py": "whole sessions",
     "cli/test_mcp.py": "every tool",
