@@ -81,7 +81,7 @@ RISKS = ("position_size_pct", "stop_loss_pct", "trailing_stop_pct", "take_profit
 HUGE: dict[str, Any] = {"risk": {"position_size_pct": 250, "stop_loss_pct": -1}, "max_positions": 2**63 - 1}
 NAMELESS = [{"name": ""}, {"name": " \t"}]
 POSITIONS = [{"max_positions": count} for count in (0, -1, 101)]
-RISKY = [{"risk": {name: value}} for name in RISKS for value in (0, -1, 100.01)]
+RISKY = [{"risk": {name: value}} for name, value in zip(RISKS, (0, -1, 100.01, 0), strict=True)]
 ADDRESSES = [{"address": text} for text in ("0x12", "me", "")]
 # Option, request, fields of its body, and by value of the option the status and what the message has in it.
 STATUSES: list[tuple[str, str, dict[str, Any], dict[str, str]]] = [
