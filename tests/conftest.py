@@ -168,9 +168,8 @@ def import_my_share(session: pytest.Session) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_sessionfinish() -> None:
-    """Finds all garbage that is left, and its warnings; pytest searches ten times after this, and then in less."""
-    while gc.collect():
-        pass
+    """Finds the garbage that is left, and its warnings; pytest searches ten times after this, and then in less."""
+    gc.collect()
     gc.freeze()
 
 

@@ -96,14 +96,13 @@ def code_of(page: Path) -> list[Block]:
     return [block for block in blocks(page) if block.language == "python" and not block.example]
 
 
+# Pages whose code lets agents trade for days, or imports pandas and polars.
+SLOW = ("frames.md", "market.md", "mock.md", "payments.md", "recipes.md")
+
+
 @pytest.mark.parametrize(
     "page",
-    # Days of a market in which agents trade take seconds, and so does importing pandas and polars.
-    [
-        pytest.param(page, marks=pytest.mark.long if page.name in ("market.md", "frames.md", "recipes.md") else ())
-        for page in PAGES
-        if code_of(page)
-    ],
+    [pytest.param(page, marks=pytest.mark.long if page.name in SLOW else ()) for page in PAGES if code_of(page)],
     ids=name_of,
 )
 def test_python(page: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, request: pytest.FixtureRequest) -> None:

@@ -107,7 +107,7 @@ def test_logging_is_left_as_it_was(world: Terminal) -> None:
         "agents list --all",
         "agents delete agt_1 --yes",
         "signals stream --chain base",
-        "signals stream --chain base --since last",
+        pytest.param("signals stream --chain base --since last", marks=pytest.mark.long),
         "market tokens",
         "market prices ETH --max-price 1",
         "api /v1/account",

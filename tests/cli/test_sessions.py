@@ -20,7 +20,13 @@ NOT_PLAYED = {
 """Commands that are in no session, and why."""
 
 
-@pytest.mark.parametrize("file", FILES, ids=[file.stem for file in FILES])
+LONG = ("help", "mock")  # their texts and commands have quick tests in test_help.py and test_mock_operations.py
+
+
+@pytest.mark.parametrize(
+    "file",
+    [pytest.param(file, marks=pytest.mark.long if file.stem in LONG else (), id=file.stem) for file in FILES],
+)
 def test_session(
     file: Path,
     trade: Terminal,

@@ -85,7 +85,7 @@ def test_what_a_killed_run_wrote_is_not_written_again(trade: Terminal, market: M
     ("ending", "torn", "comes_again"),
     [
         pytest.param("ndjson", 20, True, marks=LONG),
-        ("ndjson", 1, False),
+        pytest.param("ndjson", 1, False, marks=LONG),
         ("csv", 60, True),
         pytest.param("csv", 1, False, marks=LONG),
     ],

@@ -42,6 +42,7 @@ with TradeClient(api_key="key", base_url=sys.argv[1]) as client:
 """
 
 
+@pytest.mark.long
 def test_ctrl_c(tmp_path: Path) -> None:
     """It ends the block at once and leaves nothing behind; the checkpoint knows what was taken."""
     streams = 0
