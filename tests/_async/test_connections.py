@@ -65,7 +65,7 @@ async def test_a_host_name_that_cannot_be_looked_up_is_hopeless(host: str) -> No
     assert (error.sent, error.temporary, error.retries) == (False, False, 0)
 
 
-@pytest.mark.twin
+@pytest.mark.long  # a time-out is waited for
 async def test_plain_http_where_tls_is_due() -> None:
     async with facing(lambda visit: visit.close()) as (server, _):
         client = connected(server.url.replace("http:", "https:"), timeout=0.2, max_retries=0)
@@ -235,7 +235,7 @@ async def test_no_more_connections_than_allowed() -> None:
         assert server.most_open <= 3
 
 
-@pytest.mark.twin
+@pytest.mark.long  # a time-out is waited for
 async def test_no_connection_in_time() -> None:
     """One connection, and it is taken: the others wait for it, then give up without having been sent."""
     first_is_here, go_on = threading.Event(), threading.Event()

@@ -165,6 +165,7 @@ def test_ordinary_runs_and_those_that_go_on_in_one_file(
     assert len(in_file(file)) == len(published) + 1
 
 
+@pytest.mark.long
 def test_without_a_place_it_begins_with_the_last_signal_of_the_file(trade: Terminal, market: MockServer) -> None:
     file = trade.home / "signals.csv"
     out = ("--until-idle", "0.1s", "--out", str(file))

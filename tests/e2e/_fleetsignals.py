@@ -24,6 +24,8 @@ CHAIN = 8453
 SERVICE = "https://api.example.com"
 BEGAN = 1_760_000_000
 numbers = itertools.count(1)
+# Members without a group and of one, where both do the same: the quick run plays one.
+GROUPS = [pytest.param(None, marks=pytest.mark.long), "bots"]
 
 
 def signal(when: float = BEGAN + 100, **fields: object) -> StreamSignal:

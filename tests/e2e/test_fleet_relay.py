@@ -25,6 +25,7 @@ from .._rows import each_of
 from ._fleetsignals import (
     BEGAN,
     CHAIN,
+    GROUPS,
     SERVICE,
     Fleet,
     emitted,
@@ -92,7 +93,7 @@ def test_a_date_in_the_future_does_not_move_the_position(fleet: Fleet) -> None:
     assert other.since < datetime.now(UTC).timestamp()
 
 
-@pytest.mark.parametrize("group", [None, "bots"])
+@pytest.mark.parametrize("group", GROUPS)
 def test_what_the_next_relay_reads_again_is_still_known(fleet: Fleet, group: str | None) -> None:
     member = joined(fleet.member(group))
     old, last, future = signal(BEGAN), signal(BEGAN + 1000), signal(100_000_000_000)
@@ -110,7 +111,7 @@ def test_what_the_next_relay_reads_again_is_still_known(fleet: Fleet, group: str
     assert [one.signals for one in status(fleet.url, schema=fleet.schema).relays] == [0]
 
 
-@pytest.mark.parametrize("group", [None, "bots"])
+@pytest.mark.parametrize("group", GROUPS)
 def test_each_gets_the_signals_of_its_own_service_and_chain(
     fleet: Fleet, group: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -250,7 +251,7 @@ def test_all_that_is_deleted_is_missed_whatever_is_left(
     assert (gap.start.timestamp(), gap.end.timestamp()) == (began, began + 1010)
 
 
-@pytest.mark.parametrize("group", [None, "bots"])
+@pytest.mark.parametrize("group", GROUPS)
 def test_only_what_was_before_the_first_relay_is_missed_since_a_moment(fleet: Fleet, group: str | None) -> None:
     def members(name: str) -> list[tuple[int, FleetSignals]]:
         return [
@@ -268,7 +269,7 @@ def test_only_what_was_before_the_first_relay_is_missed_since_a_moment(fleet: Fl
         assert ids(member, 2) == published
 
 
-@pytest.mark.parametrize("group", [None, "bots"])
+@pytest.mark.parametrize("group", GROUPS)
 def test_a_date_in_the_future_hides_nothing_that_is_missed(fleet: Fleet, group: str | None) -> None:
     member = joined(fleet.member(group, reports=True))
     now = datetime.now(UTC).timestamp()
@@ -403,7 +404,7 @@ def test_a_member_that_has_taken_nothing_notices_a_restored_backup(fleet: Fleet)
     assert ids(member, 2) == [first, *new]  # of ten minutes it cannot know which it has had
 
 
-@pytest.mark.parametrize("group", [None, "bots"])
+@pytest.mark.parametrize("group", GROUPS)
 def test_tables_that_are_empty_again_are_a_gap(fleet: Fleet, group: str | None) -> None:
     member = joined(fleet.member(group, reports=True))
     assert fleet.publish(signal(BEGAN + 900)) == ids(member, 1)

@@ -22,7 +22,7 @@ from tradesdk.fleet import AsyncFleetSignals, FleetRelay, FleetSignal, FleetSign
 from .._pages import ROOT, blocks
 from .._postgres import Postgres, Proxy, new_schema
 from .._rows import each_of
-from ._fleetsignals import BEGAN, CHAIN, SERVICE, Fleet, ids, joined, signal, through
+from ._fleetsignals import BEGAN, CHAIN, GROUPS, SERVICE, Fleet, ids, joined, signal, through
 
 
 @pytest.fixture(scope="module")
@@ -80,7 +80,7 @@ def test_it_is_too_late_to_acknowledge_what_another_member_has_done(fleet: Fleet
     assert not dead.ack(had)
 
 
-@pytest.mark.parametrize("group", [None, "bots"])
+@pytest.mark.parametrize("group", GROUPS)
 def test_one_that_waits_is_told_of_a_signal(fleet: Fleet, group: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
     """It does not come to look by itself here."""
     monkeypatch.setattr("tradesdk._fleet.signals.POLL", 600.0)
@@ -127,6 +127,7 @@ def test_what_is_finished_is_done_also_when_it_was_closed_meanwhile(fleet: Fleet
     assert ids(fleet.member(), 1) == [third]
 
 
+@pytest.mark.long
 def test_a_signal_handler_can_close_it_while_it_asks_the_server(fleet: Fleet) -> None:
     member = joined(fleet.member())
     first = fleet.publish(signal())
@@ -206,7 +207,7 @@ def test_without_a_group_everyone_gets_all(fleet: Fleet) -> None:
         assert ids(member, 120) == published
 
 
-@pytest.mark.parametrize("group", [None, "bots"])
+@pytest.mark.parametrize("group", GROUPS)
 def test_since_a_moment(fleet: Fleet, group: str | None) -> None:
     fleet.publish(signal(BEGAN + 10))
     published = fleet.publish(signal(BEGAN + 20), signal(BEGAN + 30))
@@ -251,7 +252,7 @@ def test_once_is_true_for_one_whose_way_is_cut(fleet: Fleet, after: bool) -> Non
 
 @pytest.mark.parametrize("stride", [11, pytest.param(1, marks=pytest.mark.long)])
 @pytest.mark.parametrize("after", [False, True], ids=["before the reply", "after it"])
-@pytest.mark.parametrize("group", [None, "bots"])
+@pytest.mark.parametrize("group", GROUPS)
 def test_a_way_that_is_cut_at_any_reply_loses_nothing(
     fleet: Fleet, group: str | None, after: bool, stride: int
 ) -> None:

@@ -238,7 +238,10 @@ RIGHTS = {
 }
 
 
-@pytest.mark.parametrize("rights", RIGHTS)
+@pytest.mark.parametrize(
+    "rights",
+    ["none", "to claim", *(pytest.param(one, marks=pytest.mark.long) for one in ("of the schema only", "to read"))],
+)
 def test_a_member_without_rights_continues_alone_too(
     postgres: Postgres, schema: str, key: str, rights: str, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -315,6 +315,7 @@ def test_two_hosts_that_say_nothing_take_no_longer_than_one(monkeypatch: pytest.
     assert clock.time == 3
 
 
+@pytest.mark.long  # silence is waited for
 def test_a_server_that_is_stopped_is_not_asked_again(
     postgres: Postgres, schema: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -332,6 +333,7 @@ def test_a_server_that_is_stopped_is_not_asked_again(
     proxy.cut()
 
 
+@pytest.mark.long  # silence is waited for
 def test_an_answer_may_take_long_while_it_arrives(postgres: Postgres, monkeypatch: pytest.MonkeyPatch) -> None:
     """Silence is counted from its last byte: here a second passes with each part of it."""
     proxy = Proxy(postgres.port)
