@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import pytest
 
+from tradesdk_mock.core.seeding import keccak256
 from tradesdk_mock.payments import eip3009, signatures
 from tradesdk_mock.payments.eip3009 import Authorization, Domain
 
@@ -35,7 +36,7 @@ SIGNATURE = bytes.fromhex(
 
 @pytest.mark.rule("payment.signed")
 def test_the_vector() -> None:
-    assert signatures.keccak(b"\x19" + b"".join(SIGNED)) == DIGEST
+    assert keccak256(b"\x19" + b"".join(SIGNED)) == DIGEST
     assert signatures.signer(SIGNED, SIGNATURE) == VECTOR.payer == PAYER.address.lower()
     changes: list[Json] = [{"name": "USDC"}, {"version": "1"}, {"chain_id": 1}, {"contract": "0x" + "11" * 20}]
     for change in changes:

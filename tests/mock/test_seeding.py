@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from eth_utils.crypto import keccak
 
 from tradesdk_mock import MockClock, MockService
-from tradesdk_mock.core.seeding import SeededRandom, address, checksum_address, digest, ident, keccak256
+from tradesdk_mock.core.seeding import SeededRandom, address, checksum_address, digest, ident
 
 from .._rows import each_of
 from ._http import START, add_agent, add_wallet, in_process, walk
@@ -22,12 +21,6 @@ def test_ids_are_unique_across_kinds_and_tenants() -> None:
                     found += [item["id"] for item in walk(http, path, limit=100)]
                 found += [add_agent(http, add_wallet(http, 56), chain_id=56)["id"]]
     assert len(found) == len(set(found)) == 2 * (6 + 2 + 250 + 8 + 1)
-
-
-@each_of("length", [0, 1, 31, 32, 135, 136, 137, 271, 272, 273, 1_000])
-def test_our_keccak_is_keccak(length: int) -> None:
-    data = digest(1, "some bytes", length) * 40
-    assert keccak256(data[:length]) == keccak(data[:length])
 
 
 @each_of(

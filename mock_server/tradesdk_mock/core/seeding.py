@@ -5,8 +5,6 @@ from __future__ import annotations
 import hashlib
 import hmac
 import re
-from collections.abc import Sequence
-from functools import lru_cache
 
 EVM_ADDRESS = re.compile(r"0x[0-9a-fA-F]{40}", re.ASCII)
 
@@ -51,96 +49,15 @@ def tx_hash(seed: int, *parts: object) -> str:
     return "0x" + digest(seed, "tx", *parts).hex()
 
 
-@lru_cache(maxsize=1024)  # a hash takes a millisecond, and the same wallets come again
 def checksum_address(text: str) -> str:
     """The EIP-55 spelling of `0x` and 40 hex digits."""
-    return checksum_addresses([text])[0]
-
-
-def checksum_addresses(texts: Sequence[str]) -> list[str]:
-    """The EIP-55 spellings of many addresses: a thousand take little longer than ten."""
-    bare = [text[2:].lower() for text in texts]
-    found = []
-    for digits, hashed in zip(bare, _keccak_short([digits.encode("ascii") for digits in bare]), strict=True):
-        nibbles = hashed.hex()
-        found.append("0x" + "".join(c.upper() if n > "7" else c for c, n in zip(digits, nibbles, strict=False)))
-    return found
-
-
-# Keccak-256 in pure Python: a library would take a tenth of a second to import. A lane holds 64 bits of each message
-# hashed at the same time, side by side in one integer of any width.
-
-_MASK = (1 << 64) - 1
-_RATE = 136
-
-
-def _constants() -> tuple[list[int], list[tuple[int, int]]]:
-    rounds, state = [], 1
-    for _ in range(24):
-        constant = 0
-        for power in range(7):
-            state = ((state << 1) ^ ((state >> 7) * 0x171)) & 0xFF
-            if state & 2:
-                constant ^= 1 << ((1 << power) - 1)
-        rounds.append(constant)
-    x, y, steps = 1, 0, []
-    for step in range(24):
-        x, y = y, (2 * x + 3 * y) % 5
-        steps.append((x + 5 * y, ((step + 1) * (step + 2) // 2) % 64))
-    return rounds, steps
-
-
-_ROUNDS, _STEPS = _constants()
-
-
-def _permute(lanes: list[int], ones: int = 1) -> None:
-    """One permutation. In `ones` the lowest bit of each message's 64 is set; by default for one message."""
-    full = _MASK * ones
-    kept = [((1 << turn) - 1) * ones for turn in range(64)]
-
-    def rotated(lane: int, turn: int) -> int:
-        return (lane & kept[64 - turn]) << turn | lane >> (64 - turn) & kept[turn] if turn else lane
-
-    for constant in _ROUNDS:
-        column = [lanes[x] ^ lanes[x + 5] ^ lanes[x + 10] ^ lanes[x + 15] ^ lanes[x + 20] for x in range(5)]
-        for x in range(5):
-            mix = column[x - 1] ^ rotated(column[(x + 1) % 5], 1)
-            for y in range(0, 25, 5):
-                lanes[x + y] ^= mix
-        held = lanes[1]
-        for place, turn in _STEPS:
-            lanes[place], held = rotated(held, turn), lanes[place]
-        for y in range(0, 25, 5):
-            row = lanes[y : y + 5]
-            for x in range(5):
-                lanes[x + y] = row[x] ^ (~row[(x + 1) % 5] & full & row[(x + 2) % 5])
-        lanes[0] ^= constant * ones
-
-
-def _padded(data: bytes) -> bytearray:
-    padded = bytearray(data + b"\x01" + b"\x00" * (-(len(data) + 1) % _RATE))
-    padded[-1] |= 0x80
-    return padded
+    digits = text[2:].lower()
+    marks = keccak256(digits.encode("ascii")).hex()
+    return "0x" + "".join(c.upper() if mark > "7" else c for c, mark in zip(digits, marks, strict=False))
 
 
 def keccak256(data: bytes) -> bytes:
-    """The hash for checksums of Ethereum addresses (with the padding from before SHA-3 was standardized)."""
-    padded = _padded(data)
-    lanes = [0] * 25
-    for start in range(0, len(padded), _RATE):
-        for lane in range(_RATE // 8):
-            lanes[lane] ^= int.from_bytes(padded[start + lane * 8 : start + lane * 8 + 8], "little")
-        _permute(lanes)
-    return b"".join(lane.to_bytes(8, "little") for lane in lanes[:4])
+    """The hash of Ethereum (with the padding from before SHA-3 was standardized)."""
+    from Crypto.Hash import keccak  # importing it takes 30 ms, which a server without trades need not spend
 
-
-def _keccak_short(messages: Sequence[bytes]) -> list[bytes]:
-    """The hashes of messages shorter than 136 bytes, all in one permutation."""
-    blocks = [_padded(message) for message in messages]
-    width = 8 * len(blocks)
-    lanes = [
-        int.from_bytes(b"".join(block[at : at + 8] for block in blocks), "little") for at in range(0, _RATE, 8)
-    ] + [0] * 8
-    _permute(lanes, int.from_bytes((b"\x01" + bytes(7)) * len(blocks), "little"))
-    parts = [lane.to_bytes(width, "little") for lane in lanes[:4]]
-    return [b"".join(part[at : at + 8] for part in parts) for at in range(0, width, 8)]
+    return keccak.new(data=data, digest_bits=256).digest()

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
-from ..core.seeding import SeededRandom, checksum_addresses, digest
+from ..core.seeding import SeededRandom, address
 
 NATIVE_USD = {8453: 3_150.0, 56: 640.0}
 NETWORKS = {8453: "base", 56: "bsc"}
@@ -167,25 +167,22 @@ def _names(seed: int, chain_id: int) -> dict[str, Token]:
 
 
 def _made(seed: int, chain_id: int, start: int, stop: int) -> Iterator[Token]:
-    """The tokens at some places of a chain's list. One by one, their addresses would take a second to compute."""
-    rows = [_row(seed, chain_id, place) for place in range(start, stop)]
-    kinds = ("token", "pool")
-    bare = ["0x" + digest(seed, "address", kind, chain_id, row[0])[:20].hex() for kind in kinds for row in rows]
-    made = checksum_addresses(bare)
-    for at, (symbol, name, coin_id, price) in enumerate(rows):
+    """The tokens at some places of a chain's list."""
+    for place in range(start, stop):
+        symbol, name, coin_id, price = _row(seed, chain_id, place)
         rng = SeededRandom(seed, "market cap", chain_id, symbol, draws=2)
-        rank = 40 + 5 * (start + at) + rng.below(5)
+        rank = 40 + 5 * place + rng.below(5)
         cap = 4.5e11 * rank**-1.45
         if symbol == "ETH":
             rank, cap = 2, 3.8e11
         yield Token(
             chain_id,
             symbol,
-            ETHER_ADDRESS if symbol == "ETH" else made[at],
+            ETHER_ADDRESS if symbol == "ETH" else address(seed, "token", chain_id, symbol),
             price,
             name,
             coin_id,
-            made[len(rows) + at],
+            address(seed, "pool", chain_id, symbol),
             f"{_LOGOS}/{coin_id}.png",
             float(round(cap, -3)),
             rank,

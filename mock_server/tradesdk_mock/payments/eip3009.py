@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache
 
-from .signatures import Signable, keccak
+from ..core.seeding import keccak256
+from .signatures import Signable
 
 _DOMAIN = b"EIP712Domain(string name,string version,uint256 chainId,address verifyingContract)"
 _CANCEL = b"CancelAuthorization(address authorizer,bytes32 nonce)"
@@ -56,20 +57,20 @@ def signable(domain: Domain, transfer: Authorization) -> Signable:
         + transfer.valid_before.to_bytes(32, "big")
         + bytes.fromhex(transfer.nonce[2:])
     )
-    return b"\x01", _separator(domain), keccak(fields)
+    return b"\x01", _separator(domain), keccak256(fields)
 
 
 def cancellation(domain: Domain, payer: str, nonce: str) -> Signable:
     """The cancellation of a nonce."""
-    return b"\x01", _separator(domain), keccak(_hash(_CANCEL) + _word(payer) + bytes.fromhex(nonce[2:]))
+    return b"\x01", _separator(domain), keccak256(_hash(_CANCEL) + _word(payer) + bytes.fromhex(nonce[2:]))
 
 
 @lru_cache(maxsize=64)
 def _separator(domain: Domain) -> bytes:
-    return keccak(
+    return keccak256(
         _hash(_DOMAIN)
-        + keccak(domain.name.encode())
-        + keccak(domain.version.encode())
+        + keccak256(domain.name.encode())
+        + keccak256(domain.version.encode())
         + domain.chain_id.to_bytes(32, "big")
         + _word(domain.contract)
     )
@@ -77,7 +78,7 @@ def _separator(domain: Domain) -> bytes:
 
 @lru_cache(maxsize=4)
 def _hash(text: bytes) -> bytes:
-    return keccak(text)
+    return keccak256(text)
 
 
 def _word(address: str) -> bytes:

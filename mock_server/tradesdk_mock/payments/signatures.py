@@ -5,6 +5,8 @@ from __future__ import annotations
 import sys
 from importlib import import_module
 
+from ..core.seeding import keccak256
+
 # Half the order of the curve secp256k1. Contracts reject signatures with a larger s (EIP-2).
 HALF_ORDER = 0x7FFFFFFFFFFFFFFFFFFFFFFFFFFFFFFF5D576E7357A4501DDFE92F46681B20A0
 
@@ -19,12 +21,6 @@ def is_loaded() -> bool:
 def load() -> None:
     """Import eth-keys. A server does so outside its event loop."""
     import_module("eth_keys.datatypes")
-
-
-def keccak(content: bytes) -> bytes:
-    from Crypto.Hash import keccak
-
-    return keccak.new(data=content, digest_bits=256).digest()
 
 
 def text(message: str) -> Signable:
@@ -47,7 +43,7 @@ def signer(signed: Signable, signature: bytes) -> str | None:
     try:
         # It uses coincurve where that is installed: a hundred times faster.
         made = Signature(signature[:64] + bytes([signature[64] - 27]))
-        return made.recover_public_key_from_msg_hash(keccak(b"\x19" + b"".join(signed))).to_address()
+        return made.recover_public_key_from_msg_hash(keccak256(b"\x19" + b"".join(signed))).to_address()
     except Exception:
         # Points that don't exist raise many kinds of error; all mean the same.
         return None
