@@ -83,6 +83,7 @@ def hidden(text: str) -> str:
     return text
 
 
+@pytest.mark.long
 def test_the_transcripts_are_what_happens(
     trade: Terminal, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> None:

@@ -250,6 +250,7 @@ def test_reconcile(buyer: Terminal, shop: MockServer) -> None:
     shop.payments.assert_charged(times=2)
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("worlds")
 def test_all_that_expired_may_be_marked_at_once(trade: Terminal) -> None:
     trade.env["TRADE_MOCK"] = "1"

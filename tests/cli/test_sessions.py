@@ -20,7 +20,7 @@ NOT_PLAYED = {
 """Commands that are in no session, and why."""
 
 
-LONG = ("help", "mock")  # their texts and commands have quick tests in test_help.py and test_mock_operations.py
+LONG = ("help", "hostile", "mock", "positions", "prices")  # what they show has quick tests in other files
 
 
 @pytest.mark.parametrize(

@@ -246,7 +246,9 @@ def test_at_every_suspension_while_others_want_the_place() -> None:
 
 
 @pytest.mark.usefixtures("_nothing_is_collected")
-@pytest.mark.parametrize("lost", [False, True], ids=["answered", "whose answer is lost"])
+@pytest.mark.parametrize(
+    "lost", [False, pytest.param(True, marks=pytest.mark.long)], ids=["answered", "whose answer is lost"]
+)
 def test_a_create_at_every_suspension(lost: bool) -> None:
     """It is sent once at most, also where it is looked for; and the next one has nothing to do with it."""
     posted: list[str] = []

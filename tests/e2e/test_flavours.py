@@ -20,7 +20,8 @@ def requests_of(server: MockServer) -> list[Any]:
     return [(entry.method, entry.path, entry.query, entry.body, entry.status) for entry in server.journal()]
 
 
-@pytest.mark.parametrize("anyio_backend", ["asyncio", pytest.param("trio", marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("anyio_backend", ["asyncio", "trio"])
 async def test_both_see_the_same(signer: LocalSigner) -> None:
     with MockServer(seed=3, clock=MockClock(START)) as server:
         blocking = Tour(server, "tour", signer).everything()

@@ -475,6 +475,7 @@ def test_without_rules_the_database_is_not_asked(mock: MockService, http: httpx.
     assert not any("faults" in each for each in asked)
 
 
+@pytest.mark.long
 def test_a_thousand_rules_are_listed_at_once_and_no_more_are_taken(mock: MockService) -> None:
     """CPU time: what else the machine does doesn't count."""
     with mock.world.transaction():

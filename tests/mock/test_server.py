@@ -166,10 +166,11 @@ HEAVY = "eth_keys pydantic.main httpx tradesdk tradesdk_cli typer"
             "import sys, tradesdk_mock; print(*(n for n in sys.modules if 'tradesdk' in n or n == 'typing'))",
             "tradesdk_mock",
         ),
-        (
+        pytest.param(
             "import sys\nfrom tradesdk_mock import MockServer\nwith MockServer(): pass\n"
             f"print(*{{*sys.modules}} & {{*{HEAVY.split()}}})",
             "",
+            marks=pytest.mark.long,
         ),
         # The signature library is loaded with the first wallet, and leaves no thread.
         pytest.param(WALLET, "201 1", marks=pytest.mark.long),
@@ -181,7 +182,8 @@ def test_what_is_loaded(code: str, printed: str) -> None:
     assert (" ".join(done.stdout.split()), done.stderr) == (printed, "")
 
 
-@pytest.mark.parametrize("absent", ["uvicorn", pytest.param("h11", marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("absent", ["uvicorn", "h11"])
 def test_a_missing_extra_is_named(absent: str) -> None:
     code = (
         "import sys\n"
