@@ -54,16 +54,20 @@ QUICK = 0.3  # seconds that a quick test may take on an idle machine
 # Quick tests that take longer: each is one table or one model that is not told in less, or has to start programs.
 LONGER = {
     "mock/test_faults.py": "every fault in every answer",
+    "mock/test_gaps.py": "which status under each value of each option",
     "unit/test_ledger_cases.py": "what every ledger does",
-    "unit/test_ledger_postgres.py": "the same for the other engine",
-    "_sync/test_paying_scenarios.py": "what may go wrong with a purchase",
     "unit/test_every_course.py": "all courses of two calls",
+    "_sync/test_paying_scenarios.py": "what may go wrong with a purchase",
+    "contract/test_service_agents.py": "random patches",
+    "contract/test_deep_answers.py": "a program that must not crash",
     "cli/test_sessions.py": "whole sessions",
     "cli/test_mcp.py": "every tool",
+    "cli/test_cells.py": "any text in any column",
+    "cli/test_formats.py": "any text in any format",
     "test_secrets.py": "every place where a secret may show",
+    "test_surface.py": "what a program loads that makes a client",
     "test_docs.py": "the pages' programs",
-    "e2e/test_fleet_signals.py": "a way that is cut at any reply",
-    "e2e/test_fleet_money.py": "the same with payments",
+    "test_examples.py": "an example's own market",
 }
 
 
