@@ -202,3 +202,12 @@ async def test_a_payment_gets_an_identifier_where_one_is_wanted(required: bool) 
         assert identifier == result.payment.id
         assert same(extensions, {"payment-identifier": wanted, **EXTENSIONS})
     assert len({result.payment.id for result in results if result.payment is not None}) == 2
+
+
+async def test_where_none_is_wanted_what_came_goes_back_untouched() -> None:
+    seller = Seller(offer=offer_2(extensions=EXTENSIONS))
+    result = await market_of(seller).token_prices(TWO)
+    assert result.payment is not None
+    assert not result.payment.identified
+    (payment,) = seller.payments
+    assert same(payment["extensions"], EXTENSIONS)

@@ -1,5 +1,6 @@
 """A ledger that cannot be used: locked, read-only, full, damaged, moved, gone. The error says so, nothing changes."""
 
+import contextlib
 import errno
 import os
 import shutil
@@ -237,6 +238,17 @@ def test_a_database_of_another_program(path: Path, statement: str) -> None:
     with Ledger(path, timeout=0) as ledger:
         assert "another program" in refused(ledger, "ledger_damaged").message
     assert path.read_bytes() == before
+
+
+@each_of("version", [0, -1])
+def test_a_ledger_of_no_version_is_damaged(tmp_path: Path, version: int) -> None:
+    path = tmp_path / f"{version}"
+    with Ledger(path) as ledger:
+        reserve(ledger)
+    with contextlib.closing(sqlite3.connect(path)) as db:
+        db.execute(f"PRAGMA user_version = {version}")
+    with Ledger(path, timeout=0) as ledger:
+        assert f"its version is {version}" in refused(ledger, "ledger_damaged").message
 
 
 def test_an_empty_file_is_a_new_ledger(path: Path) -> None:

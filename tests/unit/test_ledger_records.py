@@ -12,7 +12,7 @@ import pytest
 from tradesdk import Ledger, LedgerError, Payment, PaymentStage, Receipt, SignedHeader
 
 from .._rows import each_of
-from ._ledger import HEADER, draft, reserve, resubmit, submit, submitted
+from ._ledger import HEADER, NOW, draft, mark, reserve, resubmit, submit, submitted
 from ._pickled import pickled
 
 RECEIPT = Receipt(success=True, transaction="0xab", network="eip155:8453", raw={"extra": [1]})
@@ -20,6 +20,20 @@ RECEIPT = Receipt(success=True, transaction="0xab", network="eip155:8453", raw={
 
 def signed() -> Payment:
     return draft(header=HEADER, stage=PaymentStage.SENT, submissions=1, receipt=RECEIPT, reply=b"x", purchase="j")
+
+
+def test_a_summary_says_whether_it_was_paid() -> None:
+    with Ledger.memory() as ledger:
+        payments = [submitted(ledger, draft(fingerprint=name)) for name in ("open", "paid", "unpaid")]
+        said = [
+            payments[0].summary(),
+            *(mark(ledger, one, paid=one is payments[1], now=NOW + 200).summary() for one in payments[1:]),
+        ]
+    assert [text.partition("$0.03, ")[2] for text in said] == [
+        f"sent, valid until {payments[0].expires_at:%H:%M:%S} UTC",
+        "taken, paid (person)",
+        "sent, not paid (person)",
+    ]
 
 
 def test_a_header_is_text_that_does_not_show_itself() -> None:

@@ -85,6 +85,9 @@ def test_the_limit_of_500s_counts_500s_only() -> None:
 def test_the_limit_of_500s_is_a_setting() -> None:
     none = RetryPolicy(max_server_errors=0)
     assert none.action(Operation.READ, status(500), 0) is RAISE
+    assert (
+        RetryPolicy(max_server_errors=1).action(Operation.READ, status(500), 0) is AGAIN
+    )  # by default it is the first
     many = RetryPolicy(max_server_errors=5)
     assert [many.action(Operation.READ, status(500), n, server_errors=n) for n in (4, 5)] == [AGAIN, RAISE]
 
