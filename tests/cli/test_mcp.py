@@ -161,7 +161,8 @@ def test_tools_that_read_send_only_reads(home: Path, stock: MockServer) -> None:
             while pages[-1]["next_cursor"] is not None:
                 pages.append(await call("market_tokens", limit=50, cursor=pages[-1]["next_cursor"]))
             assert sum(len(page["items"]) for page in pages) == listed["total"] > 50
-            await call("market_quote", data="metrics")
+            quote = await call("market_quote", data="metrics")
+            assert (quote["for_sale"], "cannot buy" in quote["next_step"]) == (False, True)
             await call("docs")
             await call("payments")
             for hidden in ("market_buy", "agent_change"):
@@ -322,7 +323,7 @@ def test_null_is_left_out_and_2_0_is_an_integer(home: Path, stock: MockServer) -
         assert box.call("agents", {"limit": 2.0, "id": None, "status": None, "fields": None}) == plain
         assert len(plain["items"]) == 2
         quote = box.call("market_quote", {"data": "metrics", "tokens": None, "since": None})
-        assert quote["price_usd"] == "0.06"
+        assert (quote["price_usd"], quote["for_sale"], "next_step" in quote) == ("0.06", True, False)
         with pytest.raises(Exception, match="'data' is a required property"):
             box.call("market_quote", {"data": None})
         with pytest.raises(Exception, match="limit: must be of type integer"):
