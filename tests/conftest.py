@@ -67,7 +67,6 @@ LONGER = {
     "test_secrets.py": "every place where a secret may show",
     "test_surface.py": "what a program loads that makes a client",
     "test_docs.py": "the pages' programs",
-    "test_examples.py": "an example's own market",
 }
 
 

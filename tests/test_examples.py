@@ -256,14 +256,8 @@ SIGNED_TYPES = {
 }
 
 
-@pytest.mark.parametrize(
-    "outcome",
-    [
-        "signed",
-        pytest.param("signed with another key", marks=pytest.mark.long),
-        *(pytest.param(outcome, marks=pytest.mark.long) for outcome in ("refused", "garbage")),
-    ],
-)
+@pytest.mark.long
+@pytest.mark.parametrize("outcome", ["signed", "signed with another key", "refused", "garbage"])
 def test_a_wallet_service_is_asked_as_its_documentation_says(
     outcome: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -49,6 +49,7 @@ def test_there_and_back_on_a_server(trade: Terminal, served: MockServer, file: P
         assert opened.clock.now() == 1_800_000_000
 
 
+@pytest.mark.long
 def test_there_and_back_in_the_embedded_world(trade: Terminal, file: Path) -> None:
     agent = trade("--mock", "agents", "list", "--status", "idle").lines[0]["id"]
     assert trade("--mock", "mock", "snapshot", str(file)).json["bytes"] == file.stat().st_size

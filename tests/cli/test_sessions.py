@@ -20,7 +20,8 @@ NOT_PLAYED = {
 """Commands that are in no session, and why."""
 
 
-LONG = ("help", "hostile", "mock", "positions", "prices")  # what they show has quick tests in other files
+# What these show has quick tests in other files.
+LONG = ("doubt", "help", "hostile", "market", "mock", "positions", "prices")
 
 
 @pytest.mark.parametrize(

@@ -86,6 +86,7 @@ def test_it_does_what_every_ledger_does(postgres: Postgres, schema: str, names: 
             CASES[name](ledger)
 
 
+@pytest.mark.long
 @each_of("machines", [1, 2])
 def test_a_random_course(postgres: Postgres, schema: str, machines: int) -> None:
     empty = Emptied(postgres, schema)
