@@ -126,7 +126,8 @@ class SharedWindow:
             text = f"{self._link.server.shown} can be used again"
             event("fleet_again", "%(reason)s", level=logging.INFO, reason=text)
         if is_due:
-            self._beaten[key], self._members = now, more[-1][0][0]
+            # A server that was paused between two statements counts nobody.
+            self._beaten[key], self._members = now, max(1, more[-1][0][0])
         if not rows:
             return 0.0  # no answer has told of a limit yet
         self._known[key] = rows[0]
