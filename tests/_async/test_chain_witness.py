@@ -7,7 +7,6 @@ import math
 import pickle
 import traceback
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from typing import Any
 
 import httpx
@@ -26,17 +25,14 @@ from tradesdk import (
     PaymentError,
     PaymentOutcomeUnknownError,
     PaymentRefusedError,
-    PaymentStage,
     PaymentUndeliveredError,
     TradeError,
 )
 from tradesdk.payments.ledger.changes import Mark
-from tradesdk.payments.signing.cancellation import signed_cancellation
 from tradesdk_mock import MockClock, MockService
 
 from .._clock import START
 from .._hostile import answer, hostile
-from .._paidservice import CountingSigner
 from .._payments import how
 from .._rows import each_of
 from ..unit._offers import encoded, offer_2
@@ -246,53 +242,6 @@ async def test_a_service_that_says_used_and_did_not_take_it(mock: MockService) -
     mock.clock.advance(120 + FINALITY)
     ((settled, _),) = (await doubted.client.payments.reconcile()).witnessed
     assert (how(settled), settled.charged) == ("sent, undelivered, unpaid by chain", False)
-
-
-async def test_a_canceled_payment_counts_as_paid_until_a_person_says_otherwise(mock: MockService) -> None:
-    """Its nonce is used, and the chain is not asked by what."""
-    doubted = Doubted(mock, taken=False)
-    payment = await doubted.buy()
-    mock.payments.cancel(await doubted.client.payments.cancel_calldata(payment.id))
-    with pytest.raises(PaymentError) as caught:
-        await doubted.client.payments.resume(payment.id)  # the mock's contract refuses the nonce now
-    assert caught.value.payment is not None
-    assert how(caught.value.payment) == "taken, undelivered"
-    mock.clock.advance(120 + FINALITY)
-    ((settled, verdict),) = (await doubted.client.payments.reconcile()).witnessed
-    assert (verdict.outcome, settled.charged) == ("paid", True)
-    marked = await doubted.client.payments.mark(payment.id, paid=False)
-    assert how(marked) == "sent, undelivered, unpaid by person"
-    assert (await doubted.client.payments.spending()).total == 0
-    mock.payments.assert_not_charged()
-
-
-class Failing(CountingSigner):
-    def sign_digest(self, digest: bytes, /) -> bytes:
-        raise ValueError(KEY)
-
-
-async def test_what_cannot_be_canceled(mock: MockService) -> None:
-    doubted = Doubted(mock, taken=False)
-    paid = (await doubted.client.token_prices(["ETH"])).payment
-    assert paid is not None
-    payment = await doubted.buy()
-    cases: list[tuple[Any, str, str]] = [
-        (doubted.signer, "pay_nothing", "no_such_payment"),
-        (doubted.signer, paid.id, "not_unresolved"),
-        (LocalSigner.from_key("0x" + "02" * 32), payment.id, "no_signer"),
-        (None, payment.id, "no_signer"),
-        (Failing(), payment.id, "signer_failed"),
-    ]
-    for signer, payment_id, code in cases:
-        other = buyer_of(mock, ledger=doubted.ledger, signer=signer)
-        with pytest.raises(PaymentRefusedError) as caught:
-            await other.payments.cancel_calldata(payment_id)
-        assert caught.value.code == code
-        assert (caught.value.payment is None) == (code == "no_such_payment")
-        assert KEY not in str(caught.value)
-    reserved = replace(payment, id="pay_" + "0" * 24, stage=PaymentStage.RESERVED)
-    with pytest.raises(PaymentRefusedError, match="never signed"):
-        signed_cancellation(reserved, doubted.signer, doubted.signer.address)
 
 
 # Nodes that decide nothing: the rules of the mock, where they are, and what is said of it. `b` is a second node.

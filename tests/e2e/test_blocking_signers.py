@@ -15,7 +15,6 @@ from tradesdk import (
     AsyncTradeClient,
     Ledger,
     LocalSigner,
-    PaymentOutcomeUnknownError,
     PaymentRefusedError,
 )
 from tradesdk_mock import MockClock, MockService
@@ -88,15 +87,8 @@ class Shop:
     async def plans(self) -> None:
         assert (await self.market.dry_run.token_prices(["BRETT"])).authorization
 
-    async def cancels(self) -> None:
-        self.mock.add_fault("status", paid="only", status=503)
-        with pytest.raises(PaymentOutcomeUnknownError):
-            await buyer_of(self.mock, signer=MINE, ledger=self.ledger).token_prices(["BRETT"])
-        (payment,) = await self.market.payments.list()
-        assert (await self.market.payments.cancel_calldata(payment.id)).startswith("0xb7b72899")
 
-
-PAYMENTS = (Shop.pays, Shop.refuses_to_pay_for_what_is_free, Shop.plans, Shop.cancels)
+PAYMENTS = (Shop.pays, Shop.refuses_to_pay_for_what_is_free, Shop.plans)
 
 
 @each_of(

@@ -7,11 +7,9 @@ from typing import Any
 
 import httpx
 import pytest
-from eth_account import Account
-from eth_account.messages import encode_typed_data
 from eth_utils.crypto import keccak
 
-from tradesdk_mock import MockServerError, MockService
+from tradesdk_mock import MockService
 
 from ._buyer import Shop
 from ._http import START
@@ -126,38 +124,6 @@ def test_a_node_is_logged_and_counts_in_no_rate_limit(shop: Shop, node: Node) ->
     assert (entry.method, entry.path, entry.status, entry.tenant) == ("POST", "/rpc/b", 200, None)
     headers = node.http.post("/rpc", json={}).headers
     assert not [name for name in headers if "ratelimit" in name]
-
-
-def test_a_cancellation_uses_the_nonce_without_a_transfer(shop: Shop, node: Node) -> None:
-    nonce = "0x" + "c" * 64
-    domain = {"name": "USD Coin", "version": "2", "chainId": 8453, "verifyingContract": USDC}
-    types = {"CancelAuthorization": [{"name": "authorizer", "type": "address"}, {"name": "nonce", "type": "bytes32"}]}
-    typed = encode_typed_data(domain, types, {"authorizer": PAYER.address, "nonce": nonce})
-
-    def calldata(signer: Any) -> str:
-        signature = Account.sign_message(typed, signer.key).signature.hex().removeprefix("0x")
-        selector = keccak(text="cancelAuthorization(address,bytes32,bytes)")[:4].hex()
-        return f"0x{selector}{word(PAYER.address)[2:]}{nonce[2:]}{96:064x}{65:064x}{signature}{'0' * 62}"
-
-    for wrong in ("", "0x12", calldata(STRANGER), calldata(PAYER)[:-2], calldata(PAYER) + "00"):
-        with pytest.raises(MockServerError, match="calldata"):
-            shop.payments.cancel(wrong)
-    assert node.state(nonce) == 0
-    assert len(shop.control("POST", "payments/cancel", {"calldata": calldata(PAYER)})["transaction"]) == 66
-    shop.clock.advance(2)
-    assert node.state(nonce) == 1
-    assert shop.payments.settlements() == []
-    with pytest.raises(MockServerError, match="used or canceled"):
-        shop.payments.cancel(calldata(PAYER))
-
-
-def test_a_canceled_nonce_is_no_longer_taken(shop: Shop) -> None:
-    content = shop.signed(5)
-    nonce = content["payload"]["authorization"]["nonce"].lower()
-    with shop.world.transaction():
-        shop.world.store.add("cancellations", payer=PAYER.address.lower(), nonce=nonce, at=START)
-    assert shop.submit(content).reason == "invalid_exact_evm_nonce_already_used"
-    shop.payments.assert_not_charged()
 
 
 # Faults

@@ -342,10 +342,6 @@ def _balance(mock: Operations, _: object, given: Given) -> object:
     return {"payer": settlements.with_checksum(payer), "balance": mock.payments.balance(payer)}
 
 
-def _canceled(_: object, found: str, __: object) -> object:
-    return {"transaction": found}
-
-
 def _payments(mock: Operations) -> MockPayments:
     return mock.payments
 
@@ -389,7 +385,6 @@ OPERATIONS: dict[str, dict[str, Operation]] = {
     "/_mock/gaps": {"GET": Operation(_gaps), "PUT": Operation(Operations.set_gaps, _changed_gaps)},
     "/_mock/payments": {"GET": Operation(MockPayments.settlements, _settlements, of=_payments)},
     "/_mock/payments/submissions": {"GET": Operation(MockPayments.submissions, _submissions, of=_payments)},
-    "/_mock/payments/cancel": {"POST": Operation(MockPayments.cancel, _canceled, of=_payments)},
     "/_mock/payments/twice": {"GET": Operation(MockPayments.charged_twice, of=_payments)},
     "/_mock/payments/balances": {"GET": Operation(MockPayments.balances, _balances, of=_payments)},
     "/_mock/payments/balances/{payer}": {

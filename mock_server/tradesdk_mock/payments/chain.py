@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from ..core.errors import MockServerError
-from ..core.seeding import digest, tx_hash
-from . import eip3009, settlements, signatures
-from .requirements import ASSET, ASSET_DOMAIN, NETWORK, PaymentFaults
+from ..core.seeding import digest
+from . import settlements
+from .requirements import NETWORK, PaymentFaults
 
 if TYPE_CHECKING:
     from ..state.world import World
@@ -22,7 +20,6 @@ _GENESIS = 1_686_789_347
 _BLOCK_SECONDS = 2
 # Selectors of the token's functions: Keccak-256 of their signatures.
 AUTHORIZATION_STATE = "0xe94a0102"
-_CANCEL = re.compile(f"0xb7b728990{{24}}([0-9a-f]{{40}})([0-9a-f]{{64}}){96:064x}{65:064x}([0-9a-f]{{130}})0{{62}}")
 
 
 class ChainView:
@@ -69,25 +66,6 @@ class ChainView:
             return bool(lie["used"])
         used = settlements.used_at(self._world, payer, nonce)
         return used is not None and _number_at(used, math.ceil) <= block
-
-
-def cancel(world: World, calldata: str) -> str:
-    """Cancel a nonce, as the token's `cancelAuthorization` does with this calldata; the hash of the transaction.
-
-    Raises:
-        MockServerError: it is not such calldata, its signature is not the payer's, or the nonce is used.
-    """
-    found = _CANCEL.fullmatch(calldata.lower())
-    if found is None:
-        raise MockServerError("calldata: must be that of cancelAuthorization(address,bytes32,bytes)")
-    payer, nonce = f"0x{found[1]}", f"0x{found[2]}"
-    domain = eip3009.Domain(ASSET_DOMAIN["name"], ASSET_DOMAIN["version"], CHAIN_ID, ASSET)
-    if signatures.signer(eip3009.cancellation(domain, payer, nonce), bytes.fromhex(found[3])) != payer:
-        raise MockServerError("calldata: its signature is not the payer's")
-    if settlements.used_at(world, payer, nonce) is not None:
-        raise MockServerError("calldata: the nonce is used or canceled already")
-    world.store.add("cancellations", payer=payer, nonce=nonce, at=world.now())
-    return tx_hash(world.seed, "cancellation", payer, nonce)
 
 
 def _number_at(now: float, rounded: Callable[[float], int] = math.floor) -> int:

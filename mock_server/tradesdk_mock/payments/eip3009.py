@@ -1,4 +1,4 @@
-"""EIP-3009: a transfer of USDC and a cancellation as they are signed (EIP-712)."""
+"""EIP-3009: a transfer of USDC as it is signed (EIP-712)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from ..core.seeding import keccak256
 from .signatures import Signable
 
 _DOMAIN = b"EIP712Domain(string name,string version,uint256 chainId,address verifyingContract)"
-_CANCEL = b"CancelAuthorization(address authorizer,bytes32 nonce)"
 _TRANSFER = (
     b"TransferWithAuthorization(address from,address to,uint256 value,uint256 validAfter,uint256 validBefore,"
     b"bytes32 nonce)"
@@ -58,11 +57,6 @@ def signable(domain: Domain, transfer: Authorization) -> Signable:
         + bytes.fromhex(transfer.nonce[2:])
     )
     return b"\x01", _separator(domain), keccak256(fields)
-
-
-def cancellation(domain: Domain, payer: str, nonce: str) -> Signable:
-    """The cancellation of a nonce."""
-    return b"\x01", _separator(domain), keccak256(_hash(_CANCEL) + _word(payer) + bytes.fromhex(nonce[2:]))
 
 
 @lru_cache(maxsize=64)

@@ -105,23 +105,6 @@ class MockPayments:
         with self._reading() as world:
             settlements.set_balance(world, payer, amount)
 
-    def cancel(self, calldata: str) -> str:
-        """Cancel a nonce, as the USDC contract does.
-
-        Args:
-            calldata: of `cancelAuthorization(address,bytes32,bytes)`.
-
-        Returns:
-            the hash of the transaction.
-
-        Raises:
-            MockServerError: other calldata, a signature that is not the payer's, or a nonce that is used.
-        """
-        from . import chain  # loaded here: few worlds need it
-
-        with self._reading() as world:
-            return chain.cancel(world, calldata)
-
     def charged_twice(self, payer: str | None = None, *, within: float = PURCHASE) -> list[list[Settlement]]:
         """List purchases that were charged more than once, each with its settlements.
 

@@ -262,12 +262,9 @@ def used(world: World, payment: Payment) -> str | None:
 
 
 def used_at(world: World, payer: str, nonce: str) -> float | None:
-    """When a nonce was used by a settlement or a cancellation; None if it was not. Both in lower case."""
-    for table in ("settlements", "cancellations"):
-        row = world.store.one(f"SELECT at FROM {table} WHERE payer = ? AND nonce = ?", (payer, nonce))  # noqa: S608
-        if row is not None:
-            return float(row[0])
-    return None
+    """When a nonce was used; None if it was not. Both in lower case."""
+    row = world.store.one("SELECT at FROM settlements WHERE payer = ? AND nonce = ?", (payer, nonce))
+    return None if row is None else float(row[0])
 
 
 def settlements(world: World, payer: str | None = None) -> list[Settlement]:

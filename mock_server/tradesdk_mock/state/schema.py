@@ -89,10 +89,6 @@ CREATE TABLE settlements (
     UNIQUE (payer, nonce)
 );
 CREATE INDEX settlements_request ON settlements (payer, fingerprint);
-CREATE TABLE cancellations (
-    seq INTEGER PRIMARY KEY, payer TEXT NOT NULL, nonce TEXT NOT NULL, at REAL NOT NULL,
-    UNIQUE (payer, nonce)
-);
 CREATE TABLE held (
     seq INTEGER PRIMARY KEY, payer TEXT NOT NULL, nonce TEXT NOT NULL, amount INTEGER NOT NULL, pay_to TEXT NOT NULL,
     method TEXT NOT NULL, path TEXT NOT NULL, fingerprint TEXT NOT NULL, tenant TEXT,
@@ -124,7 +120,6 @@ NAMES = (
     "faults",
     "payers",
     "settlements",
-    "cancellations",
     "held",
     "presentations",
     "answers",

@@ -15,7 +15,6 @@ from ..payments.ledger.changes import Mark
 from ..payments.ledger.rules import is_released
 from ..payments.messages import blocking_error, not_expired
 from ..payments.results import ChainVerdict, MarketResult, Reconciliation
-from ..payments.signing.cancellation import signed_cancellation
 from ..payments.signing.secp256k1 import checksummed
 from .concurrency import in_thread
 from .payment_flow import AsyncPaymentFlow
@@ -171,27 +170,6 @@ class AsyncPayments:
             return (await in_thread(lambda: authorizer.store.update(payment.id, mark))).payment
         except PaymentRefusedError:  # another process has marked it, or signed it again
             return await self.get(payment.id)
-
-    async def cancel_calldata(self, payment_id: str) -> str:
-        """Sign the cancellation of a payment's nonce, as calldata for the USDC contract (`payment.asset`) on Base.
-
-        Nothing is sent. Any account can send it in a transaction, and pays for gas in ETH. From then on nobody can take
-        the payment, unless it was taken before. A private transaction hides it from who may want to be faster.
-
-        Returns:
-            The calldata of `cancelAuthorization(address,bytes32,bytes)`, as hexadecimal digits after 0x.
-
-        Raises:
-            PaymentRefusedError: `no_such_payment`; `not_submitted`: it was never signed; `not_unresolved`: it was
-                taken; `no_signer`: there is no signer, or it is for another address; `signer_failed`.
-        """
-        payment = await self.get(payment_id)
-        authorizer = self._flow.authorizer
-        try:
-            return await in_thread(lambda: signed_cancellation(payment, authorizer.signer, authorizer.payer))
-        except PaymentRefusedError as refused:
-            refused.payment = payment
-            raise
 
     async def mark(self, payment_id: str, *, paid: bool) -> Payment:
         """Mark a payment without proof as paid or unpaid, after checking the wallet.

@@ -114,7 +114,6 @@ async def looked_after(market: AsyncMarketClient) -> None:
     found = await market.payments.reconcile()
     assert_type(found, Reconciliation)
     assert_type(found.witnessed, tuple[tuple[Payment, ChainVerdict], ...])
-    assert_type(await market.payments.cancel_calldata(payment.id), str)
     assert_type(await market.payments.purchase_secret_ids(), tuple[str | None, str])
     verdict = await AsyncChainWitness("https://node.example", "https://other.example", timeout=5).check(payment)
     assert_type(verdict.outcome, Literal["paid", "unpaid", "undecided"])

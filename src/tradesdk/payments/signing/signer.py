@@ -353,8 +353,9 @@ def authorization_signable(payment: Payment) -> Signable:
 
 def typed_data(payment: Payment) -> TypedData:
     """The typed data of a payment's transfer, new for each signer."""
-    return usdc_data(
-        "TransferWithAuthorization",
+    from ..guards import DOMAIN_NAME, DOMAIN_VERSION, USDC  # few programs use it
+
+    fields = (
         ("from", "address", checksummed(payment.payer)),
         ("to", "address", checksummed(payment.pay_to)),
         ("value", "uint256", payment.amount),
@@ -362,14 +363,9 @@ def typed_data(payment: Payment) -> TypedData:
         ("validBefore", "uint256", payment.valid_before),
         ("nonce", "bytes32", payment.nonce),
     )
-
-
-def usdc_data(name: str, *fields: tuple[str, str, Any]) -> TypedData:
-    from ..guards import DOMAIN_NAME, DOMAIN_VERSION, USDC  # few programs use it
-
     domain = {"name": DOMAIN_NAME, "version": DOMAIN_VERSION, "chainId": 8453, "verifyingContract": USDC}
-    types = {name: [{"name": field, "type": kind} for field, kind, _ in fields]}
-    return domain, types, {field: value for field, _, value in fields}
+    types = {"TransferWithAuthorization": [{"name": name, "type": kind} for name, kind, _ in fields]}
+    return domain, types, {name: value for name, _, value in fields}
 
 
 def new_nonce() -> str:
