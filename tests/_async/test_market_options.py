@@ -17,7 +17,6 @@ from tradesdk import (
     MarketResult,
     PaymentOutcomeUnknownError,
     PaymentRefusedError,
-    PaymentRejectedError,
     Timeout,
     TokenQuery,
 )
@@ -25,7 +24,7 @@ from tradesdk_mock import MockService
 
 from .._paidservice import CountingSigner
 from .._rows import each_of
-from .._seller import BASE, PRICE, TWO, Seller, asks_2
+from .._seller import BASE, PRICE, TWO, Seller
 from ..unit._offers import PAYER, offer_2, prices, requirement_2
 from ._market import buyer_of, market_of
 
@@ -73,66 +72,6 @@ async def test_a_copy_with_fewer_retries(mock: MockService) -> None:
     assert caught.value.payment is not None
     assert 2 < caught.value.payment.submissions <= 7
     assert mock.payments.signatures() == 1
-
-
-# One round trip instead of two.
-
-
-async def test_offers_are_asked_for_each_time_unless_told(mock: MockService) -> None:
-    for reuse, requests in ((False, [402, 200] * 3), (True, [402, 200, 200, 200])):
-        client, before = buyer_of(mock, reuse_offers=reuse), len(mock.journal())
-        for _ in range(3):
-            result = await client.token_prices(TWO)
-            assert result.receipt is not None
-        assert [entry.status for entry in mock.journal()[before:]] == requests
-    assert mock.payments.signatures() == len(mock.payments.settlements()) == 6
-    assert len({one.nonce for one in mock.payments.settlements()}) == 6
-
-
-async def test_an_offer_is_for_its_endpoint_and_number_of_tokens(mock: MockService) -> None:
-    client = buyer_of(mock, reuse_offers=True)
-    await client.token_prices(["ETH", "BRETT"])
-    await client.token_prices(["BRETT", "TOSHI"])
-    assert [entry.status for entry in mock.journal()] == [402, 200, 200]
-    await client.token_prices(["ETH"])
-    await client.token_win_rate(["ETH", "BRETT"])
-    assert [entry.status for entry in mock.journal()] == [402, 200, 200, 402, 200, 402, 200]
-    mock.payments.assert_charged(times=4)
-
-
-async def test_a_stale_offer_is_used_once_at_most() -> None:
-    """The service has put its price down since: it takes the old payment no more, and the next call asks again."""
-    amount = "60000"
-
-    def sold(request: httpx.Request) -> httpx.Response:
-        value = seller.payments[-1]["payload"]["authorization"]["value"]
-        if value == amount:
-            return httpx.Response(200, json=prices(*TWO))
-        return asks_2(offer_2(requirement_2(amount=amount), error="No matching payment requirements"))
-
-    seller = Seller(sold=sold, asking=lambda request: asks_2(offer_2(requirement_2(amount=amount))))
-    client = market_of(seller, reuse_offers=True)
-    await client.token_prices(["A", "B"])
-    amount = "50000"
-    with pytest.raises(PaymentRejectedError) as caught:
-        await client.token_prices(["C", "D"])
-    assert (caught.value.code, caught.value.reason) == ("payment_rejected", "No matching payment requirements")
-    result = await client.token_prices(["E", "F"])
-    assert result.payment is not None
-    assert result.payment.amount == 50_000
-    kinds = ["paid" if request in seller.paid else "asked" for request in seller.requests]
-    assert kinds == ["asked", "paid", "paid", "asked", "paid"]
-
-
-async def test_an_offer_seen_before_is_guarded_like_a_new_one() -> None:
-    seller = Seller()
-    client = market_of(seller, reuse_offers=True, budget=Budget(total="0.10"))
-    await client.token_prices(TWO)
-    with pytest.raises(PaymentRefusedError, match="over_price"):
-        await client.token_prices(["A", "B"], max_price="0.05")
-    with pytest.raises(PaymentRefusedError, match="over_budget"):
-        await client.token_prices(["A", "B"])
-    assert len(seller.paid) == 1
 
 
 # What would be signed.

@@ -174,31 +174,6 @@ def dated_by(clock: JumpingClock, seller: Seller) -> Callable[[httpx.Request], h
     return answering
 
 
-@each_of("put", [300, 700, 3000, -700])
-async def test_a_known_offer_is_not_used_after_the_clock_was_changed(put: float) -> None:
-    """It comes without a date: by the local clock alone, the ten minutes would be over and a validity any length."""
-    clock = JumpingClock()
-    seller = Seller(clock=clock)
-    client = market_of(dated_by(clock, seller), clock=clock, reuse_offers=True, max_retries=0)
-    await client.token_prices(["ETH", "USDC"])
-    seller.sold = down
-    with pytest.raises(PaymentOutcomeUnknownError):
-        await client.token_prices(TWO)
-    seller.sold = None
-    await client.token_prices(["ETH", "USDC"])  # so that the offer is known
-    clock.off = put
-    clock.advance(1)
-    for symbols in (TWO, ["ETH", "TOSHI"]):
-        try:
-            await client.token_prices(symbols)
-        except PaymentRefusedError as refused:
-            assert refused.code == "clock_difference"  # noqa: PT017 - smaller ones are not refused
-    signed = [payment["payload"]["authorization"] for payment in seller.payments]
-    nonces = {one["nonce"] for one, sent in zip(signed, seller.paid, strict=True) if b"BRETT" in sent.content}
-    assert len(nonces) == 1
-    assert all(int(one["validBefore"]) - clock.truth <= 120 for one in signed)
-
-
 def used(request: httpx.Request) -> httpx.Response:
     return asks_2(offer_2(error="invalid_exact_evm_nonce_already_used"))
 

@@ -53,7 +53,6 @@ async def play(seed: int, limit: str, calls: int = 40) -> int:
         "clock": clock,
         "check_tokens": False,
         "max_retries": draw.choice([0, 1, 5]),
-        "reuse_offers": draw.random() < 0.3,
     }
 
     def restarted() -> AsyncMarketClient:

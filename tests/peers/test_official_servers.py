@@ -202,16 +202,6 @@ def test_a_clock_that_is_a_minute_slow_or_ten_minutes_fast(
     assert paid(buyer) == [TWO_COST]
 
 
-@pytest.mark.parametrize("name", ["v2", NODE])
-def test_one_round_trip(name: str, flavour: Flavour, sellers: Sellers, payer: Payer) -> None:
-    """An offer that was seen before is paid at the first request: what was signed for it still holds."""
-    buyer = buyer_of(sellers(name), flavour, payer, reuse_offers=True, check_tokens=False)
-    first, second = buyer.calls(*[("token_prices", TWO, {})] * 2)
-    assert buyer.requests == [f"/v1/token-prices {how}" for how in ("unpaid", "paid", "paid")]
-    assert first.payment.nonce != second.payment.nonce
-    assert paid(buyer) == [TWO_COST] * 2
-
-
 def test_a_server_that_wants_an_identifier(flavour: Flavour, sellers: Sellers, payer: Payer) -> None:
     """The extension is echoed with an id of ours, and the official server finds nothing changed."""
     buyer = buyer_of(sellers("v2 identified"), flavour, payer)

@@ -54,7 +54,7 @@ class AsyncPaymentFlow(AsyncSeller):
         intent = self._purchase(call, max_price=max_price, name=purchase, job=job)
         intent = replace(intent, run=run, max_total=max_total)
         if intent.amount == 0 or not self.authorizer.has_signer:
-            found = await self.request_offer(call, await self.quote(call, max_price), self.deadline())
+            found = await self.offer(call, await self.quote(call, max_price), self.deadline())
             if isinstance(found, MarketResult):
                 return finish(found)
             await in_thread(lambda: self.authorizer.payer)  # raises: there is no signer
@@ -65,7 +65,7 @@ class AsyncPaymentFlow(AsyncSeller):
         intent = self._purchase(call, max_price=max_price, name=purchase)
         quote = await in_thread(lambda: self.authorizer.quote(intent))
         give_up = self.deadline()
-        found = await self.request_offer(call, quote, give_up)
+        found = await self.offer(call, quote, give_up)
         offer = None if isinstance(found, MarketResult) else found
         plan = await in_thread(lambda: self.authorizer.dry_run(intent, offer, quote))
         if self.check is not None and offer is not None and self.authorizer.has_signer and plan.existing is None:

@@ -1,4 +1,4 @@
-"""What the calls of a market client share: sessions, the service's time, known offers, the list of tokens."""
+"""What the calls of a market client share: sessions, the service's time, the list of tokens."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from .._market import MAX_SUPPORTED, MarketRequest, TokenNames, supported_tokens
 from ..errors import APIError, APIStatusError, PaymentRefusedError
 from ..payments.authorizer import PaymentAuthorizer
 from ..payments.protocol import Offer, parse_offer
-from ..payments.purchases import PurchaseIntent
 from ..payments.results import MarketResult, Quote
 from .concurrency import AsyncKeyedLock
 
@@ -39,14 +38,11 @@ class AsyncSeller:
         paid: AsyncSession,
         authorizer: PaymentAuthorizer,
         *,
-        reuse_offers: bool,
         check_tokens: bool,
     ) -> None:
         self.session = session
         self.paid = paid
         self.authorizer = authorizer
-        self._reuse = reuse_offers
-        self._offers: dict[tuple[str, int | None], Offer] = {}
         self.locks = AsyncKeyedLock()
         self.check = AsyncTokenCheck() if check_tokens else None
 
@@ -71,22 +67,7 @@ class AsyncSeller:
         """The monotonic time at which a call that begins now has to end."""
         return self.session.clock.monotonic() + self.session.deadline
 
-    async def offer(
-        self, call: MarketRequest[T], purchase: PurchaseIntent, quote: Quote, give_up: float
-    ) -> Offer | MarketResult[T]:
-        """The service's offer, a new one or one that was seen before; the result itself if the answer is free."""
-        # Removed, and stored again after a success: an offer that the service no longer accepts is used once at most.
-        known = self._offers.pop((purchase.path, purchase.tokens), None) if self._reuse else None
-        if self.authorizer.time.has_parted(self.session.clock.now(), self.session.clock.monotonic()):
-            known = None
-        return known or await self.request_offer(call, quote, give_up)
-
-    def remember(self, purchase: PurchaseIntent, offer: Offer) -> None:
-        """Note an offer that was accepted."""
-        if self._reuse:
-            self._offers[purchase.path, purchase.tokens] = offer
-
-    async def request_offer(self, call: MarketRequest[T], quote: Quote, give_up: float) -> Offer | MarketResult[T]:
+    async def offer(self, call: MarketRequest[T], quote: Quote, give_up: float) -> Offer | MarketResult[T]:
         """The offer; the result itself if the answer is free."""
         try:
             data = await self.session.call(call.request, give_up=give_up)

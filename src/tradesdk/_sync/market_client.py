@@ -80,7 +80,6 @@ class MarketClient(BaseClient):
         send_api_key: also send the API key, which the service is not known to need.
         api_key: that key; else TRADE_API_KEY.
         max_validity: at most this many seconds of validity for a signed payment (default 120, at least 10).
-        reuse_offers: pay at the first request when the offer was seen before, which saves a round trip.
         witness: asks the chain about payments with an unknown outcome, when they are reconciled or resumed; else one
             for TRADE_RPC_URL (one URL, or several with spaces between them), if that is set. The client closes it only
             if it made it.
@@ -122,7 +121,6 @@ class MarketClient(BaseClient):
         send_api_key: bool = False,
         api_key: str | Callable[[], str] | None = None,
         max_validity: int = 120,
-        reuse_offers: bool = False,
         check_tokens: bool = True,
         continue_for: float = 600.0,
         witness: ChainWitness | None = None,
@@ -186,7 +184,6 @@ class MarketClient(BaseClient):
             session,
             session.with_options(timeout=Timeout(read=_PAID_READ) if timeout is None else timeout),
             authorizer,
-            reuse_offers=reuse_offers,
             check_tokens=check_tokens,
         )
 

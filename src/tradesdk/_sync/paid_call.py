@@ -269,7 +269,7 @@ class PaidCall(Generic[T, R]):
     def _sign(self, call: MarketRequest[T], purchase: PurchaseIntent) -> None:
         """Request an offer, pay as it says, and get the answer; nothing if another call was faster."""
         seller = self._seller
-        found = seller.offer(call, purchase, self.quote, self._give_up)
+        found = seller.offer(call, self.quote, self._give_up)
         if isinstance(found, MarketResult):
             self._results.append(self._finish(found))
             return
@@ -282,8 +282,8 @@ class PaidCall(Generic[T, R]):
         except Exception:
             seller.paid.limiter.failed(self._claim_held, sent=False)
             raise
-        if is_signed and self._submit(is_written=True):
-            seller.remember(purchase, found)
+        if is_signed:
+            self._submit(is_written=True)
 
     def _authorize(self, purchase: PurchaseIntent, offer: Offer) -> bool:
         """Guards, budget, signature, ledger, in this order; False: another call was faster."""

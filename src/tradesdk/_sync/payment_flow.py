@@ -55,7 +55,7 @@ class PaymentFlow(Seller):
         intent = self._purchase(call, max_price=max_price, name=purchase, job=job)
         intent = replace(intent, run=run, max_total=max_total)
         if intent.amount == 0 or not self.authorizer.has_signer:
-            found = self.request_offer(call, self.quote(call, max_price), self.deadline())
+            found = self.offer(call, self.quote(call, max_price), self.deadline())
             if isinstance(found, MarketResult):
                 return finish(found)
             in_thread(lambda: self.authorizer.payer)  # raises: there is no signer
@@ -66,7 +66,7 @@ class PaymentFlow(Seller):
         intent = self._purchase(call, max_price=max_price, name=purchase)
         quote = in_thread(lambda: self.authorizer.quote(intent))
         give_up = self.deadline()
-        found = self.request_offer(call, quote, give_up)
+        found = self.offer(call, quote, give_up)
         offer = None if isinstance(found, MarketResult) else found
         plan = in_thread(lambda: self.authorizer.dry_run(intent, offer, quote))
         if self.check is not None and offer is not None and self.authorizer.has_signer and plan.existing is None:

@@ -144,7 +144,7 @@ async def failed(market: AsyncMarketClient) -> None:
 
 async def opened(signer: Signer, store: Ledger, http: httpx.AsyncClient, clock: Clock) -> None:
     AsyncMarketClient()
-    AsyncMarketClient(signer=signer, budget=Budget(per_day="5.00"), ledger=store, pay_to=["0x1"], reuse_offers=True)
+    AsyncMarketClient(signer=signer, budget=Budget(per_day="5.00"), ledger=store, pay_to=["0x1"])
     AsyncMarketClient(signer=Account.create())
     AsyncMarketClient(signer=LocalSigner.from_env(), budget=Budget.unlimited(), ledger=Ledger.memory(), clock=clock)
     AsyncMarketClient(send_api_key=True, api_key=lambda: "key", max_validity=60, timeout=Timeout(read=5))
