@@ -165,7 +165,7 @@ def spending(book: Book, budget: Budget, now: float) -> Spending:
     for row in book:
         one = row.payment
         is_reserved = one.is_reserved(now)
-        total = total.plus(rules.reserved(one.reserved) if is_reserved else rules.counted(one, now, budget.release))
+        total = total.plus(rules.reserved(one.reserved) if is_reserved else rules.counted(one, now))
     return total
 
 
@@ -191,7 +191,7 @@ def reserve(book: Book, draft: Entry, budget: Budget, owner: str, now: float) ->
             book = _put(book, one, payment=entry(replace(one.payment, reserved=0, reserved_until=0)))
     _, earlier = find(book, draft.fingerprint, now)
     row = None if earlier is None else row_of(book, earlier.id)
-    if row is not None and not (rules.is_signable(row.payment, wanted.over, now) and row.whole.is_free_for(owner, now)):
+    if row is not None and not (rules.is_signable(row.payment, wanted.over) and row.whole.is_free_for(owner, now)):
         return book, None
     made, before = entry(wanted.of(earlier)), spending(book, budget, now)
     if earlier is not None:
@@ -595,7 +595,7 @@ class _Call:
         if found.stage is ANSWERED:
             yield self.to(f"claims the answer of {found.id}", Caller("collects", found.id), book)
             return
-        step = rules.next_step(found, self.now + MARGIN, self.now)
+        step = rules.next_step(found, self.now + MARGIN)
         if step in (NextStep.RESEND, NextStep.ASK):
             machine = machine_of(found, found, step is NextStep.ASK)
             at_hand = Caller("resends", found.id, str(found.header), machine, found.signatures)
@@ -633,7 +633,7 @@ class _Call:
         yield self.one_more()
 
     def one_more(self) -> Move:
-        change = Resubmit(signatures=self.caller.signatures, over=self.now + MARGIN, owner=self.owner, now=self.now)
+        change = Resubmit(signatures=self.caller.signatures, owner=self.owner, now=self.now)
         book, current = update(self.book, self.caller.payment, change)
         if current is None:
             return self.releases("finds that it was closed")

@@ -29,7 +29,7 @@ from .._clock import START
 from .._paidservice import BASE, CountingSigner, JumpingClock, PaidService
 from .._payments import how
 from .._seller import PRICE, TWO, Seller
-from ..unit._ledger import draft, set_budget, submitted, told
+from ..unit._ledger import draft, submitted, told
 from ._market import buyer_of, market_of
 
 pytestmark = pytest.mark.twin
@@ -201,50 +201,6 @@ async def test_reconcile_sorts_out_everything(mock: MockService) -> None:
         marked = await fresh.payments.mark(one.id, paid=seen[one.id] == "taken")
         assert marked.charged is (seen[one.id] == "taken")
     assert (await fresh.payments.spending()).total == mock.payments.spent()
-
-
-STRICT, LAX = Budget(total="0.05"), Budget(total="0.05", release="service")
-
-
-@pytest.mark.parametrize("max_price", ["0.03", pytest.param(None, marks=pytest.mark.long)])
-@pytest.mark.parametrize(
-    ("own", "stored", "counts"),
-    [
-        (LAX, Budget(), False),
-        (LAX, STRICT, True),
-        *(
-            pytest.param(own, stored, counts, marks=pytest.mark.long)
-            for own, stored, counts in (
-                (Budget(), LAX, False),
-                (LAX, LAX, False),
-                (STRICT, LAX, True),
-                (Budget(), STRICT, True),
-                (Budget(release="service"), STRICT, True),
-            )
-        ),
-    ],
-)
-async def test_max_price_does_not_change_what_counts(
-    mock: MockService, own: Budget, stored: Budget, counts: bool, max_price: str | None
-) -> None:
-    """What the service rejected counts unless all budgets that are set trust its word."""
-    ledger = Ledger.memory()
-    rule = mock.add_fault("verification", paid="only", reason="insufficient_funds")
-    with pytest.raises(PaymentRejectedError):
-        await buyer_of(mock, ledger=ledger).token_prices(["TOSHI"])
-    mock.remove_fault(rule.id)
-    mock.clock.advance(USED_UP)
-    set_budget(ledger, stored)
-    client = buyer_of(mock, ledger=ledger, budget=own)
-    await client.payments.reconcile()
-    plan = await client.dry_run.token_prices(["BRETT"], max_price=max_price)
-    assert plan.quote.spending.total == (30_000 if counts else 0)
-    if counts:
-        with pytest.raises(PaymentRefusedError, match="over_budget"):
-            await client.token_prices(["BRETT"], max_price=max_price)
-    else:
-        await client.token_prices(["BRETT"], max_price=max_price)
-    mock.payments.assert_charged(times=int(not counts))
 
 
 async def test_reconcile_asks_for_no_payment_of_an_older_purchase_once_it_is_over(mock: MockService) -> None:

@@ -100,7 +100,6 @@ def test_the_signed_payment_is_never_shown(buyer: Terminal, shop: MockServer) ->
 def test_budget(buyer: Terminal, shop: MockServer) -> None:
     bare = buyer("pay", "budget")
     assert bare.json == {
-        "release": "proof",
         "per_call_usd": None,
         "per_hour_usd": None,
         "per_day_usd": None,

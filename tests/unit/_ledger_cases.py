@@ -11,7 +11,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from decimal import Decimal
 from functools import partial
-from typing import Any, Literal
+from typing import Any
 
 import pytest
 
@@ -624,21 +624,6 @@ def a_limit_below_the_price_leaves_room_never(store: Ledger) -> None:
 
 
 @case
-@over("release", ["proof", "service"])
-@over("place", ["unknown", *NOT_TAKEN])
-@over("window", ["per_hour", "per_day"])
-def there_is_room_when_what_was_not_taken_is_released(
-    store: Ledger, window: str, place: str, release: Literal["proof", "service"]
-) -> None:
-    payment = at(store, place)
-    released = payment.counts_until + GRACE
-    kept = payment.counts_until + 3600 if window == "per_hour" else MIDNIGHT + 86400
-    budget = Budget.from_micro({window: 3 * CENT}, release)
-    expected = released if release == "service" and place in NOT_TAKEN else kept
-    assert room_at(store, draft(), budget, NOW) == expected
-
-
-@case
 def another_purchase_secret_is_refused_where_it_is_written(store: Ledger) -> None:
     """Two programs may look at the same moment; the transaction that writes it has the last word."""
     first, second = reserve(store, draft("a", purchase="a")), reserve(store, draft("b", purchase="b"))
@@ -671,27 +656,6 @@ def what_is_resubmitted_may_be_taken(store: Ledger, place: str) -> None:
     assert (again.code, again.refused) == (payment.code, False)
     assert (again.submissions, again.header) == (payment.submissions + 1, HEADER)
     assert store.get(payment.id) == again
-
-
-@case
-@over("place", NOT_TAKEN)
-def what_is_released_is_asked_for_and_stays_released(store: Ledger, place: str) -> None:
-    """Once the service's time says too that it can't be taken; before that, it has to be reserved again."""
-    payment = at(store, place, fingerprint="call")
-    now, until = payment.counts_until + GRACE, payment.valid_before
-    budget = Budget(total="0.03", release="service")
-    with pytest.raises(PaymentRefusedError, match="reservation_lost"):
-        resubmit(store, payment, now=now, over=until - 1)
-    assert store.get(payment.id) == payment
-    other = reserve(store, draft(valid_before=int(now) + 60), budget, now=now)
-    with pytest.raises(PaymentRefusedError, match="over_budget"):
-        reserve(store, draft("call", valid_before=int(now) + 60), budget, now=now, over=until - 1)
-    asked = resubmit(store, payment, now=now, over=until)
-    assert told(store, asked, ReasonCode.UNKNOWN, now=now).refused
-    assert store.spending(budget, now=now).total == 3 * CENT
-    release(store, other)
-    again = reserve(store, draft("call", valid_before=int(now) + 60), budget, now=now, over=until - 1)
-    assert again.nonce == payment.nonce
 
 
 @case
@@ -885,26 +849,24 @@ def the_stores_own_budget_may_be_unlimited(store: Ledger) -> None:
 
 
 @case
-@over("release", ["proof", "service"])
 @over("place", PLACES)
-def what_counts(store: Ledger, place: str, release: Literal["proof", "service"]) -> None:
-    """What was sent counts until it is proven unpaid; a service's word is enough only where the budget says so."""
+def what_counts(store: Ledger, place: str) -> None:
+    """What was sent counts until it is proven unpaid, whatever the service says of it and when it has expired, too."""
     payment = at(store, place)
     over = payment.counts_until + GRACE
     counts = 0 if place in COUNTS_NOTHING else 3 * CENT
     held = 0 if payment.paid else counts
-    spending = store.spending(Budget(total="1", release=release), now=NOW)
+    spending = store.spending(Budget(total="1"), now=NOW)
     assert (spending.last_hour, spending.today, spending.total) == (counts, counts, counts)
     assert (spending.held_last_hour, spending.held_today, spending.held) == (held, held, held)
     assert spending.spent == counts - held
     assert spending.left == 1_000_000 - counts
     assert spending.budget.dollars()["total"] == Decimal(1)
-    budget = Budget.from_micro({"per_hour": counts + CENT}, release)
+    budget = Budget.from_micro({"per_hour": counts + CENT})
     assert refusal(store, CENT + 1, budget).code == "over_budget"
-    later = store.spending(Budget(total="1", release=release), now=over)
-    is_over = place == "reserved" or (release == "service" and place in NOT_TAKEN)
-    assert later.total == later.last_hour == (0 if is_over else counts)
-    assert store.spending(Budget(total="1", release=release), now=over - 0.001).total == counts
+    later = store.spending(Budget(total="1"), now=over)
+    assert later.total == later.last_hour == (0 if place == "reserved" else counts)
+    assert store.spending(Budget(total="1"), now=over - 0.001).total == counts
     reserve(store, draft(amount=CENT), budget)
 
 
@@ -916,25 +878,6 @@ def a_receipt_proves_that_it_is_spent(store: Ledger, success: bool) -> None:
     told(store, payment, ReasonCode.DELIVERED, receipt=receipt)
     spending = store.spending(Budget(), now=NOW)
     assert (spending.spent, spending.held) == ((3 * CENT, 0) if success else (0, 3 * CENT))
-
-
-@case
-@over(
-    "client, own, counts",
-    [
-        (Budget(total="1", release="service"), Budget(), False),
-        (Budget(), Budget(total="1", release="service"), False),
-        (Budget(total="1", release="service"), Budget(total="2", release="service"), False),
-        (Budget(total="1", release="service"), Budget(total="2"), True),
-        (Budget(total="1"), Budget(total="2", release="service"), True),
-        (Budget(total="1"), Budget(), True),
-    ],
-)
-def proof_is_stricter_than_the_services_word(store: Ledger, client: Budget, own: Budget, counts: bool) -> None:
-    over = at(store, "rejected").counts_until + GRACE
-    set_budget(store, own)
-    assert budget_of(store) == own
-    assert store.spending(client, now=over).total == (3 * CENT if counts else 0)
 
 
 @case

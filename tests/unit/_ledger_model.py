@@ -23,7 +23,7 @@ from tradesdk import (
     Receipt,
 )
 from tradesdk._values.payment import GRACE, LONGEST_VALIDITY
-from tradesdk.payments.budget import LIMITS, Release
+from tradesdk.payments.budget import LIMITS
 
 from ._ledger import (
     ADDRESS,
@@ -110,14 +110,14 @@ class Course:
 
     # The model
 
-    def sums(self, payments: Sequence[Payment], release: str) -> dict[str, int]:
+    def sums(self, payments: Sequence[Payment]) -> dict[str, int]:
         """What payments count: by what is reserved for them, or by what was signed."""
         day, found = self.now // 86400 * 86400, dict.fromkeys(("per_call", "per_hour", "per_day", "total"), 0)
         for payment in payments:
             amount, until = payment.counted, float(payment.counts_until)
             if self.is_reserved(payment):
                 amount, until = payment.reserved, math.inf
-            elif payment.paid is False or (release == "service" and self.is_released(payment)):
+            elif payment.paid is False:
                 amount = 0
             found["total"] += amount
             found["per_hour"] += amount * (until > self.now - 3600)
@@ -131,17 +131,13 @@ class Course:
     def is_expired(self, payment: Payment) -> bool:
         return max(payment.valid_before, payment.counts_until) + GRACE <= self.now
 
-    def is_released(self, payment: Payment) -> bool:
-        is_open = payment.stage is SENT and payment.paid is None
-        return is_open and payment.refused and self.is_expired(payment)
-
     def of_run(self, run: str | None) -> list[Payment]:
         """All that ever belonged to a run. What is reserved counts in the run that signed last."""
         mine = [one for one in self.payments if run and (run, one.id) in self.runs]
         return [one if one.run == run else replace(one, reserved=0) for one in mine]
 
-    def held(self, release: str) -> dict[str, int]:
-        return self.sums([one for one in self.payments if one.paid is None or self.is_reserved(one)], release)
+    def held(self) -> dict[str, int]:
+        return self.sums([one for one in self.payments if one.paid is None or self.is_reserved(one)])
 
     def blocking(self, fingerprint: str, since: float) -> list[Payment]:
         return [
@@ -188,7 +184,7 @@ class Course:
 
     def renewed(self, earlier: Payment, asked: Payment, owner: str) -> Payment | None:
         """The same payment, reserved again; None where it can still be sent, or somebody else has claimed it."""
-        is_late = earlier.valid_before <= self.now + 6 or self.is_released(earlier)
+        is_late = earlier.valid_before <= self.now + 6
         over = earlier.paid is False or (earlier.paid is None and is_late)
         may_be_signed = earlier.stage is RESERVED or (earlier.stage is SENT and over)
         if not may_be_signed or self.is_claimed_by_another(earlier, owner):
@@ -221,8 +217,7 @@ class Course:
         if self.pick((False, True)):
             return Budget.unlimited()
         limits = {name: self.pick(LIMIT) for name in LIMITS}
-        release: Release = self.pick(("proof", "service"))
-        return Budget.from_micro(limits, release if any(limits.values()) else "proof")
+        return Budget.from_micro(limits)
 
     # What is done to both
 
@@ -264,8 +259,8 @@ class Course:
         made = replace(asked, created=self.now, updated=self.now, reserved=amount, reserved_until=asked.counts_until)
         again = made if earlier is None else self.renewed(earlier, asked, owner)
         others = [one for one in self.payments if one is not earlier]
-        spent = self.sums(others, budget.strictest(self.own).release)
-        spent_by_run = self.sums([one for one in self.of_run(run) if earlier is None or one.id != earlier.id], "proof")
+        spent = self.sums(others)
+        spent_by_run = self.sums([one for one in self.of_run(run) if earlier is None or one.id != earlier.id])
         if again is None:
             assert earlier is not None
             expected = (earlier, False)
@@ -355,14 +350,12 @@ class Course:
         payment = self.any_payment()
         signatures = payment.signatures - older
         is_open = payment.stage is SENT and payment.paid is None
-        over = self.now + self.pick((6, -1000))
-        changes = {"signatures": signatures, "over": over, "owner": owner, "now": self.now}
-        released = self.is_released(payment)
-        if not is_open or older or not self.is_own(payment, owner) or (released and payment.valid_before > over):
+        changes = {"signatures": signatures, "owner": owner, "now": self.now}
+        if not is_open or older or not self.is_own(payment, owner):
             with pytest.raises(PaymentError):
                 resubmit(self.store, payment, **changes)
             return
-        expected = self.put(payment, refused=released, submissions=payment.submissions + 1)
+        expected = self.put(payment, refused=False, submissions=payment.submissions + 1)
         assert resubmit(self.store, payment, **changes) == expected
 
     def record(self) -> None:
@@ -385,7 +378,7 @@ class Course:
         expected = payment
         if counts:
             changes: dict[str, Any] = {"stage": stage, "code": code, "reason": reason}
-            changes["refused"] = code in REFUSALS or (stage is SENT and self.is_released(payment))
+            changes["refused"] = code in REFUSALS
             if code is ReasonCode.SUSPECT:
                 changes["settle_failed"] = max(payment.settle_failed, payment.signatures - older)
             if not sent:
@@ -499,7 +492,7 @@ class Course:
 
     def the_same_is_spent(self) -> None:
         spending = self.store.spending(Budget(), now=self.now)
-        spent, held = self.sums(self.payments, self.own.release), self.held(self.own.release)
+        spent, held = self.sums(self.payments), self.held()
         assert (spending.last_hour, spending.today, spending.total) == (
             spent["per_hour"],
             spent["per_day"],
@@ -513,7 +506,7 @@ class Course:
         assert spending.budget == budget_of(self.store) == self.own
         for run in RUNS:
             by_run = spent_by(self.store, run or "", now=self.now)
-            assert by_run.total == self.sums(self.of_run(run), "proof")["total"]
+            assert by_run.total == self.sums(self.of_run(run))["total"]
 
     def the_same_payments_block(self) -> None:
         for call in FINGERPRINTS:

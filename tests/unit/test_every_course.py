@@ -179,14 +179,14 @@ LONG = {
     "two names, and the ledger is lost": (Case(2, "ab", budget(1), SHORT, named=True, lost=True), 23_518),
     "a name, and two copies": (Case(2, "a", budget(1), (0,), named=True, copied=True), 23_274),
     "two prices": (Case(1, "a", budget(2), SHORT, (1, 2)), 9_002),
-    "answers by identifier": (Case(1, "a", budget(1), MARGINAL, identified=True, stalls=True), 2_957),
+    "answers by identifier": (Case(1, "a", budget(1), MARGINAL, identified=True, stalls=True), 2_755),
     "claims that do not count": (Case(2, "a", budget(1), (0,), once=True, marks=False, void=True), 4_965),
 }
 DRAWN = {
     "two prices, and the last seconds": (Case(1, "a", budget(2), MARGINAL, (1, 2)), 35_746),
     "answers by identifier, for two": (
         Case(2, "a", budget(1), MARGINAL, identified=True, stalls=True),
-        32_212,
+        30_676,
     ),
     "claims that do not count, and payments expire": (
         Case(2, "a", budget(1), SHORT, once=True, marks=False, void=True),

@@ -20,6 +20,7 @@ from tradesdk import (
     ReasonCode,
     SignedHeader,
 )
+from tradesdk.payments.ledger.schema import VERSION
 
 from .._rows import each_of
 from ._ledger import NOW, PLENTY, draft, reserve, submit, told
@@ -239,14 +240,17 @@ def write(path: Path, *statements: str) -> None:
     db.close()
 
 
-def test_a_newer_version_is_left_alone(path: Path) -> None:
+@each_of(("version", "hint"), [(VERSION - 1, "keep it for its books"), (7, "use a newer release")])
+def test_another_version_is_left_alone(path: Path, version: int, hint: str) -> None:
+    path = path.parent / f"{version}" / path.name
     with Ledger(path) as ledger:
         reserve(ledger)
-    write(path, "PRAGMA user_version = 7", "ALTER TABLE payments RENAME TO others")
+    write(path, f"PRAGMA user_version = {version}", "ALTER TABLE payments RENAME TO others")
     before = path.read_bytes()
     error = refused(path, "ledger_version")
     assert str(path) in error.message
-    assert "version 7" in error.message
+    assert f"has version {version}, and this release reads version {VERSION} only" in error.message
+    assert hint in error.hint
     assert path.read_bytes() == before
     assert [file.name for file in path.parent.iterdir()] == [path.name]
 

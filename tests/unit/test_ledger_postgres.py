@@ -513,18 +513,19 @@ def test_a_reservation_after_a_long_rest_takes_no_longer_than_others(
     assert left[1] == 0
 
 
-def test_one_that_a_newer_release_has_changed(postgres: Postgres, schema: str, ledger: Ledger) -> None:
+def test_one_that_another_release_has_changed(postgres: Postgres, schema: str, ledger: Ledger) -> None:
     payment = reserve(ledger)
-    postgres.do(f"UPDATE {schema}.ledger SET version = 99")  # noqa: S608
     uses: list[Callable[[], object]] = [
         lambda: submit(ledger, payment),
         lambda: reserve(ledger),
         lambda: ledger.get(payment.id),
     ]
-    for use in uses:
-        with pytest.raises(LedgerError) as caught:
-            use()
-        assert caught.value.code == "ledger_version"
+    for version in (1, 99):
+        postgres.do(f"UPDATE {schema}.ledger SET version = {version}")  # noqa: S608
+        for use in uses:
+            with pytest.raises(LedgerError) as caught:
+                use()
+            assert caught.value.code == "ledger_version"
 
 
 def test_one_that_ends_a_connection_is_used_again(postgres: Postgres, ledger: Ledger) -> None:

@@ -101,21 +101,6 @@ def test_from_the_environment_of_the_process(monkeypatch: pytest.MonkeyPatch) ->
     assert Budget.from_environment().per_day == 2_000_000
 
 
-@each_of(
-    ("text", "release"),
-    [(None, "proof"), ("", "proof"), ("proof", "proof"), ("service", "service"), (" service\n", "service")],
-)
-def test_what_releases_held_money_is_read_from_the_environment(text: str | None, release: str) -> None:
-    environ = {"TRADE_BUDGET_TOTAL": "1"} | ({} if text is None else {"TRADE_BUDGET_RELEASE": text})
-    assert Budget.from_environment(environ).release == release
-
-
-@each_of("text", ["Service", "yes", " ", "0"])
-def test_another_word_for_it_is_refused(text: str) -> None:
-    with pytest.raises(ConfigError, match=r"^TRADE_BUDGET_RELEASE must be proof or service$"):
-        Budget.from_environment({"TRADE_BUDGET_RELEASE": text})
-
-
 @each_of("variable", ["PER_CALL", "PER_HOUR", "PER_DAY", "TOTAL"])
 @each_of("text", [text for text in BAD if text])
 def test_a_variable_that_cannot_be_read_is_named(variable: str, text: str) -> None:

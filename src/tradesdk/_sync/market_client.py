@@ -71,7 +71,7 @@ class MarketClient(BaseClient):
     Args:
         signer: the payer: `LocalSigner`, or anything with `address`, and `sign_typed_data` (an account of eth-account,
             for example) or `sign_digest`; else TRADE_WALLET_KEY. Without one, quotes and free calls still work.
-        budget: limits of spending. TRADE_BUDGET_PER_CALL, _PER_HOUR, _PER_DAY, _TOTAL, _RELEASE and the ledger's own
+        budget: limits of spending. TRADE_BUDGET_PER_CALL, _PER_HOUR, _PER_DAY, _TOTAL and the ledger's own
             budget also apply; the strictest limit wins. Without any, only calls with `max_price=` are paid.
         ledger: where payments are recorded; else a file in TRADE_HOME or in the user's data folder. The client closes
             it only if it opened it.

@@ -26,7 +26,6 @@ from ..payments.purchases import PurchaseIntent, call_key
 from ..payments.results import MarketResult, Quote
 from ..payments.state_machine import (
     DELIVERED,
-    MARGIN,
     OPEN,
     UNDELIVERED,
     PaymentStateMachine,
@@ -321,7 +320,6 @@ class PaidCall(Generic[T, R]):
         purchase, now, payment = self._purchase, self._clock.now(), self._signed
         change = Resubmit(
             signatures=payment.signatures,
-            over=self._latest() + MARGIN,
             owner=self._owner,
             run=None if purchase is None else purchase.run,
             max_total=None if purchase is None else purchase.max_total,

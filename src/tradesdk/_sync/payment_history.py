@@ -13,7 +13,6 @@ from .._values.text import printable, without_keys
 from ..errors import InvalidArgumentError, PaymentError, PaymentRefusedError, TradeError
 from ..payments.budget import Spending
 from ..payments.ledger.changes import Mark
-from ..payments.ledger.rules import is_released
 from ..payments.messages import blocking_error, not_expired
 from ..payments.results import ChainVerdict, MarketResult, Reconciliation
 from ..payments.signing.secp256k1 import checksummed
@@ -252,12 +251,9 @@ class Payments:
 
     def _unresolved(self) -> _Payments:
         """Payments of which only the chain or a person can say what became of them."""
-        service = (self.spending()).budget.release == "service"
         taken = self._pages(partial(self._flow.authorizer.store.history, stages=(PaymentStage.TAKEN,)))
         found = [*self._all(PaymentStage.SENT, PaymentStage.ANSWERED), *taken]
-        return [
-            one for one in found if one.is_unresolved(now := self._now(one)) and not (service and is_released(one, now))
-        ]
+        return [one for one in found if one.is_unresolved(self._now(one))]
 
     def _now(self, payment: Payment) -> float:
         """The local time or, for a payment to this client's service, that one's if it is later: it can't be sent."""

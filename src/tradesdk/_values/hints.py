@@ -120,7 +120,7 @@ HINTS: dict[str, str] = {
     "ledger_read_only": "make the ledger and its folder writable for you",
     "ledger_damaged": "put your copy of the ledger back",
     "ledger_lost": "put the ledger back, and open it again",
-    "ledger_version": "update tradesdk: a newer release wrote the ledger",
+    "ledger_version": "another release wrote the ledger: use that release, or set TRADE_HOME to another folder",
     "ledger_exposed": "run chmod 600 on the ledger: it holds signed payments",
     "ledger_unreachable": "check that the PostgreSQL server runs and can be reached, and make the call again",
     "ledger_denied": "check user, password and database of the PostgreSQL server, and the rights in docs/fleet.md",

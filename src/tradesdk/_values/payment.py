@@ -154,7 +154,7 @@ class Payment:
         paid: what the proof says: True, False, or None without one.
         code: what the last answer means.
         reason: the same in words: the service's, if it gave a reason.
-        refused: the service says that it was not taken, and it was not sent since. `release="service"` trusts that.
+        refused: the service says that it was not taken, and it was not sent since. It counts all the same.
         fingerprint: what it pays for: a hash of payer and, if it has one, the purchase's name; else of method, URL and
             body.
         method: the HTTP method.

@@ -136,7 +136,7 @@ class PaymentAuthorizer:
 
     def next_step(self, payment: Payment | None) -> NextStep:
         """What a call does about an earlier payment, by the latest estimate of the service's time."""
-        return next_step(payment, self.latest() + MARGIN, self.clock.now())
+        return next_step(payment, self.latest() + MARGIN)
 
     def latest(self) -> float:
         return self.time.latest(self.clock.now(), self.clock.monotonic())

@@ -8,7 +8,6 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from decimal import Decimal
-from typing import Literal, get_args
 
 from .._values.money import MICRO, show_usd, shown_usd, usd
 from .._values.text import printable, without_keys
@@ -22,10 +21,8 @@ Not a float, which cannot represent 0.1 exactly, and not an int, as those are mi
 
 _AMOUNT = re.compile(r"([0-9]{1,12})(?:\.([0-9]{1,6}))?")
 
-Release = Literal["proof", "service"]
 LIMITS = ("per_call", "per_hour", "per_day", "total")
 SUMS = ("last_hour", "today", "total", "held_last_hour", "held_today", "held")
-_RELEASE = "TRADE_BUDGET_RELEASE"
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -40,9 +37,6 @@ class Budget:
         per_hour: for the last 60 minutes.
         per_day: for a day, UTC.
         total: for all payments in the ledger.
-        release: `"proof"`: held money counts until a person or the chain says that it was not taken. `"service"`: what
-            the service rejected no longer counts after it has expired. A dishonest service can then take more than the
-            budget: it cashes a payment and says that it rejected it.
         is_unlimited: it comes from `Budget.unlimited()`, which allows spending without a limit.
     """
 
@@ -50,7 +44,6 @@ class Budget:
     per_hour: int | None
     per_day: int | None
     total: int | None
-    release: Release
     is_unlimited: bool
 
     def __init__(
@@ -60,31 +53,25 @@ class Budget:
         per_hour: Usd | None = None,
         per_day: Usd | None = None,
         total: Usd | None = None,
-        release: Release = "proof",
     ) -> None:
         """Dollars, as strings or `Decimal`: `Budget(per_call="0.25", per_day="5")`.
 
         Raises:
-            InvalidArgumentError: an amount is not valid, or `release` is neither `"proof"` nor `"service"`.
+            InvalidArgumentError: an amount is not valid.
         """
-        if release not in get_args(Release):
-            raise InvalidArgumentError('release must be "proof" or "service"')
         for name, value in zip(LIMITS, (per_call, per_hour, per_day, total), strict=True):
             object.__setattr__(self, name, None if value is None else micro_usd(name, value))
-        object.__setattr__(self, "release", release)
         object.__setattr__(self, "is_unlimited", False)
 
     @classmethod
-    def unlimited(cls, release: Release = "proof") -> Budget:
+    def unlimited(cls) -> Budget:
         """A budget without limits: any published price is paid."""
-        return cls.from_micro({}, release, is_unlimited=True)
+        return cls.from_micro({}, is_unlimited=True)
 
     @classmethod
-    def from_micro(
-        cls, limits: Mapping[str, int | None], release: Release = "proof", *, is_unlimited: bool = False
-    ) -> Budget:
+    def from_micro(cls, limits: Mapping[str, int | None], *, is_unlimited: bool = False) -> Budget:
         """A budget from limits in micro-dollars, by name."""
-        budget = cls(release=release)
+        budget = cls()
         for name in LIMITS:
             object.__setattr__(budget, name, limits.get(name))
         object.__setattr__(budget, "is_unlimited", is_unlimited)
@@ -92,7 +79,7 @@ class Budget:
 
     @classmethod
     def from_environment(cls, environ: Mapping[str, str] | None = None) -> Budget:
-        """The limits of `TRADE_BUDGET_PER_CALL`, `_PER_HOUR`, `_PER_DAY` and `_TOTAL`, and `TRADE_BUDGET_RELEASE`.
+        """The limits of `TRADE_BUDGET_PER_CALL`, `_PER_HOUR`, `_PER_DAY` and `_TOTAL`.
 
         Raises:
             ConfigError: one of them is not valid; the error names it.
@@ -107,15 +94,12 @@ class Budget:
                     limits[name] = micro_usd(variable, text.strip())
                 except InvalidArgumentError as error:
                     raise ConfigError(error.message, code="invalid_budget") from None
-        release = (environ.get(_RELEASE) or "proof").strip()
-        if release not in ("proof", "service"):
-            raise ConfigError(f"{_RELEASE} must be proof or service", code="invalid_budget")
-        return cls.from_micro(limits, "service" if release == "service" else "proof")
+        return cls.from_micro(limits)
 
     def to_json(self) -> str:
         """The budget as text, for a ledger's own."""
         limits = {name: getattr(self, name) for name in LIMITS}
-        return json.dumps({**limits, "unlimited": self.is_unlimited, "release": self.release})
+        return json.dumps({**limits, "unlimited": self.is_unlimited})
 
     @classmethod
     def from_json(cls, text: str | None) -> Budget:
@@ -123,7 +107,7 @@ class Budget:
         if text is None:
             return cls()
         found = json.loads(text)
-        return cls.from_micro(found, found["release"], is_unlimited=found["unlimited"])
+        return cls.from_micro(found, is_unlimited=found["unlimited"])
 
     @property
     def is_set(self) -> bool:
@@ -135,7 +119,7 @@ class Budget:
         return {name: None if (micro := getattr(self, name)) is None else usd(micro) for name in LIMITS}
 
     def strictest(self, other: Budget) -> Budget:
-        """The lower of each limit, and `"proof"` if one that is set says so.
+        """The lower of each limit.
 
         Unlimited only if neither has a limit and at least one is unlimited on purpose.
         """
@@ -145,14 +129,11 @@ class Budget:
         for name in LIMITS:
             given = [micro for micro in (getattr(self, name), getattr(other, name)) if micro is not None]
             lower[name] = min(given, default=None)
-        releases = {budget.release for budget in (self, other) if budget.is_set}
-        is_unlimited = self.is_unlimited or other.is_unlimited
-        return self.from_micro(lower, "service" if releases == {"service"} else "proof", is_unlimited=is_unlimited)
+        return self.from_micro(lower, is_unlimited=self.is_unlimited or other.is_unlimited)
 
     def __repr__(self) -> str:
         limits = [(name, getattr(self, name)) for name in LIMITS]
-        given = [f"{name}={_dollars(micro)!r}" for name, micro in limits if micro is not None]
-        shown = ", ".join([*given, *([] if self.release == "proof" else [f"release={self.release!r}"])])
+        shown = ", ".join(f"{name}={_dollars(micro)!r}" for name, micro in limits if micro is not None)
         if not self.is_unlimited:
             return f"Budget({shown})"
         return f"Budget.unlimited().strictest(Budget({shown}))" if shown else "Budget.unlimited()"

@@ -150,10 +150,6 @@ def show(ctx: typer.Context, payment_id: PaymentId) -> None:
 Action = Literal["show", "set"]
 
 
-Release = Literal["proof", "service"]
-"""When held money is released."""
-
-
 def _limit(name: str, told: str) -> typer.models.OptionInfo:
     option: typer.models.OptionInfo = typer.Option(
         name, metavar="USD", help=f"With set: {told}; none removes the limit."
@@ -169,14 +165,6 @@ def budget(
     per_hour: Annotated[str | None, _limit("--per-hour", "in any 60 minutes")] = None,
     per_day: Annotated[str | None, _limit("--per-day", "in a day of UTC")] = None,
     total: Annotated[str | None, _limit("--total", "ever")] = None,
-    release: Annotated[
-        Release | None,
-        typer.Option(
-            "--release",
-            help="With set: when held money is released: by proof only (the default), or service: what the service "
-            "rejected is free once it has expired, and a dishonest service can take more than the budget.",
-        ),
-    ] = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Skip the question of a terminal.")] = False,
     dry_run: DryRun = False,
 ) -> None:
@@ -189,16 +177,16 @@ def budget(
     given = {"per_call": per_call, "per_hour": per_hour, "per_day": per_day, "total": total}
     changes = {name: text for name, text in given.items() if text is not None}
     hint = "for example: {trade} pay budget set --per-day 5"
-    if (changes or release) and action == "show":
+    if changes and action == "show":
         raise UsageProblem("to change a limit, use budget set", hint)
-    if action == "set" and not (changes or release):
+    if action == "set" and not changes:
         raise UsageProblem("no limit was given", hint)
     with session(ctx) as run:
-        if action == "show" or _set_budget(run, changes, release, yes=yes, dry_run=dry_run):
+        if action == "show" or _set_budget(run, changes, yes=yes, dry_run=dry_run):
             _show_budget(run)
 
 
-def _set_budget(run: Session, changes: dict[str, str], release: Release | None, *, yes: bool, dry_run: bool) -> bool:
+def _set_budget(run: Session, changes: dict[str, str], *, yes: bool, dry_run: bool) -> bool:
     """True when it is set, or was set like that already."""
     from tradesdk import Budget
     from tradesdk_cli.confirm import LEDGER, Change, approve
@@ -210,14 +198,10 @@ def _set_budget(run: Session, changes: dict[str, str], release: Release | None, 
         for name, text in changes.items()
     }
     kept = Budget.from_json(run.ledger.setting("budget"))
-    given = Budget(**limits, release=kept.release if release is None else release)
-    wanted = Budget.from_micro(
-        {name: getattr(given if name in limits else kept, name) for name in LIMITS}, given.release
-    )
+    given = Budget(**limits)
+    wanted = Budget.from_micro({name: getattr(given if name in limits else kept, name) for name in LIMITS})
     body = {f"{name}_usd": limits_of(wanted)[f"{name}_usd"] for name in limits}
-    body |= {"release": wanted.release} if release else {}
-    before = {**limits_of(kept), "release": kept.release}
-    change = Change("change the budget", LEDGER, "budget", body, before, needs_yes=False)
+    change = Change("change the budget", LEDGER, "budget", body, limits_of(kept), needs_yes=False)
     if not change.differences() and not dry_run:
         run.out.note("the budget already has these values: nothing to change")
         return True

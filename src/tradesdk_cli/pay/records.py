@@ -99,7 +99,6 @@ def spending_record(spending: Spending) -> dict[str, Any]:
             for told, left in _windows(spending).items()
         },
         "next_call_usd": maybe_dollars(spending.left),
-        "release": budget.release,
     }
 
 

@@ -26,7 +26,7 @@ from ..messages import already_known, blocking_error, in_doubt, not_expired, pur
 from ..state_machine import Report
 from . import errors
 from .claims import holds
-from .rules import is_released, recipient_refusal, total_refusal
+from .rules import recipient_refusal, total_refusal
 from .settings import addresses, addresses_text, recipients_of, secret_of
 
 RESERVED, SENT, ANSWERED, TAKEN = PaymentStage
@@ -212,13 +212,11 @@ def _terms(payment: Payment, terms: Payment) -> dict[str, Any]:
 class Resubmit(LedgerChange):
     """Count one more submission of the same bytes before they are sent. It then belongs to the batch `run`, if any.
 
-    Refused: it is no longer live, was signed again, is claimed by another call, or the run's `max_total` has no room;
-    or it was released, and may still be taken at the service's time `over`.
+    Refused: it is no longer live, was signed again, is claimed by another call, or the run's `max_total` has no room.
     """
 
     consequence: ClassVar[str] = errors.NOT_RESENT
     signatures: int
-    over: float = 0.0
     max_total: int | None = None
 
     def __call__(self, row: LedgerRow) -> LedgerRow:
@@ -233,17 +231,9 @@ class Resubmit(LedgerChange):
         refusal = total_refusal(payment.counted, self.max_total, row.run)
         if refusal is not None:
             raise refusal
-        released = is_released(payment, self.now)
-        if released and payment.valid_before > self.over:
-            raise PaymentRefusedError(
-                "it was released meanwhile, so it was not resent",
-                code="reservation_lost",
-                hint="make the call again",
-                payment=payment,
-            )
-        # From now on it may be taken, whatever the service said before. Expired bytes only ask for a kept answer.
+        # From now on it may be taken, whatever the service said before.
         run, submissions = self.run or payment.run, payment.submissions + 1
-        return replace(row, payment=replace(payment, refused=released, submissions=submissions, run=run))
+        return replace(row, payment=replace(payment, refused=False, submissions=submissions, run=run))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -265,8 +255,7 @@ class Record(LedgerChange):
         elif payment.stage is ANSWERED is not stage:
             return row
         changes: dict[str, Any] = {"code": meaning.code, "reason": storable(report.reason)}
-        # What was released stays so while it is only asked for a kept answer.
-        changes["refused"] = meaning.refused or (stage is SENT and is_released(payment, self.now))
+        changes["refused"] = meaning.refused
         if meaning.unsettled:
             changes["settle_failed"] = max(payment.settle_failed, self.signatures)
         if not report.sent:

@@ -123,11 +123,13 @@ def clocks_differ(shown: str, seconds: int) -> PaymentRefusedError:
     )
 
 
-def newer(path: str, version: int, ours: int) -> UnusableLedgerError:
+def other_version(path: str, version: int, ours: int) -> UnusableLedgerError:
+    """The problem with a ledger that another release wrote."""
+    older = "keep it for its books, and set TRADE_HOME to another folder" if version < ours else ""
     return UnusableLedgerError(
         "ledger_version",
-        f"the ledger {_shown(path)} has version {version}, and this release reads versions up to {ours}",
-        "use a newer release of tradesdk, or set TRADE_HOME to another folder",
+        f"the ledger {_shown(path)} has version {version}, and this release reads version {ours} only",
+        older or "use a newer release of tradesdk, or set TRADE_HOME to another folder",
     )
 
 

@@ -174,10 +174,10 @@ def _version(db: sqlite3.Connection, path: str) -> int:
     application = int(db.execute("PRAGMA application_id").fetchone()[0])
     if application != _APPLICATION and (application or version or db.execute("SELECT 1 FROM sqlite_master").fetchone()):
         raise errors.damaged(path, "a database of another program")
-    if version > sql.VERSION:
-        raise errors.newer(path, version, sql.VERSION)
     if version < 0 or (application and not version):
         raise errors.damaged(path, f"its version is {version}")
+    if version not in (0, sql.VERSION):
+        raise errors.other_version(path, version, sql.VERSION)
     return version
 
 

@@ -32,7 +32,7 @@ def _expectation(statement: str, values: Sequence[object]) -> Statement:
     return f"SELECT 1 / count(*) FROM ({statement}) AS found", values  # noqa: S608
 
 
-_LOCK_KNOWN = _expectation("SELECT 1 FROM ledger WHERE version <= ? FOR UPDATE", (sql.VERSION,))
+_LOCK_KNOWN = _expectation("SELECT 1 FROM ledger WHERE version = ? FOR UPDATE", (sql.VERSION,))
 
 
 def tables() -> Iterator[str]:
@@ -157,5 +157,5 @@ class PostgresTransaction:
             raise errors.emptied(self._engine.shown)
         ((version, time),) = rows
         self._engine.ahead = round(time - SystemClock().now())
-        if version > sql.VERSION:
-            raise errors.newer(self._engine.shown, version, sql.VERSION)
+        if version != sql.VERSION:
+            raise errors.other_version(self._engine.shown, version, sql.VERSION)

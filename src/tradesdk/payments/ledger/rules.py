@@ -14,7 +14,7 @@ from ..._values.money import shown_usd, usd
 from ..._values.payment import Payment, PaymentStage
 from ..._values.text import printable
 from ...errors import PaymentRefusedError
-from ..budget import SUMS, Budget, Release, Spending
+from ..budget import SUMS, Budget, Spending
 
 HOUR = 3600.0
 DAY = 86400
@@ -104,38 +104,31 @@ class NextStep(StrEnum):
     """It is not paid for again."""
 
 
-def next_step(payment: Payment | None, over: float, now: float) -> NextStep:
+def next_step(payment: Payment | None, over: float) -> NextStep:
     """What a call does about an earlier payment. `over`: until which service's time a signature is too old to send."""
     if payment is None or payment.stage is PaymentStage.RESERVED:
         return NextStep.SIGN
     if payment.stage is PaymentStage.SENT:
         if payment.paid is None and payment.valid_before > over:
-            # What is released counts nothing: to be sent, it needs room in the budget first, which a reservation takes.
-            return NextStep.SIGN if is_released(payment, now) else NextStep.RESEND
+            return NextStep.RESEND
         return NextStep.ASK if payment.paid is None and payment.identified else NextStep.SIGN
     is_kept = payment.stage is PaymentStage.ANSWERED and payment.reply is not None
     return NextStep.COLLECT if is_kept else NextStep.REFUSE
 
 
-def is_signable(payment: Payment, over: float, now: float) -> bool:
+def is_signable(payment: Payment, over: float) -> bool:
     """Whether the nonce of an earlier payment may be signed again."""
-    return next_step(payment, over, now) in (NextStep.SIGN, NextStep.ASK)
+    return next_step(payment, over) in (NextStep.SIGN, NextStep.ASK)
 
 
 # What counts
 
 
-def signed(payment: Payment) -> tuple[int, int, int]:
-    """Micro-dollars that it counts by its signatures; the part that is held: without proof; what of it is refused."""
+def signed(payment: Payment) -> tuple[int, int]:
+    """Micro-dollars that it counts by its signatures, and the part that is held: without proof."""
     if payment.paid is not None:
-        return payment.counted * payment.paid, 0, 0
-    return payment.counted, payment.counted, payment.counted * payment.refused
-
-
-def is_released(payment: Payment, now: float) -> bool:
-    """Whether `release="service"` leaves it out: the service says that it was not taken, and it has expired."""
-    is_open = payment.stage is PaymentStage.SENT and payment.paid is None
-    return is_open and payment.refused and payment.is_expired(now)
+        return payment.counted * payment.paid, 0
+    return payment.counted, payment.counted
 
 
 def last_day(counts_until: int) -> int:
@@ -143,9 +136,9 @@ def last_day(counts_until: int) -> int:
     return (counts_until - 1) // DAY
 
 
-def counted(payment: Payment, now: float, release: Release) -> Spending:
+def counted(payment: Payment, now: float) -> Spending:
     """What a payment counts by its signatures."""
-    total, held, _ = (0, 0, 0) if release == "service" and is_released(payment, now) else signed(payment)
+    total, held = signed(payment)
     in_hour, in_day = payment.counts_until > now - HOUR, last_day(payment.counts_until) >= now // DAY
     return Spending(
         last_hour=total * in_hour,
@@ -166,13 +159,13 @@ def reserved(amount: int) -> Spending:
 def with_reservations(spending: Spending, payments: Iterable[Payment], now: float) -> Spending:
     """What is spent by all signatures, with the payments that are reserved: each counts what it will once signed."""
     for payment in payments:
-        spending = spending.minus(counted(payment, now, spending.budget.release)).plus(reserved(payment.reserved))
+        spending = spending.minus(counted(payment, now)).plus(reserved(payment.reserved))
     return spending
 
 
 def spending_before(again: Payment, amount: int, earlier: Payment, spending: Spending, now: float) -> Spending:
     """The spending to which `amount` adds what `again`, with its reservation, counts in place of `earlier`."""
-    counts = counted(earlier, now, spending.budget.release)
+    counts = counted(earlier, now)
     if earlier.is_reserved(now):
         counts = reserved(earlier.reserved)
     return spending.minus(counts).plus(reserved(again.reserved - amount))
@@ -223,11 +216,10 @@ def total_refusal(amount: int, max_total: int | None, run: Spending | None) -> P
 
 
 class Counted(NamedTuple):
-    """A payment that counts in the last hour or today: until before when, and when it is released, if ever."""
+    """A payment that counts in the last hour or today, and until before when."""
 
     until: float
     micro: int
-    released: float = math.inf
 
 
 def budget_refusal(
@@ -311,8 +303,8 @@ def _room_at(amount: int, budget: Budget, now: float, payments: list[Counted]) -
 
     def first(limit: int | None, moments: Iterable[float], since: Callable[[float], float]) -> float:
         """The first of `moments` at which there is room beside what may be taken after `since(moment)`."""
-        for moment in sorted({now, *moments, *(one.released for one in payments)} - {math.inf}):
-            spent = sum(one.micro for one in payments if one.until > since(moment) and one.released > moment)
+        for moment in sorted({now, *moments}):
+            spent = sum(one.micro for one in payments if one.until > since(moment))
             if limit is None or spent + amount <= limit:
                 return moment
         return math.inf

@@ -20,10 +20,9 @@ _COLLECTED = "reply IS NOT NULL AND stage NOT IN ('sent', 'taken') AND (waits = 
 _WAS_SIGNED = "(stage <> 'reserved' OR signatures > 0)"
 _OPEN = f"(stage <> 'answered' AND {_WAS_SIGNED})"
 _STANDING = f"(purchase IS NOT NULL OR waits = 1 OR reserved > 0 OR {_OPEN})"
-_REFUSED = "paid IS NULL AND refused = 1"
 _RESERVED = "(reserved > 0 AND reserved_until > ? AND reserved_until <= ?)"
 
-VERSION = 1
+VERSION = 2
 TABLES = (
     # Rows are never deleted, so `seq` only grows.
     """
@@ -71,13 +70,12 @@ TABLES = (
     f"CREATE INDEX standing ON payments (fingerprint) WHERE {_STANDING}",
     "CREATE INDEX by_stage ON payments (stage, paid, seq)",
     "CREATE INDEX reserved ON payments (reserved_until) WHERE reserved > 0",
-    f"CREATE INDEX counted ON payments (counts_until, counted, paid, refused) WHERE {_COUNTS}",
+    f"CREATE INDEX counted ON payments (counts_until, counted, paid) WHERE {_COUNTS}",
     f"CREATE INDEX kept ON payments (updated) WHERE {_COLLECTED}",
-    # What all signatures count on the last UTC day before their `counts_until`; the part without proof; and the part of
-    # that which the service refused. So no sum reads more payments than those of an hour, or of the refused those of a
-    # day. Past 2**63, SQLite would continue with a float.
+    # What all signatures count on the last UTC day before their `counts_until`, and the part without proof. So no sum
+    # reads more payments than those of an hour. Past 2**63, SQLite would continue with a float.
     "CREATE TABLE days (day INTEGER PRIMARY KEY, "
-    "counted INTEGER NOT NULL CHECK (typeof(counted) = 'integer'), held INTEGER NOT NULL, refused INTEGER NOT NULL)",
+    "counted INTEGER NOT NULL CHECK (typeof(counted) = 'integer'), held INTEGER NOT NULL)",
     # Every batch run that a payment ever belonged to: its `run` is the last one.
     "CREATE TABLE runs (run TEXT NOT NULL, payment TEXT NOT NULL, PRIMARY KEY (run, payment))",
     "CREATE TABLE settings (name TEXT PRIMARY KEY, value TEXT NOT NULL)",
@@ -90,8 +88,8 @@ _values = attrgetter(*COLUMNS)
 # S608: here and below only constants are put in
 ADD = f"INSERT INTO payments ({_ROW}) VALUES ({', '.join('?' * (len(COLUMNS) + 2))}, 0)"  # noqa: S608
 COUNT = (
-    "INSERT INTO days VALUES (?, ?, ?, ?) ON CONFLICT (day) DO UPDATE SET counted = days.counted + excluded.counted, "
-    "held = days.held + excluded.held, refused = days.refused + excluded.refused"
+    "INSERT INTO days VALUES (?, ?, ?) ON CONFLICT (day) DO UPDATE SET counted = days.counted + excluded.counted, "
+    "held = days.held + excluded.held"
 )
 ADD_RUN = "INSERT INTO runs VALUES (?, ?) ON CONFLICT DO NOTHING"
 BY_ID = f"SELECT {_ROW} FROM payments WHERE id = ?"  # noqa: S608
@@ -149,36 +147,24 @@ def newest_of(stages: int, *, unproven: bool = False) -> tuple[str, int]:
 _SUMS = "SELECT coalesce(sum(counted), 0), coalesce(sum(CASE WHEN paid IS NULL THEN counted END), 0) FROM payments"
 # By all payments of a run but one. Parameters: run, id.
 BY_RUN = f"{_SUMS} WHERE id IN (SELECT payment FROM runs WHERE run = ? AND payment <> ?) AND {_COUNTS}"  # noqa: S608
-# In the last hour; today and in total, and what was refused on the days that are over; and when the oldest answer was
-# collected. Parameters: the hour's beginning; the day, twice; the first day that is not over.
+# In the last hour; today and in total; and when the oldest answer was collected. Parameters: the hour's beginning; the
+# day, twice.
 SUMS = (
     f"SELECT * FROM ({_SUMS} WHERE counts_until >= ? AND {_COUNTS}) AS in_hour, ("  # noqa: S608
     "SELECT coalesce(sum(CASE WHEN day >= ? THEN counted END), 0), coalesce(sum(CASE WHEN day >= ? THEN held END), 0), "
-    "coalesce(sum(counted), 0), coalesce(sum(held), 0), coalesce(sum(CASE WHEN day < ? THEN refused END), 0) FROM days"
+    "coalesce(sum(counted), 0), coalesce(sum(held), 0) FROM days"
     f") AS by_day, (SELECT min(updated) FROM payments WHERE {_COLLECTED}) AS replies"
 )
 # Days of which the sums are not those of the payments.
 WRONG_DAYS = (
-    "SELECT day FROM (SELECT day, counted, held, refused FROM days UNION ALL "  # noqa: S608
-    "SELECT (counts_until - 1) / 86400, -counted, CASE WHEN paid IS NULL THEN -counted ELSE 0 END, "
-    f"CASE WHEN {_REFUSED} THEN -counted ELSE 0 END FROM payments WHERE {_COUNTS}) AS both_sides "
-    "GROUP BY day HAVING sum(counted) <> 0 OR sum(held) <> 0 OR sum(refused) <> 0 ORDER BY day"
-)
-# What release="service" leaves out, besides the days that are over: in the hour, today, and since those days.
-# Parameters: these three moments, the earliest of them, and `over`.
-_RELEASED = f"{_REFUSED} AND counts_until <= ?"
-_SINCE = "coalesce(sum(CASE WHEN counts_until >= ? THEN counted END), 0)"
-RELEASED = (
-    f"SELECT {_SINCE}, {_SINCE}, {_SINCE} FROM payments "  # noqa: S608
-    f"WHERE counts_until >= ? AND {_COUNTS} AND {_RELEASED}"
+    "SELECT day FROM (SELECT day, counted, held FROM days UNION ALL "  # noqa: S608
+    "SELECT (counts_until - 1) / 86400, -counted, CASE WHEN paid IS NULL THEN -counted ELSE 0 END "
+    f"FROM payments WHERE {_COUNTS}) AS both_sides GROUP BY day HAVING sum(counted) <> 0 OR sum(held) <> 0 ORDER BY day"
 )
 # Also those that are void.
 RESERVED = f"SELECT {_ROW} FROM payments WHERE reserved > 0"  # noqa: S608
-# And whether the service says that it was not taken. Parameters: since when, and `over` for release="service", or 0.
-COUNTED = (
-    f"SELECT id, counts_until, counted, CASE WHEN {_REFUSED} THEN 1 ELSE 0 END FROM payments "  # noqa: S608
-    f"WHERE counts_until >= ? AND {_COUNTS} AND NOT ({_RELEASED}) ORDER BY counts_until"
-)
+# Parameter: since when.
+COUNTED = f"SELECT id, counts_until, counted FROM payments WHERE counts_until >= ? AND {_COUNTS} ORDER BY counts_until"  # noqa: S608
 
 SETTINGS = "SELECT name, value FROM settings"
 SET_SETTING = "INSERT INTO settings VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value"

@@ -66,8 +66,8 @@ class SqliteEngine(Engine):
             try:
                 db.execute("BEGIN IMMEDIATE" if write else "BEGIN")
                 (version,) = db.execute("PRAGMA user_version").fetchone()
-                if version > sql.VERSION:  # a newer release has changed it
-                    raise errors.newer(self.shown, version, sql.VERSION)
+                if version != sql.VERSION:  # another release has changed it
+                    raise errors.other_version(self.shown, version, sql.VERSION)
                 yield SqliteTransaction(db)
                 db.execute("COMMIT")
             finally:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from ..._fleet.server import SCHEMA, Row, server
 from ..._http.arguments import seconds
-from ..._values.payment import GRACE, Payment, PaymentStage, possible_ends
+from ..._values.payment import Payment, PaymentStage, possible_ends
 from ...errors import InvalidArgumentError, PaymentError, PaymentRefusedError
 from ..budget import Budget, Spending
 from . import errors, rules
@@ -243,7 +243,7 @@ class Ledger:
             if rows:
                 found = self._row(rows[0])
                 earlier = rules.kept_answer(rules.without_void(found.payment, now), now)
-                if not (rules.is_signable(earlier, wanted.over, now) and found.is_free_for(wanted.owner, now)):
+                if not (rules.is_signable(earlier, wanted.over) and found.is_free_for(wanted.owner, now)):
                     return earlier, False
                 found = replace(found, payment=earlier)
             again = wanted.of(earlier)
@@ -327,7 +327,7 @@ class Ledger:
         old, new = _counted_on(before), _counted_on(after)
         if old != new:
             for day in sorted({*old, *new}):
-                was, now = old.get(day, (0, 0, 0)), new.get(day, (0, 0, 0))
+                was, now = old.get(day, (0, 0)), new.get(day, (0, 0))
                 db.write(sql.COUNT, (day, *(after - before for before, after in zip(was, now, strict=True))))
         return after
 
@@ -375,39 +375,32 @@ class _Accounts:
     def __init__(self, budget: Budget, now: float, max_price: int | None) -> None:
         self._budget, self._now, self._max_price = budget, now, max_price
         # Whole numbers, as the columns have them: PostgreSQL would use no index for others.
-        self._hour, day, over = math.floor(now - rules.HOUR) + 1, math.floor(now // rules.DAY), math.floor(now - GRACE)
-        self._midnight, self._over = day * rules.DAY + 1, over
+        self._hour, day = math.floor(now - rules.HOUR) + 1, math.floor(now // rules.DAY)
+        self._midnight = day * rules.DAY + 1
         self.statements: list[tuple[str, Sequence[object]]] = [
             (sql.SETTINGS, ()),
-            (sql.SUMS, (self._hour, day, day, over // rules.DAY)),
+            (sql.SUMS, (self._hour, day, day)),
             (sql.RESERVED, ()),
         ]
-        if not (budget.is_set and budget.release == "proof"):  # which applies whatever the ledger's own budget says
-            since = (self._hour, self._midnight, over // rules.DAY * rules.DAY + 1)
-            self.statements.append((sql.RELEASED, (*since, min(since), over)))
 
     def read(self, rows: Sequence[list[Row]]) -> Self:
         """Take the rows of the statements."""
-        settings, (sums,), reserved, *released = rows
-        hour, held_in_hour, day, held_in_day, total, held, before, collected = sums
+        settings, (sums,), reserved = rows
+        hour, held_in_hour, day, held_in_day, total, held, collected = sums
         self.settings: dict[str, str] = dict(settings)
         limits = self._budget.strictest(Budget.from_json(self.settings.get(BUDGET)))
         if self._max_price is not None:
-            limits = limits.strictest(Budget.from_micro({"per_call": self._max_price}, limits.release))
-        less_in_hour = less_in_day = less = 0
-        if released and limits.release == "service":
-            (((less_in_hour, less_in_day, less),),) = released
-            less += before
+            limits = limits.strictest(Budget.from_micro({"per_call": self._max_price}))
         self.reserved = _holding(reserved, self._now)
         self.has_void = len(self.reserved) < len(reserved)
         self.has_old = collected is not None and collected < self._now - rules.KEPT
         signed = Spending(
-            last_hour=int(hour - less_in_hour),
-            today=int(day - less_in_day),
-            total=int(total - less),
-            held=int(held - less),
-            held_last_hour=int(held_in_hour - less_in_hour),
-            held_today=int(held_in_day - less_in_day),
+            last_hour=int(hour),
+            today=int(day),
+            total=int(total),
+            held=int(held),
+            held_last_hour=int(held_in_hour),
+            held_today=int(held_in_day),
             budget=limits,
         )
         self.spending = rules.with_reservations(signed, self.reserved, self._now)
@@ -435,12 +428,11 @@ class _Accounts:
 
     def _counted(self, db: Transaction, without: Payment | None) -> Iterator[rules.Counted]:
         """The payments of the last hour and of today, without one."""
-        is_free = self.spending.budget.release == "service"
-        (rows,) = db.read((sql.COUNTED, (min(self._hour, self._midnight), self._over if is_free else 0)))
+        (rows,) = db.read((sql.COUNTED, (min(self._hour, self._midnight),)))
         skipped = {one.id for one in self.reserved} | ({without.id} if without is not None else set())
-        for payment_id, until, amount, refused in rows:
+        for payment_id, until, amount in rows:
             if payment_id not in skipped:
-                yield rules.Counted(until, amount, until + GRACE if is_free and refused else math.inf)
+                yield rules.Counted(until, amount)
         for one in self.reserved:
             if without is None or one.id != without.id:
                 yield rules.Counted(one.reserved_until, one.reserved)
@@ -464,7 +456,7 @@ def _of_run(by_run: Sequence[Row], reserved: Sequence[Payment], run: str, now: f
     return rules.with_reservations(spending, (one for one in reserved if one.run == run and one.id != without), now)
 
 
-def _counted_on(row: LedgerRow | None) -> dict[int, tuple[int, int, int]]:
+def _counted_on(row: LedgerRow | None) -> dict[int, tuple[int, int]]:
     """What a payment counts by its signatures, by its day."""
     if row is None or not row.payment.counted:
         return {}
