@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import gc
 import importlib.util
+import logging
 import os
 import random
 import re
@@ -14,7 +15,7 @@ import sys
 import tempfile
 from collections.abc import Generator, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -108,12 +109,25 @@ def pytest_configure_node(node: Any) -> None:
     node.workerinput["markexpr"] = node.config.option.markexpr
 
 
+class Unformatted(logging.Handler):
+    """Records of the SDK whose text does not fit its fields: the SDK drops what logging raises."""
+
+    found: ClassVar[list[logging.LogRecord]] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        try:
+            record.getMessage()
+        except Exception:
+            self.found.append(record)
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtestloop() -> Generator[None, object, object]:
     """What all tests share is set here: each fixture that holds for all of them would cost every test a little."""
     with pytest.MonkeyPatch.context() as patch, tempfile.TemporaryDirectory() as home:
         # Not the home of who runs the tests: a ledger of another version there would be refused.
         patch.setenv("TRADE_HOME", home)
+        logging.getLogger("tradesdk").addHandler(Unformatted())
         return (yield)
 
 
@@ -124,6 +138,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 def pytest_runtest_teardown() -> None:
     """What respx intercepts for clients made by `client_of` ends with the test."""
+    assert not Unformatted.found, [record.msg for record in Unformatted.found]
     answers = sys.modules.get("tests._answers")  # few tests need it, and it imports much
     if answers is not None and answers.SCRIPTED.routes:
         answers.SCRIPTED.stop(clear=True, reset=True)

@@ -138,7 +138,8 @@ class _Guarded(AbstractContextManager[MeasuredCall]):
 
 
 def _unmeasured(problem: Exception) -> None:
-    _log.warning("telemetry failed: %s", type(problem).__name__)  # its text may have a secret
+    name = type(problem).__name__
+    log_events.log(_log, logging.WARNING, "telemetry failed: %s", name, {})  # its text may have a secret
 
 
 class _Instruments:

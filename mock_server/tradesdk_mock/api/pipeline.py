@@ -6,11 +6,10 @@ settlement in one transaction, rate headers, faults, log. What each step does is
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Protocol
 
-from ..core.errors import ApiError, internal, invalid
+from ..core.errors import ApiError, crashed, invalid
 from ..core.messages import Answer, Reply, Request, error_answer
 from ..core.rate_limit import anonymous, rate_headers
 from ..core.router import Router
@@ -47,7 +46,6 @@ HANDLERS: tuple[Handler, ...] = (
 )
 """The way of a request to its endpoint, in one transaction. The first handler that answers or raises ends it."""
 
-logger = logging.getLogger("tradesdk_mock")
 MAX_HEADERS = 64 * 1024
 TOO_LONG = "The headers are longer than 64 KiB."
 
@@ -118,8 +116,8 @@ class Pipeline:
         except ApiError as error:
             return handlers.reply_of(error_answer(error, self.world.gaps), self.world.now())
         except Exception:
-            logger.exception("%s %r crashed", request.method, request.path)
-            return handlers.reply_of(error_answer(internal(), self.world.gaps), self.world.now())
+            error = crashed(f"{request.method} {request.path!r}")
+            return handlers.reply_of(error_answer(error, self.world.gaps), self.world.now())
 
     def _walk(self, context: Context) -> None:
         """Run `HANDLERS` and settle, in one transaction.
@@ -140,8 +138,7 @@ class Pipeline:
         except ApiError as error:
             self._roll_back(context, error)
         except Exception:
-            logger.exception("%s %r crashed", context.request.method, context.request.path)
-            self._roll_back(context, internal())
+            self._roll_back(context, crashed(f"{context.request.method} {context.request.path!r}"))
 
     def _roll_back(self, context: Context, error: ApiError) -> None:
         """The transaction has failed: nothing is kept, the record of a payment included."""

@@ -6,7 +6,6 @@ The arguments of a request follow from the signature of its operation; `OPERATIO
 from __future__ import annotations
 
 import ipaddress
-import logging
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -18,7 +17,7 @@ from urllib.parse import urlsplit
 
 from ..api.validation import MAX_BODY, Query, json_body
 from ..core.clock import MockClock
-from ..core.errors import ApiError, MockServerError, forbidden, internal, invalid, no_route, wrong_method
+from ..core.errors import ApiError, MockServerError, crashed, forbidden, invalid, no_route, wrong_method
 from ..core.gap_options import GapOptions
 from ..core.messages import Answer, Request, error_answer
 from ..core.router import Router
@@ -27,7 +26,6 @@ from ..payments.report import PAGE, MockPayments
 from ..state import snapshots
 from .operations import Operations
 
-log = logging.getLogger("tradesdk_mock")
 MAX_STATE = 1024 * 1024 * 1024
 STATE = "application/vnd.sqlite3"
 MARK = (b"x-mock-control", b"1")
@@ -157,8 +155,7 @@ class ControlApi:
         except ApiError as error:
             answer = error_answer(error, self._mock.gaps)
         except Exception:
-            log.exception("%s %r crashed", request.method, request.path)
-            answer = error_answer(internal(), self._mock.gaps)
+            answer = error_answer(crashed(f"{request.method} {request.path!r}"), self._mock.gaps)
         answer.headers.append(MARK)
         return answer
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 Header = tuple[bytes, bytes]
 
@@ -112,7 +113,10 @@ def conflict(message: str) -> ApiError:
     return ApiError(409, "conflict", message)
 
 
-def internal() -> ApiError:
+def crashed(what: str) -> ApiError:
+    """Log the exception that is being handled. Logging of the program around the mock changes no answer."""
+    with suppress(Exception):
+        logging.getLogger("tradesdk_mock").exception("%s crashed", what, stacklevel=2)
     return ApiError(500, "internal_error", "Something went wrong in the server.")
 
 

@@ -5,7 +5,6 @@ Rules and error texts are those of a real HTTP/1.1 connection.
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections.abc import AsyncIterator, Generator, Iterator
 from http import HTTPStatus
@@ -13,10 +12,9 @@ from http import HTTPStatus
 import httpx
 
 from ..core.clock import MockClock, Timeout
+from ..core.errors import crashed
 from ..core.messages import BodyStep, Delay, Disconnect, Reply, WaitForEvent
 from .waiting import Wait
-
-log = logging.getLogger("tradesdk_mock")
 
 _AT_ONCE = 64 * 1024  # at most this much comes from a socket in one read
 _BAD_CHUNK = b"not a length\r\n"
@@ -130,7 +128,7 @@ class ReplyStream(httpx.SyncByteStream, httpx.AsyncByteStream):
             try:
                 step = next(steps, None)
             except Exception:
-                log.exception("an answer crashed in the middle")
+                crashed("an answer")
                 step = Disconnect.CLOSE
             if step is None:
                 break

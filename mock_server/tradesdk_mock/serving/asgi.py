@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import TYPE_CHECKING, Any
 
 from ..core.clock import MockClock, make_up
+from ..core.errors import crashed
 from ..core.messages import Delay, Disconnect, Reply, Request, WaitForEvent
 
 if TYPE_CHECKING:
     from ..api.pipeline import Pipeline
 
-log = logging.getLogger("tradesdk_mock")
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -100,7 +99,7 @@ class App:
             try:
                 step = next(steps, None)
             except Exception:
-                log.exception("%r crashed in the middle", scope["path"])
+                crashed(f"the answer to {scope['path']!r}")
                 return Disconnect.CLOSE
             if step is None:
                 await send({"type": "http.response.body", "body": b""})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
@@ -93,7 +94,24 @@ def event(
     values |= fields
     if listener is not None:
         listener(name, level, values)
-    logger.log(level, text, values, extra=values, stacklevel=2)
+    log(logger, level, text, values, values)
+
+
+def log(to: logging.Logger, level: int, text: str, argument: object, fields: Mapping[str, Any]) -> None:
+    """Log a record for the caller's caller. What a program's factory, filter or handler raises is dropped here."""
+    if not to.isEnabledFor(level):
+        return
+    for extra in (fields, None):  # a factory may have set one of our names
+        with suppress(Exception):
+            file, line, function, _ = to.findCaller(stacklevel=3)
+            record = to.makeRecord(to.name, level, file, line, text, (argument,), None, function, extra)
+            passed = to.filter(record)
+            break
+    else:
+        return
+    if passed:
+        with suppress(Exception):  # not again: some handlers may have it
+            to.callHandlers(passed if isinstance(passed, logging.LogRecord) else record)
 
 
 def limiter_failed(error: Exception) -> None:

@@ -15,12 +15,13 @@ enough, because bodies are large and show what an account has and does. `record.
 from __future__ import annotations
 
 import json
+import logging
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 from urllib.parse import quote
 
-from .log_events import wire
+from .log_events import log, wire
 
 HIDDEN = "****"
 LONGEST_BODY = 4 * 1024
@@ -83,7 +84,7 @@ class LoggedExchange:
 
     def _log(self, event: str, **fields: Any) -> None:
         record = {"event": event, **self._about, **fields}
-        wire.debug("%s", _text(record), extra={"wire": record})
+        log(wire, logging.DEBUG, "%s", _text(record), {"wire": record})
 
 
 def _text(record: Mapping[str, Any]) -> str:
