@@ -26,6 +26,19 @@ WEAPONS = {
 HOSTILE = "".join(text for name, text in WEAPONS.items() if name not in ("long", "lone"))
 """All of them in one text, as far as it stays short, and may stand in JSON at all."""
 
+HALVES: dict[bytes, str] = {
+    rb"\ud83d": "\ufffd",
+    rb"a\uDC00": "a\ufffd",
+    rb"\ud83d\ud83d\ude00": "\ufffd\U0001f600",
+    rb"\uDE00\uD83D": "\ufffd\ufffd",
+    rb"\ud83d\n\u0041": "\ufffd\nA",
+    rb"\\ud83d\udbff": "\\ud83d\ufffd",
+    rb"\\\ud83d\"": '\\\ufffd"',
+    b"\xed\xa0\x80\xed\x9e\xa3": "\ufffd\ud7a3",
+    b"\xf0\x9f\x98\x80\xed\xbf\xbf": "\U0001f600\ufffd",
+}
+"""Half a character, alone and beside others, in a string of JSON, and how it is read."""
+
 
 def texts(**sizes: Any) -> st.SearchStrategy[str]:
     """What `st.text()` draws. In a new clone that first takes 2 s to learn what UTF-8 has: all but surrogates."""

@@ -32,8 +32,8 @@ def read(data: bytes) -> Event:
     """As a stream reads it, but for the chain."""
     try:
         signal: StreamSignal = signal_reader()(data)
-    except ValidationError as error:
-        return read_other(data, error)
+    except ValidationError:
+        return read_other(data)
     return signal
 
 

@@ -10,7 +10,7 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 
-from .._values.http import RateLimit, RawResponse, parse_json
+from .._values.http import RateLimit, RawResponse, parse_json, read_json
 from .._values.text import printable
 from ..errors import APIConnectionError, APIResponseError, APIStatusError, status_error_class
 from .retry import Failure, FailureCause
@@ -208,7 +208,7 @@ def _page_validator(item: type[Model]) -> Any:
 def validated(validate: Any, expected: str, method: str, url: str, response: RawResponse) -> Any:
     """The body as a model's validator reads it; else an `APIResponseError` with `expected` in its message."""
     try:
-        return validate(response.content)
+        return read_json(validate, response.content)
     except ValueError as error:
         reason = _what_is_wrong(error, response)
     raise APIResponseError(f"expected {expected}, but {reason}", method=method, url=url, response=response)

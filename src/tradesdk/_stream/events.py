@@ -14,7 +14,7 @@ from pydantic_core import TzInfo
 
 from .._http.arguments import MAX_PAGE
 from .._http.response import explained, validated
-from .._values.http import RawResponse, parse_json
+from .._values.http import RawResponse, parse_json, read_json
 from .._values.text import printable
 from ..models._base import Model
 from ..models.signals import Signal
@@ -37,11 +37,9 @@ def signal_reader() -> Any:
     return StreamSignal.__pydantic_validator__.validate_json
 
 
-def read_other(raw: bytes, problem: ValidationError) -> Event:
+def read_other(raw: bytes) -> Event:
     """Read an event that `signal_reader` could not. Its kind is in its JSON; the SSE event name is ignored."""
-    # The standard replaces bytes that are not UTF-8.
-    text = raw.decode("utf-8", "replace")
-    content = text.encode() if "\ufffd" in text else raw
+    content = raw.decode("utf-8", "replace").encode()  # the standard replaces bytes that are not UTF-8
     try:
         body = parse_json(content)
     except ValueError as error:
@@ -51,11 +49,9 @@ def read_other(raw: bytes, problem: ValidationError) -> Event:
         return _invalid("it has no type", raw)
     try:
         if kind == "heartbeat":
-            return Heartbeat.model_validate_json(content)
+            return read_json(Heartbeat.model_validate_json, content)
         if kind == "signal":
-            if content is raw:
-                raise problem
-            return StreamSignal.model_validate_json(content)
+            return read_json(StreamSignal.model_validate_json, content)
     except ValidationError as error:
         return _invalid(explained(error), raw)
     return UnknownEvent(kind, body, raw)

@@ -257,8 +257,8 @@ class StreamState:
             for data in self.decoder.feed(chunk):
                 try:
                     item: Event = read(data)
-                except ValidationError as error:
-                    item = read_other(data, error)
+                except ValidationError:
+                    item = read_other(data)
                 if not isinstance(item, StreamSignal) or item.chain_id != chain:
                     self._take_other(item, data, mono)
                     now = self.clock.at(mono)

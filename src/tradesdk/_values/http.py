@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+_HALVES = re.compile(
+    rb"\\u[dD][89abAB][\da-fA-F]{2}\\u[dD][c-fC-F][\da-fA-F]{2}"  # two that belong together
+    rb"|(\\u[dD][89a-fA-F][\da-fA-F]{2}|\xed[\xa0-\xbf][\x80-\xbf])"  # a lone one, escaped or not
+    rb"|\\.(?:[^\\\xed]|\\(?!u[dD]).)*+",  # other escapes, and what follows
+    re.DOTALL,
+)
+"""Surrogates in JSON: group 1 is half a character."""
 
 
 class Headers(Mapping[str, str]):
@@ -109,10 +120,30 @@ class RateLimit:
 
 
 def parse_json(content: bytes) -> Any:
-    """Parse JSON. Raises `ValueError` for anything else, and for nesting of more than about 200 levels.
+    """Parse JSON. Raises `ValueError` for anything else, and for nesting of more than about 200 levels."""
+    return read_json(parse_strictly, content)
+
+
+def parse_strictly(content: bytes) -> Any:
+    """As `parse_json`, without replacing anything.
 
     The standard library's parser would overflow the stack when another library has raised the recursion limit.
     """
     from pydantic_core import from_json  # imported late: most answers are read by a model
 
     return from_json(content, allow_inf_nan=False)
+
+
+def read_json(read: Callable[[bytes], T], content: bytes) -> T:
+    """What `read` makes of JSON; of JSON that it refuses, without a byte order mark and half characters, if it has any.
+
+    Half a character, such as half an emoji in a symbol, becomes U+FFFD.
+    """
+    try:
+        return read(content)
+    except ValueError:
+        whole = content.removeprefix(b"\xef\xbb\xbf")
+        whole = _HALVES.sub(lambda found: "\ufffd".encode() if found.lastindex else found[0], whole)
+        if whole == content:
+            raise
+    return read(whole)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import binascii
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from .._values.http import RawResponse, parse_json
+from .._values.http import RawResponse, parse_json, parse_strictly
 from .._values.money import shown_usd
 from .._values.payment import Payment, Receipt
 from .._values.text import printable
@@ -81,8 +81,8 @@ def parse_offer(response: RawResponse) -> Offer:
     if len(header) > MAX_OFFER:
         raise refused("offer_too_large", f"{where} is {_TOO_LARGE}")
     try:
-        offer = read_header(header)
-        parse_json(_to_json(offer))  # 1e999 is read as infinity, which no JSON can repeat
+        offer = read_header(header, parse_strictly)  # it is returned to the service unchanged
+        parse_strictly(_to_json(offer))  # 1e999 is read as infinity, which no JSON can repeat
     except ValueError as error:
         raise refused("malformed_offer", f"{where} is not an offer: {printable(str(error), 120)}") from None
     version = offer.get("x402Version")
@@ -189,7 +189,7 @@ def receipt_warnings(receipt: Receipt | None, payment: Payment) -> tuple[str, ..
     return tuple(warnings)
 
 
-def read_header(text: str) -> dict[str, Any]:
+def read_header(text: str, parse: Callable[[bytes], Any] = parse_json) -> dict[str, Any]:
     """The JSON object in a header: base64 of the standard alphabet, with padding, at most `MAX_OFFER` long."""
     if len(text) > MAX_OFFER:
         raise ValueError(f"it is {_TOO_LARGE}")
@@ -198,7 +198,7 @@ def read_header(text: str) -> dict[str, Any]:
     except ValueError:
         raise ValueError("it is not base64") from None
     try:
-        value = parse_json(content)
+        value = parse(content)
     except ValueError as error:
         raise ValueError(f"it is not JSON ({error})") from None
     if not isinstance(value, dict):

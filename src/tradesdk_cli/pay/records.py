@@ -158,13 +158,12 @@ def _windows(spending: Spending) -> dict[str, int | None]:
 
 def _read(content: bytes) -> Any:
     """JSON, or else text."""
-    import json
+    from tradesdk import RawResponse
 
-    text = content.decode("utf-8", "backslashreplace")
     try:
-        return json.loads(text, parse_constant=str)
-    except (ValueError, RecursionError):
-        return text
+        return RawResponse(200, {}, content).json()
+    except ValueError:
+        return content.decode("utf-8", "backslashreplace")
 
 
 class Unprinted(CliError):

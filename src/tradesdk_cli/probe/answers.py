@@ -10,6 +10,8 @@ from functools import cached_property
 from typing import Any
 from urllib.parse import urlsplit
 
+from tradesdk import RawResponse
+
 
 class Unseen(Exception):
     """Something cannot be seen in the answers; the message says why."""
@@ -46,7 +48,7 @@ class Answer:
     def body(self) -> Any:
         """The JSON of the body; None when it is not JSON."""
         try:
-            return json.loads(self.text)
+            return RawResponse(self.status, self.headers, self.text.encode()).json()
         except ValueError:
             return None
 
