@@ -10,7 +10,7 @@ import pytest
 from tradesdk import APIResponseError, AsyncTradeClient
 
 from .._clock import VirtualClock
-from .._hostile import Visit, answer
+from .._hostile import Visit, always, answer
 from .._rows import each_of
 from ._client import facing
 
@@ -44,11 +44,49 @@ async def test_only_a_read_has_certainly_changed_nothing(sent: bytes) -> None:
     assert clock.waits == []
 
 
-@each_of("sent", UNREADABLE.values(), ids=UNREADABLE)
-async def test_where_no_body_is_wanted_nothing_is_wrong(sent: bytes) -> None:
-    def answering(visit: Visit) -> None:
-        visit.send(sent)
+PORTAL = b"<!doctype html><title>Hotel Wi-Fi</title>"
+NOTHING = {
+    "204": answer(status=204),
+    "204 of an odd coding": answer(status=204, content_encoding="br"),
+    "empty": answer(),
+    "a line break": answer(b"\r\n", kind="text/plain"),
+    "JSON": answer(b'{"id": "a1", "deleted": true}', status=202),
+    "JSON with a byte order mark": answer(b"\xef\xbb\xbf{}"),
+}
+SOMETHING = {
+    "a captive portal": answer(PORTAL, kind="text/html"),
+    "a captive portal that says it is JSON": answer(PORTAL),
+    "a text": answer(b"OK", kind="text/plain"),
+    "JSON that is cut short": answer(b'{"id": "a1"', status=203),
+    **UNREADABLE,
+}
 
-    async with facing(answering) as (server, client):
+
+@each_of("sent", NOTHING.values(), ids=NOTHING)
+async def test_a_delete_succeeds_with_nothing_or_json(sent: bytes) -> None:
+    async with facing(always(sent)) as (server, client):
         await client.agents.delete("a1")
         assert len(server.visits) == 1
+
+
+@each_of("sent", SOMETHING.values(), ids=SOMETHING)
+async def test_anything_else_is_no_success_of_a_delete(sent: bytes) -> None:
+    clock = VirtualClock()
+    async with facing(lambda visit: None if visit.send(sent) else visit.close(), clock=clock) as (server, client):
+        with pytest.raises(APIResponseError) as caught:
+            await client.agents.delete("a1")
+        assert (caught.value.code, caught.value.outcome) == ("invalid_response", "unknown")
+        assert "check before sending it again" in str(caught.value)
+        assert (len(server.visits), clock.waits) == (1, [])
+
+
+async def test_the_page_of_a_portal_does_not_say_that_an_agent_is_gone() -> None:
+    sent = [answer(status=502), answer(PORTAL, status=404, kind="text/html")]
+
+    def answering(visit: Visit) -> None:
+        visit.send(sent[visit.number])
+
+    async with facing(answering) as (server, client):
+        with pytest.raises(APIResponseError, match=r"the answer \(text/html\) is not JSON") as caught:
+            await client.agents.delete("a1")
+        assert (caught.value.outcome, len(server.visits)) == ("unknown", 2)

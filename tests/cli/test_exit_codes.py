@@ -10,6 +10,7 @@ from tradesdk_cli.errors import Declined
 from tradesdk_cli.explain import problem_of
 from tradesdk_cli.output.printer import Output
 
+from .. import _answers
 from .._rows import each_of
 from ._services import Scripted, agent
 from ._terminal import Stream, Terminal
@@ -58,6 +59,15 @@ def test_status(
     assert first == f"error: what it says ({status} {code})"
     assert second.startswith("hint: ")
     assert hint in second
+
+
+def test_the_page_of_a_portal_deletes_nothing(trade: Terminal, service: Scripted) -> None:
+    service.says(200, _answers.agent("agt_1"))
+    service.then(200, b"<html>hello</html>", Content_Type="text/html")
+    run = trade("agents", "delete", "agt_1", "--yes", "-o", "json")
+    assert (run.code, run.out, run.problem["code"]) == (10, "", "bad_response")
+    assert "it may have been carried out; check before sending it again" in run.problem["message"]
+    assert [method for method, _, _ in service.seen] == ["GET", "DELETE"]
 
 
 @each_of(

@@ -191,7 +191,9 @@ def decode_page(item: type[M], method: str, url: str, response: RawResponse) -> 
 
 
 def decode_nothing(method: str, url: str, response: RawResponse) -> None:
-    """Ignore the body: a success is enough."""
+    """Nothing is expected. What is no JSON, such as the page of a captive portal, is not from the service."""
+    if response.content.strip() and response.status != 204:
+        validated(parse_json, "an empty body or JSON", method, url, response)
 
 
 def decode_raw(method: str, url: str, response: RawResponse) -> RawResponse:

@@ -14,7 +14,7 @@ from .._http import settings
 from .._http.log_events import event, limiter_failed, log_rate_limit_wait, logger, wire
 from .._http.rate_limit import RateWindow
 from .._http.request import Request
-from .._http.response import BodyReader, decode_nothing, moment_after, status_error
+from .._http.response import BodyReader, moment_after, status_error
 from .._http.retry import Operation, RetryBudget, RetryPolicy, with_jitter
 from .._http.settings import USER_AGENT, ApiKey, Timeout
 from .._http.transport_errors import connection_error, transport_error
@@ -254,7 +254,7 @@ class Session:
             raise lost from lost.__cause__
         self.latest = answer.headers
         response, unreadable = RawResponse(status, answer.headers, content), None
-        if body.problem is not None and success and request.decode is not decode_nothing:
+        if body.problem is not None and success and status != 204:
             text = f"the answer cannot be read: {body.problem}"
             unreadable = APIResponseError(text, method=request.method, url=url, response=response)
         if arrived is not None:

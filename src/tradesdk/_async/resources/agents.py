@@ -157,6 +157,7 @@ class AsyncAgentsResource(AsyncResource):
         Raises:
             ConflictError: the agent is active; stop it first.
             NotFoundError: the id is unknown, or the agent is not yours.
+            APIResponseError: the answer is neither 204 nor empty nor JSON, so it may not come from the service.
         """
         path = endpoint("agents", identifier("agent_id", agent_id))
         await self._session.call(request("DELETE", path, decode_nothing))
