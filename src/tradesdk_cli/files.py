@@ -67,6 +67,11 @@ def locked(path: str, in_use: CliError, *, wait: float = 0.0) -> Iterator[None]:
     Raises:
         CliError: `in_use`, or one of its class: the lock cannot be opened.
     """
+    from importlib.util import find_spec
+
+    if not (find_spec("fcntl") or find_spec("msvcrt")):
+        yield
+        return
     from filelock import FileLock, Timeout
 
     folder, name = os.path.split(path)

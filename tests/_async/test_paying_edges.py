@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ssl
 from collections.abc import Callable
 from typing import Any
 
@@ -9,6 +10,7 @@ import httpx
 import pytest
 
 from tradesdk import (
+    APIConnectionError,
     AsyncMarketClient,
     Budget,
     Ledger,
@@ -341,3 +343,19 @@ async def test_a_server_error_after_a_payment_proves_nothing(status: int) -> Non
     (payment,) = await client.payments.list()
     assert (payment.stage, payment.refused) == (PaymentStage.SENT, False)
     assert (await client.payments.spending()).held == PRICE
+
+
+async def test_a_certificate_that_a_given_client_refuses_ends_a_paid_call_at_once() -> None:
+    """Nothing is resent. Its transport may have sent the payment before, so the outcome counts as unknown."""
+
+    def replaced(request: httpx.Request) -> httpx.Response:
+        raise httpx.ConnectError("x", request=request) from ssl.SSLCertVerificationError("self-signed certificate")
+
+    seller = Seller(sold=replaced)
+    client = market_of(seller)
+    with pytest.raises(PaymentOutcomeUnknownError, match="certificate was refused") as caught:
+        await client.token_prices(TWO)
+    assert (caught.value.charged, len(seller.paid), seller.clock.waits) == ("unknown", 1, [])
+    assert isinstance(caught.value.__cause__, APIConnectionError)
+    assert caught.value.__cause__.code == "certificate_refused"
+    assert (await client.payments.spending()).total == PRICE

@@ -3,6 +3,7 @@
 import contextlib
 import errno
 import os
+import sys
 import threading
 import tomllib
 from pathlib import Path
@@ -84,6 +85,13 @@ def test_a_change_that_never_ends_is_not_waited_for_for_ever(tmp_path: Path, mon
     ):
         files.change(file, ("t",), {"a": 1})
     assert not file.exists()
+
+
+def test_without_a_module_for_locks_nothing_is_locked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("fcntl", "msvcrt"):
+        monkeypatch.setitem(sys.modules, name, None)  # as where Python is built without it
+    files.change(tmp_path / "config.toml", (), {"timeout": 5})
+    assert os.listdir(tmp_path) == ["config.toml"]
 
 
 @each_of(

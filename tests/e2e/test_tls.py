@@ -18,14 +18,40 @@ from .._answers import ACCOUNT, KEY
 from .._hostile import always, answer, hostile
 from ._streamrelay import relay, tls_contexts
 
+
+class Wrapping(httpx.HTTPTransport):
+    """Reports errors its own way, and where they came from only by accident."""
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        try:
+            return super().handle_request(request)
+        except httpx.HTTPError:
+            raise httpx.ReadError("no answer")  # noqa: B904 - as some do
+
+
+class AsyncWrapping(httpx.AsyncHTTPTransport):
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        try:
+            return await super().handle_async_request(request)
+        except httpx.HTTPError:
+            raise httpx.ReadError("no answer")  # noqa: B904 - as some do
+
+
 CLIENTS: dict[str, tuple[Callable[[], Any], Callable[[], Any]]] = {
     "own connections": (lambda: None, lambda: None),
     "httpx": (httpx.Client, httpx.AsyncClient),
     "httpx2": (httpx2.Client, httpx2.AsyncClient),
+    "a transport": (
+        lambda: httpx.Client(transport=Wrapping()),
+        lambda: httpx.AsyncClient(transport=AsyncWrapping()),
+    ),
 }
 
 
-@pytest.mark.parametrize("kind", ["own connections", "httpx", pytest.param("httpx2", marks=pytest.mark.long)])
+LONG = [pytest.param(kind, marks=pytest.mark.long) for kind in ("httpx", "httpx2")]
+
+
+@pytest.mark.parametrize("kind", ["own connections", "a transport", *LONG])
 async def test_a_refused_certificate_is_raised_at_once(tmp_path: Path, kind: str) -> None:
     """A retry could not help, whatever sends."""
     serving, _ = tls_contexts(tmp_path)

@@ -470,6 +470,13 @@ def test_closed_while_its_lock_is_gone(path: Path) -> None:
     assert kept(path) == state(1)
 
 
+def test_without_a_module_for_locks(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("fcntl", "msvcrt"):
+        monkeypatch.setitem(sys.modules, name, None)  # as where Python is built without it
+    refused(checkpoint(path), "cannot be locked: this Python has neither the module fcntl nor msvcrt", "no checkpoint")
+    assert os.listdir(path.parent) == []
+
+
 @posix
 @pytest.mark.parametrize("number", [errno.ENOLCK, errno.ENOTSUP, errno.EINVAL, errno.ENOSYS])
 def test_where_there_are_no_locks(path: Path, monkeypatch: pytest.MonkeyPatch, number: int) -> None:

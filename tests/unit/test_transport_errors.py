@@ -115,6 +115,45 @@ def test_through_a_proxy(error: Exception, cause: FailureCause, message: str) ->
     assert (told.code == "proxy_failed") == ("proxy of HTTPS_PROXY" in message and type(told) is APIConnectionError)
 
 
+REFUSED = ssl.SSLCertVerificationError("self-signed certificate")
+
+
+def implicitly(error: Exception, *contexts: BaseException) -> Exception:
+    """`error`, raised without `from` while others were handled."""
+    current: BaseException = error
+    for context in contexts:
+        current.__context__ = context
+        current = context
+    return error
+
+
+@each_of(
+    "error",
+    [
+        REFUSED,
+        caused(httpx.ProtocolError("x"), OSError("y"), REFUSED),
+        caused(httpx.ReadError("x"), REFUSED),
+        caused(httpx2.NetworkError("x"), REFUSED),
+        implicitly(httpx.ConnectError("x"), REFUSED),
+        implicitly(httpx.TransportError("x"), ValueError("y"), REFUSED),
+        caused(httpx.ConnectError("x"), implicitly(ValueError("y"), REFUSED)),
+        caused(httpx.ConnectError("x"), ExceptionGroup("all attempts failed", [REFUSED, OSError("y")])),
+    ],
+)
+def test_a_refused_certificate_however_it_is_reported(error: Exception) -> None:
+    told = connection_error(error, "GET", "u", handled=OSError("of the program"))
+    assert (told.code, told.sent, told.temporary) == ("certificate_refused", False, False)
+    assert told.message == f"the certificate was refused: {REFUSED}"
+    assert told.__cause__ is REFUSED
+    assert failure_of(told).cause is FailureCause.HOPELESS
+
+
+def test_a_certificate_that_the_program_has_refused_before_is_another_matter() -> None:
+    before = caused(OSError("of another call"), REFUSED)
+    told = connection_error(implicitly(httpx.ReadError("x"), ValueError("y"), before), "GET", "u", handled=before)
+    assert (told.code, told.sent, told.temporary) == ("connection_failed", True, True)
+
+
 @each_of("text", [*WEAPONS.values(), "x" * 100_000, ""])
 def test_hostile_reasons_are_printable(text: str) -> None:
     for kind in (httpx.ConnectError, httpx.RemoteProtocolError, httpx.ReadError, httpx.ProxyError):

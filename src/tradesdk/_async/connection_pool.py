@@ -159,6 +159,8 @@ class AsyncConnectionPool:
                 self._slots.release()
 
     async def aclose(self) -> None:
+        if (self._idle or not self._closed) and self._home.is_new():
+            self._start_afresh()
         self._closed = True
         self._checked = None
         while (connection := _taken(self._idle)) is not None:

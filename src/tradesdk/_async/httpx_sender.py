@@ -13,6 +13,7 @@ from .._http.settings import SecretPath
 from .._http.tls import tls_context
 from .._http.transport_errors import UnsendableError, before_sending
 from .._values.http import Headers
+from .concurrency import AsyncLoopBinding
 from .sending import Outgoing
 
 
@@ -55,12 +56,14 @@ class AsyncHttpxSender:
         self._secret_path = secret_path
         self._client = client
         self._owned = bool(proxy)
+        self._home = AsyncLoopBinding()
 
     @property
     def is_closed(self) -> bool:
         return self._client.is_closed
 
     async def send(self, outgoing: Outgoing) -> AsyncHttpxAnswer:
+        self._home.is_new()
         timeout = outgoing.timeout
         url = self._base_url + outgoing.target
         options: dict[str, Any] = {
@@ -109,7 +112,8 @@ class AsyncHttpxSender:
         return AsyncHttpxAnswer((await opening.__aenter__()).response, outgoing, owned=self._owned, opening=opening)
 
     async def aclose(self) -> None:
-        if self._owned:
+        if self._owned and not self.is_closed:
+            self._home.is_new()
             await self._client.aclose()
 
 

@@ -15,7 +15,7 @@ from .._http.retry import Failure, FailureCause
 from .._market import MarketRequest
 from .._values.http import RateClaim, RawResponse
 from .._values.payment import Payment, PaymentStage, possible_ends
-from ..errors import APIError, APIResponseError, LedgerError, PaymentRefusedError, TradeError
+from ..errors import APIConnectionError, APIError, APIResponseError, LedgerError, PaymentRefusedError, TradeError
 from ..payments.ledger.changes import Claim, Collect, Redate, ReleaseClaim, Reopen, Resubmit, Submit
 from ..payments.ledger.claims import LONGEST_CLAIM, ended, owner_name
 from ..payments.ledger.rules import NextStep, total_refusal
@@ -386,7 +386,9 @@ class AsyncPaidCall(Generic[T, R]):
             await paid.exchange(request, self._give_up, self._signed, arrived, claim)
         except APIError as error:
             if not told:  # it was lost, or held back by the rate limit
-                told.append(_Told(self._next(classify_failure(failure_of(error), error.message)), problem=error))
+                sent = isinstance(error, APIConnectionError) and error.sent
+                report = classify_failure(failure_of(error), error.message, sent=sent)
+                told.append(_Told(self._next(report), problem=error))
         except TradeError as unsent:  # the client is closed, for example
             self._ending = self._machine.unsent("interrupted")
             if self._machine.in_doubt:

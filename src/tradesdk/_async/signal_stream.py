@@ -138,6 +138,7 @@ class AsyncSignalStream(Generic[ItemT]):
         if self._interruptible.shut:
             raise StopAsyncIteration
         if not self._items:
+            self._connection.home.is_new()
             try:
                 await self._interruptible.run(self._advance)
             except Interrupted:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +13,7 @@ from .._http.transport_errors import connection_error, transport_error
 from .._values.http import Headers, RawResponse
 from .._values.text import printable
 from ..errors import StreamEndedError, StreamError, TradeError
-from .concurrency import AsyncInterruptible, run_to_completion
+from .concurrency import AsyncInterruptible, AsyncLoopBinding, run_to_completion
 from .sending import AsyncAnswer, Outgoing
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ class AsyncStreamConnection:
         self._request = request("GET", endpoint("signals", "stream"), decode_nothing, query={"chain": chain})
         self.url = session.base_url + self._request.target
         self._answer: AsyncAnswer | None = None
+        self.home = AsyncLoopBinding()
         self._patience = 0.0  # as the answer has it
         self._chunks: Any = None  # a generator, which has to be closed
         self._pieces: Iterator[bytes] = iter(())  # of the last chunk
@@ -55,15 +57,16 @@ class AsyncStreamConnection:
             watch=self._interruptible.watch,
             is_stream=True,
         )
-        exchange = session.log(outgoing)
+        exchange, handled = session.log(outgoing), sys.exception()
         try:
             answer = await session.sender.send(outgoing)
         except Exception as error:
-            lost = connection_error(error, "GET", self.url, proxy=session.sender.proxy)
+            lost = connection_error(error, "GET", self.url, proxy=session.sender.proxy, handled=handled)
             if exchange is not None:
                 exchange.failed(lost.message)
             raise lost from lost.__cause__
         self._answer, self._patience = answer, 0.0
+        self.home.is_new()
         self.watch()
         kind = answer.headers.get("content-type", "").partition(";")[0].strip().lower()
         coding = answer.coding.strip().lower()
@@ -125,6 +128,8 @@ class AsyncStreamConnection:
         return next(self._pieces)
 
     async def aclose(self) -> None:
+        if self._answer is not None:
+            self.home.is_new()
         answer, self._answer = self._answer, None
         chunks, self._chunks = self._chunks, None
         self._pieces = iter(())

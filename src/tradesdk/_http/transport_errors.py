@@ -10,7 +10,7 @@ from .._values.text import printable
 from ..errors import APIConnectionError, APITimeoutError, ErrorCode
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
 _LIBRARIES = frozenset({"httpcore", "httpcore2", "httpx", "httpx2"})
 
@@ -32,19 +32,27 @@ def before_sending(error: Exception) -> bool:
     )
 
 
-def connection_error(error: Exception, method: str, url: str, *, proxy: str = "") -> APIConnectionError:
+def connection_error(
+    error: Exception, method: str, url: str, *, proxy: str = "", handled: BaseException | None = None
+) -> APIConnectionError:
     """The SDK's error for an attempt without a complete answer; an error of something else is raised as it is.
 
     Its cause is the first one, such as the refused connection; the layers between only repeat it. `proxy`: the variable
-    that names the proxy, if any.
+    that names the proxy, if any. `handled`: the error that the caller was handling before the attempt.
     """
     if not transport_error(error):
         raise error
-    sent, temporary, message, code = _explain(error, f" of {proxy}" if proxy else "")
+    causes: Sequence[BaseException] = list(_causes(error))
+    # Transports of given clients may report it as a lost connection, or raise their error without `from`.
+    if refused := [
+        one for one in _causes(error, handled, contexts=True) if isinstance(one, ssl.SSLCertVerificationError)
+    ]:
+        causes = refused
+    sent, temporary, message, code = _explain(error, causes, f" of {proxy}" if proxy else "")
     late = isinstance(error, TimeoutError) or "TimeoutException" in _names(error)
     kind = APITimeoutError if late else APIConnectionError
     lost = kind(message, method=method, url=url, sent=sent, temporary=temporary, code=code)
-    lost.__cause__ = list(_causes(error))[-1]
+    lost.__cause__ = causes[-1]
     return lost
 
 
@@ -55,13 +63,16 @@ def _names(error: Exception) -> Iterator[str]:
             yield one.__name__
 
 
-def _explain(error: Exception, of_proxy: str) -> tuple[bool, bool, str, ErrorCode | None]:
+def _explain(
+    error: Exception, causes: Sequence[BaseException], of_proxy: str
+) -> tuple[bool, bool, str, ErrorCode | None]:
     """Whether it may have been sent, whether another attempt could help, the message, and the code.
 
     No code stands for the code of the class.
     """
-    causes = list(_causes(error))
     reason = printable(str(causes[-1]) or str(error) or type(error).__name__, 200)
+    if isinstance(causes[-1], ssl.SSLCertVerificationError):
+        return False, False, f"the certificate was refused: {reason}", "certificate_refused"
     for name in _names(error):
         match name:
             case "ConnectTimeout":
@@ -92,12 +103,10 @@ def _explain(error: Exception, of_proxy: str) -> tuple[bool, bool, str, ErrorCod
     return True, True, f"the connection was lost: {reason}", None
 
 
-def _unconnected(causes: list[BaseException], reason: str, of_proxy: str) -> tuple[bool, str, ErrorCode | None]:
+def _unconnected(causes: Sequence[BaseException], reason: str, of_proxy: str) -> tuple[bool, str, ErrorCode | None]:
     """The last three of `_explain`. Through a proxy, only TLS is with the service; TCP is with the proxy."""
     for cause in causes:
         match cause:
-            case ssl.SSLCertVerificationError():
-                return False, f"the certificate was refused: {reason}", "certificate_refused"
             case ssl.SSLError() if "WRONG_VERSION_NUMBER" in reason:
                 return True, f"could not connect: {reason} (is the base URL a plain http server?)", None
             case ssl.SSLError():
@@ -117,17 +126,19 @@ def _unconnected(causes: list[BaseException], reason: str, of_proxy: str) -> tup
     return True, f"could not connect: {reason}", None
 
 
-def _causes(error: BaseException) -> Iterator[BaseException]:
-    # Not `__context__`: that may be an unrelated error that the caller was handling. But httpcore's pool raises its
-    # errors again `from None`, which leaves the cause of a failed connection only there.
+def _causes(
+    error: BaseException, handled: BaseException | None = None, *, contexts: bool = False
+) -> Iterator[BaseException]:
+    # Without `contexts` not `__context__`: that may be unrelated. But httpcore's pool raises its errors again
+    # `from None`, which leaves the cause of a failed connection only there.
     seen: set[int] = set()
     current: BaseException | None = error
-    while current is not None and id(current) not in seen:
+    while current is not None and current is not handled and id(current) not in seen:
         seen.add(id(current))
         yield current
         if isinstance(current, BaseExceptionGroup):
             current = current.exceptions[0]
-        elif current.__cause__ is None and current.__suppress_context__ and type(current).__name__ == "ConnectError":
-            current = current.__context__
+        elif contexts or (current.__suppress_context__ and type(current).__name__ == "ConnectError"):
+            current = current.__cause__ or current.__context__
         else:
             current = current.__cause__

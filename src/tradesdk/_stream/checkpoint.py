@@ -197,6 +197,8 @@ class CheckpointFile:
                 lock.take()
         except InUseError as error:
             raise self._in_use(str(error)) from None
+        except ImportError as error:
+            raise self._error(f"cannot be locked: {error}", "use a Python that has it, or no checkpoint") from None
 
     def _must_be_as_it_was(self) -> None:
         """Do not overwrite what another program wrote. A removed file is written again."""

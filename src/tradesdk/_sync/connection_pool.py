@@ -160,6 +160,8 @@ class ConnectionPool:
                 self._slots.release()
 
     def close(self) -> None:
+        if (self._idle or not self._closed) and self._home.is_new():
+            self._start_afresh()
         self._closed = True
         self._checked = None
         while (connection := _taken(self._idle)) is not None:

@@ -14,6 +14,7 @@ from .._http.settings import SecretPath
 from .._http.tls import tls_context
 from .._http.transport_errors import UnsendableError, before_sending
 from .._values.http import Headers
+from .concurrency import LoopBinding
 from .sending import Outgoing
 
 
@@ -56,12 +57,14 @@ class HttpxSender:
         self._secret_path = secret_path
         self._client = client
         self._owned = bool(proxy)
+        self._home = LoopBinding()
 
     @property
     def is_closed(self) -> bool:
         return self._client.is_closed
 
     def send(self, outgoing: Outgoing) -> HttpxAnswer:
+        self._home.is_new()
         timeout = outgoing.timeout
         url = self._base_url + outgoing.target
         options: dict[str, Any] = {
@@ -110,7 +113,8 @@ class HttpxSender:
         return HttpxAnswer((opening.__enter__()).response, outgoing, owned=self._owned, opening=opening)
 
     def close(self) -> None:
-        if self._owned:
+        if self._owned and not self.is_closed:
+            self._home.is_new()
             self._client.close()
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import copy
 import logging
+import sys
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -220,6 +221,7 @@ class Session:
         clock = self.clock
         started = clock.monotonic()
         exchange: LoggedExchange | None = None
+        handled = sys.exception()
         try:
             headers = self._headers if request.body is None else self._headers_json
             if headers is None:
@@ -240,9 +242,10 @@ class Session:
             if body.cut_short and success:
                 raise ConnectionError("the gzip of the answer is cut short")
         except Exception as error:
-            lost = connection_error(error, request.method, url, proxy=self.sender.proxy)
+            lost = connection_error(error, request.method, url, proxy=self.sender.proxy, handled=handled)
             if payment is not None and not self.sender.tells_if_sent(error):
-                lost.sent = lost.temporary = True  # a payment that may have arrived counts as sent
+                lost.sent = True  # a payment that may have arrived counts as sent
+                lost.temporary |= lost.code != "certificate_refused"
             try:
                 self.limiter.failed(claim, sent=lost.sent)
             except Exception as problem:  # it must not hide what became of the request

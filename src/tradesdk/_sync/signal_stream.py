@@ -139,6 +139,7 @@ class SignalStream(Generic[ItemT]):
         if self._interruptible.shut:
             raise StopIteration
         if not self._items:
+            self._connection.home.is_new()
             try:
                 self._interruptible.run(self._advance)
             except Interrupted:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +14,7 @@ from .._http.transport_errors import connection_error, transport_error
 from .._values.http import Headers, RawResponse
 from .._values.text import printable
 from ..errors import StreamEndedError, StreamError, TradeError
-from .concurrency import Interruptible, run_to_completion
+from .concurrency import Interruptible, LoopBinding, run_to_completion
 from .sending import Answer, Outgoing
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ class StreamConnection:
         self._request = request("GET", endpoint("signals", "stream"), decode_nothing, query={"chain": chain})
         self.url = session.base_url + self._request.target
         self._answer: Answer | None = None
+        self.home = LoopBinding()
         self._patience = 0.0  # as the answer has it
         self._chunks: Any = None  # a generator, which has to be closed
         self._pieces: Iterator[bytes] = iter(())  # of the last chunk
@@ -56,15 +58,16 @@ class StreamConnection:
             watch=self._interruptible.watch,
             is_stream=True,
         )
-        exchange = session.log(outgoing)
+        exchange, handled = session.log(outgoing), sys.exception()
         try:
             answer = session.sender.send(outgoing)
         except Exception as error:
-            lost = connection_error(error, "GET", self.url, proxy=session.sender.proxy)
+            lost = connection_error(error, "GET", self.url, proxy=session.sender.proxy, handled=handled)
             if exchange is not None:
                 exchange.failed(lost.message)
             raise lost from lost.__cause__
         self._answer, self._patience = answer, 0.0
+        self.home.is_new()
         self.watch()
         kind = answer.headers.get("content-type", "").partition(";")[0].strip().lower()
         coding = answer.coding.strip().lower()
@@ -126,6 +129,8 @@ class StreamConnection:
         return next(self._pieces)
 
     def close(self) -> None:
+        if self._answer is not None:
+            self.home.is_new()
         answer, self._answer = self._answer, None
         chunks, self._chunks = self._chunks, None
         self._pieces = iter(())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
 from weakref import WeakValueDictionary
 
@@ -25,6 +26,8 @@ class FileLock:
         self._process = 0
 
     def take(self) -> None:
+        if not (find_spec("fcntl") or find_spec("msvcrt")):  # filelock would make do with a file that no kill removes
+            raise ImportError("this Python has neither the module fcntl nor msvcrt")
         from filelock import FileLock, Timeout
 
         # First: where a lock belongs to the process, opening and closing the file again would release ours.

@@ -140,9 +140,9 @@ def _refusal(reason: str, *, of_settlement: bool) -> Meaning:
     return OPEN if re.fullmatch(r"[a-z0-9_]{3,100}", reason) else BARE
 
 
-def classify_failure(failure: Failure, reason: str) -> Report:
-    """What it means that there is no response."""
-    sent = failure.cause is FailureCause.LOST
+def classify_failure(failure: Failure, reason: str, *, sent: bool = False) -> Report:
+    """What it means that there is no response. `sent`: it may have been sent, whatever the cause."""
+    sent = sent or failure.cause is FailureCause.LOST
     return Report(OPEN if sent else NOT_RECEIVED, printable(reason, 200), failure, sent=sent)
 
 
