@@ -60,19 +60,18 @@ def watching(out: Output, *, debug: bool, curl: bool, mock: bool) -> Iterator[No
 
     shown = _Shown(out, debug=debug, curl=curl, mock=mock)
     # Alone: else each request would be the reason of the next wait as well.
-    with heard_by(shown, "tradesdk.wire", alone=True), heard_by(shown, CONTROL, alone=True):
+    with heard_by(shown.hear, log="tradesdk.wire", alone=True), heard_by(shown.hear, log=CONTROL, alone=True):
         yield
 
 
-class _Shown(logging.Handler):
+class _Shown:
     def __init__(self, out: Output, *, debug: bool, curl: bool, mock: bool) -> None:
-        super().__init__(logging.DEBUG)
         self._out = out
         self._debug = debug
         self._curl = curl
         self._mock = mock
 
-    def emit(self, record: logging.LogRecord) -> None:
+    def hear(self, record: logging.LogRecord) -> None:
         said: Mapping[str, Any] = vars(record).get("wire", {})
         event = said.get("event")
         if event == "request" and self._curl:

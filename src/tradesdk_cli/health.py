@@ -117,17 +117,16 @@ _NEAR = 3.0
 _WIRE = "tradesdk.wire"
 
 
-class LastAnswer(logging.Handler):
+class LastAnswer:
     """The last answer that came: its headers, when, and how long it took."""
 
     def __init__(self, now: Callable[[], float]) -> None:
-        super().__init__(logging.DEBUG)
         self._now = now
         self.headers: dict[str, str] = {}
         self.seconds = 0.0
         self.at = 0.0
 
-    def emit(self, record: logging.LogRecord) -> None:
+    def hear(self, record: logging.LogRecord) -> None:
         said = vars(record).get("wire", {})
         if said.get("event") == "answer":
             self.headers, self.seconds, self.at = said["headers"], said["seconds"], self._now()
@@ -153,7 +152,7 @@ def account(run: Session) -> list[Finding]:
         return [Finding("api", "problem", "no address is set", hint, config=True)]
     client = run.client.with_options(timeout=TIMEOUT, max_retries=0, deadline=TIMEOUT)
     heard = LastAnswer(run.now)
-    with heard_by(heard, _WIRE, alone=True):
+    with heard_by(heard.hear, log=_WIRE, alone=True):
         found = client.account.get()
         clock = _clock(heard.difference)
         limit = client.rate_limit
@@ -206,7 +205,7 @@ def market(run: Session) -> list[Finding]:
     where = f"mock world {settings.world}" if settings.mock else client.base_url
     facts: dict[str, Any] = {"url": client.base_url}
     heard = LastAnswer(run.now)
-    with heard_by(heard, _WIRE, alone=True):
+    with heard_by(heard.hear, log=_WIRE, alone=True):
         try:
             found = client.supported_tokens(limit=1).data.total
             told = f"{found:,} tokens" if isinstance(found, int) else "tokens are listed"

@@ -89,42 +89,40 @@ def wait_of(record: logging.LogRecord) -> float:
     return wait
 
 
-class LastReason(logging.Handler):
+class LastReason:
     """Remembers why the SDK waited last: it says so before it waits."""
 
-    def __init__(self) -> None:
-        super().__init__(logging.INFO)
-        self.text = ""
+    text = ""
 
-    def emit(self, record: logging.LogRecord) -> None:
+    def hear(self, record: logging.LogRecord) -> None:
         if wait_of(record):
             self.text = reason_of(record)
 
 
-class Verbose(logging.Handler):
-    """Says on stderr all that the SDK's log has, and what `limit` knows of the rate limit."""
-
-    def __init__(self, output: Output, limit: Callable[[], RateLimit | None] | None) -> None:
-        super().__init__(logging.DEBUG)
-        self._output = output
-        self._limit = limit
-
-    def emit(self, record: logging.LogRecord) -> None:
-        text = reason_of(record) if wait_of(record) > 1 else record.getMessage()  # the clock says how long
-        limit = self._limit() if self._limit is not None and record.levelno == logging.DEBUG else None
-        if limit is not None and limit.remaining is not None:
-            total = f" of {limit.limit}" if limit.limit is not None else ""
-            until = f" until {limit.reset:%H:%M:%S}Z" if limit.reset is not None else ""
-            text += f"; {limit.remaining}{total} requests left{until}"
-        self._output.note(text)
+def say_all(output: Output, limit: Callable[[], RateLimit | None] | None, record: logging.LogRecord) -> None:
+    """Says on stderr what is in the SDK's log, and what `limit` knows of the rate limit."""
+    text = reason_of(record) if wait_of(record) > 1 else record.getMessage()  # the clock says how long
+    known = limit() if limit is not None and record.levelno == logging.DEBUG else None
+    if known is not None and known.remaining is not None:
+        total = f" of {known.limit}" if known.limit is not None else ""
+        until = f" until {known.reset:%H:%M:%S}Z" if known.reset is not None else ""
+        text += f"; {known.remaining}{total} requests left{until}"
+    output.note(text)
 
 
 @contextmanager
-def heard_by(handler: logging.Handler, log: str = "tradesdk", *, alone: bool = False) -> Iterator[None]:
-    """Inside, `handler` gets the records of `log` that its level allows; `alone`: only the handlers of that log do."""
-    logger = logging.getLogger(log)
+def heard_by(
+    hear: Callable[[logging.LogRecord], None],
+    least: int = logging.DEBUG,
+    log: str = "tradesdk",
+    *,
+    alone: bool = False,
+) -> Iterator[None]:
+    """Inside, `hear` gets the records of `log` of at least this level; `alone`: only the handlers of that log do."""
+    logger, handler = logging.getLogger(log), logging.Handler(least)
+    handler.emit = hear  # type: ignore[method-assign, assignment]
     level, propagate = logger.level, logger.propagate
-    logger.setLevel(min(level or handler.level, handler.level))
+    logger.setLevel(min(level or least, least))
     logger.propagate = propagate and not alone
     logger.addHandler(handler)
     try:

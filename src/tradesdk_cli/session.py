@@ -9,7 +9,7 @@ import os
 import time
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from tradesdk_cli.errors import ConfigProblem
@@ -189,14 +189,16 @@ class Session:
 
         `limit` is what the client knows of its rate limit, `now` another wall clock than the system's.
         """
-        from tradesdk_cli.retries import LastReason, SayingClock, Verbose, heard_by
+        import logging
+
+        from tradesdk_cli.retries import LastReason, SayingClock, heard_by, say_all
 
         verbose = self.settings.verbose
         if verbose:
-            self._stack.enter_context(heard_by(Verbose(self.out, limit if verbose > 1 else None)))
+            self._stack.enter_context(heard_by(partial(say_all, self.out, limit if verbose > 1 else None)))
             return SayingClock(self.out, None, now)
         reason = LastReason()
-        self._stack.enter_context(heard_by(reason))
+        self._stack.enter_context(heard_by(reason.hear, logging.INFO))
         return SayingClock(self.out, reason, now)
 
     def closing(self, close: Callable[[], object]) -> None:

@@ -450,7 +450,7 @@ def test_a_relay_takes_over_and_nothing_is_lost(
         assert not ended
 
 
-@each_of("wrong", [{"id": "a\0b"}, {"id": "x" * 1001}, {"id": "\ud800"}, {"token_symbol": "\ud800"}])
+@each_of("wrong", [{"id": "a\0b"}, {"id": "x" * 1001}])
 def test_a_signal_that_the_database_cannot_store_is_left_out(
     fleet: Fleet, wrong: dict[str, Any], caplog: pytest.LogCaptureFixture
 ) -> None:

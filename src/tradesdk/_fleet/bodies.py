@@ -62,14 +62,9 @@ def stored(item: StreamSignal | Gap) -> Stored:
 
 def storable(item: StreamSignal | Gap) -> Stored | None:
     """A signal, or a gap, to store; None, and a record in the log, for one that the database would refuse."""
-    if isinstance(item, Gap):
-        return stored(item)
-    try:
-        found = stored(item)
-        if "\0" not in found.id and len(found.id.encode()) <= LONGEST:
-            return found
-    except ValueError:  # half a character
-        pass
+    found = stored(item)
+    if isinstance(item, Gap) or ("\0" not in found.id and len(found.id.encode()) <= LONGEST):
+        return found
     text = "the signal %(signal)s of chain %(chain)d is left out: the fleet's database cannot store its text"
     event("fleet_signal_unstorable", text, chain=item.chain_id, signal=printable(item.id, 100))
     return None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from datetime import datetime
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -70,7 +71,7 @@ def relay(
         from tradesdk_cli.retries import heard_by
 
         with (
-            heard_by(_Told(run.out)),
+            heard_by(partial(_say, run.out), logging.INFO),
             FleetRelay(run.client, chain=chain, url=url, lease=15.0 if lease is None else lease) as relay,
         ):
             relay.run()
@@ -131,16 +132,10 @@ _TEXTS = {
 }
 
 
-class _Told(logging.Handler):
+def _say(out: Output, record: logging.LogRecord) -> None:
     """Says on stderr what the relay does."""
-
-    def __init__(self, out: Output) -> None:
-        super().__init__(logging.INFO)
-        self._out = out
-
-    def emit(self, record: logging.LogRecord) -> None:
-        name = str(vars(record).get("event"))
-        if name in _TEXTS:
-            self._out.event(name.removeprefix("fleet_"), _TEXTS[name])
-        elif name in ("stream_disconnected", "stream_gap"):
-            self._out.event(name.removeprefix("stream_"), record.getMessage())
+    name = str(vars(record).get("event"))
+    if name in _TEXTS:
+        out.event(name.removeprefix("fleet_"), _TEXTS[name])
+    elif name in ("stream_disconnected", "stream_gap"):
+        out.event(name.removeprefix("stream_"), record.getMessage())

@@ -19,7 +19,7 @@ from tradesdk_cli.demo.screen import Screen
 from tradesdk_cli.errors import CliError
 from tradesdk_cli.mockworld import mock_server_class
 from tradesdk_cli.output.columns import AGENTS, SIGNALS, Column
-from tradesdk_cli.retries import LastReason, Verbose, heard_by
+from tradesdk_cli.retries import LastReason, heard_by, say_all
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -79,7 +79,7 @@ def tell(out: Output) -> None:
     clock, screen = MockClock(START), Screen(out)
     # Without a handler of ours, Python would print warnings of the log among the steps.
     with (
-        heard_by(Verbose(out, None) if out.settings.verbose else LastReason()),
+        heard_by(partial(say_all, out, None) if out.settings.verbose else LastReason().hear),
         _own_budgets_aside(),
         server_class(seed=_SEED, clock=clock) as server,
         TradeClient(api_key="mock_full_demo", base_url=server.url, clock=clock) as client,

@@ -51,8 +51,8 @@ class _Heard(LastAnswer):
     answer: Answer | None = None
     _paid = False
 
-    def emit(self, record: logging.LogRecord) -> None:
-        super().emit(record)
+    def hear(self, record: logging.LogRecord) -> None:
+        super().hear(record)
         said = vars(record).get("wire", {})
         match said.get("event"):
             case "request":
@@ -105,7 +105,7 @@ class Probe:
             reasons |= dict.fromkeys(MARKET, "no address of market data is set")
         reasons["pay"] = "only with --pay USD"
         trade = self._trade
-        with heard_by(self._heard, "tradesdk.wire", alone=True):
+        with heard_by(self._heard.hear, log="tradesdk.wire", alone=True):
             error = self._ask("account", trade, lambda client: client.request("GET", "/v1/account"))
             if error is not None and self.answers.get("account", NONE).status in (0, 401, 429):
                 raise error

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from contextlib import contextmanager, nullcontext
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from tradesdk_cli.errors import SERVER, STREAM_ENDED, CliError, ClosedPipe, Interrupted
@@ -67,7 +68,7 @@ def follow(
     try:
         with deferring(end.comes) as told:
             try:
-                waits = heard_by(_Waits(out, end))
+                waits = heard_by(partial(_say_wait, out, end), logging.WARNING)
                 with _explained(), waits, place.opened(open_stream) as stream:
                     end.stream = stream
                     try:
@@ -247,24 +248,16 @@ def _summary(delivery: Delivery, stats: StreamStats | None, end: _End) -> None:
     delivery.summary(*(text for text, there in told if there), **counts)
 
 
-class _Waits(logging.Handler):
+def _say_wait(out: Output, end: _End, record: logging.LogRecord) -> None:
     """Says on stderr what the SDK waits for before it is connected, and while it looks into the history."""
-
-    def __init__(self, out: Output, end: _End) -> None:
-        super().__init__(logging.WARNING)
-        self._out, self._end = out, end
-
-    def emit(self, record: logging.LogRecord) -> None:
-        if self._end.broken_off:
-            return
-        fields = vars(record)
-        event = fields.get("event")
-        if event in ("retry", "rate_limit_wait"):
-            self._out.event("waiting", one_line(record.getMessage()))
-        elif event == "fleet_unrelayed":
-            self._out.event("unrelayed", "no relay stores signals: run trade fleet relay on some machine")
-        elif event == "history_unread":
-            self._out.event("not_looked", one_line(fields["reason"]) + "; it is asked again")
+    fields = vars(record)
+    event = None if end.broken_off else fields.get("event")
+    if event in ("retry", "rate_limit_wait"):
+        out.event("waiting", one_line(record.getMessage()))
+    elif event == "fleet_unrelayed":
+        out.event("unrelayed", "no relay stores signals: run trade fleet relay on some machine")
+    elif event == "history_unread":
+        out.event("not_looked", one_line(fields["reason"]) + "; it is asked again")
 
 
 @contextmanager
