@@ -116,8 +116,8 @@ class Pipeline:
         except ApiError as error:
             return handlers.reply_of(error_answer(error, self.world.gaps), self.world.now())
         except Exception:
-            error = crashed(f"{request.method} {request.path!r}")
-            return handlers.reply_of(error_answer(error, self.world.gaps), self.world.now())
+            refusal = crashed(f"{request.method} {request.path!r}")
+            return handlers.reply_of(error_answer(refusal, self.world.gaps), self.world.now())
 
     def _walk(self, context: Context) -> None:
         """Run `HANDLERS` and settle, in one transaction.
