@@ -333,20 +333,18 @@ class Used:
 
 
 KINDS = {
-    "ledger_write": 4000,
-    "ledger_read": 2000,
-    "ledger_close": 1000,
+    "ledger_write": 5000,
+    "ledger_read": 3000,
+    "ledger_close": 1500,
     "get": 6000,
     "limit": 3000,
-    "purchase": 3000,
-    "fork": 1000,
+    "purchase": 1000,
+    "fork": 500,
 }
 
 
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="there are no such signals on this system")
-@pytest.mark.filterwarnings(
-    "ignore"
-)  # a socket whose close was interrupted, an alarm in a callback of a weak reference
+@pytest.mark.filterwarnings("ignore")  # a connection that nobody closed, an alarm in the callback of a weak reference
 @pytest.mark.parametrize(
     ("kind", "times"),
     [pytest.param(kind, 4 if kind == "fork" else 20, id=kind) for kind in KINDS]
