@@ -344,7 +344,7 @@ KINDS = {
 
 
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="there are no such signals on this system")
-@pytest.mark.filterwarnings("ignore")  # a connection that nobody closed, an alarm in the callback of a weak reference
+@pytest.mark.filterwarnings("ignore")  # connections that nobody closed, alarms in callbacks of weak references
 @pytest.mark.parametrize(
     ("kind", "times"),
     [pytest.param(kind, 4 if kind == "fork" else 20, id=kind) for kind in KINDS]
