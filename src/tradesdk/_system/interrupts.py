@@ -22,5 +22,5 @@ def raised_by_handler(error: BaseException | None) -> bool:
 
 
 def failures(*kinds: type[E]) -> tuple[type[E], ...]:
-    """For `except`: errors of these kinds, but for what a signal handler raised, such as a time limit of the caller's."""
+    """For `except`: errors of these kinds, but for what a signal handler raised, such as a caller's time limit."""
     return () if raised_by_handler(sys.exc_info()[1]) else kinds
