@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import httpx
@@ -180,7 +180,7 @@ async def test_a_limiter_that_fails_hides_nothing_that_became_of_a_request(caplo
 class Open(Recorder):
     """Lets everything through after `before`, and knows the claims that nothing became of."""
 
-    def __init__(self, before: Callable[[int], Awaitable[object]]) -> None:
+    def __init__(self, before: Callable[[int], Any]) -> None:
         super().__init__()
         self.before = before
         self.open: list[str] = []
