@@ -87,7 +87,8 @@ def formatted(text: str, target: Path) -> str:
 def public_names(path: Path) -> set[str]:
     body = ast.parse(path.read_text("utf-8")).body
     defined = (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
-    return {node.name.removeprefix("Async") for node in body if isinstance(node, defined)}
+    passed_on = {each.asname for node in body if isinstance(node, ast.ImportFrom) for each in node.names if each.asname}
+    return {node.name.removeprefix("Async") for node in body if isinstance(node, defined)} | passed_on
 
 
 def twins(folders: tuple[str, str], used: set[int], problems: list[str], *, delete: bool) -> Iterator[tuple[Path, str]]:

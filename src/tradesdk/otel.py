@@ -41,6 +41,7 @@ from ._sync.measured import MeasuredCall, measured
 from ._sync.payment_flow import PaymentFlow
 from ._sync.session import Session
 from ._sync.signal_stream import SignalStream
+from ._system.interrupts import failures
 from ._values.http import SentHeaders
 from ._values.money import MICRO
 from ._values.payment import Payment
@@ -120,7 +121,7 @@ class _Guarded(AbstractContextManager[MeasuredCall]):
         try:
             inside = self._around()
             call = inside.__enter__()
-        except Exception as problem:
+        except failures(Exception) as problem:
             _unmeasured(problem)
             return MeasuredCall(self._args)
         self._inside = inside
@@ -132,7 +133,7 @@ class _Guarded(AbstractContextManager[MeasuredCall]):
         if self._inside is not None:
             try:
                 self._inside.__exit__(kind, error, trace)
-            except Exception as problem:
+            except failures(Exception) as problem:
                 if problem is not error:
                     _unmeasured(problem)
 
@@ -358,7 +359,7 @@ class _Instruments:
             return
         try:
             self._note(name, fields)
-        except Exception as problem:
+        except failures(Exception) as problem:
             _unmeasured(problem)
 
     def _note(self, name: str, fields: Mapping[str, Any]) -> None:

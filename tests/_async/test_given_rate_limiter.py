@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import httpx
@@ -11,6 +11,7 @@ import pytest
 from tradesdk import (
     AsyncMarketClient,
     ConfigError,
+    Ledger,
     NotFoundError,
     PaymentOutcomeUnknownError,
     RateClaim,
@@ -21,6 +22,9 @@ from tradesdk import (
 
 from .._answers import ACCOUNT, KEY, Service, failed, ok
 from .._clock import VirtualClock
+from .._eventful import Stop
+from .._paidservice import CountingSigner
+from .._rows import each_of
 from .._seller import PRICE, TWO, Seller
 from .._streamscript import StreamScript, fields, live
 from .._streamservice_plan import BACKEND
@@ -171,3 +175,64 @@ async def test_a_limiter_that_fails_hides_nothing_that_became_of_a_request(caplo
         await client.token_prices(["AERO", "B3"])
     assert (await client.payments.spending()).total == 2 * PRICE
     assert {record.event for record in caplog.records} >= {"rate_limiter_failed"}  # type: ignore[attr-defined]
+
+
+class Open(Recorder):
+    """Lets everything through after `before`, and knows the claims that nothing became of."""
+
+    def __init__(self, before: Callable[[int], Any]) -> None:
+        super().__init__()
+        self.before = before
+        self.open: list[str] = []
+
+    async def claim(self, name: str, /) -> RateClaim:
+        self.calls.append(("claim", name))
+        await self.before(len(self.names))
+        self.open.append(f"claim {len(self.names)}")
+        return RateClaim(id=self.open[-1])
+
+    async def answered(self, claim: RateClaim, status: int, headers: Mapping[str, str], /) -> None:
+        self.open.remove(claim.id)
+
+    async def failed(self, claim: RateClaim, /, *, sent: bool) -> None:
+        assert not sent
+        self.open.remove(claim.id)
+
+
+class EndingSigner(CountingSigner):
+    def sign_digest(self, digest: bytes, /) -> bytes:
+        raise Stop
+
+
+@each_of("end", ["the signer is interrupted", "another call is faster", "the key cannot be read", "it is closed"])
+async def test_a_claim_with_which_nothing_is_sent_is_returned(end: str) -> None:
+    """The first claim is for the offer, the second one for the payment."""
+    seller, ledger = Seller(), Ledger.memory()
+    keys = [KEY]
+    other = market_of(seller, ledger=ledger)
+
+    async def before(number: int) -> None:
+        if number == 2 and end == "another call is faster":
+            await other.token_prices(TWO, purchase="one")
+        if number == 2 and end == "the key cannot be read":
+            keys[0] = ""
+        if number == 2 and end == "it is closed":
+            await http.aclose()
+
+    limiter, http = Open(before), httpx.AsyncClient(transport=httpx.MockTransport(seller))
+    client = market_of(
+        seller,
+        ledger=ledger,
+        rate_limiter=limiter,
+        send_api_key=True,
+        api_key=lambda: keys[0],
+        http_client=http,
+        signer=EndingSigner() if end == "the signer is interrupted" else CountingSigner(),
+    )
+    if end == "another call is faster":
+        assert (await client.token_prices(TWO, purchase="one")).again
+    else:
+        with pytest.raises((Stop, TradeError)):
+            await client.token_prices(TWO, purchase="one")
+    assert len(limiter.names) == 2, "an offer and a payment"
+    assert limiter.open == []

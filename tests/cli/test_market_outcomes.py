@@ -397,8 +397,9 @@ def test_ctrl_c_names_an_older_payment_that_is_signed_again(
     shop.add_fault("status", status=500, paid="only", count=1)
     older = buyer("market", "prices", "ETH", "--max-price", "0.03").problem["payment"]["id"]
     assert buyer("market", "prices", "BRETT", "--max-price", "0.03").code == 0
-    with Ledger(buyer.home / "ledger.sqlite3") as ledger, ledger._engine.transaction(write=True) as db:  # long ago
-        db.write("UPDATE payments SET valid_before = valid_before - 9000 WHERE id = ?", (older,))
+    long_ago = "UPDATE payments SET valid_before = valid_before - 9000 WHERE id = ?"
+    with Ledger(buyer.home / "ledger.sqlite3") as ledger:
+        ledger._engine.run(lambda db: db.write(long_ago, (older,)), write=True)
 
     def enough(self: object, seconds: float) -> None:
         raise KeyboardInterrupt

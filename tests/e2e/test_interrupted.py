@@ -2,31 +2,39 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import random
 import signal
+import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import count
+from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
 import httpx
 import pytest
 
-from tradesdk import SystemClock, Timeout, TradeClient
+from tradesdk import Budget, Ledger, PaymentOutcomeUnknownError, RateClaim, SystemClock, Timeout, TradeClient
 from tradesdk._http.settings import Origin
 from tradesdk._sync.connection_pool import ConnectionPool
+from tradesdk._sync.session import LocalRateLimiter
 
 from .._answers import ACCOUNT, BASE, KEY, ok, page, summary
 from .._answers import agent as whole
 from .._clock import START
 from .._hostile import Visit, answer, hostile
-from .._paidservice import JumpingClock
+from .._paidservice import CountingSigner, JumpingClock
 from .._rows import each_of
+from .._seller import TWO, Seller
+from .._sync._market import market_of
 from .._sync._network import networked
+from ..unit._offers import encoded, offer_2
 from ._interrupting import Interrupting
 
 GOOD = answer(json.dumps(ACCOUNT).encode())
@@ -90,17 +98,17 @@ def test_a_create_is_not_done_twice(monkeypatch: pytest.MonkeyPatch, lost: bool,
     assert len(posted) == len(set(posted)) > 2
 
 
-class Alarm(Exception):
-    """What a handler of somebody else raises."""
+class Alarm(TimeoutError):
+    """What a handler of somebody else raises. A connection that takes too long raises a `TimeoutError` as well."""
+
+
+def handler(*_: object) -> None:
+    raise Alarm
 
 
 @pytest.fixture
 def alarm() -> Iterator[Callable[[], None]]:
     """Sends a signal to this process, whose handler raises in the main thread."""
-
-    def handler(*_: object) -> None:
-        raise Alarm
-
     if not hasattr(signal, "SIGUSR1"):
         pytest.skip("there are no such signals on this system")
     before = signal.signal(signal.SIGUSR1, handler)
@@ -166,3 +174,186 @@ def test_a_real_signal_while_it_waits_to_retry(alarm: Callable[[], None]) -> Non
         timer.join()
         assert client.account.get().id == "acc_1"
     assert time.monotonic() - began < 50
+
+
+class Limiter:
+    """Does `act` where it is told to."""
+
+    rate_limit = None
+
+    def __init__(self, act: Callable[[], None], at: str) -> None:
+        self.act, self.at = act, at
+
+    def _do(self, name: str) -> None:
+        if name == self.at:
+            self.act()
+
+    def claim(self, name: str, /) -> RateClaim:
+        self._do("claim")
+        return RateClaim(id="one")
+
+    def answered(self, *_: object) -> None:
+        self._do("answered")
+
+    def failed(self, *_: object, sent: bool) -> None:
+        self._do("failed")
+
+
+class ActingSigner(CountingSigner):
+    def __init__(self, act: Callable[[], None]) -> None:
+        super().__init__()
+        self.act = act
+
+    def sign_digest(self, digest: bytes, /) -> bytes:
+        self.act()
+        return super().sign_digest(digest)
+
+
+@each_of("where", ["signer", "api_key", "claim", "answered", "failed", "connection", "answer"])
+def test_what_a_handler_raises_comes_out_as_itself(alarm: Callable[[], None], where: str) -> None:
+    """It is never taken for a failure of what it interrupted, and the request is not sent again."""
+    seen: list[str] = []
+
+    def act(here: str) -> None:
+        seen.append(here)
+        if here == where:
+            alarm()
+
+    def key() -> str:
+        act("api_key")
+        return KEY
+
+    def asking(request: httpx.Request) -> httpx.Response:
+        act("connection")
+        if where == "failed":
+            raise httpx.ConnectError("refused")
+        return httpx.Response(402, json={}, headers={"PAYMENT-REQUIRED": encoded(offer_2())}, stream=Body(act))
+
+    client = market_of(
+        Seller(asking=asking),
+        signer=ActingSigner(partial(act, "signer")),
+        rate_limiter=Limiter(partial(act, where), where),
+        send_api_key=True,
+        api_key=key,
+    )
+    with pytest.raises(Alarm):
+        client.token_prices(TWO)
+    assert seen.count(where) == 1
+
+
+class Body(httpx.SyncByteStream):
+    def __init__(self, act: Callable[[str], None]) -> None:
+        self.act = act
+
+    def __iter__(self) -> Iterator[bytes]:
+        self.act("answer")
+        yield b"{}"
+
+
+def interrupted(call: Callable[[], object], times: int) -> None:
+    """Interrupts a call so many times, each time at any moment of it. While that is handled, the same call works."""
+    left, armed, usual, chance = times, False, 1e-4, random.Random(times)
+
+    def raising(*_: object) -> None:
+        nonlocal left, armed
+        if armed:
+            left, armed = left - 1, False
+            raise Alarm
+
+    before = signal.signal(signal.SIGALRM, raising)
+    try:
+        while left:
+            began = time.perf_counter()
+            try:
+                armed = True
+                signal.setitimer(signal.ITIMER_REAL, chance.uniform(1e-6, 1.1 * usual))
+                call()
+                armed = False
+            except Alarm:
+                call()
+            else:
+                usual += (time.perf_counter() - began - usual) / 8
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def fork() -> None:
+    child = os.fork()
+    if child == 0:
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+
+
+class Used:
+    """What is used and interrupted: all of it would fail within seconds if something was still held."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.ledger = Ledger(path, sync=False, timeout=2)
+        self.numbers = count()
+        self.client = single(BASE, clock=JumpingClock())
+        self.buyer = market_of(Seller(), ledger=self.ledger, budget=Budget(total="1000"), deadline=2)
+        self.limiter = LocalRateLimiter(SystemClock())
+        self.limiter.answered(
+            RateClaim(), 200, {"x-ratelimit-limit": "60", "x-ratelimit-remaining": "60", "x-ratelimit-reset": "60"}
+        )
+
+    def ledger_write(self) -> None:
+        self.ledger.set_setting("one", lambda _: str(next(self.numbers)))
+
+    def ledger_read(self) -> None:
+        self.ledger.get("pay_none")
+
+    def ledger_close(self) -> None:
+        self.ledger.close()
+        self.ledger.get("pay_none")
+
+    def get(self) -> None:
+        assert self.client.account.get().id == "acc_1"
+
+    def limit(self) -> None:
+        self.limiter.failed(self.limiter.claim(""), sent=False)
+
+    def purchase(self) -> None:
+        with contextlib.suppress(PaymentOutcomeUnknownError):  # one that was interrupted may be in doubt
+            self.buyer.token_prices(TWO, purchase=f"number {next(self.numbers) // 4}")
+
+    def fork(self) -> None:
+        fork()
+        self.ledger.get("pay_none")
+
+    def works(self) -> None:
+        """Also in other processes, and from another connection."""
+        other = sqlite3.connect(self.path, timeout=2, isolation_level=None)
+        other.execute("BEGIN IMMEDIATE")
+        other.close()
+        for call in (self.ledger_write, self.get, self.limit, self.purchase, self.fork):
+            call()
+
+
+KINDS = {
+    "ledger_write": 5000,
+    "ledger_read": 3000,
+    "ledger_close": 1500,
+    "get": 6000,
+    "limit": 3000,
+    "purchase": 1000,
+    "fork": 500,
+}
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="there are no such signals on this system")
+@pytest.mark.filterwarnings("ignore")  # connections that nobody closed, alarms in callbacks of weak references
+@pytest.mark.parametrize(
+    ("kind", "times"),
+    [pytest.param(kind, 4 if kind == "fork" else 20, id=kind) for kind in KINDS]
+    + [pytest.param(kind, many, id=f"{kind} {many}", marks=pytest.mark.long) for kind, many in KINDS.items()],
+)
+def test_nothing_stays_held(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, kind: str, times: int) -> None:
+    """A handler raises wherever Python calls it. No lock, no slot and no hook of a fork stays blocked."""
+    networked(monkeypatch, httpx.MockTransport(lambda _: ok(ACCOUNT)))
+    used = Used(tmp_path / "ledger.sqlite3")
+    used.works()
+    interrupted(getattr(used, kind), times)
+    used.works()

@@ -25,6 +25,7 @@ from tradesdk import (
 )
 from tradesdk.payments.ledger import schema
 from tradesdk.payments.ledger.changes import Mark
+from tradesdk.payments.ledger.engine import Transaction
 from tradesdk.payments.ledger.rules import last_day, signed
 
 from .. import _courses as courses
@@ -268,16 +269,19 @@ class Real:
 
     def load(self, book: Book) -> None:
         self.ledger._known.clear()  # the rows are exchanged behind its back
-        with self.ledger._engine.transaction(write=True) as db:
+
+        def exchange(db: Transaction) -> None:
             db.write("DELETE FROM payments", ())
             db.write("DELETE FROM days", ())
             for row in book:
                 db.write(schema.ADD, [*schema.to_row(row.payment), row.owner, row.until])
                 db.write(schema.COUNT, (last_day(row.payment.counts_until), *signed(row.payment)))
 
+        self.ledger._engine.run(exchange, write=True)
+
     def book(self) -> Book:
-        with self.ledger._engine.transaction() as db:
-            (told,) = db.read(("SELECT id, owner, until FROM payments ORDER BY seq", ()))
+        statement = "SELECT id, owner, until FROM payments ORDER BY seq"
+        (told,) = self.ledger._engine.run(lambda db: db.read((statement, ())))
         rows = []
         for payment_id, owner, until in told:
             payment = self.ledger.get(payment_id)

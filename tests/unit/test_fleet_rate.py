@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import random
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from datetime import UTC, datetime
@@ -168,6 +170,31 @@ async def test_asynchronous_clients_share_it(postgres: Postgres, schema: str) ->
         assert {entry.status for entry in mock.journal(tenant)} == {200}
 
 
+async def test_a_claim_of_a_call_that_is_canceled_is_returned(
+    postgres: Postgres, schema: str, key: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, go_on = threading.Event(), threading.Event()
+    claim = SharedWindow.claim
+
+    def slowly(window: SharedWindow, name: str) -> RateClaim:
+        begun.set()
+        assert go_on.wait(60)
+        return claim(window, name)
+
+    clock = VirtualClock()
+    async with AsyncFleetRateLimiter(postgres.url(), schema=schema, clock=clock) as limiter:
+        await limiter.answered(await limiter.claim(key), 200, headers(clock, 1, 60, clock.now() + 60))
+        with monkeypatch.context() as patched:
+            patched.setattr(SharedWindow, "claim", slowly)
+            task = asyncio.create_task(limiter.claim(key))
+            await asyncio.to_thread(begun.wait, 60)
+            task.cancel()
+            go_on.set()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+        assert [bool((await limiter.claim(key)).wait) for _ in range(2)] == [False, True]
+
+
 # Without a server
 
 
@@ -193,6 +220,8 @@ def test_a_member_continues_alone_with_its_share(
     (warning,) = caplog.records
     assert (warning.event, warning.levelname) == ("fleet_alone", "WARNING")  # type: ignore[attr-defined]
     assert "15 requests a minute" in warning.getMessage()
+    member.failed(RateClaim(id="granted", name=key), sent=False)
+    assert [bool(member.claim(key).wait) for _ in range(2)] == [False, True], "one was returned"
     clock.advance(61)
     assert [bool(member.claim(key).wait) for _ in range(16)] == [False] * 15 + [True]
     proxy.join()

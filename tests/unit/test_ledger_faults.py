@@ -15,7 +15,7 @@ import pytest
 
 from tradesdk import Ledger, LedgerError, Payment, ReasonCode
 from tradesdk.payments.ledger.errors import from_sqlite
-from tradesdk.payments.ledger.sqlite import _after_fork, _before_fork
+from tradesdk.payments.ledger.sqlite import _before_fork, _held
 
 from .._rows import each_of
 from ._ledger import NOW, PLENTY, draft, reserve, resubmit, submit, submitted, told
@@ -87,8 +87,7 @@ def test_while_another_process_has_it_for_itself(path: Path, kept: Payment) -> N
 
 
 def test_while_another_thread_uses_it(ledger: Ledger, kept: Payment) -> None:
-    with ledger._engine.transaction():
-        refused(ledger, "ledger_locked")
+    ledger._engine.run(lambda _: refused(ledger, "ledger_locked"))
     assert ledger.get(kept.id) == kept
 
 
@@ -371,7 +370,7 @@ def test_an_older_copy_in_its_place_is_refused(ledger: Ledger, path: Path, kept:
     later = reserve(ledger)
     if forks:
         _before_fork()  # closes the file, as every fork does
-        _after_fork()
+        _held.clear()
     saved = path.with_name("saved")
     path.rename(saved)
     copy.replace(path)

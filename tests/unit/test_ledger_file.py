@@ -161,9 +161,9 @@ def test_odd_names_are_names(tmp_path: Path) -> None:
 def test_it_is_as_durable_as_it_can_be(path: Path, sync: bool, level: int) -> None:
     with Ledger(path, sync=sync) as ledger:
         reserve(ledger)
-        with ledger._engine.transaction() as db:
-            names = ("journal_mode", "synchronous", "fullfsync", "checkpoint_fullfsync", "secure_delete")
-            found = [rows[0][0] for rows in db.read(*((f"PRAGMA {name}", ()) for name in names))]
+        names = ("journal_mode", "synchronous", "fullfsync", "checkpoint_fullfsync", "secure_delete")
+        pragmas = [(f"PRAGMA {name}", ()) for name in names]
+        found = [rows[0][0] for rows in ledger._engine.run(lambda db: db.read(*pragmas))]
     assert found == ["wal", level, 1, 1, 1]
 
 

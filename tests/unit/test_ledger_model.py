@@ -1,7 +1,8 @@
 """Random courses of the ledger beside a plain model of it; and what a long past costs."""
 
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, TypeVar
 
 import pytest
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 
 from tradesdk import Budget, Ledger, PaymentStage, ReasonCode
 from tradesdk.payments.ledger import schema
+from tradesdk.payments.ledger.engine import Transaction
 from tradesdk.payments.ledger.schema import to_row
 from tradesdk.payments.ledger.sqlite import SqliteTransaction
 
@@ -58,25 +60,27 @@ def test_a_long_past_makes_nothing_slower() -> None:
             passed += 1
             return 0
 
-        with ledger._engine.transaction() as db:
-            assert isinstance(db, SqliteTransaction)
-            db.connection.set_progress_handler(tick, 10)
+        ledger._engine.run(partial(report, tick, 10))
         payment = reserve(ledger, draft("new"), Budget(per_hour="9999", per_day="9999", total="9999"))
         ledger.spending(Budget(total="1"), now=NOW)
         ledger.history(stages=[SENT], limit=10)
         told(ledger, submit(ledger, payment), ReasonCode.DELIVERED)
-        with ledger._engine.transaction() as db:
-            assert isinstance(db, SqliteTransaction)
-            db.connection.set_progress_handler(None, 0)
+        ledger._engine.run(partial(report, None, 0))
         return passed
 
+    def report(handler: Callable[[], int] | None, every: int, db: Transaction) -> None:
+        assert isinstance(db, SqliteTransaction)
+        db.connection.set_progress_handler(handler, every)
+
     def fill(payments: int) -> None:
-        with ledger._engine.transaction(write=True) as db:
+        def add(db: Transaction) -> None:
             for number in range(payments):
                 created = NOW - 90_000 - number  # neither of the last hour nor of today
                 old: dict[str, Any] = {"counted": 30_000, "created": created, "valid_before": int(created)}
                 for done in (draft(stage=PaymentStage.ANSWERED, **old), draft(stage=SENT, refused=True, **old)):
                     db.write(schema.ADD, [*to_row(done), None, 0.0])
+
+        ledger._engine.run(add, write=True)
 
     fill(50)
     few = steps()

@@ -189,7 +189,7 @@ class Faults:
             # Another process may have added one.
             return self._exists()
         if self._known_for != self.world.generation:
-            with store:
+            with store.transaction():
                 self._any = self._exists()
                 self._known_for = self.world.generation
         return self._any

@@ -5,7 +5,7 @@ Rules and error texts are those of a real HTTP/1.1 connection.
 
 from __future__ import annotations
 
-import threading
+import contextlib
 from collections.abc import AsyncIterator, Generator, Iterator
 from http import HTTPStatus
 
@@ -31,7 +31,6 @@ class ReplyStream(httpx.SyncByteStream, httpx.AsyncByteStream):
         self._request = request
         self._clock = clock
         self._wait: Wait | None = None
-        self._lock = threading.Lock()
         self._closed = False
         self._bodiless = reply.status in (204, 304)
         self._length = None if self._bodiless else _length_of(reply)
@@ -83,15 +82,11 @@ class ReplyStream(httpx.SyncByteStream, httpx.AsyncByteStream):
     def close(self) -> None:
         """From any thread: a read that waits ends at once. A second call does nothing."""
         self._closed = True
-        # A thread that is reading sees that it is closed, and does the rest.
-        if self._lock.acquire(blocking=False):
-            try:
-                self._pieces.close()
-                close = getattr(self._reply.body, "close", None)
-                if close is not None:
-                    close()
-            finally:
-                self._lock.release()
+        with contextlib.suppress(ValueError):  # a thread that is reading sees that it is closed, and does the rest
+            self._pieces.close()
+            close = getattr(self._reply.body, "close", None)
+            if close is not None:
+                close()
         if self._wait is not None:
             self._wait.end()
 
@@ -101,9 +96,12 @@ class ReplyStream(httpx.SyncByteStream, httpx.AsyncByteStream):
     def _next(self) -> bytes | Wait | None:
         """The next piece, or a wait before the next call; None at the end."""
         found: bytes | Wait | None = None
-        with self._lock:
+        try:
             if not self._closed:
                 found = next(self._pieces, None)
+        except ValueError:
+            if not self._closed:  # by another thread, which is closing the generator
+                raise
         # Before the next line: who closes the stream from now on ends this wait.
         self._wait = found if isinstance(found, Wait) else None
         if found is None or self._closed:

@@ -9,7 +9,6 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from functools import cache
-from types import TracebackType
 from typing import Any
 
 from ..core.clock import RealTime
@@ -26,7 +25,7 @@ _CREATE_TIMEOUT = 5.0
 
 
 class Database:
-    """One connection under one lock. `with store:` is a write transaction; nested ones join the outer.
+    """One connection under one lock.
 
     Another thread may close it at any time; every call after that fails with 503.
     """
@@ -76,7 +75,7 @@ class Database:
         # With a write-ahead log a commit outlives the process, and readers don't block the writer.
         self._enable_write_ahead_log()
         self._db.execute("PRAGMA synchronous=NORMAL")
-        with self:
+        with self.transaction():
             (version,) = self._db.execute("PRAGMA user_version").fetchone()
             if version == schema.VERSION:
                 return
@@ -97,34 +96,26 @@ class Database:
                     raise
             time.sleep(0.01)
 
-    def __enter__(self) -> bool:
-        """Begin a transaction, or continue the open one; whether it has begun here."""
-        self._lock.acquire()
-        if self._depth == 0:
+    @contextmanager
+    def transaction(self) -> Iterator[bool]:
+        """A write transaction; one within another joins it. Gives whether it is the outermost."""
+        with self._lock:
+            self._depth += 1
             try:
-                self._execute("BEGIN IMMEDIATE")
-                self._failure = None
-            except BaseException:
-                self._lock.release()
-                raise
-        self._depth += 1
-        return self._depth == 1
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._depth -= 1
-        try:
-            if self._depth == 0 and kind is None:
-                if self._failure is not None:
-                    # The caller handled the error and went on, but some of the changes may be missing.
-                    raise self._failure
-                self._execute("COMMIT")
-        finally:
-            # After a crash inside, or a failed commit (a full disk), nothing stays half done.
-            if self._depth == 0 and self._db.in_transaction:
-                self._db.execute("ROLLBACK")
-            self._lock.release()
+                if self._depth == 1:
+                    self._execute("BEGIN IMMEDIATE")
+                    self._failure = None
+                yield self._depth == 1
+                if self._depth == 1:
+                    if self._failure is not None:
+                        # The caller handled the error and went on, but some of the changes may be missing.
+                        raise self._failure
+                    self._execute("COMMIT")
+            finally:
+                self._depth -= 1
+                # After a crash inside, or a failed commit (a full disk), nothing stays half done.
+                if self._depth == 0 and not self._closed:
+                    self._db.rollback()
 
     def run(self, sql: str, args: Sequence[object] = ()) -> int:
         """Run a statement; the number of rows changed."""
@@ -201,7 +192,7 @@ class Database:
 
     def clear(self) -> None:
         """Empty every table."""
-        with self:
+        with self.transaction():
             for name in schema.NAMES:
                 self.run(f"DELETE FROM {name}")  # noqa: S608 - names of our own tables
 
@@ -227,7 +218,7 @@ class Database:
 
     def replace_from_attached(self) -> None:
         """Replace all rows with those of the attached file."""
-        with self:
+        with self.transaction():
             for name in schema.NAMES:
                 self.run(f"DELETE FROM main.{name}")  # noqa: S608 - names of our own tables
                 self.run(f"INSERT INTO main.{name} SELECT * FROM other.{name}")  # noqa: S608 - as above

@@ -93,7 +93,7 @@ def create(
     """Create a key; without `tenant`, for a new and empty tenant."""
     if scope not in SCOPES:
         raise MockServerError(f"{scope!r} is not a scope: {', '.join(SCOPES)}")
-    with world.store:
+    with world.store.transaction():
         if tenant is None:
             tenant = f"tenant-{world.store.next('', 'tenant')}"
             while world.store.value("SELECT 1 FROM tenants WHERE name = ?", (tenant,)):
@@ -132,7 +132,7 @@ def expire(world: World, key_id: str, at: float | None = None) -> None:
 
 def rotate(world: World, key_id: str) -> MockKey:
     """Revoke a key and create one with the same name, scope and tenant. MockServerError when it is revoked already."""
-    with world.store:
+    with world.store.transaction():
         row = world.store.one("SELECT name, scope, tenant, revoked_at FROM keys WHERE id = ?", (key_id,))
         if row is None:
             raise _no_key(key_id)
@@ -143,7 +143,7 @@ def rotate(world: World, key_id: str) -> MockKey:
 
 
 def _change(world: World, key_id: str, sql: str, value: object) -> None:
-    with world.store:
+    with world.store.transaction():
         if not world.store.run(sql, (value, key_id)):
             raise _no_key(key_id)
 
@@ -160,7 +160,7 @@ def _no_key(key_id: object) -> MockServerError:
 
 def set_plan(world: World, tenant: str, plan: str) -> None:
     """Change the plan: an upgrade at once, a downgrade at the end of the billing period."""
-    with world.store:
+    with world.store.transaction():
         if plan not in PLANS:
             raise MockServerError(f"{plan!r} is not a plan: {', '.join(PLANS)}")
         ensure_tenant(world, tenant, plan)

@@ -86,7 +86,7 @@ class World:
         self.on_gaps: Callable[[], object] = lambda: None
         self.gaps = gaps if isinstance(gaps, GapOptions) else GapOptions()
         try:
-            with self.store:
+            with self.store.transaction():
                 kept = self.store.get_meta("seed")
                 if kept is not None and seed is not None and int(kept) != seed:
                     raise StateFileError(str(self.store.path), f"was made with seed {kept}, not {seed}: reset it first")
@@ -172,7 +172,7 @@ class World:
     def transaction(self) -> Iterator[float]:
         """A write transaction. It begins by reading what another process has changed in the file; gives the time."""
         try:
-            with self.store as is_outermost:
+            with self.store.transaction() as is_outermost:
                 if is_outermost:
                     self._moved = False
                     if self.store.path is not None:
@@ -269,7 +269,7 @@ class World:
 
     def _save_clock(self) -> None:
         if self.store.path is not None:
-            with self.store:
+            with self.store.transaction():
                 self.store.set_meta("clock", json.dumps(self.clock.state()))
 
     def _load_clock(self) -> None:

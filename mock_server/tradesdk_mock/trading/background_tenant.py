@@ -61,7 +61,7 @@ def finish(world: World, at: float) -> None:
 
 def create(world: World) -> float:
     """Create the tenant, its wallets, its agents and their trades before the world was made; when that was."""
-    with world.store:
+    with world.store.transaction():
         tenants.ensure_tenant(world, BACKGROUND_TENANT)
         at = min(world.now(), world.created_at)
         now = int(at)

@@ -38,7 +38,7 @@ def populate(world: World, tenant: str, *, trades: int = 250) -> Populated:
     """
     if not history.OPEN_TRADES <= trades <= 1_000_000:
         raise MockServerError(f"populate: trades must be from {history.OPEN_TRADES} to 1,000,000")
-    with world.store:
+    with world.store.transaction():
         if tenant == BACKGROUND_TENANT:
             ensure_background_tenant(world)
         tenants.ensure_tenant(world, tenant)
@@ -56,7 +56,7 @@ def populate(world: World, tenant: str, *, trades: int = 250) -> Populated:
 def ensure_background_tenant(world: World) -> None:
     """Create it once. It is as old as the world: its agents trade on all signals published since."""
     if not background_tenant.is_ready(world):
-        with world.store:
+        with world.store.transaction():
             _build_background_tenant(world)
             signal_feed.catch_up(world)
 

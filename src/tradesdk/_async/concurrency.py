@@ -21,6 +21,7 @@ from ..errors import TradeError
 
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])
+AsyncAction = Callable[[], Awaitable[T]]
 
 
 def argument_called(right: str, *, not_: str) -> Callable[[F], F]:
@@ -123,8 +124,8 @@ class AsyncLoopBinding:
     def __init__(self) -> None:
         self._loop: object = None
 
-    def is_new(self) -> bool:
-        """Always False; a second event loop is refused, because connections cannot move."""
+    def check(self) -> None:
+        """Refuse a second event loop, because connections cannot move."""
         try:
             loop: object = asyncio.get_running_loop()  # `current_token` looks for the event loop's library first
         except RuntimeError:
@@ -133,7 +134,6 @@ class AsyncLoopBinding:
             self._loop = loop
         elif self._loop != loop:
             raise TradeError("this client belongs to another event loop: make a client inside each asyncio.run()")
-        return False
 
 
 async def run_to_completion(step: Callable[[], Coroutine[Any, Any, T]]) -> T:

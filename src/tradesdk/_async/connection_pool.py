@@ -7,7 +7,7 @@ takes the connection that was used last and puts it back on top: the cost stays 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncIterable, AsyncIterator
+from collections.abc import AsyncIterable, AsyncIterator, Callable
 from typing import Any, cast
 
 import h11
@@ -16,6 +16,7 @@ import httpcore
 from .._http.settings import Origin
 from .._http.tls import tls_context
 from .._system.clock import SystemClock
+from .._system.forks import bind
 from .._values.http import Headers, SentHeaders
 from .concurrency import AsyncLoopBinding, AsyncSemaphore
 from .deadline_stream import AsyncDeadlineConnection
@@ -56,39 +57,35 @@ class AsyncConnectionPool:
     def __init__(self, origin: Origin, *, max_connections: int = 100, keepalive_expiry: float = 5.0) -> None:
         self._origin = origin
         self._host = (b"Host", origin.authority)
-        self._home = AsyncLoopBinding()
         self._max_connections = max_connections
-        self._slots = AsyncSemaphore(max_connections)
         self._keepalive_expiry = keepalive_expiry
         self._idle: list[AsyncDeadlineConnection] = []
         self._checked: _CheckedHeaders | None = None
+        bind(self)
+        self.forked()
         self._closed = False
 
     @property
     def is_closed(self) -> bool:
         return self._closed
 
-    async def send(self, outgoing: Outgoing) -> AsyncPooledAnswer:
-        if self._home.is_new():
-            self._start_afresh()
-        # A stream takes no slot: it lasts, and a hundred of them would leave none for calls.
-        has_slot = not outgoing.is_stream
-        if has_slot and not await self._slots.acquire(outgoing.timeout["pool"]):
+    async def enter(self, timeout: float | None) -> Callable[[], None]:
+        slots = self._slots
+        if not await slots.acquire(timeout):
             raise httpcore.PoolTimeout("no connection became free in time")
-        connection = None
+        return slots.release
+
+    async def send(self, outgoing: Outgoing) -> AsyncPooledAnswer:
+        self._home.check()
+        connection = await self._connection()
         try:
-            connection = await self._connection()
-            connection.has_slot = has_slot
             connection.watch = outgoing.watch
             if connection.watch is not None:
                 connection.watch(connection)  # another thread may interrupt the wait for the answer
             connection.give_up = SystemClock.monotonic() + outgoing.deadline
             response = await connection.handle_async_request(self._request(outgoing))
         except BaseException:
-            if connection is not None:
-                await self.finished(connection, whole=False)
-            elif has_slot:
-                self._slots.release()
+            await self.finished(connection, whole=False)
             raise
         return AsyncPooledAnswer(self, connection, response)
 
@@ -113,11 +110,11 @@ class AsyncConnectionPool:
             checked = self._checked = _CheckedHeaders(headers, self._host)
         return checked.known
 
-    def tells_if_sent(self, error: Exception) -> bool:
+    def tells_if_sent(self, error: BaseException) -> bool:
         return True  # httpcore's errors are raised as they happen, with no hooks in between
 
-    def _start_afresh(self) -> None:
-        # In a forked process, using or closing the parent's connections would mix up its answers.
+    def forked(self) -> None:
+        """Start afresh: to use or close the connections of the process that forked would mix up its answers."""
         self._of_parent = self._idle
         self._idle = []
         self._slots = AsyncSemaphore(self._max_connections)
@@ -137,30 +134,25 @@ class AsyncConnectionPool:
 
     async def finished(self, connection: AsyncDeadlineConnection, *, whole: bool) -> None:
         """Keep a connection if a `whole` answer was read and it can be used again, else close it."""
-        has_slot = connection.has_slot  # read now: once it is back in the list, another call may use it
         connection.watch = connection.read_timeout = None
-        try:
-            if self._closed or not whole or not connection.is_idle() or connection.has_leftover():
-                if not connection.is_closed():
-                    await connection.aclose()
-                return
-            idle = self._idle
-            idle.append(connection)
-            if self._closed:  # by another thread, in between
-                await self.aclose()
-                return
-            oldest = next(iter(idle), connection)
-            if oldest is not connection and oldest.has_expired():
-                with contextlib.suppress(ValueError):  # another thread has just taken it
-                    idle.remove(oldest)
-                    await oldest.aclose()
-        finally:
-            if has_slot:
-                self._slots.release()
+        if self._closed or not whole or not connection.is_idle() or connection.has_leftover():
+            if not connection.is_closed():
+                await connection.aclose()
+            return
+        idle = self._idle
+        idle.append(connection)
+        if self._closed:  # by another thread, in between
+            await self.aclose()
+            return
+        oldest = next(iter(idle), connection)
+        if oldest is not connection and oldest.has_expired():
+            with contextlib.suppress(ValueError):  # another thread has just taken it
+                idle.remove(oldest)
+                await oldest.aclose()
 
     async def aclose(self) -> None:
-        if (self._idle or not self._closed) and self._home.is_new():
-            self._start_afresh()
+        if self._idle or not self._closed:
+            self._home.check()
         self._closed = True
         self._checked = None
         while (connection := _taken(self._idle)) is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING
 
@@ -11,7 +12,7 @@ from .._http import settings
 from .._http.retry import with_jitter
 from .._system.clock import Clock, SystemClock
 from .._values.http import RateClaim, RateLimit
-from .concurrency import in_thread
+from .concurrency import always_in_thread, in_thread
 
 if TYPE_CHECKING:
     from typing import Self
@@ -49,7 +50,14 @@ class AsyncFleetRateLimiter:
 
     async def claim(self, name: str, /) -> RateClaim:
         """Take one request from the window of an API key."""
-        claim = await in_thread(lambda: self._window.claim(name))
+        claims: list[RateClaim] = []
+        try:
+            await in_thread(lambda: claims.append(self._window.claim(name)))
+        except BaseException:  # canceled meanwhile
+            for claim in claims:
+                await always_in_thread(partial(self._window.failed, claim, sent=False))
+            raise
+        (claim,) = claims
         return RateClaim(with_jitter(claim.wait), name, "") if claim.wait else claim
 
     async def answered(self, claim: RateClaim, status: int, headers: Mapping[str, str], /) -> None:

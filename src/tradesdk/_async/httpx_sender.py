@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from http.cookiejar import CookieJar, DefaultCookiePolicy
 from typing import Any, Protocol
 from urllib.parse import parse_qsl
@@ -62,8 +62,11 @@ class AsyncHttpxSender:
     def is_closed(self) -> bool:
         return self._client.is_closed
 
+    async def enter(self, timeout: float | None) -> Callable[[], None]:
+        return _leave
+
     async def send(self, outgoing: Outgoing) -> AsyncHttpxAnswer:
-        self._home.is_new()
+        self._home.check()
         timeout = outgoing.timeout
         url = self._base_url + outgoing.target
         options: dict[str, Any] = {
@@ -93,7 +96,7 @@ class AsyncHttpxSender:
             request.url = _with_secret(request.url, self._secret_path)
         return request
 
-    def tells_if_sent(self, error: Exception) -> bool:
+    def tells_if_sent(self, error: BaseException) -> bool:
         # The transport of a given client may retry by itself, and a hook may raise anything after the request was sent;
         # of our own, httpx raises errors about the request while it reads an answer.
         return self._owned and before_sending(error)
@@ -113,8 +116,12 @@ class AsyncHttpxSender:
 
     async def aclose(self) -> None:
         if self._owned and not self.is_closed:
-            self._home.is_new()
+            self._home.check()
             await self._client.aclose()
+
+
+def _leave() -> None:
+    """Do nothing: the HTTP library limits its connections itself."""
 
 
 def _with_secret(url: Any, path: SecretPath) -> Any:

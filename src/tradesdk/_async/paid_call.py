@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
@@ -33,7 +32,7 @@ from ..payments.state_machine import (
     classify,
     classify_failure,
 )
-from .concurrency import always_in_thread, in_thread, sleep
+from .concurrency import AsyncAction, always_in_thread, in_thread, sleep
 
 if TYPE_CHECKING:
     from .seller import AsyncSeller
@@ -116,34 +115,36 @@ class AsyncPaidCall(Generic[T, R]):
 
         busy = "the same call is in progress and did not end before the deadline"
         elsewhere = "the same call is in progress in another process and did not end before the deadline"
-        async with self._alone(purchase.key, busy):
+
+        async def steps() -> None:
             while not self._results:  # again after another call was faster
                 earlier = await self._take(find, elsewhere)
                 if earlier is None or not await self._continue(earlier):
                     await self._sign(call, purchase)
-        return self._results[-1]
+
+        return await self._alone(steps, purchase.key, busy)
 
     async def resume(self, payment: Payment, find: Callable[[], Payment]) -> R:
         """Continue a payment that `find` reads, without signing."""
         busy = f"another call is sending payment {payment.id}"
-        async with self._alone(call_key(payment.method, payment.url, payment.body), busy, payment):
+
+        async def steps() -> None:
             current = await self._take(find, busy, patient=False) or payment
             if not await self._continue(current):  # it would have to be signed
                 raise blocking_error(self._payment or current)
-        return self._results[-1]
 
-    @asynccontextmanager
-    async def _alone(self, key: str, busy: str, payment: Payment | None = None) -> AsyncIterator[None]:
-        """Inside, no other call of this client does the same. At the end, nothing stays claimed.
+        return await self._alone(steps, call_key(payment.method, payment.url, payment.body), busy, payment)
+
+    async def _alone(self, steps: AsyncAction[None], key: str, busy: str, payment: Payment | None = None) -> R:
+        """The result of `steps`, while no other call of this client does the same. At the end, nothing stays claimed.
 
         If the call fails although it had the answer, the next equal call gets it.
         """
-        lock = self._seller.locks.of(key)
+        lock, change = self._seller.locks.of(key), cast("Reopen | ReleaseClaim", ReleaseClaim(owner=self._owner))
         if not await lock.acquire(self._seller.session.deadline):
             raise _in_progress(busy, payment)
-        change: Reopen | ReleaseClaim = ReleaseClaim(owner=self._owner)
         try:
-            yield
+            await steps()
         except BaseException as error:
             if isinstance(error, LedgerError) and error.payment is None:
                 error.payment = self._payment
@@ -159,6 +160,7 @@ class AsyncPaidCall(Generic[T, R]):
                     await always_in_thread(partial(self._end, self._payment, change))
             finally:
                 lock.release()
+        return self._results[-1]
 
     def _end(self, payment: Payment, change: Reopen | ReleaseClaim) -> None:
         """Write down what a call that was canceled, or failed unexpectedly, knows of its submission."""
@@ -274,14 +276,19 @@ class AsyncPaidCall(Generic[T, R]):
         if seller.check is not None:
             await seller.check.check(call, seller.session, self._give_up)
         # Before it is signed: waiting for the rate limit can take longer than a payment is valid.
-        self._claim_held = self._claim_held or await seller.paid.claim(self._request, self._give_up)
+        self._claim_held = await seller.paid.claim(self._request, self._give_up)
         try:
             is_signed = await in_thread(partial(self._authorize, purchase, found))
-        except Exception:
-            await seller.paid.limiter.failed(self._claim_held, sent=False)
-            raise
-        if is_signed:
-            await self._submit(is_written=True)
+            if is_signed:
+                await self._submit(is_written=True)
+        finally:
+            await self._return_claim()
+
+    async def _return_claim(self) -> None:
+        """Return a claim on the rate limit with which nothing was sent."""
+        claim, self._claim_held = self._claim_held, None
+        if claim is not None:
+            await self._seller.paid.unanswered(claim, sent=False)
 
     def _authorize(self, purchase: PurchaseIntent, offer: Offer) -> bool:
         """Guards, budget, signature, ledger, in this order; False: another call was faster."""
@@ -377,12 +384,13 @@ class AsyncPaidCall(Generic[T, R]):
 
         paid = self._seller.paid
         try:
-            claim, self._claim_held = self._claim_held or await paid.claim(request, self._give_up), None
+            self._claim_held = self._claim_held or await paid.claim(request, self._give_up)
             if not (self._machine.expired or self._machine.can_submit(self._latest())):  # it waited too long
-                await paid.limiter.failed(claim, sent=False)
+                await self._return_claim()
                 self._ending = self._machine.unsent("the rate limit had room only when its validity had ended")
                 return _Told(Step(self._ending, signs=True))
             self._ending = replace(self._machine.unsent("interrupted"), meaning=OPEN, sent=True)
+            claim, self._claim_held = self._claim_held, None
             await paid.exchange(request, self._give_up, self._signed, arrived, claim)
         except APIError as error:
             if not told:  # it was lost, or held back by the rate limit

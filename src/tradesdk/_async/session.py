@@ -8,6 +8,7 @@ import sys
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Protocol, TypeVar, runtime_checkable
 
 from .._http import settings
@@ -19,9 +20,10 @@ from .._http.retry import Operation, RetryBudget, RetryPolicy, with_jitter
 from .._http.settings import USER_AGENT, ApiKey, Timeout
 from .._http.transport_errors import connection_error, transport_error
 from .._system.clock import Clock
+from .._system.interrupts import failures
 from .._values.http import RateClaim, RateLimit, RawResponse, SentHeaders
 from ..errors import APIError, APIResponseError, APIStatusError, RateLimitError, TradeError
-from .concurrency import sleep
+from .concurrency import run_to_completion, sleep
 from .sending import AsyncAnswer, AsyncSender, Outgoing
 
 if TYPE_CHECKING:
@@ -214,14 +216,13 @@ class AsyncSession:
         url = self.base_url + request.target
         if claim is None:
             claim = await self.claim(request, give_up)
-        if self.sender.is_closed:
-            await self.limiter.failed(claim, sent=False)
-            raise TradeError("this client is closed; make a new one")
-        clock = self.clock
+        clock, sent = self.clock, False
         started = clock.monotonic()
         exchange: LoggedExchange | None = None
         handled = sys.exception()
         try:
+            if self.sender.is_closed:
+                raise TradeError("this client is closed; make a new one")
             headers = self._headers if request.body is None else self._headers_json
             if headers is None:
                 headers = self.header_list(request.body)
@@ -232,23 +233,29 @@ class AsyncSession:
                 request.method, request.target, headers, request.body, timeout, give_up - started, self.watch
             )
             exchange = self.log(outgoing)
-            answer = await self.sender.send(outgoing)
-            body = await self.receive(answer, give_up)
+            leave = await self.sender.enter(timeout["pool"])
+            try:
+                sent = True
+                answer = await self.sender.send(outgoing)
+                body = await self.receive(answer, give_up)
+            finally:
+                leave()
             status, content = answer.status, body.content()
             success = 200 <= status < 300
             if payment is not None:
                 content = _without(payment, content, success)
             if body.cut_short and success:
                 raise ConnectionError("the gzip of the answer is cut short")
-        except Exception as error:
-            lost = connection_error(error, request.method, url, proxy=self.sender.proxy, handled=handled)
+        except BaseException as error:
+            try:
+                lost = connection_error(error, request.method, url, proxy=self.sender.proxy, handled=handled)
+            except BaseException:
+                await self.unanswered(claim, sent=sent)
+                raise
             if payment is not None and not self.sender.tells_if_sent(error):
                 lost.sent = True  # a payment that may have arrived counts as sent
                 lost.temporary |= lost.code != "certificate_refused"
-            try:
-                await self.limiter.failed(claim, sent=lost.sent)
-            except Exception as problem:  # it must not hide what became of the request
-                limiter_failed(problem)
+            await self.unanswered(claim, sent=lost.sent)
             text = "%(method)s %(url)s: %(reason)s"
             event("request_failed", text, lost, level=logging.DEBUG, method=request.method, url=url)
             if exchange is not None:
@@ -265,7 +272,7 @@ class AsyncSession:
         seconds = clock.monotonic() - started if logged else 0.0
         try:
             await self.limiter.answered(claim, status, answer.headers)
-        except Exception as problem:
+        except failures(Exception) as problem:
             limiter_failed(problem)
         if logged:
             text, method = f"%(method)s %(url)s: %(status)d in {seconds * 1000:.0f} ms", request.method
@@ -345,6 +352,13 @@ class AsyncSession:
                 log_rate_limit_wait(wait)
             await sleep(self.clock, wait)
         return claim
+
+    async def unanswered(self, claim: RateClaim, *, sent: bool) -> None:
+        """Tell the rate limiter of a request without an answer."""
+        try:
+            await run_to_completion(partial(self.limiter.failed, claim, sent=sent))
+        except failures(Exception) as error:  # it must not hide what became of the request
+            limiter_failed(error)
 
     async def aclose(self) -> None:
         """Close the connections, but not a given client's."""

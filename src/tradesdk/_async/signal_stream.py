@@ -138,7 +138,7 @@ class AsyncSignalStream(Generic[ItemT]):
         if self._interruptible.shut:
             raise StopAsyncIteration
         if not self._items:
-            self._connection.home.is_new()
+            self._connection.home.check()
             try:
                 await self._interruptible.run(self._advance)
             except Interrupted:

@@ -66,7 +66,7 @@ class AsyncStreamConnection:
                 exchange.failed(lost.message)
             raise lost from lost.__cause__
         self._answer, self._patience = answer, 0.0
-        self.home.is_new()
+        self.home.check()
         self.watch()
         kind = answer.headers.get("content-type", "").partition(";")[0].strip().lower()
         coding = answer.coding.strip().lower()
@@ -129,7 +129,7 @@ class AsyncStreamConnection:
 
     async def aclose(self) -> None:
         if self._answer is not None:
-            self.home.is_new()
+            self.home.check()
         answer, self._answer = self._answer, None
         chunks, self._chunks = self._chunks, None
         self._pieces = iter(())

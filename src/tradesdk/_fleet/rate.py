@@ -100,6 +100,9 @@ class SharedWindow:
         if claim.id and not sent:
             with self._link.lock, suppress(FleetError):
                 self._known.pop(claim.name, None)
+                if claim.name in self._alone:
+                    self._alone[claim.name].release()
+                    return
                 self._run([(_RETURN, (claim.name,))])
 
     def close(self) -> None:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NoReturn
 from urllib.parse import quote, unquote, urlsplit
 
+from .._system.interrupts import failures
 from .._values.text import bare_key, printable
 from .._version import __version__
 from ..errors import ConfigError
@@ -162,7 +163,7 @@ def _called(source: Callable[[], str]) -> str:
         return source()
     except ConfigError:
         raise
-    except Exception as error:  # its text is not repeated: it may contain the key
+    except failures(Exception) as error:  # its text is not repeated: it may contain the key
         raise _bad_key(f"the function given as api_key= raised {type(error).__name__}; nothing was sent") from error
 
 

@@ -6,6 +6,7 @@ import socket
 import ssl
 from typing import TYPE_CHECKING
 
+from .._system.interrupts import raised_by_handler
 from .._values.text import printable
 from ..errors import APIConnectionError, APITimeoutError, ErrorCode
 
@@ -15,8 +16,10 @@ if TYPE_CHECKING:
 _LIBRARIES = frozenset({"httpcore", "httpcore2", "httpx", "httpx2"})
 
 
-def transport_error(error: Exception) -> bool:
-    """Whether an HTTP library, or a layer below it, raised it for a request."""
+def transport_error(error: BaseException) -> bool:
+    """Whether an HTTP library, or a layer below it, raised it for a request, and no signal handler did in between."""
+    if raised_by_handler(_first(error)):
+        return False
     return isinstance(error, OSError | UnicodeError | UnsendableError) or next(_names(error), None) is not None
 
 
@@ -24,7 +27,7 @@ class UnsendableError(ValueError):
     """A request that the HTTP library could not build."""
 
 
-def before_sending(error: Exception) -> bool:
+def before_sending(error: BaseException) -> bool:
     """Whether its class shows that nothing was sent, whoever raised it."""
     names = set(_names(error))
     return isinstance(error, UnsendableError) or bool(
@@ -33,15 +36,16 @@ def before_sending(error: Exception) -> bool:
 
 
 def connection_error(
-    error: Exception, method: str, url: str, *, proxy: str = "", handled: BaseException | None = None
+    error: BaseException, method: str, url: str, *, proxy: str = "", handled: BaseException | None = None
 ) -> APIConnectionError:
     """The SDK's error for an attempt without a complete answer; an error of something else is raised as it is.
 
     Its cause is the first one, such as the refused connection; the layers between only repeat it. `proxy`: the variable
     that names the proxy, if any. `handled`: the error that the caller was handling before the attempt.
     """
+    first = _first(error)
     if not transport_error(error):
-        raise error
+        raise first if raised_by_handler(first) else error
     causes: Sequence[BaseException] = list(_causes(error))
     # Transports of given clients may report it as a lost connection, or raise their error without `from`.
     if refused := [
@@ -56,7 +60,7 @@ def connection_error(
     return lost
 
 
-def _names(error: Exception) -> Iterator[str]:
+def _names(error: BaseException) -> Iterator[str]:
     """The names of its class and base classes that an HTTP library defines."""
     for one in type(error).__mro__:
         if one.__module__.partition(".")[0] in _LIBRARIES:
@@ -64,7 +68,7 @@ def _names(error: Exception) -> Iterator[str]:
 
 
 def _explain(
-    error: Exception, causes: Sequence[BaseException], of_proxy: str
+    error: BaseException, causes: Sequence[BaseException], of_proxy: str
 ) -> tuple[bool, bool, str, ErrorCode | None]:
     """Whether it may have been sent, whether another attempt could help, the message, and the code.
 
@@ -124,6 +128,10 @@ def _unconnected(causes: Sequence[BaseException], reason: str, of_proxy: str) ->
             case _:
                 pass
     return True, f"could not connect: {reason}", None
+
+
+def _first(error: BaseException) -> BaseException:
+    return list(_causes(error))[-1]
 
 
 def _causes(

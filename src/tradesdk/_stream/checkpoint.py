@@ -24,6 +24,7 @@ from .._http.response import explained
 from .._http.settings import data_folder
 from .._system import private_files
 from .._system.file_lock import FileLock, InUseError
+from .._system.interrupts import failures
 from .._values.hints import HINTS
 from .._values.text import printable
 from ..errors import CheckpointError, ErrorCode, InvalidArgumentError
@@ -262,7 +263,7 @@ class CheckpointFile:
         """Raise our error for what a file system or a content does."""
         try:
             yield
-        except OSError as error:
+        except failures(OSError) as error:
             raise self._failed(error, doing) from error
         except ValueError as error:
             what = printable(explained(error), 150)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import select
 import threading
 from collections.abc import Callable, Iterator
@@ -13,31 +12,20 @@ from weakref import WeakValueDictionary
 from .._http import arguments
 from .._system.clock import Clock, SystemClock
 from .._system.forks import bind
+from .._system.interrupts import failures
+from .._system.semaphore import Semaphore as Semaphore
 from .._system.sockets import cut_off
 from ..errors import TradeError
 
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])
+Action = Callable[[], T]
 _SLICE = 0.2  # seconds; closing a socket in another thread would not end a `select`
 
 
 def argument_called(right: str, *, not_: str) -> Callable[[F], F]:
     """`arguments.argument_called`: a blocking method is an ordinary function."""
     return arguments.argument_called(right, not_=not_)
-
-
-class Semaphore:
-    """A semaphore whose `acquire` waits for at most `timeout` seconds."""
-
-    def __init__(self, value: int) -> None:
-        self._inner = threading.Semaphore(value)
-
-    def acquire(self, timeout: float | None) -> bool:
-        """False when it was not free in time."""
-        return self._inner.acquire(timeout=None if timeout is None else min(timeout, threading.TIMEOUT_MAX))
-
-    def release(self) -> None:
-        self._inner.release()
 
 
 def sleep(clock: Clock, seconds: float) -> None:
@@ -70,7 +58,7 @@ class Interruptible:
             if self.shut:
                 raise Interrupted
             return step()
-        except Exception:
+        except failures(Exception):
             if self.shut:  # `close` cut off its connection
                 raise Interrupted from None
             raise
@@ -120,14 +108,8 @@ class Interruptible:
 
 
 class LoopBinding:
-    """Binds connections to one process."""
-
-    def __init__(self) -> None:
-        self._process = os.getpid()
-
-    def is_new(self) -> bool:
-        """Whether this process was forked since this was made."""
-        return os.getpid() != self._process
+    def check(self) -> None:
+        """Do nothing: there is no event loop."""
 
 
 def run_to_completion(step: Callable[[], T]) -> T:

@@ -8,7 +8,7 @@ takes the connection that was used last and puts it back on top: the cost stays 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, cast
 
 import h11
@@ -17,6 +17,7 @@ import httpcore
 from .._http.settings import Origin
 from .._http.tls import tls_context
 from .._system.clock import SystemClock
+from .._system.forks import bind
 from .._values.http import Headers, SentHeaders
 from .concurrency import LoopBinding, Semaphore
 from .deadline_stream import DeadlineConnection
@@ -57,39 +58,35 @@ class ConnectionPool:
     def __init__(self, origin: Origin, *, max_connections: int = 100, keepalive_expiry: float = 5.0) -> None:
         self._origin = origin
         self._host = (b"Host", origin.authority)
-        self._home = LoopBinding()
         self._max_connections = max_connections
-        self._slots = Semaphore(max_connections)
         self._keepalive_expiry = keepalive_expiry
         self._idle: list[DeadlineConnection] = []
         self._checked: _CheckedHeaders | None = None
+        bind(self)
+        self.forked()
         self._closed = False
 
     @property
     def is_closed(self) -> bool:
         return self._closed
 
-    def send(self, outgoing: Outgoing) -> PooledAnswer:
-        if self._home.is_new():
-            self._start_afresh()
-        # A stream takes no slot: it lasts, and a hundred of them would leave none for calls.
-        has_slot = not outgoing.is_stream
-        if has_slot and not self._slots.acquire(outgoing.timeout["pool"]):
+    def enter(self, timeout: float | None) -> Callable[[], None]:
+        slots = self._slots
+        if not slots.acquire(timeout):
             raise httpcore.PoolTimeout("no connection became free in time")
-        connection = None
+        return slots.release
+
+    def send(self, outgoing: Outgoing) -> PooledAnswer:
+        self._home.check()
+        connection = self._connection()
         try:
-            connection = self._connection()
-            connection.has_slot = has_slot
             connection.watch = outgoing.watch
             if connection.watch is not None:
                 connection.watch(connection)  # another thread may interrupt the wait for the answer
             connection.give_up = SystemClock.monotonic() + outgoing.deadline
             response = connection.handle_request(self._request(outgoing))
         except BaseException:
-            if connection is not None:
-                self.finished(connection, whole=False)
-            elif has_slot:
-                self._slots.release()
+            self.finished(connection, whole=False)
             raise
         return PooledAnswer(self, connection, response)
 
@@ -114,11 +111,11 @@ class ConnectionPool:
             checked = self._checked = _CheckedHeaders(headers, self._host)
         return checked.known
 
-    def tells_if_sent(self, error: Exception) -> bool:
+    def tells_if_sent(self, error: BaseException) -> bool:
         return True  # httpcore's errors are raised as they happen, with no hooks in between
 
-    def _start_afresh(self) -> None:
-        # In a forked process, using or closing the parent's connections would mix up its answers.
+    def forked(self) -> None:
+        """Start afresh: to use or close the connections of the process that forked would mix up its answers."""
         self._of_parent = self._idle
         self._idle = []
         self._slots = Semaphore(self._max_connections)
@@ -138,30 +135,25 @@ class ConnectionPool:
 
     def finished(self, connection: DeadlineConnection, *, whole: bool) -> None:
         """Keep a connection if a `whole` answer was read and it can be used again, else close it."""
-        has_slot = connection.has_slot  # read now: once it is back in the list, another call may use it
         connection.watch = connection.read_timeout = None
-        try:
-            if self._closed or not whole or not connection.is_idle() or connection.has_leftover():
-                if not connection.is_closed():
-                    connection.close()
-                return
-            idle = self._idle
-            idle.append(connection)
-            if self._closed:  # by another thread, in between
-                self.close()
-                return
-            oldest = next(iter(idle), connection)
-            if oldest is not connection and oldest.has_expired():
-                with contextlib.suppress(ValueError):  # another thread has just taken it
-                    idle.remove(oldest)
-                    oldest.close()
-        finally:
-            if has_slot:
-                self._slots.release()
+        if self._closed or not whole or not connection.is_idle() or connection.has_leftover():
+            if not connection.is_closed():
+                connection.close()
+            return
+        idle = self._idle
+        idle.append(connection)
+        if self._closed:  # by another thread, in between
+            self.close()
+            return
+        oldest = next(iter(idle), connection)
+        if oldest is not connection and oldest.has_expired():
+            with contextlib.suppress(ValueError):  # another thread has just taken it
+                idle.remove(oldest)
+                oldest.close()
 
     def close(self) -> None:
-        if (self._idle or not self._closed) and self._home.is_new():
-            self._start_afresh()
+        if self._idle or not self._closed:
+            self._home.check()
         self._closed = True
         self._checked = None
         while (connection := _taken(self._idle)) is not None:

@@ -34,7 +34,6 @@ class DeadlineConnection(httpcore.HTTPConnection):
         self.read_timeout: float | None = None  # replaces the request's, for streams
         self.network_stream: httpcore.NetworkStream | None = None
         self.watch: Callable[[object], None] | None = None
-        self.has_slot = False  # among the limited connections of the pool
 
     def reads_from(self, stream: httpcore.NetworkStream) -> None:
         """Set the network stream: after connecting, and again after TLS."""

@@ -3,8 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
@@ -34,7 +33,7 @@ from ..payments.state_machine import (
     classify,
     classify_failure,
 )
-from .concurrency import always_in_thread, in_thread, sleep
+from .concurrency import Action, always_in_thread, in_thread, sleep
 
 if TYPE_CHECKING:
     from .seller import Seller
@@ -117,34 +116,36 @@ class PaidCall(Generic[T, R]):
 
         busy = "the same call is in progress and did not end before the deadline"
         elsewhere = "the same call is in progress in another process and did not end before the deadline"
-        with self._alone(purchase.key, busy):
+
+        def steps() -> None:
             while not self._results:  # again after another call was faster
                 earlier = self._take(find, elsewhere)
                 if earlier is None or not self._continue(earlier):
                     self._sign(call, purchase)
-        return self._results[-1]
+
+        return self._alone(steps, purchase.key, busy)
 
     def resume(self, payment: Payment, find: Callable[[], Payment]) -> R:
         """Continue a payment that `find` reads, without signing."""
         busy = f"another call is sending payment {payment.id}"
-        with self._alone(call_key(payment.method, payment.url, payment.body), busy, payment):
+
+        def steps() -> None:
             current = self._take(find, busy, patient=False) or payment
             if not self._continue(current):  # it would have to be signed
                 raise blocking_error(self._payment or current)
-        return self._results[-1]
 
-    @contextmanager
-    def _alone(self, key: str, busy: str, payment: Payment | None = None) -> Iterator[None]:
-        """Inside, no other call of this client does the same. At the end, nothing stays claimed.
+        return self._alone(steps, call_key(payment.method, payment.url, payment.body), busy, payment)
+
+    def _alone(self, steps: Action[None], key: str, busy: str, payment: Payment | None = None) -> R:
+        """The result of `steps`, while no other call of this client does the same. At the end, nothing stays claimed.
 
         If the call fails although it had the answer, the next equal call gets it.
         """
-        lock = self._seller.locks.of(key)
+        lock, change = self._seller.locks.of(key), cast("Reopen | ReleaseClaim", ReleaseClaim(owner=self._owner))
         if not lock.acquire(self._seller.session.deadline):
             raise _in_progress(busy, payment)
-        change: Reopen | ReleaseClaim = ReleaseClaim(owner=self._owner)
         try:
-            yield
+            steps()
         except BaseException as error:
             if isinstance(error, LedgerError) and error.payment is None:
                 error.payment = self._payment
@@ -160,6 +161,7 @@ class PaidCall(Generic[T, R]):
                     always_in_thread(partial(self._end, self._payment, change))
             finally:
                 lock.release()
+        return self._results[-1]
 
     def _end(self, payment: Payment, change: Reopen | ReleaseClaim) -> None:
         """Write down what a call that was canceled, or failed unexpectedly, knows of its submission."""
@@ -275,14 +277,19 @@ class PaidCall(Generic[T, R]):
         if seller.check is not None:
             seller.check.check(call, seller.session, self._give_up)
         # Before it is signed: waiting for the rate limit can take longer than a payment is valid.
-        self._claim_held = self._claim_held or seller.paid.claim(self._request, self._give_up)
+        self._claim_held = seller.paid.claim(self._request, self._give_up)
         try:
             is_signed = in_thread(partial(self._authorize, purchase, found))
-        except Exception:
-            seller.paid.limiter.failed(self._claim_held, sent=False)
-            raise
-        if is_signed:
-            self._submit(is_written=True)
+            if is_signed:
+                self._submit(is_written=True)
+        finally:
+            self._return_claim()
+
+    def _return_claim(self) -> None:
+        """Return a claim on the rate limit with which nothing was sent."""
+        claim, self._claim_held = self._claim_held, None
+        if claim is not None:
+            self._seller.paid.unanswered(claim, sent=False)
 
     def _authorize(self, purchase: PurchaseIntent, offer: Offer) -> bool:
         """Guards, budget, signature, ledger, in this order; False: another call was faster."""
@@ -378,12 +385,13 @@ class PaidCall(Generic[T, R]):
 
         paid = self._seller.paid
         try:
-            claim, self._claim_held = self._claim_held or paid.claim(request, self._give_up), None
+            self._claim_held = self._claim_held or paid.claim(request, self._give_up)
             if not (self._machine.expired or self._machine.can_submit(self._latest())):  # it waited too long
-                paid.limiter.failed(claim, sent=False)
+                self._return_claim()
                 self._ending = self._machine.unsent("the rate limit had room only when its validity had ended")
                 return _Told(Step(self._ending, signs=True))
             self._ending = replace(self._machine.unsent("interrupted"), meaning=OPEN, sent=True)
+            claim, self._claim_held = self._claim_held, None
             paid.exchange(request, self._give_up, self._signed, arrived, claim)
         except APIError as error:
             if not told:  # it was lost, or held back by the rate limit

@@ -13,6 +13,7 @@ from .._http.request import CreateLookup, Request
 from .._http.response import failure_of
 from .._http.retry import Retries
 from .._http.service_time import server_now
+from .._system.interrupts import failures
 from ..errors import AmbiguousOutcomeError, APIError, NotFoundError, TradeError
 from .concurrency import sleep
 from .pagination import Pages
@@ -80,7 +81,7 @@ class RetryLoop(Generic[T]):
             return self._look_and_send()
         except APIError:
             raise
-        except Exception as error:  # such as a closed client; an earlier attempt may have succeeded
+        except failures(Exception) as error:  # such as a closed client; an earlier attempt may have succeeded
             if not self._retries.outcome_unknown:
                 raise
             reason = str(error) if isinstance(error, TradeError) else type(error).__name__

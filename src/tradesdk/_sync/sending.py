@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 
 class Outgoing(NamedTuple):
-    """One request to send. It ends within `deadline` seconds; a stream takes none of the limited connections."""
+    """One request to send. It ends within `deadline` seconds."""
 
     method: str
     target: str  # path and query, quoted, without the path of the base URL
@@ -65,11 +65,19 @@ class Sender(Protocol):
 
     @property
     def is_closed(self) -> bool: ...
+
+    def enter(self, timeout: float | None) -> Callable[[], None]:
+        """Wait until fewer requests are on the way than may be. Returns what has to be called at the end of this one.
+
+        A stream does not ask: it lasts, and a hundred of them would leave no connection for calls.
+        """
+        ...
+
     def send(self, outgoing: Outgoing) -> Answer:
         """Send a request and read the headers of its answer."""
         ...
 
-    def tells_if_sent(self, error: Exception) -> bool:
+    def tells_if_sent(self, error: BaseException) -> bool:
         """Whether the error's class reliably tells if the request was sent."""
         ...
 

@@ -9,6 +9,7 @@ import sys
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Protocol, TypeVar, runtime_checkable
 
 from .._http import settings
@@ -20,9 +21,10 @@ from .._http.retry import Operation, RetryBudget, RetryPolicy, with_jitter
 from .._http.settings import USER_AGENT, ApiKey, Timeout
 from .._http.transport_errors import connection_error, transport_error
 from .._system.clock import Clock
+from .._system.interrupts import failures
 from .._values.http import RateClaim, RateLimit, RawResponse, SentHeaders
 from ..errors import APIError, APIResponseError, APIStatusError, RateLimitError, TradeError
-from .concurrency import sleep
+from .concurrency import run_to_completion, sleep
 from .sending import Answer, Outgoing, Sender
 
 if TYPE_CHECKING:
@@ -215,14 +217,13 @@ class Session:
         url = self.base_url + request.target
         if claim is None:
             claim = self.claim(request, give_up)
-        if self.sender.is_closed:
-            self.limiter.failed(claim, sent=False)
-            raise TradeError("this client is closed; make a new one")
-        clock = self.clock
+        clock, sent = self.clock, False
         started = clock.monotonic()
         exchange: LoggedExchange | None = None
         handled = sys.exception()
         try:
+            if self.sender.is_closed:
+                raise TradeError("this client is closed; make a new one")
             headers = self._headers if request.body is None else self._headers_json
             if headers is None:
                 headers = self.header_list(request.body)
@@ -233,23 +234,29 @@ class Session:
                 request.method, request.target, headers, request.body, timeout, give_up - started, self.watch
             )
             exchange = self.log(outgoing)
-            answer = self.sender.send(outgoing)
-            body = self.receive(answer, give_up)
+            leave = self.sender.enter(timeout["pool"])
+            try:
+                sent = True
+                answer = self.sender.send(outgoing)
+                body = self.receive(answer, give_up)
+            finally:
+                leave()
             status, content = answer.status, body.content()
             success = 200 <= status < 300
             if payment is not None:
                 content = _without(payment, content, success)
             if body.cut_short and success:
                 raise ConnectionError("the gzip of the answer is cut short")
-        except Exception as error:
-            lost = connection_error(error, request.method, url, proxy=self.sender.proxy, handled=handled)
+        except BaseException as error:
+            try:
+                lost = connection_error(error, request.method, url, proxy=self.sender.proxy, handled=handled)
+            except BaseException:
+                self.unanswered(claim, sent=sent)
+                raise
             if payment is not None and not self.sender.tells_if_sent(error):
                 lost.sent = True  # a payment that may have arrived counts as sent
                 lost.temporary |= lost.code != "certificate_refused"
-            try:
-                self.limiter.failed(claim, sent=lost.sent)
-            except Exception as problem:  # it must not hide what became of the request
-                limiter_failed(problem)
+            self.unanswered(claim, sent=lost.sent)
             text = "%(method)s %(url)s: %(reason)s"
             event("request_failed", text, lost, level=logging.DEBUG, method=request.method, url=url)
             if exchange is not None:
@@ -266,7 +273,7 @@ class Session:
         seconds = clock.monotonic() - started if logged else 0.0
         try:
             self.limiter.answered(claim, status, answer.headers)
-        except Exception as problem:
+        except failures(Exception) as problem:
             limiter_failed(problem)
         if logged:
             text, method = f"%(method)s %(url)s: %(status)d in {seconds * 1000:.0f} ms", request.method
@@ -346,6 +353,13 @@ class Session:
                 log_rate_limit_wait(wait)
             sleep(self.clock, wait)
         return claim
+
+    def unanswered(self, claim: RateClaim, *, sent: bool) -> None:
+        """Tell the rate limiter of a request without an answer."""
+        try:
+            run_to_completion(partial(self.limiter.failed, claim, sent=sent))
+        except failures(Exception) as error:  # it must not hide what became of the request
+            limiter_failed(error)
 
     def close(self) -> None:
         """Close the connections, but not a given client's."""

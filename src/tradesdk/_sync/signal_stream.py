@@ -139,7 +139,7 @@ class SignalStream(Generic[ItemT]):
         if self._interruptible.shut:
             raise StopIteration
         if not self._items:
-            self._connection.home.is_new()
+            self._connection.home.check()
             try:
                 self._interruptible.run(self._advance)
             except Interrupted:

@@ -67,7 +67,7 @@ class StreamConnection:
                 exchange.failed(lost.message)
             raise lost from lost.__cause__
         self._answer, self._patience = answer, 0.0
-        self.home.is_new()
+        self.home.check()
         self.watch()
         kind = answer.headers.get("content-type", "").partition(";")[0].strip().lower()
         coding = answer.coding.strip().lower()
@@ -130,7 +130,7 @@ class StreamConnection:
 
     def close(self) -> None:
         if self._answer is not None:
-            self.home.is_new()
+            self.home.check()
         answer, self._answer = self._answer, None
         chunks, self._chunks = self._chunks, None
         self._pieces = iter(())

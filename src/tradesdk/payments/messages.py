@@ -6,6 +6,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import TypeVar
 
+from .._system.interrupts import failures
 from .._values.http import RawResponse
 from .._values.money import shown_usd
 from .._values.payment import GRACE, Payment, PaymentProof, PaymentStage, ReasonCode
@@ -45,7 +46,7 @@ def asked(signer: Callable[[], T], what: str = "the signer") -> T:
         return signer()
     except TradeError as error:
         failure = error.message
-    except Exception as error:
+    except failures(Exception) as error:
         failure = f"{what} failed with {type(error).__name__}"
     raise PaymentRefusedError(failure, code="signer_failed")
 

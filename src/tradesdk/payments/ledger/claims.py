@@ -9,6 +9,8 @@ import re
 import secrets
 import socket
 
+from ..._system.interrupts import failures
+
 LONGEST_CLAIM = 300
 """The longest that a claim on a payment may last, in seconds."""
 _SLACK = 30
@@ -53,7 +55,7 @@ def _is_running(pid: int) -> bool:
         os.kill(pid, 0)
     except ProcessLookupError:
         return False
-    except OSError:  # the process of another user
+    except failures(OSError):  # the process of another user
         return True
     return True
 
@@ -71,12 +73,12 @@ def _boot_id() -> str:
     try:
         with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
             return file.read().strip()
-    except (OSError, UnicodeDecodeError):
+    except failures(OSError, UnicodeDecodeError):
         return ""
 
 
 def _pid_namespace() -> str:
     try:
         return os.readlink("/proc/self/ns/pid")
-    except OSError:
+    except failures(OSError):
         return ""

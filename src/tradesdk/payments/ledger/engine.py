@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import threading
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
-from typing import Protocol
+from collections.abc import Callable, Sequence
+from typing import Protocol, TypeVar
 
 from ..._fleet.server import Row
 from ..._system.clock import SystemClock
+from ..._system.semaphore import Semaphore
 from ...errors import LedgerError
 from . import errors
+
+T = TypeVar("T")
 
 
 class DamagedRowError(Exception):
@@ -56,17 +57,22 @@ class Engine(ABC):
     def __init__(self, shown: str, timeout: float) -> None:
         self.shown = shown
         self._timeout = timeout
-        self._lock = threading.Lock()
+        self._lock = Semaphore(1)
         self._waited: set[str] = set()
         """Owners that have waited a whole timeout for a lock: they don't wait again while it is held."""
 
-    @contextmanager
-    def transaction(
-        self, consequence: str = errors.NOTHING_SENT, *, write: bool = False, owner: str | None = None
-    ) -> Iterator[Transaction]:
-        """A transaction of the call `owner`; one that writes excludes all others that do, and is durable at its end.
+    def run(
+        self,
+        step: Callable[[Transaction], T],
+        consequence: str = errors.NOTHING_SENT,
+        *,
+        write: bool = False,
+        owner: str | None = None,
+    ) -> T:
+        """Do `step` in a transaction of the call `owner`; one that writes excludes all others that do, and is durable
+        at its end.
 
-        If the block raises, nothing has changed.
+        If the step raises, nothing has changed.
 
         Raises:
             LedgerError: it failed; `consequence` says what that means for the call.
@@ -76,8 +82,7 @@ class Engine(ABC):
             if not self._lock.acquire(timeout=left(deadline)):
                 raise errors.locked(self.shown)
             try:
-                with self._begin(deadline, write=write) as transaction:
-                    yield transaction
+                result = self._run(step, deadline, write=write)
             finally:
                 self._lock.release()
         except (errors.UnusableLedgerError, DamagedRowError, OverflowError, UnicodeError) as error:
@@ -88,6 +93,7 @@ class Engine(ABC):
             raise LedgerError(message, code=problem.code, hint=problem.hint) from problem.__cause__
         if owner is not None:
             self._waited.clear()
+        return result
 
     def _problem(self, error: Exception) -> errors.UnusableLedgerError:
         if isinstance(error, errors.UnusableLedgerError):
@@ -96,8 +102,8 @@ class Engine(ABC):
         return how(self.shown, str(error))
 
     @abstractmethod
-    def _begin(self, deadline: float, *, write: bool) -> AbstractContextManager[Transaction]:
-        """A transaction, committed if the block does not raise. If it fails, it raises `UnusableLedgerError`."""
+    def _run(self, step: Callable[[Transaction], T], deadline: float, *, write: bool) -> T:
+        """Do `step` in a transaction, committed if that does not raise; `UnusableLedgerError` if it fails."""
 
     @abstractmethod
     def sign(self) -> None:

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 
 from ..._fleet import rate, signals
 from ..._fleet.blocking import MEMBERS, Link, Statement
 from ..._fleet.server import Row, Server, UnusableServerError
 from ..._system import forks
 from ..._system.clock import SystemClock
+from ..._system.semaphore import Semaphore
 from . import errors
 from . import schema as sql
-from .engine import Engine, StaleRowError
+from .engine import Engine, StaleRowError, T
 
 _WORDS = (
     ("seq INTEGER PRIMARY KEY", "seq BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY"),
@@ -73,31 +73,32 @@ class PostgresEngine(Engine):
 
     def forked(self) -> None:
         """In the child of a fork: the lock may be held by a thread of the parent."""
-        self._lock = threading.Lock()
+        self._lock = Semaphore(1)
 
-    @contextmanager
-    def _begin(self, deadline: float, *, write: bool) -> Iterator[PostgresTransaction]:
-        found: Exception | None = None
+    def _run(self, step: Callable[[PostgresTransaction], T], deadline: float, *, write: bool) -> T:
         transaction = PostgresTransaction(self, deadline, write=write)
+        self.link.reset()  # an interrupt may have prevented the end of the last one
         try:
-            yield transaction
+            result = step(transaction)
             transaction.commit()
+            return result
         except UnusableServerError as error:
-            if error.kind == "stale":
-                found = StaleRowError()
-            else:
+            found: Exception = StaleRowError()
+            if error.kind != "stale":
                 found = errors.UnusableLedgerError(errors.CODES[error.kind], f"the ledger {error.what}", error.hint)
         finally:
             self.link.reset()
-        if found is not None:  # outside of the handler: frames of that error have what was to be written
-            raise found
+        raise found  # outside of the handler: frames of that error have what was to be written
 
     def sign(self) -> None:
         """Nothing: a call never makes tables, so lost ones are missed."""
 
     def close(self) -> None:
-        with self._lock:
+        self._lock.acquire()
+        try:
             self.link.close()
+        finally:
+            self._lock.release()
 
 
 class PostgresTransaction:

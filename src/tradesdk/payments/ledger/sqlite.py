@@ -7,13 +7,13 @@ import os
 import sqlite3
 import threading
 import weakref
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
 
 from ..._fleet.server import Row
+from ..._system.interrupts import failures
 from . import errors
 from . import schema as sql
-from .engine import Engine, StaleRowError, left
+from .engine import Engine, StaleRowError, T, left
 from .opening import mark_signed, open_file, open_memory
 
 
@@ -52,8 +52,7 @@ class SqliteEngine(Engine):
         with _FILES_LOCK:
             _FILES.add(self)
 
-    @contextmanager
-    def _begin(self, deadline: float, *, write: bool) -> Iterator[SqliteTransaction]:
+    def _run(self, step: Callable[[SqliteTransaction], T], deadline: float, *, write: bool) -> T:
         if self._process != os.getpid() and (self._path is None or self._db is not None):
             raise errors.failed(
                 self.shown,
@@ -62,26 +61,22 @@ class SqliteEngine(Engine):
             )
         try:
             db = self._open(deadline)
-            self._end(db)  # an interrupt may have prevented the end of the last one
             try:
                 db.execute("BEGIN IMMEDIATE" if write else "BEGIN")
                 (version,) = db.execute("PRAGMA user_version").fetchone()
                 if version != sql.VERSION:  # another release has changed it
                     raise errors.other_version(self.shown, version, sql.VERSION)
-                yield SqliteTransaction(db)
+                result = step(SqliteTransaction(db))
                 db.execute("COMMIT")
             finally:
-                self._end(db)
+                db.rollback()  # does nothing after the commit
         except sqlite3.Error as error:
             if getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_READONLY:
                 self._close()  # a connection that was opened read-only stays so
             raise errors.from_sqlite(error, self.shown) from error
-        except OSError as error:
+        except failures(OSError) as error:
             raise errors.from_os(error, self.shown) from error
-
-    def _end(self, db: sqlite3.Connection) -> None:
-        if db.in_transaction:
-            db.execute("ROLLBACK")
+        return result
 
     def sign(self) -> None:
         """Create the mark that reveals a missing ledger, before the first signed payment is written."""
@@ -91,16 +86,25 @@ class SqliteEngine(Engine):
 
     def close(self) -> None:
         """Close the file. A ledger in memory stays."""
-        with self._lock:
-            self._close()
+        for _ in self.closed():
             self._opened = None
+
+    def closed(self) -> Iterator[None]:
+        """The file is closed, and no thread opens it, until this goes on or is dropped."""
+        self._lock.acquire()
+        try:
+            self._close()
+            yield
+        finally:
+            self._lock.release()
 
     def _open(self, deadline: float) -> sqlite3.Connection:
         if self._path is None:
             if self._db is None:
-                self._db = open_memory()
-                self._db.row_factory = _to_row
-                weakref.finalize(self, self._db.close)
+                db = open_memory()
+                db.row_factory = _to_row
+                weakref.finalize(self, db.close)
+                self._db = db
             return self._db
         if self._opened is not None and (found := _identity(self._path)) != self._opened:
             # An empty file in its place, or an older copy, would not know what is spent.
@@ -111,10 +115,11 @@ class SqliteEngine(Engine):
             self._process = os.getpid()
             self._real = os.path.realpath(self._path)
             self._marked = False
-            self._db = open_file(self._real, sync=self._sync, timeout=left(deadline))
-            self._db.row_factory = _to_row
+            db = open_file(self._real, sync=self._sync, timeout=left(deadline))
+            db.row_factory = _to_row
             self._opened = _identity(self._path)
             self._busy = -1
+            self._db = db
         busy = math.ceil(left(deadline) * 1000)
         if busy != self._busy:
             self._db.execute(f"PRAGMA busy_timeout = {busy}")
@@ -135,7 +140,7 @@ def _identity(path: str) -> tuple[int, int, bool] | None:
     """The identity of a file, and whether it has content; None when it is missing."""
     try:
         found = os.stat(path)
-    except OSError:
+    except failures(OSError):
         return None
     return found.st_dev, found.st_ino, found.st_size > 0
 
@@ -144,23 +149,22 @@ def _identity(path: str) -> tuple[int, int, bool] | None:
 # writes. So every file is closed before a fork, and each process opens it again when it needs it.
 _FILES_LOCK = threading.Lock()
 _FILES: weakref.WeakSet[SqliteEngine] = weakref.WeakSet()
-_held: list[SqliteEngine] = []
+_held: list[Iterator[None]] = []
+"""Each releases a lock when it is dropped: one call in C drops all, which no handler of a signal interrupts."""
+
+
+def _no_new_files() -> Iterator[None]:
+    with _FILES_LOCK:
+        yield
 
 
 def _before_fork() -> None:
-    _FILES_LOCK.acquire()
+    _held.append(_no_new_files())
+    next(_held[-1])
     for file in list(_FILES):
-        file._lock.acquire()
-        _held.append(file)
-        file._close()
-
-
-def _after_fork() -> None:
-    while _held:
-        _held.pop()._lock.release()
-    if _FILES_LOCK.locked():  # not locked in the child of a fork that did not run the hook before it
-        _FILES_LOCK.release()
+        _held.append(file.closed())
+        next(_held[-1])
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork)
+    os.register_at_fork(before=_before_fork, after_in_parent=_held.clear, after_in_child=_held.clear)

@@ -135,15 +135,11 @@ class Ledger:
         - answered, while its answer `waits`, and if it was `updated` after `now - 60`. One `updated` more than 5
           seconds after `now` is ignored: the clock was set back since.
         """
-        with self._engine.transaction() as db:
-            (rows,) = db.read(_finding(fingerprint, now, since))
-            return _payment(rows[0]) if rows else None
+        return self._engine.run(lambda db: _first(db.read(_finding(fingerprint, now, since))))
 
     def get(self, payment_id: str) -> Payment | None:
         """The payment with this id, or None."""
-        with self._engine.transaction() as db:
-            (rows,) = db.read((sql.BY_ID, (payment_id,)))
-            return _payment(rows[0]) if rows else None
+        return self._engine.run(lambda db: _first(db.read((sql.BY_ID, (payment_id,)))))
 
     def history(
         self,
@@ -162,21 +158,24 @@ class Ledger:
         """
         if limit < 1:
             raise InvalidArgumentError("limit must be 1 or more")
-        with self._engine.transaction() as db:
-            seq, limit = _NEWEST, min(limit, _NEWEST)
+
+        def read(db: Transaction) -> list[Payment]:
+            seq, most = _NEWEST, min(limit, _NEWEST)
             if before is not None:
                 (found,) = db.read((sql.SEQ, (before,)))
                 if not found:
                     raise errors.no_payment(before)
                 seq = found[0][0]
             if not stages and not unproven:
-                (rows,) = db.read((sql.NEWEST, (seq, limit)))
+                (rows,) = db.read((sql.NEWEST, (seq, most)))
             else:
                 wanted = sorted({stage.value for stage in stages or PaymentStage})
                 statement, parts = sql.newest_of(len(wanted), unproven=unproven)
-                each = [value for stage in wanted for value in (stage, seq, limit) * parts]
-                (rows,) = db.read((statement, (*each, limit)))
+                each = [value for stage in wanted for value in (stage, seq, most) * parts]
+                (rows,) = db.read((statement, (*each, most)))
             return [_payment(row) for row in rows]
+
+        return self._engine.run(read)
 
     def overview(
         self,
@@ -191,11 +190,14 @@ class Ledger:
         """What `find` and `spending` return, and the settings, in one read."""
         accounts = _Accounts(budget, now, max_price)
         by_run = [] if run is None else [(sql.BY_RUN, (run, ""))]
-        with self._engine.transaction() as db:
+
+        def read(db: Transaction) -> Overview:
             rows, *more = db.read(_finding(fingerprint, now, since), *by_run, *accounts.statements)
             spending = accounts.read(more[len(by_run) :]).spending
             of_run = None if run is None else _of_run(more[0], accounts.reserved, run, now)
-            return Overview(_payment(rows[0]) if rows else None, spending, of_run, accounts.settings)
+            return Overview(_first([rows]), spending, of_run, accounts.settings)
+
+        return self._engine.run(read)
 
     def spending(self, budget: Budget, *, now: float, max_price: int | None = None) -> Spending:
         """What is spent and held, and what `budget` and the ledger's own budget leave.
@@ -205,8 +207,7 @@ class Ledger:
         midnight UTC: before `counts_until`, by the largest amount that was signed for its nonce.
         """
         accounts = _Accounts(budget, now, max_price)
-        with self._engine.transaction() as db:
-            return accounts.read(db.read(*accounts.statements)).spending
+        return self._engine.run(lambda db: accounts.read(db.read(*accounts.statements)).spending)
 
     def reserve(self, wanted: Reservation) -> tuple[Payment, bool]:
         """Reserve an amount, and claim its payment.
@@ -231,7 +232,8 @@ class Ledger:
         """
         payment, now = wanted.payment, wanted.now
         accounts = _Accounts(wanted.budget, now, wanted.max_price)
-        with self._engine.transaction(write=True, owner=wanted.owner) as db:
+
+        def step(db: Transaction) -> LedgerRow | Payment | PaymentRefusedError:
             rows, *more = db.read(_finding(payment.fingerprint, now, wanted.since), *accounts.statements)
             if abs(self._engine.ahead) > MAX_AHEAD:
                 raise errors.clocks_differ(self._engine.shown, self._engine.ahead)
@@ -239,24 +241,27 @@ class Ledger:
                 db.write(sql.FORGET, (now - rules.KEPT,))
             if accounts.has_void:
                 db.write(sql.VOID, possible_ends(now))
-            found, earlier, saved = None, None, LedgerRow(payment)
+            found, earlier = None, None
             if rows:
                 found = self._row(rows[0])
                 earlier = rules.kept_answer(rules.without_void(found.payment, now), now)
                 if not (rules.is_signable(earlier, wanted.over) and found.is_free_for(wanted.owner, now)):
-                    return earlier, False
+                    return earlier
                 found = replace(found, payment=earlier)
             again = wanted.of(earlier)
             known = addresses(accounts.settings.get(recipients_of(payment.origin)))
             refusal = rules.recipient_refusal(
                 payment.pay_to, origin=payment.origin, configured=wanted.pay_to, known=known
             ) or accounts.refusal(db, wanted, again, earlier)
-            if refusal is None:
-                saved = self._save(db, found, LedgerRow(again, wanted.owner, wanted.until))
-        if refusal is not None:
-            raise refusal
-        self._remember(replace(saved, settings=accounts.settings), wanted.owner)
-        return again, True
+            return refusal or self._save(db, found, LedgerRow(again, wanted.owner, wanted.until))
+
+        result = self._engine.run(step, write=True, owner=wanted.owner)
+        if isinstance(result, PaymentRefusedError):  # raised here, so that what is deleted stays so
+            raise result
+        if isinstance(result, Payment):
+            return result, False
+        self._remember(replace(result, settings=accounts.settings), wanted.owner)
+        return result.payment, True
 
     def update(self, payment_id: str, change: LedgerChange) -> LedgerRow:
         """Make a change in one transaction that reads the row and what the change compares, and return the row then.
@@ -265,21 +270,28 @@ class Ledger:
             PaymentError: the change is refused, and nothing has changed.
             LedgerError: the ledger cannot be written, or has no payment with that id.
         """
-        known, written = self._known.get(payment_id), None
+        known = self._known.get(payment_id)
+        written: LedgerRow | None = None
         if known is not None and known.owner != change.owner:
             known = None
         if known is not None and change.run is None and known.settings.keys() >= set(change.reads()):
+
+            def without_reading(db: Transaction) -> LedgerRow:
+                nonlocal written
+                db.expect(sql.SAME_ROW, (payment_id, known.revision))
+                for name in change.reads():
+                    db.expect(sql.SAME_SETTING, (name, known.settings[name]))
+                written = self._save(db, known, after)
+                return written
+
             try:
                 after = change(known)
-                with self._engine.transaction(change.consequence, write=True, owner=change.owner) as db:
-                    db.expect(sql.SAME_ROW, (payment_id, known.revision))
-                    for name in change.reads():
-                        db.expect(sql.SAME_SETTING, (name, known.settings[name]))
-                    written = self._save(db, known, after)
-                return self._remember(written, change.owner)
+                row = self._engine.run(without_reading, change.consequence, write=True, owner=change.owner)
+                return self._remember(row, change.owner)
             except (StaleRowError, PaymentError):
                 pass  # the row decides
-        with self._engine.transaction(change.consequence, write=True, owner=change.owner) as db:
+
+        def step(db: Transaction) -> LedgerRow:
             rows, settings = db.read((sql.BY_ID, (payment_id,)), (sql.SETTINGS, ()))
             before = row = self._row(rows[0], dict(settings)) if rows else None
             if known is not None and (row is None or row.payment.signatures < known.payment.signatures):
@@ -292,7 +304,9 @@ class Ledger:
                     holding = _holding(reserved, change.now)
                     row = replace(row, run=_of_run(sums, holding, change.run, change.now, without=payment_id))
                 row = self._save(db, before, change(row))
-        return self._remember(row, change.owner)
+            return row
+
+        return self._remember(self._engine.run(step, change.consequence, write=True, owner=change.owner), change.owner)
 
     def _remember(self, row: LedgerRow, owner: str | None) -> LedgerRow:
         """Keep a row for the next change of the call that has claimed it, which then needs not read it first."""
@@ -337,17 +351,19 @@ class Ledger:
 
     def setting(self, name: str) -> str | None:
         """A setting of the ledger."""
-        with self._engine.transaction() as db:
-            return _setting(db, name)
+        return self._engine.run(lambda db: _setting(db, name))
 
     def set_setting(self, name: str, change: Callable[[str | None], str | None]) -> None:
         """Set a setting to what a pure function makes of it; None removes it."""
-        with self._engine.transaction(errors.NOTHING_CHANGED, write=True) as db:
+
+        def step(db: Transaction) -> None:
             value = change(_setting(db, name))
             if value is None:
                 db.write(sql.REMOVE_SETTING, (name,))
             else:
                 db.write(sql.SET_SETTING, (name, value))
+
+        self._engine.run(step, errors.NOTHING_CHANGED, write=True)
 
     def check(self) -> None:
         """Read the whole ledger, and compare its sums by day with its payments.
@@ -355,13 +371,16 @@ class Ledger:
         Raises:
             LedgerError: it is damaged or cannot be read.
         """
-        with self._engine.transaction() as db:
+
+        def read(db: Transaction) -> None:
             *found, days = db.read(*self._engine.checks, (sql.WRONG_DAYS, ()))
             problems = [str(text) for rows in found for (text,) in rows if text != "ok"]
             if days:
                 problems.append(f"the sums of {len(days)} days are not those of its payments")
             if problems:
                 raise errors.damaged(self._engine.shown, "; ".join(problems))
+
+        self._engine.run(read)
         self.history(limit=_NEWEST)
 
     def close(self) -> None:
@@ -467,6 +486,12 @@ def _setting(db: Transaction, name: str) -> str | None:
     (rows,) = db.read((sql.SETTINGS, ()))
     settings: dict[str, str] = dict(rows)
     return settings.get(name)
+
+
+def _first(found: Sequence[Sequence[Row]]) -> Payment | None:
+    """The payment of the first row that a statement found."""
+    (rows,) = found
+    return _payment(rows[0]) if rows else None
 
 
 def _payment(row: Row) -> Payment:

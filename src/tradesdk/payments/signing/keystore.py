@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ..._system import private_files
+from ..._system.interrupts import failures
 from ..._values.http import parse_json
 from ..._values.text import printable, without_keys
 from ...errors import ConfigError, ErrorCode, InvalidArgumentError
@@ -231,7 +232,7 @@ def _decrypted(account: Any, document: dict[str, Any], secret: bytes) -> Opened 
         return opened(bytes(account.decrypt(document, secret)))
     except MemoryError:
         return "there is not enough memory"
-    except Exception:  # the form was checked, so the checksum of key and password does not match
+    except failures(Exception):  # the form was checked, so the checksum of key and password does not match
         return _CANNOT_DECRYPT
 
 
@@ -244,7 +245,7 @@ def _encrypted(account: Any, raw: bytes, secret: bytes, work: int) -> dict[str, 
         document: dict[str, Any] = account.encrypt(raw, secret, kdf="scrypt", iterations=work)
     except MemoryError:
         return "there is not enough memory"
-    except Exception as error:
+    except failures(Exception) as error:
         return type(error).__name__
     return {**document, "address": document["address"].lower()}  # as other wallets do
 

@@ -8,12 +8,12 @@ Errors of the libraries may show a key, so none leaves this module, and none of 
 
 from __future__ import annotations
 
-import contextlib
 import re
 import sys
 from collections.abc import Callable
 from functools import lru_cache, partial
 
+from ..._system.interrupts import failures
 from ..._values.text import without_keys
 from ...errors import ConfigError
 
@@ -119,9 +119,10 @@ def opened(key: object) -> Opened | str:
     raw = key_bytes(key)
     if isinstance(raw, str):
         return raw
-    with contextlib.suppress(Exception):
+    try:
         return Opened(*(_by_coincurve(raw) or _by_eth_account(raw)), partial(_purchase_secret, raw))
-    return "the private key could not be loaded: neither coincurve nor eth-account works here"
+    except failures(Exception):
+        return "the private key could not be loaded: neither coincurve nor eth-account works here"
 
 
 def _by_coincurve(key: bytes) -> tuple[str, Sign] | None:
@@ -144,8 +145,10 @@ def _by_eth_account(key: bytes) -> tuple[str, Sign]:
     account = eth_account().from_key(key)  # its `repr` does not show the key
 
     def sign(digest: bytes) -> bytes:
-        with contextlib.suppress(Exception):
+        try:
             return bytes(account.unsafe_sign_hash(digest).signature)
+        except failures(Exception):
+            pass
         raise ConfigError("eth-account could not sign", code="invalid_signer")
 
     return account.address, sign

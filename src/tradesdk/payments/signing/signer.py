@@ -6,7 +6,6 @@ faster than eth-account's encoder of typed data. The tests compare both.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
 import threading
@@ -14,6 +13,7 @@ from collections.abc import Callable
 from typing import Any, NoReturn, Protocol, TypeAlias, runtime_checkable
 
 from ..._http.arguments import argument_called
+from ..._system.interrupts import failures
 from ...errors import ConfigError, InvalidArgumentError
 from .secp256k1 import ORDER, Opened, checksummed, eth_account, keccak256, opened, recovered
 
@@ -303,10 +303,12 @@ def check_signature(address: str, signable: Signable, signature: Signature) -> b
     digest, makers = digest_of(signable), []
     for number in possible:
         corrected = raw[:32] + s.to_bytes(32, "big") + bytes([number])
-        with contextlib.suppress(Exception):  # numbers out of range, points that are not on the curve
+        try:
             makers.append(recovered(digest, corrected))
             if makers[-1] == checksummed(address):
                 return corrected
+        except failures(Exception):  # numbers out of range, points that are not on the curve
+            pass
     if not makers:
         raise _bad_signature("returned a signature that no key can have made")
     raise _bad_signature(f"signed other data, or as {' or '.join(makers)}, and its address is {checksummed(address)}")

@@ -1,0 +1,26 @@
+"""Exceptions that a signal handler raised in the middle of something else."""
+
+from __future__ import annotations
+
+import sys
+from traceback import walk_tb
+from typing import TypeVar
+
+E = TypeVar("E", bound=BaseException)
+
+
+def raised_by_handler(error: BaseException | None) -> bool:
+    """Whether a signal handler raised it: then it is the caller's, and what it interrupted has not failed.
+
+    A handler is the only function that is called with the frame that it interrupted.
+    """
+    for frame, _ in walk_tb(None if error is None else error.__traceback__):
+        for value in frame.f_locals.values() if frame.f_back is not None else ():
+            if any(each is frame.f_back for each in (value if type(value) is tuple else (value,))):
+                return True
+    return False
+
+
+def failures(*kinds: type[E]) -> tuple[type[E], ...]:
+    """For `except`: errors of these kinds, but for what a signal handler raised, such as a caller's time limit."""
+    return () if raised_by_handler(sys.exc_info()[1]) else kinds

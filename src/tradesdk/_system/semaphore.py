@@ -1,0 +1,34 @@
+"""A semaphore that stays free whatever a signal handler raises."""
+
+from __future__ import annotations
+
+from functools import partial
+from queue import Empty, SimpleQueue
+from threading import TIMEOUT_MAX
+
+
+class Semaphore:
+    """A semaphore whose `acquire` waits for at most `timeout` seconds.
+
+    A handler may raise after any call, but not within one in C, and not where a function returns. So it is released
+    for certain when `try` follows `acquire` at once, and `finally` begins with `release`.
+    """
+
+    def __init__(self, value: int) -> None:
+        self._free: SimpleQueue[None] = SimpleQueue()
+        self.release = partial(self._free.put, None)
+        for _ in range(value):
+            self.release()
+
+    def acquire(self, timeout: float | None = None) -> bool:
+        """False when it was not free in time."""
+        taken: list[None] = []
+        try:  # taken, and noted that it is, in one call
+            taken.extend(map(self._free.get, (True,), (None if timeout is None else min(timeout, TIMEOUT_MAX),)))
+        except BaseException as error:
+            if taken:
+                self._free.put(None)
+            elif isinstance(error, Empty):
+                return False
+            raise
+        return True
