@@ -139,7 +139,7 @@ class ConnectionPool:
     def finished(self, connection: DeadlineConnection, *, whole: bool) -> None:
         """Keep a connection if a `whole` answer was read and it can be used again, else close it."""
         has_slot = connection.has_slot  # read now: once it is back in the list, another call may use it
-        connection.watch = connection.read_timeout = None
+        connection.watch = None
         try:
             if self._closed or not whole or not connection.is_idle() or connection.has_leftover():
                 if not connection.is_closed():
@@ -202,7 +202,7 @@ class PooledAnswer:
                 raise
 
     def wait_for(self, seconds: float) -> None:
-        self._connection.read_timeout = seconds
+        self._connection.give_up = SystemClock.monotonic() + seconds
 
     def close(self) -> None:
         if self._closed:
