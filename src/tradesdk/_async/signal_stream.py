@@ -118,7 +118,7 @@ class AsyncSignalStream(Generic[ItemT]):
 
     async def _save(self, checkpoint: CheckpointFile) -> None:
         begin = self._state.deduplicator.begin
-        await always_in_thread(lambda: checkpoint.save(self._state.state))
+        await always_in_thread(lambda: checkpoint.save(self._state.state), extra=True)
         self._saved_begin = begin
 
     # iterating
@@ -251,7 +251,7 @@ class AsyncSignalStream(Generic[ItemT]):
         state = None
         if self._checkpoint is not None:
             try:
-                state = await always_in_thread(self._checkpoint.open)
+                state = await always_in_thread(self._checkpoint.open, extra=True)
             except BaseException:  # the next attempt opens it again
                 await self._release()
                 raise
@@ -375,7 +375,7 @@ class AsyncSignalStream(Generic[ItemT]):
 
     async def _release(self) -> None:
         if self._checkpoint is not None:
-            await always_in_thread(self._checkpoint.close)
+            await always_in_thread(self._checkpoint.close, extra=True)
 
     async def __aenter__(self) -> AsyncSignalStream[ItemT]:
         self._entered = True

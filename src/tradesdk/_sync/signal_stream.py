@@ -119,7 +119,7 @@ class SignalStream(Generic[ItemT]):
 
     def _save(self, checkpoint: CheckpointFile) -> None:
         begin = self._state.deduplicator.begin
-        always_in_thread(lambda: checkpoint.save(self._state.state))
+        always_in_thread(lambda: checkpoint.save(self._state.state), extra=True)
         self._saved_begin = begin
 
     # iterating
@@ -252,7 +252,7 @@ class SignalStream(Generic[ItemT]):
         state = None
         if self._checkpoint is not None:
             try:
-                state = always_in_thread(self._checkpoint.open)
+                state = always_in_thread(self._checkpoint.open, extra=True)
             except BaseException:  # the next attempt opens it again
                 self._release()
                 raise
@@ -374,7 +374,7 @@ class SignalStream(Generic[ItemT]):
 
     def _release(self) -> None:
         if self._checkpoint is not None:
-            always_in_thread(self._checkpoint.close)
+            always_in_thread(self._checkpoint.close, extra=True)
 
     def __enter__(self) -> SignalStream[ItemT]:
         self._entered = True
