@@ -231,7 +231,6 @@ def schedule_first_signal(world: World, chain_id: int) -> bool:
     if within is None or world.market != "live":
         return False
     with world.transaction() as now:
-        publish(world, now)
         upto = float(world.store.get_meta("signals_upto") or now)
         if crossover_series(world.prices, chain_id).next_after(upto) <= now + within:
             return False

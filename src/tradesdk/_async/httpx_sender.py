@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextvars import ContextVar
 from functools import partial
 from http.cookiejar import CookieJar, DefaultCookiePolicy
@@ -70,7 +70,7 @@ class AsyncHttpxSender:
         options: dict[str, Any] = {
             "headers": outgoing.headers,
             "timeout": tuple(timeout[part] or outgoing.deadline for part in ("connect", "read", "write", "pool")),
-            "extensions": {"trace": _Trace(outgoing.watch).seen},
+            "extensions": {"trace": partial(_seen, outgoing.watch)},
         }
         limit = _Limit(SystemClock.monotonic() + outgoing.deadline, outgoing.is_stream)
         try:
@@ -236,17 +236,12 @@ async def _read(read: Any, max_bytes: int, timeout: float | None = None) -> byte
     return content
 
 
-class _Trace:
-    """Limits the reads of new connections and passes them to `watch`. The HTTP library's trace has no reused ones."""
-
-    def __init__(self, watch: Any) -> None:
-        self._watch = watch
-
-    async def seen(self, name: str, info: Mapping[str, Any]) -> None:
-        if name.endswith((".connect_tcp.complete", ".connect_unix_socket.complete", ".start_tls.complete")):
-            _limit_reads(info["return_value"])
-            if self._watch is not None:
-                self._watch(info["return_value"])
+async def _seen(watch: Callable[[object], None] | None, name: str, info: Mapping[str, Any]) -> None:
+    """Take new connections from the HTTP library's trace. Reused ones are not in it."""
+    if name.endswith((".connect_tcp.complete", ".connect_unix_socket.complete", ".start_tls.complete")):
+        _limit_reads(info["return_value"])
+        if watch is not None:
+            watch(info["return_value"])
 
 
 def _forget_request(error: Exception) -> None:

@@ -160,8 +160,7 @@ class AsyncSignalStream(Generic[ItemT]):
             raise TradeError(f"this stream has failed: {self._error}")
         clock = self._session.clock
         try:
-            if not self._opened:
-                await self._open()
+            await self._open()
             while True:
                 if self._interruptible.shut:
                     raise Interrupted
@@ -260,7 +259,7 @@ class AsyncSignalStream(Generic[ItemT]):
         if state is None and self._options.begin is None:
             await self._look_back()
 
-    async def _connect(self, give_up: float = math.inf) -> None:
+    async def _connect(self, give_up: float) -> None:
         clock = self._session.clock
         now = clock.monotonic()
         self._state.connecting(now)
@@ -271,7 +270,7 @@ class AsyncSignalStream(Generic[ItemT]):
     async def _reconnect(self) -> None:
         state, clock = self._state, self._session.clock
         try:
-            await self._connect()
+            await self._connect(math.inf)
         except StreamError:
             raise
         except APIError as error:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextvars import ContextVar
 from functools import partial
 from http.cookiejar import CookieJar, DefaultCookiePolicy
@@ -71,7 +71,7 @@ class HttpxSender:
         options: dict[str, Any] = {
             "headers": outgoing.headers,
             "timeout": tuple(timeout[part] or outgoing.deadline for part in ("connect", "read", "write", "pool")),
-            "extensions": {"trace": _Trace(outgoing.watch).seen},
+            "extensions": {"trace": partial(_seen, outgoing.watch)},
         }
         limit = _Limit(SystemClock.monotonic() + outgoing.deadline, outgoing.is_stream)
         try:
@@ -237,17 +237,12 @@ def _read(read: Any, max_bytes: int, timeout: float | None = None) -> bytes:
     return content
 
 
-class _Trace:
-    """Limits the reads of new connections and passes them to `watch`. The HTTP library's trace has no reused ones."""
-
-    def __init__(self, watch: Any) -> None:
-        self._watch = watch
-
-    def seen(self, name: str, info: Mapping[str, Any]) -> None:
-        if name.endswith((".connect_tcp.complete", ".connect_unix_socket.complete", ".start_tls.complete")):
-            _limit_reads(info["return_value"])
-            if self._watch is not None:
-                self._watch(info["return_value"])
+def _seen(watch: Callable[[object], None] | None, name: str, info: Mapping[str, Any]) -> None:
+    """Take new connections from the HTTP library's trace. Reused ones are not in it."""
+    if name.endswith((".connect_tcp.complete", ".connect_unix_socket.complete", ".start_tls.complete")):
+        _limit_reads(info["return_value"])
+        if watch is not None:
+            watch(info["return_value"])
 
 
 def _forget_request(error: Exception) -> None:

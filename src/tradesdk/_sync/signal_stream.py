@@ -161,8 +161,7 @@ class SignalStream(Generic[ItemT]):
             raise TradeError(f"this stream has failed: {self._error}")
         clock = self._session.clock
         try:
-            if not self._opened:
-                self._open()
+            self._open()
             while True:
                 if self._interruptible.shut:
                     raise Interrupted
@@ -261,7 +260,7 @@ class SignalStream(Generic[ItemT]):
         if state is None and self._options.begin is None:
             self._look_back()
 
-    def _connect(self, give_up: float = math.inf) -> None:
+    def _connect(self, give_up: float) -> None:
         clock = self._session.clock
         now = clock.monotonic()
         self._state.connecting(now)
@@ -272,7 +271,7 @@ class SignalStream(Generic[ItemT]):
     def _reconnect(self) -> None:
         state, clock = self._state, self._session.clock
         try:
-            self._connect()
+            self._connect(math.inf)
         except StreamError:
             raise
         except APIError as error:
