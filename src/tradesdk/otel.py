@@ -308,7 +308,7 @@ class _Instruments:
     # streams: one span a connection, which ends when the next one begins, or with the stream
 
     @contextmanager
-    def _connect(self, stream: Any) -> Iterator[MeasuredCall]:
+    def _connect(self, stream: Any, give_up: float) -> Iterator[MeasuredCall]:
         self._end(stream)
         url = urlsplit(stream._connection.url)
         known = {"server.address": url.hostname or "", "url.path": url.path, "tradesdk.chain": stream.chain}
@@ -317,7 +317,7 @@ class _Instruments:
         work.span = span
         token = _work.set(work)
         try:
-            yield MeasuredCall(())
+            yield MeasuredCall((give_up,))
         except BaseException as error:
             _failed(span, error)
             raise

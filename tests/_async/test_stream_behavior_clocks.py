@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from .._clock import START, VirtualClock
@@ -58,6 +60,22 @@ async def test_holes_are_closed_whatever_the_clocks_say(dated: bool, hours: floa
     assert found.error is None
     assert found.ids == [*(["a"] if first else []), "h1", "b", "h2"]
     assert (found.stats.gaps, found.stats.late) == (0, 0)
+
+
+@each_of(
+    ("dated", "before", "since"), [(True, OLD, None), (False, OLD, None), (True, [], None), (True, OLD, START - 9)]
+)
+@each_of("age", [START, 86_000, 3_000], ids=["1970", "yesterday", "an hour ago"])
+@each_of("reconnects", [1, 2])
+async def test_a_first_signal_of_long_ago_is_not_where_the_history_is_read_from(
+    dated: bool, before: list[dict[str, Any]], since: float | None, age: int, reconnects: int
+) -> None:
+    lives: list[Life] = [[5.0, live("first", -age), 5.0], [5.0], [5.0]]
+    listed = [*before, fields("missed", 11), fields("end", 60)]
+    script = StreamScript(*lives[:reconnects], [20.0, live("end", 60)], listed=listed, dated=dated)
+    found = await followed(script, since=since)
+    assert (found.error, found.ids, found.stats.gaps) == (None, ["first", "missed"], 0)
+    assert min(int(query.get("from", START)) for query in script.asked) >= OLD[-1]["timestamp"] - 61
 
 
 @each_of("dated", [True, False], ids=["with Date", "without"])

@@ -35,6 +35,10 @@ def cut_once(*, until: float = 40.0) -> list[Life]:
     return [[5.0, live("a", 5), 5.0], [1.0, *calm, live("end", until)]]
 
 
+def calm(begin: int, end: int) -> list[Any]:
+    return [step for at in range(begin, end, 15) for step in (15.0, beat(at + 15))]
+
+
 HOLE = [fields("a", 5), *(fields(f"h{number}", 6 + number // 100) for number in range(120))]  # two pages
 WHOLE = ["a", *(f"h{number}" for number in range(120))]
 
@@ -153,18 +157,49 @@ async def test_why_it_waits_for_the_rate_limit_is_said_once_a_wait(caplog: pytes
     assert max(waits) > 40, "many streams don't all come back at the moment of the reset"
 
 
-async def test_a_cursor_that_repeats_is_a_gap_and_no_endless_walk() -> None:
+def slow(script: StreamScript, number: int) -> list[Any]:
+    """Signals without an end, one page in ten seconds."""
+    script.clock.advance(10)
+    return [fields(f"h{number}", 8)]
+
+
+# The items of each page, its cursor, the reason for the gap, and how many requests a walk takes.
+ENDLESS: dict[str, tuple[Callable[[StreamScript, int], list[Any]], bool, str, int]] = {
+    "a cursor again": (lambda *_: [fields("h", 8)], False, "the history repeats a cursor, so it would never end", 2),
+    "a page again": (lambda *_: [fields("h", 8)], True, "new cursors and no new items, so it would never end", 2),
+    "empty pages": (lambda *_: [], True, "new cursors and no new items, so it would never end", 1_001),
+    "ever new items": (slow, True, "the history was not read to its end within 90 s", 9),
+}
+
+
+@each_of("kind", [kind for kind in ENDLESS if kind != "empty pages"])
+async def test_a_history_without_an_end_is_a_gap(kind: str) -> None:
+    """At once, after the settle time, and in an audit."""
+    await ends(kind)
+
+
+@pytest.mark.long
+async def test_a_history_of_empty_pages_without_an_end_is_a_gap() -> None:
+    await ends("empty pages")
+
+
+async def ends(kind: str) -> None:
+    items, new_cursors, reason, most = ENDLESS[kind]
+    asked: list[int] = []
+
     def history(script: StreamScript, query: dict[str, str]) -> httpx.Response:
         if "from" not in query:
             return script.honest(query)
-        return script.page([fields("h249", 8)], "again")
+        asked.append(len(asked) if new_cursors else 1)
+        return script.page(items(script, len(asked)), str(asked[-1]))
 
-    script = StreamScript(*cut_once(), listed=HOLE, history=history)
-    found = await followed(script)
-    (gap,) = found.of(Gap)
-    assert gap.reason == "the history repeats a cursor, so it would never end"
-    assert (found.error, found.ids, gap.start.timestamp()) == (None, ["a", "h249"], START + 5)
-    assert len(script.asked) < 10
+    audited = [[5.0, live("a", 5), *calm(5, 305), live("b", 305), live("end", 306)]]
+    for lives, gaps, walks in ((cut_once(), 1, 2), (audited, 0, 1)):
+        asked.clear()
+        found = await followed(StreamScript(*lives, listed=[fields("a", 5)], history=history), recovery_timeout=90)
+        assert (found.error, found.ids[0], found.stats.gaps) == (None, "a", gaps)
+        assert [(gap.start.timestamp(), reason in gap.reason) for gap in found.of(Gap)] == [(START + 5, True)] * gaps
+        assert walks <= len(asked) <= walks * most
 
 
 def shuffled(script: StreamScript, query: dict[str, str]) -> httpx.Response:
@@ -208,10 +243,6 @@ def keeping(seconds: float, late: float = 0.0) -> History:
         return script.honest(query)
 
     return history
-
-
-def calm(begin: int, end: int) -> list[Any]:
-    return [step for at in range(begin, end, 15) for step in (15.0, beat(at + 15))]
 
 
 OUTAGE = [httpx.ConnectError("refused")] * 11  # eight minutes

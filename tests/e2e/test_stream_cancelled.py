@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator
@@ -9,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import anyio.to_thread
 import httpx
 import pytest
 
@@ -292,3 +294,30 @@ async def test_cancelled_wherever_it_waits(
         return  # has no other way than scopes
     monkeypatch.setattr(checkpoint, "WAIT", wait)
     assert await swept(tmp_path, range(1, 1000), driver, mode) > 20
+
+
+async def test_a_checkpoint_waits_for_no_thread_of_the_program(tmp_path: Path) -> None:
+    """All of anyio's threads are busy while the stream is entered, read and left."""
+    limiter, released = anyio.to_thread.current_default_thread_limiter(), []
+    borrowers = [object() for _ in range(int(limiter.total_tokens))]
+    for one in borrowers:
+        limiter.acquire_on_behalf_of_nowait(one)
+
+    def release() -> None:
+        released.extend(borrowers)
+        for one in borrowers:
+            limiter.release_on_behalf_of(one)
+
+    later = asyncio.get_running_loop().call_later(30, release)
+    ids: list[str] = []
+    script = StreamScript([1.0, live("a", 1), live("b", 2), live("end", 3)])
+    async with opened(script, checkpoint=tmp_path / "place.json", manual_ack=True, reports=False) as stream, stream:
+        async for signal in stream:
+            assert isinstance(signal, StreamSignal)
+            await stream.ack(signal)
+            ids.append(signal.id)
+            if signal.id == "end":
+                break
+    later.cancel()
+    assert (ids, released) == (["a", "b", "end"], [])
+    release()

@@ -78,6 +78,7 @@ class Context:
 
     Attributes:
         now: the service's time, read when its transaction has begun.
+        until: up to when it publishes signals, once known.
         pattern: the path's pattern, such as `/v1/agents/{agent_id}`; None when there is no such path.
         params: the values of the pattern's placeholders.
         methods: the endpoints of a path of the account API, by method; `endpoint` is the one of this request.
@@ -96,6 +97,7 @@ class Context:
     rules: Faults
     request: Request
     now: float = 0.0
+    until: float | None = None
     pattern: str | None = None
     params: Mapping[str, str] = field(default_factory=dict)
     methods: Mapping[str, Endpoint] = field(default_factory=dict)

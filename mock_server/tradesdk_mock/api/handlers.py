@@ -186,12 +186,14 @@ def paywall(context: Context) -> None:
 
 
 def bring_up_to_date(context: Context) -> None:
-    """Let agents trade until now, where the answer shows it."""
-    if context.tenant == BACKGROUND_TENANT and context.market is None:
-        population.ensure_background_tenant(context.world)
-    endpoint = context.market or context.endpoint
-    if endpoint is not None and endpoint.trading:
-        signal_feed.up_to_date(context.world, context.now)
+    """Publish signals and let agents trade until now, where the answer shows it."""
+    market, world = context.market, context.world
+    if context.tenant == BACKGROUND_TENANT if market is None else market.trading:
+        population.ensure_background_tenant(world)
+    endpoint = market or context.endpoint
+    if endpoint is not None and (endpoint.signals or endpoint.trading):
+        until = signal_feed.goal(world) if context.until is None else context.until
+        signal_feed.up_to_date(world, context.now, until=until, signals=endpoint.signals)
 
 
 def call_endpoint(context: Context) -> None:
@@ -227,10 +229,13 @@ def settle(context: Context) -> None:
 
 
 def add_rate_headers(context: Context) -> None:
-    """X-RateLimit-*: on 401 and 404 only if the gap option `rate_headers` says so; for market data if counted."""
+    """X-RateLimit-*: on 401 and 404 only if the gap option `rate_headers` says so; for market data if counted.
+
+    Not on 503: the next attempt need not wait for the limit's reset.
+    """
     answer, world = context.answer, context.world
     assert answer is not None  # noqa: S101 - answered before
-    if context.node:
+    if context.node or answer.status == 503:
         return
     if context.market is None:
         live = context.endpoint is not None and context.endpoint.live

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..market.price_model import DIGITS, significant
 from ..market.tokens import NETWORKS, find, tokens
-from ..trading import performance, signal_feed
+from ..trading import performance
 from ..trading.performance import agents_by_token, in_ether
 from . import market_requests
 from .context import MarketCall, MarketEndpoint, MarketRoutes, Record
@@ -14,7 +14,6 @@ from .market_signals import STRATEGY, SignalFilter, records
 
 def token_signals(call: MarketCall) -> Record:
     """token-signals: the newest signals of each token. signal-history: of one kind, between two dates."""
-    signal_feed.publish(call.world, call.now)
     query = call.query
     results = []
     for token, limit in call.tokens():

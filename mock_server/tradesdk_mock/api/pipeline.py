@@ -171,7 +171,7 @@ class Pipeline:
     def is_behind(self, context: Context, goal: float) -> bool:
         """Do a part of the work that the answer needs after a jump of the clock; whether more was due at `goal`.
 
-        A server handles other requests in between. Without this, the answer does all of it.
+        A server handles other requests in between. Without this, `handle` does all of it.
         """
         endpoint = context.market or context.endpoint
         if endpoint is None or not (endpoint.signals or endpoint.trading):
@@ -179,7 +179,9 @@ class Pipeline:
         try:
             if self._shows_background_tenant(context) and population.is_background_behind(self.world):
                 return True
-            return signal_feed.is_behind(self.world, goal, trading=not endpoint.signals)
+            if context.until is None:
+                context.until = signal_feed.goal(self.world)
+            return signal_feed.is_behind(self.world, min(goal, context.until), trading=not endpoint.signals)
         except ApiError:  # `handle` answers with it
             return False
 

@@ -11,7 +11,6 @@ from .pagination import page
 
 
 def latest(call: Context) -> Answer:
-    signal_feed.publish(call.world, call.now)
     query = call.query()
     chain = query.chain("chain", required=True)
     limit = query.limit()
@@ -27,7 +26,6 @@ def latest(call: Context) -> Answer:
 
 
 def history(call: Context) -> Answer:
-    signal_feed.publish(call.world, call.now)
     query = call.query()
     filters = {"chain_id": query.chain("chain", required=True), "token_address": query.token_address()}
     start, end = query.integer("from"), query.integer("to")

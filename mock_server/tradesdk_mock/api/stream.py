@@ -27,7 +27,6 @@ def stream(call: Context) -> Answer:
     chain = query.chain("chain", required=True)
     assert chain is not None  # noqa: S101 - required
     min_confidence = query.confidence() if world.gaps.stream_filter == "honoured" else None
-    signal_feed.publish(world, call.now)
     after = signal_feed.last_seq(world)
     resumed = call.request.header(b"last-event-id") if world.gaps.resume == "ids" else None
     if resumed is not None:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 from ..market.price_model import DIGITS, significant
 from ..market.tokens import find
 from .ledger import outcome
-from .population import ensure_background_tenant
 
 if TYPE_CHECKING:
     from ..state.world import World
@@ -23,7 +22,6 @@ def in_ether(usd: float, rate: float) -> float:
 
 def win_rate(world: World, address: str) -> float | None:
     """Percent of a token's closed trades with a profit, averaged over agents; None for too few trades."""
-    ensure_background_tenant(world)
     rate, count = world.store.all(
         "SELECT avg(100.0 * won / closed), coalesce(sum(closed), 0) FROM books"
         " WHERE chain_id = ? AND token_address = ? AND closed > 0",
@@ -34,7 +32,6 @@ def win_rate(world: World, address: str) -> float | None:
 
 def average_prices(world: World, address: str) -> dict[str, float | None]:
     """USD for one token, weighted by amount, by side (`BUY`, `SELL`); None for a side without trades."""
-    ensure_background_tenant(world)
     bought, paid, sold, taken = world.store.all(
         "SELECT sum(bought), sum(bought_usd), sum(sold), sum(sold_usd) FROM books"
         " WHERE chain_id = ? AND token_address = ?",
@@ -45,7 +42,6 @@ def average_prices(world: World, address: str) -> dict[str, float | None]:
 
 def top(world: World, sort_by: str, limit: int) -> list[dict[str, Any]]:
     """Address, win rate, return on cost (both in percent) and number of agents of the best tokens, best first."""
-    ensure_background_tenant(world)
     rows = world.store.all(
         # For an agent without closed trades the rate is NULL, and the average ignores it.
         "SELECT token_address, avg(100.0 * won / closed), 100.0 * sum(gain) / sum(cost), count(*) FROM books"
@@ -63,7 +59,6 @@ def top(world: World, sort_by: str, limit: int) -> list[dict[str, Any]]:
 
 def agents_by_token(world: World) -> dict[str, int]:
     """The number of agents that have traded a token, by address."""
-    ensure_background_tenant(world)
     return dict(
         world.store.all("SELECT token_address, count(*) FROM books WHERE chain_id = ? GROUP BY token_address", (BASE,))
     )
@@ -71,7 +66,6 @@ def agents_by_token(world: World) -> dict[str, int]:
 
 def totals(world: World, at: float) -> dict[str, float]:
     """Sums over all tokens. Closed trades are counted; ether is at the rate of `at`."""
-    ensure_background_tenant(world)
     store = world.store
     rate = world.prices.rate(at)
     agents, active = store.all(

@@ -41,6 +41,7 @@ def populate(world: World, tenant: str, *, trades: int = 250) -> Populated:
     with world.store.transaction():
         if tenant == BACKGROUND_TENANT:
             ensure_background_tenant(world)
+            signal_feed.catch_up(world)
         tenants.ensure_tenant(world, tenant)
         if not world.store.value("SELECT populated FROM tenants WHERE name = ?", (tenant,)):
             now = world.second()
@@ -58,7 +59,6 @@ def ensure_background_tenant(world: World) -> None:
     if not background_tenant.is_ready(world):
         with world.store.transaction():
             _build_background_tenant(world)
-            signal_feed.catch_up(world)
 
 
 def is_background_behind(world: World) -> bool:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import logging
 import math
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING, Any
 
 from ..core.clock import RealTime
+from ..core.errors import ApiError
 from ..core.seeding import SeededRandom
 from ..market import emitted_signals
 from ..market.emitted_signals import EmitRequest, MockSignal
@@ -24,6 +27,8 @@ FIELDS = ("id", "token_address", "token_symbol", "chain_id", "direction", "confi
 """Fields of a signal on the wire."""
 # Seconds of the market in memory at a time.
 _WINDOW = 6 * 3_600
+# And those that one request publishes: some seconds of work.
+_LONGEST = 10 * 86_400
 # Signals read at a time: without and with a time limit.
 _AT_ONCE = 5_000
 _IN_TURN = 500
@@ -35,37 +40,39 @@ _LAST = "SELECT max(seq) FROM signals"
 _STEP = 300
 _INTO = f"({', '.join(COLUMNS)}) VALUES ({', '.join('?' * len(COLUMNS))})"
 _values = attrgetter("published_at", *FIELDS)
+_log = logging.getLogger("tradesdk_mock")
 
 
-def catch_up(world: World, *, within: float | None = None) -> int:
+def catch_up(world: World, *, within: float | None = None, until: float = math.inf) -> int:
     """`publish`, when no transaction is open. It begins none when nothing is due."""
     if _is_quiet(world, world.now()):
         return 0
     with world.transaction() as now:
-        return publish(world, now, within=within)
+        return publish(world, now, within=within, until=until)
 
 
-def publish(world: World, now: float, *, within: float | None = None) -> int:
+def publish(world: World, now: float, *, within: float | None = None, until: float = math.inf) -> int:
     """Publish what is due, in the order of time; the number of signals. Almost free when nothing is due.
 
-    Within the caller's transaction, at its time. `within`: stop after about this many real seconds; the next call
-    continues.
+    Within the caller's transaction, at its time. `within`: stop after about this many real seconds. `until`: stop
+    there. The next call continues.
     """
     if _is_quiet(world, now):
         return 0
     upto, count = _published_until(world, now)
     start = max(upto, now - world.catch_up_limit) if world.market == "live" else now
+    until = min(now, until)
     scheduled = deque[Row](
         world.store.all(
             f"SELECT {', '.join(COLUMNS)} FROM scheduled WHERE published_at <= ?"  # noqa: S608 - our own names
             " ORDER BY published_at, seq",
-            (now,),
+            (until,),
         )
     )
-    planned, until, prices = bool(scheduled), now, world.prices
+    planned, prices = bool(scheduled), world.prices
     trading = _engine(world)
     step, ends = (_WINDOW, math.inf) if within is None else (_STEP, RealTime.monotonic() + within)
-    for rows, end in _in_order(prices, start, now, scheduled, step):
+    for rows, end in _in_order(prices, start, until, scheduled, step):
         world.store.run_many(f"INSERT INTO signals {_INTO}", rows)
         count += len(rows)
         trading.advance(rows, end, now)
@@ -107,14 +114,34 @@ def is_behind(world: World, goal: float, *, trading: bool = False) -> bool:
     """
     if trading and _engine(world).empty:
         return False
-    catch_up(world, within=SLICE)
+    catch_up(world, within=SLICE, until=goal)
     return world.due is not None and world.due <= min(goal, world.now())
 
 
-def up_to_date(world: World, now: float) -> None:
-    """Let agents trade up to now, within the caller's transaction. Without running agents, signals can wait."""
-    if not _is_quiet(world, now) and not _engine(world).empty:
-        publish(world, now)
+def goal(world: World) -> float:
+    """Until when one request publishes signals. By the market's time, so that answers do not depend on the machine."""
+    now, upto = world.now(), world.store.get_meta("signals_upto")
+    if world.market != "live":
+        return math.inf
+    return max(_created_at(world, now) if upto is None else float(upto), now - world.catch_up_limit) + _LONGEST
+
+
+def up_to_date(world: World, now: float, *, until: float = math.inf, signals: bool = False) -> None:
+    """Let agents trade up to now, within the caller's transaction. Without running agents, signals can wait.
+
+    `signals`: they cannot.
+
+    Raises:
+        ApiError: 503: it stopped at `until`, and more is due.
+    """
+    if _is_quiet(world, now) or not (signals or not _engine(world).empty):
+        return
+    publish(world, now, until=until)
+    if until < now and not _is_quiet(world, now):
+        reached, shown = (datetime.fromtimestamp(when, UTC).isoformat(" ", "seconds") for when in (until, now))
+        _log.warning("catching up after a jump of the clock: signals until %s are published, it is %s", reached, shown)
+        text = f"Signals are published until {reached}, and the clock shows {shown}; try again to continue."
+        raise ApiError(503, "service_unavailable", text, [(b"retry-after", b"1")])
 
 
 def replay(world: World, tenant: str, start: float, seq: int = 0, *, within: float | None = None) -> int | None:
@@ -204,7 +231,6 @@ def schedule_first_signal(world: World, chain_id: int) -> bool:
     if within is None or world.market != "live":
         return False
     with world.transaction() as now:
-        publish(world, now)
         upto = float(world.store.get_meta("signals_upto") or now)
         if crossover_series(world.prices, chain_id).next_after(upto) <= now + within:
             return False

@@ -162,9 +162,13 @@ async def in_thread(function: Callable[[], T]) -> T:
     return await always_in_thread(function)
 
 
-async def always_in_thread(function: Callable[[], T]) -> T:
-    """As `in_thread`, also when canceled before: for what has to be written down."""
-    return await run_to_completion(partial(anyio.to_thread.run_sync, function))
+async def always_in_thread(function: Callable[[], T], *, extra: bool = False) -> T:
+    """As `in_thread`, also when canceled before: for what has to be written down.
+
+    `extra`: in one thread more than anyio's limit, which may all be busy for long.
+    """
+    limiter = anyio.CapacityLimiter(1) if extra else None
+    return await run_to_completion(partial(anyio.to_thread.run_sync, function, limiter=limiter))
 
 
 def require_asyncio(what: str) -> None:

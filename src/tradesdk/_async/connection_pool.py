@@ -134,7 +134,7 @@ class AsyncConnectionPool:
 
     async def finished(self, connection: AsyncDeadlineConnection, *, whole: bool) -> None:
         """Keep a connection if a `whole` answer was read and it can be used again, else close it."""
-        connection.watch = connection.read_timeout = None
+        connection.watch = None
         if self._closed or not whole or not connection.is_idle() or connection.has_leftover():
             if not connection.is_closed():
                 await connection.aclose()
@@ -197,7 +197,7 @@ class AsyncPooledAnswer:
                 raise
 
     def wait_for(self, seconds: float) -> None:
-        self._connection.read_timeout = seconds
+        self._connection.give_up = SystemClock.monotonic() + seconds
 
     async def aclose(self) -> None:
         if self._closed:

@@ -30,7 +30,6 @@ class AsyncDeadlineConnection(httpcore.AsyncHTTPConnection):
             network_backend=_AsyncBackend(self),
         )
         self.give_up = math.inf
-        self.read_timeout: float | None = None  # replaces the request's, for streams
         self.network_stream: httpcore.AsyncNetworkStream | None = None
         self.watch: Callable[[object], None] | None = None
 
@@ -82,7 +81,6 @@ class _AsyncStream(httpcore.AsyncNetworkStream):
         self._socket = inner.get_extra_info("socket")
 
     async def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
-        timeout = self._connection.read_timeout or timeout
         return await self._inner.read(max_bytes, self._connection.time_left(timeout, httpcore.ReadTimeout))
 
     async def write(self, buffer: bytes, timeout: float | None = None) -> None:

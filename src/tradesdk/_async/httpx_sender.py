@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncIterator, Callable, Mapping
+import math
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextvars import ContextVar
+from functools import partial
 from http.cookiejar import CookieJar, DefaultCookiePolicy
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 from urllib.parse import parse_qsl
 
 from .._http.proxies import Proxy, unusable
 from .._http.settings import SecretPath
 from .._http.tls import tls_context
 from .._http.transport_errors import UnsendableError, before_sending
+from .._system.clock import SystemClock
 from .._values.http import Headers
 from .concurrency import AsyncLoopBinding
 from .sending import Outgoing
@@ -71,18 +75,20 @@ class AsyncHttpxSender:
         url = self._base_url + outgoing.target
         options: dict[str, Any] = {
             "headers": outgoing.headers,
-            "timeout": tuple(timeout[part] for part in ("connect", "read", "write", "pool")),
-            "extensions": None if outgoing.watch is None else {"trace": _Trace(outgoing.watch).seen},
+            "timeout": tuple(timeout[part] or outgoing.deadline for part in ("connect", "read", "write", "pool")),
+            "extensions": {"trace": partial(_seen, outgoing.watch)},
         }
+        limit = _Limit(SystemClock.monotonic() + outgoing.deadline, outgoing.is_stream)
         try:
-            if outgoing.is_stream:
-                return await self._open(outgoing, url, options)
-            request = self._built(outgoing, url, options)
-            response = await self._client.send(request, stream=True, auth=None, follow_redirects=False)
-            return AsyncHttpxAnswer(response, outgoing, owned=self._owned)
+            with limit.applied():
+                if outgoing.is_stream:
+                    return await self._open(outgoing, url, options, limit)
+                request = self._built(outgoing, url, options)
+                response = await self._client.send(request, stream=True, auth=None, follow_redirects=False)
+            return AsyncHttpxAnswer(response, outgoing, limit, owned=self._owned)
         except Exception as error:
             if type(error).__name__ == "HTTPStatusError":  # raised by a hook: the answer is there
-                return AsyncHttpxAnswer(error.response, outgoing, owned=self._owned)  # type: ignore[attr-defined] # known by its name
+                return AsyncHttpxAnswer(error.response, outgoing, limit, owned=self._owned)  # type: ignore[attr-defined] # known by its name
             _forget_request(error)
             raise
 
@@ -101,7 +107,7 @@ class AsyncHttpxSender:
         # of our own, httpx raises errors about the request while it reads an answer.
         return self._owned and before_sending(error)
 
-    async def _open(self, outgoing: Outgoing, url: str, options: dict[str, Any]) -> AsyncHttpxAnswer:
+    async def _open(self, outgoing: Outgoing, url: str, options: dict[str, Any], limit: _Limit) -> AsyncHttpxAnswer:
         import httpx
         from httpx_sse import aconnect_sse  # only where there is a stream
 
@@ -112,7 +118,8 @@ class AsyncHttpxSender:
         opening = aconnect_sse(
             client, "GET", path, params=parse_qsl(query), auth=None, follow_redirects=False, **options
         )
-        return AsyncHttpxAnswer((await opening.__aenter__()).response, outgoing, owned=self._owned, opening=opening)
+        response = (await opening.__aenter__()).response
+        return AsyncHttpxAnswer(response, outgoing, limit, owned=self._owned, opening=opening)
 
     async def aclose(self) -> None:
         if self._owned and not self.is_closed:
@@ -141,15 +148,17 @@ def _with_secret(url: Any, path: SecretPath) -> Any:
 class AsyncHttpxAnswer:
     """A response of httpx. Iterating runs to the end even after closing: see `AsyncPooledAnswer`."""
 
-    def __init__(self, response: Any, outgoing: Outgoing, *, owned: bool, opening: Any = None) -> None:
+    def __init__(self, response: Any, outgoing: Outgoing, limit: _Limit, *, owned: bool, opening: Any = None) -> None:
         self._response = response
         self._opening = opening
         self._owned = owned
         self._closed = False
-        self._stream: Any = None  # set by `wait_for`: it has its read timeout replaced
+        self._limit = limit
         self.status: int = response.status_code
         self.headers = Headers.received(response.headers.raw)
-        self.connection: object = response.extensions.get("network_stream") or response
+        network_stream = response.extensions.get("network_stream")
+        _limit_reads(network_stream)
+        self.connection: object = network_stream or response
         if outgoing.watch is not None:
             outgoing.watch(self.connection)
 
@@ -167,7 +176,11 @@ class AsyncHttpxAnswer:
             return
         chunks = aiter(response.stream)  # bytes as they come
         try:
-            async for chunk in chunks:
+            while True:
+                with self._limit.applied():
+                    chunk = await anext(chunks, None)
+                if chunk is None:
+                    break
                 if not self._closed:
                     yield chunk
                 if self._closed and not self._owned:
@@ -182,41 +195,64 @@ class AsyncHttpxAnswer:
                 await close()
 
     def wait_for(self, seconds: float) -> None:
-        """Set how long each read waits from now on.
-
-        The HTTP library reads the timeout only when a body begins, so the network stream's `read` is replaced.
-        """
-        timeouts = self._response.request.extensions["timeout"]
-        timeouts["read"] = seconds
-        stream = self._response.extensions.get("network_stream")
-        # Not for HTTP/2: other calls read from the same connection.
-        if self._stream is None and stream is not None and self._response.http_version.startswith("HTTP/1"):
-            read = stream.read
-            stream.read = lambda max_bytes, timeout=None: read(max_bytes, timeouts["read"])
-            self._stream = stream
+        self._response.request.extensions["timeout"]["read"] = seconds  # HTTP/1 connections read it only once
+        self._limit = _Limit(SystemClock.monotonic() + seconds, is_stream=True)
 
     async def aclose(self) -> None:
         if self._closed:
             return
         self._closed = True
-        if self._stream is not None:  # the connection may serve other requests
-            with contextlib.suppress(AttributeError):
-                del self._stream.read
         if self._opening is None:
             await self._response.aclose()
         else:
             await self._opening.__aexit__(None, None, None)
 
 
-class _Trace:
-    """Passes new connections to `watch`, from the HTTP library's trace. A reused connection is not in the trace."""
+class _Limit(NamedTuple):
+    """When reads have to end. The HTTP library's timeouts are for single pieces.
 
-    def __init__(self, watch: Any) -> None:
-        self._watch = watch
+    It applies to whoever reads: the library does not tell which connection it uses for a request.
+    """
 
-    async def seen(self, name: str, info: Mapping[str, Any]) -> None:
-        if name.endswith((".connect_tcp.complete", ".connect_unix_socket.complete", ".start_tls.complete")):
-            self._watch(info["return_value"])
+    end: float  # a time of `SystemClock.monotonic`
+    is_stream: bool = False  # then it replaces the library's timeout
+
+    @contextlib.contextmanager
+    def applied(self) -> Iterator[None]:
+        before = _limit.set(self)
+        try:
+            yield
+        finally:
+            _limit.reset(before)
+
+
+_UNLIMITED = _Limit(math.inf)
+_limit: ContextVar[_Limit] = ContextVar("limit", default=_UNLIMITED)
+
+
+def _limit_reads(stream: Any) -> None:
+    """Let the reads of a network stream end by the limit that applies."""
+    if stream is not None and getattr(stream.read, "func", None) is not _read:
+        stream.read = partial(_read, stream.read)
+
+
+async def _read(read: Any, max_bytes: int, timeout: float | None = None) -> bytes:
+    end, is_stream = _limit.get()
+    left = end - SystemClock.monotonic()
+    if left <= 0:
+        raise TimeoutError("the deadline has passed")
+    if left < math.inf:
+        timeout = left if is_stream or timeout is None else min(timeout, left)
+    content: bytes = await read(max_bytes, timeout)
+    return content
+
+
+async def _seen(watch: Callable[[object], None] | None, name: str, info: Mapping[str, Any]) -> None:
+    """Take new connections from the HTTP library's trace. Reused ones are not in it."""
+    if name.endswith((".connect_tcp.complete", ".connect_unix_socket.complete", ".start_tls.complete")):
+        _limit_reads(info["return_value"])
+        if watch is not None:
+            watch(info["return_value"])
 
 
 def _forget_request(error: Exception) -> None:

@@ -23,7 +23,7 @@ from .._system.clock import Clock
 from .._system.interrupts import failures
 from .._values.http import RateClaim, RateLimit, RawResponse, SentHeaders
 from ..errors import APIError, APIResponseError, APIStatusError, RateLimitError, TradeError
-from .concurrency import run_to_completion, sleep
+from .concurrency import AsyncInterruptible, run_to_completion, sleep
 from .sending import AsyncAnswer, AsyncSender, Outgoing
 
 if TYPE_CHECKING:
@@ -123,6 +123,7 @@ class AsyncSession:
     def __post_init__(self) -> None:
         fixed = self.key is None or self.key.fixed
         self.limiter: AsyncRateLimiter = self.rate_limiter or AsyncLocalRateLimiter(self.clock)
+        self.sleep = sleep  # for the rate limit
         self._headers = self.header_list(None) if fixed else None
         self._headers_json = self.header_list(b"") if fixed else None
 
@@ -139,11 +140,10 @@ class AsyncSession:
         twin.deadline = self.deadline if deadline is None else settings.deadline(deadline)
         return twin
 
-    def for_stream(self, watch: Callable[[object], None]) -> AsyncSession:
-        """A copy whose requests do not wait for the rate limit, and whose reads can be cut off."""
+    def for_stream(self, interruptible: AsyncInterruptible) -> AsyncSession:
+        """A copy whose reads and waits can be interrupted."""
         twin = copy.copy(self)
-        twin.throttle = False
-        twin.watch = watch
+        twin.watch, twin.sleep = interruptible.watch, interruptible.sleep
         return twin
 
     async def call(self, request: Request[T], *, give_up: float | None = None) -> T:
@@ -350,7 +350,7 @@ class AsyncSession:
                 )
             if wait > 1:  # else it waits for its turn, not for the reset
                 log_rate_limit_wait(wait)
-            await sleep(self.clock, wait)
+            await self.sleep(self.clock, wait)
         return claim
 
     async def unanswered(self, claim: RateClaim, *, sent: bool) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
 
 _LONGEST_ID = 1_024  # the id is only a hint: gaps are filled from the history
 _AT_ONCE = 16 * 1024  # bytes; small portions do not trigger the garbage collector: a third of the CPU of a signal
-_ERROR_BODY = 30.0  # seconds for the body of an error
 
 
 class AsyncStreamConnection:
@@ -33,11 +31,11 @@ class AsyncStreamConnection:
         self.url = session.base_url + self._request.target
         self._answer: AsyncAnswer | None = None
         self.home = AsyncLoopBinding()
-        self._patience = 0.0  # as the answer has it
         self._chunks: Any = None  # a generator, which has to be closed
         self._pieces: Iterator[bytes] = iter(())  # of the last chunk
 
-    async def open(self, read_timeout: float, last_event_id: str) -> Headers:
+    async def open(self, give_up: float, last_event_id: str) -> Headers:
+        """Read the head of the answer, and a refusal's body, until `give_up`, a monotonic time."""
         session = self._session
         if session.sender.is_closed:
             raise TradeError("this client is closed; make a new one")
@@ -46,14 +44,14 @@ class AsyncStreamConnection:
         headers.append((b"Cache-Control", b"no-store"))
         if last_event_id.isprintable() and 0 < len(last_event_id.strip()) == len(last_event_id) <= _LONGEST_ID:
             headers.append((b"Last-Event-ID", last_event_id.encode()))
-        timeout = session.timeout
+        left = give_up - session.clock.monotonic()
         outgoing = Outgoing(
             "GET",
             self._request.target,
             headers,
             None,
-            timeout={"connect": timeout.connect, "read": read_timeout, "write": timeout.write, "pool": timeout.pool},
-            deadline=math.inf,
+            timeout=session.timeout.within(left) | {"read": None},
+            deadline=left,
             watch=self._interruptible.watch,
             is_stream=True,
         )
@@ -65,25 +63,27 @@ class AsyncStreamConnection:
             if exchange is not None:
                 exchange.failed(lost.message)
             raise lost from lost.__cause__
-        self._answer, self._patience = answer, 0.0
+        self._answer = answer
         self.home.check()
         self.watch()
         kind = answer.headers.get("content-type", "").partition(";")[0].strip().lower()
         coding = answer.coding.strip().lower()
         if answer.status != 200 or kind != "text/event-stream" or coding not in ("", "identity"):
-            await self._refuse(answer, kind, coding, exchange)
+            await self._refuse(answer, kind, coding, exchange, give_up)
         elif exchange is not None:
             exchange.answered(200, answer.headers, None)  # events are not logged
         self._chunks = aiter(answer)
         return answer.headers
 
-    async def _refuse(self, incoming: AsyncAnswer, kind: str, coding: str, exchange: LoggedExchange | None) -> None:
+    async def _refuse(
+        self, incoming: AsyncAnswer, kind: str, coding: str, exchange: LoggedExchange | None, give_up: float
+    ) -> None:
         session = self._session
         status = incoming.status
         content = b""
         try:
             if status != 204:
-                content = (await session.receive(incoming, session.clock.monotonic() + _ERROR_BODY)).content()
+                content = (await session.receive(incoming, give_up)).content()
         except Exception as error:
             if not transport_error(error):
                 raise  # else the status is enough, though the body is cut short
@@ -112,11 +112,10 @@ class AsyncStreamConnection:
 
     async def read(self, patience: float) -> bytes | None:
         """The next bytes; None at the end. `patience`: seconds to wait for them."""
-        if patience != self._patience and self._answer is not None:
-            self._answer.wait_for(patience)
-            self._patience = patience
         for piece in self._pieces:
             return piece
+        if self._answer is not None:
+            self._answer.wait_for(patience)
         try:
             chunk: bytes | None = await anext(self._chunks, None)
         except Exception as error:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from operator import itemgetter
 
-from .._http.service_time import A_DAY
+from .._http.service_time import A_DAY, AHEAD
 from ..models.signals import Signal
 from ..models.stream import MARKS, Gap, StreamItem, StreamSignal
 from .checkpoint import CheckpointState
@@ -135,7 +135,8 @@ class Deduplicator:
         if signal_id in self._seen:
             self.duplicates += 1
             return self._agrees(signal, when)
-        self._first_event(when, self.ahead)
+        if when >= self.listed - AHEAD:  # else it is an old one, and tells nothing about the time
+            self._first_event(when, self.ahead)
         if self._complete < when <= now + self.ahead:
             self._complete = when
         agrees = not self._waiting or self._overtake(signal, when, now, out)
@@ -285,10 +286,9 @@ class Deduplicator:
     def _take(self, signal: Signal, when: float, now: float, out: deque[StreamItem], *, replayed: bool = False) -> None:
         late = when < self._newest
         if when <= now + self.ahead:  # else it is dated in the future, and tells nothing about the position
-            if when > self._newest:
+            if when > self._newest and when >= self.begin:
                 self._newest = when
-            if when > self.position:
-                self.position = max(self.position, min(when, now + _SECOND))
+            self.position = max(self.position, min(when, now + _SECOND))
         self._seen[signal.id] = self._newest if late else when
         self._contents[signal.id] = content_hash(signal, when)
         if len(self._seen) > self._forget_at:

@@ -122,7 +122,7 @@ def in_thread(function: Callable[[], T]) -> T:
     return function()
 
 
-def always_in_thread(function: Callable[[], T]) -> T:
+def always_in_thread(function: Callable[[], T], *, extra: bool = False) -> T:
     """Run a blocking function."""
     return function()
 

@@ -135,7 +135,7 @@ class ConnectionPool:
 
     def finished(self, connection: DeadlineConnection, *, whole: bool) -> None:
         """Keep a connection if a `whole` answer was read and it can be used again, else close it."""
-        connection.watch = connection.read_timeout = None
+        connection.watch = None
         if self._closed or not whole or not connection.is_idle() or connection.has_leftover():
             if not connection.is_closed():
                 connection.close()
@@ -196,7 +196,7 @@ class PooledAnswer:
                 raise
 
     def wait_for(self, seconds: float) -> None:
-        self._connection.read_timeout = seconds
+        self._connection.give_up = SystemClock.monotonic() + seconds
 
     def close(self) -> None:
         if self._closed:

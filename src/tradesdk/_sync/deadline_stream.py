@@ -31,7 +31,6 @@ class DeadlineConnection(httpcore.HTTPConnection):
             network_backend=_Backend(self),
         )
         self.give_up = math.inf
-        self.read_timeout: float | None = None  # replaces the request's, for streams
         self.network_stream: httpcore.NetworkStream | None = None
         self.watch: Callable[[object], None] | None = None
 
@@ -83,7 +82,6 @@ class _Stream(httpcore.NetworkStream):
         self._socket = inner.get_extra_info("socket")
 
     def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
-        timeout = self._connection.read_timeout or timeout
         return self._inner.read(max_bytes, self._connection.time_left(timeout, httpcore.ReadTimeout))
 
     def write(self, buffer: bytes, timeout: float | None = None) -> None:

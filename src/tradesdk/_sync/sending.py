@@ -50,7 +50,9 @@ class Answer(Protocol):
         """The chunks of the body. Iterating ends once the answer is closed."""
         ...
 
-    def wait_for(self, seconds: float) -> None: ...
+    def wait_for(self, seconds: float) -> None:
+        """Read the next chunk within `seconds`, however many pieces it comes in."""
+        ...
 
     def close(self) -> None:
         """Give the connection back. Closing again does nothing."""

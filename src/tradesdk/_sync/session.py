@@ -24,7 +24,7 @@ from .._system.clock import Clock
 from .._system.interrupts import failures
 from .._values.http import RateClaim, RateLimit, RawResponse, SentHeaders
 from ..errors import APIError, APIResponseError, APIStatusError, RateLimitError, TradeError
-from .concurrency import run_to_completion, sleep
+from .concurrency import Interruptible, run_to_completion, sleep
 from .sending import Answer, Outgoing, Sender
 
 if TYPE_CHECKING:
@@ -124,6 +124,7 @@ class Session:
     def __post_init__(self) -> None:
         fixed = self.key is None or self.key.fixed
         self.limiter: RateLimiter = self.rate_limiter or LocalRateLimiter(self.clock)
+        self.sleep = sleep  # for the rate limit
         self._headers = self.header_list(None) if fixed else None
         self._headers_json = self.header_list(b"") if fixed else None
 
@@ -140,11 +141,10 @@ class Session:
         twin.deadline = self.deadline if deadline is None else settings.deadline(deadline)
         return twin
 
-    def for_stream(self, watch: Callable[[object], None]) -> Session:
-        """A copy whose requests do not wait for the rate limit, and whose reads can be cut off."""
+    def for_stream(self, interruptible: Interruptible) -> Session:
+        """A copy whose reads and waits can be interrupted."""
         twin = copy.copy(self)
-        twin.throttle = False
-        twin.watch = watch
+        twin.watch, twin.sleep = interruptible.watch, interruptible.sleep
         return twin
 
     def call(self, request: Request[T], *, give_up: float | None = None) -> T:
@@ -351,7 +351,7 @@ class Session:
                 )
             if wait > 1:  # else it waits for its turn, not for the reset
                 log_rate_limit_wait(wait)
-            sleep(self.clock, wait)
+            self.sleep(self.clock, wait)
         return claim
 
     def unanswered(self, claim: RateClaim, *, sent: bool) -> None:

@@ -11,7 +11,8 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from .._http.arguments import MAX_PAGE
-from .._http.log_events import event, log_rate_limit_wait, log_retry
+from .._http.log_events import event, log_retry
+from .._http.repeated_pages import Repeats
 from .._http.request import endpoint, request
 from .._http.response import failure_of
 from .._http.retry import FailureCause, Operation, Retries
@@ -70,12 +71,11 @@ class SignalStream(Generic[ItemT]):
         self.chain = options.chain
         self._options = options
         self._interruptible = Interruptible()
-        self._session = session.for_stream(self._interruptible.watch)
+        self._session = session.for_stream(self._interruptible)
         clock = session.clock
         self._state = StreamState(options, session.policy, mono=clock.monotonic(), local=clock.now())
         self._items = self._state.items
         self._connection = StreamConnection(self._session, self._interruptible, options.chain)
-        self._throttle = session.throttle  # of the history's requests; the stream itself is never held
         self._checkpoint = options.checkpoint_file(session.base_url, session.key)
         self._saved_begin = -math.inf  # where the stream begins, as saved in the checkpoint
         self._taken: StreamSignal | None = None  # the consumer has it and may not be done with it
@@ -119,7 +119,7 @@ class SignalStream(Generic[ItemT]):
 
     def _save(self, checkpoint: CheckpointFile) -> None:
         begin = self._state.deduplicator.begin
-        always_in_thread(lambda: checkpoint.save(self._state.state))
+        always_in_thread(lambda: checkpoint.save(self._state.state), extra=True)
         self._saved_begin = begin
 
     # iterating
@@ -162,8 +162,7 @@ class SignalStream(Generic[ItemT]):
             raise TradeError(f"this stream has failed: {self._error}")
         clock = self._session.clock
         try:
-            if not self._opened:
-                self._open()
+            self._open()
             while True:
                 if self._interruptible.shut:
                     raise Interrupted
@@ -227,13 +226,13 @@ class SignalStream(Generic[ItemT]):
             return
         signal_reader()  # builds it now, not at the first event
         clock, session = self._session.clock, self._session
+        give_up = clock.monotonic() + session.deadline
         if not self._begun:
             self._begin()
-        give_up = clock.monotonic() + session.deadline
         retries = Retries(session.policy, session.retry_budget, Operation.READ)
         while True:
             try:
-                self._connect()
+                self._connect(give_up)
             except APIError as error:
                 error.retries = retries.count
                 left = give_up - clock.monotonic()
@@ -253,7 +252,7 @@ class SignalStream(Generic[ItemT]):
         state = None
         if self._checkpoint is not None:
             try:
-                state = always_in_thread(self._checkpoint.open)
+                state = always_in_thread(self._checkpoint.open, extra=True)
             except BaseException:  # the next attempt opens it again
                 self._release()
                 raise
@@ -262,16 +261,18 @@ class SignalStream(Generic[ItemT]):
         if state is None and self._options.begin is None:
             self._look_back()
 
-    def _connect(self) -> None:
+    def _connect(self, give_up: float) -> None:
         clock = self._session.clock
-        self._state.connecting(clock.monotonic())
-        headers = self._connection.open(self._state.watchdog.limit, self._state.decoder.last_event_id)
+        now = clock.monotonic()
+        self._state.connecting(now)
+        give_up = min(give_up, now + self._state.watchdog.limit)
+        headers = self._connection.open(give_up, self._state.decoder.last_event_id)
         self._state.connected(headers, clock.monotonic(), clock.now())
 
     def _reconnect(self) -> None:
         state, clock = self._state, self._session.clock
         try:
-            self._connect()
+            self._connect(math.inf)
         except StreamError:
             raise
         except APIError as error:
@@ -284,8 +285,9 @@ class SignalStream(Generic[ItemT]):
     def _look_back(self) -> None:
         """Learn which signals came before the stream: they are not wanted, and a history without them has a gap."""
         session = self._session
+        most = min(_SHORT_PATIENCE, session.deadline / 2)  # the other half is for opening the stream
         try:
-            page = self._read_page({"chain": self.chain, "limit": MAX_PAGE}, _SHORT_PATIENCE)
+            page = self._read_page({"chain": self.chain, "limit": MAX_PAGE}, session.clock.monotonic() + most, most)
         except APIError as error:  # nothing is lost yet, and opening the stream says what is wrong
             text = "the history of chain %(chain)d could not be read before the stream: %(reason)s"
             event("history_unread", text, error, level=logging.INFO, chain=self.chain)
@@ -296,25 +298,30 @@ class SignalStream(Generic[ItemT]):
         session, state = self._session, self._state
         walk = state.begin_walk(session.clock.monotonic(), audit=audit)
         again = audit or state.will_read_again  # then a failure is not yet a gap
-        patience = min(self._options.recovery_timeout, _SHORT_PATIENCE) if again else self._options.recovery_timeout
-        reason = self._read_walk(walk, patience)
+        most = max(self._options.recovery_timeout, 1.0)  # one request at least
+        reason = self._read_walk(walk, min(most, _SHORT_PATIENCE) if again else most, most)
         ended = session.clock.monotonic()
         if reason is None:
             state.walked(walk, ended, audit=audit)
         else:
             state.walk_failed(walk, reason, ended, audit=audit)
 
-    def _read_walk(self, walk: HistoryWalk, patience: float) -> str | None:
-        """Read all pages. Returns why that failed, or None. `patience`: seconds to keep trying for one page."""
+    def _read_walk(self, walk: HistoryWalk, patience: float, most: float) -> str | None:
+        """Read all pages. Returns why that failed, or None.
+
+        `patience`: seconds to keep trying for one page. `most`: for all of them.
+        """
         session, state = self._session, self._state
-        give_up = session.clock.monotonic() + patience
+        now = session.clock.monotonic()
+        end, give_up = now + most, now + patience
         cursor: str | None = None
         cursors: set[str] = set()
+        repeats = Repeats()
         tries = odd = 0
         while True:
             query = {"chain": self.chain, "from": walk.first, "limit": MAX_PAGE, "cursor": cursor}
             try:
-                page = self._read_page(query, patience)
+                page = self._read_page(query, end, patience)
             except AuthenticationError:
                 raise
             except APIError as error:
@@ -334,24 +341,25 @@ class SignalStream(Generic[ItemT]):
                 self._interruptible.sleep(session.clock, wait)
                 continue
             now = session.clock.monotonic()
-            tries, give_up = 0, now + patience
+            tries, give_up = 0, min(now + patience, end)
             more = state.add(walk, page, now, session.clock.now())
             if not more or page.next_cursor is None:
                 return None
             cursor = page.next_cursor
             if cursor in cursors:
                 return "the history repeats a cursor, so it would never end"
+            if repeats.nothing_new([signal.id for signal in page.signals]):
+                return "the history has new cursors and no new items, so it would never end"
+            if now >= end:
+                return f"the history was not read to its end within {most:g} s"
             cursors.add(cursor)
 
-    def _read_page(self, query: Mapping[str, object], patience: float) -> HistoryPage:
+    def _read_page(self, query: Mapping[str, object], end: float, patience: float) -> HistoryPage:
+        """Wait for the rate limit until `end` at most, then read a page within `patience` seconds."""
         session = self._session
-        claim = None
-        while self._throttle and (wait := (claim := session.limiter.claim(session.limit_name)).wait):
-            if wait > 1:  # else it is too short to log, or the rest of a sleep that ended early
-                log_rate_limit_wait(wait)
-            self._interruptible.sleep(session.clock, wait)
         page = request("GET", endpoint("signals", "history"), partial(decode_history, self.chain), query=query)
-        return session.attempt(page, session.clock.monotonic() + max(patience, 1.0), claim)
+        claim = session.claim(page, end)
+        return session.attempt(page, min(session.clock.monotonic() + patience, end), claim)
 
     # closing
 
@@ -366,7 +374,7 @@ class SignalStream(Generic[ItemT]):
 
     def _release(self) -> None:
         if self._checkpoint is not None:
-            always_in_thread(self._checkpoint.close)
+            always_in_thread(self._checkpoint.close, extra=True)
 
     def __enter__(self) -> SignalStream[ItemT]:
         self._entered = True

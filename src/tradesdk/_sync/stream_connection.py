@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import math
 import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
 
 _LONGEST_ID = 1_024  # the id is only a hint: gaps are filled from the history
 _AT_ONCE = 16 * 1024  # bytes; small portions do not trigger the garbage collector: a third of the CPU of a signal
-_ERROR_BODY = 30.0  # seconds for the body of an error
 
 
 class StreamConnection:
@@ -34,11 +32,11 @@ class StreamConnection:
         self.url = session.base_url + self._request.target
         self._answer: Answer | None = None
         self.home = LoopBinding()
-        self._patience = 0.0  # as the answer has it
         self._chunks: Any = None  # a generator, which has to be closed
         self._pieces: Iterator[bytes] = iter(())  # of the last chunk
 
-    def open(self, read_timeout: float, last_event_id: str) -> Headers:
+    def open(self, give_up: float, last_event_id: str) -> Headers:
+        """Read the head of the answer, and a refusal's body, until `give_up`, a monotonic time."""
         session = self._session
         if session.sender.is_closed:
             raise TradeError("this client is closed; make a new one")
@@ -47,14 +45,14 @@ class StreamConnection:
         headers.append((b"Cache-Control", b"no-store"))
         if last_event_id.isprintable() and 0 < len(last_event_id.strip()) == len(last_event_id) <= _LONGEST_ID:
             headers.append((b"Last-Event-ID", last_event_id.encode()))
-        timeout = session.timeout
+        left = give_up - session.clock.monotonic()
         outgoing = Outgoing(
             "GET",
             self._request.target,
             headers,
             None,
-            timeout={"connect": timeout.connect, "read": read_timeout, "write": timeout.write, "pool": timeout.pool},
-            deadline=math.inf,
+            timeout=session.timeout.within(left) | {"read": None},
+            deadline=left,
             watch=self._interruptible.watch,
             is_stream=True,
         )
@@ -66,25 +64,27 @@ class StreamConnection:
             if exchange is not None:
                 exchange.failed(lost.message)
             raise lost from lost.__cause__
-        self._answer, self._patience = answer, 0.0
+        self._answer = answer
         self.home.check()
         self.watch()
         kind = answer.headers.get("content-type", "").partition(";")[0].strip().lower()
         coding = answer.coding.strip().lower()
         if answer.status != 200 or kind != "text/event-stream" or coding not in ("", "identity"):
-            self._refuse(answer, kind, coding, exchange)
+            self._refuse(answer, kind, coding, exchange, give_up)
         elif exchange is not None:
             exchange.answered(200, answer.headers, None)  # events are not logged
         self._chunks = iter(answer)
         return answer.headers
 
-    def _refuse(self, incoming: Answer, kind: str, coding: str, exchange: LoggedExchange | None) -> None:
+    def _refuse(
+        self, incoming: Answer, kind: str, coding: str, exchange: LoggedExchange | None, give_up: float
+    ) -> None:
         session = self._session
         status = incoming.status
         content = b""
         try:
             if status != 204:
-                content = (session.receive(incoming, session.clock.monotonic() + _ERROR_BODY)).content()
+                content = (session.receive(incoming, give_up)).content()
         except Exception as error:
             if not transport_error(error):
                 raise  # else the status is enough, though the body is cut short
@@ -113,11 +113,10 @@ class StreamConnection:
 
     def read(self, patience: float) -> bytes | None:
         """The next bytes; None at the end. `patience`: seconds to wait for them."""
-        if patience != self._patience and self._answer is not None:
-            self._answer.wait_for(patience)
-            self._patience = patience
         for piece in self._pieces:
             return piece
+        if self._answer is not None:
+            self._answer.wait_for(patience)
         try:
             chunk: bytes | None = next(self._chunks, None)
         except Exception as error:
