@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-import select
+import selectors
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -86,12 +86,16 @@ class Interruptible:
 
     def readable(self, descriptor: int, seconds: float) -> None:
         """Wait until a socket has something to read, at most so many seconds; below 0: not at all."""
+        if descriptor < 0:
+            return
         end = SystemClock.monotonic() + seconds
-        while descriptor >= 0 and (left := end - SystemClock.monotonic()) > 0:
-            if self.shut:
-                raise Interrupted
-            if select.select([descriptor], [], [], min(left, _SLICE))[0]:
-                return
+        with selectors.DefaultSelector() as selector:
+            selector.register(descriptor, selectors.EVENT_READ)
+            while (left := end - SystemClock.monotonic()) > 0:
+                if self.shut:
+                    raise Interrupted
+                if selector.select(min(left, _SLICE)):
+                    return
 
     def watch(self, reading: object) -> None:
         """Set what `close` cuts off: a connection, a network stream or anything with `close`; None for nothing."""
