@@ -124,10 +124,24 @@ def database_errors() -> Iterator[None]:
             raise Unusable("is not a state file, or damaged: it is no database") from error
         if "locked" in str(error):
             raise Unusable("is in use") from error
+        if (reason := cause(error)) is not error:
+            raise Unusable(f"can't be opened: {reason}") from reason
         # SQLite quotes text that it can't decode in full.
         raise Unusable(f"is damaged: {str(error).partition(' with text ')[0]}") from error
     except UnicodeDecodeError as error:
         raise Unusable("is damaged: a name in it is no text") from error
+
+
+def cause(error: sqlite3.Error) -> Exception:
+    """Why SQLite can't open a file, which it doesn't say, when too many are open; else `error`."""
+    if getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_CANTOPEN:
+        try:
+            with ExitStack() as files:
+                for _ in range(4):  # the file, its log, the index of that, their folder
+                    files.enter_context(open(os.devnull, "rb"))
+        except OSError as reason:
+            return OSError(*reason.args)
+    return error
 
 
 def check_state(db: sqlite3.Connection) -> None:

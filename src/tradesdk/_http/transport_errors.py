@@ -6,6 +6,7 @@ import socket
 import ssl
 from typing import TYPE_CHECKING
 
+from .._values.hints import too_many_files
 from .._values.text import printable
 from ..errors import APIConnectionError, APITimeoutError, ErrorCode
 
@@ -62,6 +63,8 @@ def _explain(error: Exception, of_proxy: str) -> tuple[bool, bool, str, ErrorCod
     """
     causes = list(_causes(error))
     reason = printable(str(causes[-1]) or str(error) or type(error).__name__, 200)
+    if any(map(too_many_files, causes)):  # what was sent had a connection
+        return False, True, f"could not connect: {reason}", "too_many_files"
     for name in _names(error):
         match name:
             case "ConnectTimeout":

@@ -24,7 +24,7 @@ from .._http.response import explained
 from .._http.settings import data_folder
 from .._system import private_files
 from .._system.file_lock import FileLock, InUseError
-from .._values.hints import HINTS
+from .._values.hints import HINTS, of_file
 from .._values.text import printable
 from ..errors import CheckpointError, ErrorCode, InvalidArgumentError
 
@@ -277,7 +277,9 @@ class CheckpointFile:
             hint = "choose a file on a local disk: without a lock, two streams could damage it"
         else:
             hint = "check that folder, or choose another file"
-        return self._error(f"cannot be {doing}: {error.strerror or type(error).__name__} ({code})", hint)
+        return self._error(
+            f"cannot be {doing}: {error.strerror or type(error).__name__} ({code})", of_file(error, hint)
+        )
 
 
 def _service(base_url: str) -> str:

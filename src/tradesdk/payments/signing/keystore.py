@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ..._system import private_files
+from ..._values.hints import of_file
 from ..._values.http import parse_json
 from ..._values.text import printable, without_keys
 from ...errors import ConfigError, ErrorCode, InvalidArgumentError
@@ -154,7 +155,8 @@ def _read(file: Path, shown: str) -> dict[str, Any]:
     except FileNotFoundError:
         raise ConfigError(f"no such keystore: {shown}", code="invalid_keystore") from None
     except OSError as error:
-        raise ConfigError(f"the keystore {shown} cannot be read: {error.strerror}", code="invalid_keystore") from None
+        message = f"the keystore {shown} cannot be read: {error.strerror}"
+        raise ConfigError(message, code="invalid_keystore", hint=of_file(error)) from None
     document, wrong, code = _parsed(content)
     del content
     if wrong:
@@ -262,6 +264,5 @@ def _write(file: Path, shown: str, text: bytes) -> None:
     except FileExistsError:
         raise _exists(shown) from None
     except OSError as error:
-        raise ConfigError(
-            f"the keystore {shown} cannot be written: {error.strerror}", code="invalid_keystore"
-        ) from None
+        message = f"the keystore {shown} cannot be written: {error.strerror}"
+        raise ConfigError(message, code="invalid_keystore", hint=of_file(error)) from None

@@ -119,9 +119,12 @@ def opened(key: object) -> Opened | str:
     raw = key_bytes(key)
     if isinstance(raw, str):
         return raw
-    with contextlib.suppress(Exception):
+    try:
         return Opened(*(_by_coincurve(raw) or _by_eth_account(raw)), partial(_purchase_secret, raw))
-    return "the private key could not be loaded: neither coincurve nor eth-account works here"
+    except OSError as error:
+        return f"the private key could not be loaded: {error.strerror}"
+    except Exception:
+        return "the private key could not be loaded: neither coincurve nor eth-account works here"
 
 
 def _by_coincurve(key: bytes) -> tuple[str, Sign] | None:
