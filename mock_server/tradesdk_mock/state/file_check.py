@@ -107,7 +107,7 @@ def _reading(path: str) -> Iterator[sqlite3.Connection]:
                 for end in ("", "-wal"):
                     shutil.copyfile(path + end, os.path.join(folder, "state" + end))
                 path = os.path.join(folder, "state")
-        place = quote(os.path.abspath(path).replace(os.sep, "/"))
+        place = quote(os.fsencode(os.path.abspath(path).replace(os.sep, "/")))
         uri = f"file://{'' if place.startswith('/') else '/'}{place}?{options}"
         db = sqlite3.connect(uri, uri=True, isolation_level=None)
         stack.callback(db.close)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from .._http.arguments import optional_identifier, seconds, wrong_argument
+from .._http.arguments import optional_identifier, required_text, seconds, wrong_argument
 from .._values.payment import Payment, PaymentStage, origin_of
 from .._values.text import printable, without_keys
 from ..errors import InvalidArgumentError, PaymentError, PaymentRefusedError, TradeError
@@ -45,10 +45,12 @@ class AsyncPayments:
             PaymentRefusedError: `no_such_payment`.
         """
         store = self._flow.authorizer.store
+        if payment_id:
+            required_text("payment_id", payment_id)
         found = await in_thread(lambda: store.get(payment_id))
         if found is None:
             raise PaymentRefusedError(
-                f"the ledger has no payment {printable(without_keys(str(payment_id)), 60)}",
+                f"the ledger has no payment {printable(without_keys(payment_id), 60)}",
                 code="no_such_payment",
                 hint="list them: client.payments.list() (trade pay history)",
             )

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+import os
 import sys
 import unicodedata
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from datetime import UTC, date, datetime, timedelta
 from functools import wraps
 from typing import TYPE_CHECKING, Any, TypeGuard, TypeVar, cast
@@ -14,6 +16,8 @@ from .._values.text import display, printable, wrong_number
 from ..errors import ConfigError, InvalidArgumentError
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from ..models._base import Model
 
 M = TypeVar("M", bound="Model")
@@ -91,6 +95,17 @@ def required_text(name: str, value: str) -> str:
 
 def optional_text(name: str, value: str | None) -> str | None:
     return None if value is None else required_text(name, value)
+
+
+def file_path(name: str, path: str | os.PathLike[str]) -> Path:
+    """The absolute path of a file: the process may change its working directory."""
+    from pathlib import Path
+
+    with suppress(TypeError, ValueError, OSError):
+        given = os.fspath(path)
+        if isinstance(given, str) and given and b"\0" not in os.fsencode(given):
+            return Path(given).absolute()
+    raise InvalidArgumentError(f"{name} must be the path of a file")
 
 
 def comparable(text: str) -> str:

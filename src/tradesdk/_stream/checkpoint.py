@@ -20,13 +20,14 @@ from urllib.parse import urlsplit
 
 from pydantic import BaseModel, Field
 
+from .._http.arguments import file_path
 from .._http.response import explained
 from .._http.settings import data_folder
 from .._system import private_files
 from .._system.file_lock import FileLock, InUseError
 from .._values.hints import HINTS, of_file
 from .._values.text import printable
-from ..errors import CheckpointError, ErrorCode, InvalidArgumentError
+from ..errors import CheckpointError, ErrorCode
 
 LARGEST = 64 * 1024 * 1024
 """Bytes. A stream remembers a few MiB at most."""
@@ -80,7 +81,7 @@ class CheckpointFile:
     """
 
     def __init__(self, path: str | os.PathLike[str], *, base_url: str, key_hash: str, chain: int) -> None:
-        self.path = _absolute(path)
+        self.path = str(file_path("checkpoint", path))
         self.behind = False  # whether something is not written yet
         self._service = _service(base_url)
         self._key = key_hash
@@ -288,13 +289,3 @@ def _service(base_url: str) -> str:
     usual = {"https": ":443", "http": ":80"}.get(parts.scheme, "")
     host = parts.netloc.lower()
     return f"{parts.scheme}://{host.removesuffix(usual) if usual else host}{parts.path.rstrip('/')}"
-
-
-def _absolute(path: str | os.PathLike[str]) -> str:
-    given = os.fspath(path)
-    try:
-        if not isinstance(given, str) or not given or b"\0" in os.fsencode(given):
-            raise ValueError
-        return str(Path(given).absolute())  # the process may change its working directory
-    except (ValueError, OSError):
-        raise InvalidArgumentError("checkpoint must be the path of a file") from None

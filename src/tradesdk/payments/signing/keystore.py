@@ -108,9 +108,10 @@ def unlock(path: str | os.PathLike[str], password: Password) -> Opened:
 
 def _named(path: str | os.PathLike[str]) -> tuple[Path, str]:
     text: object = None
-    with contextlib.suppress(TypeError):
-        text = os.fspath(path)
-    if not isinstance(text, str) or not text or "\0" in text or looks_like_a_key(text):
+    with contextlib.suppress(TypeError, UnicodeError):
+        if b"\0" not in os.fsencode(path):
+            text = os.fspath(path)
+    if not isinstance(text, str) or not text or looks_like_a_key(text):
         raise ConfigError(
             "path must be the path of a keystore file", code="invalid_keystore"
         )  # it may be a key, so it is not shown
