@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from ..._http.arguments import is_whole
 from ..._system import private_files
 from ..._values.hints import of_file
 from ..._values.http import parse_json
@@ -49,8 +50,9 @@ def create_keystore(
             shows neither key nor password. Errors of the password's function are passed on.
         InvalidArgumentError: `work` is not a power of two from 2 to 2^20.
     """
-    if isinstance(work, bool) or not isinstance(work, int) or not 2 <= work <= _MOST_NEW_WORK or work & (work - 1):
+    if not is_whole(work) or not 2 <= work <= _MOST_NEW_WORK or work & (work - 1):
         raise InvalidArgumentError(f"work must be a power of two from 2 to {_MOST_NEW_WORK} (2^20)")
+    work = int(work)
     file, shown = _named(path)
     if os.path.lexists(file):
         raise _exists(shown)
