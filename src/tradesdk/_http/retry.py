@@ -150,7 +150,7 @@ class RetryPolicy:
                 return RetryAction.AGAIN if failure.service_error else again_or_lookup
             case 502 if operation is Operation.QUERY and failure.service_error:
                 return RetryAction.RAISE
-            case 502 | 504:
+            case status if status in (502, 504) or 520 <= status <= 530:  # of gateways in front
                 return again_or_lookup
             case 500 if operation is not Operation.CREATE and server_errors < self.max_server_errors:
                 return RetryAction.AGAIN
