@@ -136,9 +136,8 @@ def cause(error: sqlite3.Error) -> Exception:
     """Why SQLite can't open a file, which it doesn't say, when too many are open; else `error`."""
     if getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_CANTOPEN:
         try:
-            with ExitStack() as files:
-                for _ in range(4):  # the file, its log, the index of that, their folder
-                    files.enter_context(open(os.devnull, "rb"))
+            with open(os.devnull), open(os.devnull), open(os.devnull), open(os.devnull):  # as many as it opens
+                pass
         except OSError as reason:
             return OSError(*reason.args)
     return error

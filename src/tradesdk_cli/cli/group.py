@@ -66,10 +66,7 @@ def _plain_text(param: Any, value: Any) -> str | list[str]:
     described = param.type_descriptor
     if described.annotation not in (str, list[str]) or described.parameter_info.parser is not None:
         return ""
-    if isinstance(value, str):
-        return value if value.isascii() or param.metavar == "FILE" else ""
-    words: list[Any] = [] if value is None else list(value)
-    return words if all(isinstance(word, str) and word.isascii() for word in words) else ""
+    return value if isinstance(value, str) else list(value or ())
 
 
 class LightOption(_LightParam, TyperOption):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import os
 import sqlite3
@@ -39,7 +38,6 @@ _LOCKED = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL}
 _DAMAGED = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR, sqlite3.SQLITE_FORMAT}
 _READ_ONLY = {sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM, sqlite3.SQLITE_AUTH}
 _PAGE = 4096
-_FILES = 4  # that SQLite opens at once: a file, its log, the index of that, and their folder
 _CHECK_DISK = "check that disk, or set TRADE_HOME to another folder"
 _REFUSED = {errno.EACCES, errno.EPERM, errno.EROFS}
 _FULL = {errno.ENOSPC, errno.EDQUOT}
@@ -67,9 +65,8 @@ def from_sqlite(error: sqlite3.Error, path: str) -> UnusableLedgerError:
         return _read_only(path)
     if kind == sqlite3.SQLITE_CANTOPEN:  # SQLite does not say why
         try:
-            with contextlib.ExitStack() as files:
-                for _ in range(_FILES):
-                    files.enter_context(open(os.devnull, "rb"))
+            with open(os.devnull), open(os.devnull), open(os.devnull), open(os.devnull):  # as many as it opens
+                pass
         except OSError as reason:
             return from_os(reason, path)
     is_io = kind == sqlite3.SQLITE_IOERR
