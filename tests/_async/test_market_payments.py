@@ -83,9 +83,9 @@ async def test_what_is_asked_for_is_checked(mock: MockService) -> None:
                 await call(unknown)
         with pytest.raises(PaymentRefusedError, match="no_such_payment"):
             await client.payments.mark(unknown, paid=True)
-    for call in (client.payments.get, client.payments.resume, client.payments.cancel_calldata):
+    for take in (client.payments.get, client.payments.resume, client.payments.cancel_calldata):
         with pytest.raises(InvalidArgumentError, match="payment_id cannot be sent as UTF-8"):
-            await call("pay_\ud83d")
+            await take("pay_\ud83d")
     wrong: Any
     for wrong in (0, -1, True, 1.5, "5", None):
         with pytest.raises(InvalidArgumentError, match="limit"):

@@ -192,7 +192,7 @@ def test_numbers_of_numpy_are_numbers() -> None:
     ]
     for call, query in calls:
         assert sent(lambda c, act: act(c), call).url.query.decode() == query
-    rules = {"stop_loss_pct": real(2.5), "take_profit_pct": whole(4)}
+    rules: Any = {"stop_loss_pct": real(2.5), "take_profit_pct": whole(4)}
     request = sent(lambda c, n: c.agents.update("a1", risk=rules, max_positions=n, min_confidence=whole(1)), whole(3))
     body = {"risk": {"stop_loss_pct": 2.5, "take_profit_pct": 4.0}, "max_positions": 3, "min_confidence": 1.0}
     assert json.loads(request.content) == body
