@@ -50,6 +50,7 @@ HTTPX_FILES = {
         for flavour in ("_async", "_sync")
         for file in ("client", "connection_pool", "deadline_stream", "httpx_sender")
     ),
+    "tradesdk/_sync/concurrency.py",
     "tradesdk_mock/in_process/httpx_transport.py",
     "tradesdk_mock/in_process/reply_stream.py",
 }

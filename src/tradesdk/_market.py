@@ -10,13 +10,13 @@ from functools import cache, partial
 from itertools import islice
 from typing import Any, Generic, TypeVar, cast, get_args
 
-from ._http.arguments import moment, wrong_argument
+from ._http.arguments import moment, optional_whole
 from ._http.request import Request, encode_body
 from ._http.response import decode_raw, validated
 from ._http.retry import Operation
 from ._values.details import TokenDetails
 from ._values.http import RawResponse
-from ._values.text import display, printable, without_keys
+from ._values.text import display, printable, real, without_keys
 from .errors import APIResponseError, InvalidArgumentError
 from .models.market import (
     AggregateMetrics,
@@ -118,7 +118,7 @@ def token_signals(
     tokens: Sequence[str | TokenQuery], limit: int | None = None
 ) -> MarketRequest[TokenResults[TokenSignals]]:
     """The newest signals of 1 to 5 tokens; `limit` applies to tokens without their own."""
-    limit = count("limit", limit, MAX_SIGNALS)
+    limit = optional_whole("limit", limit, 1, MAX_SIGNALS)
     queries = one_batch(tokens, limits=True)
     queries = [one if one.limit is not None else TokenQuery(one.identifier, limit) for one in queries]
     return _TOKEN_SIGNALS.request({}, queries)
@@ -146,7 +146,10 @@ def token_avg_prices(tokens: Sequence[str | TokenQuery]) -> MarketRequest[TokenR
 
 
 def top_performers(sort_by: SortBy, limit: int | None = None) -> MarketRequest[TopPerformers]:
-    body = {"sortBy": _one_of("sort_by", sort_by, get_args(SortBy)), "limit": count("limit", limit, MAX_TOP)}
+    body = {
+        "sortBy": _one_of("sort_by", sort_by, get_args(SortBy)),
+        "limit": optional_whole("limit", limit, 1, MAX_TOP),
+    }
     return _TOP_PERFORMERS.request(body)
 
 
@@ -155,7 +158,7 @@ def aggregate_metrics() -> MarketRequest[AggregateMetrics]:
 
 
 def supported_tokens(limit: int | None = None) -> MarketRequest[SupportedTokens]:
-    return _SUPPORTED_TOKENS.request({"limit": count("limit", limit, MAX_SUPPORTED)})
+    return _SUPPORTED_TOKENS.request({"limit": optional_whole("limit", limit, 1, MAX_SUPPORTED)})
 
 
 def raw(path: str, body: Mapping[str, Any] | None = None) -> MarketRequest[RawResponse]:
@@ -243,7 +246,7 @@ def _token(place: int, given: object, limits: bool) -> TokenQuery:
     at = f"tokens[{place}]"
     name, limit = given, None
     if isinstance(given, TokenQuery):
-        name, limit = given.identifier, count(f"{at}.limit", given.limit, MAX_SIGNALS)
+        name, limit = given.identifier, optional_whole(f"{at}.limit", given.limit, 1, MAX_SIGNALS)
     if limit is not None and not limits:
         raise InvalidArgumentError(f"{at} has a limit, which only token_signals takes")
     if not isinstance(name, str):
@@ -260,15 +263,6 @@ def _token(place: int, given: object, limits: bool) -> TokenQuery:
     if not identifier.isprintable():  # also refuses lone surrogates
         raise InvalidArgumentError(f"{at} must not contain control characters: {printable(identifier, 60)}")
     return TokenQuery(identifier, limit)
-
-
-def count(name: str, value: int | None, most: int) -> int | None:
-    """A whole number from 1 to `most`, or None."""
-    if value is None:
-        return None
-    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= most:
-        raise wrong_argument(name, f"a whole number from 1 to {most}", value)
-    return int(value)
 
 
 class TokenNames:
@@ -323,7 +317,7 @@ def _instant(name: str, value: datetime | float | None) -> datetime | None:
         return None
     moment(name, value)  # refuses other types and naive datetimes
     try:
-        return value.astimezone(UTC) if isinstance(value, datetime) else _EPOCH + timedelta(seconds=value)
+        return value.astimezone(UTC) if isinstance(value, datetime) else _EPOCH + timedelta(seconds=real(value))
     except OverflowError:
         raise InvalidArgumentError(f"{name} is outside the years 1 to 9999 in UTC") from None
 

@@ -82,6 +82,7 @@ ErrorCode = Literal[
     "unknown_host",
     "certificate_refused",
     "proxy_failed",
+    "too_many_files",
     "timeout",
     "invalid_request",
     "invalid_signature",

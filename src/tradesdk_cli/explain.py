@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from dataclasses import replace
 from decimal import Decimal
 from typing import Any
@@ -69,6 +71,10 @@ def problem_of(error: BaseException, program: str = "trade") -> Problem:
     hint = problem.hint
     if hint == _CHECK_KEY and (program.endswith(" --mock") or " --world " in program):
         hint = _MOCK_KEYS
+    if _too_many_files(error):
+        from tradesdk import TradeError
+
+        hint = TradeError("", code="too_many_files").hint
     return replace(problem, hint=placed(hint, program))
 
 
@@ -112,11 +118,21 @@ def _problem_of(error: BaseException) -> Problem:
         return Problem(NETWORK if away else CONFIG, error.code, one_line(error.message), hint, retryable=away)
     if isinstance(error, TradeError):
         return Problem(OTHER, "error", one_line(str(error)), error.hint)
-    if isinstance(error, OSError):
-        where = f": {error.filename}" if error.filename else ""
-        return Problem(OTHER, "system", one_line(f"{error.strerror or type(error).__name__}{where}"))
+    if isinstance(error, OSError) or _too_many_files(error):
+        named = getattr(error, "filename", None)
+        reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
+        return Problem(OTHER, "system", one_line(f"{reason}: {named}" if named else reason))
     message = f"this is a bug in trade: {type(error).__name__}: {error}"
     return Problem(OTHER, "internal", one_line(message), "run it again with -v to see where")
+
+
+def _too_many_files(error: BaseException | None) -> bool:
+    """Whether the system opens no more files, which may have made anything fail: an import, for example."""
+    while error is not None:
+        if getattr(error, "errno", None) in (errno.EMFILE, errno.ENFILE) or os.strerror(errno.EMFILE) in str(error):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
 
 
 _STATUS_EXIT = {401: UNAUTHENTICATED, 403: FORBIDDEN, 404: NOT_FOUND, 409: CONFLICT, 429: RATE_LIMITED}

@@ -26,6 +26,8 @@ _MARKS = (
     "\u0300-\u034e\u0350-\u036f\u0483-\u0489\u0591-\u05bd\u0610-\u061a\u064b-\u065f\u06d6-\u06dc\u06df-\u06e4"
     "\u0e31\u0e34-\u0e3a\u0e47-\u0e4e\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe20-\ufe2f"
 )
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_LINE = re.compile(r"(?:export\s+|set\s+|\$env:)?(TRADE_\w+)\s*=\s*(.*)")
 _BEYOND_ASCII = re.compile("[^ -~]")
 """What has to be looked at one by one: most of a long text need not be."""
 _ODD = re.compile(f"[{_UNSEEN}]|(?<=[{_MARKS}]{{3}})[{_MARKS}]+")
@@ -47,6 +49,11 @@ def _escape(char: str) -> str:
 def one_line(text: str, limit: int = 600) -> str:
     """Like `visible`, for our own messages that may be wrapped: runs of white space become one space first."""
     return visible(" ".join(text.split()), limit)
+
+
+def is_not_text(word: object) -> bool:
+    """Whether it is a word with bytes that are no UTF-8, which no request and no JSON can hold."""
+    return isinstance(word, str) and _SURROGATE.search(word) is not None
 
 
 def to_paste(words: Iterable[str]) -> list[str]:
@@ -153,6 +160,19 @@ def maybe_dollars(micro: int | None) -> str | None:
     return None if micro is None else plain_dollars(usd(micro))
 
 
-def bare_key(text: str) -> str:
-    """A key as `$(cat file)` gives it, without the byte order mark, line break and quotes of the file."""
-    return text.strip().removeprefix("\ufeff").strip("\"'")
+def bare_key(text: str, variable: str = "TRADE_API_KEY") -> str:
+    """A key as `$(cat file)` gives it, without the byte order mark, line break and quotes of the file.
+
+    A line that sets `variable` gives its value.
+
+    Raises:
+        ConfigProblem: it is a line that sets another variable.
+    """
+    text = text.strip().removeprefix("\ufeff").strip()
+    if line := _LINE.fullmatch(text):
+        if line[1] != variable:
+            from tradesdk_cli.errors import ConfigProblem
+
+            raise ConfigProblem(f"this line sets {line[1]}, and what is needed is {variable}", "give the key alone")
+        text = line[2]
+    return text.strip("\"' \t")

@@ -83,6 +83,9 @@ async def test_what_is_asked_for_is_checked(mock: MockService) -> None:
                 await call(unknown)
         with pytest.raises(PaymentRefusedError, match="no_such_payment"):
             await client.payments.mark(unknown, paid=True)
+    for take in (client.payments.get, client.payments.resume):
+        with pytest.raises(InvalidArgumentError, match="payment_id cannot be sent as UTF-8"):
+            await take("pay_\ud83d")
     wrong: Any
     for wrong in (0, -1, True, 1.5, "5", None):
         with pytest.raises(InvalidArgumentError, match="limit"):

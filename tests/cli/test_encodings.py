@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -86,3 +88,38 @@ def test_from_the_first_byte(trade: Terminal, env: dict[str, str]) -> None:
     run = shell(trade, "trade agents --help", **env)
     assert (run.code, run.err) == (0, "")
     assert "(-o, --mock, " in run.out
+
+
+NOT_UTF_8 = "x\udcff"
+LINES = [
+    (("agents", "get", NOT_UTF_8), "AGENT_ID: x\\udcff is not UTF-8"),
+    (("agents", "create", "--name", NOT_UTF_8, "--wallet-id", "w", "--chain", "base"), "--name: x\\udcff is not UTF-8"),
+    (("agents", "list", "--query", NOT_UTF_8), "--query: x\\udcff is not UTF-8"),
+    (("agents", "list", "--profile", NOT_UTF_8), "--profile: x\\udcff is not UTF-8"),
+    (("api", "GET", f"/v1/{NOT_UTF_8}"), "/v1/x\\udcff is not UTF-8"),
+    (("api", "POST", "/v1/agents", "-f", f"name={NOT_UTF_8}"), "name=x\\udcff is not UTF-8"),
+    (("market", "prices", "ETH", NOT_UTF_8), "TOKEN: x\\udcff is not UTF-8"),
+    (("agents", NOT_UTF_8), "x\\udcff"),
+]
+
+
+@each_of(("line", "said"), LINES)
+def test_an_argument_that_is_not_utf_8(trade: Terminal, line: tuple[str, ...], said: str) -> None:
+    run = trade("--mock", *line)
+    assert (run.code, run.problem["code"]) == (2, "usage"), run.err
+    assert said in run.problem["message"]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="names of files are any bytes on Linux")
+def test_a_path_that_is_not_utf_8(trade: Terminal, tmp_path: Path) -> None:
+    home, out = tmp_path / NOT_UTF_8, tmp_path / f"{NOT_UTF_8}.json"
+    for line in (
+        ("--mock", "account", "show"),
+        ("--mock", "account", "show", "--out", str(out)),
+        ("--mock", "pay", "budget", "set", "--per-day", "1", "--yes"),
+        ("mcp", "config", "claude"),
+    ):
+        run = trade(*line, env={"TRADE_HOME": str(home)})
+        assert run.code == 0, run.err
+    assert json.loads(out.read_text())
+    assert (home / "mock" / "default.sqlite3").exists()

@@ -169,6 +169,19 @@ def test_a_disk_that_is_full(trade: Terminal) -> None:
 
 
 @long
+@pytest.mark.parametrize(
+    ("line", "limit"),
+    [("--mock account show", 4), ("--mock account show", 6), ("pay history", 4), ("config set output json", 4)],
+)
+def test_too_many_open_files(trade: Terminal, line: str, limit: int) -> None:
+    trade("--mock", "account", "show")
+    run = shell(trade, f"ulimit -n {limit}; trade {line}")
+    assert run.code in (1, 3), run.err
+    assert (run.problem["code"], "Too many open files" in run.problem["message"]) != ("internal", False)
+    assert "ulimit -n" in run.problem["hint"]
+
+
+@long
 def test_a_folder_that_is_gone(one: Terminal, tmp_path: Path) -> None:
     gone = tmp_path / "gone"
     run = shell(one, f"mkdir {gone} && cd {gone} && rmdir {gone} && trade agents list -n 1 && trade --help >/dev/null")

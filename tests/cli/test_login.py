@@ -386,7 +386,13 @@ def test_whoami(shell: Terminal, service: Scripted) -> None:
         assert "MARKED" not in run.out + run.err
 
 
-@each_of("added", ["\ufeff{}\r\n", "'{}'\r\n", '"{}"', ' \ufeff"{}"\r\n'])
+@each_of(
+    "added",
+    [
+        *("\ufeff{}\r\n", "'{}'\r\n", '"{}"', ' \ufeff"{}"\r\n', "TRADE_API_KEY={}", 'export TRADE_API_KEY="{}"\n'),
+        *("\ufeffTRADE_API_KEY='{}'\r\n", "set TRADE_API_KEY={}\r\n", '$env:TRADE_API_KEY = "{}"\r\n'),
+    ],
+)
 def test_what_a_file_adds_to_a_key_is_no_part_of_it(shell: Terminal, service: Scripted, added: str) -> None:
     text = added.replace("{}", KEY)
     for run in (
@@ -397,6 +403,15 @@ def test_what_a_file_adds_to_a_key_is_no_part_of_it(shell: Terminal, service: Sc
         assert "MARKED" not in run.out + run.err
     assert [key.strip() for key in kept(shell).values()] == [KEY]
     assert set(service.keys) == {f"Bearer {KEY}"}
+
+
+def test_a_line_that_sets_another_variable_is_refused(shell: Terminal, service: Scripted) -> None:
+    private = "0x" + "5a" * 32
+    line = f"export TRADE_WALLET_KEY={private}\n"
+    run = shell("login", "--api-key-stdin", "--yes", "--base-url", service.url, stdin=line)
+    assert (run.code, service.keys) == (3, [])
+    assert run.problem["message"] == "this line sets TRADE_WALLET_KEY, and what is needed is TRADE_API_KEY"
+    assert private not in run.out + run.err
 
 
 # Where something is odd

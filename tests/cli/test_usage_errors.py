@@ -181,6 +181,24 @@ def test_what_may_be_a_secret_is_not_repeated(trade: Terminal, line: str) -> Non
     assert "abababab" not in run.err.lower()
 
 
+@each_of(
+    "line",
+    [
+        "trades list --since {}",
+        "signals stream --chain base --since {}",
+        "agents list --limit {}",
+        "signals latest --chain {}",
+        "agents list -o {}",
+        "--timeout {} agents list",
+    ],
+)
+@each_of("typed", ["2026-11-21T11:00:00X", "at-noon-on-2026-11-21"])
+def test_a_mistyped_value_is_shown_however_long_it_is(trade: Terminal, line: str, typed: str) -> None:
+    run = trade(*line.format(typed).split())
+    assert run.code == 2
+    assert typed in run.problem["message"]
+
+
 COMMAND = re.compile(
     r"(?<![\w-])(?:trade|\{program\}|\{trade\})"
     r"((?: (?:--?[a-z][\w-]*|[a-z][a-z-]*|[A-Z_]{2,}|\{\}|[a-z]+\|[a-z]+|\d+))+)"

@@ -35,7 +35,39 @@ for expected, status in ((NotFoundError, 404), (APIResponseError, 200)):
 """
 
 
+TOO_MANY_FILES = """
+import asyncio, os, resource
+from tradesdk import APIConnectionError, AsyncTradeClient, TradeClient
+
+async def awaited(client):
+    await client.account.get()
+
+resource.setrlimit(resource.RLIMIT_NOFILE, (100, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+loop = asyncio.new_event_loop()
+settings = {"api_key": "key", "base_url": "http://127.0.0.1:9"}
+one, other = TradeClient(**settings), AsyncTradeClient(**settings)
+one.account, other.account
+files = []
+try:
+    while True:
+        files.append(os.open(os.devnull, os.O_RDONLY))
+except OSError:
+    pass
+errors = []
+for call in (one.account.get, lambda: loop.run_until_complete(awaited(other))):
+    try:
+        call()
+    except APIConnectionError as error:
+        errors.append((error.code, error.sent, error.outcome))
+for file in files:
+    os.close(file)
+loop.close()
+assert errors == [("too_many_files", False, "none")] * 2, errors
+"""
+
+
+@pytest.mark.parametrize("script", [SCRIPT, TOO_MANY_FILES])
 @pytest.mark.long
-def test_the_library_for_retries_is_not_loaded() -> None:
-    done = subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, text=True, timeout=300)
+def test_the_library_for_retries_is_not_loaded(script: str) -> None:
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=300)
     assert (done.returncode, done.stderr) == (0, "")

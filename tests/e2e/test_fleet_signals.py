@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import itertools
+import os
+import resource
 import signal as handlers
 import threading
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import ExitStack, suppress
 from datetime import UTC, datetime
 
 import anyio
@@ -80,8 +83,22 @@ def test_it_is_too_late_to_acknowledge_what_another_member_has_done(fleet: Fleet
     assert not dead.ack(had)
 
 
+@pytest.fixture
+def many_files() -> Iterator[None]:
+    """More open files than `select.select` takes."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, min(2048, hard)), hard))
+    with ExitStack() as files:
+        for _ in range(1024):
+            files.callback(os.close, os.open(os.devnull, os.O_RDONLY))
+        yield
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
 @pytest.mark.parametrize("group", GROUPS)
-def test_one_that_waits_is_told_of_a_signal(fleet: Fleet, group: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_that_waits_is_told_of_a_signal(
+    fleet: Fleet, group: str | None, monkeypatch: pytest.MonkeyPatch, many_files: None
+) -> None:
     """It does not come to look by itself here."""
     monkeypatch.setattr("tradesdk._fleet.signals.POLL", 600.0)
     member = joined(fleet.member(group))

@@ -319,7 +319,7 @@ ROOM, MODE, LOOK = "make room", "readable and writable for you", "check that fol
 @pytest.mark.parametrize(
     ("step", "number", "hint"),
     [
-        *(("open", errno.EMFILE, LOOK), ("open", errno.EACCES, MODE), ("open", errno.EROFS, MODE)),
+        *(("open", errno.EMFILE, "ulimit -n"), ("open", errno.EACCES, MODE), ("open", errno.EROFS, MODE)),
         *(("write", errno.ENOSPC, ROOM), ("write", errno.EDQUOT, ROOM), ("write", errno.EFBIG, ROOM)),
         *(("write", errno.EIO, LOOK), ("fsync", errno.ENOSPC, ROOM), ("fsync", errno.EIO, LOOK)),
         *(("replace", errno.EPERM, MODE), ("replace", errno.EBUSY, LOOK)),

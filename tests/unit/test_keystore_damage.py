@@ -267,7 +267,7 @@ def test_a_key_where_a_path_belongs_is_not_shown(typed: str, use: Callable[..., 
 
 def test_a_file_is_never_named_like_a_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    for typed in NEARLY[:8]:
+    for typed in (*NEARLY[:8], "keystore\ud83d", "keystore\0"):
         with pytest.raises(ConfigError, match="path must be the path of a keystore file"):
             create_keystore(typed, PASSWORD, work=2)
     assert list(tmp_path.iterdir()) == []

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -85,6 +86,12 @@ def test_without_a_home_folder(monkeypatch: pytest.MonkeyPatch) -> None:
 @each_of("bad", ["", ":memory:"])
 def test_a_path_must_name_a_file(bad: str) -> None:
     with pytest.raises(InvalidArgumentError, match=r"Ledger\.memory"):
+        Ledger(bad)
+
+
+@each_of("bad", ["ledger\ud83d", "ledger\0", b"ledger", 5])
+def test_a_path_must_be_possible(bad: Any) -> None:
+    with pytest.raises(InvalidArgumentError, match="path must be the path of a file"):
         Ledger(bad)
 
 
@@ -181,6 +188,7 @@ def test_a_signed_payment_is_gone_from_the_file_at_its_end(path: Path) -> None:
 THAWED = """
 import os, sys, tempfile
 from pathlib import Path
+from typing import Any
 from tests.unit._ledger import reserve
 from tradesdk import LedgerError, PaymentRefusedError
 from tradesdk import Budget

@@ -611,7 +611,14 @@ def test_without_its_package_it_says_how_to_install_that() -> None:
     assert (done.stdout, done.stderr) == ("missing_package True\n" * 6, "")
 
 
-BAD_URLS = ["", "localhost", "redis://localhost", "postgresql://me:swordfish@host/x?nonsense=1", "sqlite:///x"]
+BAD_URLS = [
+    "",
+    "localhost",
+    "redis://localhost",
+    "postgresql://me:swordfish@host/x?nonsense=1",
+    "sqlite:///x",
+    "postgresql://me@host/\ud83d",
+]
 
 
 @each_of("url", BAD_URLS)

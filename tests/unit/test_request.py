@@ -14,9 +14,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tradesdk import APIConnectionError, InvalidArgumentError, NotFoundError, Risk, TradeClient
+from tradesdk import (
+    APIConnectionError,
+    InvalidArgumentError,
+    NotFoundError,
+    RetryPolicy,
+    Risk,
+    Timeout,
+    TokenQuery,
+    TradeClient,
+    _market,
+)
 
-from .._answers import BASE, Service, failed, ok
+from .._answers import BASE, KEY, Service, failed, ok
 from .._rows import each_of
 from .._texts import texts
 from ._client import client_of
@@ -164,6 +174,48 @@ def shown(value: object) -> str:
 )
 def test_what_is_refused_unsent(match: str, act: Act, bad: Any) -> None:
     refused(act, bad, match)
+
+
+def test_numbers_of_numpy_are_numbers() -> None:
+    numpy = pytest.importorskip("numpy")
+    whole, real, few = numpy.int64, numpy.float32, numpy.uint8
+    calls: list[tuple[Callable[[TradeClient], object], str]] = [
+        (
+            lambda c: c.signals.latest(chain=whole(56), limit=few(3), min_confidence=real(0.5)),
+            "chain=56&limit=3&min_confidence=0.5",
+        ),
+        (
+            lambda c: c.signals.history(chain=whole(56), start=whole(1), end=real(2.5), limit=few(7)).first(),
+            "chain=56&from=1&to=2&limit=1",
+        ),
+        (lambda c: list(c.trades.list(limit=few(7), max_items=whole(3))), "limit=3"),
+    ]
+    for call, query in calls:
+        assert sent(lambda c, act: act(c), call).url.query.decode() == query
+    rules: Any = {"stop_loss_pct": real(2.5), "take_profit_pct": whole(4)}
+    request = sent(lambda c, n: c.agents.update("a1", risk=rules, max_positions=n, min_confidence=whole(1)), whole(3))
+    body = {"risk": {"stop_loss_pct": 2.5, "take_profit_pct": 4.0}, "max_positions": 3, "min_confidence": 1.0}
+    assert json.loads(request.content) == body
+    asked = _market.token_signals([TokenQuery("ETH", whole(2))], whole(3)).request.body
+    assert asked == _market.token_signals([TokenQuery("ETH", 2)], 3).request.body
+    assert _market.history_filter(whole(1), real(2.5), None) == _market.history_filter(1, 2.5, None)
+    policy, timeout = RetryPolicy(max_retries=few(3), base=real(0.5)), Timeout(connect=real(2.5), read=whole(3))
+    assert (policy, timeout) == (RetryPolicy(max_retries=3, base=0.5), Timeout(connect=2.5, read=3))
+    assert [type(kept) for kept in (policy.max_retries, policy.base, timeout.connect)] == [int, float, float]
+    with TradeClient(api_key=KEY, base_url=BASE, timeout=whole(3), deadline=real(9.5), max_retries=few(1)) as client:
+        client.with_options(timeout=real(2.5), deadline=whole(3), max_retries=whole(0))
+    for true in (True, numpy.bool_(True)):
+        refused(lambda c, bad: c.trades.list(limit=bad), true, "limit must be a whole number")
+        refused(LATEST, true, "min_confidence must be")
+    refused(lambda c, bad: c.trades.list(limit=bad), whole(101), r"1 to 100, not (np\.int64\()?101")
+
+
+def test_nat_is_no_time() -> None:
+    nat = pytest.importorskip("pandas").NaT
+    refused(HISTORY, nat, r"start is NaT \(not a time\)")
+    refused(lambda c, bad: c.signals.stream(chain=56, since=bad), nat, "since is NaT")
+    with pytest.raises(InvalidArgumentError, match="end is NaT"):
+        _market.history_filter(None, nat, None)
 
 
 class Nowhere(tzinfo):

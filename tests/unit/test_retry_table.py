@@ -33,6 +33,7 @@ TABLE: dict[str, tuple[Failure, tuple[RetryAction, ...]]] = {
     "502 of the service": (status(502, service=True), PRICE_LOGIC),
     "504": (status(504), OPEN),
     "504 of the service": (status(504, service=True), OPEN),
+    **{f"{code}": (status(code, service=code == 525), OPEN) for code in range(520, 531)},
     "500": (status(500), SERVER_ERROR),
     "500 of the service": (status(500, service=True), SERVER_ERROR),
     **{
@@ -40,7 +41,7 @@ TABLE: dict[str, tuple[Failure, tuple[RetryAction, ...]]] = {
         for code in (
             *(300, 301, 302, 303, 304, 307, 308),
             *(400, 401, 402, 403, 404, 405, 406, 408, 409, 410, 411, 413, 415, 418, 422, 423, 425, 428, 431, 451, 499),
-            *(501, 505, 506, 507, 508, 511, 520, 522, 524, 529, 598, 599, 600, 999),
+            *(501, 505, 506, 507, 508, 511, 519, 531, 598, 599, 600, 999),
         )
         for service in (False, True)
     },

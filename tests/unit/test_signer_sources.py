@@ -7,10 +7,12 @@ from typing import Any
 import pytest
 
 from tradesdk import ConfigError, LocalSigner, Signer
+from tradesdk.payments.purchases import purchase_secret
 from tradesdk.payments.signing.signer import checked_signer
 
 from .._rows import each_of
 from .._secrets import WALLET_KEY, Seen
+from .test_key_files import TAKEN
 
 ADDRESS = LocalSigner.from_key(WALLET_KEY).address
 SHORT, LONG, WRONG, ZERO = WALLET_KEY[:-1], WALLET_KEY + "00", WALLET_KEY[:-1] + "x", "0x" + "0" * 64
@@ -25,6 +27,17 @@ def test_from_the_usual_variable(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TRADE_WALLET_KEY", f" {WALLET_KEY}\n")
     assert LocalSigner.from_env().address == ADDRESS
     assert LocalSigner.from_env().sign_digest(bytes(32)) == LocalSigner.from_key(WALLET_KEY).sign_digest(bytes(32))
+
+
+@each_of("added", TAKEN.values(), ids=TAKEN)
+def test_from_a_variable_without_what_a_file_added(monkeypatch: pytest.MonkeyPatch, added: str) -> None:
+    text = added.replace("{}", WALLET_KEY)
+    monkeypatch.setenv("TRADE_WALLET_KEY", text)
+    assert LocalSigner.from_env().address == LocalSigner.from_key(text).address == ADDRESS
+    monkeypatch.setenv("TRADE_PURCHASE_SECRET", text)
+    taken = purchase_secret(None).id
+    monkeypatch.setenv("TRADE_PURCHASE_SECRET", WALLET_KEY)
+    assert taken == purchase_secret(None).id
 
 
 def test_from_another_variable(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -43,7 +56,7 @@ def test_a_variable_that_is_not_set(monkeypatch: pytest.MonkeyPatch, value: str 
         LocalSigner.from_env("BOT_KEY")
 
 
-@pytest.mark.parametrize("value", [SHORT, LONG, WRONG, ZERO, "0x", f"'{WALLET_KEY}'", f"{WALLET_KEY},"])
+@pytest.mark.parametrize("value", [SHORT, LONG, WRONG, ZERO, "0x", f"'{WALLET_KEY}", f"{WALLET_KEY},"])
 def test_a_variable_that_holds_no_key(monkeypatch: pytest.MonkeyPatch, seen: Seen, value: str) -> None:
     monkeypatch.setenv("BOT_KEY", value)
     with pytest.raises(ConfigError, match=r"^BOT_KEY: the private key") as caught:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import certifi
 import pytest
+import truststore
 
 from tradesdk import AsyncTradeClient, ChainWitness, ConfigError, MarketClient, TradeClient
 from tradesdk._http import tls
@@ -92,6 +93,22 @@ def test_usable(monkeypatch: pytest.MonkeyPatch, place: Path, variables: dict[st
             patch.setenv(name, ":".join(str(place / part) for part in path.split(":")))
         with TradeClient(api_key=KEY, base_url=SERVICE):
             tls.tls_context()
+
+
+@each_of("variables", [{}, {"SSL_CERT_FILE": "ca.pem"}, {"SSL_CERT_DIR": "hashed"}])
+def test_with_the_certificates_of_the_system(
+    monkeypatch: pytest.MonkeyPatch, place: Path, variables: dict[str, str]
+) -> None:
+    """`truststore.inject_into_ssl()`: its contexts do not tell which certificates they have."""
+    with monkeypatch.context() as patch:
+        for name, path in variables.items():
+            patch.setenv(name, str(place / path))
+        truststore.inject_into_ssl()
+        try:
+            with TradeClient(api_key=KEY, base_url=SERVICE):
+                assert isinstance(tls.tls_context(), truststore.SSLContext)
+        finally:
+            truststore.extract_from_ssl()
 
 
 def test_what_needs_no_certificates(monkeypatch: pytest.MonkeyPatch, place: Path) -> None:

@@ -1,5 +1,6 @@
 """The errors of three HTTP libraries, told apart: was it sent, can another try help, and what a person reads."""
 
+import errno
 import socket
 import ssl
 from types import ModuleType
@@ -37,6 +38,16 @@ TABLE: dict[str, tuple[Exception, FailureCause, str]] = {
     ),
     "no connection in time": (httpx.ConnectTimeout("x"), FailureCause.NOT_SENT, "no connection in time"),
     "no free connection": (httpx.PoolTimeout("x"), FailureCause.NOT_SENT, "became free"),
+    "too many files": (
+        caused(httpx.ConnectError("x"), OSError(errno.EMFILE, "Too many open files")),
+        FailureCause.NOT_SENT,
+        "could not connect: [Errno 24] Too many open files",
+    ),
+    "its certificates cannot be read": (
+        OSError(errno.ENFILE, "Too many open files in system", "cacert.pem"),
+        FailureCause.NOT_SENT,
+        "could not connect: [Errno 23] Too many open files in system",
+    ),
     "names fail for now": (unknown_host(socket.EAI_AGAIN), FailureCause.NOT_SENT, "could not be resolved for now"),
     "proxy is down": (httpx.ProxyError("503 Service Unavailable"), FailureCause.NOT_SENT, "the proxy refused"),
     "proxy wants a password": (httpx.ProxyError("407 Required"), FailureCause.HOPELESS, "the proxy refused"),
@@ -64,6 +75,7 @@ TABLE: dict[str, tuple[Exception, FailureCause, str]] = {
 }
 
 CODES = {"refused": "connection_refused", "unknown host": "unknown_host", "certificate": "certificate_refused",
+         "too many files": "too_many_files", "its certificates cannot be read": "too_many_files",
          "proxy is down": "proxy_failed", "proxy wants a password": "proxy_failed"}  # fmt: skip
 """Of those that are told apart from others of their class."""
 

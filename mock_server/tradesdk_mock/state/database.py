@@ -49,12 +49,14 @@ class Database:
                 self.path or ":memory:", timeout=5, isolation_level=None, check_same_thread=False
             )
         except sqlite3.Error as error:
-            raise StateFileError(str(self.path), f"can't be opened: {error}") from error
+            reason = file_check.cause(error)
+            raise StateFileError(str(self.path), f"can't be opened: {reason}") from reason
         try:
             self._prepare()
         except sqlite3.Error as error:
+            reason = file_check.cause(error)
             self._db.close()
-            raise StateFileError(str(self.path), f"can't be used: {error}") from error
+            raise StateFileError(str(self.path), f"can't be used: {reason}") from reason
         except ApiError as error:
             self._db.close()
             raise unusable(self.path, error) from error

@@ -107,7 +107,7 @@ def _reading(path: str) -> Iterator[sqlite3.Connection]:
                 for end in ("", "-wal"):
                     shutil.copyfile(path + end, os.path.join(folder, "state" + end))
                 path = os.path.join(folder, "state")
-        place = quote(os.path.abspath(path).replace(os.sep, "/"))
+        place = quote(os.fsencode(os.path.abspath(path).replace(os.sep, "/")))
         uri = f"file://{'' if place.startswith('/') else '/'}{place}?{options}"
         db = sqlite3.connect(uri, uri=True, isolation_level=None)
         stack.callback(db.close)
@@ -124,10 +124,23 @@ def database_errors() -> Iterator[None]:
             raise Unusable("is not a state file, or damaged: it is no database") from error
         if "locked" in str(error):
             raise Unusable("is in use") from error
+        if (reason := cause(error)) is not error:
+            raise Unusable(f"can't be opened: {reason}") from reason
         # SQLite quotes text that it can't decode in full.
         raise Unusable(f"is damaged: {str(error).partition(' with text ')[0]}") from error
     except UnicodeDecodeError as error:
         raise Unusable("is damaged: a name in it is no text") from error
+
+
+def cause(error: sqlite3.Error) -> Exception:
+    """Why SQLite can't open a file, which it doesn't say, when too many are open; else `error`."""
+    if getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_CANTOPEN:
+        try:
+            with open(os.devnull), open(os.devnull), open(os.devnull), open(os.devnull):  # as many as it opens
+                pass
+        except OSError as reason:
+            return OSError(*reason.args)
+    return error
 
 
 def check_state(db: sqlite3.Connection) -> None:

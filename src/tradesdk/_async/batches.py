@@ -8,6 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from .. import _market as market
+from .._http.arguments import optional_whole
 from .._market import MAX_BATCH, MarketRequest, TokenQuery
 from ..models.market import SignalType, TokenAvgPrices, TokenPrice, TokenResults, TokenSignals, TokenWinRate
 from ..payments.batches import Batch, BatchPlan
@@ -95,7 +96,7 @@ class AsyncBatches:
         max_total: Usd | None = None,
     ) -> AsyncBatchRun[TokenResults[TokenSignals]]:
         """The newest signals of tokens: $0.05 a token (`POST /v1/token-signals`); `limit` as in the single call."""
-        market.count("limit", limit, market.MAX_SIGNALS)  # without tokens there are no requests that check it
+        optional_whole("limit", limit, 1, market.MAX_SIGNALS)  # without tokens there are no requests that check it
         ask = partial(market.token_signals, limit=limit)
         return self._run(market.distinct(tokens, limits=True), ask, size, job, max_price, max_total)
 

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import sys
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from .._http import settings
-from .._http.arguments import is_number, wrong_setting
+from .._http.arguments import wrong_setting
 from .._http.request import Request
 from .._http.response import decode_raw
 from .._http.retry import Operation, RetryPolicy
 from .._http.settings import Timeout
 from .._http.wire_logging import redacted
 from .._system.clock import Clock, SystemClock
+from .._values.text import real
 from ..errors import APIError
 from ..payments.results import ChainVerdict
 from ..payments.witness import NodeFailedError, agreed, examine
@@ -64,7 +65,7 @@ class AsyncChainWitness(AsyncConnected):
     ) -> None:
         settings.http_client(http_client, "AsyncClient")
         settings.instance("clock", clock, Clock, "a Clock with now, monotonic, sleep and sleep_async")
-        if not (is_number(timeout) and 0 < timeout <= sys.float_info.max):
+        if not 0 < real(timeout) < math.inf:
             raise wrong_setting("timeout", "more than 0 seconds, and finite", timeout)
         hosts = [settings.rpc_url(url) for url in (rpc_url, *more_urls)]
         clock = clock or SystemClock()
@@ -76,7 +77,7 @@ class AsyncChainWitness(AsyncConnected):
                 clock=clock,
                 timeout=Timeout.of(timeout),
                 policy=RetryPolicy(),
-                deadline=float(timeout),
+                deadline=real(timeout),
                 throttle=False,
                 secrets=path.parts,
             )

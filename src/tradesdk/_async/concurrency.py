@@ -60,6 +60,11 @@ class AsyncSemaphore:
         self._inner.release()
 
 
+async def connect(backend: Any, *where: Any) -> Any:
+    """Open a connection to a host, whichever of its addresses answers."""
+    return await backend.connect_tcp(*where)
+
+
 async def sleep(clock: Clock, seconds: float) -> None:
     await clock.sleep_async(seconds)
 

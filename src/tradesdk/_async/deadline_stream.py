@@ -16,7 +16,7 @@ import httpcore
 from .._http.transport_errors import UnsendableError
 from .._system.clock import SystemClock
 from .._system.sockets import is_readable
-from .concurrency import run_to_completion
+from .concurrency import connect, run_to_completion
 
 
 class AsyncDeadlineConnection(httpcore.AsyncHTTPConnection):
@@ -67,7 +67,7 @@ class _AsyncBackend(httpcore.AsyncNetworkBackend):
     ) -> httpcore.AsyncNetworkStream:
         timeout = self._connection.time_left(timeout, httpcore.ConnectTimeout)
         try:
-            stream = await self._inner.connect_tcp(host, port, timeout, local_address, socket_options)
+            stream = await connect(self._inner, host, port, timeout, local_address, socket_options)
         except UnicodeError as error:  # a name that no resolver takes
             raise UnsendableError(str(error)) from error
         self._connection.reads_from(stream)

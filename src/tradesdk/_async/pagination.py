@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Iterator
 from operator import attrgetter
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from .._http.arguments import MAX_PAGE, count, optional_text, page_size
+from .._http.arguments import MAX_PAGE, optional_text, optional_whole
 from .._http.repeated_pages import Repeats
 from .._http.request import Listing
 from ..errors import APIResponseError
@@ -51,9 +51,9 @@ class AsyncPager(Generic[M]):
     ) -> None:
         self._session = session
         self._listing = listing
-        self._limit = page_size(limit) or MAX_PAGE
+        self._limit = optional_whole("limit", limit, 1, MAX_PAGE) or MAX_PAGE
         self._cursor = optional_text("cursor", cursor)
-        self._max_items = count("max_items", max_items)
+        self._max_items = optional_whole("max_items", max_items, 0)
 
     def __aiter__(self) -> AsyncIterator[M]:
         return _AsyncItems(self.pages())

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from .._http.arguments import optional_identifier, seconds, wrong_argument
+from .._http.arguments import optional_identifier, required_text, seconds, whole
 from .._values.payment import Payment, PaymentStage, origin_of
 from .._values.text import printable, without_keys
 from ..errors import InvalidArgumentError, PaymentError, PaymentRefusedError, TradeError
@@ -43,10 +43,12 @@ class AsyncPayments:
             PaymentRefusedError: `no_such_payment`.
         """
         store = self._flow.authorizer.store
+        if payment_id:
+            required_text("payment_id", payment_id)
         found = await in_thread(lambda: store.get(payment_id))
         if found is None:
             raise PaymentRefusedError(
-                f"the ledger has no payment {printable(without_keys(str(payment_id)), 60)}",
+                f"the ledger has no payment {printable(without_keys(payment_id), 60)}",
                 code="no_such_payment",
                 hint="list them: client.payments.list() (trade pay history)",
             )
@@ -68,8 +70,7 @@ class AsyncPayments:
             limit: the most payments to return, 1 or more.
             before: the id of the last payment of the previous page.
         """
-        if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
-            raise wrong_argument("limit", "a whole number, 1 or more", limit)
+        limit = whole("limit", limit, 1)
         if not isinstance(stages, Collection) or not all(isinstance(stage, PaymentStage) for stage in stages):
             raise InvalidArgumentError("stages must be a list of PaymentStage, such as [PaymentStage.SENT]")
         before = optional_identifier("before", before)

@@ -57,13 +57,15 @@ class AsyncRetryLoop(Generic[T]):
             if self._retries.outcome_unknown:
                 error.outcome = "unknown"
             return False
+        import tenacity  # noqa: F401 # only when something is sent again
+
         self._pause = wait
         log_retry(error, wait)
         return True
 
     async def run(self) -> T:
         """Wait and retry, until there is a result or an error that should not be retried."""
-        from tenacity import AsyncRetrying, retry_if_exception  # imported only when something is sent again
+        from tenacity import AsyncRetrying, retry_if_exception
 
         await self._sleep(self._pause)
         result: T = await AsyncRetrying(

@@ -89,7 +89,7 @@ def server(url: str | None = None, schema: str = SCHEMA) -> Server:
         )
         raise ConfigError(what, code="invalid_setting")
     parts: dict[str, Any] | None = None
-    with suppress(Error):  # raised below: frames of this error have the URL
+    with suppress(Error, UnicodeError):  # raised below: frames of this error have the URL
         parts = conninfo_to_dict(Secret(given))
     # libpq takes a part of a password with `/` or `@` for one of these, and they are shown.
     is_clear = parts and re.fullmatch("[0-9,]*", str(parts.get("port", "")))

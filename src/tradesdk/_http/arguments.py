@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import math
+import os
 import sys
 import unicodedata
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from datetime import UTC, date, datetime, timedelta
 from functools import wraps
+from numbers import Integral
 from typing import TYPE_CHECKING, Any, TypeGuard, TypeVar, cast
 
-from .._values.text import display, printable, wrong_number
+from .._values.text import display, printable, real, wrong_number
 from ..errors import ConfigError, InvalidArgumentError
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from ..models._base import Model
 
 M = TypeVar("M", bound="Model")
@@ -50,12 +55,20 @@ def argument_called(right: str, *, not_: str) -> Callable[[F], F]:
     return named
 
 
-def is_number(value: object) -> TypeGuard[float]:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
 def is_whole(value: object) -> TypeGuard[int]:
-    return isinstance(value, int) and not isinstance(value, bool)
+    """Whether it is an integer, of Python or of numpy. What is kept of it is `int(value)`."""
+    return isinstance(value, Integral) and not isinstance(value, bool)
+
+
+def whole(name: str, value: int, least: int | None = None, most: int | None = None) -> int:
+    if not (is_whole(value) and (least is None or least <= value) and (most is None or value <= most)):
+        limits = "" if least is None else f", {least} or more" if most is None else f" from {least} to {most}"
+        raise wrong_argument(name, f"a whole number{limits}", value)
+    return int(value)
+
+
+def optional_whole(name: str, value: int | None, least: int | None = None, most: int | None = None) -> int | None:
+    return None if value is None else whole(name, value, least, most)
 
 
 def identifier(name: str, value: str) -> str:
@@ -93,6 +106,17 @@ def optional_text(name: str, value: str | None) -> str | None:
     return None if value is None else required_text(name, value)
 
 
+def file_path(name: str, path: str | os.PathLike[str]) -> Path:
+    """The absolute path of a file: the process may change its working directory."""
+    from pathlib import Path
+
+    with suppress(TypeError, ValueError, OSError):
+        given = os.fspath(path)
+        if isinstance(given, str) and given and b"\0" not in os.fsencode(given):
+            return Path(given).absolute()
+    raise InvalidArgumentError(f"{name} must be the path of a file")
+
+
 def comparable(text: str) -> str:
     """A name for comparing: the service may trim it or normalize its accents."""
     return unicodedata.normalize("NFC", text).strip()
@@ -104,35 +128,17 @@ def chain(name: str, value: int) -> int:
     return int(value)
 
 
-def page_size(value: int | None) -> int | None:
-    if value is not None and not (is_whole(value) and 1 <= value <= MAX_PAGE):
-        raise wrong_argument("limit", f"a whole number from 1 to {MAX_PAGE}", value)
-    return value
-
-
-def count(name: str, value: int | None) -> int | None:
-    if value is not None and not (is_whole(value) and value >= 0):
-        raise wrong_argument(name, "a whole number, 0 or more", value)
-    return value
-
-
-def integer(name: str, value: int | None) -> int | None:
-    if value is not None and not is_whole(value):
-        raise wrong_argument(name, "a whole number", value)
-    return value
-
-
 def confidence(value: float | None) -> float | None:
-    if value is not None and not (is_number(value) and 0 <= value <= 1):
+    if value is not None and not 0 <= real(value) <= 1:
         raise wrong_argument("min_confidence", "a number from 0.0 to 1.0", value)
-    return None if value is None else float(value)
+    return None if value is None else real(value)
 
 
 def seconds(name: str, value: float, *, least: float = 0.0, most: float = sys.float_info.max) -> float:
-    if not (is_number(value) and least <= value <= most):
+    if not least <= real(value) <= most:
         expected = f"{least:g} to {most:g}" if most < sys.float_info.max else "more than 0" if least else "0 or more"
         raise wrong_argument(name, f"{expected} seconds", value)
-    return float(value)
+    return real(value)
 
 
 def settings(name: str, model: type[M], value: M | Mapping[str, Any] | None) -> dict[str, Any] | None:
@@ -161,6 +167,8 @@ def moment(name: str, value: datetime | float | None) -> int | None:
     if value is None:
         return None
     if isinstance(value, datetime):
+        if value != value:
+            raise InvalidArgumentError(f"{name} is {display(value)} (not a time); leave it out, or pass None")
         if value.tzinfo is None or value.utcoffset() is None:
             raise InvalidArgumentError(
                 f"{name} has no time zone: use datetime.now(UTC), or {name}.astimezone() if it is local time"
@@ -168,8 +176,8 @@ def moment(name: str, value: datetime | float | None) -> int | None:
         return (value - _EPOCH) // timedelta(seconds=1)
     if isinstance(value, date):
         raise InvalidArgumentError(f"{name} is a date without a time; use datetime(…, tzinfo=UTC)")
-    if not (is_number(value) and 0 <= value <= _LAST_SECOND):
+    if not 0 <= real(value) <= _LAST_SECOND:
         raise InvalidArgumentError(
             f"{name} must be an aware datetime or Unix seconds (not milliseconds), not {display(value)}"
         )
-    return math.floor(value)
+    return math.floor(real(value))

@@ -12,7 +12,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from .arguments import is_number, is_whole, wrong_setting
+from .._values.text import real
+from .arguments import is_whole, wrong_setting
 from .service_time import server_wait
 
 
@@ -121,10 +122,12 @@ class RetryPolicy:
             value = getattr(self, name)
             if not (is_whole(value) and 0 <= value <= 5):
                 raise wrong_setting(name, "a whole number from 0 to 5", value)
+            object.__setattr__(self, name, int(value))
         for name in ("base", "cap", "jitter", "max_server_wait"):
             value = getattr(self, name)
-            if not (is_number(value) and 0 <= value < math.inf):
+            if not 0 <= real(value) < math.inf:
                 raise wrong_setting(name, "a finite number, 0 or more", value)
+            object.__setattr__(self, name, real(value))
 
     def action(self, operation: Operation, failure: Failure, retries: int, *, server_errors: int = 0) -> RetryAction:
         """What to do after `failure` and `retries` earlier retries, `server_errors` of them after a 500."""
@@ -147,7 +150,7 @@ class RetryPolicy:
                 return RetryAction.AGAIN if failure.service_error else again_or_lookup
             case 502 if operation is Operation.QUERY and failure.service_error:
                 return RetryAction.RAISE
-            case 502 | 504:
+            case status if status in (502, 504) or 520 <= status <= 530:  # of gateways in front
                 return again_or_lookup
             case 500 if operation is not Operation.CREATE and server_errors < self.max_server_errors:
                 return RetryAction.AGAIN

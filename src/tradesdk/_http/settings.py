@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, NoReturn
 from urllib.parse import quote, unquote, urlsplit
 
 from .._system.interrupts import failures
-from .._values.text import bare_key, printable
+from .._values.text import bare_key, is_number, printable, real
 from .._version import __version__
 from ..errors import ConfigError
-from .arguments import is_number, wrong_setting
+from .arguments import wrong_setting
 from .retry import RetryPolicy
 
 if TYPE_CHECKING:
@@ -53,8 +53,9 @@ class Timeout:
     def __post_init__(self) -> None:
         for name in ("connect", "read", "write", "pool"):
             value = getattr(self, name)
-            if value is not None and not (is_number(value) and 0 < value < math.inf):
+            if value is not None and not 0 < real(value) < math.inf:
                 raise wrong_setting(f"timeout: {name}", "more than 0 seconds", value)
+            object.__setattr__(self, name, None if value is None else real(value))
 
     @classmethod
     def of(cls, value: float | Timeout | None) -> Timeout:
@@ -289,15 +290,15 @@ def is_loopback(host: str) -> bool:
 
 
 def deadline(seconds: float) -> float:
-    if not (is_number(seconds) and seconds > 0):
+    if not real(seconds) > 0:
         raise wrong_setting("deadline", "more than 0 seconds", seconds)
-    return float(seconds) if seconds <= sys.float_info.max else math.inf
+    return real(seconds)
 
 
 def continue_for(seconds: float) -> float:
-    if not (is_number(seconds) and 0 <= seconds <= sys.float_info.max):
+    if not 0 <= real(seconds) < math.inf:
         raise wrong_setting("continue_for", "0 or more seconds", seconds)
-    return float(seconds)
+    return real(seconds)
 
 
 def instance(name: str, value: object, kind: type, expected: str) -> None:

@@ -35,7 +35,7 @@ def _context(file: str | None, folder: str | None, key_log: str | None) -> ssl.S
             import certifi
 
             bundle = certifi.where()
-        context = ssl.create_default_context(cafile=bundle)
+        return ssl.create_default_context(cafile=bundle)
     except OSError as error:
         if key_log is not None and error.filename == key_log:
             raise _refused("SSLKEYLOGFILE", key_log, error.strerror) from None
@@ -43,9 +43,6 @@ def _context(file: str | None, folder: str | None, key_log: str | None) -> ssl.S
             raise
         reason = "it contains no certificate" if isinstance(error, ssl.SSLError) else error.strerror
         raise _refused("SSL_CERT_FILE", file, reason) from None
-    if file is not None and not context.cert_store_stats()["x509"]:
-        raise _refused("SSL_CERT_FILE", file, "it contains no certificate")
-    return context
 
 
 def _check_folder(folders: str) -> None:

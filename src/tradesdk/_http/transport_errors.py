@@ -7,6 +7,7 @@ import ssl
 from typing import TYPE_CHECKING
 
 from .._system.interrupts import raised_by_handler
+from .._values.hints import too_many_files
 from .._values.text import printable
 from ..errors import APIConnectionError, APITimeoutError, ErrorCode
 
@@ -77,6 +78,8 @@ def _explain(
     reason = printable(str(causes[-1]) or str(error) or type(error).__name__, 200)
     if isinstance(causes[-1], ssl.SSLCertVerificationError):
         return False, False, f"the certificate was refused: {reason}", "certificate_refused"
+    if any(map(too_many_files, causes)):  # what was sent had a connection
+        return False, True, f"could not connect: {reason}", "too_many_files"
     for name in _names(error):
         match name:
             case "ConnectTimeout":

@@ -20,14 +20,15 @@ from urllib.parse import urlsplit
 
 from pydantic import BaseModel, Field
 
+from .._http.arguments import file_path
 from .._http.response import explained
 from .._http.settings import data_folder
 from .._system import private_files
 from .._system.file_lock import FileLock, InUseError
 from .._system.interrupts import failures
-from .._values.hints import HINTS
+from .._values.hints import HINTS, of_file
 from .._values.text import printable
-from ..errors import CheckpointError, ErrorCode, InvalidArgumentError
+from ..errors import CheckpointError, ErrorCode
 
 LARGEST = 64 * 1024 * 1024
 """Bytes. A stream remembers a few MiB at most."""
@@ -81,7 +82,7 @@ class CheckpointFile:
     """
 
     def __init__(self, path: str | os.PathLike[str], *, base_url: str, key_hash: str, chain: int) -> None:
-        self.path = _absolute(path)
+        self.path = str(file_path("checkpoint", path))
         self.behind = False  # whether something is not written yet
         self._service = _service(base_url)
         self._key = key_hash
@@ -280,7 +281,9 @@ class CheckpointFile:
             hint = "choose a file on a local disk: without a lock, two streams could damage it"
         else:
             hint = "check that folder, or choose another file"
-        return self._error(f"cannot be {doing}: {error.strerror or type(error).__name__} ({code})", hint)
+        return self._error(
+            f"cannot be {doing}: {error.strerror or type(error).__name__} ({code})", of_file(error, hint)
+        )
 
 
 def _service(base_url: str) -> str:
@@ -289,13 +292,3 @@ def _service(base_url: str) -> str:
     usual = {"https": ":443", "http": ":80"}.get(parts.scheme, "")
     host = parts.netloc.lower()
     return f"{parts.scheme}://{host.removesuffix(usual) if usual else host}{parts.path.rstrip('/')}"
-
-
-def _absolute(path: str | os.PathLike[str]) -> str:
-    given = os.fspath(path)
-    try:
-        if not isinstance(given, str) or not given or b"\0" in os.fsencode(given):
-            raise ValueError
-        return str(Path(given).absolute())  # the process may change its working directory
-    except (ValueError, OSError):
-        raise InvalidArgumentError("checkpoint must be the path of a file") from None

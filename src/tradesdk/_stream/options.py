@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 
-from .._http.arguments import chain, confidence, count, moment, required_text, seconds
+from .._http.arguments import chain, confidence, moment, optional_whole, required_text, seconds
 from .._http.settings import ApiKey
 from .._values.text import display
 from ..errors import InvalidArgumentError
@@ -38,7 +38,7 @@ class StreamOptions:
         self.chain = chain("chain", self.chain)
         self.predicate = _predicate(confidence(self.min_confidence), self.direction, self.token)
         self.begin = moment("since", self.since)
-        count("max_reconnects", self.max_reconnects)
+        self.max_reconnects = optional_whole("max_reconnects", self.max_reconnects, 0)
         self.idle_timeout = seconds("idle_timeout", self.idle_timeout, least=0.001)
         self.settle = seconds("settle", self.settle)
         self.recovery_timeout = seconds("recovery_timeout", self.recovery_timeout)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-import select
+import selectors
+import socket
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from itertools import zip_longest
 from typing import Any, TypeVar
 from weakref import WeakValueDictionary
 
@@ -20,12 +22,49 @@ from ..errors import TradeError
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])
 Action = Callable[[], T]
+_SHARE = 0.25  # seconds; anyio tries the next address after as many
 _SLICE = 0.2  # seconds; closing a socket in another thread would not end a `select`
 
 
 def argument_called(right: str, *, not_: str) -> Callable[[F], F]:
     """`arguments.argument_called`: a blocking method is an ordinary function."""
     return arguments.argument_called(right, not_=not_)
+
+
+def connect(backend: Any, host: str, port: int, timeout: float | None, *options: Any) -> Any:
+    """Open a connection to a host, whichever of its addresses answers.
+
+    An address may swallow what is sent to it: each gets 0.25 seconds, then twice as many, and so on.
+    """
+    import httpcore
+
+    try:
+        found = [(one[0], str(one[4][0])) for one in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)]
+    except OSError as error:
+        raise httpcore.ConnectError(str(error)) from error
+    families = [[address for family, address in found if (family == found[0][0]) is first] for first in (True, False)]
+    addresses = [address for pair in zip_longest(*families) for address in pair if address is not None]
+    end = None if timeout is None else SystemClock.monotonic() + timeout
+    share, failure = _SHARE, httpcore.ConnectError("the host has no address")
+    while addresses:
+        silent = []
+        for address in addresses:
+            left = None if end is None else end - SystemClock.monotonic()
+            if left is not None and left <= 0:
+                raise httpcore.ConnectTimeout("no address has answered")
+            if len(addresses) > 1:
+                left = share if left is None else min(left, share)
+            try:
+                return backend.connect_tcp(address, port, left, *options)
+            except httpcore.ConnectTimeout:
+                silent.append(address)
+            except httpcore.ConnectError as error:
+                failure = error
+        addresses, share = silent, 2 * share
+    try:
+        raise failure
+    finally:
+        del failure  # its traceback has this frame
 
 
 def sleep(clock: Clock, seconds: float) -> None:
@@ -74,12 +113,16 @@ class Interruptible:
 
     def readable(self, descriptor: int, seconds: float) -> None:
         """Wait until a socket has something to read, at most so many seconds; below 0: not at all."""
+        if descriptor < 0:
+            return
         end = SystemClock.monotonic() + seconds
-        while descriptor >= 0 and (left := end - SystemClock.monotonic()) > 0:
-            if self.shut:
-                raise Interrupted
-            if select.select([descriptor], [], [], min(left, _SLICE))[0]:
-                return
+        with selectors.DefaultSelector() as selector:
+            selector.register(descriptor, selectors.EVENT_READ)
+            while (left := end - SystemClock.monotonic()) > 0:
+                if self.shut:
+                    raise Interrupted
+                if selector.select(min(left, _SLICE)):
+                    return
 
     def watch(self, reading: object) -> None:
         """Set what `close` cuts off: a connection, a network stream or anything with `close`; None for nothing."""

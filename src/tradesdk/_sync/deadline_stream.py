@@ -17,7 +17,7 @@ import httpcore
 from .._http.transport_errors import UnsendableError
 from .._system.clock import SystemClock
 from .._system.sockets import is_readable
-from .concurrency import run_to_completion
+from .concurrency import connect, run_to_completion
 
 
 class DeadlineConnection(httpcore.HTTPConnection):
@@ -68,7 +68,7 @@ class _Backend(httpcore.NetworkBackend):
     ) -> httpcore.NetworkStream:
         timeout = self._connection.time_left(timeout, httpcore.ConnectTimeout)
         try:
-            stream = self._inner.connect_tcp(host, port, timeout, local_address, socket_options)
+            stream = connect(self._inner, host, port, timeout, local_address, socket_options)
         except UnicodeError as error:  # a name that no resolver takes
             raise UnsendableError(str(error)) from error
         self._connection.reads_from(stream)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from operator import attrgetter
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from .._http.arguments import MAX_PAGE, count, optional_text, page_size
+from .._http.arguments import MAX_PAGE, optional_text, optional_whole
 from .._http.repeated_pages import Repeats
 from .._http.request import Listing
 from ..errors import APIResponseError
@@ -50,9 +50,9 @@ class Pager(Generic[M]):
     ) -> None:
         self._session = session
         self._listing = listing
-        self._limit = page_size(limit) or MAX_PAGE
+        self._limit = optional_whole("limit", limit, 1, MAX_PAGE) or MAX_PAGE
         self._cursor = optional_text("cursor", cursor)
-        self._max_items = count("max_items", max_items)
+        self._max_items = optional_whole("max_items", max_items, 0)
 
     def __iter__(self) -> Iterator[M]:
         return _Items(self.pages())

@@ -58,13 +58,15 @@ class RetryLoop(Generic[T]):
             if self._retries.outcome_unknown:
                 error.outcome = "unknown"
             return False
+        import tenacity  # noqa: F401 # only when something is sent again
+
         self._pause = wait
         log_retry(error, wait)
         return True
 
     def run(self) -> T:
         """Wait and retry, until there is a result or an error that should not be retried."""
-        from tenacity import Retrying, retry_if_exception  # imported only when something is sent again
+        from tenacity import Retrying, retry_if_exception
 
         self._sleep(self._pause)
         result: T = Retrying(

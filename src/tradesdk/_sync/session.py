@@ -16,7 +16,7 @@ from .._http import settings
 from .._http.log_events import event, limiter_failed, log_rate_limit_wait, logger, wire
 from .._http.rate_limit import RateWindow
 from .._http.request import Request
-from .._http.response import BodyReader, moment_after, status_error
+from .._http.response import BodyReader, failure_of, moment_after, status_error
 from .._http.retry import Operation, RetryBudget, RetryPolicy, with_jitter
 from .._http.settings import USER_AGENT, ApiKey, Timeout
 from .._http.transport_errors import connection_error, transport_error
@@ -164,10 +164,16 @@ class Session:
         try:
             result = self.attempt(request, give_up)
         except APIError as error:
-            from .retry_loop import RetryLoop  # imported only after a failure
+            try:
+                from .retry_loop import RetryLoop  # imported only after a failure
 
-            retries = RetryLoop(self, request, give_up, began=began)
-            if not retries.should_retry(error):
+                retries = RetryLoop(self, request, give_up, began=began)
+                again = retries.should_retry(error)
+            except OSError:  # of an import: there are too many open files
+                if request.operation not in (Operation.READ, Operation.QUERY) and failure_of(error).outcome_unknown:
+                    error.outcome = "unknown"
+                raise error from error.__cause__
+            if not again:
                 raise
         else:
             self.retry_budget.refund(1)

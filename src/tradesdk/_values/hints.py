@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+
 _FOREIGN_OFFER = "this client pays only with USDC on Base; check whether the service has changed how it is paid"
 _BROKEN_OFFER = "the service's offer is not valid; report it to the service"
 _ANOTHER_NAME = "to buy it again, give the purchase another name with purchase="
@@ -37,6 +39,7 @@ HINTS: dict[str, str] = {
     "unknown_host": "correct the host in the base URL (TRADE_BASE_URL or base_url=)",
     "certificate_refused": "check the base URL, this machine's certificates (SSL_CERT_FILE) and its clock",
     "proxy_failed": "correct or unset the variable of the proxy, or list the service's host in NO_PROXY",
+    "too_many_files": "close clients and files that are not used any more, or raise the limit: ulimit -n 4096",
     "timeout": "make the call again, with a longer timeout= or deadline= if the service is slow",
     "invalid_request": "correct the value that the message names, and try again; nothing was changed",
     "invalid_signature": "sign with the key of that address: client.wallets.connect_with(signer, label=…)",
@@ -134,3 +137,13 @@ HINTS: dict[str, str] = {
     "fleet_failed": "see the log of the PostgreSQL server",
 }
 """One for each `ErrorCode`."""
+
+
+def too_many_files(error: BaseException) -> bool:
+    """Whether the system opens no more files for this process or at all."""
+    return isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE)
+
+
+def of_file(error: OSError, usual: str = "") -> str:
+    """The hint for a file that the system does not open or write: `usual`, unless the file is not the problem."""
+    return HINTS["too_many_files"] if too_many_files(error) else usual

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import re
+from numbers import Real
+from typing import TypeGuard
 
 # What files add to a key: a byte order mark (as UTF-8, or as other encodings read its bytes) and quotes.
 _MARK = re.compile("^(?:\ufeff|\u00ef\u00bb\u00bf|\udcef\udcbb\udcbf)")
@@ -31,9 +34,22 @@ def display(value: object) -> str:
         return f"such a large {type(value).__name__}"
 
 
+def is_number(value: object) -> TypeGuard[float]:
+    """Whether it is a real number, of Python or of numpy."""
+    return isinstance(value, Real) and not isinstance(value, bool)
+
+
+def real(value: object) -> float:
+    """A number as a float, infinite if it is too large for one; NaN, which is within no limits, for anything else."""
+    try:
+        return float(value) if is_number(value) else math.nan
+    except OverflowError:
+        return math.inf if value > 0 else -math.inf  # type: ignore[operator]  # an int
+
+
 def wrong_number(name: str, expected: str, value: object) -> tuple[str, str]:
     """Message and hint for an argument that is not the number it must be; the hint is empty if that says it all."""
-    if isinstance(value, int | float) and not isinstance(value, bool):
+    if is_number(value):
         return f"{name} must be {expected}, not {display(value)}", ""
     message = f"{name} must be {expected}, not the {type(value).__name__} {display(value)}"
     if isinstance(value, str) and re.fullmatch(r"-?\d{1,18}(\.\d{1,18})?", value, re.ASCII):

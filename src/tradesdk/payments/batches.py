@@ -8,7 +8,7 @@ from decimal import Decimal
 from typing import Generic, TypeVar
 from uuid import uuid4
 
-from .._http.arguments import wrong_argument
+from .._http.arguments import whole
 from .._http.log_events import event
 from .._market import MAX_BATCH, MarketRequest, TokenQuery, price
 from .._values.money import show_usd, usd
@@ -70,8 +70,7 @@ class BatchPlan(Generic[T]):
         max_price: Usd | None,
         max_total: Usd | None,
     ) -> None:
-        if isinstance(size, bool) or not isinstance(size, int) or not 1 <= size <= MAX_BATCH:
-            raise wrong_argument("size", f"a whole number from 1 to {MAX_BATCH}", size)
+        size = whole("size", size, 1, MAX_BATCH)
         self.job = purchase_name(job, "job")
         self._max_price = None if max_price is None else micro_usd("max_price", max_price)
         self._max_total = None if max_total is None else micro_usd("max_total", max_total)

@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
-from .._http.arguments import wrong_setting
+from .._http.arguments import is_whole, wrong_setting
 from .._http.service_time import MAX_DIFFERENCE
 from .._http.settings import is_loopback
 from .._values.details import PaymentDetails, PriceDetails, RecipientDetails
@@ -39,10 +39,10 @@ _NOBODY = frozenset({"0x" + "0" * 40, USDC.lower()})  # money sent there is lost
 
 def checked_validity(max_validity: int) -> int:
     """The longest that a signed payment may be valid, whatever the service offers, in seconds."""
-    if not isinstance(max_validity, int) or not SHORTEST <= max_validity <= LONGEST_VALIDITY:
+    if not is_whole(max_validity) or not SHORTEST <= max_validity <= LONGEST_VALIDITY:
         expected = f"a whole number of seconds from {SHORTEST} to {LONGEST_VALIDITY}"
         raise wrong_setting("max_validity", expected, max_validity)
-    return max_validity
+    return int(max_validity)
 
 
 class _Refusal(NamedTuple):

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 from .._http.arguments import comparable, required_text
 from .._values.payment import Payment
-from .._values.text import printable
+from .._values.text import bare_key, printable
 from ..errors import InvalidArgumentError, PaymentRefusedError
 from .budget import Spending
 from .messages import asked
@@ -104,7 +104,7 @@ class PurchaseSecret:
 
 def purchase_secret(signer: object) -> PurchaseSecret:
     """The secret of TRADE_PURCHASE_SECRET, else the signer's."""
-    given = os.environ.get(SECRET_VARIABLE, "").strip()
+    given = bare_key(os.environ.get(SECRET_VARIABLE, ""))
     if given:
         digits = _SECRET.fullmatch(given)
         del given

@@ -18,7 +18,7 @@ from typer.main import get_command
 
 from tradesdk_cli.errors import Interrupted, UsageProblem
 from tradesdk_cli.interrupts import raise_again, say_interrupted
-from tradesdk_cli.text import PLAIN
+from tradesdk_cli.text import PLAIN, is_not_text, visible
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -34,11 +34,15 @@ class _LightParam:
     def process_value(self, ctx: Any, value: Any) -> Any:
         if value is None and not getattr(self, "required", False):
             return value
+        words = value if isinstance(value, (list, tuple)) else [value]
+        if self.metavar != "FILE":  # type: ignore[attr-defined]  # any bytes are the name of a file
+            for word in filter(is_not_text, words):
+                raise typer.BadParameter(f"{visible(word, 80)} is not UTF-8", ctx=ctx, param=self)  # type: ignore[arg-type]  # it is one
         text = _plain_text(self, value)
         if names := choices(self):
             exact = self.type_descriptor.parameter_info.case_sensitive  # type: ignore[attr-defined]  # as below
             known = names if exact else [name.lower() for name in names]
-            for word in [value] if isinstance(value, str) else value or ():
+            for word in words:
                 if isinstance(word, str) and (word if exact else word.lower()) not in known:
                     near = "".join(f"; did you mean {name}?" for name in get_close_matches(word, names, 1))
                     message = f"{word!r} is none of {', '.join(names)}{near}"
@@ -62,10 +66,7 @@ def _plain_text(param: Any, value: Any) -> str | list[str]:
     described = param.type_descriptor
     if described.annotation not in (str, list[str]) or described.parameter_info.parser is not None:
         return ""
-    if isinstance(value, str):
-        return value if value.isascii() else ""
-    words: list[Any] = [] if value is None else list(value)
-    return words if all(isinstance(word, str) and word.isascii() for word in words) else ""
+    return value if isinstance(value, str) else list(value or ())
 
 
 class LightOption(_LightParam, TyperOption):

@@ -77,12 +77,16 @@ _LISTED = {
 
 
 def usage_problem(error: typer.TyperException, argv: Sequence[str], program: str) -> Problem:
-    """What is wrong with `argv`, and what helps. What may be a secret is not repeated."""
+    """What is wrong with `argv`, and what helps. What may be a secret is not repeated.
+
+    The value of an option, such as a time, is no secret because of its length.
+    """
     context: Any = getattr(error, "ctx", None)
     path: str = "trade" if context is None else context.command_path
     message, hint = _explained(error, context, path)
+    is_value = getattr(getattr(error, "param", None), "param_type_name", "") == "option"
     for word in argv:
-        if API_KEY.fullmatch(word) or looks_secret(word):
+        if API_KEY.fullmatch(word) or (looks_secret(word) and not is_value):
             message = message.replace(word, "****")
     hint = hint or ("trade help options" if path == "trade" else f"{path} --help")
     return Problem(UsageProblem.exit_code, "usage", safe(message), placed(safe(hint), program))

@@ -163,6 +163,7 @@ STEPS: dict[str, tuple[str, str]] = {
     "connection_failed": ("no complete answer came", "wait a minute, then repeat a read; before a change, read first"),
     "certificate_refused": ("the service's certificate was refused", "tell the person"),
     "proxy_failed": ("the proxy between here and the service failed", "tell the person"),
+    "too_many_files": ("this computer opens no more files", "tell the person"),
     "invalid_response": ("the service's answer cannot be read", "tell the person"),
     "unexpected_status": ("the service refused the request", "tell the person"),
     "ambiguous_outcome": ("it may have been created", "list the agents before anything else"),

@@ -44,14 +44,16 @@ def import_key(ctx: typer.Context, wallet: WalletFile = None) -> None:
     """
     with session(ctx) as run:
         _refuse_mock(run)
-        from tradesdk_cli.wallet import KEY_HINT, hidden
+        from tradesdk_cli.text import bare_key
+        from tradesdk_cli.wallet import KEY, KEY_HINT, hidden
 
         # The file is looked for first: no key is typed in vain.
         _place(run, wallet)
-        key = hidden("the private key: ") if sys.stdin.isatty() else sys.stdin.readline(_LONGEST)
-        if not key.strip():
+        typed = hidden("the private key: ") if sys.stdin.isatty() else sys.stdin.readline(_LONGEST)
+        key = bare_key(typed, KEY)
+        if not key:
             raise ConfigProblem("there was no private key", KEY_HINT)
-        _create(run, wallet, key.strip())
+        _create(run, wallet, key)
 
 
 @app.verb("address", "trade --mock pay key address", "trade pay key address -o json")

@@ -10,9 +10,9 @@ from ..._http.arguments import (
     comparable,
     confidence,
     identifier,
-    integer,
     optional_identifier,
     optional_text,
+    optional_whole,
     required_text,
     settings,
 )
@@ -103,7 +103,7 @@ class AgentsResource(Resource):
             "chain_id": chain_id,
             "risk": settings("risk", Risk, risk),
             "min_confidence": confidence(min_confidence),
-            "max_positions": integer("max_positions", max_positions),
+            "max_positions": optional_whole("max_positions", max_positions),
         }
         lookup = CreateLookup(
             Listing(endpoint("agents"), AgentSummary, {}),
@@ -145,7 +145,7 @@ class AgentsResource(Resource):
             "wallet_id": optional_identifier("wallet_id", wallet_id),
             "risk": settings("risk", Risk, risk),
             "min_confidence": confidence(min_confidence),
-            "max_positions": integer("max_positions", max_positions),
+            "max_positions": optional_whole("max_positions", max_positions),
         }
         path = endpoint("agents", identifier("agent_id", agent_id))
         if all(value is None or value == {} for value in body.values()):

@@ -7,8 +7,8 @@ import os
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal, overload
 
+from ..._http.arguments import MAX_PAGE, confidence, optional_identifier, optional_whole, period
 from ..._http.arguments import chain as checked_chain
-from ..._http.arguments import confidence, optional_identifier, page_size, period
 from ..._http.request import Listing, endpoint, model_request
 from ...models.signals import Signal, SignalList
 from ..concurrency import argument_called
@@ -34,7 +34,7 @@ class SignalsResource(Resource):
         """
         query = {
             "chain": checked_chain("chain", chain),
-            "limit": page_size(limit),
+            "limit": optional_whole("limit", limit, 1, MAX_PAGE),
             "min_confidence": confidence(min_confidence),
         }
         return (self._session.call(model_request(SignalList, "GET", endpoint("signals"), query=query))).data

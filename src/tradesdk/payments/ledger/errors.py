@@ -7,6 +7,7 @@ import os
 import sqlite3
 
 from ..._fleet.server import Kind
+from ..._values.hints import of_file
 from ..._values.text import printable, without_keys
 from ...errors import ErrorCode, InvalidArgumentError, PaymentRefusedError
 
@@ -37,6 +38,7 @@ _LOCKED = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL}
 _DAMAGED = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR, sqlite3.SQLITE_FORMAT}
 _READ_ONLY = {sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM, sqlite3.SQLITE_AUTH}
 _PAGE = 4096
+_CHECK_DISK = "check that disk, or set TRADE_HOME to another folder"
 _REFUSED = {errno.EACCES, errno.EPERM, errno.EROFS}
 _FULL = {errno.ENOSPC, errno.EDQUOT}
 
@@ -61,6 +63,12 @@ def from_sqlite(error: sqlite3.Error, path: str) -> UnusableLedgerError:
         return damaged(path, str(error))
     if kind in _READ_ONLY or (kind == sqlite3.SQLITE_CANTOPEN and not _writable(path)):
         return _read_only(path)
+    if kind == sqlite3.SQLITE_CANTOPEN:  # SQLite does not say why
+        try:
+            with open(os.devnull), open(os.devnull), open(os.devnull), open(os.devnull):  # as many as it opens
+                pass
+        except OSError as reason:
+            return from_os(reason, path)
     is_io = kind == sqlite3.SQLITE_IOERR
     if kind == sqlite3.SQLITE_FULL or code == sqlite3.SQLITE_IOERR_SHMSIZE or (is_io and _is_full(path)):
         return _full(path)
@@ -74,7 +82,9 @@ def from_os(error: OSError, path: str) -> UnusableLedgerError:
     """The problem when the system cannot create the folder or a file."""
     if error.errno in _REFUSED:
         return _read_only(path)
-    return _full(path) if error.errno in _FULL else failed(path, error.strerror or str(error))
+    if error.errno in _FULL:
+        return _full(path)
+    return failed(path, error.strerror or str(error), of_file(error, _CHECK_DISK))
 
 
 def locked(path: str) -> UnusableLedgerError:
@@ -145,9 +155,7 @@ def _full(path: str) -> UnusableLedgerError:
     return failed(path, "no space is left on the disk", "free space on that disk")
 
 
-def failed(
-    path: str, what: str, hint: str = "check that disk, or set TRADE_HOME to another folder"
-) -> UnusableLedgerError:
+def failed(path: str, what: str, hint: str = _CHECK_DISK) -> UnusableLedgerError:
     return UnusableLedgerError("ledger_failed", f"the ledger {_shown(path)} failed: {printable(what, 300)}", hint)
 
 

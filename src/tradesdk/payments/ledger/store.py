@@ -12,7 +12,7 @@ from types import MappingProxyType, TracebackType
 from typing import TYPE_CHECKING
 
 from ..._fleet.server import SCHEMA, Row, server
-from ..._http.arguments import seconds
+from ..._http.arguments import file_path, seconds
 from ..._values.payment import Payment, PaymentStage, possible_ends
 from ...errors import InvalidArgumentError, PaymentError, PaymentRefusedError
 from ..budget import Budget, Spending
@@ -69,10 +69,10 @@ class Ledger:
     """
 
     def __init__(self, path: str | os.PathLike[str] | None = None, *, sync: bool = True, timeout: float = 10.0) -> None:
-        if path is not None and (not isinstance(path, str | os.PathLike) or os.fspath(path) in ("", ":memory:")):
+        if path in ("", ":memory:"):
             raise InvalidArgumentError("path must name a file; for a ledger without one use Ledger.memory()")
         timeout = seconds("timeout", timeout, most=3600)
-        self.path: Path | None = (default_path() if path is None else Path(path)).absolute()
+        self.path: Path | None = file_path("path", default_path() if path is None else path)
         """The file; None for a ledger without one."""
         self._use(SqliteEngine(os.fspath(self.path), sync=sync, timeout=timeout))
 

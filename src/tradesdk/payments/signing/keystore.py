@@ -12,8 +12,10 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from ..._http.arguments import is_whole
 from ..._system import private_files
 from ..._system.interrupts import failures
+from ..._values.hints import of_file
 from ..._values.http import parse_json
 from ..._values.text import printable, without_keys
 from ...errors import ConfigError, ErrorCode, InvalidArgumentError
@@ -49,8 +51,9 @@ def create_keystore(
             shows neither key nor password. Errors of the password's function are passed on.
         InvalidArgumentError: `work` is not a power of two from 2 to 2^20.
     """
-    if isinstance(work, bool) or not isinstance(work, int) or not 2 <= work <= _MOST_NEW_WORK or work & (work - 1):
+    if not is_whole(work) or not 2 <= work <= _MOST_NEW_WORK or work & (work - 1):
         raise InvalidArgumentError(f"work must be a power of two from 2 to {_MOST_NEW_WORK} (2^20)")
+    work = int(work)
     file, shown = _named(path)
     if os.path.lexists(file):
         raise _exists(shown)
@@ -108,9 +111,10 @@ def unlock(path: str | os.PathLike[str], password: Password) -> Opened:
 
 def _named(path: str | os.PathLike[str]) -> tuple[Path, str]:
     text: object = None
-    with contextlib.suppress(TypeError):
-        text = os.fspath(path)
-    if not isinstance(text, str) or not text or "\0" in text or looks_like_a_key(text):
+    with contextlib.suppress(TypeError, UnicodeError):
+        if b"\0" not in os.fsencode(path):
+            text = os.fspath(path)
+    if not isinstance(text, str) or not text or looks_like_a_key(text):
         raise ConfigError(
             "path must be the path of a keystore file", code="invalid_keystore"
         )  # it may be a key, so it is not shown
@@ -155,7 +159,8 @@ def _read(file: Path, shown: str) -> dict[str, Any]:
     except FileNotFoundError:
         raise ConfigError(f"no such keystore: {shown}", code="invalid_keystore") from None
     except OSError as error:
-        raise ConfigError(f"the keystore {shown} cannot be read: {error.strerror}", code="invalid_keystore") from None
+        message = f"the keystore {shown} cannot be read: {error.strerror}"
+        raise ConfigError(message, code="invalid_keystore", hint=of_file(error)) from None
     document, wrong, code = _parsed(content)
     del content
     if wrong:
@@ -263,6 +268,5 @@ def _write(file: Path, shown: str, text: bytes) -> None:
     except FileExistsError:
         raise _exists(shown) from None
     except OSError as error:
-        raise ConfigError(
-            f"the keystore {shown} cannot be written: {error.strerror}", code="invalid_keystore"
-        ) from None
+        message = f"the keystore {shown} cannot be written: {error.strerror}"
+        raise ConfigError(message, code="invalid_keystore", hint=of_file(error)) from None

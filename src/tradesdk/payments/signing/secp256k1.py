@@ -14,7 +14,7 @@ from collections.abc import Callable
 from functools import lru_cache, partial
 
 from ..._system.interrupts import failures
-from ..._values.text import without_keys
+from ..._values.text import bare_key, without_keys
 from ...errors import ConfigError
 
 TYPE_CHECKING = False
@@ -103,7 +103,7 @@ def key_bytes(key: object) -> bytes | str:
     A key is 32 bytes, or 64 hexadecimal digits with or without 0x.
     """
     if isinstance(key, str):
-        match = _HEX_KEY.fullmatch(key.strip())
+        match = _HEX_KEY.fullmatch(bare_key(key))
         if match is None:
             return "the private key must be 64 hexadecimal digits, with or without 0x"
         key = bytes.fromhex(match[1])
@@ -121,6 +121,8 @@ def opened(key: object) -> Opened | str:
         return raw
     try:
         return Opened(*(_by_coincurve(raw) or _by_eth_account(raw)), partial(_purchase_secret, raw))
+    except failures(OSError) as error:
+        return f"the private key could not be loaded: {error.strerror}"
     except failures(Exception):
         return "the private key could not be loaded: neither coincurve nor eth-account works here"
 
