@@ -137,15 +137,14 @@ def agree(what: str, *, yes: bool) -> None:
 
 
 def _show_dry_run(run: Session, change: Change) -> None:
-    out, differences = run.out, change.differences()
-    if out.machine_notes:
-        shown = change.as_dict()
-        out.one(shown if differences is None else {**shown, "changes": differences}, whole=True)
-        out.note("nothing was sent (--dry-run)", **_fields(run, change, brief=True))
-        return
-    explain(run, change, body=differences is not None)
-    out.one(change.as_dict(), whole=True)
-    out.note("nothing was changed (--dry-run)" if change.method == LEDGER else "nothing was sent (--dry-run)")
+    out, shown, differences = run.out, change.as_dict(), change.differences()
+    if differences is not None and (out.machine_notes or out.selection is not None):
+        shown["changes"] = differences
+    if not out.machine_notes:
+        explain(run, change, body=differences is not None)
+    out.one(shown)
+    said = "nothing was changed (--dry-run)" if change.method == LEDGER else "nothing was sent (--dry-run)"
+    out.note(said, **(_fields(run, change, brief=True) if out.machine_notes else {}))
 
 
 def _fields(run: Session, change: Change, *, brief: bool = False) -> dict[str, Any]:
