@@ -78,8 +78,8 @@ class Change:
         }
 
 
-def approve(run: Session, change: Change, *, yes: bool, dry_run: bool) -> bool:
-    """True when `change` may be carried out; with `--dry-run` it is printed instead.
+def approve(run: Session, change: Change, *, yes: bool, dry_run: bool | None) -> bool:
+    """True when `change` may be carried out; with `--dry-run` it is printed instead. None: there is no `--dry-run`.
 
     Before that, where it goes and what it changes is said on stderr: to people in lines, to programs as one object.
 
@@ -112,16 +112,15 @@ def approve(run: Session, change: Change, *, yes: bool, dry_run: bool) -> bool:
     return True
 
 
-def check(what: str, *, yes: bool, dry_run: bool) -> None:
+def check(what: str, *, yes: bool, dry_run: bool | None) -> None:
     """Refuses what could not be asked, before anything is looked up for the question.
 
     Raises:
         UsageProblem: nobody can be asked and `--yes` is missing.
     """
     if not yes and not dry_run and not can_ask():
-        raise UsageProblem(
-            f"--yes is needed to {one_line(what)}: there is no terminal to ask on", "add --yes, or --dry-run"
-        )
+        hint = "add --yes" + ("" if dry_run is None else ", or --dry-run")
+        raise UsageProblem(f"--yes is needed to {one_line(what)}: there is no terminal to ask on", hint)
 
 
 def agree(what: str, *, yes: bool) -> None:
@@ -131,7 +130,7 @@ def agree(what: str, *, yes: bool) -> None:
         UsageProblem: nobody can be asked and `--yes` is missing.
         Declined: the person said no.
     """
-    check(what, yes=yes, dry_run=False)
+    check(what, yes=yes, dry_run=None)
     if not yes and not ask(f"{what}?"):
         raise Declined("nothing was changed")
 
