@@ -99,14 +99,12 @@ def _probe(
     from tradesdk_cli.output.columns import PROBE
     from tradesdk_cli.pay.checkout import amount_of, market_client
     from tradesdk_cli.probe.ask import Probe
-    from tradesdk_cli.probe.points import differences, options, rows
+    from tradesdk_cli.probe.points import differences, of_file, options, rows, usual
     from tradesdk_cli.retries import SayingClock
     from tradesdk_cli.session import session
-    from tradesdk_mock import GapOptions
 
     try:
-        usual = GapOptions().as_dict()
-        expected = usual if compare is None else GapOptions.from_file(compare).as_dict()
+        expected = usual() if compare is None else of_file(compare)
     except ValueError as error:
         raise UsageProblem(f"--compare: {error}", "make one: trade doctor --service --gaps FILE") from None
     with session(ctx) as run:
@@ -131,7 +129,7 @@ def _probe(
         otherwise = [
             row
             for row in differences(found, expected)
-            if compare is None or row["value"] is not None or expected[row["point"]] != usual[row["point"]]
+            if compare is None or row["value"] is not None or expected[row["point"]] != usual()[row["point"]]
         ]
         for row in found if compare is not None else ():
             row["file"] = expected.get(row["point"])

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from itertools import pairwise
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tradesdk import Heartbeat, StreamSignal
@@ -70,6 +71,20 @@ def _mock() -> GapOptions:
     from tradesdk_mock import GapOptions  # only where somebody probes
 
     return GapOptions()
+
+
+def usual() -> dict[str, Any]:
+    """What the mock does by default."""
+    return _mock().as_dict()
+
+
+def of_file(path: Path) -> dict[str, Any]:
+    """What a mock with this file does.
+
+    Raises:
+        ValueError: the file cannot be used; the message says why.
+    """
+    return _mock().from_file(path).as_dict()
 
 
 def write_status(a: Answers) -> str:
@@ -290,7 +305,7 @@ def options(found: list[Row]) -> dict[str, Any]:
 
     Without its defaults: a point that is unseen has a default too, so a mock with these options is probed to the same.
     """
-    return {row["point"]: row["value"] for row in differences(found, _mock().as_dict()) if row["value"] is not None}
+    return {row["point"]: row["value"] for row in differences(found, usual()) if row["value"] is not None}
 
 
 def differences(found: list[Row], expected: Mapping[str, Any]) -> list[Row]:

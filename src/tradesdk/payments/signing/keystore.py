@@ -51,6 +51,7 @@ def create_keystore(
     if isinstance(work, bool) or not isinstance(work, int) or not 2 <= work <= _MOST_NEW_WORK or work & (work - 1):
         raise InvalidArgumentError(f"work must be a power of two from 2 to {_MOST_NEW_WORK} (2^20)")
     file, shown = _named(path)
+    private_files.remove_left(str(file.absolute()))
     if os.path.lexists(file):
         raise _exists(shown)
     account = eth_account()
@@ -88,6 +89,7 @@ def keystore_address(path: str | os.PathLike[str]) -> str:
 def unlock(path: str | os.PathLike[str], password: Password) -> Opened:
     """The key of a keystore, ready to sign. Errors as for `LocalSigner.from_keystore`."""
     file, shown = _named(path)
+    private_files.remove_left(str(file.absolute()))
     document = _read(file, shown)
     named = _address(document, shown)
     ready = _decrypted(eth_account(), document, _password(password))
