@@ -76,18 +76,18 @@ def settings_from_the_environment(seen: Seen, place: Place) -> None:
         place.monkeypatch.setenv("TRADE_BASE_URL", url)
         seen.raises(TradeClient)
     place.monkeypatch.setenv("TRADE_BASE_URL", f"https://user:{place.key}@service.example")
-    seen.refuses(TradeClient)
+    seen.raises(TradeClient)
 
 
 @scenario
 def keys_that_are_refused(seen: Seen, place: Place) -> None:
     good = place.key
     for key in (f"{good}\r\nX-Evil: 1", f"{good}é", f"\x00{good}", f"{good} x", f"{good}\n{good}", good * 50):
-        seen.refuses(TradeClient, **place.settings(api_key=key))
-        seen.refuses(AsyncTradeClient, **place.settings(api_key=key))
+        seen.raises(TradeClient, **place.settings(api_key=key))
+        seen.raises(AsyncTradeClient, **place.settings(api_key=key))
         with TradeClient(**place.settings(api_key=Given(key))) as client:
-            seen.refuses(client.account.get)
-    seen.refuses(TradeClient, **place.settings(api_key=good.encode()))
+            seen.raises(client.account.get)
+    seen.raises(TradeClient, **place.settings(api_key=good.encode()))
 
 
 class Given:
@@ -125,7 +125,7 @@ def wallet_keys_that_are_refused(seen: Seen, place: Place) -> None:
         [WALLET_KEY],
         "0x" + "f" * 64,
     ):
-        seen.refuses(LocalSigner.from_key, key)
+        seen.raises(LocalSigner.from_key, key)
     seen(LocalSigner.from_key(too_large))
 
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NoReturn
 from urllib.parse import quote, unquote, urlsplit
 
+from .._values.frames import hides_locals
 from .._values.text import bare_key, printable
 from .._version import __version__
 from ..errors import ConfigError
@@ -166,6 +167,7 @@ def _called(source: Callable[[], str]) -> str:
         raise _bad_key(f"the function given as api_key= raised {type(error).__name__}; nothing was sent") from error
 
 
+@hides_locals
 def check_api_key(key: object) -> str:
     """The bare key, if a header can carry it; the error never shows it."""
     if not isinstance(key, str):

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ..._system import private_files
+from ..._values.frames import hides_locals
 from ..._values.http import parse_json
 from ..._values.text import printable, without_keys
 from ...errors import ConfigError, ErrorCode, InvalidArgumentError
@@ -32,6 +33,7 @@ _MOST_ITERATIONS = 100_000_000
 _HEX = re.compile(r"(?:0x)?((?:[0-9a-fA-F]{2})*)")
 
 
+@hides_locals
 def create_keystore(
     path: str | os.PathLike[str], password: Password, key: str | bytes | None = None, *, work: int = WORK
 ) -> str:
@@ -57,19 +59,18 @@ def create_keystore(
     account = eth_account()
     raw = bytes(account.create().key) if key is None else key_bytes(key)
     if isinstance(raw, str):
-        del key
         raise ConfigError(raw, code="invalid_private_key")
     secret = _password(password)
-    document = _encrypted(account, raw, secret, work) if secret else None
-    del key, raw, password, secret
-    if document is None:
+    if not secret:
         raise ConfigError("the password must not be empty")
+    document = _encrypted(account, raw, secret, work)
     if isinstance(document, str):
         raise ConfigError(f"the keystore {shown} cannot be created: {document}", code="invalid_keystore")
     _write(file, shown, json.dumps(document, indent=2).encode() + b"\n")
     return checksummed(document["address"])
 
 
+@hides_locals
 def keystore_address(path: str | os.PathLike[str]) -> str:
     """The address of a keystore's key, checksummed. It needs no password.
 
@@ -93,7 +94,6 @@ def unlock(path: str | os.PathLike[str], password: Password) -> Opened:
     document = _read(file, shown)
     named = _address(document, shown)
     ready = _decrypted(eth_account(), document, _password(password))
-    del password
     if isinstance(ready, str):
         raise ConfigError(
             f"the keystore {shown} cannot be opened: {ready}",
@@ -124,9 +124,8 @@ def _password(password: Password) -> bytes:
     secret = None
     with contextlib.suppress(UnicodeEncodeError):  # the error would show the password
         secret = given.encode() if isinstance(given, str) else given
-    kind = type(given).__name__
-    del given, password
     if not isinstance(secret, bytes):
+        kind = type(given).__name__
         raise ConfigError(
             "the password must be valid text" if kind == "str" else f"the password must be text or bytes, not {kind}"
         )

@@ -1,0 +1,32 @@
+"""Secrets in arguments, where a traceback prints the locals of frames, as rich and pytest do."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from functools import wraps
+from typing import ParamSpec, TypeVar
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def hides_locals(call: Callable[P, T]) -> Callable[P, T]:
+    """Decorates a function that takes secrets: when it fails, only the caller's frame holds them; lines stay."""
+
+    @wraps(call)
+    def hiding(*given: P.args, **named: P.kwargs) -> T:
+        handled = sys.exception()  # the caller's affair
+        try:
+            return call(*given, **named)
+        except BaseException as error:
+            from traceback import clear_frames  # only a failure needs it
+
+            linked: BaseException | None = error
+            while linked is not None and linked is not handled:
+                clear_frames(linked.__traceback__)
+                linked = linked.__cause__ or linked.__context__
+            del given, named
+            raise
+
+    return hiding
