@@ -167,6 +167,7 @@ def test_what_is_seen_under_the_defaults() -> None:
 # Heartbeats, the history, and the file
 
 
+@pytest.mark.long
 @each_of(
     ("gaps", "seen"),
     [

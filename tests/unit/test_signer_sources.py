@@ -178,6 +178,7 @@ MORE: dict[str, Any] = {"base_url": "nowhere"}
 PASSWORD = "a-marked-passphrase"
 
 
+@pytest.mark.long
 @each_of(
     ("call", "given"),
     [

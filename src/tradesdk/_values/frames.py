@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from functools import wraps
-from typing import ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar, cast
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -26,7 +26,9 @@ def hides_locals(call: Callable[P, T]) -> Callable[P, T]:
             while linked is not None and linked is not handled:
                 clear_frames(linked.__traceback__)
                 linked = linked.__cause__ or linked.__context__
+            self = given[0] if call.__name__ == "__init__" else None  # noqa: F841  # error handlers show it
             del given, named
             raise
 
+    cast("Any", hiding).__kwdefaults__ = getattr(call, "__kwdefaults__", None)  # for those who look them up
     return hiding
