@@ -13,6 +13,7 @@ import operator
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from fractions import Fraction
+from functools import partial
 from itertools import product
 from typing import Any
 from urllib.parse import quote
@@ -174,7 +175,7 @@ def a_service_that_repeats_the_key(seen: Seen, place: Place) -> None:
             client = TradeClient(**place.settings(api_key=key, http_client=http, deadline=1, max_retries=0))
             asks: list[Callable[[], object]] = [client.account.get]
             if status in (204, 401):  # after others, a stream connects again
-                asks.append(lambda client=client: next(iter(client.signals.stream(chain=8453))))
+                asks.append(partial(next, iter(client.signals.stream(chain=8453))))
             for ask in asks:
                 with pytest.raises(APIError) as caught:
                     ask()

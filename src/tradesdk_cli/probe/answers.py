@@ -99,7 +99,7 @@ class Answers(dict[str, Answer]):
         super().__init__()
         self.reasons: dict[str, str] = {}
         self.ahead: float | None = None
-        self.window = (0, 0)
+        self.window: tuple[int, int] = (0, 0)
         self.events: list[Any] = []
         self.event_id = ""
         self.intervals: list[float] = []
